@@ -47,7 +47,7 @@ def pages_of(trace):
         text = Path(trace).read_text()
     head, *lines = text.splitlines()
     names = [name.strip() for name in head.lstrip("# ").split(",")]
-    column = next(at for at, name in enumerate(names) if name in ("object", "obj_id", "id"))
+    column = next(at for at, name in enumerate(names) if name in ("object", "obj_id", "id", "lbn"))
     return [line.split(",")[column].strip() for line in lines if line and not line.startswith("#")]
 
 

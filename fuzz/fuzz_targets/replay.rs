@@ -54,11 +54,15 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(trace) = DenseTrace::collect(entries);
     let mut world = World::new(setup, &trace, |_| {});
     let nr_pages = 256;
-    world.hear(&Note::Mapping(ScannedMapping { id: MappingId(0), nr_pages, created: Millis(0) }));
+    world.apply_note(&Note::Mapping(ScannedMapping {
+        id: MappingId(0),
+        nr_pages,
+        created: Millis(0),
+    }));
     for (now, (rank, kind)) in (0..).zip(trace.entries()) {
         world.apply(rank, kind);
         if now % 3 == 0 {
-            world.hear(&Note::Tick(Millis(now)));
+            world.apply_note(&Note::Tick(Millis(now)));
         }
         world.validate();
     }

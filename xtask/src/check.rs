@@ -102,7 +102,7 @@ const FULL: [Step; 10] = [
     step("core without an OS", 900, Kind::Lint, core_without_an_os),
     step("docs", 900, Kind::Lint, docs),
     step("tests", 4_500, Kind::Tests, all_tests),
-    step("python", 600, Kind::DeepTests, python::run),
+    step("python", 1_500, Kind::DeepTests, python::run),
     step("loom", 300, Kind::DeepTests, loom),
     step("miri", 420, Kind::DeepTests, miri),
     step("fuzz", 300, Kind::Deep, fuzz),

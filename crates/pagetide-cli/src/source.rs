@@ -174,15 +174,23 @@ impl SourceArgs {
         pagetide_sys::keep_freed_memory();
         let mut dense = DenseTrace::default();
         let mut bytes_checked = TRACE_BYTES_UNASKED;
-        let facts = self.for_each(interrupt, |trace, access| {
-            dense.push_from(trace, access);
-            if dense.nr_entries().is_multiple_of(CHECK_EVERY) && dense.bytes_held() > bytes_checked
-            {
+        let mut trace = self.open()?;
+        let meter = Meter::new("reading the trace".to_owned(), None);
+        loop {
+            let read = dense.read_some(&mut trace, CHECK_EVERY as usize);
+            let nr_read = read.map_err(|error| self.refuse(&error))?;
+            if nr_read == 0 {
+                break;
+            }
+            interrupt.check()?;
+            meter.add(nr_read as u64);
+            if dense.bytes_held() > bytes_checked {
                 bytes_checked = dense.bytes_held().saturating_mul(2);
                 self.check_room(&dense)?;
             }
-            Ok(())
-        })?;
+        }
+        drop(meter);
+        let facts = self.finish(&trace, dense.nr_accesses())?;
         dense.push_notes(&facts.notes);
         Ok((dense, facts))
     }

@@ -226,6 +226,12 @@ impl Readahead {
         self.window > 0 && index < self.next && index + nr >= self.next
     }
 
+    /// Whether there is a stream, and the page is one that was asked for, or the next: if the one
+    /// before it may have been used unseen, it was.
+    pub fn has_asked_near(&self, index: u64) -> bool {
+        self.is_in_last(self.window + self.before, index) || self.window > 0 && index == self.next
+    }
+
     /// The reader is at a page that was asked for and is not even on its way: all that was asked
     /// for, once more, and if it is in the last run, which has the marker, the next run as well.
     fn overtake(&mut self, index: u64, wanted: u64, grown: u64, wasted: u64) -> ReadaheadRun {

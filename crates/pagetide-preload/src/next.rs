@@ -39,11 +39,74 @@ macro_rules! next {
                 type Function = unsafe extern "C" fn($($ty),*) -> $ret;
                 // SAFETY: the symbol of this name has this C prototype (S21).
                 let function = unsafe { transmute_copy::<*mut c_void, Function>(&found) };
-                // SAFETY: our caller keeps the C function's contract (S20).
-                unsafe { function($($arg),*) }
+                let mut nr_repeats = 0;
+                loop {
+                    // SAFETY: our caller keeps the C function's contract (S20).
+                    let result = unsafe { function($($arg),*) };
+                    if !result.is_all_ones()
+                        || !may_repeat(stringify!($name), &[$($arg as usize),*], &mut nr_repeats)
+                    {
+                        return result;
+                    }
+                }
             }
         )+
     };
+}
+
+/// Called when a call has failed with EFAULT, with its name and arguments: whether what they point
+/// to may be there now.
+pub(crate) type OnFault = fn(&str, &[usize]) -> bool;
+
+static ON_FAULT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// What is brought in may leave again before it is looked at.
+const REPEATS_MAX: u32 = 16;
+
+/// Has calls that fail with EFAULT repeated where this says so.
+pub(crate) fn set_on_fault(on_fault: OnFault) {
+    ON_FAULT.store(on_fault as *mut c_void, Relaxed);
+}
+
+#[cold]
+fn may_repeat(call: &str, arguments: &[usize], nr_repeats: &mut u32) -> bool {
+    let on_fault = ON_FAULT.load(Relaxed);
+    let failed = errno::read();
+    if on_fault.is_null() || failed.0 != libc::EFAULT || *nr_repeats == REPEATS_MAX {
+        return false;
+    }
+    *nr_repeats += 1;
+    // SAFETY: what was stored is such a function (S21).
+    let on_fault = unsafe { transmute_copy::<*mut c_void, OnFault>(&on_fault) };
+    let is_there = on_fault(call, arguments);
+    errno::set(failed);
+    is_there
+}
+
+/// Results, of which all ones says that a call has failed.
+trait CallResult {
+    fn is_all_ones(&self) -> bool;
+}
+
+macro_rules! results {
+    ($($number:ty)+) => {
+        $(
+            impl CallResult for $number {
+                #[inline]
+                fn is_all_ones(&self) -> bool {
+                    *self == !0
+                }
+            }
+        )+
+    };
+}
+
+results! { c_int i64 isize usize }
+
+impl<T> CallResult for *mut T {
+    #[inline]
+    fn is_all_ones(&self) -> bool {
+        self.addr() == usize::MAX
+    }
 }
 
 fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
@@ -197,6 +260,39 @@ next! {
     ) -> c_int;
     fn epoll_ctl(queue: c_int, op: c_int, fd: c_int, event: *mut c_void) -> c_int;
     fn sendmsg(socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t;
+    fn sendmmsg(socket: usize, messages: usize, nr: usize, flags: usize) -> c_int;
+    fn connect(socket: usize, address: usize, len: usize) -> c_int;
+    fn bind(socket: usize, address: usize, len: usize) -> c_int;
+    fn setsockopt(socket: usize, level: usize, name: usize, value: usize, len: usize) -> c_int;
+    fn stat(path: usize, stat: usize) -> c_int;
+    fn lstat(path: usize, stat: usize) -> c_int;
+    fn fstatat(folder: usize, path: usize, stat: usize, flags: usize) -> c_int;
+    fn stat64(path: usize, stat: usize) -> c_int;
+    fn lstat64(path: usize, stat: usize) -> c_int;
+    fn fstatat64(folder: usize, path: usize, stat: usize, flags: usize) -> c_int;
+    fn statx(folder: usize, path: usize, flags: usize, mask: usize, stat: usize) -> c_int;
+    fn access(path: usize, mode: usize) -> c_int;
+    fn faccessat(folder: usize, path: usize, mode: usize, flags: usize) -> c_int;
+    fn readlink(path: usize, target: usize, len: usize) -> ssize_t;
+    fn readlinkat(folder: usize, path: usize, target: usize, len: usize) -> ssize_t;
+    fn unlink(path: usize) -> c_int;
+    fn unlinkat(folder: usize, path: usize, flags: usize) -> c_int;
+    fn rename(from: usize, to: usize) -> c_int;
+    fn renameat(folder: usize, from: usize, other: usize, to: usize) -> c_int;
+    fn renameat2(folder: usize, from: usize, other: usize, to: usize, flags: usize) -> c_int;
+    fn link(from: usize, to: usize) -> c_int;
+    fn linkat(folder: usize, from: usize, other: usize, to: usize, flags: usize) -> c_int;
+    fn symlink(to: usize, path: usize) -> c_int;
+    fn symlinkat(to: usize, folder: usize, path: usize) -> c_int;
+    fn mkdir(path: usize, mode: usize) -> c_int;
+    fn mkdirat(folder: usize, path: usize, mode: usize) -> c_int;
+    fn rmdir(path: usize) -> c_int;
+    fn chdir(path: usize) -> c_int;
+    fn chmod(path: usize, mode: usize) -> c_int;
+    fn chown(path: usize, user: usize, group: usize) -> c_int;
+    fn lchown(path: usize, user: usize, group: usize) -> c_int;
+    fn fchownat(folder: usize, path: usize, user: usize, group: usize, flags: usize) -> c_int;
+    fn truncate64(path: usize, len: usize) -> c_int;
     fn setuid(user: uid_t) -> c_int;
     fn seteuid(user: uid_t) -> c_int;
     fn setreuid(real: uid_t, effective: uid_t) -> c_int;

@@ -213,10 +213,11 @@ enum Op {
     Tick(u64),
 }
 
-const POLICIES: [PolicyName; 7] = [
+const POLICIES: [PolicyName; 8] = [
     PolicyName::Lirs,
     PolicyName::Mglru,
     PolicyName::Mglru61,
+    PolicyName::Mglru73,
     PolicyName::ActiveInactive,
     PolicyName::Pagetide,
     PolicyName::Lru,

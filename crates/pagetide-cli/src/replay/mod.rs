@@ -10,8 +10,8 @@
 //! ```
 //!
 //! With `--recorded` the sizes are the run's own, and so is what stood in reclaim's way: the same
-//! policy decides the same again, also where memory was of several kinds. With `--fold` a policy's
-//! row is the mean of seven replays, at seven phases of the period. With
+//! policy decides the same again, also where memory was of several kinds. With `--fold` or
+//! `--fold-every` a policy's row is the mean of seven replays, at seven phases of the period. With
 //! `--explain`, a policy that chooses between settings is replayed once more, and says which when.
 //! `seconds` is how long the replay took.
 
@@ -62,7 +62,7 @@ pub(crate) struct ReplayArgs {
     /// Repeat a recorded run in the memory that it had, fast and slow: watermarks, per-CPU lists,
     /// locks, ticks and all.
     #[arg(long, conflicts_with_all = ["memory", "frames", "reclaim", "clock", "swap", "fold"])]
-    #[arg(conflicts_with_all = ["explain", "report", "readahead", "results"])]
+    #[arg(conflicts_with_all = ["fold_every", "explain", "report", "readahead", "results"])]
     recorded: bool,
     #[command(flatten)]
     readahead: ReadaheadArgs,
@@ -72,6 +72,10 @@ pub(crate) struct ReplayArgs {
     /// is the mean over 7 phases of the period.
     #[arg(long, value_parser = parse_period)]
     fold: Option<Millis>,
+    /// The same every so many reads, as of a program that itself reads memory.stat after so many.
+    #[arg(long, conflicts_with = "fold", value_name = "READS")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    fold_every: Option<u64>,
     /// Say which setting of a policy that has some was in charge when, and what it was chosen by.
     #[arg(long)]
     explain: bool,
@@ -104,11 +108,11 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let cells: Vec<Cell> = sizes
         .iter()
         .flat_map(|&frames| policies.iter().map(move |&contender| cell(frames, contender)))
-        .flat_map(|cell| phases_of(cell, args.fold))
+        .flat_map(|cell| phases_of(cell, args))
         .collect();
     let courses = if args.explain { explain::courses(&trace, &cells, interrupt)? } else { vec![] };
     let answers = cells::run(&trace, &cells, args.output.jobs, interrupt)?;
-    let rows = rows(&answers, args.fold.is_some());
+    let rows = rows(&answers, args.fold.is_some() || args.fold_every.is_some());
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
         output::write("the picture", path, &selection::alone(first)?)?;
     }
@@ -127,11 +131,11 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
 }
 
 /// The cell, once for each phase.
-fn phases_of(cell: Cell, fold: Option<Millis>) -> Vec<Cell> {
-    match (cell.setup, fold) {
-        (Some(setup), Some(period)) => {
-            setup.phases(period).map(|setup| Cell { setup: Some(setup), ..cell }).collect()
-        }
+fn phases_of(cell: Cell, args: &ReplayArgs) -> Vec<Cell> {
+    let with = |setup| Cell { setup: Some(setup), ..cell };
+    match (cell.setup, args.fold, args.fold_every) {
+        (Some(setup), Some(period), _) => setup.phases(period).map(with).collect(),
+        (Some(setup), _, Some(reads)) => setup.phases_of_reads(reads).map(with).collect(),
         _ => vec![cell],
     }
 }

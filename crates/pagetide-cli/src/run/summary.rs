@@ -78,6 +78,7 @@ fn say_reason(reason: Reason) -> &'static str {
         Reason::OtherUser => "of a process that changed its user",
         Reason::Exhausted => "without a descriptor of the server's",
         Reason::Excluded => "excluded",
+        Reason::Unwatched => "mapped, with userfaultfd refused",
     }
 }
 

@@ -77,6 +77,8 @@ fn folded_rows_are_means_with_a_range_and_live_rows_are_as_ever() {
     assert_eq!(folded.as_array().map(Vec::len), Some(2));
     assert_eq!(folded[1]["misses"], live[1]["misses"], "the optimum reads no statistics");
     assert_eq!(run(&["replay", name, "--frames", "60", "--fold", "often"]).status.code(), Some(2));
+    let counted = json(&[&args[..], &["--fold-every", "50"]].concat());
+    assert!(counted[0]["miss_ratio_min"].as_f64() <= counted[0]["miss_ratio"].as_f64());
 }
 
 #[test]

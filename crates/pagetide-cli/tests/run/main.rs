@@ -15,6 +15,7 @@ mod killed_writes;
 mod lost_sockets;
 mod many_opens;
 mod mapped;
+mod mapped_memory;
 mod odd_programs;
 mod processes;
 mod programs;

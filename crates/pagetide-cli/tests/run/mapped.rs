@@ -15,13 +15,13 @@ fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
     (output, digits.parse().unwrap_or(0))
 }
 
-fn compile(folder: &Path, name: &str, source: &str) {
+pub(super) fn compile(folder: &Path, name: &str, source: &str) {
     std::fs::write(folder.join("program.c"), source).unwrap();
     plain_shell_in(folder, &format!("gcc -O1 -w program.c -o {name}"));
 }
 
 /// Whether the kernel gives us what it takes; says so if not.
-fn is_served(folder: &Path, test: &str) -> bool {
+pub(super) fn is_served(folder: &Path, test: &str) -> bool {
     let is_there = pagetide_sys::PageFile::new(1).is_ok();
     if !is_there {
         let name = folder.display();
@@ -63,6 +63,70 @@ fn processes_see_what_others_write_to_what_they_map() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
     assert!(nr_mappings >= 4, "{nr_mappings} were served: {errors}");
+}
+
+#[test]
+fn what_was_written_is_seen_by_loads_whatever_was_read_ahead() {
+    let test = "what_was_written_is_seen_by_loads_whatever_was_read_ahead";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    compile(here.path(), "cut", include_str!("mapped_cut.c"));
+    let nr_steps = if is_long() { "100000" } else { "1500" };
+    for memory in ["1M", "24M"] {
+        let (output, nr_mappings) = run_mapped(here.path(), memory, &["./cut", nr_steps]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+        assert!(nr_mappings >= 3, "{nr_mappings} were served: {errors}");
+    }
+}
+
+#[test]
+fn calls_take_what_is_mapped_and_absent() {
+    let test = "calls_take_what_is_mapped_and_absent";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    compile(here.path(), "given", include_str!("mapped_given.c"));
+    let (output, nr_mappings) = run_mapped(here.path(), "1M", &["./given"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    assert!(nr_mappings > 0, "{errors}");
+}
+
+/// What of `packages` is missing is said.
+fn has_packages(packages: &str, test: &str) -> bool {
+    let import = Command::new("python3").args(["-c", &format!("import {packages}")]).output();
+    let is_there = import.is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("SKIPPED: {test}: python3 has not all of {packages}: pip install them");
+    }
+    is_there
+}
+
+#[test]
+fn programs_that_map_their_data_find_the_same() {
+    let test = "programs_that_map_their_data_find_the_same";
+    let programs =
+        [("lmdb", "lmdb"), ("usearch", "numpy, usearch"), ("faiss", "faiss"), ("memmap", "numpy")];
+    for (work, packages) in [("sqlite", "sqlite3")].into_iter().chain(programs) {
+        let (here, theirs) = (folder(), folder());
+        if !is_served(here.path(), test) || !has_packages(packages, test) {
+            continue;
+        }
+        let (script, name) = (include_str!("mapped_programs.py"), "programs.py");
+        std::fs::write(theirs.path().join(name), script).unwrap();
+        plain_shell_in(theirs.path(), &format!("python3 {name} {work} fill"));
+        let source = theirs.path().display();
+        plain_shell_in(here.path(), &format!("cp -r '{source}'/. ."));
+        let expected = plain_shell_in(theirs.path(), &format!("python3 {name} {work} use"));
+        let (output, nr_mappings) = run_mapped(here.path(), "4M", &["python3", name, work, "use"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{work}: {errors}");
+        assert!(nr_mappings > 0, "{work}: {errors}");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ const SMALL_FILES: &str = "for name in os.listdir('small'):\n            \
         os.close(small)";
 
 /// Anonymous and shared memory of a process, its share of what it shares, in bytes.
-fn memory_of(process: u32) -> Option<u64> {
+pub(super) fn memory_of(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let field = |name: &str| {
         let line = text.lines().find(|line| line.starts_with(name))?;
@@ -55,7 +55,7 @@ fn memory_of(process: u32) -> Option<u64> {
     Some((field("Pss_Anon:")? + field("Pss_Shmem:")?) << 10)
 }
 
-fn descendants_of(process: u32) -> Vec<u32> {
+pub(super) fn descendants_of(process: u32) -> Vec<u32> {
     let mut found = vec![process];
     let mut next = 0;
     while let Some(parent) = found.get(next) {
@@ -69,7 +69,7 @@ fn descendants_of(process: u32) -> Vec<u32> {
     found
 }
 
-fn memory_of_all(processes: &[u32]) -> u64 {
+pub(super) fn memory_of_all(processes: &[u32]) -> u64 {
     processes.iter().filter_map(|process| memory_of(*process)).sum()
 }
 

@@ -21,7 +21,7 @@
 //!
 //! | file | decides |
 //! |---|---|
-//! | `tree` | what is charged to whom, and whose limit stands in the way |
+//! | `tree` | which groups a page is charged to, and which limit stands in the way |
 //! | `protection` | how much of a group reclaim for a cause leaves alone |
 //! | `rotation` | in which order global reclaim visits groups |
 //! | `pass` | which lruvecs a pass scans, how much each, and what it tries next |

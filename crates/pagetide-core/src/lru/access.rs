@@ -82,6 +82,11 @@ impl AccessPath {
 }
 
 impl AccessRule {
+    /// Whether a hit may want a list operation at all.
+    pub const fn logs_hits(self) -> bool {
+        matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
+    }
+
     /// Whether refault distances count what the log holds, so that it is to be drained before a
     /// return is judged.
     pub(crate) const fn logs_what_clocks_count(self) -> bool {
@@ -164,20 +169,24 @@ fn count_reference(folio: &Folio) -> Marked {
     if folio.flags().all(SATURATED) {
         return Marked::Done;
     }
-    folio.update(|flags| {
-        if flags.any(Flags::UNEVICTABLE) {
-            None
-        } else if !flags.any(Flags::REFERENCED) {
-            Some(flags.with(Flags::REFERENCED).with_refs(0))
-        } else if flags.refs() < Flags::REFS_MAX {
-            Some(flags.with_refs(flags.refs() + 1))
-        } else if !flags.any(Flags::WORKINGSET) {
-            Some(flags.with(Flags::WORKINGSET))
-        } else {
-            None
-        }
-    });
+    folio.update(referenced_again);
     Marked::Done
+}
+
+/// The flags after one reference more, if that changes any.
+#[inline]
+pub(super) fn referenced_again(flags: Flags) -> Option<Flags> {
+    if flags.any(Flags::UNEVICTABLE) {
+        None
+    } else if !flags.any(Flags::REFERENCED) {
+        Some(flags.with(Flags::REFERENCED).with_refs(0))
+    } else if flags.refs() < Flags::REFS_MAX {
+        Some(flags.with_refs(flags.refs() + 1))
+    } else if !flags.any(Flags::WORKINGSET) {
+        Some(flags.with(Flags::WORKINGSET))
+    } else {
+        None
+    }
 }
 
 #[inline]

@@ -28,7 +28,7 @@ pub enum GenRequest {
     },
 }
 
-/// A line of text, understood: a request, whom it is for, and at which swappiness.
+/// A line of text, understood: a request, the group it is for, and at which swappiness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GenCommand {
     /// The group and node.

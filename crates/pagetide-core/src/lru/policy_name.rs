@@ -36,6 +36,9 @@ names! {
         "Our own: probation and main judged by instants; miniatures choose between four designs.";
     /// The multi-gen LRU.
     Mglru = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
+    /// The multi-gen LRU of 2026.
+    Mglru73 = "mglru-7.3",
+        "Multi-gen LRU as of Linux 7.3: a read counts before its page is listed, passes age.";
     /// The multi-gen LRU as first measured.
     Mglru61 = "mglru-6.1",
         "Multi-gen LRU as of Linux 6.1: aging by size, coupled types, refaults judged briefly.";

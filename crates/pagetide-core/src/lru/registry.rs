@@ -9,7 +9,7 @@ use super::drain::{apply_entries, drain_and_refault};
 use super::kernel::active_inactive::{
     ActiveInactive, ActiveInactive315, ActiveInactive2013, ActiveInactiveVanilla,
 };
-use super::kernel::multigen::{Mglru, Mglru61, MultigenSummary};
+use super::kernel::multigen::{Mglru, Mglru61, Mglru73, MultigenSummary};
 use super::own::{Pagetide, SelectionSummary, Tuning};
 use super::settle::settle_all;
 use super::{
@@ -77,6 +77,7 @@ macro_rules! policies {
 policies!(
     Pagetide,
     Mglru,
+    Mglru73,
     Mglru61,
     ActiveInactive,
     ActiveInactive315,
@@ -220,6 +221,7 @@ impl Policy {
     pub(crate) fn multigen_summary(&self) -> Option<MultigenSummary> {
         match self {
             Policy::Mglru(policy) => Some(policy.summary()),
+            Policy::Mglru73(policy) => Some(policy.summary()),
             Policy::Mglru61(policy) => Some(policy.summary()),
             _ => None,
         }

@@ -93,9 +93,14 @@ impl Scan {
         self.reclaimed >= self.target
     }
 
+    /// Whether memory as a whole is short, or is kept from it by the background thread.
+    pub fn is_global(&self) -> bool {
+        self.kind == ReclaimKind::Background || self.group.is_global
+    }
+
     /// Whether the pass may end between two folios, rather than finish the lruvec's round.
     pub fn may_stop(&self) -> bool {
-        self.is_satisfied() && (self.kind == ReclaimKind::Background || self.group.is_global)
+        self.is_satisfied() && self.is_global()
     }
 
     /// Victims that are still wanted, as many as a batch holds at most.
@@ -108,9 +113,9 @@ impl Scan {
         self.dirty > self.reclaimed
     }
 
-    /// What keeps a folio from being a victim until it is written. The two multi-gen LRUs have
-    /// rules of their own, which are the kernel's: they leave dirty file pages to the flusher even
-    /// where they could be demoted.
+    /// What keeps a folio from being a victim until it is written. The multi-gen LRUs of 6.18 and
+    /// 6.1 have rules of their own, which are the kernel's: they leave dirty file pages to the
+    /// flusher even where they could be demoted.
     pub const fn unclean(&self) -> Flags {
         if self.demotes { Flags::WRITEBACK } else { Flags::DIRTY.with(Flags::WRITEBACK) }
     }

@@ -187,7 +187,7 @@ impl From<Migration> for AccessKind {
     }
 }
 
-/// One entry: a page, what happened to it, and by whom.
+/// One entry: a page, what happened to it, and the thread that did it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
     /// The page.

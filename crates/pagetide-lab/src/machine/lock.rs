@@ -78,7 +78,7 @@ impl FifoLock {
         is_free
     }
 
-    /// Lets go, and hands over to the first in the queue: whom to wake, and after how long.
+    /// Lets go, and hands over to the first in the queue: the task to wake, and after how long.
     ///
     /// # Panics
     /// When `task` does not hold it.

@@ -72,7 +72,7 @@ pub enum Want {
     /// To hand its oldest pages (all, when it has fewer) to another task; waits while that task
     /// has more than [`INBOX_PAGES_MAX`] waiting.
     Send {
-        /// To whom.
+        /// The task it is for.
         to: TaskId,
         /// How many.
         nr_pages: u32,
@@ -89,7 +89,7 @@ pub enum Want {
     },
     /// To go on on another task's CPU, and that one on this task's, if it waits for pages.
     Swap {
-        /// With whom.
+        /// The task it is exchanged with.
         with: TaskId,
     },
     /// Not to run for so long.

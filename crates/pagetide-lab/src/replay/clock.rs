@@ -11,7 +11,8 @@
 //! ```
 //!
 //! At a look that came too early the rest of the way is halved again, or better; the last one is on
-//! the spot. `lead` is how far the trace's own times ran ahead of the accesses' costs.
+//! the spot. What is due after so many accesses needs no guess.
+//! `lead` is how far the trace's own times ran ahead of the accesses' costs.
 //!
 //! Ignored: parts of an access. What is due in the middle of one is done before the next.
 
@@ -28,14 +29,16 @@ pub(super) struct VirtualClock {
     costs: ReplayCosts,
     lead_ns: u64,
     fold: Option<Alarm>,
+    /// In accesses.
+    fold_by_count: Option<Alarm>,
     flush: Option<Alarm>,
 }
 
-/// Something that is done every so often.
+/// Something that is done every so often: in nanoseconds, or in accesses.
 #[derive(Debug)]
 struct Alarm {
-    due_ns: u64,
-    every_ns: u64,
+    due: u64,
+    every: u64,
 }
 
 /// How many accesses and misses there were: the hands of the clock.
@@ -51,12 +54,15 @@ impl VirtualClock {
         statistics: StatisticsFold,
         flush_every: Option<Millis>,
     ) -> VirtualClock {
-        let fold = match statistics {
-            StatisticsFold::Live => None,
-            StatisticsFold::Every { period, phase } => Some(Alarm::new(phase, period)),
+        let (fold, fold_by_count) = match statistics {
+            StatisticsFold::Live => (None, None),
+            StatisticsFold::Every { period, phase } => (Some(Alarm::new(phase, period)), None),
+            StatisticsFold::EveryReads { nr_reads, phase } => {
+                (None, Some(Alarm { due: phase, every: nr_reads.max(1) }))
+            }
         };
         let flush = flush_every.map(|period| Alarm::new(period, period));
-        VirtualClock { costs, lead_ns: 0, fold, flush }
+        VirtualClock { costs, lead_ns: 0, fold, fold_by_count, flush }
     }
 
     pub(super) fn now_ns(&self, counted: Counted) -> u64 {
@@ -72,12 +78,14 @@ impl VirtualClock {
         ahead_ns > 0
     }
 
-    /// Whether a fold was due; the next one is not before `now_ns`.
-    pub(super) fn takes_fold(&mut self, now_ns: u64) -> bool {
-        self.fold.as_mut().is_some_and(|fold| fold.rings(now_ns))
+    /// Whether a fold was due; the next one is later.
+    pub(super) fn takes_fold(&mut self, counted: Counted, now_ns: u64) -> bool {
+        let by_count = self.fold_by_count.as_mut();
+        let is_due_by_count = by_count.is_some_and(|fold| fold.rings(counted.accesses));
+        self.fold.as_mut().is_some_and(|fold| fold.rings(now_ns)) || is_due_by_count
     }
 
-    /// As [`VirtualClock::takes_fold`], for the flusher.
+    /// Whether a flush was due.
     pub(super) fn takes_flush(&mut self, now_ns: u64) -> bool {
         self.flush.as_mut().is_some_and(|flush| flush.rings(now_ns))
     }
@@ -85,32 +93,33 @@ impl VirtualClock {
     /// Makes the flusher come now.
     pub(super) fn wake_flusher(&mut self, now_ns: u64) {
         if let Some(flush) = &mut self.flush {
-            flush.due_ns = now_ns;
+            flush.due = now_ns;
         }
     }
 
     /// The count of accesses at which to look again, if nothing changes meanwhile.
     pub(super) fn next_look(&self, counted: Counted) -> u64 {
         let now_ns = self.now_ns(counted);
-        let due = |alarm: &Option<Alarm>| alarm.as_ref().map_or(u64::MAX, |alarm| alarm.due_ns);
+        let due = |alarm: &Option<Alarm>| alarm.as_ref().map_or(u64::MAX, |alarm| alarm.due);
         let due_ns = due(&self.fold).min(due(&self.flush)).min(now_ns + TELL_EVERY_NS);
         let dearest_ns = self.costs.hit_ns.max(self.costs.miss_ns).max(1);
-        counted.accesses + (due_ns.saturating_sub(now_ns) / dearest_ns).max(1)
+        let by_time = counted.accesses + (due_ns.saturating_sub(now_ns) / dearest_ns).max(1);
+        by_time.min(due(&self.fold_by_count))
     }
 }
 
 impl Alarm {
     fn new(first: Millis, every: Millis) -> Alarm {
-        let every_ns = every.0.max(1).saturating_mul(NS_PER_MS);
-        Alarm { due_ns: first.0.saturating_mul(NS_PER_MS), every_ns }
+        let every = every.0.max(1).saturating_mul(NS_PER_MS);
+        Alarm { due: first.0.saturating_mul(NS_PER_MS), every }
     }
 
     /// However many were missed, it rings once.
-    fn rings(&mut self, now_ns: u64) -> bool {
-        let is_due = now_ns >= self.due_ns;
+    fn rings(&mut self, now: u64) -> bool {
+        let is_due = now >= self.due;
         if is_due {
-            let nr_missed = (now_ns - self.due_ns) / self.every_ns;
-            self.due_ns += (nr_missed + 1) * self.every_ns;
+            let nr_missed = (now - self.due) / self.every;
+            self.due += (nr_missed + 1) * self.every;
         }
         is_due
     }
@@ -142,7 +151,7 @@ mod tests {
             if counted.accesses == look_at {
                 looks += 1;
                 let now_ns = clock.now_ns(counted);
-                if clock.takes_fold(now_ns) {
+                if clock.takes_fold(counted, now_ns) {
                     folds.push(now_ns);
                 }
                 look_at = clock.next_look(counted);
@@ -168,7 +177,24 @@ mod tests {
         assert!(!clock.advance(counted, now_ns - 1));
         assert!(clock.advance(counted, now_ns + 7));
         assert_eq!(clock.now_ns(counted), now_ns + 7);
-        assert!(!clock.takes_flush(u64::MAX) && !clock.takes_fold(u64::MAX));
+        assert!(!clock.takes_flush(u64::MAX) && !clock.takes_fold(counted, u64::MAX));
+    }
+
+    #[test]
+    fn a_fold_after_so_many_accesses_is_on_the_spot() {
+        let statistics = StatisticsFold::EveryReads { nr_reads: 500, phase: 200 };
+        let mut clock = VirtualClock::new(ReplayCosts::default(), statistics, None);
+        let (mut folds, mut look_at) = (Vec::new(), 0);
+        for accesses in 0..2_000 {
+            let counted = Counted { accesses, misses: accesses / 3 };
+            if accesses >= look_at {
+                if clock.takes_fold(counted, clock.now_ns(counted)) {
+                    folds.push(accesses);
+                }
+                look_at = clock.next_look(counted);
+            }
+        }
+        assert_eq!(folds, [200, 700, 1200, 1700]);
     }
 
     #[test]

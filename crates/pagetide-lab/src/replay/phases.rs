@@ -27,6 +27,14 @@ impl Setup {
             Setup { statistics: StatisticsFold::Every { period, phase }, ..self }
         })
     }
+
+    /// The same with a fold every so many accesses.
+    pub fn phases_of_reads(self, nr_reads: u64) -> impl Iterator<Item = Setup> {
+        (0..NR_PHASES).map(move |at| {
+            let phase = nr_reads * at / NR_PHASES;
+            Setup { statistics: StatisticsFold::EveryReads { nr_reads, phase }, ..self }
+        })
+    }
 }
 
 /// The outcomes of one setup at several phases.

@@ -147,4 +147,12 @@ pub enum StatisticsFold {
         /// The first fold's time.
         phase: Millis,
     },
+    /// The same, counted in accesses: a program that itself reads `memory.stat` after so many. No
+    /// clock decides.
+    EveryReads {
+        /// From one fold to the next, at least 1.
+        nr_reads: u64,
+        /// Accesses before the first.
+        phase: u64,
+    },
 }

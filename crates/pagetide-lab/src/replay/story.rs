@@ -88,13 +88,13 @@ pub fn story_of(
     let mut world = World::new(setup, trace, evicted);
     let mut story = Story::default();
     for (nth, (entry_rank, kind)) in (1..).zip(trace.entries()) {
-        let before = world.standing(rank);
+        let before = world.describe_folio(rank);
         let is_its_own = entry_rank == rank && is_access(kind);
         let past = if is_its_own { world.past(rank) } else { String::new() };
         world.apply(entry_rank, kind);
         let access = world.outcome().accesses;
         let mut tell = |what, standing| story.events.push(Event { access, what, standing });
-        let after = world.standing(rank);
+        let after = world.describe_folio(rank);
         match (before, is_evicted.take()) {
             (Some(standing), true) => tell(Happening::Evicted, standing),
             (Some(_), false) if is_its_own => tell(Happening::Hit, after.clone().unwrap_or(past)),

@@ -14,8 +14,6 @@
 //!
 //! # Data and invariants
 //!
-//! `pages[rank_of(page)] == page`. The index is an open-addressing table of ranks, at most half
-//! full, with a fixed hash: the same trace gives the same ranks and takes the same steps, always.
 //! `ranks` and `kinds` are as long as each other; `times` too, unless it is empty, because none
 //! are known. Times never go back. What a record notes between its entries stands beside them, with
 //! the number of entries before it.
@@ -24,92 +22,15 @@
 //!
 //! Threads, and what lies below a millisecond or beyond 49 days. At most 2^32 - 1 distinct pages.
 
+use super::page_ranks::PageRanks;
 use super::{Access, AccessKind, Note, Trace, TraceError};
 use pagetide_core::ids::{MappingId, PageId, PageType};
 use pagetide_core::units::Millis;
-
-/// Pages and their ranks, in order of first appearance.
-///
-/// # Cost
-/// 24 to 32 bytes a page; a look-up is a hash and about two probes.
-#[derive(Clone, Debug, Default)]
-pub struct PageRanks {
-    /// `[power of two]`, rank + 1, or 0 for an empty slot.
-    slots: Vec<u32>,
-    pages: Vec<PageId>,
-}
-
-impl PageRanks {
-    /// No pages yet.
-    pub fn new() -> PageRanks {
-        PageRanks::default()
-    }
-
-    /// The page's rank; a new page gets the next one.
-    ///
-    /// # Panics
-    /// At the 2^32nd distinct page.
-    pub fn rank_of(&mut self, page: PageId) -> u32 {
-        if self.slots.len() <= 2 * self.pages.len() {
-            self.grow();
-        }
-        let slot = self.slot_of(page);
-        if self.slots[slot] == 0 {
-            self.pages.push(page);
-            let marked = u32::try_from(self.pages.len()).expect("fewer than 2^32 distinct pages");
-            self.slots[slot] = marked;
-        }
-        self.slots[slot] - 1
-    }
-
-    /// The page's rank, if it has one.
-    pub fn find(&self, page: PageId) -> Option<u32> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        self.slots[self.slot_of(page)].checked_sub(1)
-    }
-
-    /// The pages, by rank.
-    pub fn pages(&self) -> &[PageId] {
-        &self.pages
-    }
-
-    /// The slot that holds the page, or the empty one where it belongs.
-    fn slot_of(&self, page: PageId) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut slot = hash(page) as usize & mask;
-        loop {
-            match self.slots[slot] {
-                0 => return slot,
-                marked if self.pages[marked as usize - 1] == page => return slot,
-                _ => slot = (slot + 1) & mask,
-            }
-        }
-    }
-
-    fn grow(&mut self) {
-        let nr_slots = (self.slots.len() * 2).max(64);
-        self.slots = vec![0; nr_slots];
-        for rank in 0..self.pages.len() {
-            let slot = self.slot_of(self.pages[rank]);
-            self.slots[slot] = rank as u32 + 1;
-        }
-    }
-}
 
 /// Keeps the items whose place says so.
 fn retain<T>(items: &mut Vec<T>, is_kept: &[bool]) {
     let mut places = is_kept.iter();
     items.retain(|_| *places.next().expect("a place for each item"));
-}
-
-/// Mixes mapping and index so that runs of pages spread (the finalizer of SplitMix64).
-fn hash(page: PageId) -> u64 {
-    let mut mixed = page.index.0 ^ u64::from(page.mapping.0).rotate_left(40);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// A whole trace in memory, renumbered. Shape: one rank and one kind per entry, and one time where
@@ -155,23 +76,71 @@ impl DenseTrace {
     /// Five bytes an entry, nine with times, plus [`PageRanks`].
     pub fn read(trace: &mut Trace) -> Result<DenseTrace, TraceError> {
         let mut dense = DenseTrace::default();
-        while let Some(access) = trace.next() {
-            dense.push_from(trace, access?);
-        }
+        while dense.read_some(trace, usize::MAX)? > 0 {}
         dense.push_notes(trace.notes());
         Ok(dense)
+    }
+
+    /// Reads up to `nr_max` entries more and returns how many; fewer only at the end. What the
+    /// trace notes after its last entry is left to the caller.
+    ///
+    /// # Errors
+    /// The trace's first error; what came before it is there.
+    ///
+    /// # Cost
+    /// As [`DenseTrace::read`]. Where there are many pages it is a third less than to push the
+    /// entries one by one, as pages are looked up many at a time.
+    pub fn read_some(&mut self, trace: &mut Trace, nr_max: usize) -> Result<usize, TraceError> {
+        const BATCH: usize = 1024;
+        let mut nr_read = 0;
+        let mut pages = Vec::with_capacity(BATCH);
+        while nr_read < nr_max {
+            let wanted = BATCH.min(nr_max - nr_read);
+            pages.clear();
+            let read = self.read_batch(trace, wanted, &mut pages);
+            self.pages.append_ranks(&pages, &mut self.ranks);
+            nr_read += pages.len();
+            read?;
+            if pages.len() < wanted {
+                break;
+            }
+        }
+        Ok(nr_read)
+    }
+
+    /// The same, but for the ranks: the pages are the caller's to look up.
+    fn read_batch(
+        &mut self,
+        trace: &mut Trace,
+        wanted: usize,
+        pages: &mut Vec<PageId>,
+    ) -> Result<(), TraceError> {
+        while pages.len() < wanted
+            && let Some(access) = trace.next()
+        {
+            let access = access?;
+            self.note_from(trace, access);
+            pages.push(access.page);
+        }
+        Ok(())
     }
 
     /// Appends the entry that `trace` has just given, at its time and with its type of page, and
     /// the notes before it.
     pub fn push_from(&mut self, trace: &Trace, access: Access) {
+        self.note_from(trace, access);
+        self.ranks.push(self.pages.rank_of(access.page));
+    }
+
+    /// The same, but for the rank.
+    fn note_from(&mut self, trace: &Trace, access: Access) {
         self.push_notes(trace.notes());
         if trace.page_type() == PageType::Anon {
             self.mark_anonymous(access.page.mapping);
         }
-        match trace.time() {
-            Some(time) => self.push_at(access, time),
-            None => self.push(access),
+        self.note(access.kind);
+        if let Some(time) = trace.time() {
+            self.set_last_time(time);
         }
     }
 
@@ -199,9 +168,13 @@ impl DenseTrace {
 
     /// Appends one entry.
     pub fn push(&mut self, access: Access) {
+        self.note(access.kind);
         self.ranks.push(self.pages.rank_of(access.page));
-        self.kinds.push(access.kind);
-        self.nr_accesses += u64::from(access.kind.is_access());
+    }
+
+    fn note(&mut self, kind: AccessKind) {
+        self.kinds.push(kind);
+        self.nr_accesses += u64::from(kind.is_access());
         if let Some(&last) = self.times.last() {
             self.times.push(last);
         }
@@ -211,8 +184,12 @@ impl DenseTrace {
     /// at 0; a time before the last one's counts as the last one's.
     pub fn push_at(&mut self, access: Access, time: Millis) {
         self.push(access);
+        self.set_last_time(time);
+    }
+
+    fn set_last_time(&mut self, time: Millis) {
         let millis = u32::try_from(time.0).unwrap_or(u32::MAX);
-        self.times.resize(self.ranks.len(), 0);
+        self.times.resize(self.kinds.len(), 0);
         let nr_before = self.times.len() - 1;
         let last = self.times[..nr_before].last().copied().unwrap_or(0);
         self.times[nr_before] = millis.max(last);
@@ -297,7 +274,7 @@ impl DenseTrace {
 
     /// How many entries there are, accesses or not.
     pub fn nr_entries(&self) -> u64 {
-        self.ranks.len() as u64
+        self.kinds.len() as u64
     }
 
     /// The entries that are accesses (readahead, fills, discards and the like left out), as ranks.
@@ -322,11 +299,10 @@ impl DenseTrace {
 
     /// The memory it takes now, in bytes.
     pub fn bytes_held(&self) -> u64 {
-        let PageRanks { slots, pages } = &self.pages;
-        let numbers = self.ranks.capacity() + self.times.capacity() + slots.capacity();
+        let numbers = self.ranks.capacity() + self.times.capacity();
         let bytes = 4 * numbers
             + self.kinds.capacity()
-            + pages.capacity() * size_of::<PageId>()
+            + self.pages.bytes_held()
             + self.notes.capacity() * size_of::<(u64, Note)>();
         bytes as u64
     }

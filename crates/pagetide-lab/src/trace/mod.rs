@@ -52,6 +52,7 @@ mod lackey;
 mod mappings;
 mod msr;
 mod oracle_general;
+mod page_ranks;
 mod perf_script;
 mod raw;
 #[cfg(test)]
@@ -62,9 +63,10 @@ mod vscsi;
 
 pub use claim::{PAGES_A_BYTE, PAGES_ALLOWED};
 pub use convert::{ConvertError, Converted, convert};
-pub use dense::{DenseTrace, PageRanks};
+pub use dense::DenseTrace;
 pub use facts::{Facts, ReadaheadUse};
 pub use format::{Format, UnknownFormatName};
+pub use page_ranks::PageRanks;
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
 use claim::Claim;

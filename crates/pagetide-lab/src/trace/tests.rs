@@ -397,6 +397,30 @@ fn ranks_are_in_order_of_first_appearance() {
 }
 
 #[test]
+fn pages_looked_up_together_have_the_ranks_they_have_alone() {
+    let (mut alone, mut together) = (PageRanks::new(), PageRanks::new());
+    let page = |nth: u64| PageId { index: PageIndex(nth * nth % 7919), ..PageId::default() };
+    let pages: Vec<PageId> = (0..20_000).map(page).collect();
+    let expected: Vec<u32> = pages.iter().map(|page| alone.rank_of(*page)).collect();
+    let mut ranks = Vec::new();
+    pages.chunks(333).for_each(|some| together.append_ranks(some, &mut ranks));
+    assert_eq!(ranks, expected);
+    assert_eq!(together.pages(), alone.pages());
+}
+
+#[test]
+fn a_trace_read_in_pieces_is_the_same_and_keeps_what_was_before_an_error() {
+    let text = "5\n9\n5\n3\nx\n";
+    let mut dense = DenseTrace::default();
+    let mut trace = open(text.as_bytes(), "", Some(Format::Decimal)).expect("the trace opens");
+    assert_eq!(dense.read_some(&mut trace, 3).expect("numbers"), 3);
+    assert!(dense.read_some(&mut trace, 3).is_err());
+    let ranks: Vec<u32> = dense.access_ranks().collect();
+    assert_eq!((ranks, dense.nr_accesses()), (vec![0, 1, 0, 2], 4));
+    assert_eq!(dense.read_some(&mut trace, 3).expect("it ended"), 0);
+}
+
+#[test]
 fn a_lenient_reader_skips_and_counts_malformed_lines() {
     let read = |bytes: &[u8], format| {
         let mut trace = open(bytes, "", Some(format)).expect("the trace opens");

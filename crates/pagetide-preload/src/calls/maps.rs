@@ -13,7 +13,6 @@ use crate::errno::or_minus_one;
 use crate::maps::{self, Wanted, signals};
 use crate::{errno, next, pieces, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
-use pagetide_run::wire::Reason;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn mmap64(
@@ -27,12 +26,14 @@ unsafe extern "C" fn mmap64(
     let is_file = flags & libc::MAP_ANONYMOUS == 0 && fd >= 0;
     if let Some(id) = Some(fd).filter(|_| is_file).and_then(serve::managed) {
         let wanted = Wanted { at: at as usize, len, protection, flags, offset };
-        if let Some(start) = maps::map(id, wanted) {
-            return start as *mut c_void;
-        }
-        if let Err(errno) = hand_over([fd], Reason::Mapped) {
-            errno::set(errno);
-            return libc::MAP_FAILED;
+        match maps::map(id, wanted) {
+            Ok(start) => return start as *mut c_void,
+            Err(reason) => {
+                if let Err(errno) = hand_over([fd], reason) {
+                    errno::set(errno);
+                    return libc::MAP_FAILED;
+                }
+            }
         }
     }
     if flags & libc::MAP_FIXED != 0 {

@@ -18,6 +18,7 @@ mod locks;
 mod maps;
 mod metadata;
 mod open;
+mod paths;
 mod read_write;
 pub(crate) mod spawn;
 mod stdio;

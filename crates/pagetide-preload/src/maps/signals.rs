@@ -13,7 +13,9 @@
 //!
 //! Source: sigaction(2), sigprocmask(2), signal-safety(7).
 
-use super::{find, serve_fault, watch_forks};
+use super::fault::serve_fault;
+use super::forks::watch_forks;
+use super::{find, given};
 use crate::errno;
 use crate::pieces::set_signals;
 use crate::{next, process};
@@ -138,6 +140,7 @@ pub(super) fn install() -> bool {
         alone(|| {
             if STATE.load(SeqCst) == NOT_TRIED {
                 let is_done = watch_forks() && SIGNALS.iter().enumerate().all(install_one);
+                next::set_on_fault(given::bring_in);
                 STATE.store(if is_done { INSTALLED } else { FAILED }, SeqCst);
             }
         });

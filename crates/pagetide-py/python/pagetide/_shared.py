@@ -1,11 +1,14 @@
 """One page cache a process for everything that asks for the same."""
 
+import os
 import threading
 
 from pagetide._cache import PageCache
 
 _SHARED = {}
 _LOCK = threading.Lock()
+# A child has the lock of a thread that it does not have.
+os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 class SharedCache:

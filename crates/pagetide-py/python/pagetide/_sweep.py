@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import os
+import queue
 import sys
 import tempfile
 
@@ -69,7 +70,7 @@ def sweep(
 
 def _spread(plan, names, question, executor, progress):
     """Has the executor run a unit for each trace of which something is missing."""
-    failures, attempts, pending = {}, {}, {}
+    failures, attempts, pending, done = {}, {}, {}, queue.SimpleQueue()
 
     def send(name):
         attempts[name] = attempts.get(name, 0) + 1
@@ -77,7 +78,9 @@ def _spread(plan, names, question, executor, progress):
             stamp = _stamp(name)
             missing = plan.missing(name, stamp)
             if missing != []:
-                pending[executor.submit(_run_unit, name, stamp, missing, *question)] = name
+                future = executor.submit(_run_unit, name, stamp, missing, *question)
+                pending[future] = name
+                future.add_done_callback(done.put)
         except Exception as error:
             failures[name] = _describe(error)
 
@@ -86,20 +89,19 @@ def _spread(plan, names, question, executor, progress):
     nr_units = len(pending)
     try:
         while pending:
-            done, _ = concurrent.futures.wait(pending, 1, concurrent.futures.FIRST_COMPLETED)
-            for future in done:
-                name = pending.pop(future)
-                try:
-                    lines, failure = future.result()
-                except Exception as error:
-                    if attempts[name] < _ATTEMPTS:
-                        send(name)
-                        continue
-                    lines, failure = [], f"its worker failed: {_describe(error)}"
-                if lines:
-                    plan.append(lines)
-                if failure is not None:
-                    failures[name] = failure
+            future = done.get()
+            name = pending.pop(future)
+            try:
+                lines, failure = future.result()
+            except Exception as error:
+                if attempts[name] < _ATTEMPTS:
+                    send(name)
+                    continue
+                lines, failure = [], f"its worker failed: {_describe(error)}"
+            if lines:
+                plan.append(lines)
+            if failure is not None:
+                failures[name] = failure
             progress.parts(nr_units - len(pending), nr_units)
     finally:
         for future in pending:

@@ -171,7 +171,7 @@ impl Server {
 impl Description {
     /// A handle with its own readahead, for faults.
     pub(super) fn map_handle(&self, opened: &Opened) -> File {
-        self.inner().map_handle.get_or_insert_with(|| opened.file.reopen()).clone()
+        self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
 
     /// The kernel has the file: what to map in place of the memory file.

@@ -285,11 +285,13 @@ pub enum Reason {
     Exhausted,
     /// It is excluded.
     Excluded,
+    /// It is mapped, and the kernel tells of no touches: userfaultfd is refused.
+    Unwatched,
 }
 
 impl Reason {
     /// All of them, in order.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::Mapped,
         Reason::Standard,
         Reason::Inherited,
@@ -300,6 +302,7 @@ impl Reason {
         Reason::OtherUser,
         Reason::Exhausted,
         Reason::Excluded,
+        Reason::Unwatched,
     ];
 
     /// From a number of a request.

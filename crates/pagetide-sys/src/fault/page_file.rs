@@ -28,12 +28,13 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use once_cell::race::OnceBox;
 
-use crate::fault::uffd::{Put, Uffd, UffdError};
+use crate::fault::uffd::{Uffd, UffdError};
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
 /// The most pages a page file has.
@@ -54,6 +55,7 @@ pub struct PageFile {
     number: u64,
     held: Box<[OnceBox<Part>]>,
     nr_held: AtomicU64,
+    is_open: AtomicBool,
 }
 
 impl PageFile {
@@ -75,7 +77,7 @@ impl PageFile {
         unsafe { uffd.register_absent(memory.addresses(0..count)) }?;
         let held = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(PageFile { memory, uffd, number, held, nr_held: AtomicU64::new(0) })
+        Ok(PageFile { memory, uffd, number, held, nr_held: 0.into(), is_open: true.into() })
     }
 
     /// The memory file, to be opened anew for others, who may only read.
@@ -109,48 +111,64 @@ impl PageFile {
         part.is_some_and(|part| part[page as usize % PART_PAGES].load(Ordering::Acquire))
     }
 
+    /// Whether pages may be put here by what has no thread that waits for them.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Acquire)
+    }
+
+    /// Says so. After `false`, what has a page locked may still put it here; what locks it later
+    /// does not.
+    pub fn set_open(&self, is_open: bool) {
+        if self.is_open() != is_open {
+            self.is_open.store(is_open, Ordering::Release);
+        }
+    }
+
     /// Our mapping, as a place of pages that are here.
     pub(crate) fn memory(&self) -> &FrameMemory {
         &self.memory
     }
 
-    /// Puts a page here, whose bytes are at `source`.
+    /// Puts pages here, whose bytes are one after the other from `source` on. Where it fails, those
+    /// that are here are noted.
     ///
     /// # Safety
-    /// S33: the caller has the page locked, and its bytes are not here; a page's worth of bytes can
-    /// be read at `source`.
-    pub(crate) unsafe fn put(&self, page: u32, source: usize) -> Result<(), UffdError> {
-        let range = self.memory.addresses(page..page + 1);
-        loop {
+    /// S33: the caller has the pages locked, and their bytes are not here; as many bytes can be
+    /// read at `source`.
+    pub(crate) unsafe fn put(&self, pages: Range<u32>, source: usize) -> Result<(), UffdError> {
+        let mut at = pages.start;
+        while at < pages.end {
+            let range = self.memory.addresses(at..pages.end);
+            let from = source + (at - pages.start) as usize * FRAME_BYTES;
             // SAFETY: S26, S33, by the caller's word.
-            match unsafe { self.uffd.copy_to(range.clone(), source, true) }? {
-                Put::Done => break,
+            let nr_done = unsafe { self.uffd.copy_some(&range, from, true) }? / FRAME_BYTES;
+            if nr_done == 0 {
                 // A process without a userfaultfd has looked at the hole, and zeros are there.
-                _ => {
-                    // SAFETY: S33: what is here is no page's.
-                    let emptied = unsafe { self.memory.discard(page..page + 1) };
-                    emptied.map_err(|source| UffdError::Call {
-                        call: "MADV_REMOVE",
-                        start: range.start as u64,
-                        len: FRAME_BYTES as u64,
-                        source,
-                    })?;
-                }
+                // SAFETY: S33: what is here is no page's.
+                let emptied = unsafe { self.memory.discard(at..at + 1) };
+                emptied.map_err(|source| UffdError::Call {
+                    call: "MADV_REMOVE",
+                    start: range.start as u64,
+                    len: FRAME_BYTES as u64,
+                    source,
+                })?;
             }
+            let end = at + nr_done as u32;
+            (at..end).for_each(|page| self.note(page, true));
+            at = end;
         }
-        self.note(page, true);
         Ok(())
     }
 
-    /// Punches the hole of a page whose bytes are here; panics if the kernel refuses.
+    /// Punches the hole of pages whose bytes are here; panics if the kernel refuses.
     ///
     /// # Safety
-    /// S33: the caller has the page locked, and what is here is not needed.
-    pub(crate) unsafe fn punch(&self, page: u32) {
+    /// S33: the caller has the pages locked, and what is here is not needed.
+    pub(crate) unsafe fn punch(&self, pages: Range<u32>) {
         // SAFETY: S33, by the caller's word.
-        let punched = unsafe { self.memory.discard(page..page + 1) };
+        let punched = unsafe { self.memory.discard(pages.clone()) };
         punched.expect("S33: what cannot be punched cannot be called gone");
-        self.note(page, false);
+        pages.for_each(|page| self.note(page, false));
     }
 
     fn note(&self, page: u32, is_here: bool) {

@@ -106,8 +106,14 @@ pub trait MappedPages {
     /// What the system says of userfaultfd, descriptors and addresses.
     fn page_file(&self, nr_pages: u64) -> std::io::Result<Arc<PageFile>>;
 
+    /// A handle with its own readahead, whose pages are brought into the memory file.
+    fn for_maps(&self) -> Self
+    where
+        Self: Sized;
+
     /// Has page `index` in the memory file, which must have been made, as a read of the page would
-    /// have it in memory, and its neighbours that are. `false` where the file has no such page.
+    /// have it in memory, and its neighbours that are; by a handle that is [for
+    /// maps](MappedPages::for_maps). `false` where the file has no such page.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at); [`ReadError::Store`] also where no frame is to

@@ -19,7 +19,8 @@ use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{Lock, PageHandle, PageRef};
+use pagetide_sys::{AlignedBuf, Lock, PageHandle, PageRef};
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 
@@ -38,6 +39,8 @@ pub(crate) struct FillPlan {
     pub(crate) marker: Option<u64>,
     /// The first page's miss is noted as an access before anything else comes in.
     pub(crate) is_noted: bool,
+    /// To where other processes map it.
+    pub(crate) to_file: bool,
 }
 
 impl FillPlan {
@@ -59,6 +62,7 @@ impl FillPlan {
             beyond: AccessPath::Readahead,
             marker: None,
             is_noted: false,
+            to_file: false,
         }
     }
 }
@@ -112,7 +116,10 @@ impl Filler {
             // The pages stay locked a little longer, but nothing is decided any more.
             self.pages.record(mapping, first, record::AccessKind::Filled);
         }
-        let mut read = self.read_run(mapping, run);
+        let mut read = match plan.to_file {
+            true => self.read_run_to_file(cpu, mapping, run, plan),
+            false => self.read_run(mapping, run),
+        };
         if read.is_err() && run.len() > 1 {
             // Readahead may have run into trouble that the wanted page has not.
             run.drain(1..).for_each(|mut page| self.pages.expel(cpu, mapping, &mut page));
@@ -236,6 +243,33 @@ impl Filler {
         Ok(())
     }
 
+    /// As [`Filler::read_run`], to where other processes map the pages; the one that is to carry a
+    /// marker comes into its frame, so that a touch of it is heard of.
+    fn read_run_to_file<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        run: &mut [Lock<H>],
+        plan: FillPlan,
+    ) -> io::Result<()> {
+        if run.len() > TO_FILE_MAX || mapping.swap.is_some() {
+            return self.read_run(mapping, run);
+        }
+        let offset = run[0].page().index().0 << PAGE_SHIFT;
+        self.pages.count_read(run.len());
+        let backing = mapping.backing()?;
+        let nr_bytes = BUFFER.with_borrow_mut(|buffer| {
+            let buffer = buffer.get_or_insert_with(|| AlignedBuf::zeroed(TO_FILE_MAX * PAGE_BYTES));
+            let buffer = &mut buffer[..run.len() * PAGE_BYTES];
+            let nr_bytes = backing.read_bytes(buffer, offset)?;
+            buffer[nr_bytes..].fill(0);
+            self.pages.put_in_file(cpu, mapping, run, buffer, plan.marker);
+            io::Result::Ok(nr_bytes)
+        })?;
+        self.pages.check_length(mapping, offset, run.len(), nr_bytes);
+        Ok(())
+    }
+
     fn extend_run<'m>(
         &self,
         cpu: CpuId,
@@ -295,3 +329,11 @@ impl Filler {
 
 /// Pages one request may have: 1 MiB.
 const RUN_MAX: u64 = 256;
+
+/// Pages that a thread reads at once to where other processes map them.
+const TO_FILE_MAX: usize = 16;
+
+thread_local! {
+    /// What they are read into first.
+    static BUFFER: RefCell<Option<AlignedBuf>> = const { RefCell::new(None) };
+}

@@ -237,6 +237,42 @@ impl Pages {
         }
     }
 
+    /// Fills resident, locked pages that follow each other where other processes map them, but for
+    /// the one with the marker, and whatever the kernel has no memory for: those are filled in
+    /// their frames.
+    pub(crate) fn put_in_file<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        run: &mut [Lock<H>],
+        bytes: &[u8],
+        marker: Option<u64>,
+    ) {
+        let is_marked = |page: &Lock<H>| Some(page.page().index().0) == marker;
+        let mut done = 0;
+        for run in run.chunk_by_mut(|one, next| !is_marked(one) && !is_marked(next)) {
+            let bytes = &bytes[done * PAGE_BYTES..][..run.len() * PAGE_BYTES];
+            done += run.len();
+            if !is_marked(&run[0]) && Lock::put_bytes_in_file(run, bytes).is_ok() {
+                continue;
+            }
+            let pages = run.iter_mut().zip(bytes.chunks_exact(PAGE_BYTES));
+            let absent = pages.filter(|(page, _)| !page.is_in_file());
+            absent.for_each(|(page, bytes)| page.write(0, bytes));
+        }
+        run[1..].iter().for_each(|page| self.note_mapped(cpu, mapping, page));
+    }
+
+    /// A page that was read ahead is where other processes map it, and is used without a trace from
+    /// now on.
+    pub(crate) fn note_mapped<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &Lock<H>) {
+        let Some(frame) = page.frame().filter(|_| page.is_in_file()) else { return };
+        self.record(mapping, page.page().index().0, record::AccessKind::Read);
+        self.counters.count(Event::Hit);
+        self.folios[frame].clear(Flags::PREFETCHED);
+        self.mark_accessed(cpu, frame);
+    }
+
     pub(crate) fn count_read(&self, nr_pages: usize) {
         self.counters.count(Event::DeviceRead);
         self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);

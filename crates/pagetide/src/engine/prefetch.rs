@@ -38,16 +38,19 @@ const PIECE_MAX: u64 = 128;
 const FETCHED_AHEAD: u64 = 8;
 
 /// A run that a reader wishes for.
-struct Wish {
+pub(crate) struct Wish {
     mapping: Arc<Mapping>,
     run: ReadaheadRun,
     /// How far the reader has come.
     reached: Arc<AtomicU64>,
+    /// Its pages go to where other processes map them.
+    pub(crate) is_for_maps: bool,
 }
 
 impl Wish {
-    fn new(mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
-        Wish { mapping: Arc::clone(mapping), run, reached: Arc::clone(reached) }
+    pub(crate) fn new(mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
+        let (mapping, reached) = (Arc::clone(mapping), Arc::clone(reached));
+        Wish { mapping, run, reached, is_for_maps: false }
     }
 }
 
@@ -73,10 +76,10 @@ impl Prefetcher {
     }
 
     /// Leaves a wish; dropped if the queue is full.
-    pub(crate) fn push(&self, mapping: &Arc<Mapping>, run: ReadaheadRun, reached: &Arc<AtomicU64>) {
+    pub(crate) fn push(&self, wish: Wish) {
         let mut wishes = lock(&self.wishes);
         if wishes.len() < QUEUE_MAX {
-            wishes.push_back(Wish::new(mapping, run, reached));
+            wishes.push_back(wish);
             drop(wishes);
             self.signal.notify();
         }
@@ -87,17 +90,12 @@ impl Prefetcher {
     }
 
     /// Brings a run in beside the caller; without worker threads, in the caller.
-    pub(crate) fn prefetch(
-        &self,
-        mapping: &Arc<Mapping>,
-        run: ReadaheadRun,
-        reached: &Arc<AtomicU64>,
-    ) {
+    pub(crate) fn prefetch(&self, wish: Wish) {
         if self.source.has_workers {
-            return self.push(mapping, run, reached);
+            return self.push(wish);
         }
         let mut reads = self.begin();
-        reads.submit(&Wish::new(mapping, run, reached));
+        reads.submit(&wish);
         reads.end();
     }
 
@@ -123,6 +121,7 @@ struct Piece {
     mapping: Arc<Mapping>,
     offset: u64,
     marker: Option<u64>,
+    is_for_maps: bool,
 }
 
 /// Runs on their way into memory.
@@ -236,6 +235,9 @@ impl ReadsAhead<'_> {
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
             // A stream goes on where a part of its file is here already.
+            if wish.is_for_maps && wish.run.marker == Some(index) {
+                page.take_from_file();
+            }
             prefetcher.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
         }
@@ -256,7 +258,14 @@ impl ReadsAhead<'_> {
         let offset = first.page().index().0 << PAGE_SHIFT;
         let prefetcher = self.prefetcher;
         prefetcher.pages.count_read(pages.len());
-        let piece = Piece { mapping: Arc::clone(&wish.mapping), offset, marker: wish.run.marker };
+        let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
+        let is_for_maps = wish.is_for_maps && self.staging.has_any();
+        if is_for_maps {
+            // A touch of the one with the marker is to be heard of.
+            let others = pages.iter_mut().filter(|page| Some(page.page().index().0) != marker);
+            others.for_each(|page| page.fill_in_file());
+        }
+        let piece = Piece { mapping, offset, marker, is_for_maps };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
             Err(_) => return self.finish(&piece, pages, None),
@@ -267,7 +276,7 @@ impl ReadsAhead<'_> {
         };
         let token = self.pieces.insert(piece);
         self.nr_in_flight += pages.len() as u64;
-        let through = self.staging.take_for(&pages);
+        let through = self.staging.take_for(&pages, is_for_maps);
         if through.is_some() {
             prefetcher.pages.counters.count(Event::StagedRead);
         }
@@ -303,6 +312,12 @@ impl ReadsAhead<'_> {
                     nr_bytes,
                 );
                 self.prefetcher.pages.set_marker(&pages, piece.marker);
+                if piece.is_for_maps {
+                    let (cpu, mapping) = (current_cpu(), &*piece.mapping);
+                    pages.iter().for_each(|page| {
+                        self.prefetcher.pages.note_mapped(cpu, mapping, page);
+                    });
+                }
                 // The last page first: a thread waiting for the first wakes once, and finds them
                 // all.
                 while pages.pop().is_some() {}

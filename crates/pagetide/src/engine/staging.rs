@@ -35,9 +35,15 @@ impl Staging {
         Staging { idle: Vec::new(), nr_unmade: staging_bytes(nr_frames) as usize / len, len }
     }
 
-    /// A buffer for a request for these pages, if it is better off with one.
-    pub(crate) fn take_for(&mut self, pages: &[Lock<WordRef>]) -> Option<HugePart> {
-        if !is_scattered(pages.len(), nr_pieces(pages)) {
+    /// Whether there may be a buffer for the next request.
+    pub(crate) fn has_any(&self) -> bool {
+        self.nr_unmade > 0 || !self.idle.is_empty()
+    }
+
+    /// A buffer for a request for these pages, if it is better off with one, or `wanted` all the
+    /// same.
+    pub(crate) fn take_for(&mut self, pages: &[Lock<WordRef>], wanted: bool) -> Option<HugePart> {
+        if !wanted && !is_scattered(pages.len(), nr_pieces(pages)) {
             return None;
         }
         // Where the machine has no memory to give, it is not asked again.

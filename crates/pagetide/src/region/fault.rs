@@ -32,7 +32,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record::AccessKind;
-use pagetide_sys::{FaultKind, Lock, PageHandle, Served, UserAccess, current_cpu};
+use pagetide_sys::{FaultKind, Lock, PageHandle, PageRef, Served, UserAccess, current_cpu};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -45,6 +45,9 @@ const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 /// Rounds of write-back that may fail, one after the other: all that only borrows room has been
 /// tried then, a part at a time.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
+
+/// Pages that are locked together, to be mapped together.
+const RUN_MAX: usize = 16;
 
 /// What the threads that serve a region's faults share, and count. A fault is counted before its
 /// user goes on.
@@ -146,29 +149,71 @@ impl Faults {
         mapping: &Mapping,
         pages: Range<u64>,
     ) -> u64 {
-        let (cpu, counters) = (current_cpu(), &engine.pages.counters);
-        for index in pages.clone() {
-            let Some(page) = mapping.table.page(PageIndex(index)) else { return index };
-            let Ok(mut page) = page.try_lock() else { return index };
-            if page.frame().is_none() {
-                return index;
+        let mut next = pages.start;
+        while next < pages.end {
+            let end = pages.end.min(next + RUN_MAX as u64);
+            let mapped = self.map_run(engine, mapping, next..end);
+            if mapped < end {
+                return mapped;
             }
-            if page.user_access() == UserAccess::None {
-                engine.filler.note_table_access(
-                    cpu,
-                    mapping,
-                    &mut page,
-                    AccessKind::Table,
-                    counters,
-                );
-                page.set_young();
-                note_used(engine, &page);
-                if self.map_page(engine, mapping, &mut page, false) == Served::No {
-                    return index;
-                }
-            }
+            next = end;
         }
         pages.end
+    }
+
+    /// As [`Faults::map_resident`], of at most [`RUN_MAX`] pages, which are copied together where
+    /// their frames follow each other.
+    fn map_run(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
+        let lock_resident = |index| {
+            let page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
+            page.frame().is_some().then_some(page)
+        };
+        let mut run: [Option<Lock<PageRef<'_>>>; RUN_MAX] = [const { None }; RUN_MAX];
+        let mut nr = 0;
+        for index in pages.clone() {
+            let Some(page) = lock_resident(index) else { break };
+            run[nr] = Some(page);
+            nr += 1;
+        }
+        let mut rest = &mut run[..nr];
+        while let Some(first) = rest.first_mut().and_then(Option::as_mut) {
+            let nr_done = match first.user_access() {
+                UserAccess::None => self.map_first(engine, mapping, rest),
+                _ => 1,
+            };
+            if nr_done == 0 {
+                return pages.start + (nr - rest.len()) as u64;
+            }
+            rest = &mut rest[nr_done..];
+        }
+        pages.start + nr as u64
+    }
+
+    /// Maps the first of the pages, which is not mapped, and those after it that go along.
+    fn map_first(
+        &self,
+        engine: &Engine,
+        mapping: &Mapping,
+        pages: &mut [Option<Lock<PageRef<'_>>>],
+    ) -> usize {
+        let is_clean = |page: &Option<Lock<PageRef<'_>>>| {
+            let frame = page.as_ref().and_then(Lock::frame);
+            frame.is_some_and(|frame| !engine.pages.folios[frame].flags().any(Flags::DIRTY))
+        };
+        let nr_clean = pages.iter().take_while(|page| is_clean(page)).count();
+        let mut nr_done = Lock::map_run_to_read(&mut pages[..nr_clean]);
+        if nr_done == 0
+            && let Some(Some(first)) = pages.first_mut()
+        {
+            nr_done = usize::from(self.map_page(engine, mapping, first, false) == Served::Yes);
+        }
+        let (cpu, counters) = (current_cpu(), &engine.pages.counters);
+        for page in pages[..nr_done].iter_mut().flatten() {
+            engine.filler.note_table_access(cpu, mapping, page, AccessKind::Table, counters);
+            page.set_young();
+            note_used(engine, page);
+        }
+        nr_done
     }
 
     /// The page cannot be had.

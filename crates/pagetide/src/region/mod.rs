@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Data and invariants: see `service`, `fault`, and `pagetide_sys`'s region. A thread that serves
-//! a fault holds one page's lock at a time, and waits for no thread that may wait for a fault.
+//! a fault waits for one page's lock, others it tries, and for no thread that may wait for a fault.
 //!
 //! Ignored: huge pages; memory for the allocator of the process itself (the helper allocates).
 //!

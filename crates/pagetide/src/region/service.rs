@@ -19,6 +19,7 @@ use super::fault::Faults;
 use super::streams::Streams;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
+use crate::engine::prefetch::Wish;
 use crate::memory::locks::{POISONED, lock};
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_sys::{Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults};
@@ -175,7 +176,8 @@ impl Serving {
             let is_stored = |page| mapping.swap.as_ref().is_none_or(|swap| swap.is_stored(page));
             let nr = (run.start..end).take_while(|page| is_stored(*page)).count() as u64;
             if nr > 0 {
-                self.engine.prefetcher.push(mapping, ReadaheadRun { nr, ..run }, &reached);
+                let run = ReadaheadRun { nr, ..run };
+                self.engine.prefetcher.push(Wish::new(mapping, run, &reached));
             }
         }
         let is_prepared = |page: &u64| self.memory.is_prepared(*page);

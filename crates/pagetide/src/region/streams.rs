@@ -22,8 +22,9 @@ use std::sync::{Arc, Mutex};
 
 /// Streams that are told apart at a time.
 const NR_STREAMS: usize = 4;
-/// Pages that one fault maps beside its own.
-const AROUND_MAX: u64 = 15;
+/// Pages that one fault maps beside its own: so many of a short window, and of a long one.
+const AROUND_MIN: u64 = 15;
+const AROUND_MAX: u64 = 63;
 
 /// The streams of a region.
 pub(super) struct Streams {
@@ -94,7 +95,9 @@ impl Streams {
         let run = stream.run_after(index, is_missing, wasted);
         stream.noted = noted;
         stream.reached.store(index, Relaxed);
-        let around = index + 1..stream.end.min(index + 1 + AROUND_MAX);
+        // A fault is to meet what is ahead before it is reached: half of it stays unmapped.
+        let nr = (stream.end.saturating_sub(index) / 2).clamp(AROUND_MIN, AROUND_MAX);
+        let around = index + 1..stream.end.min(index + 1 + nr);
         let wanted = run.map(|run| (run, Arc::clone(&stream.reached)));
         (wanted.is_some() || !around.is_empty()).then_some(Ahead { nth, around, wanted })
     }

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! **Data and invariants.** The coldest first; this CPU's frames alone, each once. A look at
-//! another CPU's frame sees it as handed out, to whom it was last. That is what the zone makes of
+//! another CPU's frame sees it as handed out, as it was last. That is what the zone makes of
 //! `InPcp` too, but for the claim of a pageblock, which may count these few as the claimer's own.
 //!
 //! **Ignored.** A frame freed twice, on two CPUs, while it is hot on both: it is found when one of

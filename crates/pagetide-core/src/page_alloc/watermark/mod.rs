@@ -1,4 +1,4 @@
-//! Watermarks: how many frames stay free, and for whom.
+//! Watermarks: how many frames stay free, and for which requests.
 //!
 //! **Problem.** If every free frame may be handed out, the moment that frees more has none to work
 //! with; if reclaim starts only then, every caller waits for it.

@@ -48,7 +48,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// Does what the recorded run did with its groups.
-    pub(super) fn hear_group(&mut self, note: &GroupNote) {
+    pub(super) fn apply_group_note(&mut self, note: &GroupNote) {
         let Some(groups) = self.groups_mut() else { return };
         match *note {
             GroupNote::Begin => {}

@@ -42,20 +42,28 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     fn play_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
         let until_look = self.look_at.saturating_sub(self.accesses);
         let nr_max = usize::try_from(until_look).map_or(ranks.len(), |nr| nr.min(ranks.len()));
+        // What no hit changes is loaded once: to the compiler, a drain of the log may change all.
+        let (rule, slow_from, has_one_handle) = (self.rule, self.slow_from, self.has_one_handle);
+        let (pages, folios, node) = (&self.pages[..], &*self.folios, &mut self.nodes[0]);
+        let logs_hits = rule.logs_hits();
+        let mut last_read = self.last_read;
         let mut nr_played = 0;
         for (&rank, &kind) in ranks[..nr_max].iter().zip(kinds) {
-            let plain = self.pages[rank as usize].plain_frame();
-            let Some(frame) = plain.filter(|frame| frame.0 < self.slow_from) else { break };
-            if kind != AccessKind::Read || rank == self.last_read {
+            let plain = pages[rank as usize].plain_frame();
+            let Some(frame) = plain.filter(|frame| frame.0 < slow_from) else { break };
+            if kind != AccessKind::Read || rank == last_read {
                 break;
             }
-            if self.has_one_handle {
-                self.last_read = rank;
+            if has_one_handle {
+                last_read = rank;
             }
-            let marked = self.rule.mark(&self.folios, frame);
-            self.nodes[0].log_touch(marked, frame);
+            let marked = rule.mark(folios, frame);
+            if logs_hits {
+                node.log_touch(marked, frame);
+            }
             nr_played += 1;
         }
+        self.last_read = last_read;
         self.accesses += nr_played as u64;
         nr_played
     }

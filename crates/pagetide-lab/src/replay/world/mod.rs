@@ -228,7 +228,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     ///
     /// # Panics
     /// When `rank` is not of this world's trace.
-    pub fn standing(&self, rank: u32) -> Option<String> {
+    pub fn describe_folio(&self, rank: u32) -> Option<String> {
         let frame = self.frame_of(rank)?;
         let mut said = String::new();
         if self.folios[frame].flags().any(Flags::ON_LIST) {
@@ -445,7 +445,7 @@ fn lru_config(setup: &Setup) -> LruConfig {
         can_swap: setup.swap_pages.is_some_and(|pages| pages > 0),
         statistics: match setup.statistics {
             StatisticsFold::Live => Statistics::Live,
-            StatisticsFold::Every { .. } => Statistics::Folded,
+            StatisticsFold::Every { .. } | StatisticsFold::EveryReads { .. } => Statistics::Folded,
         },
         ..LruConfig::file_only(setup.memory.nr_frames_max())
     }

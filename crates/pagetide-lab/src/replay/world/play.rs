@@ -49,7 +49,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 return false;
             }
         }
-        notes.iter().for_each(|(_, note)| self.hear(note));
+        notes.iter().for_each(|(_, note)| self.apply_note(note));
         true
     }
 
@@ -65,7 +65,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             while let Some(((before, note), rest)) = notes.split_first()
                 && *before <= at
             {
-                self.hear(note);
+                self.apply_note(note);
                 *notes = rest;
             }
             self.apply(rank, kind);

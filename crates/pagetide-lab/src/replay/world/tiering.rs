@@ -197,8 +197,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         Some(counts)
     }
 
-    /// Hears what a record notes between its entries; other memories than a recorded run's do not.
-    pub fn hear(&mut self, note: &Note) {
+    /// Does what a record notes between its entries; other memories than a recorded run's do not.
+    pub fn apply_note(&mut self, note: &Note) {
         if !self.memory.repeats_the_run() {
             return;
         }
@@ -211,7 +211,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                     tiering.mappings.insert(mapping.id, seen);
                 }
             }
-            Note::Group(note) => self.hear_group(note),
+            Note::Group(note) => self.apply_group_note(note),
         }
     }
 

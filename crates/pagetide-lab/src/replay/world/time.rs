@@ -40,7 +40,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     pub(super) fn look_at_the_clock(&mut self) {
         let now_ns = self.now_ns();
         self.nodes[0].lists.tell_time(clock::millis(now_ns));
-        if self.clock.takes_fold(now_ns) {
+        if self.clock.takes_fold(self.counted(), now_ns) {
             self.nodes[0].lists.fold_statistics();
         }
         if self.clock.takes_flush(now_ns) {

@@ -173,6 +173,23 @@ impl FrameLender {
         }
     }
 
+    /// Puts pages that follow each other, as do their frames from `frame` on, where the user sees
+    /// them, to be read; returns how many. They are in memory twice while this lasts.
+    ///
+    /// # Safety
+    /// As of [`FrameLender::put_in`], of all of them.
+    pub(super) unsafe fn copy_run_in(&self, uffd: &Uffd, target: Range<usize>, frame: u32) -> u32 {
+        let memory = self.arena.memory();
+        let nr = (target.len() / FRAME_BYTES) as u32;
+        let source = memory.addresses(frame..frame + nr).start;
+        // SAFETY: S24, S25: the places are the caller's, and frames are only read.
+        let nr_bytes = unsafe { uffd.copy_some(&target, source, false) }.unwrap_or(0);
+        let nr_done = (nr_bytes / FRAME_BYTES) as u32;
+        // SAFETY: S25: the pages are the caller's, and are at the user's place now.
+        let _ = unsafe { memory.empty(frame..frame + nr_done) };
+        nr_done
+    }
+
     /// Takes the page out of the user's mapping, into `frame`. Panics if the kernel refuses.
     ///
     /// # Safety

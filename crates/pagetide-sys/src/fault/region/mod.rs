@@ -28,6 +28,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
@@ -285,6 +286,21 @@ impl RegionMemory {
             _ => {}
         }
         Ok(self.access(page.into()))
+    }
+
+    /// As [`RegionMemory::map`], for reading, of pages that are not mapped, in frames that follow
+    /// each other from `frame` on; returns the end of those that are mapped then.
+    ///
+    /// # Safety
+    /// As of [`RegionMemory::map`], of each page.
+    pub(crate) unsafe fn map_run(&self, pages: Range<u32>, frame: u32) -> u32 {
+        pages.clone().for_each(|page| self.note(page, UserAccess::Read));
+        let target = self.user.addresses(pages.clone());
+        // SAFETY: S25 (by the caller's word).
+        let nr_done = unsafe { self.lender.copy_run_in(&self.uffd, target, frame) };
+        let end = pages.start + nr_done;
+        (end..pages.end).for_each(|page| self.note(page, UserAccess::None));
+        end
     }
 
     /// Takes a page out of the user's mapping, into `frame`, if it is there. Panics if the kernel

@@ -472,3 +472,33 @@ fn what_the_user_drops_reads_as_zeros() {
         });
     });
 }
+
+/// Page 4 is in frame 5, and page 5 in frame 4.
+#[test]
+fn pages_that_are_mapped_together_are_read_without_a_fault() {
+    in_all_ways("pages_that_are_mapped_together", 8, |bench| {
+        let lock = |index: u64| bench.table.page_or_make(PageIndex(index)).expect("one").lock();
+        let mut locks: Vec<_> = [0, 1, 2, 3, 5, 4, 6, 7].into_iter().zip(0..).collect();
+        let mut locks: Vec<_> = locks
+            .drain(..)
+            .map(|(frame, index)| {
+                let mut page = lock(index);
+                page.install(bench.table.arena().claim(FrameId(frame)).expect("free"));
+                page.write(0, &[index as u8 + 1; FRAME_BYTES]);
+                Some(page)
+            })
+            .collect();
+        assert_eq!(Lock::map_run_to_read(&mut locks), 4, "frames follow each other so far");
+        assert_eq!(Lock::map_run_to_read(&mut locks), 0, "they are mapped");
+        assert_eq!(Lock::map_run_to_read(&mut locks[4..]), 1);
+        drop(locks);
+        bench.run(|| {
+            assert_eq!([0, 1, 2, 3, 4].map(|page| bench.read(page)), [1, 2, 3, 4, 5]);
+            assert_eq!(bench.nr(FaultKind::Missing) + bench.nr(FaultKind::Minor), 0);
+            bench.write(1, 9);
+            assert_eq!(bench.nr(FaultKind::WriteProtect), 1);
+            lock(1).unmap_user();
+            assert_eq!((bench.read(1), bench.nr(FaultKind::Minor)), (9, 1));
+        });
+    });
+}

@@ -208,6 +208,38 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
     }
 
+    /// As [`Uffd::copy_to`], of many pages, as far as it gets: returns the bytes that are
+    /// there now, 0 where there is something already at the first.
+    ///
+    /// # Safety
+    /// As of [`Uffd::copy_to`].
+    ///
+    /// # Errors
+    /// As of [`Uffd::move_to`].
+    pub(crate) unsafe fn copy_some(
+        &self,
+        target: &Range<usize>,
+        source: usize,
+        writable: bool,
+    ) -> Result<usize, UffdError> {
+        let mode = if writable { 0 } else { COPY_WP };
+        let RangeArgument { start, len } = argument(target);
+        loop {
+            let source = source as u64;
+            let mut argument = TransferArgument { target: start, source, len, mode, done: 0 };
+            // SAFETY: S26 (the argument's layout), and the caller's word for both ranges.
+            let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_COPY, &mut argument) };
+            let Err(error) = result else { return Ok(len as usize) };
+            match error.raw_os_error() {
+                _ if argument.done > 0 => return Ok(argument.done as usize),
+                // The mapping was being changed meanwhile.
+                Some(libc::EAGAIN) => std::thread::yield_now(),
+                Some(libc::EEXIST) => return Ok(0),
+                _ => return Err(failed("UFFDIO_COPY", RangeArgument { start, len })(error)),
+            }
+        }
+    }
+
     /// # Safety
     /// As of what calls it.
     unsafe fn transfer(

@@ -328,11 +328,21 @@ impl Pending {
     }
 }
 
-/// Copies the whole pages among `bytes` into the first of the frames; returns how many.
+/// Copies the whole pages among `bytes` into the first of the frames, or where other processes map
+/// them; returns how many.
 fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) -> usize {
-    let pages = bytes.chunks_exact(PAGE_BYTES);
-    let nr_whole = pages.len();
-    locks.iter_mut().zip(pages).for_each(|(lock, page)| lock.write(0, page));
+    let nr_whole = (bytes.len() / PAGE_BYTES).min(locks.len());
+    let mut done = 0;
+    for run in locks[..nr_whole].chunk_by_mut(|one, next| one.goes_to_file() == next.goes_to_file())
+    {
+        let bytes = &bytes[done * PAGE_BYTES..][..run.len() * PAGE_BYTES];
+        done += run.len();
+        if !(run[0].goes_to_file() && Lock::put_bytes_in_file(run, bytes).is_ok()) {
+            let pages = run.iter_mut().zip(bytes.chunks_exact(PAGE_BYTES));
+            let absent = pages.filter(|(lock, _)| !lock.is_in_file());
+            absent.for_each(|(lock, page)| lock.write(0, page));
+        }
+    }
     nr_whole
 }
 

@@ -55,7 +55,7 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Times in a row that earn a bias: some 80 microseconds of nothing else.
 const ROW: u32 = 1 << 13;
 
-/// A value for one thread at a time, most of whom do not insist.
+/// A value for one thread at a time; most threads do not insist.
 pub struct TryLock<T> {
     word: AtomicUsize,
     row: Row,

@@ -34,6 +34,7 @@ use std::os::fd::BorrowedFd;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::units::Bytes;
 
+use self::bare::BareFrames;
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 use crate::memory::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
@@ -186,6 +187,8 @@ pub struct FrameArena {
     versions: Box<[AtomicU32]>,
     /// What other processes are told by, if there are any.
     numbers: Option<Numbers>,
+    /// Which frames have no memory, where their pages' bytes may be elsewhere.
+    bare: BareFrames,
     /// All of it was touched when it was reserved.
     is_touched: bool,
     /// Distinguishes this process's arenas from each other; never reused.
@@ -230,6 +233,7 @@ impl FrameArena {
             wanted: Bytes::from_pages(nr_frames.into()),
             source,
         })?);
+        arena.bare = BareFrames::new(nr_frames);
         Ok(arena)
     }
 
@@ -267,6 +271,7 @@ impl FrameArena {
             memory,
             versions,
             numbers: None,
+            bare: BareFrames::default(),
             is_touched: options.pretouch,
             id: next_arena_id(),
         })
@@ -455,6 +460,7 @@ fn read_available_memory() -> Option<Bytes> {
     Some(Bytes(kib << 10))
 }
 
+mod bare;
 mod giving_back;
 #[cfg(test)]
 mod tests;

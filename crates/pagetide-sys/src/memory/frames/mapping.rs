@@ -9,7 +9,8 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::slice;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
@@ -25,6 +26,9 @@ const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 const NODES_MAX: u32 = 1024;
 /// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
 const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
+/// What cannot be given back at once is tried again after such pauses, this often.
+const PAUSE: Duration = Duration::from_micros(50);
+const PAUSES_MAX: u32 = 200;
 
 pub(super) struct Mapping {
     base: NonNull<u8>,
@@ -36,6 +40,8 @@ pub(super) struct Mapping {
     /// The blocks of a memory file that is to be of huge pages; none of private memory, which is
     /// made of them as it is touched.
     ahead: HugeAhead,
+    /// Blocks of a file may be huge pages.
+    was_collapsed: AtomicBool,
 }
 
 // SAFETY: S1 (the mapping belongs to this value): nothing in it is tied to a thread.
@@ -83,7 +89,8 @@ impl Mapping {
 
     fn map(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
         let base = addresses::reserve(len, access, flags)?;
-        Ok(Mapping { base, len, file: None, given_back: None, ahead: HugeAhead::default() })
+        let (ahead, was_collapsed) = (HugeAhead::default(), AtomicBool::new(false));
+        Ok(Mapping { base, len, file: None, given_back: None, ahead, was_collapsed })
     }
 
     /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
@@ -279,6 +286,7 @@ impl Mapping {
     /// Memory may be in pieces, just in use, or of small pages by advice; kernels before 6.1
     /// cannot. It stays as it is then.
     fn ask_for_huge(&self, block: usize) {
+        self.was_collapsed.store(true, Relaxed);
         let start = self.base().wrapping_add(block * BLOCK_BYTES).cast();
         // SAFETY: S1 (a whole block of the mapping); contents stay what they are for all readers.
         let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
@@ -292,15 +300,27 @@ impl Mapping {
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         self.withhold(start..start + len);
         self.ahead.forget(start / BLOCK_BYTES..(start + len).div_ceil(BLOCK_BYTES));
-        let start = self.base().wrapping_add(start).cast();
+        let first = self.base().wrapping_add(start).cast();
         let advice = match self.file {
             // Private pages are dropped, those of a file removed from it.
             None => Advice::LinuxDontNeed,
             Some(_) => Advice::LinuxRemove,
         };
-        // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A reader
-        // that still copies sees old bytes or zeros, and its ticket no longer holds.
-        Ok(unsafe { madvise(start, len, advice) }?)
+        let mut nr_pauses = 0;
+        loop {
+            // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A
+            // reader that still copies sees old bytes or zeros, and its ticket no longer holds.
+            unsafe { madvise(first, len, advice) }?;
+            if nr_pauses == PAUSES_MAX || !self.was_collapsed.load(Relaxed) {
+                return Ok(());
+            }
+            // A huge page of which a part is being read from a device is not split, and keeps all.
+            if self.count_present(start, &mut vec![0; len / FRAME_BYTES]) == 0 {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+            nr_pauses += 1;
+        }
     }
 }
 

@@ -165,6 +165,8 @@ pub struct Lock<H: PageHandle> {
     /// `None` only once the lock was turned into something else.
     handle: Option<H>,
     wrote: bool,
+    /// What the page is filled with goes to where other processes map it.
+    goes_to_file: bool,
 }
 
 impl<H: PageHandle> Lock<H> {
@@ -191,7 +193,7 @@ impl<H: PageHandle> Lock<H> {
     /// The lock is had: other processes may not look until it is given back.
     #[inline]
     fn begin(handle: H) -> Lock<H> {
-        let lock = Lock { handle: Some(handle), wrote: false };
+        let lock = Lock { handle: Some(handle), wrote: false, goes_to_file: false };
         if lock.arena().is_shared() {
             lock.arena().begin_change(lock.frame());
         }
@@ -277,6 +279,7 @@ impl<H: PageHandle> Lock<H> {
         self.take_from_file();
         let (frame, version) = target.into_parts(self.arena());
         self.arena().begin_change(Some(frame));
+        self.arena().note_memory_used(frame);
         self.page().word().before_copy_in();
         self.unmap_user();
         // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so it
@@ -301,9 +304,7 @@ impl<H: PageHandle> Lock<H> {
     ///
     /// Panics if the page is not resident or the range leaves the frame.
     pub fn write(&mut self, offset: usize, source: &[u8]) {
-        self.wrote = true;
-        self.take_from_readers();
-        let (memory, place) = self.place();
+        let (memory, place) = self.place_to_write();
         // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
         // slices.
         unsafe { memory.write(place, offset, source) };
@@ -311,9 +312,7 @@ impl<H: PageHandle> Lock<H> {
 
     /// Zeroes `range` of the page's frame; panics as [`write`](Self::write) does.
     pub fn fill_zero(&mut self, range: Range<usize>) {
-        self.wrote = true;
-        self.take_from_readers();
-        let (memory, place) = self.place();
+        let (memory, place) = self.place_to_write();
         // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
         // slices.
         unsafe { memory.fill_zero(place, range) };
@@ -338,10 +337,18 @@ impl<H: PageHandle> Lock<H> {
 
     /// The frame's memory for the kernel to fill, one frame long. Counts as written from here on.
     pub(crate) fn fill_target(&mut self) -> *mut u8 {
+        let (memory, place) = self.place_to_write();
+        memory.frame_ptr(place)
+    }
+
+    /// As [`Lock::place`], of bytes that are about to change.
+    fn place_to_write(&mut self) -> (&FrameMemory, u32) {
         self.wrote = true;
         self.take_from_readers();
-        let (memory, place) = self.place();
-        memory.frame_ptr(place)
+        if !self.is_in_file() {
+            self.arena().note_memory_used(self.resident_frame());
+        }
+        self.place()
     }
 
     /// Makes the page young, as the access it was filled for would have; needs a resident page.

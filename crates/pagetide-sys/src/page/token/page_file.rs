@@ -4,7 +4,13 @@
 //! that no slice of the lock's own lives.
 
 use super::{Lock, PageHandle};
+use crate::fault::page_file::PageFile;
 use crate::fault::uffd::UffdError;
+use crate::memory::frames::FRAME_BYTES;
+use std::ops::Range;
+
+/// Pages that one call puts or takes away.
+const TOGETHER: usize = 256;
 
 impl<H: PageHandle> Lock<H> {
     /// Whether the page's bytes are where other processes map them.
@@ -12,41 +18,109 @@ impl<H: PageHandle> Lock<H> {
         self.page().is_in_file()
     }
 
-    /// Puts the resident page where other processes map it, in its table's memory file, and gives
-    /// its frame's own memory back to the system. Does nothing the second time.
+    /// What a queue reads for the page goes straight to where other processes map it, as far as
+    /// that can be; its frame then has no memory of its own.
+    pub fn fill_in_file(&mut self) {
+        self.goes_to_file = true;
+    }
+
+    /// Whether to fill it there now.
+    pub(crate) fn goes_to_file(&self) -> bool {
+        let has_place = |file: &PageFile| file.is_open() && self.page().index().0 < file.nr_pages();
+        self.goes_to_file && self.page().page_file().is_some_and(has_place)
+    }
+
+    /// Puts resident pages where other processes map them, in their table's memory file, and gives
+    /// their frames' own memory back to the system. Does nothing for those that are there.
     ///
-    /// Panics if the page is not resident, or its table has no memory file with a place for it.
+    /// Panics if a page is not resident, or its table has no memory file with a place for it.
     ///
     /// # Errors
-    /// [`UffdError::Call`]: memory is short; the page is where it was.
+    /// [`UffdError::Call`]: memory is short; the pages are where they were.
     ///
     /// # Cost
-    /// Two system calls, and a copy of the page.
-    pub fn put_in_file(&mut self) -> Result<(), UffdError> {
-        if self.is_in_file() {
-            return Ok(());
+    /// A system call and a copy for each page, and one for each run of frames.
+    pub fn put_in_file(pages: &mut [Lock<H>]) -> Result<(), UffdError> {
+        for pages in pages.chunks_mut(TOGETHER) {
+            let (mut frames, mut nr_frames) = ([0; TOGETHER], 0);
+            let put = pages.iter_mut().filter(|page| !page.is_in_file()).try_for_each(|page| {
+                page.put_frame()?;
+                frames[nr_frames] = page.resident_frame().0;
+                nr_frames += 1;
+                Ok(())
+            });
+            if let Some(first) = pages.first() {
+                // SAFETY: S4: the frames are locked pages', whose bytes are elsewhere.
+                unsafe { first.arena().give_back_memory(&mut frames[..nr_frames]) };
+            }
+            put?;
         }
+        Ok(())
+    }
+
+    /// Puts the page's bytes from its frame into the memory file.
+    fn put_frame(&mut self) -> Result<(), UffdError> {
         let frame = self.resident_frame();
-        self.wrote = true;
-        let page = self.page();
-        let file = page.page_file().expect("S33: only a table with a memory file has pages there");
-        let number = page.index().0;
-        assert!(number < file.nr_pages(), "S33: page {number} of {}", file.nr_pages());
-        let memory = self.arena().memory();
-        let source = memory.frame_ptr(frame.0).expose_provenance();
-        // Views look into frames.
-        self.arena().unname(frame);
+        let source = self.arena().memory().frame_ptr(frame.0).expose_provenance();
         // SAFETY: S33 (this is the lock, and `&mut self` excludes its slices): the page's bytes are
         // in its frame.
-        let put = unsafe { file.put(number as u32, source) };
-        if put.is_err() {
-            self.arena().name(frame, page.tag(), page.index());
-            return put;
+        unsafe { Lock::put_from(std::slice::from_mut(self), source) }
+    }
+
+    /// Fills resident pages that follow each other with `bytes`, where other processes map them:
+    /// their frames are not written, and their memory is given back.
+    ///
+    /// Panics if a page is not resident, is in the memory file, or does not follow the one before
+    /// it, and unless there are as many bytes.
+    ///
+    /// # Errors
+    /// [`UffdError::Call`]: memory is short; those that are not in the file have to be filled.
+    ///
+    /// # Cost
+    /// Two system calls at the most, and a copy.
+    pub fn put_bytes_in_file(pages: &mut [Lock<H>], bytes: &[u8]) -> Result<(), UffdError> {
+        assert_eq!(bytes.len(), pages.len() * FRAME_BYTES, "S33: bytes for all pages");
+        // SAFETY: S33 (these are the locks): the bytes live through the call.
+        let put = unsafe { Lock::put_from(pages, bytes.as_ptr().expose_provenance()) };
+        for pages in pages.chunks_mut(TOGETHER) {
+            let (mut frames, mut nr_frames) = ([0; TOGETHER], 0);
+            for page in pages.iter().filter(|page| page.is_in_file()) {
+                frames[nr_frames] = page.resident_frame().0;
+                nr_frames += 1;
+            }
+            if let Some(first) = pages.first() {
+                // SAFETY: S4: the frames are locked pages', whose bytes are elsewhere.
+                unsafe { first.arena().give_back_memory(&mut frames[..nr_frames]) };
+            }
         }
-        // SAFETY: S4: the frame is the locked page's, and its bytes are elsewhere. What cannot be
-        // given back is counted twice until the frame is used again.
-        let _ = unsafe { memory.discard(frame.0..frame.0 + 1) };
-        Ok(())
+        put
+    }
+
+    /// # Safety
+    /// S33: the bytes of the pages, which follow each other, are from `source` on.
+    unsafe fn put_from(pages: &mut [Lock<H>], source: usize) -> Result<(), UffdError> {
+        let Some(first) = pages.first() else { return Ok(()) };
+        let (index, nr) = (first.page().index().0, pages.len() as u64);
+        for (nth, page) in pages.iter_mut().enumerate() {
+            let frame = page.resident_frame();
+            let follows = page.page().index().0 == index + nth as u64;
+            assert!(follows && !page.is_in_file(), "S33: {page:?} is not to be put there");
+            page.wrote = true;
+            // Views look into frames.
+            page.arena().unname(frame);
+        }
+        let one = pages[0].page();
+        let file = one.page_file().expect("S33: only a table with a memory file has pages there");
+        assert!(index + nr <= file.nr_pages(), "S33: page {index} of {}", file.nr_pages());
+        let numbers = index as u32..(index + nr) as u32;
+        // SAFETY: S33, by the caller's word.
+        let put = unsafe { file.put(numbers, source) };
+        if put.is_err() {
+            for page in pages.iter().filter(|page| !page.is_in_file()) {
+                page.arena().name(page.resident_frame(), page.page().tag(), page.page().index());
+            }
+        }
+        put
     }
 
     /// Takes the page back into its frame, if its bytes are in the memory file: no process has it
@@ -56,12 +130,13 @@ impl<H: PageHandle> Lock<H> {
         let Some(file) = page.page_file().filter(|_| self.is_in_file()) else { return };
         let frame = self.resident_frame();
         let number = page.index().0 as u32;
+        self.arena().note_memory_used(frame);
         // SAFETY: S33: it is here until it is punched, and the lock keeps writers away.
         let bytes = unsafe { file.memory().bytes(number) };
         // SAFETY: S4: the frame is the locked page's, and its bytes are elsewhere.
         unsafe { self.arena().memory().write(frame.0, 0, bytes) };
         // SAFETY: S33 (this is the lock): the bytes are in the frame.
-        unsafe { file.punch(number) };
+        unsafe { file.punch(number..number + 1) };
         self.arena().name(frame, page.tag(), page.index());
         self.wrote = true;
     }
@@ -70,8 +145,42 @@ impl<H: PageHandle> Lock<H> {
     pub(super) fn leave_file(&self) {
         let page = self.page();
         if let Some(file) = page.page_file().filter(|_| self.is_in_file()) {
+            let number = page.index().0 as u32;
             // SAFETY: S33 (this is the lock): the page is about to be absent.
-            unsafe { file.punch(page.index().0 as u32) };
+            unsafe { file.punch(number..number + 1) };
         }
+    }
+
+    /// Those of the pages that are in memory files leave those, runs of them at once. Their bytes
+    /// are gone: each of them is to be [evicted](Lock::evict) next.
+    ///
+    /// # Cost
+    /// A system call for each run of pages.
+    pub fn leave_files<'l>(locks: impl Iterator<Item = &'l Lock<H>>)
+    where
+        H: 'l,
+    {
+        let mut leaving = [const { None }; TOGETHER];
+        let mut nr = 0;
+        for lock in locks.filter(|lock| lock.is_in_file()).take(TOGETHER) {
+            let page = lock.page();
+            leaving[nr] = page.page_file().map(|file| (file, page.index().0 as u32));
+            nr += 1;
+        }
+        let leaving = &mut leaving[..nr];
+        leaving.sort_unstable_by_key(|one| one.map(|(file, page)| (file.number(), page)));
+        let mut run: Option<(&PageFile, Range<u32>)> = None;
+        for (file, page) in leaving.iter().flatten().copied() {
+            match &mut run {
+                Some((of, pages)) if std::ptr::eq(*of, file) && pages.end == page => pages.end += 1,
+                _ => {
+                    let before = run.replace((file, page..page + 1));
+                    // SAFETY: S33 (these are the locks): the pages are about to be absent.
+                    before.into_iter().for_each(|(of, pages)| unsafe { of.punch(pages) });
+                }
+            }
+        }
+        // SAFETY: S33, as above.
+        run.into_iter().for_each(|(of, pages)| unsafe { of.punch(pages) });
     }
 }

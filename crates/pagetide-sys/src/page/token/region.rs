@@ -55,6 +55,32 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map(place, frame.0, write) }
     }
 
+    /// Lets the region's user read pages that follow each other, as far as their frames do, and are
+    /// not mapped; returns how many it may read then, from the first on.
+    ///
+    /// # Cost
+    /// A copy of each, and two system calls. The pages are in memory twice while this lasts.
+    pub fn map_run_to_read(pages: &mut [Option<Lock<H>>]) -> usize {
+        let place_of = |one: &Option<Lock<H>>| {
+            let one = one.as_ref()?;
+            let (region, place) = one.page().region()?;
+            let is_absent = region.access(place.into()) == UserAccess::None;
+            is_absent.then_some((std::ptr::from_ref(region), place, one.frame()?.0))
+        };
+        let Some(first @ (_, start, frame)) = pages.first().and_then(place_of) else { return 0 };
+        let follows = |(nth, one): &(usize, &Option<Lock<H>>)| {
+            let nth = *nth as u32;
+            place_of(one) == Some((first.0, start + nth, frame + nth))
+        };
+        let nr = pages.iter().enumerate().take_while(follows).count() as u32;
+        let Some((region, _)) = pages[0].as_ref().and_then(|one| one.page().region()) else {
+            return 0;
+        };
+        // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
+        let end = unsafe { region.map_run(start..start + nr, frame) };
+        (end - start) as usize
+    }
+
     /// The page is about to be written by the lock's holder: where its user is not to write, it
     /// leaves the mapping, in which nothing else could either.
     pub(super) fn take_from_readers(&mut self) {

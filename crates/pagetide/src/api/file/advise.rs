@@ -70,7 +70,7 @@ impl Handle {
         let run =
             ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
         // No reader is on the way there: all of it is wanted.
-        self.engine().prefetcher.prefetch(&self.mapping, run, &Arc::default());
+        self.engine().prefetcher.prefetch(self.wish(run, &Arc::default()));
     }
 
     fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {

@@ -12,6 +12,7 @@ use super::{File, Handle};
 use crate::api::seam::{MappedPages, SharedPages};
 use crate::engine::flush::Flusher;
 use crate::errors::ReadError;
+use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{Lock, PageFile, PageRef};
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 /// Pages that are put into the memory file at a fault, with the one that was touched: those that
 /// follow it and are resident.
-const AROUND: u64 = 16;
+const AROUND: usize = 16;
 /// Where all of memory is in use, a touch waits so often.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
@@ -31,15 +32,24 @@ impl MappedPages for File {
         self.handle.mapping.table.page_file_or_make(nr_pages).map(Arc::clone)
     }
 
+    fn for_maps(&self) -> File {
+        let mut file = self.reopen();
+        let handle = Arc::get_mut(&mut file.handle);
+        handle.expect("invariant: nothing else has it yet").for_maps = true;
+        file
+    }
+
     fn map_in(&self, index: u64) -> Result<bool, ReadError> {
         let handle = &*self.handle;
+        if let Some(file) = handle.mapping.table.page_file() {
+            file.set_open(true);
+        }
         for _ in 0..TRIES {
             if index >= handle.mapping.nr_pages() {
                 return Ok(false);
             }
             self.bring_in(index << PAGE_SHIFT, 1)?;
             if handle.put(index)? {
-                handle.put_around(index);
                 return Ok(true);
             }
             // It was read past the cache, or has left again.
@@ -52,11 +62,13 @@ impl MappedPages for File {
     fn unmap_all(&self, keep: bool) {
         let handle = &*self.handle;
         let table = &handle.mapping.table;
-        let Some(file) = table.page_file().filter(|file| file.nr_held() > 0) else { return };
+        let Some(file) = table.page_file() else { return };
+        // What is on its way has its page locked.
+        file.set_open(false);
         let all = PageIndex(0)..PageIndex(file.nr_pages());
         table.for_each_present(all, |page, _| {
+            let mut page = page.lock();
             if page.is_in_file() {
-                let mut page = page.lock();
                 match keep {
                     true => page.take_from_file(),
                     false => handle.pages.drop_locked(&handle.mapping, &mut page),
@@ -68,34 +80,37 @@ impl MappedPages for File {
 }
 
 impl Handle {
-    /// Puts a page where others map it, if it is resident; returns whether it is there.
+    /// Puts a page where others map it, if it is resident, and what follows it and is at hand;
+    /// returns whether it is there.
     fn put(&self, index: u64) -> Result<bool, ReadError> {
-        let mut page = self.lock_page(self.page_or_make(index)?)?;
-        self.put_locked(&mut page)
-    }
-
-    fn put_locked(&self, page: &mut Lock<PageRef<'_>>) -> Result<bool, ReadError> {
-        if page.frame().is_none() {
+        let page = self.page_or_make(index)?;
+        if page.is_in_file() {
+            return Ok(true);
+        }
+        let mut pages = vec![self.lock_page(page)?];
+        if pages[0].frame().is_none() {
             return Ok(false);
         }
-        let index = page.page().index().0;
-        page.put_in_file().map_err(|error| self.store_error(index, error.into()))?;
+        self.extend(&mut pages);
+        let put = Lock::put_in_file(&mut pages);
+        put.map_err(|error| self.store_error(index, error.into()))?;
         Ok(true)
     }
 
-    /// What follows and is resident, as far as it is at hand.
-    fn put_around(&self, index: u64) {
-        let end = (index + AROUND).min(self.mapping.nr_pages());
+    /// Locks resident pages that follow, but for those whose touch is to be heard of.
+    fn extend<'m>(&'m self, pages: &mut Vec<Lock<PageRef<'m>>>) {
+        let index = pages[0].page().index().0 + 1;
         let places = self.mapping.table.page_file().map_or(0, |file| file.nr_pages());
-        for next in index + 1..end.min(places) {
+        for next in index..self.mapping.nr_pages().min(places) {
             let Some(page) = self.mapping.table.page(PageIndex(next)) else { return };
-            if page.is_in_file() {
-                continue;
-            }
-            let Ok(mut page) = page.try_lock() else { return };
-            if !self.put_locked(&mut page).unwrap_or(false) {
+            let Ok(page) = page.try_lock() else { return };
+            let Some(frame) = page.frame() else { return };
+            let is_marked = self.pages.folios[frame].flags().any(Flags::READAHEAD);
+            if page.is_in_file() || is_marked || pages.len() == AROUND {
                 return;
             }
+            self.pages.folios[frame].clear(Flags::PREFETCHED);
+            pages.push(page);
         }
     }
 }

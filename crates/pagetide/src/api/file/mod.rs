@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
+use crate::engine::prefetch::Wish;
 use crate::errors::ReadError;
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
@@ -29,7 +30,7 @@ use crate::stats::counters::{Counters, Event};
 use crate::workers::CacheShared;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
-use pagetide_core::readahead::Readahead;
+use pagetide_core::readahead::{Readahead, ReadaheadRun};
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{Lock, PageRef};
 use std::fmt;
@@ -87,6 +88,8 @@ struct Handle {
     /// The page of the last miss, for the prefetcher ahead of it.
     reached: Arc<AtomicU64>,
     no_reuse: AtomicBool,
+    /// Its pages are for other processes to map: they are brought into the memory file.
+    for_maps: bool,
     /// Those of the group the mapping was in when it was opened, or of all that are in none.
     counters: Arc<Counters>,
     errors_seen: AtomicU64,
@@ -109,6 +112,7 @@ impl File {
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
                 reached: Arc::default(),
                 no_reuse: AtomicBool::new(false),
+                for_maps: false,
                 counters,
                 errors_seen,
             }),
@@ -188,6 +192,13 @@ impl Handle {
         Ok(lock)
     }
 
+    /// A run that this handle wishes for.
+    fn wish(&self, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
+        let mut wish = Wish::new(&self.mapping, run, reached);
+        wish.is_for_maps = self.for_maps;
+        wish
+    }
+
     /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary
     /// pages pay for one test.
     #[cold]
@@ -214,7 +225,7 @@ impl Handle {
             && run.start < self.mapping.nr_pages()
         {
             self.mapping.note_marker(run.marker);
-            engine.prefetcher.prefetch(&self.mapping, run, &self.reached);
+            engine.prefetcher.prefetch(self.wish(run, &self.reached));
         }
     }
 

@@ -239,7 +239,16 @@ impl Handle {
     /// Asks core how much to read, and leaves to the worker what need not be waited for.
     fn plan_fill(&self, piece: &Piece, previous: u64) -> FillPlan {
         let wanted = piece.last + 1 - piece.index;
-        let previous = (previous != NO_PAGE).then_some(previous);
+        let mut readahead = lock(&self.readahead);
+        let mut previous = (previous != NO_PAGE).then_some(previous);
+        if let Some(before) = piece.index.checked_sub(1)
+            && self.for_maps
+            && readahead.has_asked_near(piece.index)
+            && self.mapping.table.page(PageIndex(before)).is_some_and(PageRef::is_in_file)
+        {
+            // It was touched without a trace, or could have been.
+            previous = Some(before);
+        }
         let wasted = self.mapping.wasted.load(Relaxed);
         let miss = Miss {
             index: piece.index,
@@ -251,7 +260,8 @@ impl Handle {
             room: self.engine().source.group_room(&self.mapping),
         };
         self.reached.store(piece.index, Relaxed);
-        let run = lock(&self.readahead).on_miss(miss);
+        let run = readahead.on_miss(miss);
+        drop(readahead);
         self.mapping.note_marker(run.marker);
         let mut plan = FillPlan {
             nr_wanted: wanted,
@@ -260,6 +270,7 @@ impl Handle {
             beyond: if run.is_around { AccessPath::Around } else { AccessPath::Readahead },
             marker: run.marker,
             is_noted: false,
+            to_file: self.for_maps,
         };
         if self.engine().source.has_workers && run.nr_now < run.nr {
             plan.nr = run.nr_now;
@@ -267,7 +278,7 @@ impl Handle {
             later.start += run.nr_now;
             later.nr -= run.nr_now;
             if later.start < self.mapping.nr_pages() {
-                self.engine().prefetcher.push(&self.mapping, later, &self.reached);
+                self.engine().prefetcher.push(self.wish(later, &self.reached));
             }
         }
         if plan.is_group() {

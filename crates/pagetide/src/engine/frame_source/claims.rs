@@ -42,6 +42,8 @@ pub(crate) struct Claims<'m> {
     cpu: CpuId,
     mappings: &'m Slots,
     claimed: ClaimQueue<'m>,
+    /// The claims that are evicted have left the memory files that other processes map.
+    have_left_files: bool,
     /// In the middle of a fault.
     is_in_fault: bool,
 }
@@ -87,7 +89,8 @@ impl<'m> ClaimQueue<'m> {
 
 impl<'m> Claims<'m> {
     pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
-        Claims { source, cpu, mappings, claimed: ClaimQueue::new(), is_in_fault: false }
+        let claimed = ClaimQueue::new();
+        Claims { source, cpu, mappings, claimed, have_left_files: false, is_in_fault: false }
     }
 
     /// That of a pass in the middle of a fault.
@@ -99,7 +102,18 @@ impl<'m> Claims<'m> {
         self.mappings.get(page.mapping)?.table.page(page.index)
     }
 
+    /// All that are claimed are settled, and go: those that are evicted leave memory files first,
+    /// runs of them at once.
+    fn leave_files(&mut self) {
+        let has_copies = self.source.pages.pool.is_some();
+        if !std::mem::replace(&mut self.have_left_files, true) && !has_copies {
+            let evicted = self.claimed.slots.iter().flatten().filter(|one| one.left.is_none());
+            Lock::leave_files(evicted.map(|one| &one.lock));
+        }
+    }
+
     fn oldest(&mut self) -> Claimed<'m> {
+        self.leave_files();
         self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
@@ -150,6 +164,7 @@ impl DrivenPass for Claims<'_> {
             return Err(Refusal::Busy);
         }
         self.claimed.push(Claimed { lock, epoch, left: None });
+        self.have_left_files = false;
         Ok(())
     }
 

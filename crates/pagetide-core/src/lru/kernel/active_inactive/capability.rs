@@ -84,5 +84,6 @@ impl<D: Design> WeighsTypes for TwoLists<D> {
 
     fn fold_statistics(&mut self, cx: &mut Context<'_>) {
         self.design.fold(cx, self.lists.sizes());
+        self.cost.fold();
     }
 }

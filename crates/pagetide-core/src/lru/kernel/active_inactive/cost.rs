@@ -9,10 +9,20 @@
 //! ```
 //!
 //! A group's ancestors are charged, too ([`ReclaimCost::note_below`]), in sums of what was counted
-//! below them meanwhile: they halve once a sum where the kernel's halve once an event. Source: the
-//! classic LRU specification, section 6, cost accounting since v6.2.
+//! below them meanwhile: they halve once a sum where the kernel's halve once an event.
+//!
+//! In 7.3 events are only counted ([`ReclaimCost::counted`]). When a pass begins, what was counted
+//! since the last is charged in one step, as the statistics have it, and halved until it fits:
+//!
+//! ```text
+//!   event --> counted --fold--> folded --take_counted--> cost[type]; while over lists / 4: halve
+//! ```
+//!
+//! Ignored: pages that reclaim writes, as here it writes none. Sources: the classic LRU
+//! specification, section 6, cost accounting since v6.2; the one for 7.x, rule C8.
 
 use crate::ids::PageType;
+use crate::lru::Statistics;
 
 /// What one page of I/O costs, in rotated folios.
 const IO_COST: u64 = 32;
@@ -23,12 +33,32 @@ pub struct ReclaimCost {
     by_type: [u64; 2],
     /// All that was noted here, without decay: what ancestors count, too.
     noted: [u64; 2],
+    /// Where costs are taken from counters; otherwise each event is charged at once.
+    counters: Option<CostCounters>,
+}
+
+/// What costs are taken from: sums of all that was ever noted, modulo 2^64.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct CostCounters {
+    statistics: Statistics,
+    /// Noted below, in a group's descendants.
+    below: [u64; 2],
+    /// Noted here and below, at the last fold.
+    folded: [u64; 2],
+    /// What was charged so far.
+    charged: [u64; 2],
 }
 
 impl ReclaimCost {
     /// Costs to start from; index by [`PageType::index`].
     pub const fn new(by_type: [u64; 2]) -> ReclaimCost {
-        ReclaimCost { by_type, noted: [0; 2] }
+        ReclaimCost { by_type, noted: [0; 2], counters: None }
+    }
+
+    /// No costs yet, and none but those that [`ReclaimCost::take_counted`] takes.
+    pub fn counted(statistics: Statistics) -> ReclaimCost {
+        let counters = CostCounters { statistics, ..CostCounters::default() };
+        ReclaimCost { counters: Some(counters), ..ReclaimCost::default() }
     }
 
     /// The cost of one type.
@@ -41,7 +71,9 @@ impl ReclaimCost {
     pub fn note(&mut self, page_type: PageType, nr_io: u64, nr_rotated: u64, nr_listed: u64) {
         let cost = nr_io * IO_COST + nr_rotated;
         self.noted[page_type.index()] = self.noted[page_type.index()].wrapping_add(cost);
-        self.add(page_type, cost, nr_listed);
+        if self.counters.is_none() {
+            self.add(page_type, cost, nr_listed);
+        }
     }
 
     /// All that was ever noted, by type; it only grows, modulo 2^64.
@@ -52,8 +84,36 @@ impl ReclaimCost {
     /// Adds what was noted below, for a group's ancestor; `nr_listed` as for
     /// [`ReclaimCost::note`].
     pub fn note_below(&mut self, cost: [u64; 2], nr_listed: u64) {
+        if let Some(counters) = &mut self.counters {
+            counters.below = sum(counters.below, cost);
+            return;
+        }
         for page_type in PageType::ALL {
             self.add(page_type, cost[page_type.index()], nr_listed);
+        }
+    }
+
+    /// Sums up the counters, where they are read late.
+    pub fn fold(&mut self) {
+        if let Some(counters) = &mut self.counters {
+            counters.folded = sum(self.noted, counters.below);
+        }
+    }
+
+    /// A pass begins: charges what the counters have grown by since the last. `nr_listed` are the
+    /// folios on all lists, as the statistics have them.
+    pub fn take_counted(&mut self, nr_listed: u64) {
+        let Some(counters) = &mut self.counters else { return };
+        let now = match counters.statistics {
+            Statistics::Live => sum(self.noted, counters.below),
+            Statistics::Folded => counters.folded,
+        };
+        for (cost, (now, then)) in self.by_type.iter_mut().zip(now.iter().zip(counters.charged)) {
+            *cost += now.wrapping_sub(then);
+        }
+        counters.charged = now;
+        while self.by_type.iter().sum::<u64>() > nr_listed / 4 {
+            self.by_type = self.by_type.map(|cost| cost / 2);
         }
     }
 
@@ -68,9 +128,50 @@ impl ReclaimCost {
     }
 }
 
+/// Of each type, modulo 2^64.
+fn sum(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
+    [one[0].wrapping_add(other[0]), one[1].wrapping_add(other[1])]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The costs that 7.3 makes of 200 and 40 and such events of the anonymous type.
+    fn taken(nr_io: u64, nr_rotated: u64) -> [u64; 2] {
+        let mut cost = ReclaimCost::counted(Statistics::Live);
+        cost.by_type = [200, 40];
+        for _ in 0..nr_io {
+            cost.note(PageType::Anon, 1, 0, 1000);
+        }
+        cost.note(PageType::Anon, 0, nr_rotated, 1000);
+        assert_eq!(cost.by_type, [200, 40], "only counted");
+        cost.take_counted(1000);
+        let once = cost.by_type;
+        cost.take_counted(1000);
+        assert_eq!(cost.by_type, once, "charged once");
+        once
+    }
+
+    /// The specification for 7.x, rule C8, both vectors.
+    #[test]
+    fn counted_costs_are_charged_in_one_step_and_halved_until_they_fit() {
+        assert_eq!(taken(1, 3), [117, 20], "as at once");
+        assert_eq!(taken(20, 0), [210, 10], "at once they would be halved at each event");
+    }
+
+    #[test]
+    fn folded_counters_move_at_folds() {
+        let mut cost = ReclaimCost::counted(Statistics::Folded);
+        cost.note(PageType::File, 0, 5, 1000);
+        cost.note_below([2, 0], 1000);
+        cost.take_counted(1000);
+        assert_eq!((cost.by_type, cost.noted()), ([0, 0], [0, 5]));
+        cost.fold();
+        cost.note(PageType::File, 0, 9, 1000);
+        cost.take_counted(1000);
+        assert_eq!(cost.by_type, [2, 5]);
+    }
 
     #[test]
     fn an_event_halves_both_types_once() {

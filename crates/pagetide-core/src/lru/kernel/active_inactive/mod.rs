@@ -30,7 +30,7 @@
 //! |---|---|
 //! | `scan` | one folio at an inactive or active tail |
 //! | `balance` | inactive list low, permission to deactivate, shares of the types |
-//! | `cost` | what the types have cost lately |
+//! | `cost` | what the types have cost lately (by event, or in 7.3 by counter) |
 //! | `round` | the order and the size of the pieces of work at one priority |
 //! | `design` | history: what eviction leaves, what a return means, what may be deactivated |
 //! | `lists` | nothing: the four lists |
@@ -138,7 +138,7 @@ impl<D: Design> LruPolicy for TwoLists<D> {
     fn new(config: &LruConfig) -> TwoLists<D> {
         TwoLists {
             lists: FourLists::default(),
-            cost: ReclaimCost::default(),
+            cost: D::costs(config),
             design: D::new(config),
             switches: config.switches,
             swappiness: config.swappiness,

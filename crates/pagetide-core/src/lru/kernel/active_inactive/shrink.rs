@@ -14,7 +14,7 @@ use super::{Activity, ListId, Round, TwoLists, TwoListsCursor, after_trial};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::workingset::ListPages;
-use crate::lru::{Context, Mechanism, Refusal, Scan, Switches, Victims};
+use crate::lru::{Context, DEF_PRIORITY, Mechanism, Refusal, Scan, Switches, Victims};
 use crate::vmstat::Counter;
 
 /// Folios of one list that the world has, and what came of them so far.
@@ -34,11 +34,15 @@ impl<D: Design> TwoLists<D> {
     }
 
     /// Quotas and permissions at the priority of `scan`.
-    pub(super) fn begin_round(&self, cx: &Context<'_>, scan: &Scan) -> Round {
+    pub(super) fn begin_round(&mut self, cx: &Context<'_>, scan: &Scan) -> Round {
         let sizes = self.sizes();
+        let read = self.design.read(cx, sizes);
+        if scan.priority == DEF_PRIORITY && !scan.forced {
+            self.cost.take_counted(read.total());
+        }
         let may_deactivate = self.permission(cx, scan);
         let mode = ScanMode::choose(&ModeInputs {
-            sizes: self.design.read(cx, sizes),
+            sizes: read,
             can_swap: self.can_swap,
             swappiness: self.swappiness,
             priority: scan.priority,

@@ -7,13 +7,14 @@
 //!                                   +--> unevictable list     locked in memory
 //!   oldest generation's tail --> ? -+--> its own generation   promoted by a table walk
 //!                                   +--> next generation      tier above the limit, or full count
-//!                                   +--> next generation      dirty: wait for the flusher
+//!                                   +--> next generation      dirty: wait for the flusher (6.x)
 //!                                   +--> victims              all others
 //! ```
 //!
 //! One scan looks at no more than its budget (4096 at most) and stops at 64 victims. A scan that
 //! only sorted and did not use up its budget ran out of folios: it counts as nothing, and the other
-//! type gets its turn. Generations that ended up empty are retired at once.
+//! type gets its turn. Generations that ended up empty are retired at once. In 7.3 sorting counts;
+//! where both types may go, a type that was only sorted is scanned again by what is known now.
 //!
 //! Ignored: zones (there is one), large folios. Source: the multi-gen LRU specification, section 6.
 
@@ -49,14 +50,14 @@ enum Fate {
 }
 
 /// Judges a folio linked in the oldest generation, whose index is `oldest`.
-fn fate(flags: Flags, oldest: usize, is_protected: bool) -> Fate {
+fn fate(flags: Flags, oldest: usize, is_protected: bool, takes_unwritten: bool) -> Fate {
     if flags.any(Flags::UNEVICTABLE) {
         Fate::Park
     } else if flags.generation() != Some(oldest as u32) {
         Fate::Sort
     } else if is_protected {
         Fate::Protect
-    } else if flags.any(Flags::WRITEBACK) || flags.is_dirty_file() {
+    } else if (flags.any(Flags::WRITEBACK) || flags.is_dirty_file()) && !takes_unwritten {
         Fate::AwaitFlush
     } else {
         Fate::Take
@@ -97,23 +98,42 @@ impl<P: Profile> Multigen<P> {
         victims: &mut Victims,
         budget: u64,
     ) -> u64 {
-        let budget = self.profile.scan_max(budget).min(SCAN_MAX);
+        let budget = self.profile.scan_max(budget, done, scan).min(SCAN_MAX);
         let scan_type = if self.switches.has(Mechanism::ScanPrefetch) {
             Self::scan_type::<true>
         } else {
             Self::scan_type::<false>
         };
+        let is_flat = self.profile.sorting_is_progress();
+        if is_flat {
+            self.retire_empty_generations();
+        }
         let mut choice = self.choose();
         let mut progress = scan_type(self, cx, scan, victims, choice, budget);
-        let other = choice.page_type.other();
-        if progress == 0 && self.swappiness.evicts(other) {
-            choice = Choice { page_type: other, tier_limit: self.tier_limit(other) };
-            progress = scan_type(self, cx, scan, victims, choice, budget);
+        if let Some(second) = self.second_type(choice, progress, victims) {
+            choice = Choice { page_type: second, tier_limit: self.tier_limit(second) };
+            progress += scan_type(self, cx, scan, victims, choice, budget);
         }
         done.took_anon |= choice.page_type == PageType::Anon && !victims.is_empty();
-        progress += u64::from(self.retire_empty_generations());
+        let has_retired = self.retire_empty_generations();
+        if is_flat {
+            return progress;
+        }
         let nr_gens = self.generations.window.nr_gens_evictable(self.swappiness);
-        if nr_gens <= MIN_NR_GENS { 0 } else { progress }
+        if nr_gens <= MIN_NR_GENS { 0 } else { progress + u64::from(has_retired) }
+    }
+
+    /// What is scanned after a first scan that found no victim, if anything.
+    fn second_type(&self, first: Choice, progress: u64, victims: &Victims) -> Option<PageType> {
+        let other = first.page_type.other();
+        if !self.swappiness.evicts(other) {
+            None
+        } else if progress == 0 {
+            Some(other)
+        } else {
+            let has_only_sorted = victims.is_empty() && self.profile.sorting_is_progress();
+            has_only_sorted.then_some(first.page_type)
+        }
     }
 
     /// One scan of a type; returns what counts as progress.
@@ -129,6 +149,7 @@ impl<P: Profile> Multigen<P> {
             return 0;
         }
         let oldest = index_of(self.generations.window.oldest(page_type));
+        let takes_unwritten = self.profile.takes_unwritten();
         let nr_victims_before = victims.len();
         let mut scanned = 0;
         while scanned < budget && victims.len() < VICTIMS_MAX {
@@ -139,13 +160,15 @@ impl<P: Profile> Multigen<P> {
             let references = self.profile.references(flags);
             let is_protected =
                 references.tier > tier_limit || self.profile.promotes_lazily(references);
-            match fate(flags, oldest, is_protected) {
+            match fate(flags, oldest, is_protected, takes_unwritten) {
                 Fate::Take => self.take(cx, frame, victims),
                 other => self.keep(cx, scan, frame, flags, other),
             }
         }
         scan.count_scanned(scanned);
-        let did_work = victims.len() > nr_victims_before || scanned == budget;
+        let did_work = victims.len() > nr_victims_before
+            || scanned == budget
+            || self.profile.sorting_is_progress();
         if did_work { scanned } else { 0 }
     }
 
@@ -229,16 +252,18 @@ mod tests {
     /// Specification, section 6, the table of sort().
     #[test]
     fn the_first_matching_row_decides() {
+        let six = |flags, is_protected| fate(flags, 1, is_protected, false);
         let everything = Flags::UNEVICTABLE.with(Flags::DIRTY);
-        assert_eq!(fate(LISTED.with(everything), 1, true), Fate::Park);
-        assert_eq!(fate(Flags::DIRTY.with_generation(Some(3)), 1, true), Fate::Sort);
+        assert_eq!(six(LISTED.with(everything), true), Fate::Park);
+        assert_eq!(six(Flags::DIRTY.with_generation(Some(3)), true), Fate::Sort);
         let unwritten = [Flags::DIRTY, Flags::WRITEBACK, Flags::WRITEBACK.with(Flags::ANON)];
         for flags in unwritten.map(|flags| LISTED.with(flags)) {
-            assert_eq!(fate(flags, 1, true), Fate::Protect);
-            assert_eq!(fate(flags, 1, false), Fate::AwaitFlush);
+            assert_eq!(six(flags, true), Fate::Protect);
+            assert_eq!(six(flags, false), Fate::AwaitFlush);
+            assert_eq!(fate(flags, 1, false, true), Fate::Take, "7.3");
         }
-        assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::ANON), 1, false), Fate::Take);
-        assert_eq!(fate(LISTED.with(Flags::DIRTY).with(Flags::SWAP_BACKED), 1, false), Fate::Take);
-        assert_eq!(fate(LISTED, 1, false), Fate::Take);
+        assert_eq!(six(LISTED.with(Flags::DIRTY).with(Flags::ANON), false), Fate::Take);
+        assert_eq!(six(LISTED.with(Flags::DIRTY).with(Flags::SWAP_BACKED), false), Fate::Take);
+        assert_eq!(six(LISTED, false), Fate::Take);
     }
 }

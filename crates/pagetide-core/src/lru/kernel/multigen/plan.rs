@@ -18,6 +18,10 @@ pub(crate) struct EvictableSizes {
 pub(crate) struct PassProgress {
     /// It has looked at the sizes before.
     pub(super) has_begun: bool,
+    /// What it was first told to look at, in folios.
+    pub(super) budget: Option<u64>,
+    /// Progress so far, in folios; compared with what it is told to look at.
+    pub(super) progress: u64,
     /// It has isolated anonymous folios.
     pub(super) took_anon: bool,
     /// Generations started meanwhile, by any pass.

@@ -1,7 +1,7 @@
 //! What differs between the kernels whose multi-gen LRU this is.
 //!
-//! Problem: the multi-gen LRU that was first measured (Linux 6.1) and the one that ships (6.18)
-//! share lists, window and scan loop, and differ in some twenty rules. A test of the profile at
+//! Problem: the multi-gen LRU that was first measured (Linux 6.1) and those that ship (6.18, 7.3)
+//! share lists, window and scan loop, and differ in some thirty rules. A test of the profile at
 //! each of them would make both unreadable.
 //!
 //! Idea: the engine asks a [`Profile`], which is a set of plain functions of flags and numbers. All
@@ -11,13 +11,13 @@
 //!   engine   generations.rs window.rs controller.rs aging.rs eviction.rs refault.rs mod.rs
 //!               |  "which generation?"   "how many to scan?"   "which tier?"
 //!               v
-//!   profile  linux61.rs  or  linux618.rs
+//!   profile  linux61.rs  or  linux618.rs  or  linux73.rs
 //! ```
 //!
 //! Invariant: a profile holds no state but its switches; whatever it answers, the engine stays
 //! within the window and its bounds.
 //!
-//! Source: the multi-gen LRU specification, profiles A (6.1) and B (6.18).
+//! Source: the multi-gen LRU specification, profiles A (6.1), B (6.18) and C (7.3).
 
 use super::controller::Controller;
 use super::generations::End;
@@ -92,6 +92,12 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     /// The flags of a folio that was found young on its list.
     fn seen_young(self, flags: Flags) -> Flags;
 
+    /// The flags with which a new folio joins a list, if not those it was bound with.
+    fn arrived(self, flags: Flags) -> Option<Flags> {
+        let _ = flags;
+        None
+    }
+
     /// The generation that a folio enters.
     fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64;
 
@@ -121,7 +127,19 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     fn initial_priority(self, reclaimable: u64, target: u64) -> u8;
 
     /// The most folios one scan looks at, of `budget` at this priority.
-    fn scan_max(self, budget: u64) -> u64;
+    fn scan_max(self, budget: u64, done: &PassProgress, scan: &Scan) -> u64;
+
+    /// Whether a scan that only sorted is progress; otherwise it is none, unless its budget is
+    /// spent, and what a scan makes of the window is.
+    fn sorting_is_progress(self) -> bool {
+        false
+    }
+
+    /// Whether folios that must be written first are victims as others are, for the world to
+    /// refuse; otherwise eviction leaves them to the flusher.
+    fn takes_unwritten(self) -> bool {
+        false
+    }
 
     /// Whether a type with four generations that may be evicted can be made to give up its oldest.
     fn forces_aging(self) -> bool;

@@ -44,6 +44,7 @@ pub use today::Today;
 pub use vanilla::Vanilla;
 
 use super::balance::{active_is_longer, inactive_is_low};
+use super::cost::ReclaimCost;
 use crate::folio::Flags;
 use crate::ids::{MappingId, PageType};
 use crate::lru::workingset::{ListPages, NonresidentAge};
@@ -91,6 +92,12 @@ pub trait Design: fmt::Debug {
 
     /// The design for one lruvec.
     fn new(config: &LruConfig) -> Self;
+
+    /// How costs are kept, none so far.
+    fn costs(config: &LruConfig) -> ReclaimCost {
+        let _ = config;
+        ReclaimCost::default()
+    }
 
     /// A folio was evicted: what it leaves.
     fn evicted(&mut self, subject: FolioState) -> Option<ShadowEntry>;

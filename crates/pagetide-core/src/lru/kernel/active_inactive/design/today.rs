@@ -6,6 +6,7 @@
 //!   permission:  inactive list low by the ratio, or refaults were activated since the last pass
 //! ```
 //!
+//! 7.3 differs in one rule, a mechanism that is off unless switched on: `counted-costs`.
 //! Where memory groups nest, ages and judgements are carried among their lruvecs by
 //! [`Groups`](crate::group::Groups).
 //! Source: the classic LRU specification, sections 5 and 7.
@@ -14,6 +15,7 @@ use super::{DeactivationCheck, Design, FolioState, RefaultVerdict};
 use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::kernel::active_inactive::balance::{active_is_longer, inactive_is_low};
+use crate::lru::kernel::active_inactive::cost::ReclaimCost;
 use crate::lru::kernel::active_inactive::statistics::SummarySource;
 use crate::lru::workingset::{ListPages, NonresidentAge, refault_threshold};
 use crate::lru::{Context, LruConfig, LruvecId, Mechanism, ShadowEntry, Switches};
@@ -61,6 +63,14 @@ impl Design for Today {
             age: NonresidentAge::default(),
             statistics: SummarySource::new(config.statistics),
             activated_then: [0; 2],
+        }
+    }
+
+    fn costs(config: &LruConfig) -> ReclaimCost {
+        if config.switches.has(Mechanism::CountedCosts) {
+            ReclaimCost::counted(config.statistics)
+        } else {
+            ReclaimCost::default()
         }
     }
 

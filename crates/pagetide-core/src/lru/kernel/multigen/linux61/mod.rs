@@ -156,7 +156,7 @@ impl Profile for Linux61 {
         DEF_PRIORITY
     }
 
-    fn scan_max(self, _budget: u64) -> u64 {
+    fn scan_max(self, _budget: u64, _done: &PassProgress, _scan: &Scan) -> u64 {
         SCAN_MAX
     }
 

@@ -196,7 +196,7 @@ impl Profile for Linux618 {
         found_log.saturating_sub(wanted_log).clamp(LOWEST.into(), DEF_PRIORITY.into()) as u8
     }
 
-    fn scan_max(self, budget: u64) -> u64 {
+    fn scan_max(self, budget: u64, _done: &PassProgress, _scan: &Scan) -> u64 {
         budget
     }
 

@@ -303,19 +303,25 @@ fn swappiness(max: u64) -> impl Strategy<Value = u64> {
 proptest! {
     #[test]
     fn mglru_agrees_with_its_naive_twin(swappiness in swappiness(201), ops in ops()) {
-        let rules = Rules { a: false, minimal: false, swappiness };
+        let rules = Rules { a: false, c: false, minimal: false, swappiness };
         agrees(PolicyName::Mglru, rules, &ops);
     }
 
     #[test]
+    fn mglru_7_3_agrees_with_its_naive_twin(swappiness in swappiness(201), ops in ops()) {
+        let rules = Rules { a: false, c: true, minimal: false, swappiness };
+        agrees(PolicyName::Mglru73, rules, &ops);
+    }
+
+    #[test]
     fn mglru_6_1_agrees_with_its_naive_twin(swappiness in swappiness(200), ops in ops()) {
-        let rules = Rules { a: true, minimal: false, swappiness };
+        let rules = Rules { a: true, c: false, minimal: false, swappiness };
         agrees(PolicyName::Mglru61, rules, &ops);
     }
 
     #[test]
     fn the_minimal_patch_agrees_with_its_naive_twin(swappiness in swappiness(200), ops in ops()) {
-        let rules = Rules { a: true, minimal: true, swappiness };
+        let rules = Rules { a: true, c: false, minimal: true, swappiness };
         agrees(PolicyName::Mglru61, rules, &ops);
     }
 }

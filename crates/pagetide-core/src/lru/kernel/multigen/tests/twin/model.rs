@@ -1,7 +1,7 @@
 //! The naive model: the specification's rules over plain vectors, maps and sequence numbers.
 //!
 //! Nothing here is fast, and nothing is shared with the policy but the shadow's layout. Where the
-//! profiles differ, the two columns of the specification stand side by side: `a` is Linux 6.1.
+//! profiles differ, the columns of the specification stand side by side: `a` is Linux 6.1, `c` 7.3.
 
 use crate::lru::{LruvecId, ReclaimKind, Refusal, ShadowEntry};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -40,6 +40,8 @@ impl World {
 pub(super) struct Rules {
     /// Profile A.
     pub(super) a: bool,
+    /// Profile C, which is B but for what it says.
+    pub(super) c: bool,
     /// Patch 6 of the series alone.
     pub(super) minimal: bool,
     /// 0 to 201; 0 where there is no swap.
@@ -219,7 +221,7 @@ impl Model {
 
     /// Section 3.
     fn insert(&mut self, world: &World, page: u64, rotated: bool) {
-        let Page { page_type, active, workingset, reclaim, .. } = self.pages[&page];
+        let Page { page_type, active, reclaim, .. } = self.pages[&page];
         let (max, min) = (self.max, self.min[page_type]);
         let is_dirty = world.dirty.contains(&page);
         let is_late = is_dirty && (page_type == ANON || reclaim);
@@ -230,12 +232,7 @@ impl Model {
                 (false, false) => min,
             }
         } else {
-            let steps = match (active, rotated, is_late) {
-                (true, _, _) => u64::from(!workingset),
-                (_, true, _) => 3,
-                (_, _, true) => 1,
-                _ => 3 - u64::from(workingset),
-            };
+            let steps = if rotated && !active { 3 } else { self.steps_in(page, is_late) };
             (max - steps).max(min)
         };
         let state = self.pages.get_mut(&page).unwrap();
@@ -249,10 +246,27 @@ impl Model {
         self.listed.insert(page);
     }
 
+    /// How far from the youngest a page enters that was not rotated, by profiles B and C.
+    fn steps_in(&self, page: u64, is_late: bool) -> u64 {
+        let Page { active, workingset, referenced, .. } = self.pages[&page];
+        match (active, is_late) {
+            (true, _) => u64::from(!workingset),
+            (false, true) => 1,
+            (false, false) => 3 - u64::from(workingset || self.rules.c && referenced),
+        }
+    }
+
     pub(super) fn drain(&mut self, world: &World) {
         for entry in core::mem::take(&mut self.log) {
             match entry {
-                Logged::Add(page) => self.insert(world, page, false),
+                Logged::Add(page) => {
+                    let state = self.pages.get_mut(&page).unwrap();
+                    if self.rules.c && state.active && !state.workingset {
+                        state.mark(false);
+                        state.active = state.page_type == ANON;
+                    }
+                    self.insert(world, page, false);
+                }
                 Logged::Rotate(page) => {
                     self.count("pgrotated");
                     self.unlink(page);
@@ -290,7 +304,7 @@ impl Model {
         const REFAULT: [&str; 2] = ["workingset_refault_anon", "workingset_refault_file"];
         const ACTIVATE: [&str; 2] = ["workingset_activate_anon", "workingset_activate_file"];
         const RESTORE: [&str; 2] = ["workingset_restore_anon", "workingset_restore_file"];
-        let Rules { a, .. } = self.rules;
+        let Rules { a, c, .. } = self.rules;
         let (seq, page_type) = (shadow.token() >> 2, state.page_type);
         let is_recent = if a { seq == self.min[page_type] } else { self.max - seq < 4 };
         if is_recent || !a {
@@ -302,7 +316,7 @@ impl Model {
         let workingset = shadow.workingset();
         let nr_refs = (shadow.token() & 3) + if a { u64::from(workingset) } else { 1 };
         self.counts[page_type][tier_of(a, nr_refs, workingset)][2] += 1;
-        if !a && table {
+        if !a && table && (!c || workingset) {
             self.count_by_type(page_type, ACTIVATE);
         }
         if if a { table || nr_refs == 4 } else { workingset } {
@@ -383,7 +397,11 @@ impl Model {
         let mut pass = Pass { kind, target, evicted: Vec::new(), scanned: 0, dirty: 0 };
         for _round in 0..2 {
             for priority in (0..=first).rev() {
-                self.at_priority(world, &mut pass, priority);
+                if self.rules.c {
+                    self.at_priority_c(world, &mut pass, priority);
+                } else {
+                    self.at_priority(world, &mut pass, priority);
+                }
                 if pass.is_satisfied() {
                     break;
                 }
@@ -432,6 +450,25 @@ impl Model {
             if delta == 0 || progress >= nr {
                 return;
             }
+        }
+    }
+
+    /// Rules C3 and C4 of the specification for 7.x.
+    fn at_priority_c(&mut self, world: &mut World, pass: &mut Pass, priority: u8) {
+        let mut nr = self.nr_listed(|_| true) >> priority;
+        let (mut has_aged, mut took_anon) = (false, false);
+        while nr > 0 {
+            let low = self.low();
+            if low + 2 > self.max || priority < 12 && low + 2 == self.max {
+                self.age(world);
+                has_aged = true;
+            }
+            let delta = self.evict(world, pass, nr.min(64), &mut took_anon);
+            let is_global = pass.kind == ReclaimKind::Background;
+            if delta == 0 || pass.is_satisfied() || has_aged && is_global {
+                return;
+            }
+            nr -= delta.min(nr);
         }
     }
 
@@ -516,6 +553,10 @@ impl Model {
 
     /// Section 6, evict().
     fn evict(&mut self, world: &mut World, pass: &mut Pass, nr: u64, took_anon: &mut bool) -> u64 {
+        let c = self.rules.c;
+        if c {
+            self.retire();
+        }
         let mut victims = Vec::new();
         let (mut page_type, limit) = self.choose();
         let mut delta = self.scan(world, pass, page_type, limit, nr, &mut victims);
@@ -523,10 +564,16 @@ impl Model {
             page_type = 1 - page_type;
             let limit = self.tier_limit(page_type, false);
             delta = self.scan(world, pass, page_type, limit, nr, &mut victims);
+        } else if c && victims.is_empty() && self.rules.evicts(1 - page_type) {
+            let limit = self.tier_limit(page_type, false);
+            delta += self.scan(world, pass, page_type, limit, nr, &mut victims);
         }
         *took_anon |= page_type == ANON && !victims.is_empty();
-        delta += u64::from(self.retire());
-        let delta = if self.low() + 2 > self.max { 0 } else { delta };
+        let has_retired = self.retire();
+        if !c {
+            let is_stuck = self.low() + 2 > self.max;
+            delta = if is_stuck { 0 } else { delta + u64::from(has_retired) };
+        }
         self.settle(world, pass, victims);
         delta
     }
@@ -558,9 +605,9 @@ impl Model {
             if self.sort(world, pass, page, limit) {
                 continue;
             }
-            let a = self.rules.a;
+            let Rules { a, c, .. } = self.rules;
             let state = self.pages.get_mut(&page).unwrap();
-            state.reclaim = false;
+            state.reclaim &= c;
             if !state.referenced {
                 state.refs = 0;
                 state.workingset &= !a;
@@ -570,7 +617,8 @@ impl Model {
             victims.push(page);
         }
         pass.scanned += scanned;
-        if !victims.is_empty() || scanned == budget { scanned } else { 0 }
+        let counts = self.rules.c || !victims.is_empty() || scanned == budget;
+        if counts { scanned } else { 0 }
     }
 
     /// Section 6, the table of sort(). The page is off its list.
@@ -586,7 +634,7 @@ impl Model {
             return true;
         }
         let is_protected = tier > limit || is_saturated;
-        let awaits_flush = page_type == FILE && world.dirty.contains(&page);
+        let awaits_flush = !self.rules.c && page_type == FILE && world.dirty.contains(&page);
         if !(is_protected || awaits_flush) {
             return false;
         }
@@ -656,27 +704,31 @@ impl Model {
     }
 
     fn survive(&mut self, world: &World, page: u64, refusal: Refusal) {
-        let a = self.rules.a;
-        let (max, is_dirty) = (self.max, world.dirty.contains(&page));
+        let Rules { a, c, .. } = self.rules;
+        let is_dirty = world.dirty.contains(&page);
         let state = self.pages.get_mut(&page).unwrap();
+        let page_type = state.page_type;
         state.reclaim |= refusal == Refusal::Dirty;
         let waits = state.reclaim && is_dirty;
         if a {
             state.referenced |= state.workingset;
             state.active = !waits;
-        } else {
-            if refusal == Refusal::Young {
+            return self.insert(world, page, false);
+        }
+        if refusal == Refusal::Young {
+            let was_seen = state.referenced || state.workingset;
+            if c && was_seen && state.nr_refs(a) < 2 {
+                state.refs += u64::from(state.referenced);
+                (state.referenced, state.active) = (true, true);
+            } else {
                 state.active = state.see_young(a);
             }
-            let is_late = waits || is_dirty && state.page_type == ANON;
-            let steps = match (state.active, is_late) {
-                (true, _) => u64::from(!state.workingset),
-                (false, true) => 1,
-                (false, false) => 3 - u64::from(state.workingset),
-            };
-            if max - steps <= self.min[state.page_type] {
-                (state.referenced, state.refs, state.active) = (false, 0, true);
-            }
+        }
+        state.active |= c && refusal == Refusal::Dirty && page_type == FILE;
+        let steps = self.steps_in(page, waits || is_dirty && page_type == ANON);
+        if self.max - steps <= self.min[page_type] {
+            let state = self.pages.get_mut(&page).unwrap();
+            (state.referenced, state.refs, state.active) = (false, 0, true);
         }
         self.insert(world, page, false);
     }

@@ -1,0 +1,243 @@
+//! The rules of Linux 7.3, profile C: what 7.1 to 7.3 do otherwise than 6.18.
+//!
+//! *Insertion.* A batch of 31 new folios waits before they are listed, and a read marks its folio
+//! meanwhile. Being marked is now worth a generation, so of single reads only the folio that fills
+//! its batch, and is listed before its own mark, enters where eviction takes from:
+//!
+//! ```text
+//!   oldest                                                     youngest
+//!   max-3             max-2              max-1                 max
+//!   readahead, and    read; faulted;     unwritten; refused    faulted again soon
+//!   1 read of 31      read again soon    while dirty
+//! ```
+//!
+//! The oldest generation therefore runs dry under random reads, and aging is the normal state: what
+//! was protected is soon the oldest again and has to prove itself anew.
+//!
+//! *Faults* mark their folio where they made it active, and the first look that finds it young
+//! promotes it. A victim found young is of the working set once it was seen three times.
+//!
+//! *Passes.* Each priority has one budget, spent in scans of 64 folios. Before each of them a
+//! generation is started if one is due, which no longer ends the priority; a scan that only sorted
+//! counts; a pass for a group, too, ends as soon as its target is met.
+//!
+//! *Dirty folios* are victims as others are, and come back with the active.
+//!
+//! Everything else is as in [`Linux618`], which each of these falls back to where its mechanism is
+//! off.
+//!
+//! Ignored: folios that readahead brings during a fault, which the kernel marks as well, and a swap
+//! cache: an anonymous page that is back has no copy. The mark of a fault is made when its folio is
+//! listed, so that five reads before that pass for a refault of the working set. Source: the
+//! multi-gen LRU specification for 7.x, rules C1 to C7.
+
+use super::controller::Controller;
+use super::generations::End;
+use super::linux618::Linux618;
+use super::plan::{EvictableSizes, PassProgress, Plan, Then};
+use super::profile::{Choice, Entry, Profile, UNWRITTEN};
+use super::refault::{RefaultOutcome, Token};
+use super::swappiness::Swappiness;
+use super::tiers::{RefTier, References};
+use super::window::{MAX_NR_GENS, MIN_NR_GENS, Window};
+use crate::folio::Flags;
+use crate::ids::PageType;
+use crate::lru::access::referenced_again;
+use crate::lru::{
+    AccessPath, AccessRule, DEF_PRIORITY, Mechanism, Refusal, Scan, ShadowEntry, Switches,
+    VICTIMS_MAX,
+};
+
+/// Linux 7.3. See the module.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Linux73 {
+    before: Linux618,
+    switches: Switches,
+}
+
+impl Profile for Linux73 {
+    const ACCESS_RULE: AccessRule = Linux618::ACCESS_RULE;
+    const SWAPPINESS_MAX: u8 = Linux618::SWAPPINESS_MAX;
+    const PROTECTED_END: End = Linux618::PROTECTED_END;
+    const PROTECTION_ACTIVATES: bool = Linux618::PROTECTION_ACTIVATES;
+    const COUNTS_OLD_REFAULTS: bool = Linux618::COUNTS_OLD_REFAULTS;
+
+    fn new(switches: Switches) -> Linux73 {
+        Linux73 { before: Linux618::new(switches), switches }
+    }
+
+    fn references(self, flags: Flags) -> References {
+        self.before.references(flags)
+    }
+
+    fn promotes_lazily(self, references: References) -> bool {
+        self.before.promotes_lazily(references)
+    }
+
+    fn walks_tables(self) -> bool {
+        self.before.walks_tables()
+    }
+
+    /// Executable pages of files are promoted by the first observation.
+    fn promotes_young(self, flags: Flags) -> bool {
+        self.protects_code(flags) || self.before.promotes_young(flags)
+    }
+
+    fn seen_young(self, flags: Flags) -> Flags {
+        if self.protects_code(flags) {
+            flags.without(Flags::REFERENCED).with_refs(0).with(Flags::WORKINGSET)
+        } else {
+            self.before.seen_young(flags)
+        }
+    }
+
+    /// A fault has marked its folio, and nothing more; an anonymous one enters max-1 either way.
+    fn arrived(self, flags: Flags) -> Option<Flags> {
+        let is_plain_fault = flags.any(Flags::ACTIVE) && !flags.any(Flags::WORKINGSET);
+        if !is_plain_fault || !self.switches.has(Mechanism::FaultMarks) {
+            return None;
+        }
+        let marked = referenced_again(flags).unwrap_or(flags);
+        Some(if flags.any(Flags::ANON) { marked } else { marked.without(Flags::ACTIVE) })
+    }
+
+    /// A marked folio enters as one of the working set does.
+    fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64 {
+        let is_marked = flags.any(Flags::REFERENCED) && !flags.any(Flags::ACTIVE);
+        let counts = is_marked && self.switches.has(Mechanism::MarkedInsertion);
+        let flags = if counts { flags.with(Flags::WORKINGSET) } else { flags };
+        self.before.entered_seq(window, flags, entry)
+    }
+
+    fn isolated(self, flags: Flags) -> Flags {
+        let keeps = self.takes_unwritten() && flags.any(Flags::RECLAIM);
+        let isolated = self.before.isolated(flags);
+        if keeps { isolated.with(Flags::RECLAIM) } else { isolated }
+    }
+
+    fn retries(self) -> bool {
+        self.before.retries()
+    }
+
+    fn survivor(self, window: &Window, flags: Flags, refusal: Refusal) -> Flags {
+        let flags = match refusal {
+            Refusal::Young => self.tried_young(flags),
+            Refusal::Dirty if self.awaits_its_writer(flags) => flags.with(Flags::ACTIVE),
+            Refusal::Busy | Refusal::Dirty => flags,
+        };
+        if self.entered_seq(window, flags, Entry::Added) > window.oldest(flags.page_type()) {
+            return flags;
+        }
+        flags.without(Flags::REFERENCED).with_refs(0).with(Flags::ACTIVE)
+    }
+
+    fn moved_on(self, flags: Flags) -> Flags {
+        self.before.moved_on(flags)
+    }
+
+    fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2] {
+        self.before.coupled(window, candidates)
+    }
+
+    fn plan(self, sizes: &EvictableSizes, done: &PassProgress, scan: &Scan) -> Plan {
+        if !self.switches.has(Mechanism::AgingInLoop) {
+            return self.before.plan(sizes, done, scan);
+        }
+        let budget = done
+            .budget
+            .unwrap_or_else(|| scan.group.share.unprotected(sizes.nr_folios) >> scan.priority);
+        let is_due = sizes.nr_gens <= MIN_NR_GENS
+            || (sizes.nr_gens < MAX_NR_GENS as u64 && scan.priority < DEF_PRIORITY);
+        if is_due && budget > 0 { Plan::Age(Then::Scan(budget)) } else { Plan::Scan(budget) }
+    }
+
+    /// Asked between two scans of a priority, and not before the first.
+    fn is_over(self, done: &PassProgress, scan: &Scan) -> bool {
+        if !self.switches.has(Mechanism::StopAtTarget) {
+            return self.before.is_over(done, scan);
+        }
+        let has_aged = done.nr_started > 0 && scan.is_global();
+        done.progress > 0 && (scan.is_satisfied() || has_aged)
+    }
+
+    fn initial_priority(self, reclaimable: u64, target: u64) -> u8 {
+        self.before.initial_priority(reclaimable, target)
+    }
+
+    /// What a request wants evicted is scanned in one.
+    fn scan_max(self, budget: u64, done: &PassProgress, scan: &Scan) -> u64 {
+        if scan.command.is_some() || !self.switches.has(Mechanism::ShortScans) {
+            return budget;
+        }
+        budget.saturating_sub(done.progress).min(VICTIMS_MAX as u64)
+    }
+
+    fn sorting_is_progress(self) -> bool {
+        self.switches.has(Mechanism::ShortScans)
+    }
+
+    fn takes_unwritten(self) -> bool {
+        self.switches.has(Mechanism::DirtyVictims)
+    }
+
+    fn forces_aging(self) -> bool {
+        self.before.forces_aging()
+    }
+
+    fn counts_forced(self) -> bool {
+        self.before.counts_forced()
+    }
+
+    fn choose(self, controller: &Controller, window: &Window, swappiness: Swappiness) -> Choice {
+        self.before.choose(controller, window, swappiness)
+    }
+
+    fn tier_limit(self, controller: &Controller, page_type: PageType) -> RefTier {
+        self.before.tier_limit(controller, page_type)
+    }
+
+    fn is_recent(self, token: Token, window: &Window, page_type: PageType) -> bool {
+        self.before.is_recent(token, window, page_type)
+    }
+
+    fn remembered(self, shadow: ShadowEntry) -> References {
+        self.before.remembered(shadow)
+    }
+
+    fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome {
+        let outcome = self.before.refaulted(references, kind);
+        let is_marked = !references.workingset && self.switches.has(Mechanism::FaultMarks);
+        RefaultOutcome { is_activated: outcome.is_activated && !is_marked, ..outcome }
+    }
+}
+
+impl Linux73 {
+    /// Whether it is an executable page of a file, and such pages are protected.
+    fn protects_code(self, flags: Flags) -> bool {
+        let is_code = flags.any(Flags::EXEC) && !flags.any(Flags::ANON);
+        is_code && self.switches.has(Mechanism::ExecProtection)
+    }
+
+    /// Whether a victim that was refused as dirty has to be written, rather than swapped out.
+    fn awaits_its_writer(self, flags: Flags) -> bool {
+        let has_writer = flags.any(Flags::WRITEBACK) || flags.is_dirty_file();
+        self.takes_unwritten() && flags.any(UNWRITTEN) && has_writer
+    }
+
+    /// The flags of a victim that was found young: ACTIVE from the second observation on, of the
+    /// working set from the third.
+    fn tried_young(self, flags: Flags) -> Flags {
+        if !self.promotes_young(flags) {
+            return self.seen_young(flags);
+        }
+        let count = self.references(flags).count;
+        if count > 1 || self.protects_code(flags) || !self.switches.has(Mechanism::ThirdLook) {
+            return self.seen_young(flags).with(Flags::ACTIVE);
+        }
+        let refs = if count == 0 { 0 } else { flags.refs() + 1 };
+        flags.with(Flags::REFERENCED.with(Flags::ACTIVE)).with_refs(refs)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Where 4000 pages stand among the generations, as a kernel's `lru_gen` file says.
+//!
+//! Measured on booted kernels, in a fresh memory group without reclaim, with a program that read,
+//! faulted or wrote 4000 pages; some 20 of them were still in a batch when the file was read. No
+//! trace is needed: here these pages are read, and the text of the same shape is compared.
+//!
+//! ```text
+//!                                            6.18               7.3
+//!   single random reads                      4000 at 0          129 at 0, the others at 1
+//!   reads of what readahead brought          4000 at 0          4000 at 0
+//!   faults on a file, in random order        at 2; aged: 2      at 1; aged: 3
+//!   faults on anonymous memory               at 2; aged: 2      at 2; aged: 3
+//!   written, and to be evicted while dirty   at 1               at 2
+//! ```
+//!
+//! Source: the multi-gen LRU specification for 7.x, rules C1, C2 and C6.
+
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::lru_gen::Detail;
+use pagetide_core::units::Millis;
+use pagetide_lab::replay::{Setup, World};
+use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
+
+const NR_PAGES: u64 = 4000;
+
+/// Each page once, in an order without neighbours.
+fn in_random_order(kind: AccessKind) -> DenseTrace {
+    let mut trace = DenseTrace::default();
+    (0..NR_PAGES).for_each(|nth| push(&mut trace, nth * 1237 % NR_PAGES, kind));
+    trace
+}
+
+fn push(trace: &mut DenseTrace, index: u64, kind: AccessKind) {
+    let page = PageId { mapping: MappingId(1), index: PageIndex(index) };
+    trace.push(Access { page, kind, thread: 0 });
+}
+
+/// Plays the trace in more memory than it needs, carries the commands out, and reads how many pages
+/// are in each generation that has some.
+fn dump(policy: PolicyName, trace: &DenseTrace, commands: &str) -> Vec<(u64, u64)> {
+    let setup = Setup {
+        swap_pages: Some(2 * NR_PAGES),
+        flush_every: Some(Millis(1_000_000)),
+        ..Setup::new(policy, 2 * NR_PAGES as u32)
+    };
+    let mut world = World::new(setup, trace, |_| {});
+    assert!(world.play(|_| true));
+    let nr_evicted = world.command_lru_gen(commands).expect("the commands are sound");
+    assert_eq!(nr_evicted, 0, "{policy}");
+    let text = world.describe_lru_gen(Detail::Sizes);
+    text.lines().skip(2).map(sizes_in).filter(|(_, nr_pages)| *nr_pages > 0).collect()
+}
+
+/// Of a line `seq age anon file`: the generation, and pages of both types.
+fn sizes_in(line: &str) -> (u64, u64) {
+    let numbers: Vec<u64> =
+        line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
+    let [seq, _age, anon, file] = numbers[..] else { panic!("not four numbers: {line}") };
+    (seq, anon + file)
+}
+
+fn in_both(trace: &DenseTrace, commands: &str) -> [Vec<(u64, u64)>; 2] {
+    [PolicyName::Mglru, PolicyName::Mglru73].map(|kernel| dump(kernel, trace, commands))
+}
+
+#[test]
+fn of_31_single_reads_one_is_cold_in_7_3() {
+    let dumps = in_both(&in_random_order(AccessKind::Read), "");
+    assert_eq!(dumps, [vec![(0, 4000)], vec![(0, 129), (1, 3871)]]);
+}
+
+/// Whole batches, as of large folios, which never wait in one.
+#[test]
+fn what_readahead_brings_is_cold_in_both() {
+    let mut trace = DenseTrace::default();
+    for kind in [AccessKind::Readahead, AccessKind::Read] {
+        (0..129 * 31).for_each(|index| push(&mut trace, index, kind));
+    }
+    assert_eq!(in_both(&trace, ""), [(); 2].map(|()| vec![(0, 129 * 31)]));
+}
+
+#[test]
+fn a_look_at_faulted_pages_promotes_them_in_7_3() {
+    let trace = in_random_order(AccessKind::Table);
+    assert_eq!(in_both(&trace, ""), [vec![(2, 4000)], vec![(1, 4000)]]);
+    assert_eq!(in_both(&trace, "+ 0 0 3"), [vec![(2, 4000)], vec![(3, 4000)]]);
+}
+
+#[test]
+fn the_same_of_anonymous_pages_which_enter_alike() {
+    let mut trace = in_random_order(AccessKind::Table);
+    trace.mark_anonymous(MappingId(1));
+    assert_eq!(in_both(&trace, ""), [vec![(2, 4000)], vec![(2, 4000)]]);
+    assert_eq!(in_both(&trace, "+ 0 0 3"), [vec![(2, 4000)], vec![(3, 4000)]]);
+}
+
+/// None can go: in 6.18 they are sorted into the next generation, in 7.3 refused and put back.
+#[test]
+fn dirty_pages_that_were_to_be_evicted_are_active_in_7_3() {
+    let trace = in_random_order(AccessKind::Write);
+    assert_eq!(dump(PolicyName::Mglru, &trace, "- 0 0 0"), [(1, 4000)]);
+    assert_eq!(dump(PolicyName::Mglru73, &trace, "- 0 0 1"), [(2, 4000)]);
+}

@@ -1,0 +1,59 @@
+//! Calls that are of no concern to us but where they are given bytes of a mapping that we serve: a
+//! path, an address, a message. What is absent is brought in, and the call repeated (`next`).
+
+use crate::next;
+use libc::{c_int, ssize_t};
+
+macro_rules! repeated {
+    ($(fn $name:ident($($arg:ident),+) -> $ret:ty;)+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: usize),+) -> $ret {
+                // SAFETY: our caller's arguments, each of which is one register (S20).
+                unsafe { next::$name($($arg),+) }
+            }
+        )+
+    };
+}
+
+repeated! {
+    fn sendmmsg(socket, messages, nr, flags) -> c_int;
+    fn connect(socket, address, len) -> c_int;
+    fn bind(socket, address, len) -> c_int;
+    fn setsockopt(socket, level, name, value, len) -> c_int;
+    fn stat(path, stat) -> c_int;
+    fn lstat(path, stat) -> c_int;
+    fn fstatat(folder, path, stat, flags) -> c_int;
+    fn stat64(path, stat) -> c_int;
+    fn lstat64(path, stat) -> c_int;
+    fn fstatat64(folder, path, stat, flags) -> c_int;
+    fn statx(folder, path, flags, mask, stat) -> c_int;
+    fn access(path, mode) -> c_int;
+    fn faccessat(folder, path, mode, flags) -> c_int;
+    fn readlink(path, target, len) -> ssize_t;
+    fn readlinkat(folder, path, target, len) -> ssize_t;
+    fn unlink(path) -> c_int;
+    fn unlinkat(folder, path, flags) -> c_int;
+    fn rename(from, to) -> c_int;
+    fn renameat(folder, from, other, to) -> c_int;
+    fn renameat2(folder, from, other, to, flags) -> c_int;
+    fn link(from, to) -> c_int;
+    fn linkat(folder, from, other, to, flags) -> c_int;
+    fn symlink(to, path) -> c_int;
+    fn symlinkat(to, folder, path) -> c_int;
+    fn mkdir(path, mode) -> c_int;
+    fn mkdirat(folder, path, mode) -> c_int;
+    fn rmdir(path) -> c_int;
+    fn chdir(path) -> c_int;
+    fn chmod(path, mode) -> c_int;
+    fn chown(path, user, group) -> c_int;
+    fn lchown(path, user, group) -> c_int;
+    fn fchownat(folder, path, user, group, flags) -> c_int;
+    fn truncate64(path, len) -> c_int;
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn truncate(path: usize, len: usize) -> c_int {
+    // SAFETY: the same function (S20).
+    unsafe { truncate64(path, len) }
+}

@@ -1,0 +1,139 @@
+//! Bytes of pieces that are given to calls: the kernel does not ask for what is absent, but fails.
+//!
+//! ```text
+//!   write, send, fwrite ..   get copies: they may be long, and what is taken of them is counted
+//!   any other call           fails with EFAULT --> what it was given is brought in --> again
+//! ```
+//!
+//! **Ignored.** What is given to a call and is larger than all of memory. What the C library gives
+//! to calls of its own, as printf does.
+
+use super::fault::serve_fault;
+use super::ranges::overlaps;
+use super::{PAGE_BYTES, find};
+use crate::scratch::Scratch;
+use crate::{next, pieces};
+use libc::{c_long, c_void, iovec, mmsghdr, msghdr};
+use std::mem::MaybeUninit;
+
+/// Bytes that a call is given at a time, where it is given some of ours.
+const COPIED_BYTES: usize = 256 << 10;
+
+/// Has `give` called with copies of what is at `buffer`, part by part, until one is not taken
+/// whole: the kernel does not ask for what is absent, but fails. `None` where none of it is ours.
+pub(crate) fn in_copies(
+    buffer: *const c_void,
+    len: usize,
+    mut give: impl FnMut(*const c_void, usize, usize) -> isize,
+) -> Option<isize> {
+    if !overlaps(buffer as usize, len) {
+        return None;
+    }
+    let copy = Scratch::new(len.min(COPIED_BYTES)).ok()?;
+    let mut done = 0;
+    while done < len {
+        let nr_bytes = (len - done).min(copy.len());
+        let from = buffer.wrapping_byte_add(done).cast::<u8>();
+        // SAFETY: the program's memory, to be read by the call (S20); room of our own (S22).
+        unsafe { std::ptr::copy_nonoverlapping(from, copy.place(0), nr_bytes) };
+        let taken = give(copy.place(0).cast(), nr_bytes, done);
+        if taken < 0 {
+            return Some(if done > 0 { done as isize } else { taken });
+        }
+        done += taken as usize;
+        if (taken as usize) < nr_bytes {
+            break;
+        }
+    }
+    Some(done as isize)
+}
+
+/// What an argument points to, at least and at most: a path, or as much as the next argument says.
+const POINTED_BYTES: (usize, usize) = (PAGE_BYTES, 1 << 20);
+/// Parts, messages and strings that are looked at.
+const NR_PARTS_MAX: usize = 1024;
+
+/// A call has failed with EFAULT: has what it was given there. Returns whether any of that is ours.
+pub(crate) fn bring_in(call: &str, arguments: &[usize]) -> bool {
+    let lens = arguments.iter().skip(1).chain([&0]);
+    let pointed = arguments.iter().zip(lens);
+    let is_any = any_of(
+        pointed.map(|(&start, &len)| touch(start, len.clamp(POINTED_BYTES.0, POINTED_BYTES.1))),
+    );
+    let is_part = match (call, arguments) {
+        ("writev" | "pwritev64" | "pwritev64v2", &[_, parts, nr, ..]) => touch_parts(parts, nr),
+        ("sendmsg", &[_, message, ..]) => touch_message(message),
+        ("sendmmsg", &[_, messages, nr, ..]) => {
+            let all = (0..nr.min(NR_PARTS_MAX)).map(|nth| messages + nth * size_of::<mmsghdr>());
+            any_of(all.map(touch_message))
+        }
+        ("execve" | "execvpe" | "fexecve", &[_, one, other, ..])
+        | ("execveat", &[_, _, one, other, ..]) => touch_strings(one) | touch_strings(other),
+        ("syscall", &[number, ref rest @ ..]) => match number as c_long {
+            libc::SYS_writev => bring_in("writev", rest),
+            libc::SYS_sendmsg => bring_in("sendmsg", rest),
+            libc::SYS_execve => bring_in("execve", rest),
+            _ => false,
+        },
+        _ => false,
+    };
+    is_any || is_part
+}
+
+/// Has the pages of a range there that are pieces'; returns whether there is one.
+fn touch(start: usize, len: usize) -> bool {
+    let end = start.saturating_add(len);
+    let (mut at, mut is_any) = (start, false);
+    while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
+        at = at.max(piece.start);
+        while at < piece.end().min(end) {
+            let readable = find(at).filter(|now| now.protection & libc::PROT_READ != 0);
+            if !readable.is_some_and(|now| serve_fault(at, &now)) {
+                return is_any;
+            }
+            is_any = true;
+            at = (at / PAGE_BYTES + 1) * PAGE_BYTES;
+        }
+    }
+    is_any
+}
+
+fn touch_parts(parts: usize, nr: usize) -> bool {
+    any_of((0..nr.min(NR_PARTS_MAX)).map(|nth| {
+        let part = peek::<iovec>(parts + nth * size_of::<iovec>());
+        part.is_some_and(|part| touch(part.iov_base as usize, part.iov_len))
+    }))
+}
+
+/// All of it is done, whatever comes of the first.
+fn any_of(touched: impl Iterator<Item = bool>) -> bool {
+    touched.filter(|is_any| *is_any).count() > 0
+}
+
+fn touch_message(message: usize) -> bool {
+    let Some(one) = peek::<msghdr>(message) else { return false };
+    touch(one.msg_name as usize, one.msg_namelen as usize)
+        | touch(one.msg_control as usize, one.msg_controllen)
+        | touch(one.msg_iov as usize, one.msg_iovlen * size_of::<iovec>())
+        | touch_parts(one.msg_iov as usize, one.msg_iovlen)
+}
+
+fn touch_strings(strings: usize) -> bool {
+    let all = (0..NR_PARTS_MAX).map_while(|nth| peek::<usize>(strings + nth * size_of::<usize>()));
+    any_of(all.take_while(|one| *one != 0).map(|one| touch(one, POINTED_BYTES.0)))
+}
+
+/// What is at an address of the program's, if anything is.
+fn peek<T: Copy>(address: usize) -> Option<T> {
+    let mut found = MaybeUninit::<T>::uninit();
+    let iov_len = size_of::<T>();
+    let to = iovec { iov_base: found.as_mut_ptr().cast(), iov_len };
+    let from = iovec { iov_base: address as *mut c_void, iov_len };
+    let (to, from) = (&raw const to as usize, &raw const from as usize);
+    // SAFETY: no arguments (S20).
+    let own = unsafe { libc::getpid() } as usize;
+    // SAFETY: one part of ours, which lives through the call; the kernel looks at the other (S20).
+    let read = unsafe { next::system(libc::SYS_process_vm_readv, [own, to, 1, from, 1, 0]) };
+    // SAFETY: all of it was written, and any bytes are one: numbers and addresses (S20).
+    (read == Ok(iov_len)).then(|| unsafe { found.assume_init() })
+}
