@@ -119,6 +119,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         commands: &[
             "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru",
             "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru",
+            "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru-7.3",
         ],
     },
     Section {
@@ -128,9 +129,11 @@ pub(super) const SECTIONS: [Section; 11] = [
         has_subjects_across: true,
         commands: &[
             "replay {made}/zscan.txt --frames 20000 --jobs 1 \
-             --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,pagetide,opt",
+             --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,mglru-7.3,\
+             pagetide,opt",
             "replay {traces}/twitter_cluster52.csv.zst --frames 14354 --jobs 1 \
-             --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,pagetide,opt",
+             --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,mglru-7.3,\
+             pagetide,opt",
         ],
     },
 ];
