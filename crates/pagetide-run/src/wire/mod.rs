@@ -462,6 +462,6 @@ mod tests {
         assert_eq!(Request::decode(&[0; REQUEST_BYTES - 1]), None);
         assert_eq!(Request::decode(&[0xff; REQUEST_BYTES]), None);
         assert_eq!(Reply::decode(&[0xff; REPLY_BYTES]), None);
-        assert_eq!(Reason::from_number(10), None);
+        assert_eq!(Reason::from_number(Reason::ALL.len() as u64), None);
     }
 }
