@@ -310,8 +310,8 @@ impl FrameArena {
 
     /// Makes huge pages of the blocks that `frames` lie in, if they are among
     /// [these](Self::nr_to_collapse), before they are used for the first time: once for each, and
-    /// again after a part of it was [discarded](Self::discard). What was in them stays. Where huge
-    /// pages come slowly, most blocks are left to small ones.
+    /// again after a part of it was [taken again](Self::take_again). What was in them stays. Where
+    /// huge pages come slowly, most blocks are left to small ones.
     ///
     /// # Cost
     /// As long as 2 MiB take to clear, and 0.1 ms: less than to touch 512 frames one by one. Once

@@ -54,7 +54,7 @@ impl HugeAhead {
         }
     }
 
-    /// Memory of these blocks was given back: they may be asked for again.
+    /// These blocks are used again after their memory was given back: they may be asked for again.
     pub(super) fn forget(&self, blocks: Range<usize>) {
         let end = blocks.end.min(self.asked.len());
         for asked in &self.asked[blocks.start.min(end)..end] {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_block_is_asked_for_once_and_again_after_it_was_given_back() {
+    fn each_block_is_asked_for_once_and_again_after_it_was_forgotten() {
         let ahead = HugeAhead::new(3);
         let ask = || [0, 1, 2, 3].map(|block| ahead.is_next(block));
         assert_eq!(ask(), [true, true, true, false]);

@@ -117,6 +117,7 @@ impl Mapping {
 
     /// These bytes are to be used again.
     pub(super) fn take_again(&self, bytes: Range<usize>) {
+        self.ahead.forget(bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES));
         if let Some(given_back) = &self.given_back {
             given_back.take(bytes, &|bytes, size| self.advise(bytes, size));
         }
@@ -299,7 +300,6 @@ impl Mapping {
     /// The range is inside the mapping, and the caller owns its frames exclusively.
     pub(super) unsafe fn discard(&self, start: usize, len: usize) -> io::Result<()> {
         self.withhold(start..start + len);
-        self.ahead.forget(start / BLOCK_BYTES..(start + len).div_ceil(BLOCK_BYTES));
         let first = self.base().wrapping_add(start).cast();
         let advice = match self.file {
             // Private pages are dropped, those of a file removed from it.

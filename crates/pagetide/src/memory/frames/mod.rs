@@ -64,8 +64,7 @@ impl ArenaFrames {
             && let Some(run) = self.zone.alloc_run(nr_left)
         {
             nr_left -= u64::from(run.end.0 - run.start.0);
-            let in_arena = |frame: FrameId| FrameId(self.first + frame.0);
-            self.arena.make_huge(in_arena(run.start)..in_arena(run.end));
+            self.arena.make_huge(self.in_arena(run.start)..self.in_arena(run.end));
             taken.extend((run.start.0..run.end.0).map(|frame| self.claim(FrameId(frame))));
         }
     }
@@ -80,10 +79,13 @@ impl ArenaFrames {
         self.zone.lock_zone().run_target(nr)
     }
 
-    /// A frame of the zone's, as the arena's.
+    /// A frame of the zone's, as the arena counts it.
+    fn in_arena(&self, frame: FrameId) -> FrameId {
+        FrameId(self.first + frame.0)
+    }
+
     fn claim(&self, frame: FrameId) -> ClaimedFrame {
-        let frame = FrameId(self.first + frame.0);
-        self.arena.claim(frame).expect("the allocator hands out each frame once")
+        self.arena.claim(self.in_arena(frame)).expect("the allocator hands out each frame once")
     }
 
     /// Gives frames back.
