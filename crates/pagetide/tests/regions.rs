@@ -334,3 +334,25 @@ fn passes_over_a_region_are_read_ahead_and_give_what_the_file_has() {
     let nr_ahead = vmstat.iter().find(|(name, _)| *name == "readahead_pages").expect("counted").1;
     assert!(nr_ahead > 0, "{}", region.stats());
 }
+
+#[test]
+fn stores_that_follow_each_other_meet_few_faults_and_are_kept() {
+    const NAME: &str = "stores_that_follow_each_other_meet_few_faults_and_are_kept";
+    const NR_PAGES: usize = 4096;
+    let cache = cache_of(1024);
+    let Some(region) = zeros(NAME, &cache, NR_PAGES as u64) else { return };
+    if region.stats().delivery == FaultDelivery::Message {
+        return eprintln!("SKIPPED: {NAME}: faults are messages here, and zeros come one by one");
+    }
+    let store = |page| store(&region, page, page as u64 + 1);
+    (0..512).for_each(store);
+    // So much fits.
+    assert!(region.stats().missing_faults < 128, "{}", region.stats());
+    (512..NR_PAGES).for_each(store);
+    for page in 0..NR_PAGES {
+        let words = &region.words()[page * PAGE / 8..(page + 1) * PAGE / 8];
+        let found: Vec<u64> = words.iter().map(|word| word.load(Relaxed)).collect();
+        assert_eq!(found[0], page as u64 + 1, "page {page}");
+        assert!(found[1..].iter().all(|word| *word == 0), "page {page}");
+    }
+}

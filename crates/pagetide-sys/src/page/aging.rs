@@ -14,6 +14,7 @@ use pagetide_core::ids::{FrameId, PageIndex};
 #[cfg(test)]
 use crate::page::table::PageTable;
 use crate::page::table::{LeafRef, PageRef};
+use crate::page::token::Lock;
 
 impl PageRef<'_> {
     /// Takes YOUNG away; returns whether the page was young. A region's page has to be taken out of
@@ -21,7 +22,7 @@ impl PageRef<'_> {
     pub fn test_and_clear_young(self) -> bool {
         if self.is_mapped() {
             let was_young = self.load().is_young();
-            let _ = self.take_young();
+            let _ = Looked::new().take_young(self);
             return was_young;
         }
         self.word().take_young().is_some()
@@ -40,21 +41,6 @@ impl PageRef<'_> {
         }
     }
 
-    /// Takes YOUNG away, and has the page meet a fault next; returns its frame if it was young. A
-    /// page that is locked stays young.
-    fn take_young(self) -> Option<FrameId> {
-        let mut frame = None;
-        let is_taken = self.mark(|| {
-            frame = self.word().take_young();
-            frame.is_some()
-        });
-        if !is_taken && self.load().is_young() {
-            // The next walk of the tables must find it.
-            self.note_touched();
-        }
-        frame
-    }
-
     /// Marks the page, under its lock where it is mapped, and takes it out then.
     fn mark(self, mark: impl FnOnce() -> bool) -> bool {
         if !self.is_mapped() {
@@ -69,6 +55,58 @@ impl PageRef<'_> {
     }
 }
 
+/// Pages that are looked at together.
+const TOGETHER: usize = 32;
+
+/// Mapped pages whose YOUNG was taken away: they are taken out of their users' mappings together.
+struct Looked<'p> {
+    locks: [Option<Lock<PageRef<'p>>>; TOGETHER],
+    nr: usize,
+}
+
+impl<'p> Looked<'p> {
+    fn new() -> Looked<'p> {
+        Looked { locks: [const { None }; TOGETHER], nr: 0 }
+    }
+
+    /// Takes YOUNG away, and has the page meet a fault next, once this is dropped; returns its
+    /// frame if it was young. A page that is locked stays young.
+    fn take_young(&mut self, page: PageRef<'p>) -> Option<FrameId> {
+        if !page.is_mapped() {
+            return page.word().take_young();
+        }
+        let lock = page.try_lock().ok();
+        let frame = lock.as_ref().and_then(|_| page.word().take_young());
+        match (lock, frame) {
+            (Some(lock), Some(_)) => self.add(lock),
+            // The next walk of the tables must find it.
+            _ if page.load().is_young() => page.note_touched(),
+            _ => {}
+        }
+        frame
+    }
+
+    fn add(&mut self, lock: Lock<PageRef<'p>>) {
+        if self.nr == TOGETHER {
+            self.take_out();
+        }
+        self.locks[self.nr] = Some(lock);
+        self.nr += 1;
+    }
+
+    fn take_out(&mut self) {
+        Lock::unmap_users(self.locks[..self.nr].iter().flatten());
+        self.locks[..self.nr].fill_with(|| None);
+        self.nr = 0;
+    }
+}
+
+impl Drop for Looked<'_> {
+    fn drop(&mut self) {
+        self.take_out();
+    }
+}
+
 impl LeafRef<'_> {
     /// Calls `each` with every resident page of `range`, in order: page, frame, and whether YOUNG
     /// was taken away from it, as happens to young pages in frames that `takes` names.
@@ -78,16 +116,14 @@ impl LeafRef<'_> {
         mut takes: impl FnMut(FrameId) -> bool,
         mut each: impl FnMut(PageIndex, FrameId, bool),
     ) {
+        let mut looked = Looked::new();
         for page in self.each_page() {
             let seen = page.load();
             let Some(frame) = seen.frame().filter(|_| range.contains(&page.index())) else {
                 continue;
             };
-            let taken = match seen.is_young() && takes(frame) {
-                true if page.region().is_none() => page.word().take_young(),
-                true => page.take_young(),
-                false => None,
-            };
+            let taken =
+                if seen.is_young() && takes(frame) { looked.take_young(page) } else { None };
             each(page.index(), taken.unwrap_or(frame), taken.is_some());
         }
     }

@@ -22,6 +22,7 @@ use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{AlignedBuf, Lock, PageHandle, PageRef};
 use std::cell::RefCell;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a fill is for.
@@ -209,23 +210,97 @@ impl Filler {
     }
 
     /// An access as [`Filler::bring_in`], of a page of a region, in the middle of whatever code has
-    /// touched it: allocates nothing. `None`, and nothing has happened, if that will not do.
+    /// touched it: allocates nothing. `None`, and nothing has happened, if that will not do. Tells
+    /// whether the page is mapped already, dirty if it is to be written.
     pub(crate) fn bring_in_here<H: PageHandle>(
         &self,
         cpu: CpuId,
         mapping: &Mapping,
         page: &mut Lock<H>,
         kind: record::AccessKind,
-    ) -> Option<io::Result<()>> {
+    ) -> Option<io::Result<bool>> {
         let claimed = match page.frame() {
             Some(_) => None,
             None => Some(self.source.alloc_here(cpu)?),
         };
         self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
-        let Some(claimed) = claimed else { return Some(Ok(())) };
-        self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Table);
-        let read = self.read_run(mapping, std::slice::from_mut(page));
-        Some(read.inspect_err(|_| self.pages.expel(cpu, mapping, page)))
+        let Some(claimed) = claimed else { return Some(Ok(false)) };
+        let path = AccessPath::Table;
+        let frame = self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, path);
+        let index = page.page().index().0;
+        let mut bytes = PageBytes([0; PAGE_BYTES]);
+        if let Err(error) = self.read_page(mapping, index, &mut bytes.0) {
+            self.pages.expel(cpu, mapping, page);
+            return Some(Err(error));
+        }
+        let is_write = kind == record::AccessKind::TableWrite;
+        if is_write {
+            self.pages.mark_whole_dirty(mapping, index, frame);
+        }
+        let is_mapped = Lock::fill_users([&mut *page].into_iter(), &bytes.0, is_write) == 1;
+        if !is_mapped {
+            page.write(0, &bytes.0);
+        }
+        Some(Ok(is_mapped))
+    }
+
+    /// Maps zeros for stores that are expected next, in pages of an anonymous region that have no
+    /// contents yet, as far as that is easy, in the middle of a fault: allocates nothing. Returns
+    /// the end of what is mapped.
+    pub(crate) fn map_zeros_here(&self, cpu: CpuId, mapping: &Mapping, pages: Range<u64>) -> u64 {
+        let mut run: [Option<Lock<PageRef<'_>>>; ZEROS_MAX] = [const { None }; ZEROS_MAX];
+        let mut nr = 0;
+        for index in pages.clone().take(ZEROS_MAX) {
+            let Some(page) = self.admit_zeros(cpu, mapping, index) else { break };
+            run[nr] = Some(page);
+            nr += 1;
+        }
+        let pages_of_run = run[..nr].iter_mut().flatten();
+        let nr_mapped = Lock::fill_users(pages_of_run, &ZEROS[..nr * PAGE_BYTES], true);
+        run[nr_mapped..nr].iter_mut().flatten().for_each(|page| page.fill_zero(0..PAGE_BYTES));
+        pages.start + nr_mapped as u64
+    }
+
+    /// A page without contents, locked, in a frame, and dirty, as one is that is stored to.
+    fn admit_zeros<'m>(
+        &self,
+        cpu: CpuId,
+        mapping: &'m Mapping,
+        index: u64,
+    ) -> Option<Lock<PageRef<'m>>> {
+        let is_new = mapping.swap.as_ref().is_some_and(|swap| !swap.is_stored(index));
+        if !is_new || !mapping.dirty.is_prepared(index) {
+            return None;
+        }
+        let mut page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
+        if page.frame().is_some() {
+            return None;
+        }
+        let claimed = self.source.alloc_here(cpu)?;
+        let (kind, counters) = (record::AccessKind::TableWrite, &self.pages.counters);
+        self.note_table_access(cpu, mapping, &mut page, kind, counters);
+        let path = AccessPath::Table;
+        let frame = self.pages.admit_in(cpu, mapping, &mut page, claimed, GroupId::ROOT, path);
+        self.pages.mark_whole_dirty(mapping, index, frame);
+        Some(page)
+    }
+
+    /// Reads a page into zeros, by way of no frame.
+    fn read_page(
+        &self,
+        mapping: &Mapping,
+        index: u64,
+        bytes: &mut [u8; PAGE_BYTES],
+    ) -> io::Result<()> {
+        if mapping.swap.as_ref().is_some_and(|swap| !swap.is_stored(index)) {
+            return Ok(());
+        }
+        let offset = index << PAGE_SHIFT;
+        self.pages.count_read(1);
+        let nr_bytes = mapping.backing()?.read_bytes(bytes, offset)?;
+        bytes[nr_bytes..].fill(0);
+        self.pages.check_length(mapping, offset, 1, nr_bytes);
+        Ok(())
     }
 
     /// One read for all pages of the run, which are locked and have frames.
@@ -326,6 +401,14 @@ impl Filler {
         Ok(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, AccessPath::Around))
     }
 }
+
+/// A page on the stack, as direct requests want it.
+#[repr(align(4096))]
+struct PageBytes([u8; PAGE_BYTES]);
+
+/// Pages of zeros that are mapped together.
+const ZEROS_MAX: usize = 16;
+static ZEROS: [u8; ZEROS_MAX * PAGE_BYTES] = [0; _];
 
 /// Pages one request may have: 1 MiB.
 const RUN_MAX: u64 = 256;

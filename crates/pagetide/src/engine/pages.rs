@@ -263,10 +263,9 @@ impl Pages {
         run[1..].iter().for_each(|page| self.note_mapped(cpu, mapping, page));
     }
 
-    /// A page that was read ahead is where other processes map it, and is used without a trace from
-    /// now on.
+    /// A page that was read ahead is where it is mapped, and is used without a trace from now on.
     pub(crate) fn note_mapped<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &Lock<H>) {
-        let Some(frame) = page.frame().filter(|_| page.is_in_file()) else { return };
+        let Some(frame) = page.frame().filter(|_| page.is_where_mapped()) else { return };
         self.record(mapping, page.page().index().0, record::AccessKind::Read);
         self.counters.count(Event::Hit);
         self.folios[frame].clear(Flags::PREFETCHED);

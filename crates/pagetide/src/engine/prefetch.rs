@@ -43,7 +43,7 @@ pub(crate) struct Wish {
     run: ReadaheadRun,
     /// How far the reader has come.
     reached: Arc<AtomicU64>,
-    /// Its pages go to where other processes map them.
+    /// Its pages go to where they are mapped: by other processes, or by a region's user.
     pub(crate) is_for_maps: bool,
 }
 
@@ -159,13 +159,17 @@ impl ReadsAhead<'_> {
         self.prefetcher.io.give_back(self.queue);
     }
 
-    /// Pages the next piece of the mapping may have; waits until it may have one.
-    fn wait_for_room(&mut self, mapping: &Mapping) -> u64 {
+    /// Pages the next piece of the wish may have; waits until it may have one, and memory to go
+    /// through where it is to be mapped: without, each of its pages is a fault.
+    fn wait_for_room(&mut self, wish: &Wish) -> u64 {
+        while wish.is_for_maps && self.staging.is_awaited() {
+            self.reap();
+        }
         if !self.prefetcher.source.has_workers {
             // Then no other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
-        let nr_max = in_flight_max(self.prefetcher.source.room_of(mapping));
+        let nr_max = in_flight_max(self.prefetcher.source.room_of(&wish.mapping));
         while self.nr_in_flight >= nr_max {
             self.reap();
         }
@@ -177,7 +181,7 @@ impl ReadsAhead<'_> {
         let mapping = &wish.mapping;
         let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
-        let mut room = self.wait_for_room(mapping);
+        let mut room = self.wait_for_room(wish);
         let tag = mapping.tag().unwrap_or(0);
         for index in wish.run.start..end {
             self.prefetcher.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
@@ -187,13 +191,13 @@ impl ReadsAhead<'_> {
                 Admitted::NotNeeded if piece.is_empty() => {}
                 Admitted::NotNeeded => {
                     self.submit_piece(wish, std::mem::take(&mut piece));
-                    room = self.wait_for_room(mapping);
+                    room = self.wait_for_room(wish);
                 }
                 Admitted::NoFrame => break,
             }
             if piece.len() as u64 == room {
                 self.submit_piece(wish, std::mem::take(&mut piece));
-                room = self.wait_for_room(mapping);
+                room = self.wait_for_room(wish);
             }
         }
         self.submit_piece(wish, piece);
@@ -237,6 +241,7 @@ impl ReadsAhead<'_> {
             // A stream goes on where a part of its file is here already.
             if wish.is_for_maps && wish.run.marker == Some(index) {
                 page.take_from_file();
+                page.unmap_user();
             }
             prefetcher.pages.set_marker(std::slice::from_ref(&page), wish.run.marker);
             return Admitted::NotNeeded;
@@ -263,7 +268,7 @@ impl ReadsAhead<'_> {
         if is_for_maps {
             // A touch of the one with the marker is to be heard of.
             let others = pages.iter_mut().filter(|page| Some(page.page().index().0) != marker);
-            others.for_each(|page| page.fill_in_file());
+            others.for_each(|page| page.fill_where_mapped());
         }
         let piece = Piece { mapping, offset, marker, is_for_maps };
         let backing = match wish.mapping.backing() {

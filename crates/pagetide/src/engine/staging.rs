@@ -22,6 +22,8 @@ use pagetide_sys::{Lock, WordRef};
 /// The buffers that are not on their way.
 pub(crate) struct Staging {
     idle: Vec<HugePart>,
+    /// Buffers that are on their way.
+    nr_out: usize,
     /// Buffers that have not been made yet.
     nr_unmade: usize,
     /// Bytes of a buffer.
@@ -32,12 +34,22 @@ impl Staging {
     /// For requests of at most `nr_pages`, in a memory of `nr_frames`.
     pub(crate) fn new(nr_frames: u64, nr_pages: u64) -> Staging {
         let len = nr_pages as usize * PAGE_BYTES;
-        Staging { idle: Vec::new(), nr_unmade: staging_bytes(nr_frames) as usize / len, len }
+        Staging {
+            idle: Vec::new(),
+            nr_out: 0,
+            nr_unmade: staging_bytes(nr_frames) as usize / len,
+            len,
+        }
     }
 
     /// Whether there may be a buffer for the next request.
     pub(crate) fn has_any(&self) -> bool {
         self.nr_unmade > 0 || !self.idle.is_empty()
+    }
+
+    /// Whether there is none now, and will be once one comes back.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !self.has_any() && self.nr_out > 0
     }
 
     /// A buffer for a request for these pages, if it is better off with one, or `wanted` all the
@@ -53,11 +65,14 @@ impl Staging {
         {
             self.idle = buffer.into_parts(self.len);
         }
-        self.idle.pop()
+        let part = self.idle.pop()?;
+        self.nr_out += 1;
+        Some(part)
     }
 
     /// Takes a buffer back.
     pub(crate) fn give_back(&mut self, part: HugePart) {
+        self.nr_out -= 1;
         self.idle.push(part);
     }
 }

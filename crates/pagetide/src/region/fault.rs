@@ -14,7 +14,8 @@
 //! is taken out; what takes young bits away, or arms a page, takes it out, and hears of the next
 //! use by a minor fault.
 //!
-//! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
+//! Data and invariants: a page is mapped under its lock, or under those of a run that were free. What
+//! is mapped is resident; what is mapped writable is dirty. A page that
 //! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
 //! or its user would never get on: it is noted, and taken out at the next tick.
 //!
@@ -120,25 +121,44 @@ impl Faults {
         mapping: &Mapping,
         index: u64,
         is_write: Option<bool>,
-    ) -> Option<(Served, Option<bool>)> {
+    ) -> Option<(Served, Option<Noted>)> {
         let may_write = is_write != Some(false);
         if may_write && !(mapping.dirty.is_prepared(index) && engine.flusher.balances_at_once()) {
             return None;
         }
         let mut page = mapping.table.page(PageIndex(index))?.lock();
         let found = Found::of(&page, is_write);
+        let mut is_mapped = false;
         if !found.is_served() {
             let cpu = current_cpu();
-            if engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?.is_err() {
-                return Some((self.fail(engine, &page), None));
-            }
+            let brought = engine.filler.bring_in_here(cpu, mapping, &mut page, found.access())?;
+            let Ok(mapped) = brought else { return Some((self.fail(engine, &page), None)) };
+            is_mapped = mapped;
             page.set_young();
             self.count(engine, found.kind());
         }
         note_used(engine, &page);
-        let served = self.map_page(engine, mapping, &mut page, found.is_write);
-        let is_load = !found.is_served() && !found.is_write && served == Served::Yes;
-        Some((served, is_load.then_some(!found.was_resident)))
+        let served = match is_mapped {
+            true => Served::Yes,
+            false => self.map_page(engine, mapping, &mut page, found.is_write),
+        };
+        let is_noted = !found.is_served() && served == Served::Yes;
+        let noted = Noted { is_write: found.is_write, was_missing: !found.was_resident };
+        Some((served, is_noted.then_some(noted)))
+    }
+
+    /// Maps zeros for stores that are expected next, as far as that is easy; returns the end of what
+    /// is mapped. Allocates nothing, and waits for nothing.
+    pub(super) fn map_zeros(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
+        let mut next = pages.start;
+        while next < pages.end {
+            let end = engine.filler.map_zeros_here(current_cpu(), mapping, next..pages.end);
+            if end == next {
+                break;
+            }
+            next = end;
+        }
+        next
     }
 
     /// Maps those of the pages, from the first on, that are resident, as if each had been loaded
@@ -284,6 +304,13 @@ fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
     if let Some(frame) = page.frame() {
         engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
     }
+}
+
+/// What a fault was, for what may follow it.
+#[derive(Clone, Copy)]
+pub(super) struct Noted {
+    pub(super) is_write: bool,
+    pub(super) was_missing: bool,
 }
 
 /// What a fault finds, with the page locked.

@@ -51,7 +51,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use streams::Streams;
+use streams::{Streams, ZEROS_MAX};
 
 /// An address range whose pages come and go.
 ///
@@ -147,12 +147,15 @@ impl Region {
         let reads_ahead = memory.delivery() == FaultDelivery::Signal && engine.source.has_workers;
         let nr_ahead_max = shared.devices.window_of(&mapping, &shared.limits);
         let streams = reads_ahead.then(|| Arc::new(Streams::new(nr_ahead_max)));
+        let begins_as_zeros = reads_ahead && mapping.swap.is_some();
+        let stores = begins_as_zeros.then(|| Arc::new(Streams::new(nr_ahead_max.min(ZEROS_MAX))));
         let serving = Serving {
             engine: Arc::clone(engine),
             memory: Arc::clone(&memory),
             mapping: Arc::clone(&mapping),
             faults: Arc::clone(&faults),
             streams,
+            stores,
         };
         let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
         let service = service.map_err(CreateRegionError::Thread)?;

@@ -15,7 +15,7 @@
 //!
 //! Data and invariants: no lock is held while the helper is waited for.
 
-use super::fault::Faults;
+use super::fault::{Faults, Noted};
 use super::streams::Streams;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
@@ -37,6 +37,8 @@ pub(super) struct Serving {
     pub(super) faults: Arc<Faults>,
     /// Where faults are signals, and a thread reads ahead.
     pub(super) streams: Option<Arc<Streams>>,
+    /// Those of stores, where faults are signals and pages begin as zeros.
+    pub(super) stores: Option<Arc<Streams>>,
 }
 
 /// The threads, until it is [stopped](FaultService::stop).
@@ -158,11 +160,30 @@ impl Serving {
             return None;
         }
         let (engine, mapping) = (&self.engine, &self.mapping);
-        let (served, load) = self.faults.serve_here(engine, mapping, index, fault.is_write)?;
-        if let (Some(streams), Some(was_missing)) = (&self.streams, load) {
-            self.go_ahead(streams, index, was_missing);
+        let (served, noted) = self.faults.serve_here(engine, mapping, index, fault.is_write)?;
+        match (noted, &self.streams, &self.stores) {
+            (Some(Noted { is_write: false, was_missing }), Some(streams), _) => {
+                self.go_ahead(streams, index, was_missing);
+            }
+            (Some(Noted { is_write: true, was_missing: true }), _, Some(stores)) => {
+                self.fill_ahead(stores, index);
+            }
+            _ => {}
         }
         Some(served)
+    }
+
+    /// Maps zeros ahead of a store that has met a fault, if it is one of a stream.
+    fn fill_ahead(&self, stores: &Streams, index: u64) {
+        let Some(ahead) = stores.note(index, true, 0) else { return };
+        let Some((run, _)) = &ahead.wanted else { return };
+        let is_prepared = |page: &u64| self.memory.is_prepared(*page);
+        let pages = run.start..(run.start + run.nr).min(self.mapping.nr_pages());
+        let nr = pages.clone().take_while(is_prepared).count() as u64;
+        let end = self.faults.map_zeros(&self.engine, &self.mapping, run.start..run.start + nr);
+        if end > run.start {
+            stores.advance(&ahead, end - 1);
+        }
     }
 
     /// Maps and reads what is ahead of a load that has met a fault, if it is one of a stream.
@@ -177,7 +198,9 @@ impl Serving {
             let nr = (run.start..end).take_while(|page| is_stored(*page)).count() as u64;
             if nr > 0 {
                 let run = ReadaheadRun { nr, ..run };
-                self.engine.prefetcher.push(Wish::new(mapping, run, &reached));
+                let mut wish = Wish::new(mapping, run, &reached);
+                wish.is_for_maps = true;
+                self.engine.prefetcher.push(wish);
             }
         }
         let is_prepared = |page: &u64| self.memory.is_prepared(*page);

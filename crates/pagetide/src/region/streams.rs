@@ -2,17 +2,20 @@
 //!
 //! Problem: a pass over a region is a fault a page, and each waits for its own read. Idea: a fault
 //! is a miss at its page, and core decides as for a file's reader: the prefetcher brings pages in,
-//! and a fault maps those of the next that are there.
+//! straight to where they are mapped, but for the one with the marker. Where it cannot, a fault maps
+//! those of the next that are there.
 //!
 //! ```text
-//!   fault at 8:   | 8 missing | 9 .. 11 wanted                 |
-//!   fault at 9:               | 9 mapped, 10, 11 mapped around | 12 .. 27 wanted
+//!   fault at 8:   | 8 missing | 9 .. 11 wanted, 9 with the marker |
+//!   fault at 9:               | 9 mapped, 10, 11 used unseen      | 12 .. 27 wanted
 //! ```
 //!
 //! Data and invariants: a few streams, as threads and algorithms have; a fault that continues none
 //! begins one in place of the oldest. Nothing is allocated once they are made.
 //!
-//! Ignored: stores. A page that is mapped for a store that does not come is dirty for nothing.
+//! Stores that follow each other in pages without contents are streams of their own, which have
+//! zeros mapped. Ignored: other stores. A page that is mapped for a store that does not come is
+//! dirty for nothing.
 
 use crate::memory::locks::lock;
 use pagetide_core::readahead::{Miss, Readahead, ReadaheadRun};
@@ -25,6 +28,9 @@ const NR_STREAMS: usize = 4;
 /// Pages that one fault maps beside its own: so many of a short window, and of a long one.
 const AROUND_MIN: u64 = 15;
 const AROUND_MAX: u64 = 63;
+
+/// Pages of zeros that a fault of a stream of stores has mapped, at the most.
+pub(super) const ZEROS_MAX: u64 = 64;
 
 /// The streams of a region.
 pub(super) struct Streams {
@@ -129,12 +135,14 @@ impl Stream {
         if !is_missing {
             let run = self.readahead.on_marker(index, wasted, None)?;
             self.end = run.start + run.nr;
-            return Some(ReadaheadRun { marker: None, ..run });
+            return Some(run);
         }
+        // What was asked for is used unseen, once it is mapped.
+        let used_before = index.checked_sub(1).filter(|_| self.readahead.has_asked_near(index));
         let run = self.readahead.on_miss(Miss {
             index,
             wanted: 1,
-            previous,
+            previous: used_before.or(previous),
             wasted,
             is_ample: false,
             has_prefetcher: true,
@@ -142,7 +150,7 @@ impl Stream {
         });
         self.end = run.start + run.nr;
         let behind = ReadaheadRun { start: index + 1, nr: run.nr - 1, nr_now: 0, ..run };
-        (behind.nr > 0).then_some(ReadaheadRun { marker: None, ..behind })
+        (behind.nr > 0).then_some(behind)
     }
 }
 

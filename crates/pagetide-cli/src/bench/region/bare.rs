@@ -1,11 +1,11 @@
-//! Fault and eviction by the bare system calls: what a region cannot be cheaper than.
+//! Fault and eviction by the bare system calls, a page at a time.
 //!
 //! ```text
 //!   touch --SIGBUS--> the oldest page moved back --> the page read --> copied in, protected
 //! ```
 //!
-//! The same calls as a region makes, in the same order, and the lock of a page, without which no
-//! two threads could: but no policy, no statistics, no tables of who is dirty. The oldest leaves.
+//! With the lock of a page, without which no two threads could: but no policy, no statistics, no
+//! tables of who is dirty. The oldest leaves, alone; a region has many leave together.
 
 use crate::failure::Failure;
 use pagetide_core::ids::{FrameId, PageIndex};

@@ -14,9 +14,13 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page moves in writable. One that is to be read only is copied in, write-protected, by way of
-//! the stack, and its frame is emptied before: to protect it after a move would have every CPU that
-//! runs the user flush its translations once more, which costs more than the copy.
+//! A page that nothing has yet is not filled in its frame: its bytes are copied to the user's place,
+//! and the frame stays a hole. One that is clean leaves without going back: see `leaving`.
+//!
+//! A page moves in writable. One that is to be read only is copied in, write-protected, and its
+//! frame is emptied: to protect it after a move would have every CPU that runs the user flush its
+//! translations once more, which costs more than the copy. For the same reason pages that are
+//! looked at together are copied back, and taken from the user by one call.
 //!
 //! Where the kernel does not move (before 6.8), or not now (a child has the page as well, after
 //! fork; a device is at it), pages to be written are copied, too: there are never two.
@@ -31,15 +35,20 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pagetide_core::ids::FrameId;
+
 use crate::fault::uffd::{Put, Uffd, UffdError, UffdFeatures};
 use crate::memory::arena::FrameArena;
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
+
+use super::leaving::Leaving;
 
 /// What lends an arena's memory to regions: one an arena.
 pub struct FrameLender {
     arena: Arc<FrameArena>,
     /// By which pages move back, where the kernel moves.
     way_back: Option<Uffd>,
+    leaving: Leaving,
 }
 
 /// A page at the user's place, and how to reach the place.
@@ -51,6 +60,10 @@ pub(super) struct UserPlace<'a> {
 }
 
 impl UserPlace<'_> {
+    fn pages(&self) -> Range<u32> {
+        self.page..self.page + 1
+    }
+
     pub(super) fn range(&self) -> Range<usize> {
         self.memory.addresses(self.page..self.page + 1)
     }
@@ -79,14 +92,20 @@ impl FrameLender {
             // SAFETY: S1 (the arena's memory is private: a file could not be registered so).
             unsafe { uffd.register_target(all) }?;
         }
-        Ok(FrameLender { arena: Arc::clone(arena), way_back: moves.then_some(uffd) })
+        let way_back = moves.then_some(uffd);
+        Ok(FrameLender::of(arena, way_back))
     }
 
     /// As [`FrameLender::new`], by copies alone: what an older kernel would do.
     #[cfg(test)]
     pub(crate) fn copying(arena: &Arc<FrameArena>) -> FrameLender {
         arena.memory().stay_small();
-        FrameLender { arena: Arc::clone(arena), way_back: None }
+        FrameLender::of(arena, None)
+    }
+
+    fn of(arena: &Arc<FrameArena>, way_back: Option<Uffd>) -> FrameLender {
+        arena.expect_bare_frames();
+        FrameLender { arena: Arc::clone(arena), way_back, leaving: Leaving::new() }
     }
 
     /// The arena whose memory it lends.
@@ -130,7 +149,11 @@ impl FrameLender {
         // SAFETY: S24, S25: the page is the caller's, here and there.
         let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
         // Not where one of both is locked into memory (mlock): the kernel refuses that.
-        Ok(matches!(moved, Ok(Put::Done)))
+        let is_moved = matches!(moved, Ok(Put::Done));
+        if is_moved {
+            self.arena.note_memory_gone(frame);
+        }
+        Ok(is_moved)
     }
 
     /// # Safety
@@ -141,43 +164,93 @@ impl FrameLender {
         frame: u32,
         write: bool,
     ) -> Result<(), UffdError> {
-        let memory = self.arena.memory();
-        let mut bytes = [0; FRAME_BYTES];
-        memory.read(frame, 0, &mut bytes);
-        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
-        let _ = unsafe { memory.empty(frame..frame + 1) };
-        let source = bytes.as_ptr().addr();
-        // SAFETY: S24, S25: the place is the caller's, and the source lives here.
-        let copy = || unsafe { place.uffd.copy_to(place.range(), source, write) };
-        let mut result = copy();
-        // What stands there is a mark that there is to be no page.
-        // SAFETY: S25: the page is the caller's, and its bytes are kept here.
-        if matches!(result, Ok(Put::Occupied)) && unsafe { place.empty() }.is_ok() {
-            result = copy();
+        let source = self.arena.memory().addresses(frame..frame + 1).start;
+        // SAFETY: S24, S25: the place is the caller's, and the frame is only read.
+        let nr_done = unsafe { copy_all(place.uffd, place.memory, place.pages(), source, write) }?;
+        if nr_done == 0 {
+            return Err(refused(&place));
         }
-        match result {
-            Ok(Put::Done) => Ok(()),
-            other => {
-                // SAFETY: S25: the page is the caller's, and is in its frame again.
-                unsafe { memory.write(frame, 0, &bytes) };
-                let range = place.range();
-                let (start, len) = (range.start as u64, range.len() as u64);
-                let source = std::io::ErrorKind::ResourceBusy.into();
-                Err(other.err().unwrap_or(UffdError::Call {
-                    call: "UFFDIO_COPY",
-                    start,
-                    len,
-                    source,
-                }))
-            }
+        // SAFETY: S25: the page is the caller's, and is at the user's place now.
+        unsafe { self.empty_frames(&[frame]) };
+        Ok(())
+    }
+
+    /// Puts pages that follow each other where the user sees them, with the bytes from `source` on,
+    /// as far as the kernel lets; returns how many. Their frames are left as they are.
+    ///
+    /// # Safety
+    /// As of [`FrameLender::put_in`], of all of them; as many bytes can be read at `source`.
+    pub(super) unsafe fn fill(
+        &self,
+        (uffd, memory): (&Uffd, &FrameMemory),
+        pages: Range<u32>,
+        source: usize,
+        write: bool,
+    ) -> u32 {
+        // SAFETY: S24, S25, by the caller's word.
+        unsafe { copy_all(uffd, memory, pages, source, write) }.unwrap_or(0)
+    }
+
+    /// Gives the memory of frames back, whose pages' bytes are elsewhere. Where the kernel refuses,
+    /// it is counted twice until the frame is used again.
+    ///
+    /// # Safety
+    /// S4: the caller owns the frames exclusively.
+    pub(crate) unsafe fn empty_frames(&self, frames: &[u32]) {
+        // SAFETY: S4, by the caller's word.
+        if unsafe { self.leaving.empty_all(self.with_memory(frames)) } {
+            frames.iter().for_each(|frame| self.arena.note_memory_gone(*frame));
         }
+    }
+
+    /// Takes pages out of the user's `memory`, and gives back that of frames; returns whether all
+    /// of it is gone.
+    ///
+    /// # Safety
+    /// S25: the caller has the pages locked, and those in the frames; their bytes are not needed.
+    pub(super) unsafe fn empty_places(
+        &self,
+        memory: &FrameMemory,
+        pages: &[u32],
+        frames: &[u32],
+    ) -> bool {
+        let places = pages.iter().map(|page| memory.addresses(*page..*page + 1));
+        // SAFETY: S4, S25, by the caller's word.
+        let are_gone = unsafe { self.leaving.empty_all(places.chain(self.with_memory(frames))) };
+        if are_gone {
+            frames.iter().for_each(|frame| self.arena.note_memory_gone(*frame));
+        }
+        are_gone
+    }
+
+    fn with_memory(&self, frames: &[u32]) -> impl Iterator<Item = Range<usize>> {
+        let frames = frames.iter().copied().filter(|frame| !self.arena.is_bare(*frame));
+        frames.map(|frame| self.arena.memory().addresses(frame..frame + 1))
+    }
+
+    /// Copies pages of the user's `memory` that it may only read into `frames`, as far as they are
+    /// there; returns how many, from the first on.
+    ///
+    /// # Safety
+    /// S25: the caller has the pages locked, whose frames they are, in the same order.
+    pub(super) unsafe fn copy_back(
+        &self,
+        memory: &FrameMemory,
+        pages: &[u32],
+        frames: &[u32],
+    ) -> usize {
+        frames.iter().for_each(|frame| self.arena.note_memory_used(FrameId(*frame)));
+        let sources = pages.iter().map(|page| memory.addresses(*page..*page + 1));
+        let targets = frames.iter().map(|frame| self.arena.memory().addresses(*frame..*frame + 1));
+        // SAFETY: S25: the frames are the caller's, and their bytes are elsewhere.
+        unsafe { self.leaving.copy_all(sources, targets) / FRAME_BYTES }
     }
 
     /// Puts pages that follow each other, as do their frames from `frame` on, where the user sees
     /// them, to be read; returns how many. They are in memory twice while this lasts.
     ///
     /// # Safety
-    /// As of [`FrameLender::put_in`], of all of them.
+    /// As of [`FrameLender::put_in`], of all of them; `pages` has only frames that there are.
     pub(super) unsafe fn copy_run_in(&self, uffd: &Uffd, target: Range<usize>, frame: u32) -> u32 {
         let memory = self.arena.memory();
         let nr = (target.len() / FRAME_BYTES) as u32;
@@ -187,6 +260,7 @@ impl FrameLender {
         let nr_done = (nr_bytes / FRAME_BYTES) as u32;
         // SAFETY: S25: the pages are the caller's, and are at the user's place now.
         let _ = unsafe { memory.empty(frame..frame + nr_done) };
+        (frame..frame + nr_done).for_each(|frame| self.arena.note_memory_gone(frame));
         nr_done
     }
 
@@ -195,6 +269,7 @@ impl FrameLender {
     /// # Safety
     /// S25: the caller has the page locked, whose frame it is.
     pub(super) unsafe fn take_out(&self, place: UserPlace<'_>, frame: u32) {
+        self.arena.note_memory_used(FrameId(frame));
         // SAFETY: S25, by the caller's word.
         if !unsafe { self.move_out(place, frame) } {
             // SAFETY: S25, by the caller's word.
@@ -236,6 +311,41 @@ impl FrameLender {
         emptied.expect("S25: what cannot be unmapped cannot be called unmapped");
         // SAFETY: S25: the frame is the caller's.
         unsafe { self.arena.memory().write(frame, 0, &bytes) };
+    }
+}
+
+/// Copies pages to where the user sees them, as far as the kernel lets; returns how many. Where
+/// something stands in the way of the first, a mark that there is to be no page, it is taken away.
+///
+/// # Safety
+/// S25: the caller has the pages locked, which are not there; as many bytes can be read at
+/// `source`.
+unsafe fn copy_all(
+    uffd: &Uffd,
+    memory: &FrameMemory,
+    pages: Range<u32>,
+    source: usize,
+    write: bool,
+) -> Result<u32, UffdError> {
+    let target = memory.addresses(pages.clone());
+    // SAFETY: S24, S25, by the caller's word.
+    let copy = || unsafe { uffd.copy_some(&target, source, write) };
+    let mut nr_bytes = copy()?;
+    // SAFETY: S25: the page is the caller's, and its bytes are elsewhere.
+    if nr_bytes == 0 && unsafe { memory.empty(pages.start..pages.start + 1) }.is_ok() {
+        nr_bytes = copy()?;
+    }
+    Ok((nr_bytes / FRAME_BYTES) as u32)
+}
+
+fn refused(place: &UserPlace<'_>) -> UffdError {
+    let range = place.range();
+    let (start, len) = (range.start as u64, range.len() as u64);
+    UffdError::Call {
+        call: "UFFDIO_COPY",
+        start,
+        len,
+        source: std::io::ErrorKind::ResourceBusy.into(),
     }
 }
 

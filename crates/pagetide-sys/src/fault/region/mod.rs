@@ -44,6 +44,7 @@ use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
 pub use self::lender::FrameLender;
 
+mod leaving;
 mod lender;
 
 /// The most pages a region has: 2^32 - 1, just under 16 TiB.
@@ -288,6 +289,28 @@ impl RegionMemory {
         Ok(self.access(page.into()))
     }
 
+    /// As [`RegionMemory::map`], of pages that follow each other and are not mapped, with the bytes
+    /// from `source` on: their frames are not written. Returns how many are mapped then, the first.
+    ///
+    /// # Safety
+    /// As of [`RegionMemory::map`], of each page; as many bytes can be read at `source`.
+    pub(crate) unsafe fn fill(&self, pages: Range<u32>, source: usize, write: bool) -> u32 {
+        let access = if write { UserAccess::Write } else { UserAccess::Read };
+        for page in pages.clone() {
+            assert_eq!(
+                self.access(page.into()),
+                UserAccess::None,
+                "S25: filled where it is mapped"
+            );
+            self.note(page, access);
+        }
+        let place = (&self.uffd, &self.user);
+        // SAFETY: S25 (by the caller's word).
+        let nr_done = unsafe { self.lender.fill(place, pages.clone(), source, write) };
+        (pages.start + nr_done..pages.end).for_each(|page| self.note(page, UserAccess::None));
+        nr_done
+    }
+
     /// As [`RegionMemory::map`], for reading, of pages that are not mapped, in frames that follow
     /// each other from `frame` on; returns the end of those that are mapped then.
     ///
@@ -301,6 +324,37 @@ impl RegionMemory {
         let end = pages.start + nr_done;
         (end..pages.end).for_each(|page| self.note(page, UserAccess::None));
         end
+    }
+
+    /// Takes pages out of the user's mapping that it may only read, and gives back the memory of
+    /// `frames`: their bytes are not needed. Where the kernel refuses, they stay.
+    ///
+    /// # Safety
+    /// The caller has the pages locked (S25), and those in the frames.
+    pub(crate) unsafe fn drop_pages(&self, pages: &[u32], frames: &[u32]) {
+        // SAFETY: S25 (by the caller's word).
+        if unsafe { self.lender.empty_places(&self.user, pages, frames) } {
+            pages.iter().for_each(|page| self.note(*page, UserAccess::None));
+        }
+    }
+
+    /// Takes pages out of the user's mapping that it may only read, into their frames; panics if
+    /// the kernel refuses.
+    ///
+    /// # Safety
+    /// The caller has the pages locked (S25); the frames are theirs, in the same order.
+    pub(crate) unsafe fn unmap_all(&self, pages: &[u32], frames: &[u32]) {
+        // SAFETY: S25 (by the caller's word).
+        let nr_copied = unsafe { self.lender.copy_back(&self.user, pages, frames) };
+        let (copied, others) = pages.split_at(nr_copied);
+        // SAFETY: S25 (by the caller's word): the bytes are in the frames.
+        let are_gone = unsafe { self.lender.empty_places(&self.user, copied, &[]) };
+        assert!(are_gone, "S25: what cannot be unmapped cannot be called unmapped");
+        copied.iter().for_each(|page| self.note(*page, UserAccess::None));
+        for (page, frame) in others.iter().zip(&frames[nr_copied..]) {
+            // SAFETY: S25 (by the caller's word).
+            unsafe { self.unmap(*page, *frame) };
+        }
     }
 
     /// Takes a page out of the user's mapping, into `frame`, if it is there. Panics if the kernel

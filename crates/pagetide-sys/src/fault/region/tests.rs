@@ -263,7 +263,9 @@ fn taking_young_away_has_the_user_fault_again() {
             assert_eq!(nr_young, 600);
             assert!((0..600).all(|page| bench.region.access(page) == UserAccess::None));
             assert_eq!((bench.read(300), bench.nr(FaultKind::Minor)), (44 + 1, 1));
-            assert!(matches!(bench.page(300).try_claim(), Claim::Young));
+            let Claim::Young(Some(lock)) = bench.page(300).try_claim() else { panic!("mapped") };
+            Lock::unmap_users([&lock].into_iter());
+            drop(lock);
             assert_eq!(bench.region.access(300), UserAccess::None);
             assert!(matches!(bench.page(300).try_claim(), Claim::Locked(_)));
         });
@@ -475,7 +477,7 @@ fn what_the_user_drops_reads_as_zeros() {
 
 /// Page 4 is in frame 5, and page 5 in frame 4.
 #[test]
-fn pages_that_are_mapped_together_are_read_without_a_fault() {
+fn pages_that_are_mapped_together_are_read_without_a_fault_and_leave_together() {
     in_all_ways("pages_that_are_mapped_together", 8, |bench| {
         let lock = |index: u64| bench.table.page_or_make(PageIndex(index)).expect("one").lock();
         let mut locks: Vec<_> = [0, 1, 2, 3, 5, 4, 6, 7].into_iter().zip(0..).collect();
@@ -491,14 +493,25 @@ fn pages_that_are_mapped_together_are_read_without_a_fault() {
         assert_eq!(Lock::map_run_to_read(&mut locks), 4, "frames follow each other so far");
         assert_eq!(Lock::map_run_to_read(&mut locks), 0, "they are mapped");
         assert_eq!(Lock::map_run_to_read(&mut locks[4..]), 1);
+        let sixth = locks[6].as_mut().expect("locked");
+        let nr_filled = Lock::fill_users([sixth].into_iter(), &[77; FRAME_BYTES], false);
+        assert_eq!(nr_filled, 1);
         drop(locks);
         bench.run(|| {
-            assert_eq!([0, 1, 2, 3, 4].map(|page| bench.read(page)), [1, 2, 3, 4, 5]);
+            assert_eq!([0, 1, 2, 3, 4, 6].map(|page| bench.read(page)), [1, 2, 3, 4, 5, 77]);
             assert_eq!(bench.nr(FaultKind::Missing) + bench.nr(FaultKind::Minor), 0);
             bench.write(1, 9);
             assert_eq!(bench.nr(FaultKind::WriteProtect), 1);
-            lock(1).unmap_user();
-            assert_eq!((bench.read(1), bench.nr(FaultKind::Minor)), (9, 1));
+            let locks: Vec<_> = (0..8).map(lock).collect();
+            Lock::drop_from_users(locks.iter());
+            assert_eq!(bench.region.count_mapped_bytes(), FRAME_BYTES as u64, "what was written");
+            let access = [0, 1, 2, 3, 4, 6].map(|page: usize| locks[page].user_access());
+            assert!(access.iter().all(|one| matches!(one, UserAccess::None | UserAccess::Write)));
+            for mut page in locks {
+                bench.table.arena().release(page.evict(None));
+            }
+            assert_eq!((bench.read(0), bench.read(6)), (1, 7), "filled anew");
+            assert_eq!(bench.nr(FaultKind::Missing), 2);
         });
     });
 }

@@ -189,30 +189,12 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
     }
 
-    /// Makes a page at `target` with the bytes at `source`, and wakes threads that wait for it.
-    /// Where `writable` is not set, the next store is a fault.
+    /// Makes pages at `target` with the bytes at `source`, as far as it gets, and wakes threads that
+    /// wait for them. Where `writable` is not set, the next store is a fault. Returns the bytes that
+    /// are there now, 0 where there is something already at the first.
     ///
     /// # Safety
     /// As of [`Uffd::move_to`]; the bytes at `source` are only read.
-    ///
-    /// # Errors
-    /// As of [`Uffd::move_to`].
-    pub(crate) unsafe fn copy_to(
-        &self,
-        target: Range<usize>,
-        source: usize,
-        writable: bool,
-    ) -> Result<Put, UffdError> {
-        let mode = if writable { 0 } else { COPY_WP };
-        // SAFETY: S24, S26, by the caller's word.
-        unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
-    }
-
-    /// As [`Uffd::copy_to`], of many pages, as far as it gets: returns the bytes that are
-    /// there now, 0 where there is something already at the first.
-    ///
-    /// # Safety
-    /// As of [`Uffd::copy_to`].
     ///
     /// # Errors
     /// As of [`Uffd::move_to`].

@@ -328,20 +328,23 @@ impl Pending {
     }
 }
 
-/// Copies the whole pages among `bytes` into the first of the frames, or where other processes map
-/// them; returns how many.
+/// Copies the whole pages among `bytes` into the first of the frames, or where they are mapped;
+/// returns how many.
 fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) -> usize {
     let nr_whole = (bytes.len() / PAGE_BYTES).min(locks.len());
     let mut done = 0;
-    for run in locks[..nr_whole].chunk_by_mut(|one, next| one.goes_to_file() == next.goes_to_file())
-    {
+    let alike = |one: &Lock<WordRef>, next: &Lock<WordRef>| {
+        one.goes_where_mapped() == next.goes_where_mapped()
+    };
+    for run in locks[..nr_whole].chunk_by_mut(alike) {
         let bytes = &bytes[done * PAGE_BYTES..][..run.len() * PAGE_BYTES];
         done += run.len();
-        if !(run[0].goes_to_file() && Lock::put_bytes_in_file(run, bytes).is_ok()) {
-            let pages = run.iter_mut().zip(bytes.chunks_exact(PAGE_BYTES));
-            let absent = pages.filter(|(lock, _)| !lock.is_in_file());
-            absent.for_each(|(lock, page)| lock.write(0, page));
+        if run[0].goes_where_mapped() {
+            Lock::put_where_mapped(run, bytes);
         }
+        let pages = run.iter_mut().zip(bytes.chunks_exact(PAGE_BYTES));
+        let absent = pages.filter(|(lock, _)| !lock.is_where_mapped());
+        absent.for_each(|(lock, page)| lock.write(0, page));
     }
     nr_whole
 }

@@ -1,17 +1,18 @@
 //! Frames that hold a page and have no memory of their own, because the page's bytes are elsewhere.
 //!
-//! **Problem.** Where pages are put into a memory file that other processes map, a frame's memory
-//! is given back so that no page is counted twice. To give back what is gone already costs as much
-//! as to give back what is there. **Idea.** It is remembered.
+//! **Problem.** Where pages are put into a memory file that other processes map, or before the user
+//! of a region, a frame's memory is given back so that no page is counted twice. To give back what
+//! is gone already costs as much as to give back what is there. **Idea.** It is remembered.
 //!
 //! **Data and invariants.** A number a frame: how often in a row its memory was given back since it
 //! was last used. At [`TIMES`] there is none: the first time, another process may still be looking
-//! at the frame, which fills it with zeros once more. A wrong number wastes memory, and nothing
-//! else. Changed by the owner of the frame alone.
+//! at the frame, which fills it with zeros once more. A wrong number wastes memory or time, and
+//! nothing else. Changed by the owner of the frame alone.
 //!
 //! **Ignored.** Frames that were never used, until they are given back.
 
 use super::FrameArena;
+use once_cell::race::OnceBox;
 use pagetide_core::ids::FrameId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -21,15 +22,11 @@ const TIMES: u8 = 2;
 
 /// What is known of each frame's memory; of no frames where all have theirs.
 #[derive(Default)]
-pub(super) struct BareFrames(Box<[AtomicU8]>);
+pub(super) struct BareFrames(OnceBox<Box<[AtomicU8]>>);
 
 impl BareFrames {
-    pub(super) fn new(nr_frames: u32) -> BareFrames {
-        BareFrames((0..nr_frames).map(|_| AtomicU8::new(0)).collect())
-    }
-
-    fn is_bare(&self, frame: u32) -> bool {
-        self.0.get(frame as usize).is_some_and(|times| times.load(Relaxed) >= TIMES)
+    fn times(&self, frame: u32) -> Option<&AtomicU8> {
+        self.0.get()?.get(frame as usize)
     }
 }
 
@@ -37,11 +34,29 @@ impl FrameArena {
     /// The frame's memory is about to be written.
     #[inline]
     pub(crate) fn note_memory_used(&self, frame: FrameId) {
-        if let Some(times) = self.bare.0.get(frame.0 as usize)
+        if let Some(times) = self.bare.times(frame.0)
             && times.load(Relaxed) > 0
         {
             times.store(0, Relaxed);
         }
+    }
+
+    /// There will be frames without memory of their own.
+    pub(crate) fn expect_bare_frames(&self) {
+        let all = || (0..self.nr_frames()).map(|_| AtomicU8::new(0)).collect();
+        self.bare.0.get_or_init(|| Box::new(all()));
+    }
+
+    /// The frame's memory is gone, and no other process looks at it.
+    pub(crate) fn note_memory_gone(&self, frame: u32) {
+        if let Some(times) = self.bare.times(frame) {
+            times.store(TIMES, Relaxed);
+        }
+    }
+
+    /// Whether the frame is known to have no memory of its own.
+    pub(crate) fn is_bare(&self, frame: u32) -> bool {
+        self.bare.times(frame).is_some_and(|times| times.load(Relaxed) >= TIMES)
     }
 
     /// Gives the memory of frames back to the system whose pages' bytes are elsewhere; a frame that
@@ -62,8 +77,8 @@ impl FrameArena {
                 let _ = unsafe { self.memory.discard(run.clone()) };
             }
         };
-        for &frame in frames.iter().filter(|frame| !self.bare.is_bare(**frame)) {
-            if let Some(times) = self.bare.0.get(frame as usize) {
+        for &frame in frames.iter().filter(|frame| !self.is_bare(**frame)) {
+            if let Some(times) = self.bare.times(frame) {
                 times.store(times.load(Relaxed) + 1, Relaxed);
             }
             if frame != run.end {

@@ -233,7 +233,7 @@ impl FrameArena {
             wanted: Bytes::from_pages(nr_frames.into()),
             source,
         })?);
-        arena.bare = BareFrames::new(nr_frames);
+        arena.expect_bare_frames();
         Ok(arena)
     }
 

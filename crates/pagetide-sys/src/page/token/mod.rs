@@ -146,8 +146,10 @@ impl<H: PageHandle> fmt::Debug for Pin<H> {
 pub enum Claim<H: PageHandle> {
     /// The page is the caller's, to evict or to leave.
     Locked(Lock<H>),
-    /// It was accessed since the last look; it is no longer young.
-    Young,
+    /// It was accessed since the last look; it is no longer young. Where a region's user has it
+    /// mapped, its lock: it is to be [taken out](Lock::unmap_users), alone or with others, or the
+    /// next access is not noticed. A page that is locked already stays young.
+    Young(Option<Lock<H>>),
     /// Locked or pinned.
     Busy,
     /// Not resident.
@@ -165,8 +167,8 @@ pub struct Lock<H: PageHandle> {
     /// `None` only once the lock was turned into something else.
     handle: Option<H>,
     wrote: bool,
-    /// What the page is filled with goes to where other processes map it.
-    goes_to_file: bool,
+    /// What the page is filled with goes to where it is mapped.
+    goes_where_mapped: bool,
 }
 
 impl<H: PageHandle> Lock<H> {
@@ -193,7 +195,7 @@ impl<H: PageHandle> Lock<H> {
     /// The lock is had: other processes may not look until it is given back.
     #[inline]
     fn begin(handle: H) -> Lock<H> {
-        let lock = Lock { handle: Some(handle), wrote: false, goes_to_file: false };
+        let lock = Lock { handle: Some(handle), wrote: false, goes_where_mapped: false };
         if lock.arena().is_shared() {
             lock.arena().begin_change(lock.frame());
         }
@@ -213,13 +215,25 @@ impl<H: PageHandle> Lock<H> {
     pub fn try_claim(handle: H) -> Claim<H> {
         match handle.page().word().try_claim() {
             ClaimOutcome::Locked => Claim::Locked(Lock::begin(handle)),
-            ClaimOutcome::Young => {
-                region::unmap_idle(handle.page());
-                Claim::Young
-            }
+            ClaimOutcome::Young => Claim::Young(Lock::lock_mapped(handle)),
             ClaimOutcome::Busy => Claim::Busy,
             ClaimOutcome::Gone => Claim::Gone,
         }
+    }
+
+    /// Locks a page that was young, if it is in a region user's mapping; it is young again if it
+    /// is locked, as the lock's holder may be using it.
+    fn lock_mapped(handle: H) -> Option<Lock<H>> {
+        if !handle.page().is_mapped() {
+            return None;
+        }
+        if handle.page().word().try_lock().is_ok() {
+            return Some(Lock::begin(handle));
+        }
+        if handle.page().word().set_young() {
+            handle.page().note_touched();
+        }
+        None
     }
 
     /// The page locked.

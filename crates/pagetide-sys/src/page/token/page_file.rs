@@ -5,6 +5,7 @@
 
 use super::{Lock, PageHandle};
 use crate::fault::page_file::PageFile;
+use crate::fault::region::UserAccess;
 use crate::fault::uffd::UffdError;
 use crate::memory::frames::FRAME_BYTES;
 use std::ops::Range;
@@ -18,16 +19,37 @@ impl<H: PageHandle> Lock<H> {
         self.page().is_in_file()
     }
 
-    /// What a queue reads for the page goes straight to where other processes map it, as far as
-    /// that can be; its frame then has no memory of its own.
-    pub fn fill_in_file(&mut self) {
-        self.goes_to_file = true;
+    /// What a queue reads for the page goes straight to where it is mapped, by other processes or
+    /// by a region's user, as far as that can be; its frame then has no memory of its own.
+    pub fn fill_where_mapped(&mut self) {
+        self.goes_where_mapped = true;
     }
 
     /// Whether to fill it there now.
-    pub(crate) fn goes_to_file(&self) -> bool {
+    pub(crate) fn goes_where_mapped(&self) -> bool {
         let has_place = |file: &PageFile| file.is_open() && self.page().index().0 < file.nr_pages();
-        self.goes_to_file && self.page().page_file().is_some_and(has_place)
+        let is_regions = || self.page().region().is_some() && !self.is_where_mapped();
+        self.goes_where_mapped && (self.page().page_file().is_some_and(has_place) || is_regions())
+    }
+
+    /// Whether the page's bytes are where it is mapped, in place of its frame.
+    pub fn is_where_mapped(&self) -> bool {
+        self.is_in_file() || self.user_access() != UserAccess::None
+    }
+
+    /// Fills resident pages that follow each other with `bytes`, where they are mapped, to be read;
+    /// those that could not be are not [there](Lock::is_where_mapped), and are to be written.
+    ///
+    /// Panics if a page is not resident, is where it is mapped, or does not follow the one before
+    /// it, and unless there are as many bytes.
+    pub(crate) fn put_where_mapped(pages: &mut [Lock<H>], bytes: &[u8]) {
+        match pages.first() {
+            Some(first) if first.page().region().is_some() => {
+                Lock::fill_users(pages.iter_mut(), bytes, false);
+            }
+            // Those that are not there are written by the caller.
+            _ => drop(Lock::put_bytes_in_file(pages, bytes)),
+        }
     }
 
     /// Puts resident pages where other processes map them, in their table's memory file, and gives

@@ -7,31 +7,19 @@
 //! it lets the user write, so that no slice of the lock's own lives.
 
 use super::{Lock, PageHandle};
-use crate::fault::region::UserAccess;
+use crate::fault::region::{RegionMemory, UserAccess};
 use crate::fault::uffd::UffdError;
+use crate::memory::frames::FRAME_BYTES;
 use crate::page::table::PageRef;
+
+/// Pages that leave users with one call.
+const TOGETHER: usize = 64;
 
 /// Panics where a region's user may write the page.
 pub(super) fn assert_not_writable(page: PageRef<'_>) {
     if let Some((region, place)) = page.region() {
         let access = region.access(place.into());
         assert!(access != UserAccess::Write, "S25: the region's user may write {page:?}");
-    }
-}
-
-/// Has the region's user meet a fault next, unless the page is locked; it is then young
-/// again, as the lock's holder may be using it.
-pub(super) fn unmap_idle(page: PageRef<'_>) {
-    if !page.is_mapped() {
-        return;
-    }
-    match page.try_lock() {
-        Ok(lock) => lock.unmap_user(),
-        Err(_) => {
-            if page.word().set_young() {
-                page.note_touched();
-            }
-        }
     }
 }
 
@@ -53,6 +41,71 @@ impl<H: PageHandle> Lock<H> {
         let (region, place) = self.page().region().expect("S25: only regions have users");
         // SAFETY: S25 (this is the lock, and `&mut self` excludes its slices).
         unsafe { region.map(place, frame.0, write) }
+    }
+
+    /// Lets the region's user read pages that follow each other, or write them, too, which have
+    /// `bytes` from now on and are not mapped; returns how many, from the first on. Their frames
+    /// are not written, and their memory is given back. The others are as they were.
+    ///
+    /// Panics if a page is not resident, is mapped, does not follow the one before it, or is no
+    /// region's, and where there are bytes for more pages.
+    ///
+    /// # Cost
+    /// A copy, and two system calls at the most where frames have memory.
+    pub fn fill_users<'l>(
+        pages: impl Iterator<Item = &'l mut Lock<H>>,
+        bytes: &[u8],
+        write: bool,
+    ) -> usize
+    where
+        H: 'l,
+    {
+        let (mut pages, mut nr_done) = (pages.peekable(), 0);
+        for bytes in bytes.chunks(TOGETHER * FRAME_BYTES) {
+            let nr = bytes.len() / FRAME_BYTES;
+            assert_eq!(nr * FRAME_BYTES, bytes.len(), "S25: bytes of whole pages");
+            let nr_filled = Lock::fill_some(&mut pages, nr, bytes, write);
+            nr_done += nr_filled;
+            if nr_filled < nr {
+                break;
+            }
+        }
+        nr_done
+    }
+
+    /// As [`Lock::fill_users`], of the next `nr` pages, which are [`TOGETHER`] at the most.
+    fn fill_some<'l>(
+        pages: &mut impl Iterator<Item = &'l mut Lock<H>>,
+        nr: usize,
+        bytes: &[u8],
+        write: bool,
+    ) -> usize
+    where
+        H: 'l,
+    {
+        let mut frames = [0; TOGETHER];
+        let mut first: Option<(&RegionMemory, u32)> = None;
+        // Each of them is borrowed as long as the first.
+        for (nth, frame) in (0..).zip(&mut frames[..nr]) {
+            let page: &'l mut Lock<H> = pages.next().expect("S25: a page for all bytes");
+            page.wrote = true;
+            *frame = page.resident_frame().0;
+            let page: &'l Lock<H> = page;
+            let (region, place) = page.page().region().expect("S25: only regions have users");
+            let (of, start) = *first.get_or_insert((region, place));
+            let follows = std::ptr::eq(region, of) && place == start + nth;
+            assert!(follows, "S25: {page:?} is not the next page");
+        }
+        let Some((region, start)) = first else { return 0 };
+        let (places, source) = (start..start + nr as u32, bytes.as_ptr().expose_provenance());
+        // SAFETY: S25 (these are the locks, and `&mut` excludes their slices): the bytes live
+        // through the call.
+        let nr_done = unsafe { region.fill(places, source, write) } as usize;
+        // Neighbours are given back as one.
+        frames[..nr_done].sort_unstable();
+        // SAFETY: S4, S25 (these are the locks, as above): the pages' bytes are the user's.
+        unsafe { region.lender().empty_frames(&frames[..nr_done]) };
+        nr_done
     }
 
     /// Lets the region's user read pages that follow each other, as far as their frames do, and are
@@ -79,6 +132,56 @@ impl<H: PageHandle> Lock<H> {
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
         let end = unsafe { region.map_run(start..start + nr, frame) };
         (end - start) as usize
+    }
+
+    /// Takes pages that are to be evicted from their regions' users, where those may only read
+    /// them, and gives back the memory of the others' frames: nothing has their bytes then. Those
+    /// of one region are best next to each other.
+    ///
+    /// # Cost
+    /// A system call for all of them, where the kernel lets that be.
+    pub fn drop_from_users<'l>(pages: impl Iterator<Item = &'l Lock<H>>)
+    where
+        H: 'l,
+    {
+        let mut leaving = Together::new(|region: &RegionMemory, places: &[u32], frames: &[u32]| {
+            // SAFETY: S25 (the locks of these are the caller's).
+            unsafe { region.drop_pages(places, frames) };
+        });
+        for page in pages {
+            let Some((region, place)) = page.page().region() else { continue };
+            match (page.user_access(), page.frame()) {
+                (UserAccess::Read, _) => leaving.add(region, Some(place), None),
+                (UserAccess::None, Some(frame)) => leaving.add(region, None, Some(frame.0)),
+                _ => {}
+            }
+        }
+        leaving.end();
+    }
+
+    /// Has the regions' users meet a fault at the next access of each page. Those of one region are
+    /// best next to each other.
+    ///
+    /// # Cost
+    /// A copy of each page that its user may only read, and a system call for all of those; a
+    /// system call for each of the others.
+    pub fn unmap_users<'l>(pages: impl Iterator<Item = &'l Lock<H>>)
+    where
+        H: 'l,
+    {
+        let mut leaving = Together::new(|region: &RegionMemory, places: &[u32], frames: &[u32]| {
+            // SAFETY: S25 (the locks of these are the caller's).
+            unsafe { region.unmap_all(places, frames) };
+        });
+        for page in pages {
+            match (page.page().region(), page.user_access()) {
+                (Some((region, place)), UserAccess::Read) => {
+                    leaving.add(region, Some(place), page.frame().map(|frame| frame.0));
+                }
+                _ => page.unmap_user(),
+            }
+        }
+        leaving.end();
     }
 
     /// The page is about to be written by the lock's holder: where its user is not to write, it
@@ -132,5 +235,46 @@ impl<H: PageHandle> Lock<H> {
     pub fn set_hint(&self) -> bool {
         self.unmap_user();
         self.page().word().set_hint()
+    }
+}
+
+/// Pages of one region, and frames, for which one call is made.
+struct Together<'r, F: Fn(&RegionMemory, &[u32], &[u32])> {
+    call: F,
+    of: Option<&'r RegionMemory>,
+    places: [u32; TOGETHER],
+    frames: [u32; TOGETHER],
+    nr_places: usize,
+    nr_frames: usize,
+}
+
+impl<'r, F: Fn(&RegionMemory, &[u32], &[u32])> Together<'r, F> {
+    fn new(call: F) -> Together<'r, F> {
+        let none = [0; TOGETHER];
+        Together { call, of: None, places: none, frames: none, nr_places: 0, nr_frames: 0 }
+    }
+
+    fn add(&mut self, region: &'r RegionMemory, place: Option<u32>, frame: Option<u32>) {
+        let is_full = self.nr_places.max(self.nr_frames) == TOGETHER;
+        if is_full || self.of.is_some_and(|of| !std::ptr::eq(of, region)) {
+            self.end();
+        }
+        self.of = Some(region);
+        if let Some(place) = place {
+            self.places[self.nr_places] = place;
+            self.nr_places += 1;
+        }
+        if let Some(frame) = frame {
+            self.frames[self.nr_frames] = frame;
+            self.nr_frames += 1;
+        }
+    }
+
+    /// Makes the call for what was added since the last.
+    fn end(&mut self) {
+        if let Some(of) = self.of.take() {
+            (self.call)(of, &self.places[..self.nr_places], &self.frames[..self.nr_frames]);
+        }
+        (self.nr_places, self.nr_frames) = (0, 0);
     }
 }

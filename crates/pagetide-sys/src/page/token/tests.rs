@@ -134,7 +134,7 @@ fn claim_takes_youth_first_and_refuses_pinned_pages() {
     assert!(matches!(page.try_claim(), Claim::Busy));
     assert!(matches!(page.try_lock(), Err(LockRefused::Pinned(1))));
     drop(pin);
-    assert!(matches!(page.try_claim(), Claim::Young));
+    assert!(matches!(page.try_claim(), Claim::Young(_)));
     assert!(matches!(page.try_claim(), Claim::Locked(_)));
 }
 

@@ -42,8 +42,11 @@ pub(crate) struct Claims<'m> {
     cpu: CpuId,
     mappings: &'m Slots,
     claimed: ClaimQueue<'m>,
-    /// The claims that are evicted have left the memory files that other processes map.
-    have_left_files: bool,
+    /// The claims that are evicted have left memory files that other processes map, and regions.
+    have_left_users: bool,
+    /// Found young, and to be taken out of regions' users: they are locked until then.
+    looked: [Option<Lock<PageRef<'m>>>; VICTIMS_MAX],
+    nr_looked: usize,
     /// In the middle of a fault.
     is_in_fault: bool,
 }
@@ -90,7 +93,16 @@ impl<'m> ClaimQueue<'m> {
 impl<'m> Claims<'m> {
     pub(crate) fn new(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
         let claimed = ClaimQueue::new();
-        Claims { source, cpu, mappings, claimed, have_left_files: false, is_in_fault: false }
+        Claims {
+            source,
+            cpu,
+            mappings,
+            claimed,
+            have_left_users: false,
+            looked: [const { None }; VICTIMS_MAX],
+            nr_looked: 0,
+            is_in_fault: false,
+        }
     }
 
     /// That of a pass in the middle of a fault.
@@ -102,18 +114,29 @@ impl<'m> Claims<'m> {
         self.mappings.get(page.mapping)?.table.page(page.index)
     }
 
-    /// All that are claimed are settled, and go: those that are evicted leave memory files first,
-    /// runs of them at once.
-    fn leave_files(&mut self) {
+    /// All that are claimed are settled, and go: those that are evicted leave memory files, and the
+    /// users of regions, first, many at once.
+    fn leave_users(&mut self) {
         let has_copies = self.source.pages.pool.is_some();
-        if !std::mem::replace(&mut self.have_left_files, true) && !has_copies {
+        if !std::mem::replace(&mut self.have_left_users, true) && !has_copies {
             let evicted = self.claimed.slots.iter().flatten().filter(|one| one.left.is_none());
-            Lock::leave_files(evicted.map(|one| &one.lock));
+            let locks = evicted.map(|one| &one.lock);
+            Lock::leave_files(locks.clone());
+            Lock::drop_from_users(locks);
         }
     }
 
+    fn look_later(&mut self, mapped: Option<Lock<PageRef<'m>>>) {
+        let Some(lock) = mapped else { return };
+        if self.nr_looked == VICTIMS_MAX {
+            self.end_trial();
+        }
+        self.looked[self.nr_looked] = Some(lock);
+        self.nr_looked += 1;
+    }
+
     fn oldest(&mut self) -> Claimed<'m> {
-        self.leave_files();
+        self.leave_users();
         self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
@@ -156,7 +179,10 @@ impl DrivenPass for Claims<'_> {
         let epoch = mapping.epoch.load(Relaxed);
         let lock = match mapping.table.page(victim.page.index).map(PageRef::try_claim) {
             Some(Claim::Locked(lock)) => lock,
-            Some(Claim::Young) => return Err(Refusal::Young),
+            Some(Claim::Young(mapped)) => {
+                self.look_later(mapped);
+                return Err(Refusal::Young);
+            }
             Some(Claim::Busy | Claim::Gone) | None => return Err(Refusal::Busy),
         };
         // The word may hold another frame by now.
@@ -164,8 +190,14 @@ impl DrivenPass for Claims<'_> {
             return Err(Refusal::Busy);
         }
         self.claimed.push(Claimed { lock, epoch, left: None });
-        self.have_left_files = false;
+        self.have_left_users = false;
         Ok(())
+    }
+
+    fn end_trial(&mut self) {
+        let looked = &mut self.looked[..std::mem::take(&mut self.nr_looked)];
+        Lock::unmap_users(looked.iter().flatten());
+        looked.fill_with(|| None);
     }
 
     fn release(&mut self) {
@@ -206,6 +238,7 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
+        assert!(self.claimed.len == 0, "invariant: all that was claimed has left, or been moved");
         self.source.pages.nodes.free(self.cpu, frames);
     }
 

@@ -7,7 +7,7 @@
 //!   anon-loads   swap          as file-loads, of anonymous memory of 4x memory, stored to before
 //!   anon-stores  swap          as file-stores, of the same
 //!   sum          mmap          a page of one pass over a cold file of 4x memory, all words
-//!   again        mmap          a page of passes over a file of 1.06x memory, after the first
+//!   again        random, mmap  a page of passes over a file of 1.06x memory, after the first
 //!   fill         swap          a page of anonymous memory of 7/8 memory, all words stored
 //!   fill-more    swap          the same of 4x memory
 //!   sort         swap          a word of 4x memory, sorted in place
@@ -63,7 +63,7 @@ const CASES: [Case; 9] = [
     Case::new("file-loads", Work::Zipf { stores: 0 }, &[1, 2, 4], OVER_FILES),
     Case::new("file-stores", Work::Zipf { stores: 30 }, &[1, 2, 4], OVER_FILES),
     Case::new("sum", Work::Sum, &[1], &[Under::Mmap]),
-    Case::new("again", Work::Again, &[1], &[Under::Mmap]),
+    Case::new("again", Work::Again, &[1], OVER_FILES),
     Case::new("anon-loads", Work::Zipf { stores: 0 }, &[1, 2, 4], &[Under::Swap]),
     Case::new("anon-stores", Work::Zipf { stores: 30 }, &[1, 2, 4], &[Under::Swap]),
     Case::new("fill", Work::Fill, &[1], &[Under::Swap]),
