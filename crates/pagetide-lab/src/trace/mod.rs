@@ -33,6 +33,7 @@
 //!
 //! Each reader names its own; the table is in `docs/formats.md`.
 
+mod ahead;
 mod arc;
 mod blkparse;
 mod claim;
@@ -210,6 +211,9 @@ impl Micros {
 
     /// Seconds, whole or not; `None` for what is no number.
     fn parse_secs(text: &str) -> Option<Micros> {
+        if let Some(secs) = plain_number(text.as_bytes()) {
+            return Some(Micros::from_secs(secs));
+        }
         let text = text.trim();
         let whole = text.parse().ok().map(Micros::from_secs);
         let parse = || text.parse().ok().filter(|secs: &f64| secs.is_finite());
@@ -502,5 +506,19 @@ impl Iterator for Trace {
 /// A field as a decimal number; `name` is for the complaint.
 fn number(field: Option<&str>, name: &'static str) -> Result<u64, LineProblem> {
     let text = field.ok_or(LineProblem::NoField { field: name })?;
-    text.trim().parse().map_err(|_| LineProblem::NotANumber { field: name })
+    let read = plain_number(text.as_bytes()).or_else(|| text.trim().parse().ok());
+    read.ok_or(LineProblem::NotANumber { field: name })
+}
+
+/// Digits behind a space or none, of a number that fits whatever they are: most fields are that.
+fn plain_number(field: &[u8]) -> Option<u64> {
+    const DIGITS: usize = 19;
+    let digits = field.strip_prefix(b" ").unwrap_or(field);
+    if digits.is_empty() || digits.len() > DIGITS {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| 10 * number + u64::from(digit))
+    })
 }
