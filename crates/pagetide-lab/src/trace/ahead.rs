@@ -9,7 +9,7 @@
 //! empty chunk is the end. The thread ends there, or at the next chunk after this is gone: nothing
 //! waits for it, as its reader may be a pipe that nothing is written to any more.
 
-use super::input::{BUFFER_BYTES, DynRead};
+use super::input::BUFFER_BYTES;
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;

@@ -142,7 +142,7 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
         (arena + region.memory.count_mapped_bytes()) / PAGE as u64
     };
     assert!(count() <= 2560, "{} pages", count());
-    [3, 600, 1535].map(|page| word(page).store(7, Relaxed));
+    [3, 600, 1535].into_iter().for_each(|page| word(page).store(7, Relaxed));
     region.sync().expect("written back");
     let bytes = fs::read(&path).expect("read");
     let changed: Vec<_> = (0..NR_PAGES).filter(|page| bytes[page * PAGE] != 1).collect();
