@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Bytes at the front that a format may be told by.
 const PREFIX_BYTES: usize = 4096;
 /// Compressed and decompressed bytes buffered.
-pub(super) const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// The longest line, with its end.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The mark a zstd frame starts with.

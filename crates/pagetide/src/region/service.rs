@@ -18,7 +18,7 @@
 //! Data and invariants: no lock is held while the helper is waited for.
 
 use super::fault::Faults;
-use super::huge;
+use super::huge::Blocks;
 use super::streams::Streams;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
@@ -91,11 +91,6 @@ impl FaultService {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn serving(&self) -> &Serving {
-        &self.serving
-    }
-
     fn start_on_the_spot(&mut self) -> io::Result<()> {
         let desk = Arc::<Desk>::default();
         let (serving, served) = (self.serving.clone(), Arc::clone(&desk));
@@ -135,8 +130,9 @@ impl FaultService {
         if !self.serving.makes_huge {
             return Ok(());
         }
-        let (serving, signal) = (self.serving.clone(), Arc::clone(&self.huge));
-        self.start_thread("pagetide-huge", move || huge::run(&serving, &signal))
+        let Serving { engine, memory, mapping, .. } = self.serving.clone();
+        let (blocks, signal) = (Blocks { engine, memory, mapping }, Arc::clone(&self.huge));
+        self.start_thread("pagetide-huge", move || blocks.work(&signal))
     }
 
     fn start_thread(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {

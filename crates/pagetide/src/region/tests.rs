@@ -132,10 +132,14 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     };
     let word = |page: usize| &region.words()[page * 512];
     (0..NR_PAGES).for_each(|page| _ = word(page).load(Relaxed));
-    let serving = region.service.serving();
+    let blocks = huge::Blocks {
+        engine: Arc::clone(&cache.shared.engine),
+        memory: Arc::clone(&region.memory),
+        mapping: Arc::clone(&region.mapping),
+    };
     let could = |block| region.memory.could_be_huge(block);
     assert!((0..3).all(could), "all of it is mapped");
-    assert!((0..3).all(|block| huge::make(serving, block)));
+    assert!((0..3).all(|block| blocks.make(block)));
     assert!(!(0..3).any(could), "it was asked for");
     let count = || {
         let arena = cache.shared.engine.pages.arena.count_resident_bytes();
@@ -155,5 +159,5 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     // Where no block is free, none is made.
     assert!((0..3).all(could));
     cache.resize(Bytes(1800 << 12)).expect("smaller");
-    assert!(!huge::make(serving, 0));
+    assert!(!blocks.make(0));
 }
