@@ -201,7 +201,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 }
 
 /// Tells the server that nothing more will come, so that what was open is closed before our parent
-/// hears that we have ended.
+/// is told that we have ended.
 pub(crate) fn say_goodbye() {
     if process::has_entered() {
         self_read::finish();

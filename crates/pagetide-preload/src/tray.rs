@@ -42,7 +42,7 @@ struct Tray {
     /// Where it begins; null where there is none.
     start: *mut u8,
     nr_set_down: u64,
-    nr_told: u64,
+    nr_offered: u64,
 }
 
 /// The label of a slot that was left out.
@@ -54,7 +54,7 @@ const NONE: Tray = Tray {
     notices: -1,
     start: std::ptr::null_mut(),
     nr_set_down: 0,
-    nr_told: 0,
+    nr_offered: 0,
 };
 
 thread_local! {
@@ -84,7 +84,7 @@ impl Tray {
     /// Pages that were told of and taken, whatever the word in the tray says.
     fn nr_taken(&self) -> u64 {
         let oldest = self.nr_set_down.saturating_sub(NR_SLOTS as u64);
-        self.word(TAKEN_WORD).load(Ordering::Acquire).clamp(oldest, self.nr_told)
+        self.word(TAKEN_WORD).load(Ordering::Acquire).clamp(oldest, self.nr_offered)
     }
 
     /// One of the words at its front.
@@ -95,7 +95,7 @@ impl Tray {
 
     /// The server has not taken yet what was told of.
     fn is_behind(&self) -> bool {
-        self.nr_taken() < self.nr_told
+        self.nr_taken() < self.nr_offered
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
     let mut tray = own()?;
     let nr_slots = NR_SLOTS as u64;
     let nr_due = if tray.is_behind() { NR_TOLD / 2 } else { NR_TOLD };
-    if tray.nr_set_down - tray.nr_told >= nr_due {
+    if tray.nr_set_down - tray.nr_offered >= nr_due {
         tell();
         tray = own()?;
     }
@@ -171,7 +171,7 @@ pub(crate) fn tell() {
     let is_behind = tray.is_behind();
     let mut labels = [0; NR_SLOTS * OFFER_BYTES];
     let (one, labels) = label(&tray, &mut labels);
-    tray.nr_told = tray.nr_set_down;
+    tray.nr_offered = tray.nr_set_down;
     TRAY.set(tray);
     let parts = [labels, view::take_log()];
     if parts.iter().all(|part| part.iov_len == 0) {
@@ -184,12 +184,13 @@ pub(crate) fn tell() {
 
 /// What tells of the pages that were set down and not told of, and their labels.
 fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iovec) {
-    let nr = tray.nr_set_down - tray.nr_told;
-    for (nr, bytes) in (tray.nr_told..tray.nr_set_down).zip(bytes.chunks_exact_mut(OFFER_BYTES)) {
+    let nr = tray.nr_set_down - tray.nr_offered;
+    for (nr, bytes) in (tray.nr_offered..tray.nr_set_down).zip(bytes.chunks_exact_mut(OFFER_BYTES))
+    {
         let label = LABELS.with(|labels| labels[nr as usize % NR_SLOTS].get());
         bytes.copy_from_slice(&label.encode());
     }
-    let one = Request { offset: tray.nr_told as i64, len: nr, ..Request::new(Op::Admit, 0) };
+    let one = Request { offset: tray.nr_offered as i64, len: nr, ..Request::new(Op::Admit, 0) };
     let iov_base = bytes.as_mut_ptr().cast();
     (one, iovec { iov_base, iov_len: nr as usize * OFFER_BYTES })
 }
@@ -197,7 +198,7 @@ fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iov
 /// Tells the server what was set down, if anything was.
 pub(crate) fn tell_pages() {
     let tray = TRAY.get();
-    if tray.is_in_use() && tray.nr_told < tray.nr_set_down {
+    if tray.is_in_use() && tray.nr_offered < tray.nr_set_down {
         tell();
     }
 }

@@ -6,7 +6,7 @@
 //! [lock](Lock::try_claim).
 //!
 //! ```text
-//!   io         a file's bytes, in and out: StoreFile, AlignedBuf, IoQueue; Lease: hearing of every
+//!   io         a file's bytes, in and out: StoreFile, AlignedBuf, IoQueue; Lease: notice of every
 //!              other opener of a file
 //!   page       PageTable: page index -> page word; ReadTicket, Pin, Lock: the ways to touch a page
 //!   fault      RegionMemory: an address range given away, and its page faults

@@ -69,7 +69,8 @@ fn more_subjects_than_cases_are_lines() {
     let files = files(&[("results/demo.jsonl", row("abc", "evict", AGAINST) + &other)]);
     let text = document(&files).expect("one commit").expect("rows");
     let table = "| subject | evict, ns | against `memcpy` |\n|---|---|---|\n\
-                 | `lru` | 504.1 (500-1510) | 0.82 (0.79-0.87) |\n| `fifo` | 504.1 (500-1510) |  |\n";
+                 | `lru` | 504.1 (500-1510) | 0.82 (0.79-0.87) |\n\
+                 | `fifo` | 504.1 (500-1510) |  |\n";
     assert!(text.contains(table), "{text}");
 }
 

@@ -198,7 +198,7 @@ mod tests {
             assert!(refused(text).contains("NAME=NUMBER"), "{text}");
         }
         let unknown = Costs::HOST.with(&"zonepage=4".parse().expect("the shape of a price"));
-        assert!(unknown.expect_err("nobody's name").to_string().contains("zone_page"));
+        assert!(unknown.expect_err("no such name").to_string().contains("zone_page"));
         assert!(refused("touch=1000000001").contains("more than a price may be"));
     }
 }

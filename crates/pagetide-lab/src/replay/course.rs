@@ -185,7 +185,7 @@ mod tests {
         for (before, after) in course.stays.iter().zip(&course.stays[1..]) {
             assert_eq!(before.since + before.accesses, after.since);
             assert_ne!(before.setting, after.setting);
-            assert!(after.lead > Some(0), "a change to who does not lead: {after:?}");
+            assert!(after.lead > Some(0), "a change to a setting that does not lead: {after:?}");
             assert!(after.lost > after.price, "a change that did not pay: {after:?}");
         }
         assert!(course.stays.len() > 1, "nothing was chosen: {:?}", course.stays);

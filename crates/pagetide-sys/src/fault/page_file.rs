@@ -80,7 +80,7 @@ impl PageFile {
         Ok(PageFile { memory, uffd, number, held, nr_held: 0.into(), is_open: true.into() })
     }
 
-    /// The memory file, to be opened anew for others, who may only read.
+    /// The memory file, to be opened anew by processes that may only read.
     ///
     /// # Panics
     /// Never: it was made as a file.

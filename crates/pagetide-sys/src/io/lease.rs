@@ -1,4 +1,4 @@
-//! Leases: hearing of every other opener of a file before it sees a byte.
+//! Leases: notice of every other opener of a file before it sees a byte.
 //!
 //! **Problem.** A cache of a file's contents is right only as long as no other process changes the
 //! file, and dirty pages are right only as long as no other process reads it. **Idea.** The kernel
@@ -46,7 +46,7 @@ impl LeaseKind {
     }
 }
 
-/// The thread that hears of broken leases.
+/// The thread that is told of broken leases.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseListener(libc::pid_t);
 
@@ -84,7 +84,7 @@ pub fn is_whole(file: BorrowedFd<'_>, kind: LeaseKind) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|now| now == kind.number())
 }
 
-/// What was heard.
+/// What was noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Break {
     /// An opener waits for the file that the lease was taken on by this descriptor.
@@ -93,7 +93,7 @@ pub enum Break {
     Unknown,
 }
 
-/// Where broken leases are heard of, by the thread that has made it.
+/// Where broken leases are noticed, by the thread that has made it.
 #[derive(Debug)]
 pub struct Breaks {
     listener: LeaseListener,
@@ -113,7 +113,7 @@ impl Breaks {
         Ok(Breaks { listener, _thread: PhantomData })
     }
 
-    /// What leases are taken with, in any thread, for this one to hear of.
+    /// What leases are taken with, in any thread, for this one to notice.
     pub fn listener(&self) -> LeaseListener {
         self.listener
     }

@@ -271,8 +271,8 @@ pub struct TierOutcome {
     pub migration_bytes: u64,
 }
 
-/// Runs `program` where `subject` places its pages: `None` when `keep_on`, which hears how much of
-/// it is done (0 to 1), said no.
+/// Runs `program` where `subject` places its pages: `None` when `keep_on`, which is given how much
+/// of it is done (0 to 1), said no.
 ///
 /// # Panics
 /// When the frames do not hold the program's pages, or [`TierSetup::topology`] fails.
