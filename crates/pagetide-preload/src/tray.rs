@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!      guard | taken | around | slot 0 .. slot 63 | guard      one mapping a thread, of the
-//!                                ^ taken  ^ told  ^ set down    server's file
+//!                                ^ taken ^ offered ^ set down    server's file
 //! ```
 //!
-//! Pages are told of thirty-two at a time, with the log of what was found, so that the server is
+//! Pages are offered thirty-two at a time, with the log of what was found, so that the server is
 //! not woken for one page. Until the server has said that a page is taken, its slot is not used
 //! again, and the page is found there by its own thread. A packet says where in the tray it begins:
 //! those that are lost, lose their pages and no more.
@@ -16,7 +16,7 @@
 //! are looked at as numbers that may be anything. `self_read` alone uses this, and sees to it that
 //! no signal's handler does so in between.
 //!
-//! **Ignored.** Pages that were set down and not told when the process was killed.
+//! **Ignored.** Pages that were set down and not offered when the process was killed.
 
 use crate::{channel, next, own, view};
 use libc::{c_int, iovec};
@@ -26,9 +26,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-/// Pages that are told of at once.
-const NR_TOLD: u64 = NR_SLOTS as u64 / 2;
-/// How often a thread misses, or tells, before it gets a tray: most do so no more.
+/// Pages that are offered at once.
+const NR_OFFERED: u64 = NR_SLOTS as u64 / 2;
+/// How often a thread misses, or reports, before it gets a tray: most do so no more.
 const FEW: u32 = 4;
 
 /// This thread's tray, if it has one.
@@ -110,7 +110,7 @@ pub(crate) fn nr_around() -> u64 {
 pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
     let mut tray = own()?;
     let nr_slots = NR_SLOTS as u64;
-    let nr_due = if tray.is_behind() { NR_TOLD / 2 } else { NR_TOLD };
+    let nr_due = if tray.is_behind() { NR_OFFERED / 2 } else { NR_OFFERED };
     if tray.nr_set_down - tray.nr_offered >= nr_due {
         tell();
         tray = own()?;
