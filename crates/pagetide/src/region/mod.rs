@@ -5,7 +5,7 @@
 //!
 //! Idea: a region is a mapping like a file's. Its pages compete for frames with all others, by the
 //! same policy, over the same tiers; a frame is its allowance. What is not mapped is a fault, which
-//! threads of the region serve.
+//! the thread that touched it serves, or threads of the region.
 //!
 //! ```text
 //!   user's code --touch--> fault --> page locked, filled in its frame, moved in --> goes on
