@@ -203,7 +203,7 @@ pub(crate) fn tell_pages() {
     }
 }
 
-/// This thread sets down no more.
+/// This thread's tray is given up: it sets down no more pages.
 pub(crate) fn give_up() {
     tell();
     let tray = TRAY.replace(NONE);

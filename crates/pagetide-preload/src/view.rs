@@ -72,7 +72,7 @@ struct Shared {
     nr_batched: usize,
 }
 
-/// That, once it is there.
+/// The view, once it is there.
 struct Storage(UnsafeCell<MaybeUninit<Shared>>);
 
 // SAFETY: written by the thread that turned the process's state from NOT_TRIED to TRYING, and read
@@ -224,7 +224,7 @@ pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {
 pub(crate) struct Found {
     /// Bytes that were copied, from its start.
     pub(crate) nr_bytes: usize,
-    /// They are all that the file has of it.
+    /// Whether the file has no more of the range.
     pub(crate) is_all: bool,
 }
 

@@ -51,7 +51,7 @@ pub enum CostError {
     /// A thousand million is the most a price may be: a second, where it is a time.
     #[error("{name}={number} is more than a price may be, {LARGEST}")]
     TooLarge {
-        /// Of the price.
+        /// The price's name.
         name: String,
         /// What was written.
         number: u64,

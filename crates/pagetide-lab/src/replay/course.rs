@@ -34,7 +34,7 @@ pub struct SettingStay {
     /// The lead it won by: sampled accesses that it would have hit and the setting before missed,
     /// less the others. `None` for the first.
     pub lead: Option<i64>,
-    /// Of how many at which the two disagreed.
+    /// Accesses at which the two disagreed, by then.
     pub nr_disagreed: Option<u64>,
     /// Hits that the setting before had lost to it by then, in all.
     pub lost: Option<u64>,

@@ -53,7 +53,7 @@ pub(super) struct Maps {
 }
 
 struct Mapped {
-    /// Of which description.
+    /// The description that was mapped.
     id: u64,
     life: Arc<Life>,
     /// Tells the process of holes as long as it is open.

@@ -66,15 +66,19 @@ const MANY: usize = 4;
 fn lines(rows: &[&ResultRow]) -> String {
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let has_one = subjects.len() == 1;
+    let units = distinct(rows.iter().map(|row| row.unit.as_str()));
+    let (unit_of_all, has_unit) = (units.concat(), units.len() == 1);
     let line = |(case, subject): (&str, &str)| {
         let of_key = rows.iter().filter(|row| row.case == case && row.subject == subject);
         let of_key: Vec<&ResultRow> = of_key.copied().collect();
         let against: Vec<String> = of_key.iter().filter_map(|row| against(row)).collect();
-        let figure = format!("{} {}", measured(of_key[0]), of_key[0].unit);
+        let unit = if has_unit { "" } else { &of_key[0].unit };
+        let figure = format!("{} {unit}", measured(of_key[0]));
         let name = if has_one { case.to_owned() } else { format!("{case}, `{subject}`") };
         vec![name, figure.trim_end().to_owned(), against.join("; ")]
     };
     let figures = if has_one { format!("`{}`", subjects[0]) } else { "median".to_owned() };
+    let figures = if has_unit { format!("{figures}, {unit_of_all}") } else { figures };
     let head = vec!["case".to_owned(), figures, "against".to_owned()];
     let keys = distinct(rows.iter().map(|row| (row.case.as_str(), row.subject.as_str())));
     grid::table(&head, keys.into_iter().map(line))
