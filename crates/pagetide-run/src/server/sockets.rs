@@ -285,15 +285,7 @@ impl<'a> Connection<'a> {
             let one = self.server.wake(self.process, request.id)?;
             writing::begin(&one, author, request, source)
         };
-        let begun = begin().or_else(|errno| match errno {
-            // What no process has any more may have had the room.
-            Errno::NOSPC | Errno::DQUOT => {
-                self.server.forget_idle();
-                begin()
-            }
-            _ => Err(errno),
-        });
-        match begun {
+        match self.server.with_room(begin) {
             Ok((answer, long)) => {
                 self.long = long.filter(|_| request.flags & LAST == 0);
                 answer

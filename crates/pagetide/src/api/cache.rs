@@ -292,6 +292,10 @@ impl HeldFiles for PageCache {
         Ok(file)
     }
 
+    fn wait_for_closed_files(&self) {
+        self.shared.engine.prefetcher.wait_for_closed_files();
+    }
+
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {
         let arena = &self.shared.engine.pages.arena;
         Some((arena.shared_files()?, arena.nr_frames()))
