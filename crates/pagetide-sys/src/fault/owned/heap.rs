@@ -20,7 +20,7 @@ use super::OwnedMemory;
 use allocator_api2::alloc::{AllocError, Allocator};
 use rlsf::Tlsf;
 use std::alloc::Layout;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Blocks of up to 2^(32 + 5) bytes, 128 GiB; the lists of each power of two are 32.
@@ -49,10 +49,11 @@ struct Shared<O> {
 impl<O> RegionHeap<O> {
     /// Over memory whose faults `owner` serves.
     pub fn new(memory: OwnedMemory, owner: O) -> RegionHeap<O> {
-        let all = ptr::slice_from_raw_parts_mut(memory.region.base(), memory.len());
+        let start = NonNull::new(memory.region.base()).expect("S24: it is mapped");
+        let all = NonNull::slice_from_raw_parts(start, memory.len());
         let mut blocks = Blocks::new();
         // SAFETY: S44 (the memory is this value's alone, and lives as long).
-        let inserted = unsafe { blocks.insert_free_block_ptr(NonNull::new_unchecked(all)) };
+        let inserted = unsafe { blocks.insert_free_block_ptr(all) };
         inserted.expect("S24: a region has a page at least");
         RegionHeap(Arc::new(Shared { blocks: Mutex::new(blocks), owner, _memory: memory }))
     }
