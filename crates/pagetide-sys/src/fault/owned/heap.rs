@@ -125,7 +125,7 @@ unsafe impl<O> Allocator for RegionHeap<O> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the same contract.
+        // SAFETY: S44, by the caller's word.
         unsafe { self.resize(block, old, new) }
     }
 
@@ -135,7 +135,7 @@ unsafe impl<O> Allocator for RegionHeap<O> {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the same contract.
+        // SAFETY: S44, by the caller's word.
         unsafe { self.resize(block, old, new) }
     }
 }

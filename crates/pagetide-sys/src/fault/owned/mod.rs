@@ -1,7 +1,7 @@
 //! A region's memory as slices: where one value alone reaches it.
 //!
-//! **Problem.** A region is shared by its nature: any thread stores to it, so safe code gets atomics
-//! of it. Sorting, libraries, `for` want `&mut [T]`.
+//! **Problem.** A region is shared by its nature: any thread stores to it, so safe code gets
+//! atomics of it. Sorting, libraries, `for` want `&mut [T]`.
 //!
 //! **Idea.** Memory that is made over to one value before anything else has seen its addresses is
 //! reached through that value, as a `Vec`'s is through the `Vec`. What pages in and out below moves
@@ -48,7 +48,7 @@ impl OwnedMemory {
     /// As many values as there is room for.
     #[inline]
     pub fn as_slice<T: Pod>(&self) -> &[T] {
-        // SAFETY: S24 (mapped while self lives, page aligned), S43 (no one writes; any bytes are T).
+        // SAFETY: S24 (mapped while self lives, page aligned), S43 (none writes; any bytes are T).
         unsafe { slice::from_raw_parts(self.region.base().cast(), self.nr::<T>()) }
     }
 
