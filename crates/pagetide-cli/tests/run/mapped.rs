@@ -48,7 +48,8 @@ impl CheckedProgram {
             return;
         }
         compile(here.path(), self.name, self.source);
-        let command = [&[&*format!("./{}", self.name)], self.arguments].concat();
+        let program = format!("./{}", self.name);
+        let command = [&[&*program], self.arguments].concat();
         for memory in memories {
             let (output, nr_mappings) = run_mapped(here.path(), memory, &command);
             let errors = String::from_utf8_lossy(&output.stderr);
