@@ -81,7 +81,7 @@ pub(super) struct Job {
     pub(super) millis: u64,
     /// The file that is mapped, if it is one.
     pub(super) data: Option<DataFile>,
-    /// For what leaves memory.
+    /// Where pages go that leave memory.
     pub(super) folder: PathBuf,
     pub(super) policy: String,
     pub(super) settings: Vec<Setting>,

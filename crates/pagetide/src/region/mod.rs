@@ -5,13 +5,13 @@
 //!
 //! Idea: a region is a mapping like a file's. Its pages compete for frames with all others, by the
 //! same policy, over the same tiers; a frame is its allowance. What is not mapped is a fault, which
-//! threads of the region serve.
+//! the thread that touched it serves, or threads of the region.
 //!
 //! ```text
 //!   user's code --touch--> fault --> page locked, filled in its frame, moved in --> goes on
 //!   reclaim     --claims a page that is not young, clean--> moved back, and its frame is free
-//!   aging, hint scan --> moved back: the next touch is heard of
-//!   write-back  --> write-protected, copied, written: the next store is heard of
+//!   aging, hint scan --> moved back: the next touch faults
+//!   write-back  --> write-protected, copied, written: the next store faults
 //! ```
 //!
 //! Data and invariants: see `service`, `fault`, and `pagetide_sys`'s region. A thread that serves

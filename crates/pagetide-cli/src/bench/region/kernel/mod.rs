@@ -83,7 +83,7 @@ impl Case {
         Case { name, work, threads, references }
     }
 
-    /// What there is of it, beside so much memory.
+    /// How long the mapping is, for so much memory.
     fn len(&self, memory: Bytes) -> Bytes {
         let pages = memory.whole_pages();
         Bytes::from_pages(match self.name {
@@ -133,7 +133,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     if wanted().all(Case::is_over_file) {
         return Ok(rows);
     }
-    // What swaps of our own takes as much again.
+    // Where pages of our own regions go takes as much again.
     machine::check_disk(&bench.args.dir, Bytes(memory.0 * 2 * (TIMES + 1)))?;
     let folder = make_folder(&bench.args.dir)?;
     let swap = SwapSpace::make(folder.path(), Bytes(memory.0 * (TIMES + 1)));
