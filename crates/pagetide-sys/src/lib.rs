@@ -41,6 +41,11 @@ mod memory;
 mod page;
 mod sync;
 
+#[cfg(feature = "allocator-api2")]
+pub use fault::owned::RegionHeap;
+
+pub use bytemuck::Pod;
+pub use fault::owned::OwnedMemory;
 pub use fault::page_file::{PAGE_FILE_PAGES_MAX, PageFile};
 pub use fault::region::{
     FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,

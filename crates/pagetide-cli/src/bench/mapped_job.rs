@@ -27,6 +27,13 @@ pub(super) enum Work {
     Fill,
     /// All words in order.
     Sort,
+    /// Gets of a cache of values, of which `sets` in 100 are sets; all keys alike, or by zipf.
+    Items {
+        /// By zipf.
+        is_zipf: bool,
+        /// In 100.
+        sets: u32,
+    },
 }
 
 /// What serves the memory.
