@@ -5,7 +5,7 @@
 //! ```
 //!
 //! With the lock of a page, without which no two threads could: but no policy, no statistics, no
-//! tables of who is dirty. The oldest leaves, alone; a region has many leave together.
+//! index of dirty pages. The oldest leaves, alone; a region has many leave together.
 
 use crate::failure::Failure;
 use pagetide_core::ids::{FrameId, PageIndex};

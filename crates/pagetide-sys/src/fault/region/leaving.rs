@@ -83,7 +83,7 @@ impl Leaving {
             nr += 1;
         }
         let (to, from, nr) = (to.as_ptr(), from.as_ptr(), nr as libc::c_ulong);
-        // SAFETY: S4, by the caller's word, S26 (live values of the layout that the manual page
+        // SAFETY: S4, by the caller's word, S9 (live values of the layout that the manual page
         // says).
         let result = unsafe { libc::process_vm_readv(self.id, to, nr, from, nr, 0) };
         usize::try_from(result).unwrap_or(0)
@@ -108,7 +108,7 @@ impl Leaving {
         let Some(process) = &self.process else { return false };
         let (process, advice) = (process.as_raw_fd(), libc::MADV_DONTNEED);
         let (first, nr) = (ranges.as_ptr(), ranges.len());
-        // SAFETY: S4, S25, by the caller's word, S26 (live values of the layout that the manual
+        // SAFETY: S4, S25, by the caller's word, S9 (live values of the layout that the manual
         // page says).
         let result =
             unsafe { libc::syscall(libc::SYS_process_madvise, process, first, nr, advice, 0) };

@@ -21,8 +21,8 @@
 //! without a fault, and so where its bytes are; it is changed by the holder of the page's LOCK
 //! alone: raised before the page is moved in, lowered after it was moved back or protected.
 //!
-//! **Ignored.** Huge pages. Memory that the kernel has pinned by an address of the user's mapping
-//! (a device writing to it): that writes past every fault, and must not be asked for.
+//! **Ignored.** Memory that the kernel has pinned by an address of the user's mapping (a device
+//! writing to it): that writes past every fault, and must not be asked for.
 //!
 //! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd).
 
@@ -42,8 +42,10 @@ use self::lender::UserPlace;
 use crate::fault::uffd::{Fault, Uffd, UffdError, UffdFeatures, UffdSource};
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
+pub use self::huge::BLOCK_PAGES;
 pub use self::lender::FrameLender;
 
+mod huge;
 mod leaving;
 mod lender;
 
@@ -125,12 +127,31 @@ pub struct RegionMemory {
     access: Box<[OnceBox<AccessPart>]>,
     /// Readable once threads are to stop waiting for faults.
     stop: OwnedFd,
+    /// Its addresses are another value's (S43).
+    is_owned: bool,
 }
 
 /// Pages of a part of the access bytes: 16 MiB of contents.
 const PART_PAGES: usize = 4096;
 
-type AccessPart = [AtomicU8; PART_PAGES];
+struct AccessPart {
+    /// A [`UserAccess`] a page.
+    pages: [AtomicU8; PART_PAGES],
+    /// What is known of each block of [`BLOCK_PAGES`]: see `huge`.
+    blocks: [AtomicU8; PART_PAGES / BLOCK_PAGES],
+}
+
+impl AccessPart {
+    fn new() -> AccessPart {
+        let none = |_| AtomicU8::new(UserAccess::None as u8);
+        AccessPart { pages: std::array::from_fn(none), blocks: std::array::from_fn(none) }
+    }
+
+    /// Of the block that the region's page is in.
+    fn block_of(&self, page: u32) -> &AtomicU8 {
+        &self.blocks[page as usize % PART_PAGES / BLOCK_PAGES]
+    }
+}
 
 impl RegionMemory {
     /// Addresses for `nr_pages` pages, all of them absent, whose memory will be that of frames.
@@ -159,7 +180,15 @@ impl RegionMemory {
         unsafe { uffd.register(user.addresses(0..count)) }?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused(error.into()))?;
         let access = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
-        Ok(RegionMemory { user, lender: Arc::clone(lender), uffd, delivery, access, stop })
+        Ok(RegionMemory {
+            user,
+            lender: Arc::clone(lender),
+            uffd,
+            delivery,
+            access,
+            stop,
+            is_owned: false,
+        })
     }
 
     /// Pages there are.
@@ -174,8 +203,17 @@ impl RegionMemory {
 
     /// The user's mapping, for safe code: a touch of what is not mapped is a fault, and where none
     /// is served, the thread waits for ever, or the process ends.
+    ///
+    /// # Panics
+    /// If the memory was made over to an [`OwnedMemory`](crate::OwnedMemory).
     pub fn words(&self) -> &[AtomicU64] {
+        assert!(!self.is_owned, "S43: this memory is reached through its owner alone");
         self.user.cells()
+    }
+
+    /// Has its words reached by no one, from now on, but the one value that it is made over to.
+    pub(super) fn own(&mut self) {
+        self.is_owned = true;
     }
 
     /// What lends it memory.
@@ -197,7 +235,7 @@ impl RegionMemory {
     /// locked or pinned. `None` for pages there are not.
     pub fn access(&self, page: u64) -> UserAccess {
         let part = self.access.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
-        let access = part.map(|part| &part[page as usize % PART_PAGES]);
+        let access = part.map(|part| &part.pages[page as usize % PART_PAGES]);
         match access.map_or(0, |access| access.load(Ordering::Acquire)) {
             0 => UserAccess::None,
             1 => UserAccess::Read,
@@ -280,6 +318,7 @@ impl RegionMemory {
             // It may also have been protected along with others.
             UserAccess::Read | UserAccess::Write if write => {
                 self.note(page, UserAccess::Write);
+                self.note_in_parts(page);
                 self.uffd.protect(place.range(), false)?;
             }
             // Heard of late, or by two threads at once.
@@ -332,6 +371,7 @@ impl RegionMemory {
     /// # Safety
     /// The caller has the pages locked (S25), and those in the frames.
     pub(crate) unsafe fn drop_pages(&self, pages: &[u32], frames: &[u32]) {
+        pages.iter().for_each(|page| self.split_around(*page));
         // SAFETY: S25 (by the caller's word).
         if unsafe { self.lender.empty_places(&self.user, pages, frames) } {
             pages.iter().for_each(|page| self.note(*page, UserAccess::None));
@@ -344,6 +384,7 @@ impl RegionMemory {
     /// # Safety
     /// The caller has the pages locked (S25); the frames are theirs, in the same order.
     pub(crate) unsafe fn unmap_all(&self, pages: &[u32], frames: &[u32]) {
+        pages.iter().for_each(|page| self.split_around(*page));
         // SAFETY: S25 (by the caller's word).
         let nr_copied = unsafe { self.lender.copy_back(&self.user, pages, frames) };
         let (copied, others) = pages.split_at(nr_copied);
@@ -364,6 +405,7 @@ impl RegionMemory {
     /// The caller has the page locked (S25); the frame is the page's.
     pub(crate) unsafe fn unmap(&self, page: u32, frame: u32) {
         if self.access(page.into()) != UserAccess::None {
+            self.split_around(page);
             // SAFETY: S25 (by the caller's word).
             unsafe { self.lender.take_out(self.place(page), frame) };
             self.note(page, UserAccess::None);
@@ -381,7 +423,10 @@ impl RegionMemory {
         let last = writable.clone().last().unwrap_or(first);
         let result = self.uffd.protect(self.user.addresses(first..last + 1), true);
         result.expect("S25: what cannot be protected cannot be called protected");
-        writable.for_each(|page| self.note(page, UserAccess::Read));
+        writable.for_each(|page| {
+            self.note(page, UserAccess::Read);
+            self.note_in_parts(page);
+        });
     }
 
     /// Has the user's next touch of the page end in a signal: SIGBUS, or SIGSEGV where the kernel
@@ -410,9 +455,8 @@ impl RegionMemory {
         if access == UserAccess::None && part.get().is_none() {
             return;
         }
-        let none = || AtomicU8::new(UserAccess::None as u8);
-        let part = part.get_or_init(|| Box::new(std::array::from_fn(|_| none())));
-        part[page as usize % PART_PAGES].store(access as u8, Ordering::Release);
+        let part = part.get_or_init(|| Box::new(AccessPart::new()));
+        part.pages[page as usize % PART_PAGES].store(access as u8, Ordering::Release);
     }
 }
 
