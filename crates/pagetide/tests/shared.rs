@@ -60,7 +60,7 @@ fn what_nobody_asked_for_is_taken_while_memory_is_ample() {
     assert!(both.admit(2, writes) && both.admit_around(3, writes) && both.admit_around(4, writes));
     assert!(both.admit_around(3, writes), "it is there");
     let stats = both.cache.stats();
-    assert_eq!((stats.misses, stats.hits), (1, 0), "nobody has read the others");
+    assert_eq!((stats.misses, stats.hits), (1, 0), "the others were not read");
     assert_eq!(both.look(3).unwrap(), pattern_at(3 * PAGE as u64, PAGE));
     both.file.touch_pages(3, 1);
     assert_eq!(both.cache.stats().hits, 1);
@@ -102,7 +102,7 @@ fn an_offered_page_is_admitted_until_somebody_has_written() {
     both.file.write_at(b"new", 5 * PAGE as u64).unwrap();
     assert_eq!(both.writes() % 2, 1);
     assert!(!both.admit(3, before), "read before the write");
-    assert!(!both.admit(3, both.writes()), "nobody can know by himself what is written");
+    assert!(!both.admit(3, both.writes()), "a reader cannot know what is written");
     both.file.sync_all().unwrap();
     assert!(!both.admit(3, both.writes()));
     both.cache.validate();

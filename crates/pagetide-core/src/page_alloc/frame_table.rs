@@ -27,9 +27,9 @@
 //! - A word it does not own can tell the zone wrong only between `Allocated` and `InPcp`, never
 //!   about `Free`, nor about the order: both change only under the zone's lock.
 //! - Frames after the first of a block are `Interior`.
-//! - Whether free frames are under HIGH is written under the zone's lock and may be read by anyone:
+//! - Whether free frames are under HIGH is written under the zone's lock and may be read without:
 //!   a stale reading keeps a batch too many or too few.
-//! - A pageblock's type is written under the zone's lock and may be read by anyone; a stale reading
+//! - A pageblock's type is written under the zone's lock and may be read without; a stale reading
 //!   puts a block on another type's per-CPU list, which is harmless.
 //!
 //! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed. Eight words share a

@@ -9,11 +9,12 @@
 //! empty chunk is the end. The thread ends there, or at the next chunk after this is gone: nothing
 //! waits for it, as its reader may be a pipe that nothing is written to any more.
 
-use super::input::{BUFFER_BYTES, DynRead};
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
+/// Bytes in a chunk.
+const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that are ready before they are wanted.
 const NR_READY: usize = 2;
 
@@ -45,9 +46,9 @@ impl Ahead {
 /// Sends what there is, until there is no more, or nothing wants it.
 fn send_all(mut reader: impl Read, ready: &SyncSender<Chunk>, empty: &Receiver<Vec<u8>>) {
     loop {
-        let mut chunk = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BUFFER_BYTES));
+        let mut chunk = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));
         chunk.clear();
-        let read = (&mut reader).take(BUFFER_BYTES as u64).read_to_end(&mut chunk);
+        let read = (&mut reader).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
         let is_last = read.is_err() || chunk.is_empty();
         // What came before an error comes before it here, too.
         if read.is_err() && !chunk.is_empty() && ready.send(Ok(chunk.split_off(0))).is_err() {
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_comes_before_an_error_is_read_before_it() {
-        let nr_bytes = BUFFER_BYTES + 10;
+        let nr_bytes = CHUNK_BYTES + 10;
         let mut ahead = Ahead::start(Failing(nr_bytes)).expect("a thread");
         let mut read = vec![0; nr_bytes];
         ahead.read_exact(&mut read).expect("they are there");

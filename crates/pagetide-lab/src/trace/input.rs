@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Bytes at the front that a format may be told by.
 const PREFIX_BYTES: usize = 4096;
 /// Compressed and decompressed bytes buffered.
-pub(super) const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 /// The longest line, with its end.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The mark a zstd frame starts with.
@@ -18,7 +18,7 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The mark a gzip member starts with: the magic and "deflate".
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
-pub(super) type DynRead = Box<dyn Read + Send>;
+type DynRead = Box<dyn Read + Send>;
 
 /// How many decompressed bytes of a trace were read, for others to look at.
 #[derive(Clone, Debug, Default)]

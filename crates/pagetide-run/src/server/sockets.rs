@@ -120,7 +120,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                     "pagetide: cannot take one more connection of the program's: {error}"
                 ));
                 if nr_pauses == PAUSES_MAX {
-                    // With the last reference it is closed, and the other ends hear of it.
+                    // With the last reference it is closed, and the other ends notice.
                     lock(&listener.socket).take();
                     break;
                 }

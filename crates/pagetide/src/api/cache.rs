@@ -3,10 +3,10 @@
 use crate::api::file::{Access, File};
 use crate::api::seam::HeldFiles;
 use crate::api::stats::cache::CacheStats;
+use crate::engine::flush::pass::OnLocked;
 use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
-use crate::engine::pass::OnLocked;
 use crate::errors::{OpenError, ResizeError, SyncError};
 use crate::memory::store::{Backing, Store};
 use crate::workers::CacheShared;

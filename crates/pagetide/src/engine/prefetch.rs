@@ -268,7 +268,7 @@ impl ReadsAhead<'_> {
         let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
         let is_for_maps = wish.is_for_maps && self.staging.has_any();
         if is_for_maps {
-            // A touch of the one with the marker is to be heard of.
+            // A touch of the one with the marker is to be noticed.
             let others = pages.iter_mut().filter(|page| Some(page.page().index().0) != marker);
             others.for_each(|page| page.fill_in_file());
         }

@@ -117,6 +117,14 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     }
 }
 
+fn blocks_of(region: &Region) -> huge::Blocks {
+    huge::Blocks {
+        engine: Arc::clone(&region.shared.engine),
+        memory: Arc::clone(&region.memory),
+        mapping: Arc::clone(&region.mapping),
+    }
+}
+
 /// What is stored to a block that was made huge is written back; and the limit holds.
 #[test]
 fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
@@ -133,17 +141,17 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     };
     let word = |page: usize| &region.words()[page * 512];
     (0..NR_PAGES).for_each(|page| _ = word(page).load(Relaxed));
-    let serving = region.service.serving();
+    let blocks = blocks_of(&region);
     let could = |block| region.memory.could_be_huge(block);
     assert!((0..3).all(could), "all of it is mapped");
-    assert!((0..3).all(|block| huge::make(serving, block)));
+    assert!((0..3).all(|block| blocks.make(block)));
     assert!(!(0..3).any(could), "it was asked for");
     let count = || {
         let arena = cache.shared.engine.pages.arena.count_resident_bytes();
         (arena + region.memory.count_mapped_bytes()) / PAGE as u64
     };
     assert!(count() <= 2560, "{} pages", count());
-    [3, 600, 1535].map(|page| word(page).store(7, Relaxed));
+    [3, 600, 1535].into_iter().for_each(|page| word(page).store(7, Relaxed));
     region.sync().expect("written back");
     let bytes = fs::read(&path).expect("read");
     let changed: Vec<_> = (0..NR_PAGES).filter(|page| bytes[page * PAGE] != 1).collect();
@@ -156,7 +164,7 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     // Where no block is free, none is made.
     assert!((0..3).all(could));
     cache.resize(Bytes(1800 << 12)).expect("smaller");
-    assert!(!huge::make(serving, 0));
+    assert!(!blocks.make(0));
 }
 
 /// A store that was not heard of, as its block was just being made huge, is synced all the same.
@@ -175,12 +183,13 @@ fn what_is_stored_while_a_block_is_made_huge_is_on_the_disk_after_a_sync() {
     };
     let file = fs::File::open(&path).expect("opened");
     let word = |page: usize| &region.words()[page * 512];
+    let blocks = blocks_of(&region);
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
                 (0..NR_PAGES).for_each(|page| _ = word(page).load(Relaxed));
-                huge::make(region.service.serving(), 0);
+                blocks.make(0);
                 region.mapping.table.page(PageIndex(0)).expect("mapped").lock().unmap_user();
             }
         });

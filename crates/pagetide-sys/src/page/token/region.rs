@@ -97,7 +97,7 @@ impl<H: PageHandle> Lock<H> {
             Some(std::ptr::eq(of, region) && place == start + nth as u32)
         };
         let are_in_order = pages.iter().enumerate().all(|one| is_nth(one) == Some(true));
-        let is_block = pages.len() == BLOCK_PAGES && start as usize % BLOCK_PAGES == 0;
+        let is_block = pages.len() == BLOCK_PAGES && start.is_multiple_of(BLOCK_PAGES as u32);
         assert!(are_in_order && is_block, "S25: all of a block's pages are locked");
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
         let written = unsafe { region.make_huge(start / BLOCK_PAGES as u32) };
