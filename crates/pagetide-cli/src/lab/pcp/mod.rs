@@ -35,8 +35,7 @@ pub(super) const PREFIX: &str = "pcp-";
 /// The arguments of these workloads beyond those of every play.
 #[derive(Debug, clap::Args)]
 pub(super) struct PcpArgs {
-    /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill, adaptive. All,
-    /// without.
+    /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill. All, without.
     #[arg(long, value_delimiter = ',', value_name = "TUNING")]
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
