@@ -384,9 +384,8 @@ fn stats_explain_themselves() {
 16M in 4096 frames: 113 in use, 3983 free
 lists       2 hold 0 frames, and may hold 161
 free blocks     4K     8K    16K    32K    64K   128K   256K   512K     1M     2M     4M
-unmovable        1      1      1      1      1      1      1      1      1      1      0
-movable          0      0      0      0      1      0      0      1      1      1      2
-fragments   22.8 % of the free frames in pieces under 2M, the largest piece 4M
+                 1      1      1      1      0      0      0      1      1      1      3
+fragments   10.0 % of the free frames in pieces under 2M, the largest piece 4M
 zone        5 visits took 113 frames, 0 returned 0; 0 found the lock taken
 blocks      1 split, 0 joined";
     assert_eq!(allocator.stats().to_string(), expected);
