@@ -58,7 +58,7 @@ mod watermark;
 mod zone;
 
 #[cfg(test)]
-mod conformance;
+mod tests;
 
 pub use fair_zones::FairZones;
 pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
