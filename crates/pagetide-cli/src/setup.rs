@@ -7,7 +7,7 @@
 //!   --off --on --reclaim --clock --swappiness --swap  -->  SetupArgs  -->  Setup, Setup, ...
 //! ```
 //!
-//! Without any of them it is what the lab's `Setup::asked` means.
+//! Without any of them it is what the lab's `Setup::of_trace` means.
 
 use crate::failure::Failure;
 use crate::terminal;

@@ -170,7 +170,7 @@ impl SourceArgs {
     /// # Errors
     /// As [`SourceArgs::for_each`]; a trace that is too long for the machine's memory.
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
-        // What reading frees, replays take.
+        // Replays take the memory that reading frees.
         pagetide_sys::keep_freed_memory();
         let mut dense = DenseTrace::default();
         let mut bytes_checked = TRACE_BYTES_UNASKED;

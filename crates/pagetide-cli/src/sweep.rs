@@ -160,7 +160,7 @@ fn collect_files(path: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who did how well, and what failed.
+/// How well each policy did, and what failed.
 fn text(swept: &Swept<'_>) -> String {
     let mut text = format!("{} traces, {} rows\n", swept.traces, swept.rows);
     let columns = [

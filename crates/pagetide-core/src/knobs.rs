@@ -165,39 +165,38 @@ knobs! {
         "run the reclaim, flusher and readahead threads; off makes a run deterministic", "own";
     /// The least time between two runs of the hint scan.
     TierScanPeriodMin = "tier_scan_period_min_ms", Milliseconds, 1000, 1, NUMBER_MAX,
-        "with tiers: least time from one run of the hint scan to the next; less work, later \
-         knowledge",
+        "least time from one run of the hint scan to the next; less work, later knowledge",
         "Linux numa_balancing scan_period_min_ms";
     /// The most time between two runs.
     TierScanPeriodMax = "tier_scan_period_max_ms", Milliseconds, 60_000, 1, NUMBER_MAX,
-        "with tiers: most time between two runs, and how often the hot threshold adjusts",
+        "most time between two runs, and how often the hot threshold adjusts",
         "Linux numa_balancing scan_period_max_ms";
     /// How much one run of the hint scan arms.
     TierScanRun = "tier_scan_run", Bytes, 256 << 20, 4096, FRAMES_MAX_BYTES,
-        "with tiers: resident memory that one run of the hint scan arms; fewer runs, each longer",
+        "resident memory that one run of the hint scan arms; fewer runs, each longer",
         "Linux numa_balancing scan_size_mb";
     /// How much all runs may arm a second.
     TierScanRate = "tier_scan_rate", Bytes, 2560 << 20, 0, FRAMES_MAX_BYTES,
-        "with tiers: memory that runs may arm a second; much memory is scanned more often",
+        "memory that runs may arm a second; much memory is scanned more often",
         "Linux: 2560 MB";
     /// How old a file's mapping is before its first scan.
     TierScanDelay = "tier_scan_delay_ms", Milliseconds, 1000, 0, NUMBER_MAX,
-        "with tiers: how old a mapping is before its first scan; short-lived ones cost nothing",
+        "how old a mapping is before its first scan; short-lived ones cost nothing",
         "Linux numa_balancing scan_delay_ms";
     /// How soon after its scan a hot page is accessed.
     TierHotThreshold = "tier_hot_threshold_ms", Milliseconds, 1000, 8, NUMBER_MAX,
-        "with tiers: accessed so soon after its scan, a page is hot; more candidates",
+        "accessed so soon after its scan, a page is hot; more candidates",
         "Linux numa_balancing hot_threshold_ms";
     /// How much is promoted a second.
     TierPromoteRate = "tier_promote_rate", Bytes, 64 << 30, 0, FRAMES_MAX_BYTES,
-        "with tiers: memory promoted a second at most; hot pages arrive sooner, and cost more",
+        "memory promoted a second at most; hot pages arrive sooner, and cost more",
         "Linux numa_balancing_promote_rate_limit_MBps";
     /// The window in which that rate is kept.
     TierRateWindow = "tier_rate_window_ms", Milliseconds, 1000, 1, NUMBER_MAX,
-        "with tiers: time in which the promotion rate is kept; longer bursts", "Linux: a second";
+        "time in which the promotion rate is kept; longer bursts", "Linux: a second";
     /// So much free takes everything.
     TierFreeSpace = "tier_free_space", Bytes, 1 << 30, 0, FRAMES_MAX_BYTES,
-        "with tiers: fast memory with so much free, or a 16th of it, takes whatever is touched",
+        "fast memory with so much free, or a 16th of it, takes whatever is touched",
         "Linux: 1 GiB";
 }
 

@@ -101,7 +101,7 @@ const WINDOW_MIN: u64 = 4;
 const NOW_MAX: u64 = 16;
 
 /// Pages of a miss outside any stream, while memory is ample. Of one device, 16 KiB took a tenth
-/// longer than 4, 32 KiB three tenths (docs/decisions.md).
+/// longer than 4, 32 KiB three tenths.
 const AROUND: u64 = 4;
 
 /// The largest window without a setting, pages: four requests of 512 KiB.
@@ -144,8 +144,7 @@ const SCATTERED_MIN: usize = 16;
 
 /// Whether a request for pages in so many pieces of memory is served sooner through memory in a
 /// row, and by a copy from there. A device takes a descriptor for each piece: one of them took 3.9,
-/// 1.8 and 1.2 us for a page of 512 KiB in pieces of 4, 16 and 512 KiB, where to copy it takes 0.4
-/// (docs/decisions.md).
+/// 1.8 and 1.2 us for a page of 512 KiB in pieces of 4, 16 and 512 KiB, where to copy it takes 0.4.
 pub fn is_scattered(nr_pages: usize, nr_pieces: usize) -> bool {
     nr_pages >= SCATTERED_MIN && nr_pieces * ROW > nr_pages
 }

@@ -21,9 +21,9 @@ use pagetide_core::page_alloc::{
 const THREADS: u32 = 4;
 const NR_FRAMES: u32 = if cfg!(miri) { 64 } else { 4096 };
 const NR_STEPS: u32 = if cfg!(miri) { 60 } else { 10_000 };
-/// Blocks that wait between their last owner and their return by someone else.
+/// Blocks that wait between their last owner and their return by another thread.
 const EXCHANGED: usize = if cfg!(miri) { 2 } else { 16 };
-const NOBODY: u32 = 0;
+const FREE: u32 = 0;
 /// Rounds that take about half a minute.
 const LONG_ROUNDS: u32 = 200;
 
@@ -50,7 +50,7 @@ impl World {
             table: Arc::clone(zone.table()),
             zone: Mutex::new(zone),
             pcps: (0..nr_cpus).map(|_| Mutex::new(Pcp::with_tuning(limits, tuning))).collect(),
-            owners: (0..NR_FRAMES).map(|_| AtomicU32::new(NOBODY)).collect(),
+            owners: (0..NR_FRAMES).map(|_| AtomicU32::new(FREE)).collect(),
         }
     }
 
@@ -129,7 +129,7 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
         let request = AllocRequest::fast(Order(orders[(dice >> 12) as usize % orders.len()]));
         if dice >> 20 & 1 == 0 || held.is_empty() {
             if let Some(frame) = world.alloc(cpu, &request) {
-                world.own(frame, request.order, NOBODY, name);
+                world.own(frame, request.order, FREE, name);
                 held.push((frame, request.order));
                 nr_taken += 1;
             }
@@ -140,7 +140,7 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
             held.extend(world.split(mine.0, mine.1));
             continue;
         }
-        world.own(mine.0, mine.1, name, NOBODY);
+        world.own(mine.0, mine.1, name, FREE);
         let mut exchange = exchange.lock().unwrap();
         exchange.push(mine);
         if exchange.len() > EXCHANGED {
@@ -150,7 +150,7 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
         }
     }
     for (frame, order) in held {
-        world.own(frame, order, name, NOBODY);
+        world.own(frame, order, name, FREE);
         world.free(name as usize % world.pcps.len(), frame, order);
     }
     nr_taken

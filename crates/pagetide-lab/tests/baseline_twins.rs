@@ -14,7 +14,7 @@ use pagetide_lab::replay::{self, Contender};
 use pagetide_lab::trace::DenseTrace;
 use proptest::prelude::*;
 
-/// A twin: hears of each access, answers whether it missed.
+/// A twin: is told of each access, answers whether it missed.
 trait Twin {
     fn access(&mut self, page: u32) -> bool;
 }

@@ -370,7 +370,7 @@ fn real_traces_keep_all_the_bounds() {
     }
 }
 
-/// A replay can be stopped inside, and hears of every entry when it is not.
+/// A replay can be stopped inside, and is told of every entry when it is not.
 #[test]
 fn a_replay_stops_when_told_and_counts_all_entries_when_not() {
     let trace = DenseTrace::from_reads((0..200_000).map(|step| step * step % 997));

@@ -101,7 +101,7 @@ pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
     Some((fd >= 0).then_some(lent))
 }
 
-/// That, asked for the first time.
+/// The descriptor, which the server is asked for the first time.
 pub(crate) fn borrow(id: u64) -> Option<Lent> {
     if let Some(known) = known(id) {
         return known;

@@ -50,6 +50,6 @@ pub(crate) fn inspect(fd: c_int) -> Option<Unserved> {
     let user = unsafe { libc::geteuid() };
     // SAFETY: no arguments (S20).
     let group = unsafe { libc::getegid() };
-    // It is our caller's, who closes it.
+    // It is our caller's, which closes it.
     program::inspect(&*ManuallyDrop::new(Opened(fd)), Owner { user, group })
 }

@@ -148,7 +148,7 @@ pub(crate) fn tell_before_asking() -> iovec {
     view::take_log()
 }
 
-/// This thread reads no more.
+/// The thread ends: it reads no more by itself.
 pub(crate) fn finish() {
     if IS_BUSY.replace(true) {
         return;

@@ -139,7 +139,7 @@ pub(crate) fn hand_over(id: u64, reason: Reason) -> Result<(), Errno> {
     plain(Request { flags: reason as u64, ..Request::new(Op::HandOver, id) }).map(|_| ())
 }
 
-/// That, if `fd` is managed.
+/// Hands the file over, if `fd` is managed.
 pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> {
     managed(fd).map_or(Ok(()), |id| hand_over(id, reason))
 }
@@ -201,7 +201,7 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 }
 
 /// Tells the server that nothing more will come, so that what was open is closed before our parent
-/// hears that we have ended.
+/// is told that we have ended.
 pub(crate) fn say_goodbye() {
     if process::has_entered() {
         self_read::finish();

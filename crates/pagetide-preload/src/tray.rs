@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!      guard | taken | around | slot 0 .. slot 63 | guard      one mapping a thread, of the
-//!                                ^ taken  ^ told  ^ set down    server's file
+//!                                ^ taken ^ offered ^ set down    server's file
 //! ```
 //!
-//! Pages are told of thirty-two at a time, with the log of what was found, so that the server is
+//! Pages are offered thirty-two at a time, with the log of what was found, so that the server is
 //! not woken for one page. Until the server has said that a page is taken, its slot is not used
 //! again, and the page is found there by its own thread. A packet says where in the tray it begins:
 //! those that are lost, lose their pages and no more.
@@ -16,7 +16,7 @@
 //! are looked at as numbers that may be anything. `self_read` alone uses this, and sees to it that
 //! no signal's handler does so in between.
 //!
-//! **Ignored.** Pages that were set down and not told when the process was killed.
+//! **Ignored.** Pages that were set down and not offered when the process was killed.
 
 use crate::{channel, next, own, view};
 use libc::{c_int, iovec};
@@ -26,9 +26,9 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-/// Pages that are told of at once.
-const NR_TOLD: u64 = NR_SLOTS as u64 / 2;
-/// How often a thread misses, or tells, before it gets a tray: most do so no more.
+/// Pages that are offered at once.
+const NR_OFFERED: u64 = NR_SLOTS as u64 / 2;
+/// How often a thread misses, or reports, before it gets a tray: most do so no more.
 const FEW: u32 = 4;
 
 /// This thread's tray, if it has one.
@@ -42,7 +42,7 @@ struct Tray {
     /// Where it begins; null where there is none.
     start: *mut u8,
     nr_set_down: u64,
-    nr_told: u64,
+    nr_offered: u64,
 }
 
 /// The label of a slot that was left out.
@@ -54,7 +54,7 @@ const NONE: Tray = Tray {
     notices: -1,
     start: std::ptr::null_mut(),
     nr_set_down: 0,
-    nr_told: 0,
+    nr_offered: 0,
 };
 
 thread_local! {
@@ -84,7 +84,7 @@ impl Tray {
     /// Pages that were told of and taken, whatever the word in the tray says.
     fn nr_taken(&self) -> u64 {
         let oldest = self.nr_set_down.saturating_sub(NR_SLOTS as u64);
-        self.word(TAKEN_WORD).load(Ordering::Acquire).clamp(oldest, self.nr_told)
+        self.word(TAKEN_WORD).load(Ordering::Acquire).clamp(oldest, self.nr_offered)
     }
 
     /// One of the words at its front.
@@ -95,7 +95,7 @@ impl Tray {
 
     /// The server has not taken yet what was told of.
     fn is_behind(&self) -> bool {
-        self.nr_taken() < self.nr_told
+        self.nr_taken() < self.nr_offered
     }
 }
 
@@ -110,8 +110,8 @@ pub(crate) fn nr_around() -> u64 {
 pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
     let mut tray = own()?;
     let nr_slots = NR_SLOTS as u64;
-    let nr_due = if tray.is_behind() { NR_TOLD / 2 } else { NR_TOLD };
-    if tray.nr_set_down - tray.nr_told >= nr_due {
+    let nr_due = if tray.is_behind() { NR_OFFERED / 2 } else { NR_OFFERED };
+    if tray.nr_set_down - tray.nr_offered >= nr_due {
         tell();
         tray = own()?;
     }
@@ -171,7 +171,7 @@ pub(crate) fn tell() {
     let is_behind = tray.is_behind();
     let mut labels = [0; NR_SLOTS * OFFER_BYTES];
     let (one, labels) = label(&tray, &mut labels);
-    tray.nr_told = tray.nr_set_down;
+    tray.nr_offered = tray.nr_set_down;
     TRAY.set(tray);
     let parts = [labels, view::take_log()];
     if parts.iter().all(|part| part.iov_len == 0) {
@@ -184,12 +184,13 @@ pub(crate) fn tell() {
 
 /// What tells of the pages that were set down and not told of, and their labels.
 fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iovec) {
-    let nr = tray.nr_set_down - tray.nr_told;
-    for (nr, bytes) in (tray.nr_told..tray.nr_set_down).zip(bytes.chunks_exact_mut(OFFER_BYTES)) {
+    let nr = tray.nr_set_down - tray.nr_offered;
+    for (nr, bytes) in (tray.nr_offered..tray.nr_set_down).zip(bytes.chunks_exact_mut(OFFER_BYTES))
+    {
         let label = LABELS.with(|labels| labels[nr as usize % NR_SLOTS].get());
         bytes.copy_from_slice(&label.encode());
     }
-    let one = Request { offset: tray.nr_told as i64, len: nr, ..Request::new(Op::Admit, 0) };
+    let one = Request { offset: tray.nr_offered as i64, len: nr, ..Request::new(Op::Admit, 0) };
     let iov_base = bytes.as_mut_ptr().cast();
     (one, iovec { iov_base, iov_len: nr as usize * OFFER_BYTES })
 }
@@ -197,12 +198,12 @@ fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iov
 /// Tells the server what was set down, if anything was.
 pub(crate) fn tell_pages() {
     let tray = TRAY.get();
-    if tray.is_in_use() && tray.nr_told < tray.nr_set_down {
+    if tray.is_in_use() && tray.nr_offered < tray.nr_set_down {
         tell();
     }
 }
 
-/// This thread sets down no more.
+/// This thread's tray is given up: it sets down no more pages.
 pub(crate) fn give_up() {
     tell();
     let tray = TRAY.replace(NONE);

@@ -45,7 +45,7 @@ const LOG_LEN: usize = 256;
 /// Pages in them that are, beside the first of each: of a stream, a quarter of what is read ahead.
 const MORE_PAGES: u64 = 128;
 /// Of so many frames an entry waits to be told: in a small memory a page is gone before the
-/// server hears that it was hit, which is then not counted.
+/// server is told that it was hit, which is then not counted.
 const FRAMES_AN_ENTRY: usize = 64;
 
 /// Number and tag of a description, half a word each.
@@ -68,11 +68,11 @@ const GIVEN_UP: u8 = 3;
 struct Shared {
     view: FrameView,
     positions: Positions,
-    /// Entries of a log that are told at once, in this memory.
-    nr_told: usize,
+    /// Entries of a log that are reported together, in this memory.
+    nr_batched: usize,
 }
 
-/// That, once it is there.
+/// The view, once it is there.
 struct Storage(UnsafeCell<MaybeUninit<Shared>>);
 
 // SAFETY: written by the thread that turned the process's state from NOT_TRIED to TRYING, and read
@@ -134,7 +134,7 @@ fn open() -> bool {
         Some(Shared {
             view: view.of_viewer(viewer_of(own::number())),
             positions: Positions::open(borrow(positions)).ok()?,
-            nr_told: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
+            nr_batched: (nr_frames as usize / FRAMES_AN_ENTRY).clamp(1, LOG_LEN),
         })
     };
     let have_all = reply.result > 0 && files.iter().all(|fd| *fd >= 0);
@@ -224,7 +224,7 @@ pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {
 pub(crate) struct Found {
     /// Bytes that were copied, from its start.
     pub(crate) nr_bytes: usize,
-    /// They are all that the file has of it.
+    /// Whether the file has no more of the range.
     pub(crate) is_all: bool,
 }
 
@@ -277,8 +277,9 @@ pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) -> bool {
     NR_LOGGED.set(nr_logged + nr_new);
     let nr_more_pages = NR_MORE_PAGES.get() + nr - nr_new as u64;
     NR_MORE_PAGES.set(nr_more_pages);
-    let nr_told = shared().map_or(LOG_LEN, |shared| shared.nr_told);
-    let is_full = nr_more_pages >= MORE_PAGES.min(nr_told as u64) || nr_logged + nr_new >= nr_told;
+    let nr_batched = shared().map_or(LOG_LEN, |shared| shared.nr_batched);
+    let is_full =
+        nr_more_pages >= MORE_PAGES.min(nr_batched as u64) || nr_logged + nr_new >= nr_batched;
     is_full | is_marked(tag, first, nr)
 }
 

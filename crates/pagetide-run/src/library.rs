@@ -9,7 +9,7 @@
 //! The command has the library inside, so that it is one file, and never finds one of another
 //! version. It is a file, and no descriptor: programs close those they do not know, and their
 //! children would look for it in vain. Only files with the very bytes are used, in folders that
-//! nobody else can write to: what is loaded into the user's programs is ours.
+//! no other user can write to: what is loaded into the user's programs is ours.
 
 use rustix::fs::StatVfsMountFlags;
 use rustix::process::geteuid;
@@ -96,7 +96,7 @@ fn keep_in(folder: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     written.map(|()| path)
 }
 
-/// A folder, no link to one, that only its owner can write to, who we are; of a file system whose
+/// A folder, no link to one, that belongs to us and only we can write to; of a file system whose
 /// files can be loaded.
 fn check_own(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A process writes its own file alone, whole lines at a time, so that any number of them may share
-//! the folder, and one that is killed loses its last line at most. Who reads takes every line of
+//! the folder, and one that is killed loses its last line at most. A reader takes every line of
 //! every file that is one; of two rows with one key, the first.
 //!
 //! Ignored: power failures (lines are not synced); two processes that do the same work at the same

@@ -1,6 +1,6 @@
 //! Sweeps: many traces by policies by sizes, of which only what is missing is replayed.
 //!
-//! Problem: whoever evaluates thousands of traces is interrupted, adds a policy, and has more than
+//! Problem: an evaluation of thousands of traces is interrupted, gains a policy, and has more than
 //! one machine. Idea: a unit of work is one trace, read once for all that is asked of it; each
 //! answer is a line of a journal, keyed by what the trace holds and what was asked; the table is
 //! made of the journal at the end.

@@ -68,7 +68,7 @@ impl ReadTraceError {
     }
 }
 
-/// Reads the trace at `path`; `keep_on` hears now and then how many bytes are held.
+/// Reads the trace at `path`; `keep_on` is given now and then how many bytes are held.
 ///
 /// # Errors
 /// [`ReadTraceError`]: the trace's first error, or no memory for it.

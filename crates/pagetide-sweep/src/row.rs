@@ -13,7 +13,7 @@ pub struct Row {
     pub content: Content,
     /// How it was read.
     pub settings: String,
-    /// Of Pagetide.
+    /// Pagetide's version.
     pub version: String,
     /// The contender's name.
     pub policy: String,

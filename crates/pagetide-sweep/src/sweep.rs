@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A cell as it was asked for.
-type Asked = (Contender, MemorySize);
+/// What a cell is of.
+type PolicyAtSize = (Contender, MemorySize);
 
 /// A trace: what it is called, and where it is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -72,14 +72,14 @@ pub(crate) struct Unit {
     facts: Facts,
     nr_pages: u64,
     content: Content,
-    asked: Vec<Asked>,
+    asked: Vec<PolicyAtSize>,
 }
 
 impl Unit {
     fn read(
         source: &Source,
         content: Content,
-        asked: Vec<Asked>,
+        asked: Vec<PolicyAtSize>,
         question: &Question,
         watch: &dyn Watch,
     ) -> Result<Unit, Failure> {
@@ -96,15 +96,15 @@ impl Unit {
         Ok(Unit { trace, facts, nr_pages, content, asked })
     }
 
-    fn cell(&self, (contender, size): Asked) -> Cell {
+    fn cell(&self, (contender, size): PolicyAtSize) -> Cell {
         let header = self.facts.header.as_ref();
         Cell::new(contender, size.frames(self.nr_pages), |policy, frames| {
-            Setup::asked(policy, frames, header)
+            Setup::of_trace(policy, frames, header)
         })
     }
 
     /// The cell's line; `None` when it was stopped.
-    fn answer(&self, asked: Asked, settings: &str, watch: &dyn Watch) -> Option<String> {
+    fn answer(&self, asked: PolicyAtSize, settings: &str, watch: &dyn Watch) -> Option<String> {
         let (cell, start) = (self.cell(asked), Instant::now());
         let replay = || cell.run_while(&self.trace, |_| watch.keep_on());
         let mut row = Journal::row_of(settings, &self.content, asked);
@@ -131,8 +131,13 @@ fn read_content(source: &Source, watch: &dyn Watch) -> Result<Content, Failure> 
 }
 
 /// A row for each cell, which says why it has no answer.
-fn failed_lines(content: &Content, asked: &[Asked], settings: &str, why: &str) -> Vec<String> {
-    let failed = |&it: &Asked| {
+fn failed_lines(
+    content: &Content,
+    asked: &[PolicyAtSize],
+    settings: &str,
+    why: &str,
+) -> Vec<String> {
+    let failed = |&it: &PolicyAtSize| {
         let mut row = Journal::row_of(settings, content, it);
         row.error = Some(why.to_owned());
         Line::Row(row).to_text()
@@ -149,7 +154,7 @@ fn failed_lines(content: &Content, asked: &[Asked], settings: &str, why: &str) -
 pub fn run_unit(
     source: &Source,
     question: &Question,
-    asked: Option<Vec<Asked>>,
+    asked: Option<Vec<PolicyAtSize>>,
     watch: &dyn Watch,
 ) -> Result<Vec<String>, Option<String>> {
     let settings = question.reading.settings();
@@ -294,7 +299,8 @@ impl Work for Sweep<'_> {
         match self.begin(source) {
             Ok(Some(loaded)) => {
                 self.did(unit, 1 + nr_all - loaded.asked.len() as u64);
-                let bytes_of = |&asked: &Asked| loaded.cell(asked).bytes_needed(&loaded.trace);
+                let bytes_of =
+                    |&asked: &PolicyAtSize| loaded.cell(asked).bytes_needed(&loaded.trace);
                 let bytes_of_cells = loaded.asked.iter().map(bytes_of).collect();
                 Load::Ready { bytes: loaded.trace.bytes_held(), bytes_of_cells, loaded }
             }

@@ -18,7 +18,7 @@ pub struct TableRow {
     pub content: Option<String>,
     /// How it was read.
     pub settings: String,
-    /// Of Pagetide.
+    /// Pagetide's version.
     pub version: &'static str,
     /// The contender's name.
     pub policy: &'static str,

@@ -100,7 +100,7 @@ fn an_interrupted_sweep_goes_on_where_it_was_and_counts_as_a_plain_replay() {
         let numbers = row.numbers.expect("no trace is damaged");
         let outcome = match row.policy.parse().expect("a policy") {
             Contender::Policy(policy) => {
-                replay::run_setup(Setup::asked(policy, numbers.frames, None), &trace)
+                replay::run_setup(Setup::of_trace(policy, numbers.frames, None), &trace)
             }
             opt => replay::run(opt, &trace, numbers.frames),
         };

@@ -1,12 +1,12 @@
 //! How Pagetide acts on Linux: frame memory, page words, files, io_uring.
 //!
-//! Everything unsafe in the project is here, behind safe functions. Each unsafe block cites a line
-//! `S1`..`Sn` of `docs/soundness.md`. What is decided elsewhere may be wrong, never dangerous: a
-//! frame handed out twice is a refused [claim](FrameArena::claim), a wrong eviction a refused
-//! [lock](Lock::try_claim).
+//! What is unsafe is here, behind safe functions, but for the shims that C, Python and unmodified
+//! programs come in by. Each unsafe block cites a line `S1`..`Sn` of `docs/soundness.md`. What is
+//! decided elsewhere may be wrong, never dangerous: a frame handed out twice is a refused
+//! [claim](FrameArena::claim), a wrong eviction a refused [lock](Lock::try_claim).
 //!
 //! ```text
-//!   io         a file's bytes, in and out: StoreFile, AlignedBuf, IoQueue; Lease: hearing of every
+//!   io         a file's bytes, in and out: StoreFile, AlignedBuf, IoQueue; Lease: notice of every
 //!              other opener of a file
 //!   page       PageTable: page index -> page word; ReadTicket, Pin, Lock: the ways to touch a page
 //!   fault      RegionMemory: an address range given away, and its page faults
@@ -41,6 +41,11 @@ mod memory;
 mod page;
 mod sync;
 
+#[cfg(feature = "allocator-api2")]
+pub use fault::owned::RegionHeap;
+
+pub use bytemuck::Pod;
+pub use fault::owned::OwnedMemory;
 pub use fault::page_file::{PAGE_FILE_PAGES_MAX, PageFile};
 pub use fault::region::{
     FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,

@@ -36,7 +36,7 @@ const SCANNED: u32 = 1_000_000;
 fn main() {
     let mode = Mode::from_arguments();
     let mut checksum = 0;
-    for order in [Order::Random, Order::Address] {
+    for order in [LinkOrder::Random, LinkOrder::Address] {
         for &nr_folios in mode.pick(&SIZES[..], &SIZES[..1]) {
             checksum ^= measure(mode, order, nr_folios);
         }
@@ -45,13 +45,13 @@ fn main() {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Order {
+enum LinkOrder {
     Random,
     Address,
 }
 
 /// Prints the rows of one list, and returns what its folios came to.
-fn measure(mode: Mode, order: Order, nr_folios: u32) -> u64 {
+fn measure(mode: Mode, order: LinkOrder, nr_folios: u32) -> u64 {
     let nr_passes = mode.pick((SCANNED / nr_folios).max(1), 1);
     let lists = RefCell::new(Lists::new(order, nr_folios));
     let contender = |pass: fn(&mut Lists)| -> Contender<'_> {
@@ -83,10 +83,10 @@ struct Lists {
 }
 
 impl Lists {
-    fn new(order: Order, nr_folios: u32) -> Lists {
+    fn new(order: LinkOrder, nr_folios: u32) -> Lists {
         let folios = Folios::with_prefetch(nr_folios, fetch_to_write);
         let mut frames: Vec<u32> = (0..nr_folios).collect();
-        if order == Order::Random {
+        if order == LinkOrder::Random {
             shuffle(&mut frames);
         }
         let mut from = FolioList::new();

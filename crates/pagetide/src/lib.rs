@@ -182,10 +182,15 @@ pub use {
         Stage, TieringKnobError, TieringKnobs, TieringSwitches, UnknownStage,
     },
     pagetide_core::units::{Bytes, Millis, PAGE_BYTES, ParseBytesError},
-    pagetide_sys::{FaultDelivery, RegionError, ReserveError, UffdError, UffdFeatures, UffdSource},
-    region::{Region, RegionOptions, RegionStats},
+    pagetide_sys::{
+        FaultDelivery, Pod, RegionError, ReserveError, UffdError, UffdFeatures, UffdSource,
+    },
+    region::{OwnedRegion, Region, RegionArray, RegionOptions, RegionStats},
     stats::sizing::{Estimate, Sizing},
 };
+
+#[cfg(feature = "allocator-api2")]
+pub use region::RegionAllocator;
 
 /// The README's example, so that it keeps compiling and running.
 #[cfg(doctest)]

@@ -1,4 +1,4 @@
-//! A device that answers with EIO, by io_uring and without: nothing is lost, each handle hears of
+//! A device that answers with EIO, by io_uring and without: nothing is lost, each handle reports
 //! it once, and other files go on.
 
 mod common;

@@ -94,8 +94,8 @@ fn failed_close(small: &SmallFs) -> (PageCache, Vec<u8>) {
 }
 
 #[test]
-fn what_a_failed_close_left_is_there_for_the_next_who_hears_of_it_once() {
-    let name = "what_a_failed_close_left_is_there_for_the_next_who_hears_of_it_once";
+fn what_a_failed_close_left_is_there_for_the_next_open_which_reports_it_once() {
+    let name = "what_a_failed_close_left_is_there_for_the_next_open_which_reports_it_once";
     on_small_file_systems(name, |small| {
         let (cache, expected) = failed_close(small);
         let path = small.path().join("data");

@@ -41,8 +41,8 @@ struct Run {
     /// What fails, and with which number.
     kind: Kind,
     code: i32,
-    /// Write-back failures each handle has still to hear of.
-    unheard: [bool; 2],
+    /// Write-back failures each handle has still to report.
+    unreported: [bool; 2],
     seed: u64,
     _cache: PageCache,
 }
@@ -54,7 +54,7 @@ impl Run {
         let cache = quiet_cache(policy);
         let file = cache.open_store(store.boxed()).unwrap();
         let handles = [file.reopen(), file];
-        Run { store, handles, twin, kind, code, unheard: [false; 2], seed: 7, _cache: cache }
+        Run { store, handles, twin, kind, code, unreported: [false; 2], seed: 7, _cache: cache }
     }
 
     fn random(&mut self, below: usize) -> usize {
@@ -62,7 +62,7 @@ impl Run {
         (self.seed >> 33) as usize % below
     }
 
-    /// Runs `op` on a handle, once more if it fails; a failed write that no caller heard of was a
+    /// Runs `op` on a handle, once more if it fails; a failed write that no caller saw was a
     /// write-back's.
     fn attempt<E: std::fmt::Debug>(
         &mut self,
@@ -77,7 +77,7 @@ impl Run {
             // What fails in readahead alone is reported to no call.
             Ok(()) => {
                 if nr_new > 0 && self.kind == Kind::Write {
-                    self.unheard = [true; 2];
+                    self.unreported = [true; 2];
                 }
             }
             Err(error) => {
@@ -141,15 +141,15 @@ impl Run {
         self.twin.resize(len, 0);
     }
 
-    /// A sync fails exactly when this handle has not heard of a failure.
+    /// A sync fails exactly when this handle has not reported a failure.
     fn sync(&mut self) {
         let which = self.random(2);
         let faults_before = self.store.nr_faults();
         let result = self.handles[which].sync_data();
         if self.store.nr_faults() > faults_before {
-            self.unheard = [true; 2];
+            self.unreported = [true; 2];
         }
-        let should_fail = std::mem::take(&mut self.unheard[which]);
+        let should_fail = std::mem::take(&mut self.unreported[which]);
         assert_eq!(result.is_err(), should_fail, "handle {which}: {result:?}");
         if let Err(error) = result {
             let (SyncError::Writeback(source) | SyncError::Store(source)) = error else {
@@ -172,11 +172,11 @@ impl Run {
         }
     }
 
-    /// Without faults each handle hears what it has not heard, once; then all is stored.
+    /// Without faults each handle reports what it has not reported, once; then all is stored.
     fn finish(mut self) -> u64 {
         let nr_faults = self.store.lift();
         for which in [0, 1] {
-            let should_fail = std::mem::take(&mut self.unheard[which]);
+            let should_fail = std::mem::take(&mut self.unreported[which]);
             assert_eq!(self.handles[which].sync_data().is_err(), should_fail, "handle {which}");
             self.handles[which].sync_all().unwrap();
         }
@@ -313,7 +313,7 @@ fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
             assert_eq!(io::Error::from(error).kind(), io::ErrorKind::StorageFull);
         }
         store.lift();
-        // `file` has not heard of what failed during the other's sync.
+        // `file` has not reported what failed during the other's sync.
         let _ = file.sync_data();
         file.sync_data().unwrap();
         let _ = other.sync_data();
@@ -323,7 +323,7 @@ fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
     }
 }
 
-/// Past the cache there is no page to stay dirty: the caller hears of the failure, at once, and no
+/// Past the cache there is no page to stay dirty: the caller gets the error, at once, and no
 /// sync repeats it.
 #[test]
 fn failures_past_the_cache_are_the_callers() {

@@ -224,20 +224,20 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
     // What each byte has been since it was stored for sure, the last one last.
     let mut held: Vec<Vec<u8>> = vec![vec![0]; LEN as usize];
     for step in 0..nr_steps {
-        let who = random.below(3) as usize;
-        let is_own = |at: usize| at % 3 == who;
+        let writer = random.below(3) as usize;
+        let is_own = |at: usize| at % 3 == writer;
         match random.below(10) {
             0..6 => {
-                let at = random.below(LEN / 3) * 3 + who as u64;
+                let at = random.below(LEN / 3) * 3 + writer as u64;
                 let byte = random.below(255) as u8 + 1;
-                writers[who].write(byte, at);
+                writers[writer].write(byte, at);
                 held[at as usize].push(byte);
-                if who == 2 {
+                if writer == 2 {
                     held[at as usize] = vec![byte];
                 }
             }
             6 | 7 => {
-                writers[who].store();
+                writers[writer].store();
                 let own = (0..LEN as usize).filter(|at| is_own(*at));
                 for at in own {
                     let last = held[at].len() - 1;
@@ -245,8 +245,8 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
                 }
             }
             _ => {
-                writers[who].reopen(&path);
-                let seen = writers[who].read();
+                writers[writer].reopen(&path);
+                let seen = writers[writer].read();
                 assert_eq!(seen.len(), LEN as usize);
                 for at in 0..LEN as usize {
                     // Others may have stored more than they were told to, but nothing older.
@@ -254,7 +254,7 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
                         true => held[at].last() == Some(&seen[at]),
                         false => held[at].contains(&seen[at]),
                     };
-                    assert!(is_right, "step {step}: {who} sees {} at {at}", seen[at]);
+                    assert!(is_right, "step {step}: {writer} sees {} at {at}", seen[at]);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! The process's resident size under load: the limit, and an overhead that is written down.
 //!
-//! In a binary of its own, so that no other test's memory is counted. `docs/results.md`, "Resident
+//! In a binary of its own, so that no other test's memory is counted. `results/notes.md`, "Resident
 //! size", says what the overhead is made of; [`overhead_max`] is that section's first sentence.
 
 mod common;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 const TWO_MINUTES: Duration = Duration::from_secs(120);
-/// Beside the limit: `docs/results.md`, "Resident size", for 256 MiB of pages.
+/// Beside the limit: `results/notes.md`, "Resident size", for 256 MiB of pages.
 const OVERHEAD: u64 = 20 * MIB;
 
 fn alone() -> MutexGuard<'static, ()> {

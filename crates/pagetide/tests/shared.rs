@@ -4,9 +4,10 @@ mod common;
 
 use common::{PAGE, pattern_at, patterned_file};
 use pagetide::seam::{HeldFiles, SharedPages};
-use pagetide::{File, OpenOptions, PageCache};
+use pagetide::{Advice, File, OpenOptions, PageCache};
 use pagetide_sys::shared::FrameView;
 use std::path::Path;
+use std::sync::Arc;
 
 struct Both {
     cache: PageCache,
@@ -59,7 +60,7 @@ fn what_nobody_asked_for_is_taken_while_memory_is_ample() {
     assert!(both.admit(2, writes) && both.admit_around(3, writes) && both.admit_around(4, writes));
     assert!(both.admit_around(3, writes), "it is there");
     let stats = both.cache.stats();
-    assert_eq!((stats.misses, stats.hits), (1, 0), "nobody has read the others");
+    assert_eq!((stats.misses, stats.hits), (1, 0), "the others were not read");
     assert_eq!(both.look(3).unwrap(), pattern_at(3 * PAGE as u64, PAGE));
     both.file.touch_pages(3, 1);
     assert_eq!(both.cache.stats().hits, 1);
@@ -101,7 +102,7 @@ fn an_offered_page_is_admitted_until_somebody_has_written() {
     both.file.write_at(b"new", 5 * PAGE as u64).unwrap();
     assert_eq!(both.writes() % 2, 1);
     assert!(!both.admit(3, before), "read before the write");
-    assert!(!both.admit(3, both.writes()), "nobody can know by himself what is written");
+    assert!(!both.admit(3, both.writes()), "a reader cannot know what is written");
     both.file.sync_all().unwrap();
     assert!(!both.admit(3, both.writes()));
     both.cache.validate();
@@ -178,4 +179,24 @@ fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     both.file.touch_pages(1, 1);
     assert_eq!(marker(), 4);
     assert!(both.look(11).is_some() && both.look(12).is_none());
+}
+
+/// A file without a name has its room on the disk until it is closed.
+#[test]
+fn after_the_wait_no_read_ahead_keeps_a_file_open_that_is_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 256 * PAGE);
+    let cache = PageCache::builder().memory(pagetide::Bytes(4 << 20)).build().unwrap();
+    for round in 0..200 {
+        let real = Arc::new(std::fs::File::open(&path).unwrap());
+        let file = cache.open_held(Arc::clone(&real), false).unwrap();
+        file.advise(Advice::DontNeed, 0, 0).unwrap();
+        let mut bytes = vec![0; PAGE];
+        for index in 0..8 {
+            file.read_at(&mut bytes, index * PAGE as u64).unwrap();
+        }
+        drop(file);
+        cache.wait_for_closed_files();
+        assert_eq!(Arc::strong_count(&real), 1, "round {round}");
+    }
 }

@@ -17,9 +17,19 @@ pub(super) struct Section {
     pub(super) title: &'static str,
     /// What the rows are, in a sentence or two.
     pub(super) note: &'static str,
-    /// A column a subject, for many subjects; else a line each.
-    pub(super) has_subjects_across: bool,
+    pub(super) shape: Shape,
     pub(super) commands: &'static [&'static str],
+}
+
+/// What a section's tables compare.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Shape {
+    /// Each subject with its references.
+    Against,
+    /// Subjects with each other.
+    Subjects,
+    /// What one change makes of a case: "trace, change".
+    Changes,
 }
 
 /// Traces that `lab make` makes for `{made}`.
@@ -31,7 +41,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Against memcpy, pread, O_DIRECT and the kernel's page cache",
         note: "Nanoseconds of a 4 KiB read (`seq`: of a page in 64 KiB reads; `guard`: of a read \
                guard). `x2` is two threads.",
-        has_subjects_across: false,
+        shape: Shape::Against,
         commands: &[
             "bench hit --memory 512M --runs {runs}",
             "bench miss --runs {runs}",
@@ -43,7 +53,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "policies",
         title: "Policies in the page cache",
         note: "The same reads under two policies by turns, and the CPU time to evict a clean page.",
-        has_subjects_across: false,
+        shape: Shape::Against,
         commands: &[
             "bench hit --memory 512M --policy mglru,pagetide --runs {runs}",
             "bench evict --runs {runs}",
@@ -54,7 +64,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "The demo",
         note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run. \
                In brackets, against the kernel.",
-        has_subjects_across: true,
+        shape: Shape::Subjects,
         commands: &["demo --seconds {seconds} --no-report"],
     },
     Section {
@@ -62,7 +72,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Unmodified programs",
         note: "fio, sqlite3 and others under `pagetide run`, against a memory cgroup of the same \
                limit; nanoseconds of a read, a query, a KiB or a file.",
-        has_subjects_across: false,
+        shape: Shape::Against,
         commands: &["bench run --memory 512M --runs {runs} \
                      --cases warm,resident,seq,stream,sqlite,small-open,one-pass-cat"],
     },
@@ -72,7 +82,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         note: "Nanoseconds of a fault of a region, or of an access to it; against the kernel's own \
                mappings of the same file (`random`: told MADV_RANDOM) in a memory cgroup of the \
                same limit.",
-        has_subjects_across: false,
+        shape: Shape::Against,
         commands: &[
             "bench region --runs {runs} --cases faults,load,evict,zipf",
             "bench region --runs {runs} --cases file-loads,file-stores,sum,again",
@@ -84,7 +94,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         note: "`pair`: a frame taken and given back. `fault`: a frame of 128 MiB taken and given \
                back in a loop, under each tuning. `locked`: frames that went through the zone's \
                lock in a cycle of it.",
-        has_subjects_across: false,
+        shape: Shape::Against,
         commands: &["bench alloc --runs {runs}"],
     },
     Section {
@@ -92,7 +102,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Per-CPU lists on virtual machines of many CPUs",
         note: "Pages taken and freed again, in virtual time; prices are in the command's output. \
                In brackets, against `fixed`.",
-        has_subjects_across: true,
+        shape: Shape::Subjects,
         commands: &["lab run pcp-all --seeds 1"],
     },
     Section {
@@ -100,14 +110,14 @@ pub(super) const SECTIONS: [Section; 11] = [
         title: "Fast and slow memory",
         note: "A model of a machine with both, in virtual time; and real files with slow memory \
                emulated (300 ns more an access), nanoseconds of a read.",
-        has_subjects_across: false,
+        shape: Shape::Against,
         commands: &["lab run pmbench --seeds {seeds}", "bench tier --memory 64M --runs {runs}"],
     },
     Section {
         name: "scenarios",
         title: "Scenarios",
         note: "In virtual time, about 4096 frames.",
-        has_subjects_across: true,
+        shape: Shape::Subjects,
         commands: &["lab run wschange wsprotect --seeds 10 \
                      --policy mglru,active-inactive,lru,pagetide"],
     },
@@ -115,7 +125,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "mechanisms",
         title: "What a mechanism is worth",
         note: "Points of the miss ratio that a policy loses with the mechanism off (or on).",
-        has_subjects_across: true,
+        shape: Shape::Changes,
         commands: &[
             "ablate {made}/habits.txt --frames 20000 --runs 1 --policy mglru",
             "ablate {traces}/arc_OLTP.lis.zst --frames 5000 --runs 1 --policy mglru",
@@ -126,7 +136,7 @@ pub(super) const SECTIONS: [Section; 11] = [
         name: "replay",
         title: "Replays",
         note: "Miss ratios, and how long an access takes in a replay on one core.",
-        has_subjects_across: true,
+        shape: Shape::Subjects,
         commands: &[
             "replay {made}/zscan.txt --frames 20000 --jobs 1 \
              --policy lru,fifo,clock,sieve,s3fifo,arc,lirs,active-inactive,mglru,mglru-7.3,\

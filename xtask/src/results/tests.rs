@@ -27,9 +27,9 @@ fn rows_become_a_table_a_section_and_notes_are_linked_to() {
     for part in [
         "commit `abc`, on: a machine",
         "`pagetide bench hit`,\n`pagetide bench miss`.\n",
-        "| case | subject | median | range | reference | its median | ratio | range of it |\n",
-        "| hit | `lru` | 504.1 ns | 500 to 1510 | memcpy | 414.5 | 0.82 | 0.79 to 0.87 |\n",
-        "| miss | `lru` | 504.1 ns | 500 to 1510 |  |  |  |  |\n",
+        "| case | `lru`, ns | against |\n|---|---|---|\n",
+        "| hit | 504.1 (500-1510) | memcpy 414.5: 0.82 (0.79-0.87) |\n",
+        "| miss | 504.1 (500-1510) |  |\n",
         "## The demo\n",
         "Not measured.",
     ] {
@@ -39,22 +39,50 @@ fn rows_become_a_table_a_section_and_notes_are_linked_to() {
 }
 
 #[test]
-fn many_subjects_are_columns() {
+fn a_case_of_several_subjects_has_a_line_for_each_with_all_its_references() {
+    let other = row("abc", "hit", AGAINST).replace("lru", "fifo").replace("memcpy", "pread");
+    let rows = row("abc", "hit", AGAINST) + &other.replace("pread", "memcpy") + &other;
+    let text = document(&files(&[("results/cache.jsonl", rows)])).expect("one commit");
+    let (lru, fifo) = ("memcpy 414.5: 0.82 (0.79-0.87)", "pread 414.5: 0.82 (0.79-0.87)");
+    let table = format!(
+        "| case | median, ns | against |\n|---|---|---|\n\
+         | hit, `lru` | 504.1 (500-1510) | {lru} |\n\
+         | hit, `fifo` | 504.1 (500-1510) | {lru}; {fifo} |\n"
+    );
+    assert!(text.expect("rows").contains(&table));
+}
+
+#[test]
+fn fewer_subjects_than_cases_are_columns() {
     let said = row("abc", "oltp", ",\"reference\":\"a | source\"").replace("lru", "fifo");
-    let other = row("abc", "oltp", "").replace("\"ns\"", "\"hits\"");
-    let files = files(&[("results/demo.jsonl", row("abc", "oltp", AGAINST) + &said + &other)]);
+    let more = row("abc", "oltp", "").replace("\"ns\"", "\"hits\"") + &row("abc", "scan", "");
+    let files = files(&[("results/demo.jsonl", row("abc", "oltp", AGAINST) + &said + &more)]);
     let text = document(&files).expect("one commit").expect("rows");
-    let table = "| case | unit | `lru` | `fifo` | the source says |\n|---|---|---|---|---|\n\
-                 | oltp | ns | 504.1 (0.82) | 504.1 | fifo: a / source |\n\
-                 | oltp | hits | 504.1 |  |  |\n";
+    let table = "| case | `lru` | `fifo` | the source says |\n|---|---|---|---|\n\
+                 | oltp, ns | 504.1 (0.82) | 504.1 | fifo: a / source |\n\
+                 | oltp, hits | 504.1 |  |  |\n";
     assert!(text.contains(table), "{text}");
 }
 
 #[test]
-fn what_no_row_has_is_no_column() {
-    let files = files(&[("results/cache.jsonl", row("abc", "oltp", ""))]);
+fn more_subjects_than_cases_are_lines() {
+    let other = row("abc", "evict", "").replace("lru", "fifo");
+    let files = files(&[("results/demo.jsonl", row("abc", "evict", AGAINST) + &other)]);
     let text = document(&files).expect("one commit").expect("rows");
-    assert!(text.contains("| case | subject | median | range |\n|---|---|---|---|\n"), "{text}");
+    let table = "| subject | evict, ns | against `memcpy` |\n|---|---|---|\n\
+                 | `lru` | 504.1 (500-1510) | 0.82 (0.79-0.87) |\n\
+                 | `fifo` | 504.1 (500-1510) |  |\n";
+    assert!(text.contains(table), "{text}");
+}
+
+#[test]
+fn changes_are_lines_and_those_without_effect_are_named() {
+    let none = row("abc", "t, 9 frames, walks off", "").replace("504.12", "0");
+    let rows = row("abc", "t, 9 frames, tiers off", "") + &none;
+    let text = document(&files(&[("results/mechanisms.jsonl", rows)])).expect("one commit");
+    let table = "|  | t, 9 frames, `lru` |\n|---|---|\n| tiers off | 504.1 |\n\n\
+                 No difference: walks off.\n";
+    assert!(text.expect("rows").contains(table));
 }
 
 #[test]
@@ -83,6 +111,6 @@ fn the_document_is_written_from_a_folder_of_rows() {
     fs::write(root.join("results/cache.jsonl"), row("abc", "hit", "")).expect("rows");
     assert!(make(&root));
     let text = fs::read_to_string(root.join(DOCUMENT)).expect("the document");
-    assert!(text.contains("| hit | `lru` |"), "{text}");
+    assert!(text.contains("| hit | 504.1 (500-1510) |"), "{text}");
     fs::remove_dir_all(&root).expect("it was ours");
 }

@@ -27,6 +27,13 @@ pub(super) enum Work {
     Fill,
     /// All words in order.
     Sort,
+    /// Gets of a cache of values, of which `sets` in 100 are sets; all keys alike, or by zipf.
+    Items {
+        /// By zipf.
+        is_zipf: bool,
+        /// In 100.
+        sets: u32,
+    },
 }
 
 /// What serves the memory.
@@ -74,7 +81,7 @@ pub(super) struct Job {
     pub(super) millis: u64,
     /// The file that is mapped, if it is one.
     pub(super) data: Option<DataFile>,
-    /// For what leaves memory.
+    /// Where pages go that leave memory.
     pub(super) folder: PathBuf,
     pub(super) policy: String,
     pub(super) settings: Vec<Setting>,

@@ -32,6 +32,9 @@
 //!   region  file-*, anon-*,  random, mmap, loads, stores, passes, filling, sorting; the kernel's
 //!           sum, again,      swap          mappings in a cgroup of the same limit
 //!           fill*, sort
+//!   items   gets-even,       swap          gets and sets of a cache of values in a region, under
+//!           gets-zipf,                     each policy; in anonymous memory, in a cgroup of the
+//!           sets-zipf                      same limit
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue
@@ -52,6 +55,7 @@ mod direct;
 mod evict;
 mod hit;
 mod interleave;
+mod items;
 mod mapped_job;
 mod miss;
 mod policies;
@@ -108,16 +112,16 @@ pub(crate) struct BenchArgs {
     /// Times that subject and reference are run in turn.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     runs: u32,
-    /// The policy under measurement; of hit and evict, several, as in mglru,pagetide: they take
-    /// turns in each round, and each is compared with the first. Default: evict all, others
-    /// pagetide.
+    /// The policy under measurement; of hit, items and evict, several, as in mglru,pagetide: they
+    /// take turns in each round, and each is compared with the first. Default: evict all, items
+    /// mglru, active-inactive and pagetide, others pagetide.
     #[arg(long, value_delimiter = ',')]
     policy: Vec<PolicyName>,
     /// A knob of the cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
-    /// Of `run` and `region`, only these cases, as in seq,stream. Of `run`, mmap-random and
-    /// mmap-loop are measured only if they are named here: a file of 4x the memory, and one of
+    /// Of `run`, `region` and `items`, only these cases, as in seq,stream. Of `run`, mmap-random
+    /// and mmap-loop are measured only if they are named here: a file of 4x the memory, and one of
     /// 1.06x, over and over, mapped under `run --mmap cache` and in a cgroup.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
@@ -148,6 +152,8 @@ enum BenchName {
     Tier,
     /// Faults of an address range, and loads from it.
     Region,
+    /// Gets and sets of a cache of values that is larger than memory, against the kernel's swap.
+    Items,
     /// CPU time per evicted page.
     Evict,
     /// Frames from the allocator, against shared free lists.
@@ -261,12 +267,15 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
         return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));
     }
-    if !args.cases.is_empty() && !matches!(args.name, BenchName::Run | BenchName::Region) {
-        return Err(Failure::Usage("--cases is for `bench run` and `bench region`".to_owned()));
-    }
-    if args.policy.len() > 1 && !matches!(args.name, BenchName::Hit | BenchName::Evict) {
+    use BenchName::{Evict, Hit, Items, Region, Run};
+    if !args.cases.is_empty() && !matches!(args.name, Run | Region | Items) {
         return Err(Failure::Usage(
-            "several policies are for `bench hit` and `bench evict`".to_owned(),
+            "--cases is for `bench run`, `bench region` and `bench items`".to_owned(),
+        ));
+    }
+    if args.policy.len() > 1 && !matches!(args.name, Hit | Items | Evict) {
+        return Err(Failure::Usage(
+            "several policies are for `bench hit`, `bench items` and `bench evict`".to_owned(),
         ));
     }
     machine::read_disk_free(&args.dir)?;
@@ -274,16 +283,17 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let bench = Bench { args, interrupt };
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
-    type Run = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Run); 9] = [
-        (BenchName::Hit, hit::run),
+    type Measure = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
+    let benches: [(BenchName, Measure); 10] = [
+        (Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
         (BenchName::Zipf, zipf::run),
-        (BenchName::Run, programs::run),
+        (Run, programs::run),
         (BenchName::Tier, tier::run),
-        (BenchName::Region, region::run),
-        (BenchName::Evict, evict::run),
+        (Region, region::run),
+        (Items, items::run),
+        (Evict, evict::run),
         (BenchName::Alloc, alloc::run),
     ];
     for (_, run) in benches.into_iter().filter(|&(name, _)| is_wanted(name)) {

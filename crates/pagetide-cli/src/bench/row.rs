@@ -115,7 +115,7 @@ impl Row {
         Some(Measured {
             case: format!("{}, x{}", case.trim_end(), self.threads),
             subject: subject.to_owned(),
-            unit: if self.case.starts_with("locked") { "frames" } else { "ns" },
+            unit: self.unit(),
             runs,
             median: self.subject_ns?,
             min: self.subject_ns_min?,
@@ -128,12 +128,22 @@ impl Row {
         })
     }
 
+    /// What its numbers count.
+    fn unit(&self) -> &'static str {
+        match &*self.case {
+            case if case.starts_with("locked") => "frames",
+            case if case.ends_with("-memory") => "bytes",
+            _ => "ns",
+        }
+    }
+
     /// What stands behind the row's numbers.
     fn remark(&self) -> String {
         match (self.device_bytes_per_byte, self.cpu_ratio, &self.skipped) {
             (Some(bytes), _, _) => format!(" device {bytes:.3}x the file"),
             (None, Some(ratio), _) => format!(" ratio of CPU times {ratio:.2}"),
             (None, None, Some(why)) => format!(" skipped: {why}"),
+            (None, None, None) if self.unit() == "bytes" => " bytes".to_owned(),
             (None, None, None) => String::new(),
         }
     }

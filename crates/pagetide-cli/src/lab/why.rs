@@ -4,7 +4,7 @@
 //! page say whether it hit, and at its eviction where it stood.
 //!
 //! ```text
-//!   FILE, PAGE --> replay --> hit, missed, came in, evicted: at which access, standing where
+//!   FILE, PAGE --> replay --> hit, missed, came in, evicted: at which access, in which state
 //! ```
 
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ fn text(args: &WhyArgs, story: &Story) -> String {
         text.push_str(&format!("{nr_left_out} lines before these; --all prints them\n"));
     }
     for event in &story.events[nr_left_out..] {
-        let line = format!("{:>12}  {:<8}  {}", event.access, event.what.as_str(), event.standing);
+        let line = format!("{:>12}  {:<8}  {}", event.access, event.what.as_str(), event.state);
         text.push_str(line.trim_end());
         text.push('\n');
     }

@@ -19,7 +19,7 @@ const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above 
                        would have hit more often than that of the setting before, by more than \
                        chance and by more than the change costs.";
 const SIZE: (u32, u32) = (900, 420);
-/// Of the plot's height, for the settings.
+/// The share of the plot's height for the settings.
 const SETTINGS_SHARE: f64 = 0.32;
 
 /// The heading and the figure of one policy at one size.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// The library, built with this command.
 static LIBRARY: &[u8] = pagetide_embed::cdylib!("pagetide_preload");
 
-/// It as a file.
+/// The library as a file.
 ///
 /// # Errors
 /// One sentence: there is no folder for it.

@@ -115,10 +115,13 @@ fn mapped_files_are_measured_against_the_kernels_mappings() {
     let expected = [
         ("mmap-random", 1, "linux-random"),
         ("mmap-random", 1, "linux-default"),
+        ("mmap-random-memory", 1, "limit"),
         ("mmap-random", 2, "linux-random"),
         ("mmap-random", 2, "linux-default"),
+        ("mmap-random-memory", 2, "limit"),
         ("mmap-loop", 1, "linux-random"),
         ("mmap-loop", 1, "linux-default"),
+        ("mmap-loop-memory", 1, "limit"),
     ];
     check(&quick_with("run", &["--cases", "mmap-random,mmap-loop"]), &expected);
 }
@@ -168,6 +171,22 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
     check(&rows[7..], &expected);
     let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
     assert!(!swaps.contains("/pagetide-"), "swap space was left behind:\n{swaps}");
+}
+
+#[test]
+fn items_are_measured_under_each_policy_against_swap() {
+    let rows = quick_with("items", &["--cases", "gets-even"]);
+    if rows[0].get("skipped").is_some() {
+        return check(&rows, &[("gets-even", 1, "swap")]);
+    }
+    let expected = [
+        ("gets-even mglru", 1, "swap"),
+        ("gets-even active-inactive", 1, "swap"),
+        ("gets-even active-inactive", 1, "mglru"),
+        ("gets-even pagetide", 1, "swap"),
+        ("gets-even pagetide", 1, "mglru"),
+    ];
+    check(&rows, &expected);
 }
 
 #[test]

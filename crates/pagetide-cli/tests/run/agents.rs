@@ -38,7 +38,7 @@ impl Agent {
     /// Evaluates a Python expression there; none if the process is gone.
     pub(super) fn try_ask(&mut self, expression: &str) -> Option<Answer> {
         self.tell(expression);
-        self.hear(expression)
+        self.answer(expression)
     }
 
     /// As [`Agent::try_ask`], without waiting for the answer.
@@ -48,7 +48,7 @@ impl Agent {
     }
 
     /// The answer to what was told.
-    pub(super) fn hear(&mut self, expression: &str) -> Option<Answer> {
+    pub(super) fn answer(&mut self, expression: &str) -> Option<Answer> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! A disk that answers with EIO, and programs that hear of it as they would without us.
+//! A disk that answers with EIO, and programs that get the error as they would without us.
 
 use super::agents::{Tree, literal};
 use super::failing_disk::{FailingDisk, pages};

@@ -191,7 +191,7 @@ fn a_counter_under_a_lock_loses_nothing(here: &Path, left: &mut Agent, right: &m
         agent.tell(&loop_of(number));
     }
     for agent in [left, right] {
-        assert_eq!(agent.hear("counts"), Some(Ok("None".into())));
+        assert_eq!(agent.answer("counts"), Some(Ok("None".into())));
     }
     let seen = std::fs::read(here.join("f")).unwrap();
     assert_eq!(String::from_utf8_lossy(&seen[4090..4098]), "00000400");

@@ -32,68 +32,68 @@ pub(super) fn is_served(folder: &Path, test: &str) -> bool {
     is_there
 }
 
+/// A program in C, which says `ok` once it has found what it should.
+struct CheckedProgram {
+    name: &'static str,
+    source: &'static str,
+    arguments: &'static [&'static str],
+    /// How many of its mappings are served, at least.
+    nr_mappings_min: u64,
+}
+
+impl CheckedProgram {
+    fn check(&self, test: &str, memories: &[&str]) {
+        let here = folder();
+        if !has("gcc", test) || !is_served(here.path(), test) {
+            return;
+        }
+        compile(here.path(), self.name, self.source);
+        let program = format!("./{}", self.name);
+        let command = [&[&*program], self.arguments].concat();
+        for memory in memories {
+            let (output, nr_mappings) = run_mapped(here.path(), memory, &command);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+            assert!(nr_mappings >= self.nr_mappings_min, "{nr_mappings} were served: {errors}");
+        }
+    }
+}
+
 #[test]
 fn a_mapped_file_is_as_the_kernels() {
     let test = "a_mapped_file_is_as_the_kernels";
-    let here = folder();
-    if !has("gcc", test) || !is_served(here.path(), test) {
-        return;
+    // The program's own, and one for each child.
+    let (name, source) = ("mapped", include_str!("mapped.c"));
+    let program = CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 };
+    if has("gcc", test) {
+        let here = folder();
+        compile(here.path(), name, source);
+        assert_eq!(plain_shell_in(here.path(), "./mapped"), "ok\n", "as the kernel has it");
     }
-    compile(here.path(), "mapped", include_str!("mapped.c"));
-    assert_eq!(plain_shell_in(here.path(), "./mapped"), "ok\n");
-    for memory in ["1M", "64M"] {
-        let (output, nr_mappings) = run_mapped(here.path(), memory, &["./mapped"]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
-        // The program's own, and one for each child.
-        assert!(nr_mappings >= 5, "{nr_mappings} were served: {errors}");
-    }
+    program.check(test, &["1M", "64M"]);
 }
 
 #[test]
 fn processes_see_what_others_write_to_what_they_map() {
-    let test = "processes_see_what_others_write_to_what_they_map";
-    let here = folder();
-    if !has("gcc", test) || !is_served(here.path(), test) {
-        return;
-    }
-    compile(here.path(), "soak", include_str!("mapped_soak.c"));
-    let nr_steps = if is_long() { "100000" } else { "4000" };
-    let (output, nr_mappings) = run_mapped(here.path(), "1M", &["./soak", nr_steps]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
-    assert!(nr_mappings >= 4, "{nr_mappings} were served: {errors}");
+    let arguments: &[_] = if is_long() { &["100000"] } else { &["4000"] };
+    let (name, source) = ("soak", include_str!("mapped_soak.c"));
+    CheckedProgram { name, source, arguments, nr_mappings_min: 4 }
+        .check("processes_see_what_others_write_to_what_they_map", &["1M"]);
 }
 
 #[test]
 fn what_was_written_is_seen_by_loads_whatever_was_read_ahead() {
-    let test = "what_was_written_is_seen_by_loads_whatever_was_read_ahead";
-    let here = folder();
-    if !has("gcc", test) || !is_served(here.path(), test) {
-        return;
-    }
-    compile(here.path(), "cut", include_str!("mapped_cut.c"));
-    let nr_steps = if is_long() { "100000" } else { "1500" };
-    for memory in ["1M", "24M"] {
-        let (output, nr_mappings) = run_mapped(here.path(), memory, &["./cut", nr_steps]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
-        assert!(nr_mappings >= 3, "{nr_mappings} were served: {errors}");
-    }
+    let arguments: &[_] = if is_long() { &["100000"] } else { &["1500"] };
+    let (name, source) = ("cut", include_str!("mapped_cut.c"));
+    CheckedProgram { name, source, arguments, nr_mappings_min: 3 }
+        .check("what_was_written_is_seen_by_loads_whatever_was_read_ahead", &["1M", "24M"]);
 }
 
 #[test]
 fn calls_take_what_is_mapped_and_absent() {
-    let test = "calls_take_what_is_mapped_and_absent";
-    let here = folder();
-    if !has("gcc", test) || !is_served(here.path(), test) {
-        return;
-    }
-    compile(here.path(), "given", include_str!("mapped_given.c"));
-    let (output, nr_mappings) = run_mapped(here.path(), "1M", &["./given"]);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
-    assert!(nr_mappings > 0, "{errors}");
+    let (name, source) = ("given", include_str!("mapped_given.c"));
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 1 }
+        .check("calls_take_what_is_mapped_and_absent", &["1M"]);
 }
 
 /// What of `packages` is missing is said.

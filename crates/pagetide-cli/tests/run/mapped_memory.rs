@@ -77,7 +77,7 @@ fn mapped_files_and_frames_are_within_the_limit_together() {
     println!("{} KiB of frames, {} KiB of memory at most", most >> 10, most_of_all >> 10);
     assert!(most > LIMIT / 2, "{most} bytes: they were looked at");
     assert!(most <= LIMIT + IN_TRANSIT, "{most} bytes of {LIMIT}");
-    // As a run's resident size is told in docs/results.md.
+    // As a run's resident size is told in results/notes.md.
     let allowed = LIMIT + LIMIT / 4096 * 160 + 6 * (392 << 10) + (12 << 20);
     assert!(most_of_all <= allowed, "{most_of_all} bytes, {allowed} allowed");
 }

@@ -113,7 +113,7 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     beside
 }
 
-/// docs/results.md, "Resident size": 160 bytes a frame, and 12 MiB.
+/// results/notes.md, "Resident size": 160 bytes a frame, and 12 MiB.
 #[test]
 fn a_run_takes_its_limit_and_what_is_said_beside_it() {
     if !has("python3", "a_run_takes_its_limit_and_what_is_said_beside_it") {
@@ -133,7 +133,7 @@ fn a_run_takes_its_limit_and_what_is_said_beside_it() {
     }
 }
 
-/// docs/results.md, "Resident size": 7 KiB a file.
+/// results/notes.md, "Resident size": 7 KiB a file.
 #[test]
 fn a_file_of_one_page_takes_little_beside_the_page() {
     if !has("python3", "a_file_of_one_page_takes_little_beside_the_page") {

@@ -18,8 +18,8 @@ fn an_interrupt_is_delivered_once() {
     let watch = "signal.signal(number, lambda number, frame: got.append(number))";
     agent.value("globals().update(got=[])");
     agent.value(&format!("[{watch} for number in (1, 2, 15)] and None"));
-    let kill = |signal: &str, whom: String| {
-        assert!(Command::new("kill").args([signal, "--", &whom]).status().unwrap().success());
+    let kill = |signal: &str, process: String| {
+        assert!(Command::new("kill").args([signal, "--", &process]).status().unwrap().success());
     };
     let id = tree.id();
     // What comes to the group, then to the command alone: that one ends the waiting.

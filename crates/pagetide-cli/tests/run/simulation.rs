@@ -177,7 +177,7 @@ impl Simulation<'_> {
             victim.agent.tell(&format!("os.write({descriptor}, late)"));
         }
         assert!(Command::new("kill").args(["-9", &id]).status().unwrap().success());
-        while victim.agent.hear("killed").is_some() {}
+        while victim.agent.answer("killed").is_some() {}
         if let Some(name) = name {
             let seen = std::fs::read(self.here.join(name)).unwrap();
             let position = self.position_of(description);
@@ -332,7 +332,7 @@ impl Simulation<'_> {
         }
         println!("{} write {width} bytes each from {start}", told.len());
         for client in told {
-            let answer = self.clients[client].agent.hear("a write");
+            let answer = self.clients[client].agent.answer("a write");
             assert_eq!(answer, Some(Ok(width.to_string())));
         }
     }

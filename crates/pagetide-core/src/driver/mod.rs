@@ -17,7 +17,7 @@
 //!   (alloc.rs)                  --> slowest node first: take, reclaim, drain, take what is left
 //!
 //!   pass              lists, lent:  isolate --> [ victims ]     lists not lent:
-//!   (pass.rs)               ^                        |            try each victim  (trial.rs)
+//!   (pass.rs)               ^                        |            try each victim  (victims.rs)
 //!                           |                        v            look beside it   (tables.rs)
 //!                       settle <--- verdicts --- the world        walk touched leaves
 //!                           |
@@ -55,7 +55,7 @@ mod groups;
 mod moving;
 mod pass;
 mod tables;
-mod trial;
+mod victims;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 //!        '--------------------------------------------------------------------------------'
 //! ```
 
-use super::{Driven, DrivenPass, FIRST, tables, trial};
+use super::{Driven, DrivenPass, FIRST, tables, victims};
 use crate::group::{NodeLists, NodePass};
 use crate::ids::{GroupId, NodeId};
 use crate::lru::lru_gen::Detail;
@@ -45,12 +45,12 @@ pub(super) fn step<P: DrivenPass>(
 ) -> Step {
     match last {
         None | Some(Step::Done) => {}
-        Some(Step::TryEvict) => trial::try_victims(world, node, pass, batch),
-        Some(Step::Look) => trial::look_at_victims(world, batch),
+        Some(Step::TryEvict) => victims::try_victims(world, node, pass, batch),
+        Some(Step::Look) => victims::look_at_victims(world, batch),
         Some(Step::WalkTables) => tables::walk(world, node, pass),
     }
     let next = world.lend_lists(node, |lists| lists.reclaim(pass, batch));
-    trial::publish(world, batch);
+    victims::publish(world, batch);
     next
 }
 

@@ -22,7 +22,7 @@ use super::tree::{
 };
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId, PageType};
-use crate::lru::workingset::{HierarchyCounts, ListPages};
+use crate::lru::refault_distance::{HierarchyCounts, ListPages};
 use crate::lru::{
     AccessLog, AccessPath, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId,
     PolicyChoice, ShadowEntry,

@@ -42,7 +42,7 @@ use super::groups::{GlobalOrder, Groups};
 use super::protection::Protection;
 use super::rotation::Visit;
 use crate::ids::GroupId;
-use crate::lru::workingset::{CauseClock, HierarchyCounts, NonresidentAge};
+use crate::lru::refault_distance::{CauseClock, HierarchyCounts, NonresidentAge};
 use crate::lru::{
     GenCommand, GenCommandError, GroupScan, LruvecId, ReclaimBatch, ReclaimKind, Scan, Settled,
     TableWalk,

@@ -360,12 +360,12 @@ mod tests {
         let mark = || AccessRule::CountAndLog.mark(&folios, FrameId(0));
         folio.bind(folio.page(), PageType::File, Flags::PREFETCHED);
         assert_eq!([mark(), mark()], [Marked::Log, Marked::Done]);
-        let heard = Hits::default().with_tick(1);
-        assert_eq!((folio.flags(), folio.hits()), (Flags::NONE, heard.with_count(1)));
+        let ticked = Hits::default().with_tick(1);
+        assert_eq!((folio.flags(), folio.hits()), (Flags::NONE, ticked.with_count(1)));
         let waiting = Flags::PREFETCHED.with(Flags::PENDING);
         folio.bind(folio.page(), PageType::File, waiting);
         assert_eq!(mark(), Marked::Done, "the folio's entry in the log is its access");
-        assert_eq!((folio.flags(), folio.hits()), (Flags::PENDING, heard));
+        assert_eq!((folio.flags(), folio.hits()), (Flags::PENDING, ticked));
     }
 
     #[test]

@@ -225,7 +225,7 @@ impl World {
             let (page, frame, shadow) = match *settled {
                 Settled::Evicted { page, frame, shadow } => (page, frame, shadow),
                 Settled::Demoted { page, frame } => (page, frame, None),
-                Settled::Orphan { .. } => panic!("nobody discards during these passes"),
+                Settled::Orphan { .. } => panic!("nothing is discarded during these passes"),
             };
             assert_eq!(self.resident.remove(&page.index.0), Some(frame), "evicted twice");
             let is_demoted = matches!(settled, Settled::Demoted { .. });

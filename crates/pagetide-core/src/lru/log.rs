@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_access_nobody_wants_to_hear_of_is_not_kept() {
+    fn an_access_that_no_policy_uses_is_not_kept() {
         let mut log = AccessLog::new();
         assert_eq!(log.touch_if(Marked::Done, FrameId(1)), Room::Left);
         assert!(log.is_empty());

@@ -344,7 +344,7 @@ mod tests {
         for mechanism in Mechanism::ALL {
             assert_eq!(mechanism.to_string().parse(), Ok(*mechanism));
             assert!(mechanism.effect().ends_with('.') && !mechanism.source().is_empty());
-            assert!(!mechanism.policies().is_empty(), "{mechanism} belongs to nobody");
+            assert!(!mechanism.policies().is_empty(), "{mechanism} is of no policy");
         }
         assert_eq!("tears".parse::<Mechanism>(), Err(UnknownMechanism));
         assert!(UnknownMechanism.to_string().contains("tiers"));

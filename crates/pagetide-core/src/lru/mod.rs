@@ -23,7 +23,7 @@
 //!   drain, settle                                a log, a batch: what they mean to a policy
 //!   kernel/, own/, baseline/                     the policies
 //!   policy/, capability/                         their face
-//!   policy_name, mechanism, scan, batch, context, log, shadow, workingset, page_table/, ...
+//!   policy_name, mechanism, scan, batch, context, log, shadow, refault_distance, ...
 //! ```
 //!
 //! Adding a policy: its file, a row in `policy_name.rs`, its type in `registry.rs`, a paragraph in
@@ -48,12 +48,12 @@ pub mod own;
 pub mod page_table;
 mod policy;
 mod policy_name;
+pub mod refault_distance;
 mod registry;
 mod scan;
 mod settle;
 mod shadow;
 mod shadow_budget;
-pub mod workingset;
 
 pub use access::{AccessPath, AccessRule, Marked};
 pub use batch::{ReclaimBatch, Refusal, Settled, Verdict, Victim, Victims};

@@ -74,7 +74,7 @@ names! {
         "ARC (Megiddo and Modha 2003): ghosts move memory between recency and frequency.";
     /// Admission by frequency, behind a small window.
     WTinyLfu = "w-tinylfu",
-        "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides who enters main memory.";
+        "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides which page enters main.";
     /// Low inter-reference recency set.
     Lirs = "lirs",
         "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";

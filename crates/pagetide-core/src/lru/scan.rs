@@ -6,7 +6,7 @@
 //!   group::GroupPass       several lruvecs   /     '-- GroupScan: this one's place among them
 //! ```
 
-use super::workingset::CauseClock;
+use super::refault_distance::CauseClock;
 use super::{GenCommand, ShadowEntry};
 use crate::folio::Flags;
 

@@ -27,7 +27,7 @@
 //! - A word it does not own can tell the zone wrong only between `Allocated` and `InPcp`, never
 //!   about `Free`, nor about the order: both change only under the zone's lock.
 //! - Frames after the first of a block are `Interior`.
-//! - Whether free frames are under HIGH is written under the zone's lock and may be read by anyone:
+//! - Whether free frames are under HIGH is written under the zone's lock and may be read without:
 //!   a stale reading keeps a batch too many or too few.
 //!
 //! Cost: 8 bytes a frame, 0.2 % of the memory managed. Eight words share a

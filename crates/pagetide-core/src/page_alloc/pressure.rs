@@ -10,7 +10,7 @@
 //!
 //! *Below HIGH*: lists stop growing and send back with every free. *Starving*: an allocation found
 //! nothing anywhere and is emptying the lists one after the other. What others free behind it would
-//! lie on lists it has passed, so while anyone starves, lists keep nothing: a free goes on to the
+//! lie on lists it has passed, so while a call starves, lists keep nothing: a free goes on to the
 //! zone, and a refill takes the one block it needs.
 //!
 //! **Invariants.** A starving allocation that has been at every list since it began to starve finds

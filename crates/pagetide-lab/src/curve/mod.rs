@@ -34,14 +34,14 @@
 //! Journal 9(2), 1970; Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with
 //! SHARDS", FAST 2015.
 
-mod asked;
+mod by_policy;
 mod census;
 mod shards;
 mod stack_distance;
 #[cfg(test)]
 mod tests;
 
-pub use asked::{CurvePoint, CurveTrace, SampleTooSmall};
+pub use by_policy::{CurvePoint, CurveTrace, SampleTooSmall};
 pub use census::{Census, KindCount, Reuse};
 pub use shards::{SampledCurve, Sampler};
 pub use stack_distance::{Histogram, StackDistances};

@@ -115,8 +115,8 @@ pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -
 }
 
 /// All that the optimum does with `frames` frames, given the table of [`next_uses`]. `keep_on`
-/// hears how many entries were judged since it was asked last, some ten thousands, and its `false`
-/// ends the count with `None`.
+/// is given how many entries were judged since it was asked last, some ten thousands, and its
+/// `false` ends the count with `None`.
 ///
 /// # Panics
 /// When `frames` is 0.

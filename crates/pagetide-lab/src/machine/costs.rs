@@ -51,7 +51,7 @@ pub enum CostError {
     /// A thousand million is the most a price may be: a second, where it is a time.
     #[error("{name}={number} is more than a price may be, {LARGEST}")]
     TooLarge {
-        /// Of the price.
+        /// The price's name.
         name: String,
         /// What was written.
         number: u64,
@@ -198,7 +198,7 @@ mod tests {
             assert!(refused(text).contains("NAME=NUMBER"), "{text}");
         }
         let unknown = Costs::HOST.with(&"zonepage=4".parse().expect("the shape of a price"));
-        assert!(unknown.expect_err("nobody's name").to_string().contains("zone_page"));
+        assert!(unknown.expect_err("no such name").to_string().contains("zone_page"));
         assert!(refused("touch=1000000001").contains("more than a price may be"));
     }
 }

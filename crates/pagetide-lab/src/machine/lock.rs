@@ -10,9 +10,9 @@
 //!   release:  the first of the queue is granted it, `hand_off` later
 //! ```
 //!
-//! **Invariants.** Granted in the order asked; never to two. A release by anyone but the holder is
-//! a bug, and panics. **Ignored.** Stealing a lock between its release and its hand-off, as a real
-//! queued spin lock allows in a narrow window; readers beside writers; sleeping while waiting.
+//! **Invariants.** Granted in the order asked; never to two. A release by another than the holder
+//! is a bug, and panics. **Ignored.** Stealing a lock between its release and its hand-off, as a
+//! real queued spin lock allows in a narrow window; readers beside writers; sleeping while waiting.
 //!
 //! Source: Linux's qspinlock, by its documentation and published measurements.
 
@@ -135,7 +135,7 @@ mod tests {
             let mut lock = FifoLock::default();
             let (mut asked, mut granted) = (Vec::new(), Vec::new());
             let release = |lock: &mut FifoLock, granted: &mut Vec<u32>| {
-                let holder = *granted.last().expect("somebody was granted it");
+                let holder = *granted.last().expect("a task was granted it");
                 let next = lock.release(TaskId(holder), &COSTS);
                 granted.extend(next.map(|(task, _)| task.0));
             };

@@ -1,7 +1,7 @@
 //! Core's page allocator, cut at its locks: what a task does between taking and releasing one.
 //!
 //! **Problem.** The real world calls core with a lock held for the length of a call. In virtual
-//! time a call must be able to end in "wait for the zone", with everyone else going on meanwhile.
+//! time a call must be able to end in "wait for the zone", while all other tasks go on.
 //! **Idea.** The seam's calls one by one (`pagetide_core::page_alloc`, "The seam"), each marked
 //! with the lock the machine must hold for it:
 //!
@@ -157,7 +157,7 @@ impl Memory {
     pub(super) fn order_of(&self, frame: FrameId) -> Order {
         match self.table.state(frame) {
             FrameState::Allocated(order) => order,
-            state => panic!("{frame} is nobody's: {state:?}"),
+            state => panic!("{frame} is in use by no task: {state:?}"),
         }
     }
 

@@ -20,7 +20,7 @@ use super::setup::{ReplayCosts, StatisticsFold};
 use pagetide_core::units::Millis;
 
 const NS_PER_MS: u64 = 1_000_000;
-/// How late the policy may hear the time.
+/// How late the policy may learn the time.
 const TELL_EVERY_NS: u64 = 10 * NS_PER_MS;
 
 /// The clock of one world.

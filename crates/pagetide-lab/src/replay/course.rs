@@ -34,7 +34,7 @@ pub struct SettingStay {
     /// The lead it won by: sampled accesses that it would have hit and the setting before missed,
     /// less the others. `None` for the first.
     pub lead: Option<i64>,
-    /// Of how many at which the two disagreed.
+    /// Accesses at which the two disagreed, by then.
     pub nr_disagreed: Option<u64>,
     /// Hits that the setting before had lost to it by then, in all.
     pub lost: Option<u64>,
@@ -185,7 +185,7 @@ mod tests {
         for (before, after) in course.stays.iter().zip(&course.stays[1..]) {
             assert_eq!(before.since + before.accesses, after.since);
             assert_ne!(before.setting, after.setting);
-            assert!(after.lead > Some(0), "a change to who does not lead: {after:?}");
+            assert!(after.lead > Some(0), "a change to a setting that does not lead: {after:?}");
             assert!(after.lost > after.price, "a change that did not pay: {after:?}");
         }
         assert!(course.stays.len() > 1, "nothing was chosen: {:?}", course.stays);

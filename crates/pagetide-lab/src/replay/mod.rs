@@ -229,8 +229,8 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutco
     }
 }
 
-/// As [`run`], but stops early: `keep_on` hears how many entries were replayed since it was asked
-/// last, some ten thousands, and its `false` ends the replay with `None`.
+/// As [`run`], but stops early: `keep_on` is given how many entries were replayed since it was
+/// asked last, some ten thousands, and its `false` ends the replay with `None`.
 ///
 /// # Panics
 /// As [`run`].

@@ -73,7 +73,7 @@ impl Setup {
 
     /// What a question about a trace means unless it says otherwise: with what made room in the
     /// recorded run, read as it was, and as fast as it goes.
-    pub fn asked(policy: PolicyName, frames: u32, header: Option<&Header>) -> Setup {
+    pub fn of_trace(policy: PolicyName, frames: u32, header: Option<&Header>) -> Setup {
         let reclaimer = header.and_then(|header| header.reclaimer);
         let setup = Setup::new(policy, Memory::reclaimed_by(reclaimer, frames));
         Setup { clock: ReplayClock::Costs, reader: Reader::of(header), ..setup }

@@ -58,7 +58,7 @@ pub struct Event {
     pub what: Happening,
     /// Where the folio stood (hit, came in, evicted), or what was remembered (missed); empty where
     /// nothing was.
-    pub standing: String,
+    pub state: String,
 }
 
 /// All that happened to a page, in order.
@@ -93,10 +93,10 @@ pub fn story_of(
         let past = if is_its_own { world.past(rank) } else { String::new() };
         world.apply(entry_rank, kind);
         let access = world.outcome().accesses;
-        let mut tell = |what, standing| story.events.push(Event { access, what, standing });
+        let mut tell = |what, state| story.events.push(Event { access, what, state });
         let after = world.describe_folio(rank);
         match (before, is_evicted.take()) {
-            (Some(standing), true) => tell(Happening::Evicted, standing),
+            (Some(state), true) => tell(Happening::Evicted, state),
             (Some(_), false) if is_its_own => tell(Happening::Hit, after.clone().unwrap_or(past)),
             (Some(_), false) if after.is_none() => tell(Happening::Dropped, String::new()),
             (Some(_), false) => {}
@@ -104,8 +104,8 @@ pub fn story_of(
                 if is_its_own {
                     tell(Happening::Missed, past);
                 }
-                if let Some(standing) = after {
-                    tell(Happening::CameIn, standing);
+                if let Some(state) = after {
+                    tell(Happening::CameIn, state);
                 }
             }
         }
@@ -162,11 +162,11 @@ mod tests {
         let first = &story.events[1];
         assert_eq!((first.access, first.what), (601, Happening::CameIn));
         let gone = story.events.iter().find(|event| event.what == Happening::Evicted);
-        let said = &gone.expect("it was evicted").standing;
+        let said = &gone.expect("it was evicted").state;
         assert!(said.starts_with("on probation, 0 of ") && said.contains(" hits; "), "{story:?}");
         assert!(said.contains("distinct pages ago, memory is "), "{story:?}");
         let returned = story.events.iter().rev().find(|event| event.what == Happening::Missed);
-        let said = &returned.expect("it was evicted").standing;
+        let said = &returned.expect("it was evicted").state;
         assert!(said.starts_with("evicted ") && said.contains("evictions ago"), "{story:?}");
     }
 }

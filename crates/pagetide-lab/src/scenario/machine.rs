@@ -122,8 +122,8 @@ impl<'a> Machine<'a> {
         layout: &'a Layout,
         keep_on: &'a dyn Fn(u64) -> bool,
     ) -> Machine<'a> {
-        fn nobody(_: PageId) {}
-        let world = World::new(setup, &layout.pages, nobody as fn(PageId));
+        fn ignore(_: PageId) {}
+        let world = World::new(setup, &layout.pages, ignore as fn(PageId));
         Machine { world, keep_on, stretch_left: STRETCH, nr_played: 0 }
     }
 

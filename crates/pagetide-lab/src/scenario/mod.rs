@@ -156,8 +156,8 @@ impl Scenario {
 
     /// Plays it once.
     ///
-    /// `keep_on` hears how many accesses were played since it was asked last, some thousands at the
-    /// most; its `false` ends the play with `None`.
+    /// `keep_on` is given how many accesses were played since it was asked last, some thousands at
+    /// the most; its `false` ends the play with `None`.
     ///
     /// # Cost
     /// Some hundred thousand to a few million accesses, of tens to hundreds of nanoseconds each.

@@ -38,7 +38,7 @@ fn names_are_found_and_strangers_are_told_the_choice() {
         assert!(scenario.story.ends_with('.'), "{}", scenario.name);
         assert!(scenario.metrics.iter().all(|metric| metric.meaning.ends_with('.')));
     }
-    let error = Scenario::named("wschang").expect_err("nobody's name");
+    let error = Scenario::named("wschang").expect_err("no such name");
     assert!(error.to_string().contains("wschange"), "{error}");
 }
 

@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(TierPrices::OPTANE.of(Item::SlowLine), 256);
         assert_eq!(TierPrices::OPTANE.of(Item::Scan), 300, "the last item has the last price");
         let unknown = TierPrices::OPTANE.with(&"slow=3".parse().expect("the shape of a price"));
-        assert!(unknown.expect_err("nobody's name").to_string().contains("slow_read_mb"));
+        assert!(unknown.expect_err("no such name").to_string().contains("slow_read_mb"));
     }
 
     #[test]

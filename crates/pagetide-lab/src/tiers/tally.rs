@@ -22,7 +22,7 @@ const PING_PONG_NS: u64 = 60_000_000_000;
 #[derive(Clone, Copy, Debug)]
 struct Promoted {
     at_ns: u64,
-    /// Of its accesses by then.
+    /// Accesses to the page by then.
     uses: u32,
     /// It has been judged: the page is demoted, or was promoted before the tally began.
     is_judged: bool,

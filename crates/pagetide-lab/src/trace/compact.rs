@@ -15,7 +15,7 @@ pub(super) struct Compact {
     /// Bytes read and, up to `used`, decoded.
     bytes: Vec<u8>,
     used: usize,
-    /// Those since the entry before the last one.
+    /// The notes since the entry before the last one.
     notes: Vec<Note>,
     ending: Option<Ending>,
 }

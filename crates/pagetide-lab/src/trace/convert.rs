@@ -44,7 +44,7 @@ pub struct Converted {
 
 /// Writes the rest of `trace` to `out` as a complete record.
 ///
-/// `keep_on` hears now and then how many entries came since it was asked last; its `false` ends
+/// `keep_on` is given now and then how many entries came since it was asked last; its `false` ends
 /// the conversion with `None` and an unfinished record.
 ///
 /// # Errors

@@ -177,7 +177,7 @@ unsafe extern "C" fn fclose(stream: *mut Stream) -> c_int {
         // SAFETY: our caller's stream, open until the next line but one (S20).
         let fd = unsafe { libc::fileno(stream) };
         if fd >= 0 && !matches!(table::entry(fd), Entry::Managed(_)) {
-            // Of the kernel's, nothing is told.
+            // The server is told nothing of the kernel's files.
             let _ = serve::forget(fd);
         }
     }

@@ -115,7 +115,7 @@ impl Loaded {
     pub(super) fn cell(&self, contender: Contender, frames: u32, clock: ReplayClock) -> Cell {
         Cell::new(contender, frames, |policy, frames| Setup {
             clock,
-            ..Setup::asked(policy, frames, self.header.as_ref())
+            ..Setup::of_trace(policy, frames, self.header.as_ref())
         })
     }
 

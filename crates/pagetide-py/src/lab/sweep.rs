@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 type Tuples<'py> = Vec<Bound<'py, PyTuple>>;
 /// A policy and a size, as text.
-type Asked = (String, String);
+type PolicyAtSize = (String, String);
 
 /// What is asked of all traces, and what is known.
 #[pyclass(frozen, module = "pagetide._pagetide")]
@@ -47,7 +47,7 @@ impl Plan {
     }
 
     /// The cells of a trace that have no answer; `None` when what it holds is not known.
-    fn missing(&self, name: &str, stamp: Option<String>) -> PyResult<Option<Vec<Asked>>> {
+    fn missing(&self, name: &str, stamp: Option<String>) -> PyResult<Option<Vec<PolicyAtSize>>> {
         let stamp = match stamp {
             Some(stamp) => stamp,
             None => match pagetide_sweep::stamp_of(Path::new(name)) {
@@ -179,7 +179,7 @@ pub(crate) fn run_unit(
     name: String,
     path: PathBuf,
     stamp: Option<String>,
-    asked: Option<Vec<Asked>>,
+    asked: Option<Vec<PolicyAtSize>>,
     policies: Vec<String>,
     sizes: Vec<String>,
     format: Option<&str>,
@@ -193,7 +193,7 @@ pub(crate) fn run_unit(
             Ok(frames) => Ok(MemorySize::Frames(frames)),
             Err(_) => parse::<MemorySize>("memory", text),
         };
-        let cell = |(policy, size): &Asked| Ok((parse("policy", policy)?, size_of(size)?));
+        let cell = |(policy, size): &PolicyAtSize| Ok((parse("policy", policy)?, size_of(size)?));
         asked.iter().map(cell).collect::<PyResult<Vec<_>>>()
     });
     let (asked, source) = (asked.transpose()?, Source { name, path, stamp });

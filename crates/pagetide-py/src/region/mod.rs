@@ -21,7 +21,7 @@ const NR_HANDLERS: usize = 2;
 /// What serves the faults of a region.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultsBy {
-    /// Threads, if they also hear of the kernel's faults; the thread that touched the page if not.
+    /// Threads, if they also serve the kernel's faults; else the thread that touched the page.
     Auto,
     Threads,
     Signal,

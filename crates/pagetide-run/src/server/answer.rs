@@ -23,12 +23,12 @@ impl Answer {
         Answer { reply, nr_out: 0, files: Vec::new() }
     }
 
-    /// That the kernel has the file.
+    /// The answer that the kernel has the file.
     pub(super) fn kernel(real: Option<Arc<File>>) -> Answer {
         Answer { files: real.into_iter().collect(), ..Answer::of(Reply::status(Status::Kernel)) }
     }
 
-    /// That a call fails.
+    /// The answer that a call fails.
     pub(super) fn failed(errno: Errno) -> Answer {
         Answer::of(Reply::done(-i64::from(errno.raw_os_error())))
     }

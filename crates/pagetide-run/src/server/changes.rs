@@ -100,7 +100,7 @@ impl<'a> Author<'a> {
         Author { changes, link, viewer: viewer_of(process) }
     }
 
-    /// That of the process.
+    /// The life of the process.
     pub(super) fn life(self) -> Arc<Life> {
         Arc::clone(&self.link.life)
     }

@@ -37,7 +37,7 @@ pub(super) struct Description {
     pub(super) id: u64,
     pub(super) stand_in: OwnedFd,
     pub(super) access: Access,
-    /// Of calls at the position.
+    /// The turn of calls at the position.
     pub(super) turn: Arc<Turn>,
     pub(super) inner: Mutex<Inner>,
 }
@@ -59,7 +59,7 @@ impl Access {
 
 /// What the kernel's calls are made on, once it has the file.
 pub(super) enum Real {
-    /// It has not.
+    /// The kernel does not have the file.
     None,
     /// For each process that still has a stand-in.
     Here(Arc<std::fs::File>),

@@ -1,11 +1,11 @@
 //! Descriptions that no process is known to have, and which of them can be forgotten.
 //!
 //! **Problem.** A child that was forked just before its parent closed a descriptor has it still,
-//! and we hear of that when it first uses it: in a second, or in a week. Until then its description
-//! must be kept, with a descriptor or two of ours; and those keep a file's room on the disk after
-//! its last name is gone, and its file system in use. **Idea.** After a last close a thread looks
-//! at the descriptors of all processes of the tree: a description of whose file none is open is
-//! forgotten.
+//! and we learn of that when it first uses it: in a second, or in a week. Until then its
+//! description must be kept, with a descriptor or two of ours; and those keep a file's room on the
+//! disk after its last name is gone, and its file system in use. **Idea.** After a last close a
+//! thread looks at the descriptors of all processes of the tree: a description of whose file none
+//! is open is forgotten.
 //!
 //! ```text
 //!   last close --> [`Look`] --> a look, then a pause of 19 times as long: 5 % of a processor

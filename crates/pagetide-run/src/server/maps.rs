@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A mapping keeps its description open, as in the kernel. The userfaultfd by which its holes are
-//! heard of is kept here as well: a program that closes all its descriptors cannot lose it. Without
+//! noticed is kept here as well: a program that closes all its descriptors cannot lose it. Without
 //! it, a touch would fill a hole with zeros.
 //!
 //! **Invariants.** A page is in the memory file only while the file is ours: what takes the file
@@ -53,7 +53,7 @@ pub(super) struct Maps {
 }
 
 struct Mapped {
-    /// Of which description.
+    /// The description that was mapped.
     id: u64,
     life: Arc<Life>,
     /// Tells the process of holes as long as it is open.

@@ -267,7 +267,7 @@ impl Server {
             Op::BringIn => one.bring_in(request),
             Op::Seek => one.seek(author, request),
             Op::SetLen => one.set_len(author, request.len),
-            Op::Allocate => one.allocate(author, request),
+            Op::Allocate => self.with_room(|| one.allocate(author, request)),
             Op::Sync => one.sync(request.flags == 1),
             Op::Flush => one.flush(),
             Op::Advise => one.advise(request),
@@ -418,6 +418,19 @@ impl Server {
             descriptions.remove(&one.id);
         }
         !held.is_empty()
+    }
+
+    /// What `act` comes to. Where a disk has no room for it, what no process has any more may have
+    /// had the room: it is let go, and that is tried once more.
+    fn with_room<T>(&self, act: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        act().or_else(|errno| match errno {
+            Errno::NOSPC | Errno::DQUOT => {
+                self.forget_idle();
+                self.cache.wait_for_closed_files();
+                act()
+            }
+            _ => Err(errno),
+        })
     }
 
     fn count(&self, process: u64, description: &OpenFile) {

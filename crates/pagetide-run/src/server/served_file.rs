@@ -52,7 +52,7 @@ pub(super) struct ServedFile {
     pub(super) key: FileKey,
     /// Requests share it; changing hands, lengths and opens have it alone.
     pub(super) state: RwLock<State>,
-    /// Of calls that make the file longer.
+    /// The turn of calls that make the file longer.
     pub(super) growth: Arc<Turn>,
     /// All that may still be held somewhere.
     descriptions: Mutex<Vec<Weak<Description>>>,

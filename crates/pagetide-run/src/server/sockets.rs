@@ -120,7 +120,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                     "pagetide: cannot take one more connection of the program's: {error}"
                 ));
                 if nr_pauses == PAUSES_MAX {
-                    // With the last reference it is closed, and the other ends hear of it.
+                    // With the last reference it is closed, and the other ends notice.
                     lock(&listener.socket).take();
                     break;
                 }
@@ -285,15 +285,7 @@ impl<'a> Connection<'a> {
             let one = self.server.wake(self.process, request.id)?;
             writing::begin(&one, author, request, source)
         };
-        let begun = begin().or_else(|errno| match errno {
-            // What no process has any more may have had the room.
-            Errno::NOSPC | Errno::DQUOT => {
-                self.server.forget_idle();
-                begin()
-            }
-            _ => Err(errno),
-        });
-        match begun {
+        match self.server.with_room(begin) {
             Ok((answer, long)) => {
                 self.long = long.filter(|_| request.flags & LAST == 0);
                 answer

@@ -16,7 +16,7 @@
 //!
 //! **Stand-ins.** What the program holds of a managed file is an `O_PATH` descriptor: it names the
 //! file, and the kernel refuses to read or write by it. The server has the only real one, with a
-//! lease on the file, so every other opener is heard of before it sees a byte. An inherited
+//! lease on the file, so every other opener is noticed before it sees a byte. An inherited
 //! stand-in is recognised by comparing open file descriptions; once the kernel has the file,
 //! replies bring the real descriptor that takes the stand-in's place.
 //!

@@ -1,5 +1,6 @@
 //! Page faults that are ours to serve.
 
+pub(crate) mod owned;
 pub(crate) mod page_file;
 pub(crate) mod region;
 pub(crate) mod signal;

@@ -80,7 +80,7 @@ impl PageFile {
         Ok(PageFile { memory, uffd, number, held, nr_held: 0.into(), is_open: true.into() })
     }
 
-    /// The memory file, to be opened anew for others, who may only read.
+    /// The memory file, to be opened anew by processes that may only read.
     ///
     /// # Panics
     /// Never: it was made as a file.
@@ -140,7 +140,7 @@ impl PageFile {
         while at < pages.end {
             let range = self.memory.addresses(at..pages.end);
             let from = source + (at - pages.start) as usize * FRAME_BYTES;
-            // SAFETY: S26, S33, by the caller's word.
+            // SAFETY: S9, S33, by the caller's word.
             let nr_done = unsafe { self.uffd.copy_some(&range, from, true) }? / FRAME_BYTES;
             if nr_done == 0 {
                 // A process without a userfaultfd has looked at the hole, and zeros are there.

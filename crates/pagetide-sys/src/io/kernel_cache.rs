@@ -57,7 +57,7 @@ struct Range {
 pub fn read_kernel_cache(file: impl AsFd, offset: u64, len: u64) -> io::Result<KernelCache> {
     let range = Range { offset, len };
     let mut answer = KernelCache::default();
-    // SAFETY: S11 (both structs live until the call returns, and have cachestat(2)'s layout; any
+    // SAFETY: S9 (both structs live until the call returns, and have cachestat(2)'s layout; any
     // five words are an answer).
     let status = unsafe {
         libc::syscall(

@@ -1,4 +1,4 @@
-//! Leases: hearing of every other opener of a file before it sees a byte.
+//! Leases: notice of every other opener of a file before it sees a byte.
 //!
 //! **Problem.** A cache of a file's contents is right only as long as no other process changes the
 //! file, and dirty pages are right only as long as no other process reads it. **Idea.** The kernel
@@ -46,7 +46,7 @@ impl LeaseKind {
     }
 }
 
-/// The thread that hears of broken leases.
+/// The thread that is told of broken leases.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseListener(libc::pid_t);
 
@@ -84,7 +84,7 @@ pub fn is_whole(file: BorrowedFd<'_>, kind: LeaseKind) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|now| now == kind.number())
 }
 
-/// What was heard.
+/// What was noticed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Break {
     /// An opener waits for the file that the lease was taken on by this descriptor.
@@ -93,7 +93,7 @@ pub enum Break {
     Unknown,
 }
 
-/// Where broken leases are heard of, by the thread that has made it.
+/// Where broken leases are noticed, by the thread that has made it.
 #[derive(Debug)]
 pub struct Breaks {
     listener: LeaseListener,
@@ -113,7 +113,7 @@ impl Breaks {
         Ok(Breaks { listener, _thread: PhantomData })
     }
 
-    /// What leases are taken with, in any thread, for this one to hear of.
+    /// What leases are taken with, in any thread, for this one to notice.
     pub fn listener(&self) -> LeaseListener {
         self.listener
     }
@@ -121,10 +121,10 @@ impl Breaks {
     /// Waits for the next break.
     pub fn wait(&self) -> Break {
         let set = broken();
-        // SAFETY: S11 (live values): zeros are a valid siginfo.
+        // SAFETY: S9 (live values): zeros are a valid siginfo.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         loop {
-            // SAFETY: S11: both live through the call.
+            // SAFETY: S9: both live through the call.
             let number = unsafe { libc::sigwaitinfo(&set, &mut info) };
             if number == libc::SIGIO {
                 return Break::Unknown;
@@ -170,7 +170,7 @@ fn send_signals_to(file: BorrowedFd<'_>, listener: LeaseListener) -> io::Result<
     const F_SETOWN_EX: libc::c_int = 15;
     const F_OWNER_TID: libc::c_int = 0;
     let owner = [F_OWNER_TID, listener.0];
-    // SAFETY: S11 (live values): the two numbers of a struct f_owner_ex.
+    // SAFETY: S9 (live values): the two numbers of a struct f_owner_ex.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, owner.as_ptr()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -199,7 +199,7 @@ fn broken() -> libc::sigset_t {
 fn descriptor_of(info: &libc::siginfo_t) -> RawFd {
     const SI_FD_AT: usize = 24;
     let start = std::ptr::from_ref(info).cast::<u8>();
-    // SAFETY: S11: within the siginfo, aligned, and any bits are a number.
+    // SAFETY: S9: within the siginfo, aligned, and any bits are a number.
     unsafe { start.wrapping_add(SI_FD_AT).cast::<RawFd>().read() }
 }
 

@@ -37,7 +37,7 @@ fn effective_of(pid: i32) -> Option<u64> {
     const VERSION_3: u32 = 0x2008_0522;
     let mut header = Header { version: VERSION_3, pid };
     let mut halves = [Sets::default(); 2];
-    // SAFETY: S11 (live values): a header, and room for the two halves that version 3 writes.
+    // SAFETY: S9 (live values): a header, and room for the two halves that version 3 writes.
     let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
     let [low, high] = halves.map(|half| u64::from(half.effective));
     (result == 0).then_some(low | high << 32)

@@ -64,7 +64,7 @@ impl Drop for Sentinel {
     fn drop(&mut self) {
         // SAFETY: S9 (numbers): a child of ours that was not waited for, or is gone.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
-        // SAFETY: S11 (live values): no status is wanted.
+        // SAFETY: S9 (live values): no status is wanted.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
 }
@@ -108,6 +108,6 @@ fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
 fn take_pending(signal: i32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let set = signals::set_of(&[signal]);
-    // SAFETY: S11 (live values): a set and a time, and no information wanted.
+    // SAFETY: S9 (live values): a set and a time, and no information wanted.
     unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &at_once) == signal }
 }

@@ -51,7 +51,7 @@ impl HugeBuffer {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let start = addresses::reserve(whole, access, MapFlags::NORESERVE)?;
         let mut buffer = HugeBuffer { start, whole, len };
-        // SAFETY: S10 (the range is the mapping just made); the advice changes how it is backed,
+        // SAFETY: S7 (the range is the mapping just made); the advice changes how it is backed,
         // never what it holds. A refusal only costs speed.
         unsafe { libc::madvise(start.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
         buffer.fill(0);
@@ -66,7 +66,7 @@ impl HugeBuffer {
     /// When `len` is 0.
     pub fn into_parts(self, len: usize) -> Vec<HugePart> {
         let address = self.start.as_ptr().cast();
-        // SAFETY: S10 (the range is this buffer's own mapping): the advice changes what a child
+        // SAFETY: S7 (the range is this buffer's own mapping): the advice changes what a child
         // process has, nothing here. A refusal leaves it the copy it would have had.
         unsafe { libc::madvise(address, self.whole, libc::MADV_DONTFORK) };
         let (starts, whole) = ((0..self.len / len).map(|nth| nth * len), Arc::new(self));
@@ -85,7 +85,7 @@ pub struct HugePart {
 impl HugePart {
     /// Where it begins. What is written there through the pointer is written by the owner.
     pub(crate) fn first(&self) -> *mut u8 {
-        // SAFETY: S10 (the part is inside the buffer).
+        // SAFETY: S7 (the part is inside the buffer).
         unsafe { self.whole.start.as_ptr().add(self.start) }
     }
 }
@@ -94,7 +94,7 @@ impl Deref for HugePart {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S10 (the parts of a buffer share no byte, and nothing borrows from the whole any
+        // SAFETY: S7 (the parts of a buffer share no byte, and nothing borrows from the whole any
         // more; the mapping lives as long as a part).
         unsafe { std::slice::from_raw_parts(self.first(), self.len) }
     }
@@ -102,7 +102,7 @@ impl Deref for HugePart {
 
 impl DerefMut for HugePart {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: S10, as in `deref`, and `&mut self` makes this the only reference.
+        // SAFETY: S7, as in `deref`, and `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.first(), self.len) }
     }
 }
@@ -111,7 +111,7 @@ impl Deref for HugeBuffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S10 (`len` is within the mapping, which is readable and zero-filled, and lives
+        // SAFETY: S7 (`len` is within the mapping, which is readable and zero-filled, and lives
         // until drop; `&self` keeps writers away).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
@@ -119,21 +119,21 @@ impl Deref for HugeBuffer {
 
 impl DerefMut for HugeBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: S10, as in `deref`, and `&mut self` makes this the only reference.
+        // SAFETY: S7, as in `deref`, and `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
 
 impl Drop for HugeBuffer {
     fn drop(&mut self) {
-        // SAFETY: S10 (the mapping is this buffer's own and no slice of it outlives `self`).
+        // SAFETY: S7 (the mapping is this buffer's own and no slice of it outlives `self`).
         unsafe { addresses::give_back(self.start.as_ptr(), self.whole) };
     }
 }
 
-// SAFETY: S10 (owned as a `Box<[u8]>` owns its bytes; nothing ties it to a thread).
+// SAFETY: S7 (owned as a `Box<[u8]>` owns its bytes; nothing ties it to a thread).
 unsafe impl Send for HugeBuffer {}
-// SAFETY: S10 (shared references only read).
+// SAFETY: S7 (shared references only read).
 unsafe impl Sync for HugeBuffer {}
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ fn write_page(table: &PageTable, page: PageRef<'_>, round: u64, spare: &mut Vec<
             evict_one(table, round, spare);
             return;
         };
-        lock.install(table.arena().claim(frame).expect("spare frames are nobody's"));
+        lock.install(table.arena().claim(frame).expect("spare frames are free"));
     }
     lock.write(0, &stamp(page.index().0, round));
 }
@@ -132,7 +132,7 @@ fn no_reader_accepts_a_page_the_kernel_is_filling() {
             };
             match page.try_lock() {
                 Ok(mut lock) if lock.frame().is_none() => {
-                    lock.install(table.arena().claim(frame).expect("spare frames are nobody's"));
+                    lock.install(table.arena().claim(frame).expect("spare frames are free"));
                     let offset = index * FRAME_BYTES as u64;
                     let count = file.read_frames(offset, std::slice::from_mut(&mut lock));
                     assert_eq!(count.expect("read"), FRAME_BYTES);

@@ -3,10 +3,10 @@
 use crate::api::file::{Access, File};
 use crate::api::seam::HeldFiles;
 use crate::api::stats::cache::CacheStats;
+use crate::engine::flush::pass::OnLocked;
 use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
-use crate::engine::pass::OnLocked;
 use crate::errors::{OpenError, ResizeError, SyncError};
 use crate::memory::store::{Backing, Store};
 use crate::workers::CacheShared;
@@ -290,6 +290,10 @@ impl HeldFiles for PageCache {
         let file = self.open_stored(None, path, file, Access { read: true, write })?;
         file.hold();
         Ok(file)
+    }
+
+    fn wait_for_closed_files(&self) {
+        self.shared.engine.prefetcher.wait_for_closed_files();
     }
 
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)> {

@@ -35,6 +35,10 @@ pub trait HeldFiles {
     /// As [`PageCache::open`](crate::PageCache::open).
     fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<Self::File, OpenError>;
 
+    /// Waits for the reads ahead that keep files open of which no handle is left: such a file, if
+    /// it has no name either, has room on its disk until then.
+    fn wait_for_closed_files(&self);
+
     /// Two memory files, and the number of frames they are of: what another process makes a view
     /// from. `None` unless the cache was built to be shared.
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)>;

@@ -244,7 +244,7 @@ impl Filler {
     }
 
     /// As [`Filler::read_run`], to where other processes map the pages; the one that is to carry a
-    /// marker comes into its frame, so that a touch of it is heard of.
+    /// marker comes into its frame, so that a touch of it is noticed.
     fn read_run_to_file<H: PageHandle>(
         &self,
         cpu: CpuId,

@@ -9,9 +9,9 @@
 //! Nothing here waits for a page: what is in use is [leaving](crate::engine::leaving).
 
 use crate::engine::flush::Flusher;
+use crate::engine::flush::pass::OnLocked;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
-use crate::engine::pass::OnLocked;
 use crate::memory::store::Backing;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;

@@ -40,7 +40,6 @@ pub(crate) mod limits;
 pub(crate) mod mapping;
 pub(crate) mod open;
 pub(crate) mod pages;
-pub(crate) mod pass;
 pub(crate) mod prefetch;
 pub(crate) mod registry;
 pub(crate) mod staging;

@@ -28,7 +28,7 @@ use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 /// Runs waiting at most.
 const QUEUE_MAX: usize = 64;
@@ -60,6 +60,7 @@ pub(crate) struct Prefetcher {
     pages: Arc<Pages>,
     io: Arc<IoPool>,
     wishes: Mutex<VecDeque<Wish>>,
+    on_their_way: OnTheirWay,
     pub(crate) signal: Signal,
 }
 
@@ -71,6 +72,7 @@ impl Prefetcher {
             io: Arc::clone(io),
             // Faults, in which nothing is allocated, leave wishes too.
             wishes: Mutex::new(VecDeque::with_capacity(QUEUE_MAX)),
+            on_their_way: OnTheirWay::default(),
             signal: Signal::default(),
         }
     }
@@ -97,6 +99,11 @@ impl Prefetcher {
         let mut reads = self.begin();
         reads.submit(&wish);
         reads.end();
+    }
+
+    /// Waits for the reads that keep files open of which no handle is left.
+    pub(crate) fn wait_for_closed_files(&self) {
+        self.on_their_way.wait_for_closed_files();
     }
 
     /// What a thread reads ahead with.
@@ -261,10 +268,11 @@ impl ReadsAhead<'_> {
         let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
         let is_for_maps = wish.is_for_maps && self.staging.has_any();
         if is_for_maps {
-            // A touch of the one with the marker is to be heard of.
+            // A touch of the one with the marker is to be noticed.
             let others = pages.iter_mut().filter(|page| Some(page.page().index().0) != marker);
             others.for_each(|page| page.fill_in_file());
         }
+        prefetcher.on_their_way.begin(&mapping);
         let piece = Piece { mapping, offset, marker, is_for_maps };
         let backing = match wish.mapping.backing() {
             Ok(backing) => backing,
@@ -272,6 +280,7 @@ impl ReadsAhead<'_> {
         };
         let Some(file) = backing.file() else {
             let result = backing.read_pages(offset, &mut pages);
+            drop(backing);
             return self.finish(&piece, pages, result.ok());
         };
         let token = self.pieces.insert(piece);
@@ -301,6 +310,7 @@ impl ReadsAhead<'_> {
     /// Unlocks the pages of a piece; without contents they leave again, and a reader that needs one
     /// reads it and gets the error.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
+        self.prefetcher.on_their_way.end(&piece.mapping);
         let first = piece.offset >> PAGE_SHIFT;
         self.prefetcher.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
@@ -329,6 +339,39 @@ impl ReadsAhead<'_> {
                     .for_each(|page| self.prefetcher.pages.expel(cpu, &piece.mapping, page));
             }
         }
+    }
+}
+
+/// Which mapping each piece on its way is of: a read keeps its file open until it is over, and with
+/// it the room that a file without a name has on a disk.
+#[derive(Default)]
+struct OnTheirWay {
+    mappings: Mutex<Vec<Arc<Mapping>>>,
+    ended: Condvar,
+}
+
+impl OnTheirWay {
+    fn begin(&self, mapping: &Arc<Mapping>) {
+        lock(&self.mappings).push(Arc::clone(mapping));
+    }
+
+    fn end(&self, mapping: &Arc<Mapping>) {
+        let mut mappings = lock(&self.mappings);
+        if let Some(at) = mappings.iter().position(|one| Arc::ptr_eq(one, mapping)) {
+            mappings.swap_remove(at);
+        }
+        drop(mappings);
+        self.ended.notify_all();
+    }
+
+    fn wait_for_closed_files(&self) {
+        let mappings = lock(&self.mappings);
+        let is_closed = |one: &&Arc<Mapping>| !one.has_handles();
+        let closed: Vec<_> = mappings.iter().filter(is_closed).cloned().collect();
+        let is_any = |mappings: &mut Vec<Arc<Mapping>>| {
+            mappings.iter().any(|one| closed.iter().any(|closed| Arc::ptr_eq(one, closed)))
+        };
+        drop(self.ended.wait_while(mappings, is_any));
     }
 }
 

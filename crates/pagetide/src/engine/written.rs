@@ -39,7 +39,7 @@ pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
 /// The bytes of one page that were written here and are not written back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
-    /// Those of one range.
+    /// The bytes of one range.
     Range(Range<u16>),
     /// A bit for each byte.
     Bits(Box<[u64; PAGE_BYTES / BITS]>),

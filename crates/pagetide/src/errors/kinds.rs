@@ -77,6 +77,7 @@ impl HasKind for CreateRegionError {
             CreateRegionError::Open(error) => error.kind(),
             CreateRegionError::InUse { .. } => ErrorKind::ResourceBusy,
             CreateRegionError::Shared => ErrorKind::Unsupported,
+            CreateRegionError::NotPrivate => ErrorKind::InvalidInput,
             CreateRegionError::Swap { source, .. } | CreateRegionError::Thread(source) => {
                 source.kind()
             }

@@ -144,6 +144,10 @@ pub enum CreateRegionError {
     /// not.
     #[error("a cache that is shared with other processes has no regions")]
     Shared,
+    /// The memory is to be an array or an allocator, and others could change it: use
+    /// [`RegionOptions::anonymous`](crate::RegionOptions::anonymous), without a store of its own.
+    #[error("arrays and allocators are in anonymous regions alone, which swap to a file of ours")]
+    NotPrivate,
     /// A thread to serve faults could not be started.
     #[error("a thread to serve faults could not be started: {0}")]
     Thread(#[source] io::Error),

@@ -37,7 +37,7 @@ pub(crate) const NODES_MAX: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Touched {
-    /// The policy will hear of it.
+    /// The policy will be told of it.
     Logged,
     /// The way was blocked: it is to be counted, and that is all.
     Lost,

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Problem: user space cannot read accessed bits. So a page that is mapped counts as used until it
-//! is taken out; what takes young bits away, or arms a page, takes it out, and hears of the next
+//! is taken out; what takes young bits away, or arms a page, takes it out, and sees the next
 //! use by a minor fault.
 //!
 //! Data and invariants: what is mapped is resident; what is mapped writable is dirty. A page that
@@ -22,9 +22,9 @@
 
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::engine::flush::pass::Flushed;
 use crate::engine::flush::{Flusher, SWAP_PART};
 use crate::engine::mapping::Mapping;
-use crate::engine::pass::Flushed;
 use crate::engine::swap::SwapMap;
 use crate::memory::locks::lock;
 use crate::stats::counters::Event;
@@ -233,7 +233,7 @@ impl Faults {
     ) -> Served {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
-        // What is dirty already may as well be written: no store of it needs to be heard of.
+        // What is dirty already may as well be written: no store to it needs to be noticed.
         let is_write = is_write || engine.pages.folios[frame].flags().any(Flags::DIRTY);
         if is_write {
             engine.pages.mark_whole_dirty(mapping, index, frame);

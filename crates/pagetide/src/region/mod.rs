@@ -5,13 +5,13 @@
 //!
 //! Idea: a region is a mapping like a file's. Its pages compete for frames with all others, by the
 //! same policy, over the same tiers; a frame is its allowance. What is not mapped is a fault, which
-//! threads of the region serve.
+//! the thread that touched it serves, or threads of the region.
 //!
 //! ```text
 //!   user's code --touch--> fault --> page locked, filled in its frame, moved in --> goes on
 //!   reclaim     --claims a page that is not young, clean--> moved back, and its frame is free
-//!   aging, hint scan --> moved back: the next touch is heard of
-//!   write-back  --> write-protected, copied, written: the next store is heard of
+//!   aging, hint scan --> moved back: the next touch faults
+//!   write-back  --> write-protected, copied, written: the next store faults
 //! ```
 //!
 //! Data and invariants: see `service`, `fault`, and `pagetide_sys`'s region. A thread that serves
@@ -24,11 +24,15 @@
 
 mod fault;
 mod options;
+mod owned;
 mod service;
 mod stats;
 mod streams;
 
 pub use options::RegionOptions;
+#[cfg(feature = "allocator-api2")]
+pub use owned::RegionAllocator;
+pub use owned::{OwnedRegion, RegionArray};
 pub use stats::RegionStats;
 
 use crate::api::cache::PageCache;
@@ -112,7 +116,7 @@ impl PageCache {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn region(&self, options: RegionOptions) -> Result<Region, CreateRegionError> {
-        Region::create(&self.shared, options)
+        Region::create(&self.shared, options, Arc::new)
     }
 }
 
@@ -120,6 +124,7 @@ impl Region {
     fn create(
         shared: &Arc<CacheShared>,
         options: RegionOptions,
+        keep: impl FnOnce(RegionMemory) -> Arc<RegionMemory>,
     ) -> Result<Region, CreateRegionError> {
         if shared.engine.pages.arena.shared_files().is_some() {
             return Err(CreateRegionError::Shared);
@@ -131,7 +136,7 @@ impl Region {
         let opened = options.open(direct)?;
         let nr_pages = opened.len.div_ceil(PAGE_BYTES as u64);
         opened.take_from_cache(engine)?;
-        let memory = Arc::new(make_memory(engine, nr_pages, delivery)?);
+        let memory = keep(make_memory(engine, nr_pages, delivery)?);
         engine.source.expect_faults();
         let now = engine.source.tiering.as_ref().map_or(Millis(0), |tiering| tiering.now());
         let table = PageTable::over_region(Arc::clone(&memory));

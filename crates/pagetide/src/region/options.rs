@@ -98,6 +98,12 @@ impl RegionOptions {
         self
     }
 
+    /// Whether all that is stored comes back, and nothing else can: it is lent by no caller, and is
+    /// in no file that another process opens.
+    pub(super) fn is_private(&self) -> bool {
+        matches!(self.source, Source::Anonymous { swap: Swap::Folder(_), .. })
+    }
+
     /// The threads that were asked for, if any were.
     pub(super) fn nr_handlers(&self) -> Option<usize> {
         self.nr_handlers

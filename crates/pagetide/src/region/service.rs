@@ -4,9 +4,9 @@
 //!   the thread that touched --> served on the spot, without allocating: most
 //!                 |  it needs memory, a wait for write-back
 //!                 v
-//!   the helper    asked, and waited for
+//!   the helper    serves it, and is waited for
 //!
-//!   handler threads   told by messages: where they were asked for, or the spot will not do
+//!   handler threads   get messages: where they are configured, or the spot will not do
 //! ```
 //!
 //! Problem: the code that touched the page may be in the middle of anything that does not touch
@@ -43,7 +43,7 @@ pub(super) struct Serving {
 pub(super) struct FaultService {
     serving: Serving,
     /// Where faults are signals.
-    on_the_spot: Option<(FaultRegistration, Arc<Desk>)>,
+    on_the_spot: Option<(FaultRegistration, Arc<HelperQueue>)>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -84,20 +84,20 @@ impl FaultService {
     }
 
     fn start_on_the_spot(&mut self) -> io::Result<()> {
-        let desk = Arc::<Desk>::default();
-        let (serving, served) = (self.serving.clone(), Arc::clone(&desk));
+        let queue = Arc::<HelperQueue>::default();
+        let (serving, served) = (self.serving.clone(), Arc::clone(&queue));
         self.start_thread("pagetide-helper", move || {
             served.work(|fault| serving.serve(fault));
         })?;
-        let (serving, asked) = (self.serving.clone(), Arc::clone(&desk));
+        let (serving, helper) = (self.serving.clone(), Arc::clone(&queue));
         let serve = move |fault| {
             serving.serve_here(fault).unwrap_or_else(|| {
                 serving.faults.nr_helped.fetch_add(1, Relaxed);
-                asked.ask(fault)
+                helper.post(fault)
             })
         };
         let registration = serve_faults(&self.serving.memory, Arc::new(serve));
-        self.on_the_spot = Some((registration, desk));
+        self.on_the_spot = Some((registration, queue));
         Ok(())
     }
 
@@ -134,9 +134,9 @@ impl FaultService {
             streams.stop();
         }
         self.serving.memory.stop();
-        if let Some((registration, desk)) = self.on_the_spot.take() {
+        if let Some((registration, queue)) = self.on_the_spot.take() {
             drop(registration);
-            desk.close();
+            queue.close();
         }
         self.threads.drain(..).for_each(|thread| {
             let _ = thread.join();
@@ -190,90 +190,90 @@ impl Serving {
     }
 }
 
-/// Where threads that serve faults ask the helper. Asking allocates nothing.
+/// Faults that wait for the helper. Posting one allocates nothing.
 #[derive(Default)]
-struct Desk {
-    state: Mutex<DeskState>,
-    /// Something was asked, or it is closed.
-    asked: Condvar,
-    /// Something was answered, or taken away.
-    answered: Condvar,
+struct HelperQueue {
+    state: Mutex<QueueState>,
+    /// A fault waits, or the queue is closed.
+    posted: Condvar,
+    /// A fault was served, or a slot is free.
+    served: Condvar,
 }
 
-/// Threads that can ask at a time; others wait.
-const PLACES: usize = 32;
+/// Faults that can wait at a time; more wait for a slot.
+const SLOTS: usize = 32;
 
 #[derive(Default)]
-struct DeskState {
-    places: [Place; PLACES],
+struct QueueState {
+    slots: [Slot; SLOTS],
     is_closed: bool,
 }
 
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum Slot {
     #[default]
     Free,
-    Asked(Fault),
-    /// The helper is at it.
+    Waiting(Fault),
+    /// The helper serves it.
     Taken,
-    Answered(Served),
+    Done(Served),
 }
 
-impl DeskState {
-    fn find(&self, is_it: impl Fn(&Place) -> bool) -> Option<usize> {
-        self.places.iter().position(is_it)
+impl QueueState {
+    fn find(&self, is_it: impl Fn(&Slot) -> bool) -> Option<usize> {
+        self.slots.iter().position(is_it)
     }
 }
 
-impl Desk {
-    fn ask(&self, fault: Fault) -> Served {
+impl HelperQueue {
+    fn post(&self, fault: Fault) -> Served {
         let mut state = lock(&self.state);
         let at = loop {
-            match state.find(|place| matches!(place, Place::Free)) {
+            match state.find(|slot| matches!(slot, Slot::Free)) {
                 Some(at) => break at,
-                None => state = self.await_answer(state),
+                None => state = self.await_service(state),
             }
         };
-        state.places[at] = Place::Asked(fault);
-        self.asked.notify_one();
+        state.slots[at] = Slot::Waiting(fault);
+        self.posted.notify_one();
         loop {
-            if let Place::Answered(served) = state.places[at] {
-                state.places[at] = Place::Free;
+            if let Slot::Done(served) = state.slots[at] {
+                state.slots[at] = Slot::Free;
                 drop(state);
-                self.answered.notify_all();
+                self.served.notify_all();
                 return served;
             }
-            state = self.await_answer(state);
+            state = self.await_service(state);
         }
     }
 
-    fn await_answer<'s>(&self, state: MutexGuard<'s, DeskState>) -> MutexGuard<'s, DeskState> {
-        self.answered.wait(state).expect(POISONED)
+    fn await_service<'s>(&self, state: MutexGuard<'s, QueueState>) -> MutexGuard<'s, QueueState> {
+        self.served.wait(state).expect(POISONED)
     }
 
     /// The helper's loop: until it is closed.
     fn work(&self, serve: impl Fn(Fault) -> Served) {
         let mut state = lock(&self.state);
         while !state.is_closed {
-            let asked = state.find(|place| matches!(place, Place::Asked(_)));
-            let Some(at) = asked else {
-                state = self.asked.wait(state).expect(POISONED);
+            let waiting = state.find(|slot| matches!(slot, Slot::Waiting(_)));
+            let Some(at) = waiting else {
+                state = self.posted.wait(state).expect(POISONED);
                 continue;
             };
-            let Place::Asked(fault) = std::mem::replace(&mut state.places[at], Place::Taken) else {
-                unreachable!("it was found to be asked, under the lock");
+            let Slot::Waiting(fault) = std::mem::replace(&mut state.slots[at], Slot::Taken) else {
+                unreachable!("it was found waiting, under the lock");
             };
             drop(state);
             let served = serve(fault);
             state = lock(&self.state);
-            state.places[at] = Place::Answered(served);
-            self.answered.notify_all();
+            state.slots[at] = Slot::Done(served);
+            self.served.notify_all();
         }
     }
 
     fn close(&self) {
         lock(&self.state).is_closed = true;
-        self.asked.notify_all();
+        self.posted.notify_all();
     }
 }
 

@@ -17,8 +17,8 @@ mod reclaimer;
 
 use crate::engine::Engine;
 use crate::engine::devices::Devices;
+use crate::engine::flush::pass::OnLocked;
 use crate::engine::limits::Limits;
-use crate::engine::pass::OnLocked;
 use crate::errors::BuildError;
 use crate::memory::locks::lock;
 use std::sync::{Arc, Mutex};

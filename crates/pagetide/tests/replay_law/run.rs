@@ -196,7 +196,7 @@ impl Run {
         let policy: PolicyName = self.header.policy.parse().unwrap();
         assert_eq!(policy, self.stats.policy, "{what}");
         assert_eq!(self.stats.evictions, self.evicted.len() as u64, "{what}: recorded evictions");
-        assert_eq!(self.counter("touches_lost"), 0, "{what}: nobody to lose them to");
+        assert_eq!(self.counter("touches_lost"), 0, "{what}: one thread contends with no other");
         let replayed = self.replay(policy, self.memory, &self.trace);
         let both = self.evicted.iter().zip(&replayed.evicted);
         if let Some(nth) = both.clone().position(|(real, virtual_)| real != virtual_) {

@@ -7,8 +7,10 @@
 //!
 //! Two references take turns with the run: *linux-random*, the kernel's mapping with `MADV_RANDOM`
 //! in a cgroup of the same limit, and *linux-default*, without. The run has the advice above. The
-//! program is this one (`mapped_job`), which checks the first word of what it loads by chance. A
-//! row's nanoseconds are of a page; of two processes, those of both together.
+//! program is this one (`mapped_job`), which checks the first word of what it loads by chance, and
+//! the sum of what it loads over and over. A row's nanoseconds are of a page; of two processes,
+//! those of both together. A row more has the most memory that the run took, server and programs
+//! together, in turns that are looked at and not timed: against the limit, in bytes.
 //!
 //! Ignored: the CPU time of the run's server, which takes it from the program here.
 
@@ -51,6 +53,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
         if let Some(why) = refused.or_else(|| why_not(memory, "taskset")) {
             for &nr in counts {
                 rows.extend(REFERENCES.map(|it| Row::skipped((BENCH, case, nr), it, why.clone())));
+                rows.push(Row::skipped((BENCH, memory_case(case), nr), LIMIT, why.clone()));
             }
             continue;
         }
@@ -62,14 +65,23 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// The rows of a case in so many processes: one for each reference.
+/// What a run's memory is compared with.
+const LIMIT: &str = "limit";
+
+/// The case of a case's memory.
+fn memory_case(case: &str) -> &'static str {
+    if case == "mmap-loop" { "mmap-loop-memory" } else { "mmap-random-memory" }
+}
+
+/// The rows of a case in so many processes: one for each reference, and that of its memory.
 fn measure(
     bench: &Bench<'_>,
     memory: Bytes,
     (case, nr): (&'static str, u32),
     folder: &Path,
     data: &DataFile,
-) -> Result<[Row; 2], Failure> {
+) -> Result<[Row; 3], Failure> {
+    let beside = (BESIDE.0 + BESIDE.1 * data.nr_pages) * u64::from(nr);
     let work = if case == "mmap-loop" { Work::Again } else { Work::Uniform };
     let own = if case == "mmap-loop" { Mapped::Library } else { Mapped::LibraryRandom };
     let summary = folder.join("summary.json");
@@ -78,7 +90,6 @@ fn measure(
     let (of_run, summary) = (&of_run, &summary);
     let timed_run = |(under, mapped): (Under, Mapped)| -> TimedRun<'_> {
         Box::new(move || {
-            let beside = (BESIDE.0 + BESIDE.1 * data.nr_pages) * u64::from(nr);
             let arguments = command(bench, memory, (work, mapped), nr, folder, data)?;
             let program = Program { bench, memory, beside, arguments };
             drop_from_kernel_cache(&data.path)?;
@@ -98,7 +109,17 @@ fn measure(
     let label = format!("run {case}, {nr} processes");
     let [subject, random, default] = bench.interleave(&label, contenders.map(timed_run))?;
     let row = |name, other| Row::measured((BENCH, case, nr), name, &subject, other);
-    Ok([row(REFERENCES[0], &random), row(REFERENCES[1], &default)])
+    let most_memory = || -> Result<f64, Failure> {
+        let arguments = command(bench, memory, (work, own), nr, folder, data)?;
+        let program = Program { bench, memory, beside, arguments };
+        drop_from_kernel_cache(&data.path)?;
+        Ok(program.most_memory(of_run)? as f64)
+    };
+    let limit = || Ok(memory.0 as f64);
+    let [most, limit] =
+        bench.interleave(&format!("{label}, memory"), [Box::new(most_memory), Box::new(limit)])?;
+    let of_memory = Row::measured((BENCH, memory_case(case), nr), LIMIT, &most, &limit);
+    Ok([row(REFERENCES[0], &random), row(REFERENCES[1], &default), of_memory])
 }
 
 /// The command line of so many processes.

@@ -24,6 +24,7 @@
 
 mod fio;
 mod mapped;
+mod memory;
 mod program;
 mod small;
 mod sqlite;

@@ -1,6 +1,7 @@
 //! A program run to its end: under `pagetide run`, or in a memory cgroup of the same limit.
 
 use super::super::Bench;
+use super::memory::read_memory_below;
 use crate::cgroup::MemoryGroup;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -13,7 +14,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a program runs on after Ctrl-C.
+/// How long a program runs on after Ctrl-C, and between looks at it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What runs a program on one CPU.
 const HOLDER: &str = "taskset";
@@ -75,6 +76,24 @@ impl Program<'_> {
         of_run: &[OsString],
         cpu: Option<usize>,
     ) -> Result<(f64, String), Failure> {
+        self.run_looked_at(under, of_run, cpu, &mut |_| ())
+    }
+
+    /// The most memory that it takes under `pagetide run`, bytes, of all looks at it.
+    pub(super) fn most_memory(&self, of_run: &[OsString]) -> Result<u64, Failure> {
+        let mut most = 0;
+        let mut look = |process| most = read_memory_below(process).max(most);
+        self.run_looked_at(Under::Run, of_run, None, &mut look)?;
+        Ok(most)
+    }
+
+    fn run_looked_at(
+        &self,
+        under: Under,
+        of_run: &[OsString],
+        cpu: Option<usize>,
+        look: &mut dyn FnMut(u32),
+    ) -> Result<(f64, String), Failure> {
         drop(self.bench.make_cache(PolicyName::Fifo, self.memory)?);
         let (mut command, _group) = self.command_under(under, of_run)?;
         if let Some(cpu) = cpu {
@@ -82,7 +101,7 @@ impl Program<'_> {
         }
         command.args(&self.arguments).env("LC_ALL", "C");
         let start = Instant::now();
-        let output = output_of(&mut command, self.bench.interrupt)?;
+        let output = output_looked_at(&mut command, self.bench.interrupt, look)?;
         let seconds = start.elapsed().as_secs_f64();
         if output.status.success() {
             return Ok((seconds, String::from_utf8_lossy(&output.stdout).into_owned()));
@@ -123,9 +142,20 @@ pub(in crate::bench) fn output_of(
     command: &mut Command,
     interrupt: &Interrupt,
 ) -> Result<Output, Failure> {
+    output_looked_at(command, interrupt, &mut |_| ())
+}
+
+/// As [`output_of`]; `look` is called with its number while it runs, now and then.
+fn output_looked_at(
+    command: &mut Command,
+    interrupt: &Interrupt,
+    look: &mut dyn FnMut(u32),
+) -> Result<Output, Failure> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|error| Failure::on("run a program", &error))?;
     let pid = Pid::from_child(&child);
+    let id = child.id();
+    look(id);
     let (sender, ended) = channel();
     // Its result is in the channel; a program that ignores TERM is waited for.
     std::thread::spawn(move || sender.send(child.wait_with_output()));
@@ -137,7 +167,7 @@ pub(in crate::bench) fn output_of(
                 let _ = kill_process(pid, Signal::TERM);
                 is_signalled = true;
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => look(id),
             ended => break ended.expect("invariant: the thread sends before it ends"),
         }
     };

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The same calls as a region makes, in the same order, and the lock of a page, without which no
-//! two threads could: but no policy, no statistics, no tables of who is dirty. The oldest leaves.
+//! two threads could: but no policy, no statistics, no index of dirty pages. The oldest leaves.
 
 use crate::failure::Failure;
 use pagetide_core::ids::{FrameId, PageIndex};

@@ -22,6 +22,7 @@ mod bare;
 mod kernel;
 
 pub(crate) use kernel::{MappedArgs, serve};
+pub(super) use kernel::{SwapSpace, run_job};
 
 use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};

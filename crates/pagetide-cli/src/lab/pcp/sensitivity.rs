@@ -47,7 +47,7 @@ const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 /// Runs the lines of all workloads.
 ///
 /// # Errors
-/// Those of `run_all`.
+/// As `run_all`.
 pub(super) fn rows(
     workloads: &[PcpWorkload],
     costs: Costs,

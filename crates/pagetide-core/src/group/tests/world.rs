@@ -135,7 +135,7 @@ impl World {
     fn publish(&mut self, batch: &ReclaimBatch) {
         for settled in &batch.settled {
             let Settled::Evicted { page, frame, shadow } = *settled else {
-                panic!("nobody discards during these passes")
+                panic!("nothing is discarded during these passes")
             };
             assert_eq!(self.resident.remove(&page.index.0), Some(frame), "evicted twice");
             if let Some(shadow) = shadow {

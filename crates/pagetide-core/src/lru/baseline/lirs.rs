@@ -417,7 +417,7 @@ impl LruPolicy for Lirs {
         for number in self.stack.iter() {
             if number >= self.nr_frames {
                 let eviction = self.ghosts[(number - self.nr_frames) as usize];
-                assert!(self.is_remembered(eviction), "a ghost nobody remembers");
+                assert!(self.is_remembered(eviction), "a ghost that is not in the stack");
                 nr_ghosts += 1;
                 continue;
             }

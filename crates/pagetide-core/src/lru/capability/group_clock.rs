@@ -5,7 +5,7 @@
 //! happens in those above it, too. Without such a clock a policy judges returns by itself.
 
 use crate::ids::{FrameId, PageType};
-use crate::lru::workingset::{HierarchyCounts, ListPages};
+use crate::lru::refault_distance::{HierarchyCounts, ListPages};
 use crate::lru::{AccessPath, Context, ShadowEntry};
 
 /// A policy whose clock other lruvecs read and move.

@@ -215,7 +215,7 @@ fn young_generations_are_kept() {
         assert_eq!(world.lruvec.vmstat().read(Counter::LruGenTooYoung), 1);
         let mut pass = kind(&world.lruvec);
         pass.scan.ignores_age = true;
-        assert!(world.run(pass).reclaimed >= 32, "somebody insists");
+        assert!(world.run(pass).reclaimed >= 32, "the command insists");
         let mut world = born(1500);
         let pass = kind(&world.lruvec);
         assert!(world.run(pass).reclaimed >= 32);

@@ -7,7 +7,7 @@ use crate::lru::capability::{AgesByTables, GroupClock};
 use crate::lru::kernel::multigen::MultigenSummary;
 use crate::lru::own::SelectionSummary;
 use crate::lru::page_table::{TableWalk, YoungPages};
-use crate::lru::workingset::{HierarchyCounts, ListPages};
+use crate::lru::refault_distance::{HierarchyCounts, ListPages};
 use crate::lru::{AccessPath, ShadowEntry};
 use crate::vmstat::Counter;
 use core::fmt;

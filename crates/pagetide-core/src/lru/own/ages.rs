@@ -61,7 +61,7 @@ impl Ages {
         }
     }
 
-    /// It is not any more.
+    /// The folio is not in main any more.
     #[inline]
     pub(super) fn remove(&mut self, clock: &PageClock, epoch: Epoch) {
         if epoch != clock.now() {

@@ -8,7 +8,7 @@
 //!
 //! # Idea
 //!
-//! Three parts, and a place to wait; `docs/policy.md` says what each is worth.
+//! Three parts, and a place to wait; `docs/policies.md` says what each is worth.
 //!
 //! ```text
 //!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit

@@ -1,6 +1,6 @@
 //! The zone: the frames behind one lock, and the rules for taking them.
 //!
-//! **Problem.** The buddy allocator would hand out its last frame to anyone. Reclaim and large
+//! **Problem.** The buddy allocator would hand out its last frame to any caller. Reclaim and large
 //! folios need some left, and a live cache grows and shrinks while frames are in use.
 //!
 //! **Idea.** Every way out passes one check against the watermarks; batches for per-CPU lists are

@@ -52,7 +52,7 @@ impl Zone {
     }
 
     /// Puts up to `nr_frames` offline frames back in service, the last taken first, and tells
-    /// `visit` which, before anyone can take them. Returns how many; fewer means all are in
+    /// `visit` which, before they can be taken. Returns how many; fewer means all are in
     /// service. [`Zone::rederive_watermarks`] comes next.
     pub fn give_back(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
         let mut nr_given = 0;

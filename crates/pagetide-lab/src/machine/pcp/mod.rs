@@ -223,8 +223,8 @@ pub struct PcpOutcome {
 /// Virtual time between two calls of `keep_on`, and between samples.
 const STRETCH: Nanos = Nanos::from_millis(10);
 
-/// Runs `workload` with `tuning`: `None` when `keep_on`, which hears how much of it is done (0 to
-/// 1), said no.
+/// Runs `workload` with `tuning`: `None` when `keep_on`, which is given how much of it is done
+/// (0 to 1), said no.
 ///
 /// # Errors
 /// As [`Machine::new`]; none with the workloads as they are.

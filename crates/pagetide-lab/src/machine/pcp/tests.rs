@@ -80,7 +80,7 @@ fn names_are_read_back_and_unknown_ones_refused_with_the_list() {
     for workload in PcpWorkload::ALL {
         assert_eq!(workload.as_str().parse(), Ok(workload));
     }
-    let refused = "pcp-kbuil".parse::<PcpWorkload>().expect_err("nobody's name").to_string();
+    let refused = "pcp-kbuil".parse::<PcpWorkload>().expect_err("no such name").to_string();
     assert!(PcpWorkload::ALL.iter().all(|it| refused.contains(it.as_str())), "{refused}");
 }
 

@@ -103,7 +103,7 @@ pub struct World<'a, Evicted> {
 }
 
 impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
-    /// An empty memory; `evicted` hears of each eviction in order.
+    /// An empty memory; `evicted` is called with each eviction in order.
     ///
     /// # Panics
     /// When the memory has no frame.

@@ -15,8 +15,8 @@ use pagetide_core::units::Millis;
 const STRETCH: usize = 1 << 16;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays the whole trace. `keep_on` hears how many entries were played since it was asked last,
-    /// some ten thousands; its `false` ends the play, which then returns `false`.
+    /// Plays the whole trace. `keep_on` is given how many entries were played since it was asked
+    /// last, some ten thousands; its `false` ends the play, which then returns `false`.
     pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
         self.play_by(STRETCH, |_, entries| keep_on(entries))
     }

@@ -300,7 +300,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
 
 /// The words of a leaf.
 struct Words<'a> {
-    /// Of its pages, in their order.
+    /// The ranks of the leaf's pages, in their order.
     ranks: &'a [u32],
     trace: &'a DenseTrace,
     pages: &'a mut [Page],

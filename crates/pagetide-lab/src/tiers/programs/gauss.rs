@@ -21,7 +21,7 @@ use super::alias::Alias;
 use crate::random::Random;
 use crate::tiers::access_loop::TierAccess;
 
-/// Of 256 touches.
+/// So many of 256 touches are writes.
 const WRITES: u8 = 51;
 
 /// See the module.

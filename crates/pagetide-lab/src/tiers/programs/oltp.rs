@@ -32,7 +32,7 @@ const ROWS_A_LOG_PAGE: u32 = 20;
 const POINTS: u32 = 10;
 const RANGES: u32 = 4;
 const CHANGES: u32 = 4;
-/// Of 256 queries, to a popular row.
+/// So many of 256 queries are to a popular row.
 const POPULAR: u64 = 192;
 /// Popular rows are one part in so many of a table.
 const POPULAR_PART: u32 = 100;

@@ -126,7 +126,7 @@ pub struct TierSetup {
 pub struct Ratio(pub u32);
 
 impl Ratio {
-    /// Those that papers compare.
+    /// The ratios that papers compare.
     pub const ALL: [Ratio; 5] = [Ratio(1), Ratio(2), Ratio(4), Ratio(8), Ratio(16)];
 }
 
@@ -271,8 +271,8 @@ pub struct TierOutcome {
     pub migration_bytes: u64,
 }
 
-/// Runs `program` where `subject` places its pages: `None` when `keep_on`, which hears how much of
-/// it is done (0 to 1), said no.
+/// Runs `program` where `subject` places its pages: `None` when `keep_on`, which is given how much
+/// of it is done (0 to 1), said no.
 ///
 /// # Panics
 /// When the frames do not hold the program's pages, or [`TierSetup::topology`] fails.
@@ -286,23 +286,23 @@ pub fn run_while(
     subject: Placer,
     keep_on: impl FnMut(f64) -> bool,
 ) -> Option<TierOutcome> {
-    let machine = Machine::new(setup, program.nr_pages(), subject);
-    let mut player = Player::new(machine, program, setup.nr_frames[0]);
+    let model = Model::new(setup, program.nr_pages(), subject);
+    let mut player = Player::new(model, program, setup.nr_frames[0]);
     let measured = player.play(setup, keep_on)?;
     Some(outcome(setup, workload, subject, &measured))
 }
 
 /// With decisions, or without.
-enum Machine {
+enum Model {
     World(Box<World>),
     Flat(Box<Flat>),
 }
 
-impl Machine {
-    fn new(setup: &TierSetup, nr_pages: u32, subject: Placer) -> Machine {
+impl Model {
+    fn new(setup: &TierSetup, nr_pages: u32, subject: Placer) -> Model {
         let flat = |placement| {
             let access_loop = AccessLoop::new(setup.prices, nr_pages, setup.threads, setup.scale);
-            Machine::Flat(Box::new(Flat::new(access_loop, placement)))
+            Model::Flat(Box::new(Flat::new(access_loop, placement)))
         };
         let switches = match subject {
             Placer::AllFast => return flat(Placement::AllFast),
@@ -322,32 +322,32 @@ impl Machine {
             scale: setup.scale,
         };
         let topology = setup.topology().expect("a set-up was checked where it came from");
-        Machine::World(Box::new(World::new(&config, topology)))
+        Model::World(Box::new(World::new(&config, topology)))
     }
 
     fn access_loop(&self) -> &AccessLoop {
         match self {
-            Machine::World(world) => world.access_loop(),
-            Machine::Flat(flat) => flat.access_loop(),
+            Model::World(world) => world.access_loop(),
+            Model::Flat(flat) => flat.access_loop(),
         }
     }
 
     fn play(&mut self, touches: &[TierAccess]) {
         match self {
-            Machine::World(world) => world.play(touches),
-            Machine::Flat(flat) => flat.play(touches),
+            Model::World(world) => world.play(touches),
+            Model::Flat(flat) => flat.play(touches),
         }
     }
 
     fn set_hot(&mut self, hottest: &[u32]) {
         match self {
-            Machine::World(world) => world.set_hot(hottest),
-            Machine::Flat(flat) => flat.set_hot(hottest),
+            Model::World(world) => world.set_hot(hottest),
+            Model::Flat(flat) => flat.set_hot(hottest),
         }
     }
 
     fn start_measuring(&mut self) {
-        if let Machine::World(world) = self {
+        if let Model::World(world) = self {
             world.start_measuring();
         }
     }
@@ -363,7 +363,7 @@ struct Measured {
 
 /// A machine, a program, and the window of touches under way.
 struct Player<'a> {
-    machine: Machine,
+    model: Model,
     program: &'a mut dyn AccessStream,
     window: Vec<TierAccess>,
     /// Touches of the window that were played.
@@ -373,9 +373,9 @@ struct Player<'a> {
 }
 
 impl<'a> Player<'a> {
-    fn new(machine: Machine, program: &'a mut dyn AccessStream, nr_hottest: u32) -> Player<'a> {
+    fn new(model: Model, program: &'a mut dyn AccessStream, nr_hottest: u32) -> Player<'a> {
         let hottest = Hottest::new(program.nr_pages());
-        Player { machine, program, window: Vec::new(), at: 0, hottest, nr_hottest }
+        Player { model, program, window: Vec::new(), at: 0, hottest, nr_hottest }
     }
 
     fn play(
@@ -385,9 +385,9 @@ impl<'a> Player<'a> {
     ) -> Option<Measured> {
         let end = setup.warm_up + setup.measured;
         let mut play_to = |player: &mut Player<'_>, until: Nanos| {
-            while player.machine.access_loop().now_ns() < until.0 {
+            while player.model.access_loop().now_ns() < until.0 {
                 player.play_some();
-                let now = Nanos(player.machine.access_loop().now_ns());
+                let now = Nanos(player.model.access_loop().now_ns());
                 if !keep_on((now.as_secs() / end.as_secs()).min(1.0)) {
                     return None;
                 }
@@ -395,22 +395,22 @@ impl<'a> Player<'a> {
             Some(())
         };
         play_to(self, setup.warm_up)?;
-        self.machine.start_measuring();
+        self.model.start_measuring();
         let (start_ns, before) =
-            (self.machine.access_loop().now_ns(), *self.machine.access_loop().counts());
+            (self.model.access_loop().now_ns(), *self.model.access_loop().counts());
         play_to(self, end)?;
-        let (migrations, threshold_ms) = match &self.machine {
-            Machine::World(world) => (world.migrations(), world.hot_threshold().0),
-            Machine::Flat(_) => (Migrations::default(), 0),
+        let (migrations, threshold_ms) = match &self.model {
+            Model::World(world) => (world.migrations(), world.hot_threshold().0),
+            Model::Flat(_) => (Migrations::default(), 0),
         };
         if cfg!(debug_assertions)
-            && let Machine::World(world) = &self.machine
+            && let Model::World(world) = &self.model
         {
             world.validate();
         }
         Some(Measured {
-            elapsed_ns: self.machine.access_loop().now_ns() - start_ns,
-            counts: self.machine.access_loop().counts().since(&before),
+            elapsed_ns: self.model.access_loop().now_ns() - start_ns,
+            counts: self.model.access_loop().counts().since(&before),
             migrations,
             threshold_ms,
         })
@@ -423,11 +423,11 @@ impl<'a> Player<'a> {
             self.at = 0;
             let nr = self.program.nr_pages() as usize * WINDOW_TOUCHES;
             self.program.touch(nr, &mut self.window);
-            self.machine.set_hot(self.hottest.of(&self.window, self.nr_hottest));
+            self.model.set_hot(self.hottest.of(&self.window, self.nr_hottest));
         }
         // Short enough that all subjects end at about the same time.
         let nr = (self.window.len() / 8).clamp(1, STRETCH).min(self.window.len() - self.at);
-        self.machine.play(&self.window[self.at..][..nr]);
+        self.model.play(&self.window[self.at..][..nr]);
         self.at += nr;
     }
 }

@@ -12,7 +12,7 @@ fn setup(warm_up: u64, measured: u64) -> TierSetup {
 fn run(setup: &TierSetup, workload: TierWorkload, subject: Placer) -> TierOutcome {
     let mut program = workload.program(setup.nr_pages, 1);
     let outcome = run_while(setup, workload.as_str(), &mut *program, subject, |_| true);
-    outcome.expect("nobody stops it")
+    outcome.expect("it is not stopped")
 }
 
 /// What the series claims, on a model of its benchmark: directions, and generous sizes.

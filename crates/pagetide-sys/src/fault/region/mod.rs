@@ -124,6 +124,8 @@ pub struct RegionMemory {
     access: Box<[OnceBox<AccessPart>]>,
     /// Readable once threads are to stop waiting for faults.
     stop: OwnedFd,
+    /// Its addresses are another value's (S43).
+    is_owned: bool,
 }
 
 /// Pages of a part of the access bytes: 16 MiB of contents.
@@ -158,7 +160,15 @@ impl RegionMemory {
         unsafe { uffd.register(user.addresses(0..count)) }?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| refused(error.into()))?;
         let access = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
-        Ok(RegionMemory { user, lender: Arc::clone(lender), uffd, delivery, access, stop })
+        Ok(RegionMemory {
+            user,
+            lender: Arc::clone(lender),
+            uffd,
+            delivery,
+            access,
+            stop,
+            is_owned: false,
+        })
     }
 
     /// Pages there are.
@@ -173,8 +183,17 @@ impl RegionMemory {
 
     /// The user's mapping, for safe code: a touch of what is not mapped is a fault, and where none
     /// is served, the thread waits for ever, or the process ends.
+    ///
+    /// # Panics
+    /// If the memory was made over to an [`OwnedMemory`](crate::OwnedMemory).
     pub fn words(&self) -> &[AtomicU64] {
+        assert!(!self.is_owned, "S43: this memory is reached through its owner alone");
         self.user.cells()
+    }
+
+    /// Has its words reached by no one, from now on, but the one value that it is made over to.
+    pub(super) fn own(&mut self) {
+        self.is_owned = true;
     }
 
     /// What lends it memory.

@@ -83,7 +83,7 @@ pub fn is_serving_fault() -> bool {
 /// touched the page, until what is returned is dropped. `serve` may not unwind.
 pub fn serve_faults(memory: &RegionMemory, serve: Arc<Serve>) -> FaultRegistration {
     let start = memory.base().addr();
-    let range = start..start + size_of_val(memory.words());
+    let range = start..start + size_of_val(memory.user().cells());
     install();
     let mut all = REGISTERED.write().unwrap_or_else(PoisonError::into_inner);
     all.push(Registered { range, serve });

@@ -73,7 +73,7 @@ pub(super) struct PagesArgument {
 /// # Safety
 /// `request` takes a pointer to a `T`, and what it does to memory is the caller's to do.
 pub(super) unsafe fn ioctl<T>(descriptor: RawFd, request: u64, argument: &mut T) -> io::Result<()> {
-    // SAFETY: S26 (a live value of the layout the request takes, by the caller's word).
+    // SAFETY: S9 (a live value of the layout the request takes, by the caller's word).
     let result = unsafe { libc::ioctl(descriptor, request, std::ptr::from_mut(argument)) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -16,7 +16,7 @@
 //!   goes on once there is a page:  MOVE, COPY, WRITEPROTECT, WAKE, POISON
 //! ```
 //!
-//! **Data and invariants.** S26: an ioctl gets the address of a live value on the stack, of the
+//! **Data and invariants.** S9: an ioctl gets the address of a live value on the stack, of the
 //! layout the manual says, and a range of the mapping it is about.
 //!
 //! **Ignored.** Events other than faults (none are asked for); huge pages; memory that is shared.
@@ -130,7 +130,7 @@ impl Uffd {
     /// # Safety
     /// The range is private memory, of which nothing else has been told yet.
     pub(crate) unsafe fn register(&self, range: Range<usize>) -> Result<(), UffdError> {
-        // SAFETY: S24, S26, by the caller's word.
+        // SAFETY: S24, S9, by the caller's word.
         unsafe { self.register_for(range, REGISTER_MISSING | REGISTER_WP) }
     }
 
@@ -139,7 +139,7 @@ impl Uffd {
     /// # Safety
     /// The range is a mapping of a memory file that nothing else has been told of yet.
     pub(crate) unsafe fn register_absent(&self, range: Range<usize>) -> Result<(), UffdError> {
-        // SAFETY: S26, S33, by the caller's word.
+        // SAFETY: S9, S33, by the caller's word.
         unsafe { self.register_for(range, REGISTER_MISSING) }
     }
 
@@ -149,7 +149,7 @@ impl Uffd {
     /// # Safety
     /// The range is private memory.
     pub(crate) unsafe fn register_target(&self, range: Range<usize>) -> Result<(), UffdError> {
-        // SAFETY: S24, S26, by the caller's word.
+        // SAFETY: S24, S9, by the caller's word.
         unsafe { self.register_for(range, REGISTER_WP) }
     }
 
@@ -158,7 +158,7 @@ impl Uffd {
     unsafe fn register_for(&self, range: Range<usize>, mode: u64) -> Result<(), UffdError> {
         let range = argument(&range);
         let mut register = RegisterArgument { range, mode, ioctls: 0 };
-        // SAFETY: S26 (the argument's layout), and the caller's word for the range.
+        // SAFETY: S9 (the argument's layout), and the caller's word for the range.
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_REGISTER, &mut register) };
         result.map_err(failed("UFFDIO_REGISTER", range))
     }
@@ -185,7 +185,7 @@ impl Uffd {
         target: Range<usize>,
         source: usize,
     ) -> Result<Put, UffdError> {
-        // SAFETY: S24, S26, by the caller's word.
+        // SAFETY: S24, S9, by the caller's word.
         unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
     }
 
@@ -204,7 +204,7 @@ impl Uffd {
         writable: bool,
     ) -> Result<Put, UffdError> {
         let mode = if writable { 0 } else { COPY_WP };
-        // SAFETY: S24, S26, by the caller's word.
+        // SAFETY: S24, S9, by the caller's word.
         unsafe { self.transfer("UFFDIO_COPY", IOC_COPY, &target, source, mode) }
     }
 
@@ -227,7 +227,7 @@ impl Uffd {
         loop {
             let source = source as u64;
             let mut argument = TransferArgument { target: start, source, len, mode, done: 0 };
-            // SAFETY: S26 (the argument's layout), and the caller's word for both ranges.
+            // SAFETY: S9 (the argument's layout), and the caller's word for both ranges.
             let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_COPY, &mut argument) };
             let Err(error) = result else { return Ok(len as usize) };
             match error.raw_os_error() {
@@ -254,7 +254,7 @@ impl Uffd {
         loop {
             let source = source as u64;
             let mut argument = TransferArgument { target: start, source, len, mode, done: 0 };
-            // SAFETY: S26 (the argument's layout), and the caller's word for both ranges.
+            // SAFETY: S9 (the argument's layout), and the caller's word for both ranges.
             let result = unsafe { ioctl(self.file.as_raw_fd(), request, &mut argument) };
             let Err(error) = result else { return Ok(Put::Done) };
             match error.raw_os_error() {
@@ -275,7 +275,7 @@ impl Uffd {
         let range = argument(&range);
         loop {
             let mut protect = ProtectArgument { range, mode };
-            // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
+            // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
             let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WRITEPROTECT, &mut protect) };
             match result {
                 Ok(()) => return Ok(()),
@@ -290,7 +290,7 @@ impl Uffd {
     /// Wakes threads that wait for a page of the range: they look again.
     pub(crate) fn wake(&self, range: Range<usize>) -> Result<(), UffdError> {
         let mut range = argument(&range);
-        // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
+        // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WAKE, &mut range) };
         result.map_err(failed("UFFDIO_WAKE", range))
     }
@@ -299,7 +299,7 @@ impl Uffd {
     pub(crate) fn poison(&self, range: Range<usize>) -> Result<(), UffdError> {
         let range = argument(&range);
         let mut pages = PagesArgument { range, mode: 0, done: 0 };
-        // SAFETY: S26 (the argument's layout; the range is the region's, or the call fails).
+        // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_POISON, &mut pages) };
         result.map_err(failed("UFFDIO_POISON", range))
     }
@@ -350,14 +350,14 @@ fn call(flags: libc::c_int) -> io::Result<OwnedFd> {
 fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = RawFd::try_from(result).ok().filter(|descriptor| *descriptor >= 0);
     let descriptor = descriptor.ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: S26 (the kernel has just made the descriptor, and nothing else knows of it).
+    // SAFETY: S9 (the kernel has just made the descriptor, and nothing else knows of it).
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Agrees on features, once for a descriptor; returns all that the kernel has.
 fn agree(descriptor: BorrowedFd<'_>, wanted: UffdFeatures) -> Result<UffdFeatures, UffdError> {
     let mut api = ApiArgument { api: API, features: wanted.0, ioctls: 0 };
-    // SAFETY: S26 (the argument's layout).
+    // SAFETY: S9 (the argument's layout).
     let result = unsafe { ioctl(descriptor.as_raw_fd(), IOC_API, &mut api) };
     result.map_err(failed("UFFDIO_API", RangeArgument { start: 0, len: 0 }))?;
     Ok(UffdFeatures(api.features))

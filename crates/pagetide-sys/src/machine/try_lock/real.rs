@@ -9,7 +9,7 @@
 //! interrupts each CPU that runs one of our threads and lets it finish its writes; a thread that is
 //! not running has finished them.
 //!
-//! S15 (the asymmetric fence). Source: membarrier(2).
+//! S13 (the asymmetric fence). Source: membarrier(2).
 
 use super::slot::{OUTSIDE, Slot, give_back};
 use rustix::thread::{MembarrierCommand, membarrier};

@@ -20,7 +20,7 @@ fn biased<T>(value: T) -> TryLock<T> {
 #[test]
 fn one_guard_at_a_time() {
     for lock in [TryLock::new(1), biased(1)] {
-        let mut guard = lock.try_lock().expect("nobody has it");
+        let mut guard = lock.try_lock().expect("it is free");
         *guard += 1;
         assert!(lock.try_lock().is_none());
         std::thread::scope(|scope| {
@@ -156,7 +156,7 @@ fn a_destructor_that_comes_by_while_its_thread_panics_harms_nothing() {
 #[test]
 fn only_the_owner_of_a_bias_is_let_in_by_it() {
     let lock = TryLock::with_row(0, ROW);
-    assert_eq!(lock.with_bias(|value| *value += 1), None, "nobody has one yet");
+    assert_eq!(lock.with_bias(|value| *value += 1), None, "no thread has one yet");
     let lock = biased(0);
     if !is_biased(&lock) {
         eprintln!("SKIPPED: only_the_owner_of_a_bias: the kernel has no membarrier");

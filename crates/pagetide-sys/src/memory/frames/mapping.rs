@@ -188,8 +188,8 @@ impl Mapping {
         let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
         *word = 1 << (node % 64);
         let start = self.base().wrapping_add(start);
-        // SAFETY: S1 (the caller checked that the range is this mapping's); S16 (a placement
-        // changes no contents): the mask lives until the call returns, and is as long as it says.
+        // SAFETY: S1 (the caller checked that the range is this mapping's, and a placement changes
+        // no contents); S9: the mask lives until the call returns, and is as long as it says.
         let status = unsafe {
             libc::syscall(
                 libc::SYS_mbind,

@@ -59,7 +59,7 @@ impl Positions {
         Ok(Positions { mapped, file: Some(file), nr_taken: AtomicU32::new(0) })
     }
 
-    /// Those of another process.
+    /// The positions of another process.
     ///
     /// # Errors
     /// What the system says; or the file is shorter than it should be.

@@ -19,7 +19,7 @@ pub struct FrameView {
     frames: Mapped,
     numbers: Mapped,
     layout: Layout,
-    /// Of which viewer it is; 0 for none.
+    /// The viewer's number; 0 for none.
     viewer: u32,
 }
 

@@ -225,6 +225,6 @@ fn loom_frame_is_claimed_by_one() {
             thread::spawn(move || claim(&arena))
         };
         let here = claim(&arena);
-        assert!(here ^ other.join().expect("no panic"), "a claim was given twice, or to nobody");
+        assert!(here ^ other.join().expect("no panic"), "a claim was given twice, or to neither");
     });
 }

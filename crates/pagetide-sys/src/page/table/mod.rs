@@ -101,9 +101,9 @@ pub struct PageTable {
     region: Option<Arc<RegionMemory>>,
     /// In which other processes map the pages, once they do.
     page_file: OnceBox<Arc<PageFile>>,
-    /// Of the first leaves.
+    /// The branches of the first leaves.
     near: [Branch; NEAR_LEAVES],
-    /// Of the others.
+    /// The branches of the other leaves.
     top: OnceBox<[OnceBox<Mid>; TOP_SLOTS]>,
 }
 

@@ -179,7 +179,7 @@ fn panic_under_a_lock_unlocks() {
     let unwound = std::panic::catch_unwind(|| page.lock().write(FRAME_BYTES, &[1]));
     assert!(unwound.is_err());
     assert!(!page.load().is_locked());
-    assert!(!page.still(ticket), "nobody knows how far the write came");
+    assert!(!page.still(ticket), "how far the write came is not known");
 }
 
 #[test]

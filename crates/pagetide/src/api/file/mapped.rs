@@ -97,7 +97,7 @@ impl Handle {
         Ok(true)
     }
 
-    /// Locks resident pages that follow, but for those whose touch is to be heard of.
+    /// Locks resident pages that follow, but for those whose touch is to be noticed.
     fn extend<'m>(&'m self, pages: &mut Vec<Lock<PageRef<'m>>>) {
         let index = pages[0].page().index().0 + 1;
         let places = self.mapping.table.page_file().map_or(0, |file| file.nr_pages());

@@ -1,4 +1,4 @@
-//! Making writes durable, and hearing of the ones that failed.
+//! Making writes durable, and reporting the ones that failed.
 
 use super::{File, Handle};
 use crate::engine::held;
@@ -16,8 +16,8 @@ impl File {
     ///
     /// # Errors
     /// [`SyncError::Writeback`] if any write-back of this file failed since this handle's last
-    /// sync, by any call; each handle hears of it once, and the pages stay dirty for another try.
-    /// What no handle has heard of when the file is closed, the next one to open it hears.
+    /// sync, by any call; each handle reports it once, and the pages stay dirty for another try.
+    /// What no handle has reported when the file is closed, the next handle of it reports.
     /// [`SyncError::Store`] if the store could not be made durable; [`SyncError::WouldDeadlock`]
     /// if this thread has a [`PageGuardMut`](crate::PageGuardMut) of the file.
     ///

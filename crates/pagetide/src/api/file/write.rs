@@ -6,8 +6,8 @@
 
 use super::{File, Handle};
 use crate::engine::fill::{FillError, FillPlan, Filled};
+use crate::engine::flush::pass::OnLocked;
 use crate::engine::mapping::FILE_BYTES_MAX;
-use crate::engine::pass::OnLocked;
 use crate::errors::{ReadError, WriteError};
 use crate::memory::store::Backing;
 use crate::stats::counters::Event;

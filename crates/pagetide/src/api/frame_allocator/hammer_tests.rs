@@ -79,7 +79,7 @@ impl Stamps {
         let first_page = self.nr_pages.fetch_add(u64::from(nr_frames), Relaxed);
         for nth in 0..nr_frames {
             let frame = FrameId(block.first().0 + nth);
-            let claimed = self.table.arena().claim(frame).expect("nobody else has this frame");
+            let claimed = self.table.arena().claim(frame).expect("no other thread has this frame");
             let number = first_page + u64::from(nth);
             let mut page = self.page(number).lock();
             page.install(claimed);
@@ -142,7 +142,7 @@ fn churn<'a>(
                 nr_held += order.nr_frames();
                 nr_taken += 1;
             } else {
-                assert!(order > Order::BASE, "a third of the memory is nobody's");
+                assert!(order > Order::BASE, "a third of the memory is free");
             }
         } else if !held.is_empty() {
             let mine = held.swap_remove((dice >> 9) as usize % held.len());

@@ -231,7 +231,7 @@ fn threads_that_share_the_last_blocks_are_never_refused() {
 }
 
 /// Whatever the threads do meanwhile: each frame is free, on a list, or a thread's. While they
-/// work, no look at all three can be at one moment, so each round ends with everybody standing
+/// work, no look at all three can be at one moment, so each round ends with all threads standing
 /// still.
 #[test]
 fn free_listed_and_allocated_frames_are_all_there_are() {

@@ -93,7 +93,7 @@ impl<'m> Claims<'m> {
         Claims { source, cpu, mappings, claimed, have_left_files: false, is_in_fault: false }
     }
 
-    /// That of a pass in the middle of a fault.
+    /// The claims of a pass in the middle of a fault.
     pub(crate) fn in_fault(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
         Claims { is_in_fault: true, ..Claims::new(source, cpu, mappings) }
     }

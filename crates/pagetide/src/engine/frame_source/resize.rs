@@ -12,9 +12,9 @@
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
+use crate::engine::flush::pass::OnLocked;
 use crate::engine::frame_source::FrameSource;
 use crate::engine::limits::Limits;
-use crate::engine::pass::OnLocked;
 use crate::errors::ResizeError;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;

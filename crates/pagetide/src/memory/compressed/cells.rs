@@ -33,7 +33,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// So many, free all of them.
+    /// So many cells, all free.
     pub(super) fn new(nr: u32) -> Cells {
         // Zeros that come from the system are no memory before they are written.
         let cells = vec![[0; CELL_BYTES]; nr as usize].into();

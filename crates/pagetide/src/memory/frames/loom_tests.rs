@@ -37,7 +37,7 @@ fn explore(test: impl Fn() + Sync + Send + 'static) {
 /// Takes two frames, and gives them back together.
 fn take_and_give(frames: &ArenaFrames, cpu: CpuId) {
     let taken: Vec<_> = (0..2).filter_map(|_| frames.alloc(cpu, None)).collect();
-    assert_eq!(taken.len(), 2, "there are enough for everybody");
+    assert_eq!(taken.len(), 2, "there are enough for both");
     let ids: Vec<_> = taken.into_iter().map(|claimed| frames.arena.release(claimed)).collect();
     frames.free(cpu, ids);
 }

@@ -43,7 +43,7 @@ pub enum TierError {
     NoSuchNode {
         /// The node asked for.
         node: u32,
-        /// Those there are.
+        /// The nodes there are.
         online: Vec<u32>,
     },
     /// The node has too little free.
@@ -125,7 +125,7 @@ fn list(nodes: &[u32]) -> String {
 pub(crate) struct NodePlan {
     pub(crate) tier: Tier,
     pub(crate) nr_frames: u32,
-    /// Those it may grow to.
+    /// Frames it may grow to.
     pub(crate) nr_frames_max: u32,
     pub(crate) distance: AbstractDistance,
 }

@@ -1,6 +1,6 @@
 //! What other sizes of memory would do, estimated from the running cache.
 //!
-//! Core follows a sample of the pages (see [`pagetide_core::sizing`]); here it hears of
+//! Core follows a sample of the pages (see [`pagetide_core::sizing`]); here it is told of
 //! their uses, and here is what people read.
 //!
 //! ```text

@@ -21,10 +21,13 @@
 //!
 //! Ignored: what the kernel's page tables take of the cgroup's limit (0.2 % of what is mapped).
 
+mod accesses;
+mod items;
 mod swap;
 mod turn;
 mod work;
 
+pub(in crate::bench) use swap::SwapSpace;
 pub(crate) use turn::{MappedArgs, serve};
 
 use super::super::interleave::{Samples, TimedRun};
@@ -42,7 +45,6 @@ use std::cell::RefCell;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
-use swap::SwapSpace;
 
 const BENCH: &str = "region";
 /// The least that a process can run with in a memory cgroup, and the kernel read around a page.
@@ -81,7 +83,7 @@ impl Case {
         Case { name, work, threads, references }
     }
 
-    /// What there is of it, beside so much memory.
+    /// How long the mapping is, for so much memory.
     fn len(&self, memory: Bytes) -> Bytes {
         let pages = memory.whole_pages();
         Bytes::from_pages(match self.name {
@@ -131,7 +133,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     if wanted().all(Case::is_over_file) {
         return Ok(rows);
     }
-    // What swaps of our own takes as much again.
+    // Where pages of our own regions go takes as much again.
     machine::check_disk(&bench.args.dir, Bytes(memory.0 * 2 * (TIMES + 1)))?;
     let folder = make_folder(&bench.args.dir)?;
     let swap = SwapSpace::make(folder.path(), Bytes(memory.0 * (TIMES + 1)));
@@ -200,7 +202,7 @@ fn measure(
 }
 
 /// One turn, in a process of its own. Of one that its cgroup has killed, `killed` says so.
-fn run_job(
+pub(in crate::bench) fn run_job(
     bench: &Bench<'_>,
     mut job: Job,
     killed: &RefCell<Option<String>>,

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A file that the kernel swaps to; off and removed on drop.
-pub(super) struct SwapSpace(PathBuf);
+pub(in crate::bench) struct SwapSpace(PathBuf);
 
 impl SwapSpace {
     /// Of `len` bytes, in `folder`, before all other swap space.
     ///
     /// # Errors
     /// A sentence that says why this machine does not let us.
-    pub(super) fn make(folder: &Path, len: Bytes) -> Result<SwapSpace, String> {
+    pub(in crate::bench) fn make(folder: &Path, len: Bytes) -> Result<SwapSpace, String> {
         let path = folder.join("swap");
         let refused = |error: std::io::Error| format!("no swap file {}: {error}", path.display());
         let file = File::create(&path).map_err(refused)?;

@@ -2,22 +2,20 @@
 //!
 //! Of files, words are checked as long as nothing was stored.
 
-use super::super::super::interleave::time_threads;
 use super::super::super::mapped_job::{Job, Measured, Work};
+use super::accesses::{SEED, time_accesses};
+use super::items;
+use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::pages::{PagePicker, Shuffle, Skew};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::read_process_cpu_time_ns;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 const WORDS: usize = PAGE_BYTES / 8;
 const EXPONENT: f64 = 0.99;
-/// Of the order of the pages.
-const SEED: u64 = 1;
-/// Operations between looks at the clock.
-const BATCH: u32 = 16;
 /// Timed passes of [`Work::Again`].
 const NR_PASSES: u64 = 3;
 
@@ -36,12 +34,19 @@ pub(super) fn run(
         Work::Uniform => by_chance(job, words, Skew::Uniform, 0, begin),
         Work::Sum => {
             begin()?;
-            Ok(time_once(nr_pages, || sum(words)))
+            Ok(time_once(nr_pages, || _ = black_box(sum(words))))
         }
         Work::Again => {
+            let expected = job.data.as_ref().map(checksum);
             begin()?;
-            sum(words);
-            Ok(time_once(NR_PASSES * nr_pages, || (0..NR_PASSES).for_each(|_| sum(words))))
+            let mut is_right = expected.is_none_or(|expected| sum(words) == expected);
+            let measured = time_once(NR_PASSES * nr_pages, || {
+                for _ in 0..NR_PASSES {
+                    let found = black_box(sum(words));
+                    is_right &= expected.is_none_or(|expected| found == expected);
+                }
+            });
+            if is_right { Ok(measured) } else { Err(wrong("words that were loaded again")) }
         }
         Work::Fill => {
             begin()?;
@@ -53,6 +58,10 @@ pub(super) fn run(
             let measured = time_once(words.len() as u64, || sort(words));
             let is_sorted = words.is_sorted_by(|a, b| a.load(Relaxed) <= b.load(Relaxed));
             if is_sorted { Ok(measured) } else { Err(wrong("words that were sorted")) }
+        }
+        Work::Items { is_zipf, sets } => {
+            let skew = if is_zipf { Skew::Zipf(EXPONENT) } else { Skew::Uniform };
+            items::run(job, words, (skew, sets), begin)
         }
     }
 }
@@ -68,7 +77,6 @@ fn time_once(nr: u64, work: impl FnOnce()) -> Measured {
     Measured { ns: elapsed.as_nanos() as f64 / nr as f64, cpu_ns: cpu_ns as f64 / nr as f64 }
 }
 
-/// As long untimed as timed: memory is full then, in all that are compared.
 fn by_chance(
     job: &Job,
     words: &[AtomicU64],
@@ -95,7 +103,7 @@ fn by_chance(
             return Ok(());
         }
         if job.work == Work::Uniform {
-            sum(&words[index as usize * WORDS..][..WORDS]);
+            black_box(sum(&words[index as usize * WORDS..][..WORDS]));
         }
         let found = word.load(Relaxed).to_ne_bytes();
         match &job.data {
@@ -108,16 +116,21 @@ fn by_chance(
             }
         }
     };
-    time_threads((Duration::from_millis(job.millis), BATCH), warm, access)?;
-    let (started, cpu_ns) = (Instant::now(), read_process_cpu_time_ns());
-    let ns = time_threads((Duration::from_millis(job.millis), BATCH), timed, access)?;
-    let (elapsed, cpu_ns) = (started.elapsed(), read_process_cpu_time_ns() - cpu_ns);
-    let nr = elapsed.as_nanos() as f64 * f64::from(job.threads) / ns;
-    Ok(Measured { ns, cpu_ns: cpu_ns as f64 / nr })
+    time_accesses(job, [warm, timed], access)
 }
 
-fn sum(words: &[AtomicU64]) {
-    black_box(words.iter().fold(0_u64, |sum, word| sum.wrapping_add(word.load(Relaxed))));
+fn sum(words: &[AtomicU64]) -> u64 {
+    words.iter().fold(0_u64, |sum, word| sum.wrapping_add(word.load(Relaxed)))
+}
+
+/// The sum of all words of a file, as they should be.
+fn checksum(data: &DataFile) -> u64 {
+    let mut page = [0; PAGE_BYTES];
+    (0..data.nr_pages).fold(0_u64, |sum, index| {
+        data.fill_page(index, 0, &mut page);
+        let words = page.chunks_exact(8).map(|word| word.try_into().expect("eight bytes"));
+        words.map(u64::from_le_bytes).fold(sum, u64::wrapping_add)
+    })
 }
 
 /// Stores numbers by chance.

@@ -19,7 +19,7 @@
 
 use super::cost::ReclaimCost;
 use crate::ids::PageType;
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::units::PAGE_SHIFT;
 
 /// How many times longer than the inactive list the active list of a type may be.

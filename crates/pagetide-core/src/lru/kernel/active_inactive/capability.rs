@@ -5,7 +5,7 @@ use super::design::{Design, RefaultVerdict};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
 use crate::lru::capability::{AgesByTables, Capabilities, GroupClock, WeighsTypes};
-use crate::lru::workingset::{HierarchyCounts, ListPages, NonresidentAge};
+use crate::lru::refault_distance::{HierarchyCounts, ListPages, NonresidentAge};
 use crate::lru::{AccessPath, Context, Mechanism, ShadowEntry};
 
 impl<D: Design> Capabilities for TwoLists<D> {

@@ -128,7 +128,7 @@ impl ReclaimCost {
     }
 }
 
-/// Of each type, modulo 2^64.
+/// The sums of each type, modulo 2^64.
 fn sum(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
     [one[0].wrapping_add(other[0]), one[1].wrapping_add(other[1])]
 }

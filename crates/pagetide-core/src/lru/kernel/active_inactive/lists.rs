@@ -7,7 +7,7 @@
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::list::FolioList;
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 
 /// Which of a type's two lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,9 +6,9 @@
 //!
 //! Idea: new pages have to prove themselves on an inactive list; a second access there makes them
 //! active, where a scan cannot reach them. Evicted pages leave a shadow, and a page that returns
-//! sooner than the active list is long ([`workingset`](crate::lru::workingset)) is made active at
-//! once; each such refault also permits deactivating the oldest active folios, so the two sets
-//! compete. That is today's design; what was different in earlier ones is in `design`, and the
+//! sooner than the active list is long ([`refault_distance`](crate::lru::refault_distance)) is made
+//! active at once; each such refault also permits deactivating the oldest active folios, so the two
+//! sets compete. That is today's design; what was different in earlier ones is in `design`, and the
 //! picture is the same.
 //!
 //! ```text

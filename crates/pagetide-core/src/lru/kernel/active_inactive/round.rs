@@ -16,7 +16,7 @@
 
 use super::lists::{Activity, ListId};
 use crate::ids::PageType;
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::lru::{RECLAIM_BATCH, Scan};
 
 /// The next piece of a pass's work at one priority.

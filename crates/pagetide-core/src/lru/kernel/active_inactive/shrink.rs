@@ -13,7 +13,7 @@ use super::design::Design;
 use super::{Activity, ListId, Round, TwoLists, TwoListsCursor, after_trial};
 use crate::folio::Flags;
 use crate::ids::{FrameId, PageType};
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, DEF_PRIORITY, Mechanism, Refusal, Scan, Switches, Victims};
 use crate::vmstat::Counter;
 

@@ -19,7 +19,7 @@
 //! those designs of this family that predate the sums, which are always live.
 //! Source: the classic LRU specification, section 5.1.
 
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, Statistics};
 use crate::vmstat::Counter;
 

@@ -28,9 +28,9 @@ pub(super) struct Walks {
     last: Option<u64>,
     /// The next walk reads everything.
     is_forced: bool,
-    /// Of the walks at that generation.
+    /// What the walks at that generation counted.
     latest: LookCounts,
-    /// Of all.
+    /// What all walks counted.
     total: LookCounts,
 }
 

@@ -26,7 +26,7 @@ struct Head {
     next_in_bucket: u32,
     older: u32,
     newer: u32,
-    /// Of the same mapping, in no order.
+    /// Links of the copies of one mapping, in no order.
     previous: u32,
     next: u32,
 }

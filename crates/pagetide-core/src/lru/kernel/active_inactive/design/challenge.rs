@@ -34,7 +34,7 @@ use super::{
     is_low_before_ratio,
 };
 use crate::ids::PageType;
-use crate::lru::workingset::{ListPages, NonresidentAge};
+use crate::lru::refault_distance::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, LruvecId, Mechanism, ShadowEntry, Switches};
 use crate::vmstat::Counter;
 

@@ -28,7 +28,7 @@
 //! Source: the classic LRU specification, section 10.1.
 
 use crate::ids::MappingId;
-use crate::lru::workingset::NonresidentAge;
+use crate::lru::refault_distance::NonresidentAge;
 use crate::lru::{ShadowEntry, TOKEN_MASK};
 use alloc::vec::Vec;
 

@@ -13,7 +13,7 @@
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;
-use crate::lru::workingset::{ListPages, NonresidentAge};
+use crate::lru::refault_distance::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, LruvecId, ShadowEntry};
 
 /// Refault distance as first merged.

@@ -47,7 +47,7 @@ use super::balance::{active_is_longer, inactive_is_low};
 use super::cost::ReclaimCost;
 use crate::folio::Flags;
 use crate::ids::{MappingId, PageType};
-use crate::lru::workingset::{ListPages, NonresidentAge};
+use crate::lru::refault_distance::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, ShadowEntry};
 use core::fmt;
 

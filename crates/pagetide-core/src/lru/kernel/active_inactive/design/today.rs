@@ -17,7 +17,7 @@ use crate::ids::PageType;
 use crate::lru::kernel::active_inactive::balance::{active_is_longer, inactive_is_low};
 use crate::lru::kernel::active_inactive::cost::ReclaimCost;
 use crate::lru::kernel::active_inactive::statistics::SummarySource;
-use crate::lru::workingset::{ListPages, NonresidentAge, refault_threshold};
+use crate::lru::refault_distance::{ListPages, NonresidentAge, refault_threshold};
 use crate::lru::{Context, LruConfig, LruvecId, Mechanism, ShadowEntry, Switches};
 
 /// Refault distance and permissions as of 6.18.

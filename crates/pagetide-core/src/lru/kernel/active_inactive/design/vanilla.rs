@@ -7,7 +7,7 @@
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, LruConfig, ShadowEntry};
 
 /// Two lists without history.

@@ -9,7 +9,7 @@ mod world;
 use super::{Activity, ListId};
 use crate::folio::Flags;
 use crate::ids::PageType;
-use crate::lru::workingset::{ListPages, NonresidentAge};
+use crate::lru::refault_distance::{ListPages, NonresidentAge};
 use crate::lru::{LruConfig, LruvecId, ReclaimBatch, Room, ShadowEntry};
 use crate::reclaim::{ReclaimPass, Step};
 use crate::vmstat::Counter;

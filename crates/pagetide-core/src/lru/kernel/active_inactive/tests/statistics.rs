@@ -2,7 +2,7 @@
 
 use super::world::World;
 use crate::ids::PageType;
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::lru::{LruConfig, Statistics};
 use crate::reclaim::ReclaimPass;
 use crate::vmstat::Counter;
@@ -42,7 +42,10 @@ fn low_verdict_is_constant_between_folds() {
         assert!(deactivated > 0, "pass {pass}: low at the fold");
     }
     let ListPages { inactive, active } = world.sizes();
-    assert!(inactive[1] > active[1], "low no longer, but who knows: {inactive:?} {active:?}");
+    assert!(
+        inactive[1] > active[1],
+        "no longer low, which is not known yet: {inactive:?} {active:?}"
+    );
     fold(&mut world);
     for pass in 11..=13 {
         fill_with_new(&mut world, pass * 1000);

@@ -4,7 +4,7 @@
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::kernel::active_inactive::{ActiveInactive, ListId};
-use crate::lru::workingset::ListPages;
+use crate::lru::refault_distance::ListPages;
 use crate::lru::{
     AccessLog, AccessPath, LruConfig, Lruvec, Marked, Policy, PolicyName, ReclaimBatch, Refusal,
     Room, Scan, Settled, ShadowEntry, Verdict,
@@ -158,7 +158,7 @@ impl World {
     fn publish(&mut self, batch: &ReclaimBatch) {
         for settled in &batch.settled {
             let Settled::Evicted { page, frame, shadow } = *settled else {
-                panic!("nobody discards here")
+                panic!("nothing is discarded here")
             };
             let page = self.page_of(page);
             assert_eq!(self.resident.remove(&page), Some(frame));

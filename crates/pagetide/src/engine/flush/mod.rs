@@ -4,9 +4,11 @@
 //! even while writers go on. A pass ends early at a page that a guard has locked; a sync waits for
 //! the guard between passes, when no other call has to wait along. What a pass does: `pass`.
 
+pub(crate) mod pass;
+
+use self::pass::{Flushed, OnLocked, Pass, RUN_MAX};
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
-use crate::engine::pass::{Flushed, OnLocked, Pass, RUN_MAX};
 use crate::engine::registry::Registry;
 use crate::memory::io_pool::IoPool;
 use crate::memory::locks::{Signal, Wake, lock};

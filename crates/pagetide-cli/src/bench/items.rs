@@ -1,0 +1,144 @@
+//! `bench items`: a cache of values in memory larger than there is, policies by turns.
+//!
+//! ```text
+//!   case        contents over memory   gets of
+//!   gets-even   1/0.95                 each key alike: seed 000's memcached, scaled
+//!   gets-zipf   4                      keys by zipf 0.99
+//!   sets-zipf   4                      the same, of which 30 in 100 are sets
+//! ```
+//!
+//! The subject is an anonymous region, under each policy; *swap* is anonymous memory of the
+//! kernel's in a memory cgroup of the same limit, which swaps to a file in the same folder. It is
+//! the library's equivalent of `memcached -e FILE`, whose mapping is to be written, and so is the
+//! kernel's under `pagetide run`. Each turn is a process of its own, and sets all keys first.
+
+use super::interleave::{Samples, TimedRun};
+use super::mapped_job::{Job, Under, Work};
+use super::region::{SwapSpace, run_job};
+use super::{Bench, Row, policies};
+use crate::cgroup::MemoryGroup;
+use crate::dataset::make_folder;
+use crate::failure::Failure;
+use crate::machine;
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use std::cell::RefCell;
+use std::path::Path;
+
+const BENCH: &str = "items";
+/// Where `--policy` says nothing: those of the seeds, and our own.
+const POLICIES: [PolicyName; 3] =
+    [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
+/// The least that a process can run with in a memory cgroup.
+const MEMORY_MIN: u64 = 16 << 20;
+/// Contents over memory, in hundredths, at most.
+const TIMES_MAX: u64 = 400;
+
+/// What is done, how much memory's hundredths there are of it, and by how many threads.
+struct Case {
+    name: &'static str,
+    work: Work,
+    times: u64,
+    threads: &'static [u32],
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "gets-even",
+        work: Work::Items { is_zipf: false, sets: 0 },
+        times: 105,
+        threads: &[1],
+    },
+    Case {
+        name: "gets-zipf",
+        work: Work::Items { is_zipf: true, sets: 0 },
+        times: TIMES_MAX,
+        threads: &[1, 2],
+    },
+    Case {
+        name: "sets-zipf",
+        work: Work::Items { is_zipf: true, sets: 30 },
+        times: TIMES_MAX,
+        threads: &[1, 2],
+    },
+];
+
+/// The rows of the cases that are wanted.
+///
+/// # Errors
+/// A refusal (disk, memory), a process that fails, a wrong value, an interrupt.
+pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
+    bench.refuse_unknown(BENCH, CASES.iter().map(|case| case.name))?;
+    let memory = Bytes(bench.memory(64 << 20, MEMORY_MIN).0.max(MEMORY_MIN));
+    // Swap space of the kernel's, and as much of ours.
+    let room = Bytes(memory.0 * (TIMES_MAX + 100) / 100);
+    machine::check_disk(&bench.args.dir, Bytes(room.0 * 2))?;
+    let folder = make_folder(&bench.args.dir)?;
+    let swap = MemoryGroup::with_limit(memory).and_then(|_| SwapSpace::make(folder.path(), room));
+    let refused = swap.as_ref().err().cloned().or_else(why_no_region);
+    let mut rows = Vec::new();
+    for case in CASES.iter().filter(|case| bench.wants(case.name)) {
+        for &threads in case.threads {
+            rows.extend(match &refused {
+                None => measure(bench, memory, case, threads, folder.path())?,
+                Some(why) => vec![case.skipped(threads, why)],
+            });
+        }
+    }
+    Ok(rows)
+}
+
+/// Why there are no regions here, if so.
+fn why_no_region() -> Option<String> {
+    let cache = ::pagetide::PageCache::builder().memory(Bytes(1 << 20)).build().ok()?;
+    let options = ::pagetide::RegionOptions::anonymous(Bytes(4096));
+    cache.region(options).err().map(|error| error.to_string())
+}
+
+impl Case {
+    fn skipped(&self, threads: u32, why: &str) -> Row {
+        Row::skipped((BENCH, self.name, threads), Under::Swap.name(), why.to_owned())
+    }
+}
+
+/// The rows of a case by so many threads: all policies, and the kernel, take turns.
+fn measure(
+    bench: &Bench<'_>,
+    memory: Bytes,
+    case: &Case,
+    threads: u32,
+    folder: &Path,
+) -> Result<Vec<Row>, Failure> {
+    let asked = &bench.args.policy[..];
+    let names = if asked.is_empty() { &POLICIES[..] } else { asked };
+    let killed = RefCell::<Option<String>>::default();
+    let timed_run = |(under, policy): (Under, PolicyName)| -> TimedRun<'_> {
+        let job = Job {
+            work: case.work,
+            under,
+            memory: memory.0,
+            len: Bytes::from_pages(memory.whole_pages() * case.times / 100).0,
+            threads,
+            seed: 1,
+            millis: bench.duration(3000).as_millis() as u64,
+            data: None,
+            folder: folder.to_owned(),
+            policy: policy.as_str().to_owned(),
+            settings: bench.args.set.clone(),
+            group: None,
+        };
+        let killed = &killed;
+        Box::new(move || Ok(run_job(bench, job.clone(), killed)?.ns))
+    };
+    let subjects = names.iter().map(|name| (Under::Pagetide, *name));
+    let contenders = subjects.chain([(Under::Swap, PolicyName::default())]);
+    let label = format!("items {}, {threads} threads", case.name);
+    let samples = bench.interleave_all(&label, contenders.map(timed_run).collect());
+    if let Some(why) = killed.into_inner() {
+        return Ok(vec![case.skipped(threads, &why)]);
+    }
+    let samples: Vec<Samples> = samples?;
+    let (swap, subjects) = samples.split_last().expect("each contender has its samples");
+    let references = [(Under::Swap.name(), swap)];
+    Ok(policies::rows((BENCH, case.name, threads), names, subjects, &references))
+}

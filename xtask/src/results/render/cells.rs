@@ -1,0 +1,56 @@
+//! What stands in one cell.
+
+use super::super::rows::ResultRow;
+
+/// The median, and in brackets its range where there is one.
+pub(super) fn measured(row: &ResultRow) -> String {
+    figure(row.median) + &range(Some(row.min), Some(row.max))
+}
+
+/// The median, and in brackets its ratio to the reference.
+pub(super) fn short(row: &ResultRow) -> String {
+    figure(row.median) + &row.ratio.map_or(String::new(), |ratio| format!(" ({ratio:.2})"))
+}
+
+/// The ratio to the reference, and in brackets its range; empty without.
+pub(super) fn ratio(row: &ResultRow) -> String {
+    let range = range(row.ratio_min, row.ratio_max);
+    row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}{range}"))
+}
+
+/// The reference with its median, and how far ahead of it the subject is; `None` without one.
+pub(super) fn against(row: &ResultRow) -> Option<String> {
+    let median =
+        row.reference_median.map_or(String::new(), |median| format!(" {}", figure(median)));
+    row.reference.as_ref().map(|_| format!("{}{median}: {}", reference_of(row), ratio(row)))
+}
+
+pub(super) fn reference_of(row: &ResultRow) -> String {
+    row.reference.clone().unwrap_or_default().replace('|', "/")
+}
+
+/// Each once, in the order in which they come.
+pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    all.fold(Vec::new(), |mut found, one| {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+        found
+    })
+}
+
+fn range(low: Option<f64>, high: Option<f64>) -> String {
+    let ends = low.zip(high).map(|(low, high)| (figure(low), figure(high)));
+    let ends = ends.filter(|(low, high)| low != high);
+    ends.map_or(String::new(), |(low, high)| format!(" ({low}-{high})"))
+}
+
+/// A number with about three digits that say something.
+pub(super) fn figure(value: f64) -> String {
+    match value.abs() {
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        size if size >= 1000.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,85 @@
+//! The document: what all rows have in common, then the tables of each section.
+//!
+//! A figure beside what it was measured against is a line; of many subjects, each is a line or a
+//! column, whichever are fewer columns; of one thing changed at a time, each change is a line:
+//!
+//! ```text
+//!   | case | ns | against         |   | case | lru | mglru |   | changed   | a trace, mglru |
+//!   | hit  | 50 | memcpy 40: 0.80 |   | oltp | 75  | 80    |   | tiers off | -0.8           |
+//! ```
+
+mod cells;
+mod grid;
+
+use super::plan::{Section, Shape};
+use super::rows::ResultRow;
+use cells::{against, distinct, measured};
+
+/// What stands above the tables.
+pub(super) fn head(commit: &str, machine: &str) -> String {
+    format!(
+        "# Results\n\n\
+         Made by `cargo x results` of the rows in `results/*.jsonl`, which `cargo x measure` has \
+         the commands\nwrite; edited by hand, it is not. All rows are of commit `{commit}`, on: \
+         {machine}.\n\n\
+         Figures are medians, with the range of the runs in brackets. Under \"against\" stands \
+         what ran by turns with\nthe subject, its median, and how far ahead of it the subject is: \
+         a ratio above 1 is ahead.\n"
+    )
+}
+
+/// A section: its commands, and its tables. Without rows, a sentence that says so.
+pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
+    let title = format!("\n## {}\n\n{}\n\n", section.title, section.note);
+    if rows.is_empty() {
+        return format!("{title}Not measured.\n");
+    }
+    let commands = distinct(rows.iter().map(|row| row.command.as_str()));
+    let commands: Vec<String> = commands.iter().map(|line| format!("`{line}`")).collect();
+    let commands = commands.join(",\n") + ".\n";
+    let all: Vec<&ResultRow> = rows.iter().collect();
+    let tables = match section.shape {
+        Shape::Against => by_case(&all),
+        Shape::Subjects => grid::subjects(&all),
+        Shape::Changes => grid::changes(&all),
+    };
+    format!("{title}{commands}\n{tables}")
+}
+
+/// A line for each case and subject, with all that it was measured against; cases of many subjects
+/// in a table of their own.
+fn by_case(rows: &[&ResultRow]) -> String {
+    let subjects = |case: &str| {
+        distinct(rows.iter().filter(|row| row.case == case).map(|row| row.subject.as_str())).len()
+    };
+    let (many, few): (Vec<&ResultRow>, Vec<&ResultRow>) =
+        rows.iter().partition(|row| subjects(&row.case) >= MANY);
+    let tables = [(few, lines as fn(&[&ResultRow]) -> String), (many, grid::subjects)];
+    let tables = tables.into_iter().filter(|(rows, _)| !rows.is_empty());
+    tables.map(|(rows, table)| table(&rows)).collect::<Vec<_>>().join("\n")
+}
+
+/// Subjects of one case that are compared with each other rather than with a reference.
+const MANY: usize = 4;
+
+/// A line for each case and subject. Where there is one subject, it heads the column of figures.
+fn lines(rows: &[&ResultRow]) -> String {
+    let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
+    let has_one = subjects.len() == 1;
+    let units = distinct(rows.iter().map(|row| row.unit.as_str()));
+    let (unit_of_all, has_unit) = (units.concat(), units.len() == 1);
+    let line = |(case, subject): (&str, &str)| {
+        let of_key = rows.iter().filter(|row| row.case == case && row.subject == subject);
+        let of_key: Vec<&ResultRow> = of_key.copied().collect();
+        let against: Vec<String> = of_key.iter().filter_map(|row| against(row)).collect();
+        let unit = if has_unit { "" } else { &of_key[0].unit };
+        let figure = format!("{} {unit}", measured(of_key[0]));
+        let name = if has_one { case.to_owned() } else { format!("{case}, `{subject}`") };
+        vec![name, figure.trim_end().to_owned(), against.join("; ")]
+    };
+    let figures = if has_one { format!("`{}`", subjects[0]) } else { "median".to_owned() };
+    let figures = if has_unit { format!("{figures}, {unit_of_all}") } else { figures };
+    let head = vec!["case".to_owned(), figures, "against".to_owned()];
+    let keys = distinct(rows.iter().map(|row| (row.case.as_str(), row.subject.as_str())));
+    grid::table(&head, keys.into_iter().map(line))
+}
