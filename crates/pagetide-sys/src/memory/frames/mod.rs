@@ -54,8 +54,8 @@ impl FrameMemory {
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_shared(len, huge_pages)? })
     }
 
-    /// Addresses for `nr_frames` frames that may be given away, of small pages, and no memory but
-    /// what is touched, however many there are.
+    /// Addresses for `nr_frames` frames that may be given away, and no memory but what is touched,
+    /// however many there are.
     ///
     /// # Errors
     /// As for [`FrameMemory::reserve`].
@@ -180,6 +180,16 @@ impl FrameMemory {
     /// Makes a huge page of a block that is all in memory; false if it is not.
     pub(crate) fn collapse(&self, block: u32) -> bool {
         self.mapping.collapse(block as usize)
+    }
+
+    /// Whether a block of 2 MiB is all in memory.
+    pub(crate) fn is_full(&self, block: u32) -> bool {
+        self.mapping.is_full(block as usize)
+    }
+
+    /// Makes small pages of the huge one that a frame lies in, if it does.
+    pub(crate) fn split(&self, frame: u32) {
+        self.mapping.split(self.locate(frame, 0, FRAME_BYTES));
     }
 
     /// Makes huge pages of what `frames` lie in, once for each; panics when they are not in the
