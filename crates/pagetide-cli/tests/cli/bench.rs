@@ -218,9 +218,9 @@ fn alloc_is_measured_against_shared_lists_and_its_tunings_in_a_loop() {
     let expected: Vec<_> =
         [1, 2].into_iter().flat_map(|n| references.map(|name| ("pair", n, name))).collect();
     check(&pairs, &expected);
-    assert_eq!(loops.len(), 16);
+    assert_eq!(loops.len(), 12);
     for threads in [1, 2] {
-        for tuning in ["fixed", "depth", "refill", "adaptive"] {
+        for tuning in ["fixed", "depth", "refill"] {
             assert!(number_of(&loops, &format!("fault {tuning}"), threads) > 0.0);
         }
         // After three cycles, a limit that grows with use is as long as the loop is deep.
