@@ -2,7 +2,8 @@
 
     pread      a resident 4 KiB page, against os.pread on the kernel's page cache; nanoseconds a call
     readinto   1 MiB, resident, against a raw file of `open`; microseconds a call
-    sum        of a resident array, against plain numpy; milliseconds
+    sum        of a resident array, whose pages are made huge in the first quiet second, against plain numpy, whose
+               pages are; milliseconds
     gather     random rows of 4 KiB over 4x memory, against numpy.memmap (and with MADV_RANDOM) in a memory cgroup of
                the same limit; thousand rows a second
     replay     a trace, against the command `pagetide replay`; seconds, reading included
@@ -84,6 +85,7 @@ def resident(folder, runs):
     file.close()
     array, plain = cache.array(path, "i8"), np.fromfile(path, "i8")
     array.sum()
+    time.sleep(1.5)
     say("sum of 64 MiB", "ms", runs, {
         "pagetide": lambda: timed(array.sum, 5) * 1e3, "numpy": lambda: timed(plain.sum, 5) * 1e3,
     })

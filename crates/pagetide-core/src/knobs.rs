@@ -141,8 +141,8 @@ knobs! {
         "own: four 512K requests in flight; Linux read_ahead_kb";
     /// How the per-CPU lists of frames find their length.
     PcpTuning = "pcp_tuning", Tuning, PcpTuning::Refill as u64, PcpTuning::Fixed as u64,
-        PcpTuning::Adaptive as u64,
-        "length of per-CPU frame lists: `fixed`, `depth`, `refill` or `adaptive`",
+        PcpTuning::Refill as u64,
+        "length of per-CPU frame lists: `fixed`, `depth` or `refill`",
         "Linux 6.7 and later";
     /// How much the per-CPU lists of frames may hold, set by hand.
     PcpHighFraction = "percpu_pagelist_high_fraction", Number, 0, 0, 65535,
@@ -327,8 +327,8 @@ mod tests {
         let mut knobs = Knobs::default();
         assert_eq!(knobs.set_text("memory", "64M"), Ok(()));
         assert_eq!(knobs.set_text("direct_io", "off"), Ok(()));
-        assert_eq!(knobs.set_text("pcp_tuning", "adaptive"), Ok(()));
-        assert_eq!(knobs.read(Knob::PcpTuning), 3);
+        assert_eq!(knobs.set_text("pcp_tuning", "depth"), Ok(()));
+        assert_eq!(knobs.read(Knob::PcpTuning), 1);
         assert_eq!(knobs.read(Knob::Memory), 64 << 20);
         assert!(!knobs.is_on(Knob::DirectIo));
         assert_eq!(knobs.check(), Ok(()));
@@ -345,7 +345,7 @@ mod tests {
         let error = knobs.set_text("readahead_max", "1G").unwrap_err();
         assert_eq!(error.to_string(), "knob readahead_max is 1G, outside 0 to 64M");
         let error = knobs.set_text("pcp_tuning", "2").unwrap_err();
-        assert_eq!(error.to_string(), "knob pcp_tuning takes one of fixed depth refill adaptive");
+        assert_eq!(error.to_string(), "knob pcp_tuning takes one of fixed depth refill");
         assert!(knobs.check().is_err(), "memory must be given");
     }
 

@@ -10,12 +10,12 @@
 //! Not verified: fairness, contention, and interleavings the scheduler does not happen to choose.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex};
 
 use pagetide_core::ids::{FrameId, Order};
 use pagetide_core::page_alloc::{
-    AllocRequest, FrameTable, HighFraction, LockWait, MigrateType, Pcp, PcpInputs, PcpLimits,
-    PcpTuning, WatermarkLevel, Zone, ZoneConfig, ZoneSignals,
+    AllocRequest, FrameTable, HighFraction, Pcp, PcpInputs, PcpLimits, PcpTuning, WatermarkLevel,
+    Zone, ZoneConfig, ZoneSignals,
 };
 
 const THREADS: u32 = 4;
@@ -57,8 +57,7 @@ impl World {
     fn alloc(&self, cpu: usize, request: &AllocRequest) -> Option<FrameId> {
         match self.pcps[cpu].try_lock() {
             Ok(mut pcp) => pcp.alloc(&self.table, request).or_else(|| {
-                let (mut zone, wait) = self.visit();
-                pcp.note_visit(wait);
+                let mut zone = self.zone.lock().unwrap();
                 pcp.refill(&mut zone, request)
             }),
             Err(_) => self.zone.lock().unwrap().alloc(request),
@@ -72,20 +71,10 @@ impl World {
                 let flags =
                     ZoneSignals { reclaim_active: frame.0 % 1024 < 100, ..Default::default() };
                 if let Some(drain) = pcp.free(&self.table, frame, order, flags) {
-                    let (mut zone, wait) = self.visit();
-                    pcp.note_visit(wait);
-                    pcp.drain(&mut zone, drain);
+                    pcp.drain(&mut self.zone.lock().unwrap(), drain);
                 }
             }
             Err(_) => self.zone.lock().unwrap().free(frame, order),
-        }
-    }
-
-    fn visit(&self) -> (std::sync::MutexGuard<'_, Zone>, LockWait) {
-        match self.zone.try_lock() {
-            Ok(zone) => (zone, LockWait::None),
-            Err(TryLockError::WouldBlock) => (self.zone.lock().unwrap(), LockWait::Waited),
-            Err(TryLockError::Poisoned(_)) => panic!("another thread panicked"),
         }
     }
 
@@ -137,10 +126,7 @@ fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u
             world.disturb((dice >> 4) as usize % world.pcps.len(), dice >> 29 & 1 == 0);
         }
         let orders = [0, 0, 0, 0, 1, 2, 3, 5];
-        let request = AllocRequest {
-            migrate: MigrateType::ALL[(dice >> 8) as usize % 3],
-            ..AllocRequest::fast(Order(orders[(dice >> 12) as usize % orders.len()]))
-        };
+        let request = AllocRequest::fast(Order(orders[(dice >> 12) as usize % orders.len()]));
         if dice >> 20 & 1 == 0 || held.is_empty() {
             if let Some(frame) = world.alloc(cpu, &request) {
                 world.own(frame, request.order, FREE, name);
@@ -208,6 +194,6 @@ fn hammer(nr_cpus: u32, tuning: PcpTuning) {
     }
     zone.validate();
     assert_eq!(zone.nr_free(), u64::from(NR_FRAMES));
-    let nr_largest = zone.free_blocks().nr_blocks_of(Order::MAX);
+    let nr_largest = zone.free_blocks().nr_blocks(Order::MAX);
     assert_eq!(nr_largest, NR_FRAMES / 1024, "everything merged again");
 }

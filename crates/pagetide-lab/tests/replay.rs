@@ -319,7 +319,7 @@ proptest! {
             nr_frames_max,
             nr_cpus,
             swappiness: 60,
-            pcp_tuning: PcpTuning::ALL[seed as usize % 4],
+            pcp_tuning: PcpTuning::ALL[seed as usize % PcpTuning::ALL.len()],
             pcp_fraction: HighFraction::DEFAULT,
         };
         for &policy in PolicyName::ALL {

@@ -21,7 +21,7 @@
 //! signal's handler, uses a second socket for that.
 //!
 //! **Ignored.** System calls that are made without the C library, and its own calls of itself where
-//! no name is looked up: what that leaves open is in docs/soundness.md and `pagetide run --help`.
+//! no name is looked up: what that leaves open is in docs/calls.md and `pagetide run --help`.
 //!
 //! Sources: ld.so(8), madvise(2) `MADV_WIPEONFORK`, unix(7), POSIX.1-2024 on open file
 //! descriptions.

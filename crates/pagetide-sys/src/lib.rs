@@ -48,7 +48,8 @@ pub use bytemuck::Pod;
 pub use fault::owned::OwnedMemory;
 pub use fault::page_file::{PAGE_FILE_PAGES_MAX, PageFile};
 pub use fault::region::{
-    FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory, UserAccess,
+    BLOCK_PAGES, FaultDelivery, FrameLender, REGION_PAGES_MAX, RegionError, RegionMemory,
+    UserAccess,
 };
 pub use fault::signal::{FaultRegistration, Served, is_serving_fault, serve_faults};
 pub use fault::uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};

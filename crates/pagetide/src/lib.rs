@@ -177,7 +177,7 @@ pub use {
     pagetide_core::lru::{
         GenCommandError, Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy,
     },
-    pagetide_core::page_alloc::{FreeBlocks, MigrateType, PcpTuning, UnknownPcpTuning, ZoneStats},
+    pagetide_core::page_alloc::{FreeBlocks, PcpTuning, UnknownPcpTuning, ZoneStats},
     pagetide_core::tiering::{
         Stage, TieringKnobError, TieringKnobs, TieringSwitches, UnknownStage,
     },

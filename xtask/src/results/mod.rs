@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
-//!      `--> rows.rs: all of one commit? --render.rs--> docs/results.md <--compared-- cargo x tidy
+//!      `--> rows.rs: all of one commit? --render/--> docs/results.md <--compared-- cargo x tidy
 //! ```
 //!
 //! What no command of ours makes again stands in `results/notes.md`, each figure with its commit;

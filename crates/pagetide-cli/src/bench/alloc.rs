@@ -10,9 +10,7 @@
 //! ```
 //!
 //! `fault` and `locked` rows are alone: the tunings are each other's reference. `locked` counts
-//! frames, not nanoseconds, on all threads together: `adaptive` grows its lists only where a visit
-//! to the zone waited for another, so one thread's frames go through the lock, and those of two
-//! that meet do not. Ignored: what the frames are used for.
+//! frames, not nanoseconds, on all threads together. Ignored: what the frames are used for.
 
 use super::interleave::{Samples, fastest_of, stay_on, time_threads};
 use super::{Bench, Row};

@@ -2,7 +2,7 @@
 //!
 //! Problem: absolute times drift from machine to machine and from minute to minute; a ratio to
 //! something the reader knows, measured alternately, does not. Idea: each case names its reference
-//! and runs subject and reference in turn, at least five times:
+//! and runs subject and reference in turn, several times:
 //!
 //! ```text
 //!   run 1: subject, reference    run 2: subject, reference   ...   -> medians, ratio, spread

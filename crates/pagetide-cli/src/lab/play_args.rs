@@ -1,8 +1,11 @@
 //! The arguments of every play in the lab: names, policies, seeds, prices, and where results go.
 
+use crate::failure::Failure;
 use crate::rows::RowsArgs;
 use pagetide_lab::machine::Price;
+use std::fmt::Display;
 use std::num::NonZeroU64;
+use std::str::FromStr;
 
 /// The arguments that scenarios and virtual machines share.
 #[derive(Debug, clap::Args)]
@@ -26,6 +29,22 @@ pub(super) struct PlayArgs {
     /// zone_page=60. The table ends with all.
     #[arg(long, value_name = "NAME=NUMBER")]
     pub(super) cost: Vec<Price>,
+}
+
+/// What these names stand for: one each, or `every` where the name is `all`.
+///
+/// # Errors
+/// A name that is none (usage).
+pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
+    names: &[String],
+    all: &str,
+    every: &[W],
+) -> Result<Vec<W>, Failure> {
+    if names == [all] {
+        return Ok(every.to_vec());
+    }
+    let refused = |name, error| Failure::Usage(format!("{name}: {error}; or {all}"));
+    names.iter().map(|name| name.parse().map_err(|error| refused(name, error))).collect()
 }
 
 impl PlayArgs {

@@ -46,7 +46,6 @@ pub(crate) fn colour(name: &str) -> RGBColor {
         "fixed" => RGBColor(0x8a, 0x8f, 0x98),
         "depth" => RGBColor(0xe0, 0x7b, 0x39),
         "refill" => RGBColor(0x3b, 0x82, 0xc4),
-        "adaptive" => RGBColor(0x2a, 0x9d, 0x6f),
         "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
         _ => colour_by_name(name),
     }

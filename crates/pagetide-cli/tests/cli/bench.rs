@@ -14,6 +14,9 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let output = run(&[&usual, options].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(left_in(dir.path()).is_empty());
+    // Other swap space is another bench's.
+    let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
+    assert!(!swaps.contains(dir_name), "swap space was left behind:\n{swaps}");
     let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     rows.as_array().expect("a list of rows").clone()
 }
@@ -169,8 +172,6 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
     }
     expected.extend(["fill", "fill-more", "sort"].map(|case| (case, 1, "swap")));
     check(&rows[7..], &expected);
-    let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
-    assert!(!swaps.contains("/pagetide-"), "swap space was left behind:\n{swaps}");
 }
 
 #[test]
@@ -228,9 +229,9 @@ fn alloc_is_measured_against_shared_lists_and_its_tunings_in_a_loop() {
     let expected: Vec<_> =
         [1, 2].into_iter().flat_map(|n| references.map(|name| ("pair", n, name))).collect();
     check(&pairs, &expected);
-    assert_eq!(loops.len(), 16);
+    assert_eq!(loops.len(), 12);
     for threads in [1, 2] {
-        for tuning in ["fixed", "depth", "refill", "adaptive"] {
+        for tuning in ["fixed", "depth", "refill"] {
             assert!(number_of(&loops, &format!("fault {tuning}"), threads) > 0.0);
         }
         // After three cycles, a limit that grows with use is as long as the loop is deep.

@@ -47,7 +47,7 @@ fn what_makes_no_sense_is_a_usage_error() {
         (&["pcp-kbuild", "wschange"][..], "run apart"),
         (&["pcp-kbuild", "--policy", "lru"][..], "tunings, not policies"),
         (&["wschange", "--tuning", "fixed"][..], "for pcp-... workloads"),
-        (&["pcp-kbuild", "--tuning", "none"][..], "adaptive"),
+        (&["pcp-kbuild", "--tuning", "none"][..], "refill"),
         (&["pcp-kbuild", "--cost", "zone_page"][..], "NAME=NUMBER"),
         (&["pcp-kbuild", "--cost", "slow_read=3"][..], "zone_page"),
         (&["pcp-kbuild", "--seeds", "0"][..], "--seeds"),

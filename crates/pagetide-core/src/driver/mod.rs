@@ -59,8 +59,6 @@ mod victims;
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod toy;
 
 pub use alloc::{alloc_briefly, alloc_slowly, take_above_low};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};

@@ -14,7 +14,7 @@
 //!           +------------------------free, past the per-CPU lists------------------+
 //!                                             split, join: Allocated at another order
 //!
-//!  word:  | kind 2 | order 4 | previous 29 | next 29 |      (allocated: next = migrate type)
+//!  word:  | kind 2 | order 4 | previous 29 | next 29 |      (allocated: no links)
 //! ```
 //!
 //! **Data and invariants.**
@@ -29,10 +29,8 @@
 //! - Frames after the first of a block are `Interior`.
 //! - Whether free frames are under HIGH is written under the zone's lock and may be read without:
 //!   a stale reading keeps a batch too many or too few.
-//! - A pageblock's type is written under the zone's lock and may be read without; a stale reading
-//!   puts a block on another type's per-CPU list, which is harmless.
 //!
-//! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed. Eight words share a
+//! Cost: 8 bytes a frame, 0.2 % of the memory managed. Eight words share a
 //! cache line, so CPUs that hold neighbouring frames disturb each other when they write the words.
 //! Measured, on two CPUs that each took and returned frames of one line without end: 36 to 45 ns a
 //! frame, where 11 to 13 are usual. Hence `pcp/hot.rs`, with which a CPU writes no word while it
@@ -45,9 +43,8 @@
 //! Source: our own. Linux threads the same lists through `struct page`.
 
 use alloc::boxed::Box;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 use super::pressure::Pressure;
 use crate::ids::{FrameId, Order};
 
@@ -73,8 +70,8 @@ pub enum FrameState {
     Interior,
     /// The first frame of a free block: the zone's.
     Free(Order),
-    /// The first frame of an allocated block, and the type it was asked for as.
-    Allocated(Order, MigrateType),
+    /// The first frame of an allocated block.
+    Allocated(Order),
     /// The first frame of a block on a per-CPU list. Not free: the zone does not count it.
     InPcp(Order),
     /// The first frame of a block taken out of service by a shrink.
@@ -86,7 +83,7 @@ impl FrameState {
     pub(super) fn order_of_head(self, frame: FrameId) -> Order {
         match self {
             FrameState::Free(order)
-            | FrameState::Allocated(order, _)
+            | FrameState::Allocated(order)
             | FrameState::InPcp(order)
             | FrameState::Offline(order) => order,
             FrameState::Interior => panic!("a block should start at {frame}, which is inside one"),
@@ -103,7 +100,7 @@ pub(super) enum Kind {
     Offline = 3,
 }
 
-/// One word a frame and one type a pageblock, shared by a zone and its per-CPU lists.
+/// One word a frame, shared by a zone and its per-CPU lists.
 ///
 /// # Concurrency
 ///
@@ -112,7 +109,6 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub struct FrameTable {
     words: Box<[AtomicU64]>,
-    block_types: Box<[AtomicU8]>,
     /// What the zone tells the lists.
     pub(super) pressure: Pressure,
 }
@@ -124,11 +120,8 @@ impl FrameTable {
             (1..=FRAMES_MAX).contains(&nr_frames),
             "a zone holds 1 to {FRAMES_MAX} frames, not {nr_frames}"
         );
-        let nr_blocks = nr_frames.div_ceil(PAGEBLOCK_FRAMES);
-        let movable = MigrateType::Movable.index() as u8;
         FrameTable {
             words: (0..nr_frames).map(|_| AtomicU64::new(INTERIOR_TAG << TAG_SHIFT)).collect(),
-            block_types: (0..nr_blocks).map(|_| AtomicU8::new(movable)).collect(),
             pressure: Pressure::default(),
         }
     }
@@ -150,29 +143,17 @@ impl FrameTable {
     /// When the frame is outside the table.
     #[inline]
     pub fn state(&self, frame: FrameId) -> FrameState {
-        let word = self.word(frame);
-        let tag = word >> TAG_SHIFT;
+        let tag = self.word(frame) >> TAG_SHIFT;
         if tag == INTERIOR_TAG {
             return FrameState::Interior;
         }
         let order = Order((tag & 15) as u8);
         match tag >> 4 {
             0 => FrameState::Free(order),
-            1 => FrameState::Allocated(order, MigrateType::from_index((word & LINK_MASK) as usize)),
+            1 => FrameState::Allocated(order),
             2 => FrameState::InPcp(order),
             _ => FrameState::Offline(order),
         }
-    }
-
-    /// The type of the pageblock that holds `frame`: whose free list it returns to.
-    ///
-    /// # Panics
-    ///
-    /// When the frame is outside the table.
-    #[inline]
-    pub fn migrate_type(&self, frame: FrameId) -> MigrateType {
-        let block = (frame.0 >> PAGEBLOCK_ORDER.0) as usize;
-        MigrateType::from_index(usize::from(self.block_types[block].load(Relaxed)))
     }
 
     /// Whether the zone's free frames were at or under its HIGH watermark at the last
@@ -189,22 +170,16 @@ impl FrameTable {
     /// On a frame outside the table, a double free, a frame inside a block, or a wrong order.
     #[inline]
     pub(super) fn assert_allocated(&self, frame: FrameId, order: Order) {
-        let is_ours = frame.0 < self.nr_frames();
-        let tag = (Kind::Allocated as u64) << 4 | u64::from(order.0);
-        if !is_ours || self.word(frame) >> TAG_SHIFT != tag {
+        if !self.is_allocated(frame, order) {
             self.refuse_free(frame, order);
         }
     }
 
-    /// Whether `frame` is a base frame that was handed out, from a movable pageblock.
+    /// Whether `frame` is ours, and the first of a block of this order that was handed out.
     #[inline]
-    pub(super) fn is_hot_kind(&self, frame: FrameId) -> bool {
-        let (index, block) = (frame.0 as usize, (frame.0 >> PAGEBLOCK_ORDER.0) as usize);
-        let (Some(word), Some(block)) = (self.words.get(index), self.block_types.get(block)) else {
-            return false;
-        };
-        word.load(Relaxed) >> TAG_SHIFT == (Kind::Allocated as u64) << 4
-            && block.load(Relaxed) == MigrateType::Movable.index() as u8
+    pub(super) fn is_allocated(&self, frame: FrameId, order: Order) -> bool {
+        let word = self.words.get(frame.0 as usize);
+        word.is_some_and(|word| word.load(Relaxed) >> TAG_SHIFT == allocated_tag(order))
     }
 
     /// Panics with what is wrong about freeing the block at `frame`.
@@ -216,7 +191,7 @@ impl FrameTable {
             "foreign free: {frame} is outside this zone's {nr_frames} frames"
         );
         match self.state(frame) {
-            FrameState::Allocated(allocated, _) => {
+            FrameState::Allocated(allocated) => {
                 panic!("{frame} was allocated at order {allocated} but is freed at order {order}")
             }
             FrameState::Interior => {
@@ -228,44 +203,13 @@ impl FrameTable {
         }
     }
 
-    /// Marks every pageblock the block at `frame` reaches into.
-    pub(super) fn set_migrate_type(&self, frame: FrameId, order: Order, migrate: MigrateType) {
-        let first = (frame.0 >> PAGEBLOCK_ORDER.0) as usize;
-        let count = order.nr_frames().div_ceil(PAGEBLOCK_FRAMES) as usize;
-        for block in &self.block_types[first..first + count] {
-            block.store(migrate.index() as u8, Relaxed);
-        }
-    }
-
     pub(super) fn set_interior(&self, frame: FrameId) {
         self.set_word(frame, INTERIOR_TAG << TAG_SHIFT);
     }
 
     #[inline]
-    pub(super) fn set_allocated(&self, frame: FrameId, order: Order, migrate: MigrateType) {
-        let tag = (Kind::Allocated as u64) << 4 | u64::from(order.0);
-        self.set_word(frame, tag << TAG_SHIFT | migrate.index() as u64);
-    }
-
-    /// Gives a block that kept its word on to a new owner. The word is written only when the owner
-    /// asks for another type than the last one did.
-    ///
-    /// # Panics
-    ///
-    /// When the block is not one that was handed out at that order: it was freed twice.
-    #[inline]
-    pub(super) fn hand_on(&self, frame: FrameId, order: Order, migrate: MigrateType) {
-        let tag = (Kind::Allocated as u64) << 4 | u64::from(order.0);
-        let word = tag << TAG_SHIFT | migrate.index() as u64;
-        if self.word(frame) != word {
-            self.hand_on_as(frame, order, migrate);
-        }
-    }
-
-    #[cold]
-    fn hand_on_as(&self, frame: FrameId, order: Order, migrate: MigrateType) {
-        self.assert_allocated(frame, order);
-        self.set_allocated(frame, order, migrate);
+    pub(super) fn set_allocated(&self, frame: FrameId, order: Order) {
+        self.set_word(frame, allocated_tag(order) << TAG_SHIFT);
     }
 
     #[inline]
@@ -303,6 +247,11 @@ impl FrameTable {
     fn set_word(&self, frame: FrameId, word: u64) {
         self.words[frame.0 as usize].store(word, Relaxed);
     }
+}
+
+/// What the word of a handed-out block begins with.
+const fn allocated_tag(order: Order) -> u64 {
+    (Kind::Allocated as u64) << 4 | order.0 as u64
 }
 
 /// A doubly linked list threaded through the table's words; head is the most recent, or hottest.
@@ -437,10 +386,8 @@ mod tests {
                 assert_eq!(table.state(FrameId(3)), state);
                 assert_eq!((table.previous(3), table.next(3)), (5, FRAMES_MAX - 1));
             }
-            for migrate in MigrateType::ALL {
-                table.set_allocated(FrameId(3), order, migrate);
-                assert_eq!(table.state(FrameId(3)), FrameState::Allocated(order, migrate));
-            }
+            table.set_allocated(FrameId(3), order);
+            assert_eq!(table.state(FrameId(3)), FrameState::Allocated(order));
         }
         table.set_interior(FrameId(3));
         assert_eq!(table.state(FrameId(3)), FrameState::Interior);

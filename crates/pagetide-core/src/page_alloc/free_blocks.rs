@@ -1,4 +1,4 @@
-//! Free blocks per order and migrate type: what fragmentation looks like from outside.
+//! Free blocks per order: what fragmentation looks like from outside.
 //!
 //! **Problem.** "64 MiB are free" does not say whether 2 MiB can be had in one piece.
 //!
@@ -6,8 +6,7 @@
 //!
 //! ```text
 //!  free blocks   4K   8K  16K ...  4M
-//!  unmovable      5    0    1       0
-//!  movable       12    7    3     201      frames = sum of count << order
+//!                12    7    3     201      frames = sum of count << order
 //! ```
 //!
 //! **Data and invariants.** Each count is the length of one list of the buddy allocator, which its
@@ -20,48 +19,34 @@
 use alloc::string::ToString;
 use core::fmt;
 
-use super::migrate::MigrateType;
 use crate::ids::Order;
 use crate::units::Bytes;
 
 /// Orders the buddy allocator keeps lists for.
 pub(super) const ORDERS: usize = Order::MAX.0 as usize + 1;
 
-/// The number of free blocks of each order and type.
+/// The number of free blocks of each order.
 ///
-/// Shape: `[order 0..=10][migrate type]`, in blocks.
+/// Shape: `[order 0..=10]`, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FreeBlocks {
-    counts: [[u32; MigrateType::COUNT]; ORDERS],
+    counts: [u32; ORDERS],
 }
 
 impl FreeBlocks {
-    /// Free blocks of exactly this order and type.
-    pub const fn nr_blocks(&self, order: Order, migrate: MigrateType) -> u32 {
-        self.counts[order.0 as usize][migrate.index()]
+    /// Free blocks of exactly this order.
+    pub const fn nr_blocks(&self, order: Order) -> u32 {
+        self.counts[order.0 as usize]
     }
 
-    /// Free blocks of exactly this order, of any type.
-    pub fn nr_blocks_of(&self, order: Order) -> u32 {
-        self.counts[order.0 as usize].iter().sum()
+    /// Whether a block of at least this order is free.
+    pub fn has(&self, order: Order) -> bool {
+        self.largest().is_some_and(|largest| largest >= order)
     }
 
-    /// Whether a block of at least this order is free on the type's own lists.
-    pub fn has(&self, order: Order, migrate: MigrateType) -> bool {
-        self.counts[order.0 as usize..].iter().any(|counts| counts[migrate.index()] > 0)
-    }
-
-    /// The order of the largest free block of any type; `None` when nothing is free.
+    /// The order of the largest free block; `None` when nothing is free.
     pub fn largest(&self) -> Option<Order> {
-        (0..=Order::MAX.0).rev().map(Order).find(|&order| self.nr_blocks_of(order) > 0)
-    }
-
-    /// Frames in the free blocks of one type.
-    pub fn nr_frames(&self, migrate: MigrateType) -> u64 {
-        let frames = |(order, counts): (usize, &[u32; MigrateType::COUNT])| {
-            u64::from(counts[migrate.index()]) << order
-        };
-        self.counts.iter().enumerate().map(frames).sum()
+        (0..=Order::MAX.0).rev().map(Order).find(|&order| self.nr_blocks(order) > 0)
     }
 
     /// The share of free frames that lie in pieces too small for this order, in thousandths: 0 when
@@ -71,36 +56,34 @@ impl FreeBlocks {
     ///
     /// Linux, `unusable_index`.
     pub fn unusable_index(&self, order: Order) -> u32 {
-        let nr_free: u64 = MigrateType::ALL.iter().map(|&migrate| self.nr_frames(migrate)).sum();
-        let nr_usable: u64 =
-            (order.0..=Order::MAX.0).map(|o| u64::from(self.nr_blocks_of(Order(o))) << o).sum();
+        let nr_free = self.nr_frames_from(Order::BASE);
+        let nr_usable = self.nr_frames_from(order);
         ((nr_free - nr_usable) * 1000).checked_div(nr_free).unwrap_or(0) as u32
     }
 
-    pub(super) fn add(&mut self, order: Order, migrate: MigrateType) {
-        self.counts[order.0 as usize][migrate.index()] += 1;
+    /// Frames in the free blocks of this order and above.
+    fn nr_frames_from(&self, order: Order) -> u64 {
+        (order.0..=Order::MAX.0).map(|order| u64::from(self.nr_blocks(Order(order))) << order).sum()
     }
 
-    pub(super) fn subtract(&mut self, order: Order, migrate: MigrateType) {
-        self.counts[order.0 as usize][migrate.index()] -= 1;
+    pub(super) fn add(&mut self, order: Order) {
+        self.counts[order.0 as usize] += 1;
+    }
+
+    pub(super) fn subtract(&mut self, order: Order) {
+        self.counts[order.0 as usize] -= 1;
     }
 }
 
-/// A table for people: a column for each length of blocks, a row for each type that has any free.
+/// A table for people: a column for each length of blocks.
 impl fmt::Display for FreeBlocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<11}", "free blocks")?;
         for order in (0..=Order::MAX.0).map(Order) {
             write!(f, " {:>6}", Bytes::from_pages(order.nr_frames().into()).to_string())?;
         }
-        for migrate in MigrateType::ALL {
-            if self.nr_frames(migrate) > 0 {
-                write!(f, "\n{:<11}", migrate.as_str())?;
-                let counts = self.counts.iter().map(|counts| counts[migrate.index()]);
-                counts.into_iter().try_for_each(|count| write!(f, " {count:>6}"))?;
-            }
-        }
-        Ok(())
+        write!(f, "\n{:<11}", "")?;
+        self.counts.iter().try_for_each(|count| write!(f, " {count:>6}"))
     }
 }
 
@@ -110,15 +93,13 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn the_table_has_a_row_for_each_type_with_free_blocks() {
+    fn the_table_has_a_column_for_each_order() {
         let mut blocks = FreeBlocks::default();
-        (0..12).for_each(|_| blocks.add(Order(0), MigrateType::Movable));
-        blocks.add(Order(10), MigrateType::Movable);
-        blocks.add(Order(1), MigrateType::Unmovable);
+        (0..12).for_each(|_| blocks.add(Order(0)));
+        blocks.add(Order(10));
         let expected = "\
 free blocks     4K     8K    16K    32K    64K   128K   256K   512K     1M     2M     4M
-unmovable        0      1      0      0      0      0      0      0      0      0      0
-movable         12      0      0      0      0      0      0      0      0      0      1";
+                12      0      0      0      0      0      0      0      0      0      1";
         assert_eq!(format!("{blocks}"), expected);
     }
 
@@ -126,27 +107,26 @@ movable         12      0      0      0      0      0      0      0      0      
     fn frames_in_pieces_too_small_are_told() {
         let mut blocks = FreeBlocks::default();
         assert_eq!(blocks.unusable_index(Order(3)), 0);
-        (0..100).for_each(|_| blocks.add(Order(0), MigrateType::Movable));
+        (0..100).for_each(|_| blocks.add(Order(0)));
         assert_eq!(blocks.unusable_index(Order(3)), 1000);
         let mut blocks = FreeBlocks::default();
-        blocks.add(Order(2), MigrateType::Unmovable);
-        blocks.add(Order(3), MigrateType::Movable);
+        blocks.add(Order(2));
+        blocks.add(Order(3));
         assert_eq!(blocks.unusable_index(Order(3)), 333);
     }
 
     #[test]
-    fn counts_tell_frames_and_the_largest_block() {
+    fn counts_tell_the_largest_block() {
         let mut blocks = FreeBlocks::default();
-        blocks.add(Order(0), MigrateType::Movable);
-        blocks.add(Order(4), MigrateType::Movable);
-        blocks.add(Order(4), MigrateType::Unmovable);
-        assert_eq!(blocks.nr_frames(MigrateType::Movable), 17);
-        assert_eq!(blocks.nr_blocks_of(Order(4)), 2);
+        blocks.add(Order(0));
+        blocks.add(Order(4));
+        blocks.add(Order(4));
+        assert_eq!(blocks.nr_blocks(Order(4)), 2);
         assert_eq!(blocks.largest(), Some(Order(4)));
         assert_eq!(FreeBlocks::default().largest(), None);
-        assert!(blocks.has(Order(3), MigrateType::Movable));
-        assert!(!blocks.has(Order(5), MigrateType::Movable));
-        blocks.subtract(Order(4), MigrateType::Movable);
-        assert!(!blocks.has(Order(1), MigrateType::Movable));
+        assert!(blocks.has(Order(3)));
+        assert!(!blocks.has(Order(5)));
+        (0..2).for_each(|_| blocks.subtract(Order(4)));
+        assert!(!blocks.has(Order(1)));
     }
 }

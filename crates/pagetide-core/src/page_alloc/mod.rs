@@ -12,7 +12,7 @@
 //!      \            |            /        refill: a batch; drain: the coldest
 //!       \           |           /
 //!        [         Zone         ]         one lock; watermarks say how much may be taken
-//!        [  buddy lists by type ]         blocks of 2^0..2^10 frames, split and merged
+//!        [      buddy lists     ]         blocks of 2^0..2^10 frames, split and merged
 //!        [      FrameTable      ]         one word a frame, shared by all of the above
 //! ```
 //!
@@ -21,11 +21,10 @@
 //! | `watermark` | the levels, their derivation, the check |
 //! | `pcp` | per-CPU lists, and **the seam**: the calls both worlds make |
 //! | `pcp_limits` | batch and limit as functions of the zone |
-//! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill, adaptive |
+//! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill |
 //! | `zone` | the check at every way out; resizing, splits, joins, runs |
-//! | `buddy`, `fallback` | splitting and merging; claiming and stealing across types |
+//! | `buddy`, `free_blocks` | splitting and merging; what fragmentation looks like |
 //! | `frame_table` | one word a frame; its owner at each moment |
-//! | `migrate`, `free_blocks` | types and pageblocks; what fragmentation looks like |
 //! | `pressure` | the word that tells lists that frames are scarce |
 //! | `slow_path` | what to try, in order, when the fast path finds nothing |
 //! | `fair_zones` | whose turn it is among several zones: for models of them |
@@ -36,19 +35,18 @@
 //! waits or wakes: `None` tells the caller that its request is at its level, and the caller wakes
 //! background reclaim, tries a lower level or reclaims itself.
 //!
-//! Cost: 8 bytes a frame and 1 byte a pageblock, 0.2 % of the memory managed.
+//! Cost: 8 bytes a frame, 0.2 % of the memory managed.
 //!
 //! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (What knows
-//! several zones is here: [`WatermarkInputs`], and [`FairZones`].)
+//! several zones is here: [`WatermarkInputs`], and [`FairZones`].) Migrate types: all frames can be
+//! given up.
 //!
 //! Source: the page allocator specification, sections 1 to 4.
 
 mod buddy;
 mod fair_zones;
-mod fallback;
 mod frame_table;
 mod free_blocks;
-mod migrate;
 mod pcp;
 mod pcp_limits;
 mod pcp_tuning;
@@ -60,17 +58,16 @@ mod watermark;
 mod zone;
 
 #[cfg(test)]
-mod conformance;
+mod tests;
 
 pub use fair_zones::FairZones;
 pub use frame_table::{FRAMES_MAX, FrameState, FrameTable};
 pub use free_blocks::FreeBlocks;
-pub use migrate::{MigrateType, PAGEBLOCK_FRAMES, PAGEBLOCK_ORDER};
 pub use pcp::{Drain, PCP_HUGE_ORDER, Pcp};
 pub use pcp_limits::{
     HighFraction, HighFractionError, PCP_ORDER_MAX, PcpInputs, PcpLimits, batch_of,
 };
-pub use pcp_tuning::{LockWait, PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning, ZoneSignals};
+pub use pcp_tuning::{PCP_BATCH_SCALE_MAX, PcpTuning, UnknownPcpTuning, ZoneSignals};
 pub use single::PageAllocator;
 pub use slow_path::{Attempt, Attempted, SlowPath};
 pub use starving::Starving;

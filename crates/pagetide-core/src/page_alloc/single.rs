@@ -12,8 +12,7 @@
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out.
 //!
-//! **Deliberately ignored.** Contention: a try-lock here never fails, and the zone's lock is waited
-//! for only when the caller says so. What to do after `None`.
+//! **Deliberately ignored.** Contention: a try-lock here never fails. What to do after `None`.
 //!
 //! Source: our own.
 
@@ -21,8 +20,7 @@ use alloc::vec::Vec;
 
 use super::pcp::Pcp;
 use super::pcp_limits::{HighFraction, PcpInputs, PcpLimits};
-use super::pcp_tuning::ZoneSignals;
-use super::pcp_tuning::{LockWait, PcpTuning};
+use super::pcp_tuning::{PcpTuning, ZoneSignals};
 use super::watermark::WatermarkLevel;
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{CpuId, FrameId, Order};
@@ -34,7 +32,6 @@ pub struct PageAllocator {
     pcps: Vec<Pcp>,
     fraction: HighFraction,
     signals: ZoneSignals,
-    wait: LockWait,
 }
 
 impl PageAllocator {
@@ -60,8 +57,7 @@ impl PageAllocator {
     ) -> PageAllocator {
         let limits = limits_for(&zone, nr_cpus, fraction);
         let pcps = (0..nr_cpus).map(|_| Pcp::with_tuning(limits, tuning)).collect();
-        let signals = ZoneSignals::default();
-        PageAllocator { zone, pcps, fraction, signals, wait: LockWait::None }
+        PageAllocator { zone, pcps, fraction, signals: ZoneSignals::default() }
     }
 
     /// The zone behind the lists.
@@ -94,12 +90,6 @@ impl PageAllocator {
         self.signals = signals;
     }
 
-    /// Says how the zone's lock is had by the visits to come: a simulated world that charges its
-    /// CPUs for waiting knows.
-    pub fn set_lock_wait(&mut self, wait: LockWait) {
-        self.wait = wait;
-    }
-
     /// A tick of every CPU, about once a second: see [`Pcp::tick`]. Returns the frames drained.
     pub fn tick(&mut self) -> u64 {
         let before = self.zone.nr_free();
@@ -120,10 +110,8 @@ impl PageAllocator {
     /// When there is no such CPU, or as [`Zone::alloc_bulk`].
     pub fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let pcp = &mut self.pcps[cpu.0 as usize];
-        pcp.alloc(self.zone.table(), request).or_else(|| {
-            pcp.note_visit(self.wait);
-            pcp.refill(&mut self.zone, request)
-        })
+        let hit = pcp.alloc(self.zone.table(), request);
+        hit.or_else(|| pcp.refill(&mut self.zone, request))
     }
 
     /// Returns a block as `cpu`.
@@ -134,7 +122,6 @@ impl PageAllocator {
     pub fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
         let pcp = &mut self.pcps[cpu.0 as usize];
         if let Some(drain) = pcp.free(self.zone.table(), frame, order, self.signals) {
-            pcp.note_visit(self.wait);
             pcp.drain(&mut self.zone, drain);
         }
     }

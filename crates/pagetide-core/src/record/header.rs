@@ -27,8 +27,7 @@ pub const HEADER_FIXED_BYTES: usize = 40;
 /// The longest policy name a header may carry, in bytes.
 pub const POLICY_NAME_BYTES_MAX: usize = 64;
 /// The tunings by their codes. Records from before there was a choice say 0.
-const TUNINGS: [PcpTuning; 4] =
-    [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Adaptive];
+const TUNINGS: [PcpTuning; 3] = [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth];
 
 /// What reclaimed, by codes from 1 on; 0 is not known.
 const RECLAIMERS: [Reclaimer; 2] = [Reclaimer::Accesses, Reclaimer::Background];

@@ -18,7 +18,7 @@ fn header() -> Header {
         memory_frames_max: 1 << 33,
         nr_cpus: 70_000,
         swappiness: 200,
-        pcp_tuning: PcpTuning::Adaptive,
+        pcp_tuning: PcpTuning::Depth,
         pcp_high_fraction: 8,
         reclaimer: Some(Reclaimer::Background),
         policy: String::from("mglru"),

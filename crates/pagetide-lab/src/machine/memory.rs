@@ -19,7 +19,7 @@ use super::clock::Nanos;
 use super::workload::End;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
-    AllocRequest, Drain, FrameState, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits,
+    AllocRequest, Drain, FrameState, FrameTable, HighFraction, Pcp, PcpInputs, PcpLimits,
     PcpTuning, Starving, WatermarkLevel, Zone, ZoneConfig, ZoneSignals,
 };
 use pagetide_core::units::Millis;
@@ -132,15 +132,8 @@ impl Memory {
     }
 
     /// Under the zone's lock: fetches a batch (and the list's lock) and takes one.
-    pub(super) fn refill(
-        &mut self,
-        cpu: CpuId,
-        request: &AllocRequest,
-        wait: LockWait,
-    ) -> Option<FrameId> {
-        let pcp = &mut self.pcps[cpu.0 as usize];
-        pcp.note_visit(wait);
-        pcp.refill(&mut self.zone, request)
+    pub(super) fn refill(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
+        self.pcps[cpu.0 as usize].refill(&mut self.zone, request)
     }
 
     /// Under the zone's lock alone.
@@ -149,10 +142,8 @@ impl Memory {
     }
 
     /// Under the zone's lock, and the list's.
-    pub(super) fn drain(&mut self, cpu: CpuId, drain: Drain, wait: LockWait) {
-        let pcp = &mut self.pcps[cpu.0 as usize];
-        pcp.note_visit(wait);
-        pcp.drain(&mut self.zone, drain);
+    pub(super) fn drain(&mut self, cpu: CpuId, drain: Drain) {
+        self.pcps[cpu.0 as usize].drain(&mut self.zone, drain);
         self.settle();
     }
 
@@ -165,7 +156,7 @@ impl Memory {
     /// The order of an allocated block.
     pub(super) fn order_of(&self, frame: FrameId) -> Order {
         match self.table.state(frame) {
-            FrameState::Allocated(order, _) => order,
+            FrameState::Allocated(order) => order,
             state => panic!("{frame} is in use by no task: {state:?}"),
         }
     }

@@ -12,7 +12,7 @@
 //! ```text
 //!   workloads (workload.rs)     want: alloc, free, compute, send, sleep, device
 //!        |
-//!   tasks (task.rs) ------> engine.rs ------> agenda (clock.rs): what is next, and when
+//!   tasks (task.rs) ------> engine/ --------> agenda (clock.rs): what is next, and when
 //!        |                     |
 //!        |        locks (lock.rs), devices (device.rs), prices (costs.rs)
 //!        v                     v

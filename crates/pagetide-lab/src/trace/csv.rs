@@ -50,13 +50,33 @@ impl LineParser for Csv {
         if line.is_empty() || line.starts_with('#') {
             return Ok(None);
         }
-        let page = number(line.split(',').nth(columns.page), "page")?;
+        let [page, op, time] = columns.fields_of(line);
+        let page = number(page, "page")?;
         let kind = match columns.operation {
-            Some(column) => operation(line.split(',').nth(column))?,
+            Some(_) => operation(op)?,
             None => AccessKind::Read,
         };
-        let at = columns.time.and_then(|column| Micros::parse_secs(line.split(',').nth(column)?));
-        Ok(Some(Request::page(page, kind).at(at)))
+        Ok(Some(Request::page(page, kind).at(time.and_then(Micros::parse_secs))))
+    }
+}
+
+impl Columns {
+    /// The fields of page, operation and time, in one walk up to the last of them.
+    fn fields_of<'l>(&self, line: &'l str) -> [Option<&'l str>; 3] {
+        let wanted = [Some(self.page), self.operation, self.time];
+        let mut fields = [None; 3];
+        let (mut start, mut column) = (0, 0);
+        let last = wanted.into_iter().flatten().max().unwrap_or(0);
+        let ends = line.bytes().enumerate().filter(|(_, byte)| *byte == b',').map(|(at, _)| at);
+        for end in ends.chain([line.len()]).take(last + 1) {
+            for (field, wanted) in fields.iter_mut().zip(wanted) {
+                if wanted == Some(column) {
+                    *field = Some(&line[start..end]);
+                }
+            }
+            (start, column) = (end + 1, column + 1);
+        }
+        fields
     }
 }
 

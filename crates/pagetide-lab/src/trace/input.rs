@@ -1,6 +1,8 @@
 //! The bytes of a trace: decompressed, read in lines or in records, and counted for error messages.
 
+use super::ahead::Ahead;
 use super::{LineProblem, TraceError};
+use memchr::memchr;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,12 +31,12 @@ impl BytesRead {
 }
 
 /// What counts them.
-struct Counted {
-    reader: DynRead,
+struct Counted<R> {
+    reader: R,
     nr_read: BytesRead,
 }
 
-impl Read for Counted {
+impl<R: Read> Read for Counted<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let nr_read = self.reader.read(bytes)?;
         self.nr_read.0.fetch_add(nr_read as u64, Relaxed);
@@ -47,7 +49,10 @@ pub(super) struct Input {
     reader: BufReader<DynRead>,
     offset: u64,
     line_number: u64,
+    /// The last line, where it does not lie in the buffer whole.
     line: Vec<u8>,
+    /// Bytes at the front of the buffer that the last line has, where it does.
+    nr_lent: usize,
     nr_read: BytesRead,
 }
 
@@ -58,15 +63,18 @@ impl Input {
         let start = |source| TraceError::Read { offset: 0, source };
         let (magic, mut reader) = peek(reader, ZSTD_MAGIC.len()).map_err(start)?;
         if magic == ZSTD_MAGIC {
-            reader = Box::new(zstd::Decoder::new(reader).map_err(start)?);
+            let decoder = zstd::Decoder::new(reader).map_err(start)?;
+            reader = Box::new(Ahead::start(decoder).map_err(start)?);
         } else if magic.starts_with(&GZIP_MAGIC) {
-            reader = Box::new(flate2::read::MultiGzDecoder::new(reader));
+            let decoder = flate2::read::MultiGzDecoder::new(reader);
+            reader = Box::new(Ahead::start(decoder).map_err(start)?);
         }
         let nr_read = BytesRead::default();
         reader = Box::new(Counted { reader, nr_read: nr_read.clone() });
         let (prefix, reader) = peek(reader, PREFIX_BYTES).map_err(start)?;
         let reader = BufReader::with_capacity(BUFFER_BYTES, reader);
-        Ok((Input { reader, offset: 0, line_number: 0, line: Vec::new(), nr_read }, prefix))
+        let (line, offset, line_number, nr_lent) = (Vec::new(), 0, 0, 0);
+        Ok((Input { reader, offset, line_number, line, nr_lent, nr_read }, prefix))
     }
 
     /// The count of bytes read so far, which goes on as the input is read, up to 64 KiB ahead.
@@ -86,23 +94,38 @@ impl Input {
 
     /// The next line without its end (LF or CR LF), or `None` at the end.
     pub(super) fn read_line(&mut self) -> Result<Option<&str>, TraceError> {
-        self.line.clear();
-        let mut limited = (&mut self.reader).take(LINE_BYTES_MAX);
-        let read_bytes = limited
-            .read_until(b'\n', &mut self.line)
-            .map_err(|source| TraceError::Read { offset: self.offset, source })?;
-        if read_bytes == 0 {
+        self.reader.consume(std::mem::take(&mut self.nr_lent));
+        let line = match self.find_line() {
+            Some(len) => {
+                self.nr_lent = len;
+                &self.reader.buffer()[..len]
+            }
+            None => {
+                self.line.clear();
+                let mut limited = (&mut self.reader).take(LINE_BYTES_MAX);
+                limited
+                    .read_until(b'\n', &mut self.line)
+                    .map_err(|source| TraceError::Read { offset: self.offset, source })?;
+                &self.line[..]
+            }
+        };
+        if line.is_empty() {
             return Ok(None);
         }
-        self.offset += read_bytes as u64;
+        self.offset += line.len() as u64;
         self.line_number += 1;
         let not_text = TraceError::Line { line: self.line_number, problem: LineProblem::NotText };
-        let ends = self.line.ends_with(b"\n");
-        if read_bytes as u64 == LINE_BYTES_MAX && !ends {
+        if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
             return Err(not_text);
         }
-        let text = str::from_utf8(&self.line).map_err(|_| not_text)?;
+        let text = str::from_utf8(line).map_err(|_| not_text)?;
         Ok(Some(text.trim_end_matches(['\r', '\n'])))
+    }
+
+    /// The length of the next line, if it lies in the buffer whole.
+    fn find_line(&self) -> Option<usize> {
+        let end = memchr(b'\n', self.reader.buffer())?;
+        Some(end + 1).filter(|len| *len as u64 <= LINE_BYTES_MAX)
     }
 
     /// The next record of `N` bytes, or `None` at the end.

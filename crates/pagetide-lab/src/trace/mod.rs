@@ -33,6 +33,7 @@
 //!
 //! Each reader names its own; the table is in `docs/formats.md`.
 
+mod ahead;
 mod arc;
 mod blkparse;
 mod claim;
@@ -43,6 +44,7 @@ mod convert;
 mod csv;
 mod decimal;
 mod dense;
+mod digits;
 mod facts;
 mod filemap;
 mod fio;
@@ -70,6 +72,7 @@ pub use page_ranks::PageRanks;
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
 use claim::Claim;
+use digits::{number, plain_number};
 use input::Input;
 use pagetide_core::ids::{MappingId, PageId, PageIndex, PageType};
 use pagetide_core::record::RecordError;
@@ -210,6 +213,9 @@ impl Micros {
 
     /// Seconds, whole or not; `None` for what is no number.
     fn parse_secs(text: &str) -> Option<Micros> {
+        if let Some(secs) = plain_number(text.as_bytes()) {
+            return Some(Micros::from_secs(secs));
+        }
         let text = text.trim();
         let whole = text.parse().ok().map(Micros::from_secs);
         let parse = || text.parse().ok().filter(|secs: &f64| secs.is_finite());
@@ -497,10 +503,4 @@ impl Iterator for Trace {
         }
         None
     }
-}
-
-/// A field as a decimal number; `name` is for the complaint.
-fn number(field: Option<&str>, name: &'static str) -> Result<u64, LineProblem> {
-    let text = field.ok_or(LineProblem::NoField { field: name })?;
-    text.trim().parse().map_err(|_| LineProblem::NotANumber { field: name })
 }

@@ -19,6 +19,7 @@ pub(crate) struct Limits {
     pub(crate) pcp: PcpSettings,
     pub(crate) direct_io: bool,
     pub(crate) has_workers: bool,
+    pub(crate) huge_pages: bool,
     dirty_background: u8,
     dirty: u8,
 }
@@ -86,6 +87,7 @@ impl Limits {
             pcp: pcp_settings(knobs)?,
             direct_io: knobs.is_on(Knob::DirectIo),
             has_workers: knobs.is_on(Knob::Background),
+            huge_pages: knobs.is_on(Knob::HugePages),
             dirty_background: knobs.read(Knob::DirtyBackground) as u8,
             dirty: knobs.read(Knob::Dirty) as u8,
         })

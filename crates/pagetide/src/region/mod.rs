@@ -17,12 +17,13 @@
 //! Data and invariants: see `service`, `fault`, and `pagetide_sys`'s region. A thread that serves
 //! a fault waits for one page's lock, others it tries, and for no thread that may wait for a fault.
 //!
-//! Ignored: huge pages; memory for the allocator of the process itself (the helper allocates).
+//! Ignored: memory for the allocator of the process itself (the helper allocates).
 //!
 //! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd); umap and vmcache for
 //! what such ranges are good for.
 
 mod fault;
+mod huge;
 mod options;
 mod owned;
 mod service;
@@ -152,12 +153,15 @@ impl Region {
         let reads_ahead = memory.delivery() == FaultDelivery::Signal && engine.source.has_workers;
         let nr_ahead_max = shared.devices.window_of(&mapping, &shared.limits);
         let streams = reads_ahead.then(|| Arc::new(Streams::new(nr_ahead_max)));
+        let wants_huge = shared.limits.huge_pages && engine.source.has_workers;
+        let makes_huge = wants_huge && memory.nr_blocks() > 0;
         let serving = Serving {
             engine: Arc::clone(engine),
             memory: Arc::clone(&memory),
             mapping: Arc::clone(&mapping),
             faults: Arc::clone(&faults),
             streams,
+            makes_huge,
         };
         let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
         let service = service.map_err(CreateRegionError::Thread)?;

@@ -7,6 +7,8 @@
 //!   the helper    serves it, and is waited for
 //!
 //!   handler threads   get messages: where they are configured, or the spot will not do
+//!
+//!   one more          serves none, and has huge pages made: see `huge`
 //! ```
 //!
 //! Problem: the code that touched the page may be in the middle of anything that does not touch
@@ -16,11 +18,12 @@
 //! Data and invariants: no lock is held while the helper is waited for.
 
 use super::fault::Faults;
+use super::huge::Blocks;
 use super::streams::Streams;
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
 use crate::engine::prefetch::Wish;
-use crate::memory::locks::{POISONED, lock};
+use crate::memory::locks::{POISONED, Signal, lock};
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_sys::{Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults};
 use std::io;
@@ -37,6 +40,8 @@ pub(super) struct Serving {
     pub(super) faults: Arc<Faults>,
     /// Where faults are signals, and a thread reads ahead.
     pub(super) streams: Option<Arc<Streams>>,
+    /// Whether a thread has huge pages made.
+    pub(super) makes_huge: bool,
 }
 
 /// The threads, until it is [stopped](FaultService::stop).
@@ -44,6 +49,8 @@ pub(super) struct FaultService {
     serving: Serving,
     /// Where faults are signals.
     on_the_spot: Option<(FaultRegistration, Arc<HelperQueue>)>,
+    /// Stops the thread that has huge pages made.
+    huge: Arc<Signal>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -69,12 +76,13 @@ pub(super) fn choose_delivery(
 impl FaultService {
     /// Serves faults from now on; messages by so many threads.
     pub(super) fn start(serving: Serving, nr_handlers: usize) -> io::Result<FaultService> {
-        let mut service = FaultService { serving, on_the_spot: None, threads: Vec::new() };
+        let (on_the_spot, huge, threads) = (None, Arc::default(), Vec::new());
+        let mut service = FaultService { serving, on_the_spot, huge, threads };
         let started = match service.serving.memory.delivery() {
             FaultDelivery::Signal => service.start_on_the_spot(),
             FaultDelivery::Message => (0..nr_handlers).try_for_each(|_| service.start_handler()),
         };
-        match started {
+        match started.and_then(|()| service.start_huge()) {
             Ok(()) => Ok(service),
             Err(error) => {
                 service.stop();
@@ -118,6 +126,15 @@ impl FaultService {
         })
     }
 
+    fn start_huge(&mut self) -> io::Result<()> {
+        if !self.serving.makes_huge {
+            return Ok(());
+        }
+        let Serving { engine, memory, mapping, .. } = self.serving.clone();
+        let (blocks, signal) = (Blocks { engine, memory, mapping }, Arc::clone(&self.huge));
+        self.start_thread("pagetide-huge", move || blocks.work(&signal))
+    }
+
     fn start_thread(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let thread = std::thread::Builder::new().name(name.into());
         self.threads.push(thread.spawn(move || {
@@ -134,6 +151,7 @@ impl FaultService {
             streams.stop();
         }
         self.serving.memory.stop();
+        self.huge.stop();
         if let Some((registration, queue)) = self.on_the_spot.take() {
             drop(registration);
             queue.close();

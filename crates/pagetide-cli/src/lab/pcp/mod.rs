@@ -16,7 +16,7 @@
 mod report;
 mod sensitivity;
 
-use super::play_args::PlayArgs;
+use super::play_args::{PlayArgs, workloads};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
@@ -35,8 +35,7 @@ pub(super) const PREFIX: &str = "pcp-";
 /// The arguments of these workloads beyond those of every play.
 #[derive(Debug, clap::Args)]
 pub(super) struct PcpArgs {
-    /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill, adaptive. All,
-    /// without.
+    /// For pcp-... only: tunings of the per-CPU lists: fixed, depth, refill. All, without.
     #[arg(long, value_delimiter = ',', value_name = "TUNING")]
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
@@ -118,7 +117,7 @@ impl PcpRuns {
 /// A name that is none (usage), too little memory for a machine, an unwritable report, an
 /// interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let workloads = workloads(&plays.names)?;
+    let workloads = workloads(&plays.names, "pcp-all", &PcpWorkload::ALL)?;
     let tunings: &[PcpTuning] = if args.tuning.is_empty() { &PcpTuning::ALL } else { &args.tuning };
     let costs = plays.cost.iter().try_fold(Costs::HOST, Costs::with);
     let costs = costs.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
@@ -138,17 +137,6 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
     plays.output.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
     plays.output.json.print(&rows, || text(&runs, &costs))
-}
-
-fn workloads(names: &[String]) -> Result<Vec<PcpWorkload>, Failure> {
-    if names == ["pcp-all"] {
-        return Ok(PcpWorkload::ALL.to_vec());
-    }
-    let named = |name: &String| {
-        let refused = |error| Failure::Usage(format!("{name}: {error}; or pcp-all"));
-        name.parse().map_err(refused)
-    };
-    names.iter().map(named).collect()
 }
 
 fn run_all(
@@ -282,8 +270,8 @@ mod tests {
         let row = runs()[0].median();
         assert_eq!((row.throughput, row.zone_pages, row.cpus), (2.0, 200, 224));
         let text = text(&runs(), &Costs::HOST);
-        assert_eq!(text.matches("[1.00, 3.00]").count(), 4, "{text}");
-        assert_eq!(text.matches("25.00 %").count(), 4, "{text}");
+        assert_eq!(text.matches("[1.00, 3.00]").count(), 3, "{text}");
+        assert_eq!(text.matches("25.00 %").count(), 3, "{text}");
         for part in ["published: 162.67 -> 162.67 s", "lock wait 17.0 % -> 12.3 %", "zone_page 20"]
         {
             assert!(text.contains(part), "{part} is missing: {text}");
@@ -293,10 +281,11 @@ mod tests {
     #[test]
     fn unknown_names_are_usage_errors_and_all_is_all() {
         let names = |name: &str| vec![name.to_owned()];
-        let failure = workloads(&names("pcp-nothing")).expect_err("no such name");
+        let of = |name: &str| workloads(&names(name), "pcp-all", &PcpWorkload::ALL);
+        let failure = of("pcp-nothing").expect_err("no such name");
         assert_eq!(failure.exit_code(), 2);
         assert!(failure.to_string().contains("pcp-page-fault1"), "{failure}");
-        assert_eq!(workloads(&names("pcp-all")).expect("all"), PcpWorkload::ALL);
+        assert_eq!(of("pcp-all").expect("all"), PcpWorkload::ALL);
     }
 
     #[test]

@@ -12,7 +12,7 @@
 
 mod report;
 
-use super::play_args::PlayArgs;
+use super::play_args::{PlayArgs, workloads};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::results::Measured;
@@ -138,7 +138,7 @@ struct Line {
 /// # Errors
 /// A name, policy or price that is none (usage), an unwritable report, an interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    let workloads = workloads(&plays.names)?;
+    let workloads = workloads(&plays.names, "tier-all", &TierWorkload::ALL)?;
     let setup = setup(plays, args)?;
     let ratios: &[Ratio] = if args.ratio.is_empty() { &[Ratio(4)] } else { &args.ratio };
     let seeds = plays.seeds(1);
@@ -160,17 +160,6 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
 fn subjects(args: &TierArgs) -> Vec<Placer> {
     let stages = Stage::ALL.into_iter().map(Placer::stage);
     Placer::JUDGES.into_iter().chain(stages).chain(args.without()).collect()
-}
-
-fn workloads(names: &[String]) -> Result<Vec<TierWorkload>, Failure> {
-    if names == ["tier-all"] {
-        return Ok(TierWorkload::ALL.to_vec());
-    }
-    let named = |name: &String| {
-        let refused = |error| Failure::Usage(format!("{name}: {error}; or tier-all"));
-        name.parse().map_err(refused)
-    };
-    names.iter().map(named).collect()
 }
 
 /// The machine, as far as something was said about it.

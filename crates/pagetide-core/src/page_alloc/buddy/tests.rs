@@ -4,10 +4,10 @@ use alloc::vec::Vec;
 
 use super::*;
 
-/// Takes a block for a movable page.
+/// Takes a block, for use.
 fn take(buddy: &mut Buddy, order: u8) -> u32 {
-    let frame = buddy.take_smallest(Order(order), MigrateType::Movable).expect("a free block");
-    buddy.table.set_allocated(frame, Order(order), MigrateType::Movable);
+    let frame = buddy.take(Order(order)).expect("a free block");
+    buddy.table.set_allocated(frame, Order(order));
     frame.0
 }
 
@@ -18,8 +18,7 @@ fn put(buddy: &mut Buddy, frame: u32, order: u8) {
 
 fn free_list(buddy: &Buddy, order: u8) -> Vec<u32> {
     let mut frames = Vec::new();
-    let list = &buddy.lists[usize::from(order)][MigrateType::Movable.index()];
-    list.validate(&buddy.table, |frame| frames.push(frame.0));
+    buddy.lists[usize::from(order)].validate(&buddy.table, |frame| frames.push(frame.0));
     frames
 }
 
@@ -57,7 +56,7 @@ fn merging_stops_at_the_largest_order() {
         buddy.put(FrameId(frame), Order(0));
     }
     buddy.validate();
-    assert_eq!(buddy.blocks.nr_blocks_of(Order::MAX), 4);
+    assert_eq!(buddy.blocks.nr_blocks(Order::MAX), 4);
     assert_eq!(buddy.nr_free, 4096);
 }
 
@@ -109,7 +108,7 @@ fn any_number_of_frames_becomes_aligned_blocks() {
         let buddy = Buddy::new(nr_frames, nr_frames);
         buddy.validate();
         assert_eq!(buddy.nr_free, u64::from(nr_frames));
-        let nr_blocks: u32 = (0..=Order::MAX.0).map(|o| buddy.blocks.nr_blocks_of(Order(o))).sum();
+        let nr_blocks: u32 = (0..=Order::MAX.0).map(|o| buddy.blocks.nr_blocks(Order(o))).sum();
         assert_eq!(nr_blocks, nr_frames / 1024 + (nr_frames % 1024).count_ones());
     }
 }
@@ -130,18 +129,5 @@ fn offline_blocks_come_back_in_the_pieces_asked_for() {
         put(&mut buddy, frame.0, order.0);
     }
     assert_eq!(buddy.nr_free, 100);
-    assert_eq!(buddy.blocks.nr_blocks_of(Order(6)), 1, "merged to 64 + 32 + 4");
-}
-
-#[test]
-fn retyping_a_pageblock_moves_its_free_blocks() {
-    let mut buddy = Buddy::new(1024, 1024);
-    assert_eq!(take(&mut buddy, 3), 0);
-    buddy.retype_pageblock(FrameId(0), MigrateType::Unmovable);
-    buddy.validate();
-    assert_eq!(buddy.blocks.nr_frames(MigrateType::Unmovable), 504);
-    assert_eq!(buddy.blocks.nr_frames(MigrateType::Movable), 512);
-    put(&mut buddy, 0, 3);
-    buddy.validate();
-    assert_eq!(buddy.blocks.nr_blocks_of(Order(10)), 1);
+    assert_eq!(buddy.blocks.nr_blocks(Order(6)), 1, "merged to 64 + 32 + 4");
 }

@@ -1,8 +1,7 @@
 //! The buddy allocator's invariant, checked by walking everything.
 
-use super::{Buddy, FrameState, PAGEBLOCK_ORDER, buddy_of};
+use super::{Buddy, FrameState, buddy_of};
 use crate::ids::{FrameId, Order};
-use crate::page_alloc::migrate::MigrateType;
 
 impl Buddy {
     /// Walks every frame and every list.
@@ -53,11 +52,6 @@ impl Buddy {
             let buddy = buddy_of(frame, order);
             assert!(!self.can_merge(buddy, order), "{frame} and {buddy} are unmerged");
         }
-        if order > PAGEBLOCK_ORDER {
-            let second = FrameId(frame.0 + PAGEBLOCK_ORDER.nr_frames());
-            let migrate = self.table.migrate_type(frame);
-            assert_eq!(self.table.migrate_type(second), migrate, "types of {frame} and {second}");
-        }
     }
 
     /// The blocks on the lists are free blocks, on the right list, and there are as many of them as
@@ -65,16 +59,13 @@ impl Buddy {
     fn validate_lists(&self) {
         let mut nr_listed = 0;
         for order in (0..=Order::MAX.0).map(Order) {
-            for migrate in MigrateType::ALL {
-                let mut nr_blocks = 0;
-                self.lists[usize::from(order.0)][migrate.index()].validate(&self.table, |frame| {
-                    assert_eq!(self.table.state(frame), FrameState::Free(order), "{frame}");
-                    assert_eq!(self.table.migrate_type(frame), migrate, "{frame} is misfiled");
-                    nr_blocks += 1;
-                });
-                assert_eq!(self.blocks.nr_blocks(order, migrate), nr_blocks, "{order} {migrate:?}");
-                nr_listed += u64::from(nr_blocks) << order.0;
-            }
+            let mut nr_blocks = 0;
+            self.lists[usize::from(order.0)].validate(&self.table, |frame| {
+                assert_eq!(self.table.state(frame), FrameState::Free(order), "{frame}");
+                nr_blocks += 1;
+            });
+            assert_eq!(self.blocks.nr_blocks(order), nr_blocks, "{order}");
+            nr_listed += u64::from(nr_blocks) << order.0;
         }
         assert_eq!(self.nr_free, nr_listed, "free frames counted and listed");
         let mut nr_offline = 0;

@@ -5,7 +5,7 @@
 //! A CPU that takes and returns the same few frames, and writes their words each time, then fights
 //! over the line with another that does the same: three times the cost of the whole hit, measured.
 //!
-//! **Idea.** The last few movable base frames that came back are in a short array, the hot end of
+//! **Idea.** The last few base frames that came back are in a short array, the hot end of
 //! their list. Going in and coming out they keep the word they had: `Allocated`. A line that is
 //! only read is in every CPU's cache.
 //!
@@ -18,7 +18,7 @@
 //!
 //! **Data and invariants.** The coldest first; this CPU's frames alone, each once. A look at
 //! another CPU's frame sees it as handed out, as it was last. That is what the zone makes of
-//! `InPcp` too, but for the claim of a pageblock, which may count these few as the claimer's own.
+//! `InPcp` too.
 //!
 //! **Ignored.** A frame freed twice, on two CPUs, while it is hot on both: it is found when one of
 //! them moves it on to its list, and not before. Freed twice on one CPU, it is found at once.
@@ -138,7 +138,7 @@ impl Pcp {
         let frames = self.hot.frames();
         for (nth, frame) in frames.iter().enumerate() {
             let state = table.state(FrameId(*frame));
-            assert!(matches!(state, FrameState::Allocated(Order::BASE, _)), "a hot {state:?}");
+            assert!(matches!(state, FrameState::Allocated(Order::BASE)), "a hot {state:?}");
             assert!(!frames[..nth].contains(frame), "{} is hot twice", FrameId(*frame));
         }
         frames.len() as u32

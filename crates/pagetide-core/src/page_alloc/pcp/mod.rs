@@ -10,9 +10,9 @@
 //!              free: head                    refill: tail (in the zone's order)
 //!                 |   alloc: head               |
 //!                 v   ^                         v
-//!   list o0 M    [hot . . . . . . . . . . . cold]--> drain: tail
-//!   list o0 U    [. . .]
-//!   ...          12 lists for orders 0 to 3 by type, 2 for order 9 (movable or not)
+//!   list o0      [hot . . . . . . . . . . . cold]--> drain: tail
+//!   list o1      [. . .]
+//!   ...          5 lists: orders 0 to 3, and 9
 //! ```
 //!
 //! **The seam.** A world wraps the zone in a lock and each `Pcp` in a try-lock, and makes the same
@@ -36,9 +36,6 @@
 //!         }
 //! ```
 //!
-//! A world whose zone lock can be waited for says so with [`Pcp::note_visit`] before each refill
-//! and drain: a tuning may want to know.
-//!
 //! `None` from the whole of `alloc` means that the zone is at the request's level: the caller wakes
 //! background reclaim, and tries a lower level, direct reclaim or [`Pcp::full_drain`] of every CPU.
 //! Lock order: per-CPU list, then zone.
@@ -59,23 +56,20 @@
 //! Source: the page allocator specification, sections 3, 4 and 7.
 
 use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
-use super::migrate::{MigrateType, PAGEBLOCK_ORDER};
 use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
-use super::pcp_tuning::{Gauge, LockWait, PcpTuning, Tuning, ZoneSignals, ZoneView};
+use super::pcp_tuning::{Gauge, PcpTuning, Tuning, ZoneSignals, ZoneView};
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
 use hot::HotFrames;
 
-/// The order of a huge page, whose blocks are also kept.
-pub const PCP_HUGE_ORDER: Order = PAGEBLOCK_ORDER;
+/// The order of a huge page, 2 MiB, whose blocks are also kept.
+pub const PCP_HUGE_ORDER: Order = Order(9);
 
-const TYPES: usize = MigrateType::ALL.len();
-const SMALL_LISTS: usize = (PCP_ORDER_MAX.0 as usize + 1) * TYPES;
-const LISTS: usize = SMALL_LISTS + 2;
-/// The list whose hottest frames are kept apart: movable base frames, what most requests are for.
-const HOT_LIST: usize = MigrateType::Movable.index();
+const SMALL_LISTS: usize = PCP_ORDER_MAX.0 as usize + 1;
+const LISTS: usize = SMALL_LISTS + 1;
+/// The list whose hottest frames are kept apart: base frames, what most requests are for.
+const HOT_LIST: usize = 0;
 
-const _: () = assert!(SMALL_LISTS == 12);
 const _: () = assert!(size_of::<Pcp>() <= 256);
 
 /// Frames to return to the zone, as [`Pcp::free`] or [`Pcp::full_drain`] decided. Pass it to
@@ -176,16 +170,16 @@ impl Pcp {
     /// O(1), no shared line but the frame's own word, which is only read when it is a hot one.
     #[inline]
     pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
-        let list = list_of(request.order, request.migrate)?;
+        let list = list_of(request.order)?;
         self.tuning.note_alloc(&self.gauge, request.order.nr_frames());
-        self.take_head(table, list, request)
+        self.take_head(table, list, request.order)
     }
 
     /// As [`Pcp::alloc`] when this CPU's own lists have such a block; `None`, and nothing changed,
     /// when they have not: a world that lets go of the lists in between then begins anew.
     #[inline]
     pub fn alloc_hit(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
-        let list = list_of(request.order, request.migrate)?;
+        let list = list_of(request.order)?;
         let is_empty = (list != HOT_LIST || self.hot.is_empty()) && self.lists[list].is_empty();
         if is_empty { None } else { self.alloc(table, request) }
     }
@@ -195,7 +189,7 @@ impl Pcp {
     /// `None` when the watermarks or the zone's lists say no. Orders without a list take one block
     /// past the lists.
     pub fn refill(&mut self, zone: &mut Zone, request: &AllocRequest) -> Option<FrameId> {
-        let Some(list) = list_of(request.order, request.migrate) else {
+        let Some(list) = list_of(request.order) else {
             return zone.alloc(request);
         };
         let order = request.order;
@@ -213,12 +207,7 @@ impl Pcp {
             self.lists[list].push_tail(table, frame, Kind::InPcp, order);
         });
         self.gauge.count += nr_taken << order.0;
-        self.take_head(zone.table(), list, request)
-    }
-
-    /// Says how the zone's lock was had, before a [`Pcp::refill`] or [`Pcp::drain`] under it.
-    pub fn note_visit(&mut self, wait: LockWait) {
-        self.tuning.note_visit(wait);
+        self.take_head(zone.table(), list, order)
     }
 
     /// Returns a block to this CPU's lists. A [`Drain`] must be passed to [`Pcp::drain`], under the
@@ -230,7 +219,7 @@ impl Pcp {
     ///
     /// # Cost
     ///
-    /// O(1), no shared line but the frame's own word and its pageblock's type.
+    /// O(1), no shared line but the frame's own word.
     #[inline]
     pub fn free(
         &mut self,
@@ -243,7 +232,7 @@ impl Pcp {
             return None;
         }
         table.assert_allocated(frame, order);
-        let Some(list) = list_of(order, table.migrate_type(frame)) else {
+        let Some(list) = list_of(order) else {
             return Some(Drain(Work::Bypass { frame, order }));
         };
         if list == HOT_LIST {
@@ -275,7 +264,7 @@ impl Pcp {
         let is_quiet = table.pressure.now().is_none() && !signals.reclaim_active;
         let is_kept = order == Order::BASE
             && is_quiet
-            && table.is_hot_kind(frame)
+            && table.is_allocated(frame, Order::BASE)
             && !self.hot.contains(frame)
             && self.tuning.note_kept(&self.gauge);
         if is_kept {
@@ -352,22 +341,17 @@ impl Pcp {
     }
 
     #[inline]
-    fn take_head(
-        &mut self,
-        table: &FrameTable,
-        list: usize,
-        request: &AllocRequest,
-    ) -> Option<FrameId> {
-        let AllocRequest { order, migrate, .. } = *request;
+    fn take_head(&mut self, table: &FrameTable, list: usize, order: Order) -> Option<FrameId> {
         let hottest = if list == HOT_LIST { self.hot.pop() } else { None };
         let frame = match hottest {
             Some(frame) => {
-                table.hand_on(frame, order, migrate);
+                // Its word says so still, or it was freed twice.
+                table.assert_allocated(frame, order);
                 frame
             }
             None => {
                 let frame = self.lists[list].pop_head(table)?;
-                table.set_allocated(frame, order, migrate);
+                table.set_allocated(frame, order);
                 frame
             }
         };
@@ -379,26 +363,24 @@ impl Pcp {
         let frame = self.lists[list].tail()?;
         let order = order_of(list);
         self.lists[list].remove(table, frame);
-        table.set_allocated(frame, order, table.migrate_type(frame));
+        table.set_allocated(frame, order);
         self.gauge.count -= order.nr_frames();
         Some((frame, order))
     }
 }
 
-/// The list for blocks of this order and type, if there is one.
+/// The list for blocks of this order, if there is one.
 #[inline]
-fn list_of(order: Order, migrate: MigrateType) -> Option<usize> {
-    if order <= PCP_ORDER_MAX {
-        Some(usize::from(order.0) * TYPES + migrate.index())
-    } else if order == PCP_HUGE_ORDER {
-        Some(SMALL_LISTS + usize::from(migrate == MigrateType::Movable))
-    } else {
-        None
+fn list_of(order: Order) -> Option<usize> {
+    match order {
+        order if order <= PCP_ORDER_MAX => Some(usize::from(order.0)),
+        PCP_HUGE_ORDER => Some(SMALL_LISTS),
+        _ => None,
     }
 }
 
 fn order_of(list: usize) -> Order {
-    if list < SMALL_LISTS { Order((list / TYPES) as u8) } else { PCP_HUGE_ORDER }
+    if list < SMALL_LISTS { Order(list as u8) } else { PCP_HUGE_ORDER }
 }
 
 mod hot;

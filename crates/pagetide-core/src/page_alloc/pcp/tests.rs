@@ -6,7 +6,6 @@ use super::*;
 use crate::page_alloc::watermark::WatermarkLevel;
 use crate::page_alloc::zone::ZoneConfig;
 use crate::units::Millis;
-use MigrateType::{Movable, Reclaimable, Unmovable};
 
 const CALM: ZoneSignals = ZoneSignals { reclaim_active: false, now: Millis(0) };
 const RECLAIM: ZoneSignals = ZoneSignals { reclaim_active: true, now: Millis(0) };
@@ -15,8 +14,8 @@ fn zone(nr_frames: u32) -> Zone {
     Zone::new(ZoneConfig::with_frames(nr_frames))
 }
 
-fn request(order: u8, migrate: MigrateType) -> AllocRequest {
-    AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
+fn request(order: u8) -> AllocRequest {
+    AllocRequest::fast(Order(order)).at(None)
 }
 
 fn fixed(limits: PcpLimits) -> Pcp {
@@ -24,9 +23,9 @@ fn fixed(limits: PcpLimits) -> Pcp {
 }
 
 /// Takes blocks past the lists, as another CPU would.
-fn take(zone: &mut Zone, nr_blocks: u32, order: u8, migrate: MigrateType) -> Vec<FrameId> {
+fn take(zone: &mut Zone, nr_blocks: u32, order: u8) -> Vec<FrameId> {
     let mut frames = Vec::new();
-    zone.alloc_bulk(&request(order, migrate), nr_blocks, |_, frame| frames.push(frame));
+    zone.alloc_bulk(&request(order), nr_blocks, |_, frame| frames.push(frame));
     assert_eq!(frames.len(), nr_blocks as usize);
     frames
 }
@@ -49,20 +48,13 @@ fn full_drain(pcp: &mut Pcp, zone: &mut Zone) {
 }
 
 #[test]
-fn lists_are_numbered_by_order_and_type() {
-    for order in 0..4 {
-        for migrate in MigrateType::ALL {
-            let list = list_of(Order(order), migrate).unwrap();
-            assert_eq!(list, 3 * usize::from(order) + migrate.index());
-            assert_eq!(order_of(list), Order(order));
-        }
+fn lists_are_numbered_by_order() {
+    for (list, order) in [0, 1, 2, 3, 9].into_iter().enumerate() {
+        assert_eq!(list_of(Order(order)), Some(list));
+        assert_eq!(order_of(list), Order(order));
     }
-    assert_eq!(list_of(Order(9), Unmovable), Some(12));
-    assert_eq!(list_of(Order(9), Reclaimable), Some(12));
-    assert_eq!(list_of(Order(9), Movable), Some(13));
-    assert_eq!((order_of(12), order_of(13)), (Order(9), Order(9)));
     for order in [4, 5, 8, 10] {
-        assert_eq!(list_of(Order(order), Movable), None);
+        assert_eq!(list_of(Order(order)), None);
     }
 }
 
@@ -70,7 +62,7 @@ fn lists_are_numbered_by_order_and_type() {
 fn a_run_of_frees_drains_ever_more() {
     let mut zone = zone(16384);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let frames = take(&mut zone, 8000, 0, Movable);
+    let frames = take(&mut zone, 8000, 0);
     let (mut drained, mut left) = (Vec::new(), Vec::new());
     for frame in frames {
         let nr_frames = free(&mut pcp, &mut zone, frame, 0, CALM);
@@ -90,7 +82,7 @@ fn the_scale_of_drains_is_capped() {
     let mut zone = zone(100_000);
     let mut pcp = fixed(PcpLimits::fixed(63, 10_000));
     let mut drained = Vec::new();
-    for frame in take(&mut zone, 30_000, 0, Movable) {
+    for frame in take(&mut zone, 30_000, 0) {
         drained.extend(Some(free(&mut pcp, &mut zone, frame, 0, CALM)).filter(|&n| n > 0));
     }
     assert_eq!(drained[..8], [63, 126, 252, 504, 1008, 2016, 2016, 2016]);
@@ -100,7 +92,7 @@ fn the_scale_of_drains_is_capped() {
 fn an_allocation_halves_the_drain_scale() {
     let mut zone = zone(16384);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let mut frames = take(&mut zone, 3000, 0, Movable).into_iter();
+    let mut frames = take(&mut zone, 3000, 0).into_iter();
     let mut next_drain = |pcp: &mut Pcp, zone: &mut Zone| {
         frames.by_ref().find_map(|frame| Some(free(pcp, zone, frame, 0, CALM)).filter(|&n| n > 0))
     };
@@ -108,7 +100,7 @@ fn an_allocation_halves_the_drain_scale() {
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(252));
     // The factor is 3; one allocation makes it 1, another 0.
-    assert!(pcp.alloc(zone.table(), &request(0, Movable)).is_some());
+    assert!(pcp.alloc(zone.table(), &request(0)).is_some());
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
 }
 
@@ -116,7 +108,7 @@ fn an_allocation_halves_the_drain_scale() {
 fn the_drain_scale_stops_growing_where_the_limit_stops_the_drain() {
     let mut zone = zone(16384);
     let mut pcp = fixed(PcpLimits::fixed(63, 252));
-    let mut frames = take(&mut zone, 3000, 0, Movable).into_iter();
+    let mut frames = take(&mut zone, 3000, 0).into_iter();
     let mut next_drain = |pcp: &mut Pcp, zone: &mut Zone| {
         frames.by_ref().find_map(|frame| Some(free(pcp, zone, frame, 0, CALM)).filter(|&n| n > 0))
     };
@@ -124,7 +116,7 @@ fn the_drain_scale_stops_growing_where_the_limit_stops_the_drain() {
         assert_eq!(next_drain(&mut pcp, &mut zone), Some(nr_frames));
     }
     // The factor stayed at 2, so one allocation makes it 1.
-    assert!(pcp.alloc(zone.table(), &request(0, Movable)).is_some());
+    assert!(pcp.alloc(zone.table(), &request(0)).is_some());
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
 }
 
@@ -133,7 +125,7 @@ fn a_refill_takes_a_batch_by_frames_but_two_blocks_at_least() {
     let refilled = |batch, high, order| {
         let mut zone = zone(8192);
         let mut pcp = fixed(PcpLimits::fixed(batch, high));
-        assert!(pcp.refill(&mut zone, &request(order, Movable)).is_some());
+        assert!(pcp.refill(&mut zone, &request(order)).is_some());
         (pcp.count() >> order) + 1
     };
     assert_eq!([0, 1, 2, 3, 9].map(|order| refilled(63, 1036, order)), [63, 31, 15, 7, 2]);
@@ -144,11 +136,11 @@ fn a_refill_takes_a_batch_by_frames_but_two_blocks_at_least() {
 fn refilled_frames_are_not_free_and_come_out_in_order() {
     let mut zone = zone(65536);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let order_2 = request(2, Movable);
+    let order_2 = request(2);
     assert_eq!(pcp.alloc(zone.table(), &order_2), None);
     assert_eq!(pcp.refill(&mut zone, &order_2), Some(FrameId(0)));
     assert_eq!((zone.nr_free(), pcp.count()), (65536 - 60, 56));
-    assert_eq!(zone.table().state(FrameId(0)), FrameState::Allocated(Order(2), Movable));
+    assert_eq!(zone.table().state(FrameId(0)), FrameState::Allocated(Order(2)));
     assert_eq!(zone.table().state(FrameId(4)), FrameState::InPcp(Order(2)));
     for frame in 1..15 {
         assert_eq!(pcp.alloc(zone.table(), &order_2), Some(FrameId(4 * frame)));
@@ -162,38 +154,36 @@ fn refilled_frames_are_not_free_and_come_out_in_order() {
 fn the_hottest_frame_comes_back_first() {
     let mut zone = zone(4096);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let frames = take(&mut zone, 3, 0, Movable);
+    let frames = take(&mut zone, 3, 0);
     for frame in &frames {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
     }
     for frame in frames.iter().rev() {
-        assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(*frame));
+        assert_eq!(pcp.alloc(zone.table(), &request(0)), Some(*frame));
     }
 }
 
 #[test]
 fn drains_empty_the_freed_list_from_its_tail_then_go_around() {
     let mut zone = zone(16384);
-    let mut pcp = fixed(PcpLimits::fixed(4, 16));
-    let movable = take(&mut zone, 5, 0, Movable);
-    let reclaimable = take(&mut zone, 5, 0, Reclaimable);
-    let unmovable = take(&mut zone, 6, 0, Unmovable);
-    for frame in movable.iter().chain(&reclaimable).chain(&unmovable[..5]) {
-        assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
-    }
-    // 16 frames: the limit. The drain of 4 takes the coldest four of the six unmovable ones.
-    assert_eq!(free(&mut pcp, &mut zone, unmovable[5], 0, CALM), 4);
+    let mut pcp = fixed(PcpLimits::fixed(4, 100));
+    let singles = take(&mut zone, 5, 0);
+    let pairs = take(&mut zone, 2, 1);
+    let huge = take(&mut zone, 1, 9);
     let is_in_pcp =
-        |zone: &Zone, frame: &FrameId| zone.table().state(*frame) == FrameState::InPcp(Order(0));
-    assert_eq!(unmovable.iter().filter(|frame| is_in_pcp(&zone, frame)).count(), 2);
-    assert!(is_in_pcp(&zone, &unmovable[4]) && is_in_pcp(&zone, &unmovable[5]));
-    // Beginning with the reclaimable list (index 2), eight more: its five, then, around, the
-    // unmovable list's two (index 0), then the coldest movable one (index 1).
-    let drain = Drain(Work::Frames { nr_frames: 8, first_list: 2 });
-    pcp.drain(&mut zone, drain);
-    assert!(reclaimable.iter().chain(&unmovable).all(|frame| !is_in_pcp(&zone, frame)));
-    let left: Vec<&FrameId> = movable.iter().filter(|frame| is_in_pcp(&zone, frame)).collect();
-    assert_eq!(left, movable[1..].iter().collect::<Vec<_>>());
+        |zone: &Zone, frame: &FrameId| matches!(zone.table().state(*frame), FrameState::InPcp(_));
+    for (frames, order) in [(&singles, 0), (&pairs, 1)] {
+        for frame in frames {
+            assert_eq!(free(&mut pcp, &mut zone, *frame, order, CALM), 0);
+        }
+    }
+    // 521 frames are over the limit of 100: the huge block alone is enough.
+    assert_eq!(free(&mut pcp, &mut zone, huge[0], 9, CALM), 512);
+    // Beginning with the pairs (list 1): both, then, around, the coldest single one (list 0).
+    pcp.drain(&mut zone, Drain(Work::Frames { nr_frames: 5, first_list: 1 }));
+    assert!(pairs.iter().all(|frame| !is_in_pcp(&zone, frame)));
+    let left: Vec<&FrameId> = singles.iter().filter(|frame| is_in_pcp(&zone, frame)).collect();
+    assert_eq!(left, singles[1..].iter().collect::<Vec<_>>());
     full_drain(&mut pcp, &mut zone);
 }
 
@@ -201,8 +191,8 @@ fn drains_empty_the_freed_list_from_its_tail_then_go_around() {
 fn a_run_of_higher_order_frees_sends_everything_back() {
     let mut zone = zone(65536);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let singles = take(&mut zone, 1036, 0, Movable);
-    let fours = take(&mut zone, 3, 2, Movable);
+    let singles = take(&mut zone, 1036, 0);
+    let fours = take(&mut zone, 3, 2);
     assert_eq!(free(&mut pcp, &mut zone, fours[0], 2, CALM), 0, "no run yet");
     let drained: u32 =
         singles[..1032].iter().map(|frame| free(&mut pcp, &mut zone, *frame, 0, CALM)).sum();
@@ -212,7 +202,7 @@ fn a_run_of_higher_order_frees_sends_everything_back() {
     assert_eq!(pcp.count(), 0);
     // It stays one until an allocation says otherwise.
     assert_eq!(free(&mut pcp, &mut zone, singles[1032], 0, CALM), 0);
-    assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(singles[1032]));
+    assert_eq!(pcp.alloc(zone.table(), &request(0)), Some(singles[1032]));
     assert_eq!(free(&mut pcp, &mut zone, fours[2], 2, CALM), 0);
     full_drain(&mut pcp, &mut zone);
 }
@@ -221,7 +211,7 @@ fn a_run_of_higher_order_frees_sends_everything_back() {
 fn lists_keep_little_while_reclaim_is_active() {
     let mut zone = zone(65536);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let frames = take(&mut zone, 600, 0, Movable);
+    let frames = take(&mut zone, 600, 0);
     for frame in &frames[..500] {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
     }
@@ -236,7 +226,7 @@ fn lists_keep_little_while_reclaim_is_active() {
 fn disabled_lists_pass_everything_through() {
     let mut zone = zone(64);
     let mut pcp = fixed(PcpLimits::DISABLED);
-    let one = request(0, Movable);
+    let one = request(0);
     assert_eq!(pcp.alloc(zone.table(), &one), None);
     let frame = pcp.refill(&mut zone, &one).expect("an empty zone");
     assert_eq!((zone.nr_free(), pcp.count()), (63, 0));
@@ -248,7 +238,7 @@ fn disabled_lists_pass_everything_through() {
 fn orders_without_a_list_go_past_the_lists() {
     let mut zone = zone(4096);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let order_5 = request(5, Movable);
+    let order_5 = request(5);
     assert_eq!(pcp.alloc(zone.table(), &order_5), None);
     let frame = pcp.refill(&mut zone, &order_5).expect("an empty zone");
     assert_eq!((zone.nr_free(), pcp.count()), (4096 - 32, 0));
@@ -260,7 +250,7 @@ fn orders_without_a_list_go_past_the_lists() {
 fn huge_blocks_are_kept_too() {
     let mut zone = zone(16 * 512);
     let mut pcp = fixed(PcpLimits::fixed(63, 2000));
-    let huge = request(9, Movable);
+    let huge = request(9);
     let frame = pcp.refill(&mut zone, &huge).expect("an empty zone");
     assert_eq!(pcp.count(), 512, "a refill takes two");
     assert_eq!(free(&mut pcp, &mut zone, frame, 9, CALM), 0);
@@ -272,7 +262,7 @@ fn huge_blocks_are_kept_too() {
 fn a_refill_respects_the_level() {
     let mut zone = zone(4096);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    take(&mut zone, 4096 - 160, 0, Movable);
+    take(&mut zone, 4096 - 160, 0);
     let fast = AllocRequest::fast(Order(0));
     assert_eq!(pcp.refill(&mut zone, &fast), None, "free frames equal LOW");
 }
@@ -281,7 +271,7 @@ fn a_refill_respects_the_level() {
 fn full_drains_come_in_bounded_pieces() {
     let mut zone = zone(16384);
     let mut pcp = fixed(PcpLimits::fixed(3, 1000));
-    for frame in take(&mut zone, 200, 0, Movable) {
+    for frame in take(&mut zone, 200, 0) {
         assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
     }
     let mut pieces = Vec::new();
@@ -296,7 +286,7 @@ fn full_drains_come_in_bounded_pieces() {
 fn new_limits_apply_from_the_next_free() {
     let mut zone = zone(16384);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let frames = take(&mut zone, 501, 0, Movable);
+    let frames = take(&mut zone, 501, 0);
     for frame in &frames[..500] {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
     }
@@ -310,7 +300,7 @@ fn new_limits_apply_from_the_next_free() {
 fn a_double_free_is_caught_before_it_ties_a_knot() {
     let mut zone = zone(64);
     let mut pcp = fixed(PcpLimits::fixed(1, 4));
-    let frame = take(&mut zone, 1, 0, Movable)[0];
+    let frame = take(&mut zone, 1, 0)[0];
     assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
     free(&mut pcp, &mut zone, frame, 0, CALM);
 }
@@ -328,8 +318,8 @@ fn while_someone_starves_lists_keep_nothing() {
     for tuning in PcpTuning::ALL {
         let mut zone = zone(1 << 15);
         let mut pcp = Pcp::with_tuning(PcpLimits::tuned(63, 1036, 65536), tuning);
-        let request = request(0, Movable);
-        let mut frames = take(&mut zone, 20, 0, Movable);
+        let request = request(0);
+        let mut frames = take(&mut zone, 20, 0);
         let starving = crate::page_alloc::Starving::new(zone.table());
         let before = zone.nr_free();
         for frame in frames.drain(..10) {
@@ -351,7 +341,7 @@ fn the_refill_that_finds_the_zone_under_high_grows_nothing() {
     let mut pcp = Pcp::with_tuning(PcpLimits::tuned(3, 40, 4096), PcpTuning::Refill);
     let high = zone.watermarks().mark(WatermarkLevel::High);
     let nr_above = (zone.nr_free() - high - 1) as u32;
-    take(&mut zone, nr_above, 0, Movable);
+    take(&mut zone, nr_above, 0);
     // A block of eight wants more than is above HIGH; so many were not asked for yet.
     assert!(!zone.table().is_below_high());
     assert!(pcp.refill(&mut zone, &AllocRequest::fast(Order(3))).is_some());
@@ -362,47 +352,34 @@ fn the_refill_that_finds_the_zone_under_high_grows_nothing() {
 fn hot_frames_come_back_hottest_first_and_their_words_are_left_alone() {
     let mut zone = zone(4096);
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    let frames = take(&mut zone, 30, 0, Movable);
+    let frames = take(&mut zone, 30, 0);
     for nr_frames in 1..=frames.len() {
         // More than are kept hot: the others are linked behind them.
         for frame in &frames[..nr_frames] {
             assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
-            assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0), Movable));
+            assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0)));
         }
         pcp.validate(zone.table());
         for frame in frames[..nr_frames].iter().rev() {
-            assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(*frame));
-            assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0), Movable));
+            assert_eq!(pcp.alloc(zone.table(), &request(0)), Some(*frame));
+            assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0)));
         }
         assert_eq!(pcp.count(), 0);
     }
 }
 
 #[test]
-fn a_hot_frame_is_handed_on_as_what_it_is_asked_for_now() {
-    let mut zone = zone(4096);
-    let mut pcp = fixed(PcpLimits::fixed(63, 1036));
-    // Stolen by another type, which leaves the pageblock movable.
-    let frame = take(&mut zone, 1, 0, Movable)[0];
-    zone.table().set_allocated(frame, Order(0), Unmovable);
-    assert_eq!(free(&mut pcp, &mut zone, frame, 0, CALM), 0);
-    assert_eq!(pcp.alloc(zone.table(), &request(0, Unmovable)), None);
-    assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(frame));
-    assert_eq!(zone.table().state(frame), FrameState::Allocated(Order(0), Movable));
-}
-
-#[test]
 fn drains_take_the_hot_frames_last() {
     let mut zone = zone(4096);
     let mut pcp = fixed(PcpLimits::fixed(4, 1036));
-    let frames = take(&mut zone, 20, 0, Movable);
+    let frames = take(&mut zone, 20, 0);
     for frame in &frames {
         assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
     }
     pcp.drain(&mut zone, Drain(Work::Frames { nr_frames: 17, first_list: 0 }));
     pcp.validate(zone.table());
     for frame in frames[17..].iter().rev() {
-        assert_eq!(pcp.alloc(zone.table(), &request(0, Movable)), Some(*frame));
+        assert_eq!(pcp.alloc(zone.table(), &request(0)), Some(*frame));
     }
     assert_eq!((pcp.count(), zone.nr_free()), (0, 4096 - 3));
 }
@@ -413,7 +390,7 @@ fn drains_take_the_hot_frames_last() {
 fn a_double_free_on_another_cpu_is_caught_when_the_frame_cools() {
     let mut zone = zone(4096);
     let mut cpus = [(); 2].map(|()| fixed(PcpLimits::fixed(1, 100)));
-    let frames = take(&mut zone, 20, 0, Movable);
+    let frames = take(&mut zone, 20, 0);
     for pcp in &mut cpus {
         assert_eq!(free(pcp, &mut zone, frames[0], 0, CALM), 0);
     }

@@ -10,7 +10,6 @@
 //! ```text
 //!   note_alloc            every allocation      frames_to_drain   every free   -> 0, or frames
 //!   blocks_to_fetch       a list is empty       tick              every second -> 0, or frames
-//!   note_visit            the zone's lock was had, at once or after a wait
 //!
 //!   0      batch         high_min      high ->          high_max
 //!   |--------|--------------|------------|------------------|
@@ -22,7 +21,6 @@
 //! | `fixed` | never moves (Linux before 6.7) | `fixed` |
 //! | `depth` | the depth of allocation runs and of free runs, averaged each second | `depth` |
 //! | `refill` | grows with each refill, decays with time and pressure (Linux 6.7 on) | `refill` |
-//! | `adaptive` | grows by what would have saved a *contended* visit (ours) | `adaptive` |
 //!
 //! **Data and invariants.** The choice is an enum: one predictable branch, no pointer. A tuning
 //! sees counts only, never frames, and owns nothing but its own few words; `high` stays within
@@ -39,13 +37,11 @@ use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
 use crate::ids::Order;
 use crate::units::Millis;
 
-mod adaptive;
 mod depth;
 mod fixed;
 mod refill;
 mod traffic;
 
-use adaptive::Adaptive;
 use depth::Depth;
 use fixed::Fixed;
 use refill::Refill;
@@ -63,17 +59,14 @@ pub enum PcpTuning {
     /// The limit grows with refills and decays: Linux 6.7 and later.
     #[default]
     Refill = 2,
-    /// The limit grows by what would have saved a contended visit: our own.
-    Adaptive = 3,
 }
 
 impl PcpTuning {
     /// All tunings, in the order of their numbers.
-    pub const ALL: [PcpTuning; 4] =
-        [PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Refill, PcpTuning::Adaptive];
+    pub const ALL: [PcpTuning; 3] = [PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Refill];
 
     /// The tunings' names, in the order of their numbers.
-    pub const NAMES: [&'static str; 4] = ["fixed", "depth", "refill", "adaptive"];
+    pub const NAMES: [&'static str; 3] = ["fixed", "depth", "refill"];
 
     /// The name, as typed.
     pub const fn as_str(self) -> &'static str {
@@ -94,7 +87,7 @@ impl fmt::Display for PcpTuning {
 
 /// No tuning has that name; [`PcpTuning::NAMES`] are those there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such tuning of the per-CPU lists; there are fixed, depth, refill and adaptive")]
+#[error("no such tuning of the per-CPU lists; there are fixed, depth and refill")]
 pub struct UnknownPcpTuning;
 
 impl FromStr for PcpTuning {
@@ -114,16 +107,6 @@ pub struct ZoneSignals {
     pub reclaim_active: bool,
     /// The time, as of the last tick or so; only the depth tuning looks at it.
     pub now: Millis,
-}
-
-/// How a visit to the zone got its lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LockWait {
-    /// At once: it was free.
-    #[default]
-    None,
-    /// Another CPU had it, and this one waited.
-    Waited,
 }
 
 /// How full a CPU's lists are and what bounds them, in frames.
@@ -205,8 +188,6 @@ trait Tune {
     fn tick(&mut self, _gauge: &mut Gauge) -> u32 {
         0
     }
-    /// The zone's lock was had for a refill or a drain.
-    fn note_visit(&mut self, _wait: LockWait) {}
     /// The limits were changed.
     fn follow_limits(&mut self, gauge: &mut Gauge);
 }
@@ -217,7 +198,6 @@ pub(super) enum Tuning {
     Fixed(Fixed),
     Depth(Depth),
     Refill(Refill),
-    Adaptive(Adaptive),
 }
 
 macro_rules! dispatch {
@@ -226,7 +206,6 @@ macro_rules! dispatch {
             Tuning::Refill($tuning) => $call,
             Tuning::Fixed($tuning) => $call,
             Tuning::Depth($tuning) => $call,
-            Tuning::Adaptive($tuning) => $call,
         }
     };
 }
@@ -237,7 +216,6 @@ impl Tuning {
             PcpTuning::Fixed => Tuning::Fixed(Fixed::default()),
             PcpTuning::Depth => Tuning::Depth(Depth::default()),
             PcpTuning::Refill => Tuning::Refill(Refill::default()),
-            PcpTuning::Adaptive => Tuning::Adaptive(Adaptive::default()),
         }
     }
 
@@ -274,10 +252,6 @@ impl Tuning {
         dispatch!(self, tuning => tuning.tick(gauge))
     }
 
-    pub(super) fn note_visit(&mut self, wait: LockWait) {
-        dispatch!(self, tuning => tuning.note_visit(wait));
-    }
-
     pub(super) fn follow_limits(&mut self, gauge: &mut Gauge) {
         dispatch!(self, tuning => tuning.follow_limits(gauge));
     }
@@ -289,7 +263,5 @@ const fn is_run_order(order: Order) -> bool {
     1 <= order.0 && order.0 <= PCP_ORDER_MAX.0
 }
 
-#[cfg(test)]
-mod concerns;
 #[cfg(test)]
 mod tests;

@@ -26,12 +26,11 @@
 //! is changed by these rules.
 //!
 //! **Deliberately ignored.** CMA (there is none), a hand-set `min_free_kbytes`, urgent requests,
-//! and the boost after a pageblock changes its type: a page cache's frames are all of one type.
+//! and the boost after a pageblock changes its type: frames are all of one type.
 //!
 //! Source: the page allocator specification, section 1 (Linux 6.18).
 
 use super::free_blocks::FreeBlocks;
-use super::migrate::MigrateType;
 use crate::ids::Order;
 use crate::units::PAGE_BYTES;
 
@@ -124,9 +123,7 @@ impl Watermarks {
         blocks: &FreeBlocks,
     ) -> bool {
         let nr_left = nr_free.saturating_sub(u64::from(order.nr_frames()) - 1);
-        nr_left > self.mark(level)
-            && (order == Order::BASE
-                || MigrateType::ALL.iter().any(|&migrate| blocks.has(order, migrate)))
+        nr_left > self.mark(level) && (order == Order::BASE || blocks.has(order))
     }
 }
 

@@ -99,9 +99,9 @@ fn high_order_checks_leave_out_the_frames_taken_and_want_a_block() {
     let marks = single(16 * GIB);
     let mut blocks = FreeBlocks::default();
     assert!(!marks.check(Order(3), Low, 8298, &blocks), "no block of order 3");
-    blocks.add(Order(2), MigrateType::Movable);
+    blocks.add(Order(2));
     assert!(!marks.check(Order(3), Low, 8298, &blocks), "too small a block");
-    blocks.add(Order(3), MigrateType::Unmovable);
+    blocks.add(Order(3));
     assert!(!marks.check(Order(3), Low, 8297, &blocks));
     assert!(marks.check(Order(3), Low, 8298, &blocks));
     assert!(!marks.check(Order(10), Min, 5, &blocks), "no underflow");

@@ -14,9 +14,8 @@
 //! ```
 //!
 //! **Data and invariants.** Nothing is free before or after, so no count changes; parts merge with
-//! their free buddies when they are freed, as all blocks do. The parts keep the type the block was
-//! asked for as, a joined block that of its first half. Words of held blocks change under the
-//! zone's lock here, because `fallback` reads them under it to see how a pageblock is used.
+//! their free buddies when they are freed, as all blocks do. Words of held blocks change under the
+//! zone's lock here, because the zone reads its frames' words under it.
 //!
 //! **Deliberately ignored.** Contents: they stay where they are. And blocks on per-CPU lists.
 //!
@@ -26,7 +25,6 @@ use super::Zone;
 use crate::ids::{FrameId, Order};
 use crate::page_alloc::buddy::buddy_of;
 use crate::page_alloc::frame_table::FrameState;
-use crate::page_alloc::migrate::MigrateType;
 
 impl Zone {
     /// Cuts the block at `frame`, which the caller holds, into blocks of order `into`: from now on
@@ -41,10 +39,10 @@ impl Zone {
     /// One word for each part.
     pub fn split_held(&mut self, frame: FrameId, order: Order, into: Order) {
         assert!(into <= order, "{frame} of order {order} cannot be split into order {into}");
-        let migrate = self.assert_held(frame, order);
+        self.assert_held(frame, order);
         let end = frame.0 + order.nr_frames();
         for part in (frame.0..end).step_by(into.nr_frames() as usize) {
-            self.buddy.table.set_allocated(FrameId(part), into, migrate);
+            self.buddy.table.set_allocated(FrameId(part), into);
         }
         self.stats.nr_blocks_split += u64::from(into < order);
     }
@@ -58,24 +56,23 @@ impl Zone {
     ///
     /// When either is not a block of `order` that was handed out.
     pub fn join_held(&mut self, halves: [FrameId; 2], order: Order) -> Option<FrameId> {
-        let [migrate, other] = halves.map(|half| self.assert_held(half, order));
+        halves.iter().for_each(|half| self.assert_held(*half, order));
         let (first, second) = (halves[0].min(halves[1]), halves[0].max(halves[1]));
         if order >= Order::MAX || buddy_of(first, order) != second {
             return None;
         }
-        let migrate = if first == halves[0] { migrate } else { other };
         self.buddy.table.set_interior(second);
-        self.buddy.table.set_allocated(first, Order(order.0 + 1), migrate);
+        self.buddy.table.set_allocated(first, Order(order.0 + 1));
         self.stats.nr_blocks_joined += 1;
         Some(first)
     }
 
-    /// The type the block at `frame` was asked for as.
-    fn assert_held(&self, frame: FrameId, order: Order) -> MigrateType {
-        match self.buddy.table.state(frame) {
-            FrameState::Allocated(held, migrate) if held == order => migrate,
-            state => panic!("no block of order {order} is held at {frame}, which is {state:?}"),
-        }
+    fn assert_held(&self, frame: FrameId, order: Order) {
+        let state = self.buddy.table.state(frame);
+        assert!(
+            state == FrameState::Allocated(order),
+            "no block of order {order} is held at {frame}, which is {state:?}"
+        );
     }
 }
 
@@ -85,12 +82,8 @@ mod tests {
     use crate::page_alloc::{AllocRequest, ZoneConfig};
     use alloc::vec::Vec;
 
-    fn request(order: u8, migrate: MigrateType) -> AllocRequest {
-        AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
-    }
-
     fn take(zone: &mut Zone, order: u8) -> FrameId {
-        zone.alloc(&request(order, MigrateType::Movable)).expect("a free block")
+        zone.alloc(&AllocRequest::fast(Order(order)).at(None)).expect("a free block")
     }
 
     fn zone(nr_frames: u32) -> Zone {
@@ -108,25 +101,24 @@ mod tests {
         let frames = || (huge.0..huge.0 + 512).map(FrameId);
         frames().step_by(2).for_each(|frame| zone.free(frame, Order(0)));
         zone.validate();
-        assert_eq!(zone.free_blocks().nr_blocks_of(Order(0)), 256);
+        assert_eq!(zone.free_blocks().nr_blocks(Order(0)), 256);
         frames().skip(1).step_by(2).for_each(|frame| zone.free(frame, Order(0)));
         zone.validate();
-        assert_eq!(zone.free_blocks().nr_blocks_of(Order::MAX), 4, "as before");
+        assert_eq!(zone.free_blocks().nr_blocks(Order::MAX), 4, "as before");
         assert_eq!(zone.stats().nr_blocks_split, 1);
     }
 
     #[test]
-    fn a_split_goes_to_any_lower_order_and_keeps_the_type() {
+    fn a_split_goes_to_any_lower_order() {
         for into in 0..=10 {
             let mut zone = zone(4096);
-            let first = zone.alloc(&request(10, MigrateType::Reclaimable)).expect("a free block");
+            let first = take(&mut zone, 10);
             zone.split_held(first, Order(10), Order(into));
             zone.validate();
             let parts: Vec<FrameId> =
                 (first.0..first.0 + 1024).step_by(1 << into).map(FrameId).collect();
             for part in parts {
-                let state = zone.table().state(part);
-                assert_eq!(state, FrameState::Allocated(Order(into), MigrateType::Reclaimable));
+                assert_eq!(zone.table().state(part), FrameState::Allocated(Order(into)));
                 zone.free(part, Order(into));
             }
             zone.validate();
@@ -166,18 +158,6 @@ mod tests {
         assert_eq!(zone.join_held(largest, Order(10)), None, "nothing is larger");
         assert_eq!(zone.stats().nr_blocks_joined, 0);
         zone.validate();
-    }
-
-    #[test]
-    fn pageblocks_of_two_types_join() {
-        let mut zone = zone(1024);
-        let first = take(&mut zone, 9);
-        let second = zone.alloc(&request(9, MigrateType::Unmovable)).expect("the other half");
-        assert_eq!(zone.join_held([first, second], Order(9)), Some(first));
-        zone.validate();
-        zone.free(first, Order(10));
-        zone.validate();
-        assert_eq!(zone.free_blocks().nr_blocks(Order(10), MigrateType::Movable), 1);
     }
 
     #[test]

@@ -24,10 +24,8 @@
 //! memory hotplug: nothing in use is moved.
 
 use super::buddy::Buddy;
-use super::fallback::Origin;
 use super::frame_table::FrameTable;
 use super::free_blocks::FreeBlocks;
-use super::migrate::MigrateType;
 use super::watermark::{SCALE_FACTOR_DEFAULT, WatermarkInputs, WatermarkLevel, Watermarks};
 use crate::ids::{FrameId, Order};
 use alloc::sync::Arc;
@@ -55,16 +53,14 @@ impl ZoneConfig {
 pub struct AllocRequest {
     /// The block is 2^order frames.
     pub order: Order,
-    /// Its kind.
-    pub migrate: MigrateType,
     /// The level that must stay free; `None` ignores the watermarks (reclaim itself only).
     pub level: Option<WatermarkLevel>,
 }
 
 impl AllocRequest {
-    /// One movable block on the fast path: down to LOW.
+    /// One block on the fast path: down to LOW.
     pub const fn fast(order: Order) -> AllocRequest {
-        AllocRequest { order, migrate: MigrateType::Movable, level: Some(WatermarkLevel::Low) }
+        AllocRequest { order, level: Some(WatermarkLevel::Low) }
     }
 
     /// The same request at another level.
@@ -88,12 +84,6 @@ pub struct ZoneStats {
     pub nr_frames_returned: u64,
     /// Blocks they brought them back in.
     pub nr_blocks_returned: u64,
-    /// Wholly free pageblocks that changed type.
-    pub nr_pageblocks_converted: u64,
-    /// Partly used pageblocks that changed type.
-    pub nr_pageblocks_claimed: u64,
-    /// Blocks taken from another type's pageblock.
-    pub nr_blocks_stolen: u64,
     /// Blocks in use that were cut into smaller ones.
     pub nr_blocks_split: u64,
     /// Blocks that were made of two in use.
@@ -108,7 +98,7 @@ pub struct ZoneStats {
 ///
 /// # Cost
 ///
-/// 8 bytes a frame and 1 a pageblock, in the frame table; the zone itself is under 2 KiB.
+/// 8 bytes a frame, in the frame table; the zone itself is under 2 KiB.
 #[derive(Debug)]
 pub struct Zone {
     buddy: Buddy,
@@ -120,7 +110,7 @@ pub struct Zone {
 const _: () = assert!(size_of::<Zone>() <= 2048);
 
 impl Zone {
-    /// Lays a zone out: the online frames are free and movable, in blocks as large as they can be.
+    /// Lays a zone out: the online frames are free, in blocks as large as they can be.
     ///
     /// # Panics
     ///
@@ -162,7 +152,7 @@ impl Zone {
         self.nr_free() > 2 * self.watermarks.mark(WatermarkLevel::High)
     }
 
-    /// Free blocks per order and type.
+    /// Free blocks per order.
     pub fn free_blocks(&self) -> &FreeBlocks {
         &self.buddy.blocks
     }
@@ -188,7 +178,7 @@ impl Zone {
     ///
     /// # Cost
     ///
-    /// O(orders); with a fallback, up to one walk of a pageblock per order and type.
+    /// O(orders).
     pub fn alloc(&mut self, request: &AllocRequest) -> Option<FrameId> {
         let mut taken = None;
         self.alloc_bulk(request, 1, |_, frame| taken = Some(frame));
@@ -218,11 +208,11 @@ impl Zone {
         nr_blocks: u32,
         mut visit: impl FnMut(&FrameTable, FrameId),
     ) -> u32 {
-        let AllocRequest { order, migrate, .. } = *request;
+        let order = request.order;
         let mut nr_taken = 0;
         while nr_taken < nr_blocks {
-            let Some(frame) = self.take(request) else { break };
-            self.buddy.table.set_allocated(frame, order, migrate);
+            let Some(frame) = self.buddy.take(order) else { break };
+            self.buddy.table.set_allocated(frame, order);
             visit(&self.buddy.table, frame);
             nr_taken += 1;
         }
@@ -305,17 +295,6 @@ impl Zone {
         if below_high != self.buddy.table.is_below_high() {
             self.buddy.table.pressure.set_below_high(below_high);
         }
-    }
-
-    fn take(&mut self, request: &AllocRequest) -> Option<FrameId> {
-        let (frame, origin) = self.buddy.take(request.order, request.migrate)?;
-        match origin {
-            Origin::Own => {}
-            Origin::WholePageblock => self.stats.nr_pageblocks_converted += 1,
-            Origin::Stolen => self.stats.nr_blocks_stolen += 1,
-            Origin::Claimed => self.stats.nr_pageblocks_claimed += 1,
-        }
-        Some(frame)
     }
 }
 

@@ -37,7 +37,7 @@ impl Zone {
         let mut order = Order::MAX;
         while nr_taken < nr_frames {
             order = order.min(order_within(nr_frames - nr_taken));
-            match self.buddy.take_any(order) {
+            match self.buddy.take(order) {
                 Some(frame) => {
                     self.buddy.put_offline(frame, order);
                     visit(frame, order);

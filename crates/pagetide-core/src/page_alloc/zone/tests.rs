@@ -1,26 +1,25 @@
-//! What the zone adds to the buddy lists: checks, migrate types, resizing, and misuse.
+//! What the zone adds to the buddy lists: checks, resizing, and misuse.
 
 use alloc::vec::Vec;
 
 use super::*;
-use MigrateType::{Movable, Reclaimable, Unmovable};
 
 fn zone(nr_frames: u32) -> Zone {
     Zone::new(ZoneConfig::with_frames(nr_frames))
 }
 
 /// Ignores watermarks.
-fn any(order: u8, migrate: MigrateType) -> AllocRequest {
-    AllocRequest { migrate, ..AllocRequest::fast(Order(order)).at(None) }
+fn any(order: u8) -> AllocRequest {
+    AllocRequest::fast(Order(order)).at(None)
 }
 
-fn take(zone: &mut Zone, order: u8, migrate: MigrateType) -> FrameId {
-    zone.alloc(&any(order, migrate)).expect("a free block")
+fn take(zone: &mut Zone, order: u8) -> FrameId {
+    zone.alloc(&any(order)).expect("a free block")
 }
 
-/// Ends up with every frame handed out as a movable single frame.
+/// Ends up with every frame handed out as a single frame.
 fn fill(zone: &mut Zone) -> Vec<FrameId> {
-    core::iter::from_fn(|| zone.alloc(&any(0, Movable))).collect()
+    core::iter::from_fn(|| zone.alloc(&any(0))).collect()
 }
 
 #[test]
@@ -56,128 +55,9 @@ fn a_batch_is_checked_once_and_stops_when_the_lists_are_dry() {
 }
 
 #[test]
-fn a_new_type_converts_a_whole_pageblock() {
-    let mut zone = zone(4096);
-    let frame = take(&mut zone, 0, Unmovable);
-    zone.validate();
-    assert_eq!(zone.table().migrate_type(frame), Unmovable);
-    assert_eq!(zone.free_blocks().nr_frames(Unmovable), 1023);
-    assert_eq!(zone.stats().nr_pageblocks_converted, 1);
-    // The next of this type comes from the same place.
-    let next = take(&mut zone, 0, Unmovable);
-    assert!(next.0 < 1024);
-    assert_eq!(zone.stats().nr_pageblocks_converted, 1);
-    zone.free(frame, Order(0));
-    zone.free(next, Order(0));
-    zone.validate();
-}
-
-#[test]
-fn a_half_free_pageblock_is_claimed() {
-    let mut zone = zone(4096);
-    let frames = fill(&mut zone);
-    // Half of pageblock 3 is free, in single blocks of order 0 and in larger ones.
-    for frame in &frames {
-        if (3 * 512..3 * 512 + 256).contains(&frame.0) {
-            zone.free(*frame, Order(0));
-        }
-    }
-    let frame = take(&mut zone, 0, Unmovable);
-    zone.validate();
-    assert_eq!(frame.0 / 512, 3);
-    assert_eq!(zone.stats().nr_pageblocks_claimed, 1);
-    assert_eq!(zone.free_blocks().nr_frames(Unmovable), 255);
-    assert_eq!(zone.free_blocks().nr_frames(Movable), 0);
-}
-
-#[test]
-fn a_mostly_used_pageblock_is_stolen_from_smallest_first() {
-    let mut zone = zone(4096);
-    let frames = fill(&mut zone);
-    for frame in &frames {
-        if frame.0 == 100 || (512 + 8..512 + 16).contains(&frame.0) {
-            zone.free(*frame, Order(0));
-        }
-    }
-    let frame = take(&mut zone, 0, Unmovable);
-    assert_eq!(frame, FrameId(100), "the single frame, not a piece of the order-3 block");
-    assert_eq!(zone.table().migrate_type(frame), Movable, "the pageblock keeps its type");
-    assert_eq!((zone.stats().nr_blocks_stolen, zone.stats().nr_pageblocks_claimed), (1, 0));
-    zone.free(frame, Order(0));
-    assert_eq!(zone.free_blocks().nr_frames(Movable), 9, "and gets its block back");
-    zone.validate();
-}
-
-#[test]
-fn frames_allocated_as_the_claimers_type_count_for_the_claim() {
-    let mut zone = zone(4096);
-    let frames = fill(&mut zone);
-    // In pageblock 0, 256 frames are freed and stolen or claimed by reclaimable requests, bit by
-    // bit: each claim attempt finds more frames that are already of its type.
-    for frame in frames.iter().filter(|frame| frame.0 < 100) {
-        zone.free(*frame, Order(0));
-    }
-    for _ in 0..100 {
-        take(&mut zone, 0, Reclaimable);
-    }
-    assert_eq!(zone.stats().nr_pageblocks_claimed, 0, "100 of 512 are not half");
-    for frame in frames.iter().filter(|frame| (100..256).contains(&frame.0)) {
-        zone.free(*frame, Order(0));
-    }
-    take(&mut zone, 0, Reclaimable);
-    assert_eq!(zone.stats().nr_pageblocks_claimed, 1, "100 used as ours and 156 free are half");
-    zone.validate();
-}
-
-/// A full zone whose pageblock 1 is of `user`'s type and half free, in blocks of order 3.
-fn half_free_pageblock_of(user: MigrateType) -> Zone {
-    let mut zone = zone(1024);
-    let small: Vec<FrameId> =
-        core::iter::from_fn(|| zone.alloc(&any(3, user))).filter(|frame| frame.0 >= 512).collect();
-    for frame in small.iter().filter(|frame| frame.0 % 16 == 0) {
-        zone.free(*frame, Order(3));
-    }
-    assert_eq!(zone.free_blocks().nr_blocks(Order(3), user), 32);
-    zone
-}
-
-#[test]
-fn only_types_that_cannot_move_away_claim_for_a_small_block() {
-    let mut zone = half_free_pageblock_of(Unmovable);
-    take(&mut zone, 0, Movable);
-    assert_eq!((zone.stats().nr_blocks_stolen, zone.stats().nr_pageblocks_claimed), (1, 0));
-    for stayer in [Unmovable, Reclaimable] {
-        let mut zone = half_free_pageblock_of(Movable);
-        take(&mut zone, 0, stayer);
-        assert_eq!((zone.stats().nr_blocks_stolen, zone.stats().nr_pageblocks_claimed), (0, 1));
-        zone.validate();
-    }
-}
-
-#[test]
-fn fallback_prefers_the_first_type_in_order() {
-    let mut zone = zone(4096);
-    let unmovable = take(&mut zone, 9, Unmovable);
-    let reclaimable = take(&mut zone, 9, Reclaimable);
-    assert_eq!(zone.free_blocks().nr_blocks(Order(9), Unmovable), 1);
-    assert_eq!(zone.free_blocks().nr_blocks(Order(9), Reclaimable), 1);
-    while zone.free_blocks().nr_frames(Movable) > 0 {
-        take(&mut zone, 9, Movable);
-    }
-    let frame = take(&mut zone, 9, Movable);
-    assert_eq!(frame.0 / 1024, reclaimable.0 / 1024, "reclaimable before unmovable");
-    let frame = take(&mut zone, 9, Movable);
-    assert_eq!(frame.0 / 1024, unmovable.0 / 1024);
-    assert_eq!(zone.nr_free(), 0);
-    assert_eq!(zone.stats().nr_pageblocks_converted, 4, "each a whole free pageblock");
-    assert_eq!(zone.stats().nr_pageblocks_claimed, 0);
-    zone.validate();
-}
-
-#[test]
 fn shrinking_takes_large_free_blocks_and_growing_gives_them_back() {
     let mut zone = zone(4096);
-    let held = take(&mut zone, 0, Movable);
+    let held = take(&mut zone, 0);
     let mut nr_told = 0;
     let nr_taken = zone.take_free(3000, |_, order| nr_told += order.nr_frames());
     assert_eq!((nr_taken, nr_told), (3000, 3000));
@@ -195,7 +75,7 @@ fn shrinking_takes_large_free_blocks_and_growing_gives_them_back() {
     zone.rederive_watermarks();
     assert_eq!(zone.watermarks().mark(WatermarkLevel::Min), 128);
     zone.free(held, Order(0));
-    assert_eq!(zone.free_blocks().nr_blocks_of(Order::MAX), 4, "all merged again");
+    assert_eq!(zone.free_blocks().nr_blocks(Order::MAX), 4, "all merged again");
     zone.validate();
 }
 
@@ -224,8 +104,8 @@ fn every_frame_of_the_smallest_zones_but_min_can_be_used() {
 #[should_panic(expected = "double free: Fx0 is free in the zone already")]
 fn a_double_free_is_caught() {
     let mut zone = zone(64);
-    let frame = take(&mut zone, 0, Movable);
-    take(&mut zone, 0, Movable);
+    let frame = take(&mut zone, 0);
+    take(&mut zone, 0);
     zone.free(frame, Order(0));
     zone.free(frame, Order(0));
 }
@@ -234,8 +114,8 @@ fn a_double_free_is_caught() {
 #[should_panic(expected = "no block's first frame")]
 fn a_double_free_of_a_merged_block_is_caught() {
     let mut zone = zone(64);
-    let first = take(&mut zone, 0, Movable);
-    let second = take(&mut zone, 0, Movable);
+    let first = take(&mut zone, 0);
+    let second = take(&mut zone, 0);
     zone.free(first, Order(0));
     zone.free(second, Order(0));
     zone.free(second, Order(0));
@@ -258,7 +138,7 @@ fn an_offline_frame_is_refused() {
 #[should_panic(expected = "Fx0 was allocated at order o2 but is freed at order o1")]
 fn a_wrong_order_is_refused() {
     let mut zone = zone(64);
-    let frame = take(&mut zone, 2, Movable);
+    let frame = take(&mut zone, 2);
     zone.free(frame, Order(1));
 }
 
@@ -266,7 +146,7 @@ fn a_wrong_order_is_refused() {
 fn no_block_is_larger_than_the_largest() {
     let mut zone = zone(4096);
     for order in [11, 31, 32, 64, 255] {
-        assert_eq!(zone.alloc(&any(order, Movable)), None, "order {order}");
+        assert_eq!(zone.alloc(&any(order)), None, "order {order}");
         assert_eq!(zone.alloc(&AllocRequest::fast(Order(order))), None, "order {order}");
     }
     assert_eq!((zone.nr_free(), *zone.stats()), (4096, ZoneStats::default()));

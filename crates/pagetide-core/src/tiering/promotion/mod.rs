@@ -400,5 +400,3 @@ fn is_unmovable(flags: Flags) -> bool {
 
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod twin;

@@ -17,7 +17,7 @@ use crate::machine::clock::Nanos;
 use crate::machine::memory::Visit;
 use crate::machine::task::{AllocJob, Job, Shed, Stage};
 use crate::machine::workload::{End, TaskId};
-use pagetide_core::page_alloc::{AllocRequest, Attempt, Attempted, LockWait, SlowPath};
+use pagetide_core::page_alloc::{AllocRequest, Attempt, Attempted, SlowPath};
 
 impl Machine {
     /// Some more pages of an allocation, as far as the CPU's own list goes.
@@ -118,14 +118,13 @@ impl Machine {
     }
 
     /// Core's call, at the moment the zone's lock is had; whether an allocation got its page.
-    pub(super) fn visit(&mut self, id: TaskId, visit: Visit, is_contended: bool) -> bool {
+    pub(super) fn visit(&mut self, id: TaskId, visit: Visit) -> bool {
         let task = &mut self.tasks[id.0 as usize];
-        let wait = if is_contended { LockWait::Waited } else { LockWait::None };
         let frame = match visit {
-            Visit::Refill(request) => self.memory.refill(task.cpu, &request, wait),
+            Visit::Refill(request) => self.memory.refill(task.cpu, &request),
             Visit::TakePast(request) => self.memory.take_past(&request),
             Visit::Drain(cpu, drain) => {
-                self.memory.drain(cpu, drain, wait);
+                self.memory.drain(cpu, drain);
                 None
             }
             Visit::GivePast(end) => {

@@ -301,7 +301,7 @@ impl Machine {
             self.meter.waited += waited;
         }
         let before = self.memory.nr_blocks_through_zone();
-        let found = self.visit(id, visit, is_contended);
+        let found = self.visit(id, visit);
         self.memory.flow_in();
         let nr_moved = self.memory.nr_blocks_through_zone() - before;
         let lines = if self.zone_lock.is_moved() { self.costs.zone_lines } else { Nanos::ZERO };

@@ -66,15 +66,13 @@ fn pressed(tuning: PcpTuning) -> (u64, u64, u64) {
 }
 
 #[test]
-fn under_high_four_batches_a_cpu_are_idle_and_no_tuning_is_slower_than_fixed() {
+fn under_high_four_batches_a_cpu_are_idle_and_refill_is_not_slower_than_fixed() {
     const BATCH: u64 = 63;
     let (_, _, taken_fixed) = pressed(PcpTuning::Fixed);
-    for tuning in [PcpTuning::Refill, PcpTuning::Adaptive] {
-        let (before, idle, taken) = pressed(tuning);
-        assert!(before > 4 * BATCH, "{tuning}: {before} pages idle while memory is plenty");
-        assert!(idle <= 4 * BATCH, "{tuning}: {idle} pages idle");
-        assert!(taken >= taken_fixed, "{tuning}: {taken} pages taken, {taken_fixed} by fixed");
-    }
+    let (before, idle, taken) = pressed(PcpTuning::Refill);
+    assert!(before > 4 * BATCH, "{before} pages idle while memory is plenty");
+    assert!(idle <= 4 * BATCH, "{idle} pages idle");
+    assert!(taken >= taken_fixed, "{taken} pages taken, {taken_fixed} by fixed");
 }
 
 #[test]

@@ -21,8 +21,8 @@
 //! without a fault, and so where its bytes are; it is changed by the holder of the page's LOCK
 //! alone: raised before the page is moved in, lowered after it was moved back or protected.
 //!
-//! **Ignored.** Huge pages. Memory that the kernel has pinned by an address of the user's mapping
-//! (a device writing to it): that writes past every fault, and must not be asked for.
+//! **Ignored.** Memory that the kernel has pinned by an address of the user's mapping (a device
+//! writing to it): that writes past every fault, and must not be asked for.
 //!
 //! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd).
 
@@ -42,8 +42,10 @@ use self::lender::UserPlace;
 use crate::fault::uffd::{Fault, Uffd, UffdError, UffdFeatures, UffdSource};
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
+pub use self::huge::BLOCK_PAGES;
 pub use self::lender::FrameLender;
 
+mod huge;
 mod lender;
 
 /// The most pages a region has: 2^32 - 1, just under 16 TiB.
@@ -131,7 +133,24 @@ pub struct RegionMemory {
 /// Pages of a part of the access bytes: 16 MiB of contents.
 const PART_PAGES: usize = 4096;
 
-type AccessPart = [AtomicU8; PART_PAGES];
+struct AccessPart {
+    /// A [`UserAccess`] a page.
+    pages: [AtomicU8; PART_PAGES],
+    /// What is known of each block of [`BLOCK_PAGES`]: see `huge`.
+    blocks: [AtomicU8; PART_PAGES / BLOCK_PAGES],
+}
+
+impl AccessPart {
+    fn new() -> AccessPart {
+        let none = |_| AtomicU8::new(UserAccess::None as u8);
+        AccessPart { pages: std::array::from_fn(none), blocks: std::array::from_fn(none) }
+    }
+
+    /// Of the block that the region's page is in.
+    fn block_of(&self, page: u32) -> &AtomicU8 {
+        &self.blocks[page as usize % PART_PAGES / BLOCK_PAGES]
+    }
+}
 
 impl RegionMemory {
     /// Addresses for `nr_pages` pages, all of them absent, whose memory will be that of frames.
@@ -215,7 +234,7 @@ impl RegionMemory {
     /// locked or pinned. `None` for pages there are not.
     pub fn access(&self, page: u64) -> UserAccess {
         let part = self.access.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
-        let access = part.map(|part| &part[page as usize % PART_PAGES]);
+        let access = part.map(|part| &part.pages[page as usize % PART_PAGES]);
         match access.map_or(0, |access| access.load(Ordering::Acquire)) {
             0 => UserAccess::None,
             1 => UserAccess::Read,
@@ -298,6 +317,7 @@ impl RegionMemory {
             // It may also have been protected along with others.
             UserAccess::Read | UserAccess::Write if write => {
                 self.note(page, UserAccess::Write);
+                self.note_in_parts(page);
                 self.uffd.protect(place.range(), false)?;
             }
             // Heard of late, or by two threads at once.
@@ -329,6 +349,7 @@ impl RegionMemory {
     /// The caller has the page locked (S25); the frame is the page's.
     pub(crate) unsafe fn unmap(&self, page: u32, frame: u32) {
         if self.access(page.into()) != UserAccess::None {
+            self.split_around(page);
             // SAFETY: S25 (by the caller's word).
             unsafe { self.lender.take_out(self.place(page), frame) };
             self.note(page, UserAccess::None);
@@ -346,7 +367,10 @@ impl RegionMemory {
         let last = writable.clone().last().unwrap_or(first);
         let result = self.uffd.protect(self.user.addresses(first..last + 1), true);
         result.expect("S25: what cannot be protected cannot be called protected");
-        writable.for_each(|page| self.note(page, UserAccess::Read));
+        writable.for_each(|page| {
+            self.note(page, UserAccess::Read);
+            self.note_in_parts(page);
+        });
     }
 
     /// Has the user's next touch of the page end in a signal: SIGBUS, or SIGSEGV where the kernel
@@ -375,9 +399,8 @@ impl RegionMemory {
         if access == UserAccess::None && part.get().is_none() {
             return;
         }
-        let none = || AtomicU8::new(UserAccess::None as u8);
-        let part = part.get_or_init(|| Box::new(std::array::from_fn(|_| none())));
-        part[page as usize % PART_PAGES].store(access as u8, Ordering::Release);
+        let part = part.get_or_init(|| Box::new(AccessPart::new()));
+        part.pages[page as usize % PART_PAGES].store(access as u8, Ordering::Release);
     }
 }
 

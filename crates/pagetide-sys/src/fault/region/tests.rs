@@ -502,3 +502,89 @@ fn pages_that_are_mapped_together_are_read_without_a_fault() {
         });
     });
 }
+
+/// Makes block 0 of a bench huge, whose pages are all to be read, or all to be written. Returns
+/// whether what has changed meanwhile is what was told to have been stored to.
+fn make_huge(bench: &Bench) -> bool {
+    let mut locks: Vec<_> = (0..BLOCK_PAGES as u64).map(|page| bench.page(page).lock()).collect();
+    if locks[0].user_access() == UserAccess::Read {
+        Lock::protect_all_from_user(&locks);
+    }
+    let bytes_of = |lock: &Lock<_>| {
+        let mut bytes = [0; FRAME_BYTES];
+        lock.read(0, &mut bytes);
+        bytes
+    };
+    let before: Vec<_> = locks.iter().map(bytes_of).collect();
+    let written = Lock::make_huge(&mut locks);
+    let is_other = |page: &usize| bytes_of(&locks[*page]) != before[*page];
+    written == (0..BLOCK_PAGES).filter(is_other).collect::<Vec<_>>()
+}
+
+#[test]
+fn a_block_made_huge_keeps_its_bytes_and_its_faults() {
+    in_all_ways("a_block_made_huge", 1024, |bench| {
+        if bench.region.nr_blocks() == 0 {
+            return;
+        }
+        bench.run(|| {
+            let expected = |page: usize| (page as u8).wrapping_add(1);
+            (0..511).for_each(|page| assert_eq!(bench.read(page), expected(page)));
+            assert!(!bench.region.could_be_huge(0), "a page of it is missing");
+            bench.read(511);
+            assert!(bench.region.could_be_huge(0) && !bench.region.could_be_huge(1));
+            assert!(make_huge(bench));
+            assert!(!bench.region.could_be_huge(0), "it is");
+            bench.write(7, 99);
+            assert_eq!(bench.nr(FaultKind::WriteProtect), 1, "stores are heard of still");
+            bench.write(8, 98);
+            assert_eq!(bench.nr(FaultKind::WriteProtect), 2, "and those to its neighbours");
+            // Any page of it can leave, and come back.
+            bench.page(100).lock().unmap_user();
+            assert_eq!((bench.read(100), bench.nr(FaultKind::Minor)), (101, 1));
+            assert!((9..512).all(|page| bench.read(page) == expected(page)));
+            assert_eq!((bench.read(7), bench.read(8)), (99, 98));
+            assert!(!bench.region.could_be_huge(0), "some of it is written");
+            (0..512).for_each(|page| bench.write(page, 5));
+            assert!(bench.region.could_be_huge(0), "and now all of it");
+            assert!(make_huge(bench));
+            (0..512).for_each(|page| bench.page(page as u64).lock().unmap_user());
+            assert!((0..512).all(|page| bench.read(page) == 5));
+        });
+        assert_eq!(bench.nr(FaultKind::Missing), 512);
+    });
+}
+
+#[test]
+fn stores_while_a_block_is_made_huge_are_found() {
+    const NR_ROUNDS: usize = 20;
+    in_all_ways("stores_while_a_block_is_made_huge", 512, |bench| {
+        if bench.region.nr_blocks() == 0 {
+            return;
+        }
+        let (is_over, nr_stored) = (AtomicBool::new(false), AtomicU64::new(0));
+        let word = &bench.region.words()[300 * FRAME_BYTES / 8];
+        bench.run(|| {
+            (0..512).for_each(|page| _ = bench.read(page));
+            let nr_right = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_over.load(SeqCst) {
+                        word.store(nr_stored.fetch_add(1, SeqCst) + 1, SeqCst);
+                    }
+                });
+                // Nothing panics here: the other thread would go on for ever.
+                let nr_right = (0..NR_ROUNDS).filter(|_| {
+                    let is_right = make_huge(bench);
+                    bench.page(0).lock().unmap_user();
+                    bench.read(0);
+                    is_right
+                });
+                let nr_right = nr_right.count();
+                is_over.store(true, SeqCst);
+                nr_right
+            });
+            assert_eq!(nr_right, NR_ROUNDS);
+            assert_eq!(word.load(SeqCst), nr_stored.load(SeqCst));
+        });
+    });
+}

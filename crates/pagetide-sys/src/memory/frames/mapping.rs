@@ -260,12 +260,25 @@ impl Mapping {
 
     /// Makes a huge page of a block that is all in memory; false if a page of it is not.
     pub(super) fn collapse(&self, block: usize) -> bool {
-        let start = block * BLOCK_BYTES;
-        let is_full = self.count_present(start, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES;
+        let is_full = self.is_full(block);
         if is_full {
             self.ask_for_huge(block);
         }
         is_full
+    }
+
+    /// Makes a huge page of a block, all in memory, of a mapping that is of small pages. The kernel
+    /// makes none there by itself, of which nothing would be known.
+    pub(super) fn collapse_one(&self, block: usize) {
+        let bytes = block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES;
+        self.advise(bytes.clone(), PageSize::Huge);
+        self.ask_for_huge(block);
+        self.advise(bytes, PageSize::Small);
+    }
+
+    /// Whether a block is all in memory.
+    pub(super) fn is_full(&self, block: usize) -> bool {
+        self.count_present(block * BLOCK_BYTES, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES
     }
 
     /// Makes huge pages of the blocks that these bytes lie in, unless that was asked for before;
@@ -291,6 +304,15 @@ impl Mapping {
         let start = self.base().wrapping_add(block * BLOCK_BYTES).cast();
         // SAFETY: S1 (a whole block of the mapping); contents stay what they are for all readers.
         let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
+    }
+
+    /// Makes small pages of the huge page that a page lies in, if it does, whose memory could not
+    /// be given back a part at a time.
+    pub(super) fn split(&self, start: usize) {
+        let start = self.base().wrapping_add(start).cast();
+        // SAFETY: S1 (inside the mapping); the advice changes no contents. Kernels before 5.4 do
+        // not know it, nor make a huge page of what is not one.
+        let _ = unsafe { madvise(start, FRAME_BYTES, Advice::LinuxCold) };
     }
 
     /// Drops the contents of `len` bytes from `start`, and [withholds](Self::withhold) them; they

@@ -182,6 +182,21 @@ impl FrameMemory {
         self.mapping.collapse(block as usize)
     }
 
+    /// Makes a huge page of a block, all in memory, where all else is of small pages.
+    pub(crate) fn collapse_one(&self, block: u32) {
+        self.mapping.collapse_one(block as usize);
+    }
+
+    /// Whether a block of 2 MiB is all in memory.
+    pub(crate) fn is_full(&self, block: u32) -> bool {
+        self.mapping.is_full(block as usize)
+    }
+
+    /// Makes small pages of the huge one that a frame lies in, if it does.
+    pub(crate) fn split(&self, frame: u32) {
+        self.mapping.split(self.locate(frame, 0, FRAME_BYTES));
+    }
+
     /// Makes huge pages of what `frames` lie in, once for each; panics when they are not in the
     /// arena.
     pub(crate) fn make_huge(&self, frames: Range<u32>) {

@@ -73,6 +73,14 @@ impl Mapping {
         0
     }
 
+    pub(super) fn split(&self, _start: usize) {}
+
+    pub(super) fn is_full(&self, _block: usize) -> bool {
+        false
+    }
+
+    pub(super) fn collapse_one(&self, _block: usize) {}
+
     pub(super) fn make_huge(&self, _bytes: std::ops::Range<usize>) {}
 
     pub(super) fn collapse(&self, _block: usize) -> bool {

@@ -7,7 +7,7 @@
 //! it lets the user write, so that no slice of the lock's own lives.
 
 use super::{Lock, PageHandle};
-use crate::fault::region::UserAccess;
+use crate::fault::region::{BLOCK_PAGES, UserAccess};
 use crate::fault::uffd::UffdError;
 use crate::page::table::PageRef;
 
@@ -79,6 +79,29 @@ impl<H: PageHandle> Lock<H> {
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
         let end = unsafe { region.map_run(start..start + nr, frame) };
         (end - start) as usize
+    }
+
+    /// Asks for a huge page in place of [a block](BLOCK_PAGES) of one region's, where that may be:
+    /// `pages` are all of it, in order. Returns those that the user has written meanwhile, as
+    /// places in `pages`: they are dirty, whatever was known of them.
+    ///
+    /// Panics if they are not a block of a region.
+    ///
+    /// # Cost
+    /// About 1 ms; a copy of the block is held meanwhile, and the memory of one more.
+    pub fn make_huge(pages: &mut [Lock<H>]) -> Vec<usize> {
+        let first = pages.first().and_then(|one| one.page().region());
+        let (region, start) = first.expect("S25: only regions have users");
+        let is_nth = |(nth, one): (usize, &Lock<H>)| {
+            let (of, place) = one.page().region()?;
+            Some(std::ptr::eq(of, region) && place == start + nth as u32)
+        };
+        let are_in_order = pages.iter().enumerate().all(|one| is_nth(one) == Some(true));
+        let is_block = pages.len() == BLOCK_PAGES && start.is_multiple_of(BLOCK_PAGES as u32);
+        assert!(are_in_order && is_block, "S25: all of a block's pages are locked");
+        // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
+        let written = unsafe { region.make_huge(start / BLOCK_PAGES as u32) };
+        written.into_iter().map(|page| (page - start) as usize).collect()
     }
 
     /// The page is about to be written by the lock's holder: where its user is not to write, it

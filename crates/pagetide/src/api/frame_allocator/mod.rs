@@ -31,7 +31,7 @@ use crate::errors::BuildError;
 use crate::memory::frames::shared_zone::{PcpSettings, SharedZone};
 use pagetide_core::ids::Order;
 use pagetide_core::knobs::MEMORY_MIN;
-use pagetide_core::page_alloc::{AllocRequest, MigrateType, PcpTuning, Zone, ZoneConfig};
+use pagetide_core::page_alloc::{AllocRequest, PcpTuning, Zone, ZoneConfig};
 use pagetide_core::units::{Bytes, Millis};
 use pagetide_sys::{ArenaOptions, FrameArena, current_cpu, read_monotonic_ns};
 use std::fmt;
@@ -143,16 +143,8 @@ impl FrameAllocator {
     /// To fail costs a visit to every list.
     #[inline]
     pub fn alloc(&self, order: Order) -> Option<FrameBlock<'_>> {
-        self.alloc_as(MigrateType::Movable, order)
-    }
-
-    /// As [`FrameAllocator::alloc`], which takes movable ones, for a block of this type. Types are
-    /// kept apart by 2 MiB: what stays for long, asked for as unmovable, does not lie where others
-    /// come and go, and large blocks stay possible there.
-    #[inline]
-    pub fn alloc_as(&self, migrate: MigrateType, order: Order) -> Option<FrameBlock<'_>> {
         // Nothing here is reclaimed: there is nothing to keep frames for.
-        let request = AllocRequest { migrate, ..AllocRequest::fast(order).at(None) };
+        let request = AllocRequest::fast(order).at(None);
         match self.zone.alloc(current_cpu(), &request) {
             Some(first) => Some(FrameBlock { allocator: self, first, order }),
             None => self.alloc_after_drain(&request),

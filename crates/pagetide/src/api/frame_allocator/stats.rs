@@ -1,7 +1,7 @@
 //! What a frame allocator holds, as numbers and as text.
 
 use pagetide_core::ids::Order;
-use pagetide_core::page_alloc::{FreeBlocks, PAGEBLOCK_ORDER, ZoneStats};
+use pagetide_core::page_alloc::{FreeBlocks, PCP_HUGE_ORDER, ZoneStats};
 use pagetide_core::units::Bytes;
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct FrameAllocatorStats {
     pub nr_listed_max: u64,
     /// Visits to the zone that found its lock taken.
     pub nr_lock_waits: u64,
-    /// The zone's free blocks, by length and type: what can be had in one piece.
+    /// The zone's free blocks, by length: what can be had in one piece.
     pub free_blocks: FreeBlocks,
     /// What went through the zone's lock.
     pub zone: ZoneStats,
@@ -53,9 +53,9 @@ impl fmt::Display for FrameAllocatorStats {
             self.nr_listed_max
         )?;
         writeln!(f, "{}", self.free_blocks)?;
-        let huge = Bytes::from_pages(PAGEBLOCK_ORDER.nr_frames().into());
+        let huge = Bytes::from_pages(PCP_HUGE_ORDER.nr_frames().into());
         let (nr_thousandths, largest) =
-            (self.free_blocks.unusable_index(PAGEBLOCK_ORDER), self.free_blocks.largest());
+            (self.free_blocks.unusable_index(PCP_HUGE_ORDER), self.free_blocks.largest());
         let largest = largest.map_or(0, Order::nr_frames);
         writeln!(
             f,
@@ -73,14 +73,6 @@ impl fmt::Display for FrameAllocatorStats {
             zone.nr_frames_returned,
             self.nr_lock_waits
         )?;
-        write!(
-            f,
-            "blocks      {} split, {} joined, {} stolen; {} pageblocks converted, {} claimed",
-            zone.nr_blocks_split,
-            zone.nr_blocks_joined,
-            zone.nr_blocks_stolen,
-            zone.nr_pageblocks_converted,
-            zone.nr_pageblocks_claimed
-        )
+        write!(f, "blocks      {} split, {} joined", zone.nr_blocks_split, zone.nr_blocks_joined)
     }
 }

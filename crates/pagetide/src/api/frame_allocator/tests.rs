@@ -99,7 +99,6 @@ fn every_tuning_serves_threads_that_share_few_lists() {
 #[derive(Clone, Debug)]
 enum Op {
     Alloc {
-        migrate: MigrateType,
         order: u8,
     },
     /// Given back by a thread of this CPU: other CPUs look for it on their own lists in vain.
@@ -118,10 +117,9 @@ const NR_LISTS: u32 = 4;
 
 fn ops() -> impl Strategy<Value = Op> {
     let orders = prop_oneof![8 => 0..4u8, 2 => 4..9u8, 2 => Just(9u8), 1 => Just(10u8)];
-    let types = proptest::sample::select(&MigrateType::ALL);
     let free = (any::<Index>(), 0..NR_LISTS).prop_map(|(which, cpu)| Op::Free { which, cpu });
     prop_oneof![
-        8 => (types, orders).prop_map(|(migrate, order)| Op::Alloc { migrate, order }),
+        8 => orders.prop_map(|order| Op::Alloc { order }),
         7 => free,
         1 => (any::<Index>(), 0..9u8).prop_map(|(which, into)| Op::Split { which, into }),
         1 => Just(Op::Tick),
@@ -152,10 +150,10 @@ fn fails_only_without_room(tuning: PcpTuning, nr_frames: u32, ops: &[Op]) {
     let mut held: Vec<FrameBlock<'_>> = Vec::new();
     for op in ops {
         match op {
-            Op::Alloc { migrate, order } => {
+            Op::Alloc { order } => {
                 // Many at a time, or the lists would never run dry.
                 for _ in 0..40 >> order {
-                    let block = allocator.alloc_as(*migrate, Order(*order));
+                    let block = allocator.alloc(Order(*order));
                     assert_eq!(block.is_some(), has_room(&is_used, Order(*order)), "{op:?}");
                     let Some(block) = block else { break };
                     mark(&mut is_used, &block, true);
@@ -300,7 +298,7 @@ fn a_split_block_goes_back_in_parts_and_merges() {
     assert_eq!((singles.len(), allocator.stats().zone.nr_blocks_split), (80, 11));
     drop(singles);
     check_all_free(&allocator);
-    assert_eq!(allocator.stats().free_blocks.nr_blocks_of(Order::MAX), 4);
+    assert_eq!(allocator.stats().free_blocks.nr_blocks(Order::MAX), 4);
 }
 
 #[test]
@@ -366,20 +364,6 @@ fn orders_that_no_block_has_are_refused() {
 }
 
 #[test]
-fn types_are_kept_apart_until_there_is_no_other_place() {
-    let allocator = allocator(8 << 20, 1);
-    let take = |migrate| allocator.alloc_as(migrate, Order(5)).expect("8 MiB are free");
-    let place = |block: &FrameBlock<'_>| block.first().0 / 512;
-    let (stays, comes) = (take(MigrateType::Unmovable), take(MigrateType::Movable));
-    assert_ne!(place(&stays), place(&comes));
-    drop(comes);
-    let rest: Vec<_> = std::iter::from_fn(|| allocator.alloc(Order(5))).collect();
-    assert_eq!(rest.len(), 63, "all but the one in use");
-    drop((stays, rest));
-    check_all_free(&allocator);
-}
-
-#[test]
 fn a_fraction_bounds_the_lists_and_is_checked() {
     let builder = FrameAllocator::builder().memory(Bytes(64 << 20)).nr_cpus(2).huge_pages(false);
     let allocator = builder.percpu_pagelist_high_fraction(16).build().expect("64 MiB");
@@ -393,18 +377,17 @@ fn a_fraction_bounds_the_lists_and_is_checked() {
 fn stats_explain_themselves() {
     let allocator = allocator(16 << 20, 2);
     let blocks: Vec<_> = (0..3).filter_map(|_| allocator.alloc(Order(5))).collect();
-    let single = allocator.alloc_as(MigrateType::Unmovable, Order::BASE).expect("free");
+    let single = allocator.alloc(Order::BASE).expect("free");
     let mut parts = allocator.alloc(Order(4)).expect("free").split(Order(3));
     let pair = [parts.next().expect("of two"), parts.next().expect("of two")];
     let expected = "\
 16M in 4096 frames: 113 in use, 3983 free
 lists       2 hold 0 frames, and may hold 161
 free blocks     4K     8K    16K    32K    64K   128K   256K   512K     1M     2M     4M
-unmovable        1      1      1      1      1      1      1      1      1      1      0
-movable          0      0      0      0      1      0      0      1      1      1      2
-fragments   22.8 % of the free frames in pieces under 2M, the largest piece 4M
+                 1      1      1      1      0      0      0      1      1      1      3
+fragments   10.0 % of the free frames in pieces under 2M, the largest piece 4M
 zone        5 visits took 113 frames, 0 returned 0; 0 found the lock taken
-blocks      1 split, 0 joined, 0 stolen; 1 pageblocks converted, 0 claimed";
+blocks      1 split, 0 joined";
     assert_eq!(allocator.stats().to_string(), expected);
     drop((blocks, single, pair));
     check_all_free(&allocator);

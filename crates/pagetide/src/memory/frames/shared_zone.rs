@@ -21,8 +21,8 @@ use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, l
 use crate::memory::percpu::PerCpu;
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
-    AllocRequest, Drain, FrameTable, HighFraction, LockWait, Pcp, PcpInputs, PcpLimits, PcpTuning,
-    Starving, WatermarkLevel, Zone, ZoneSignals,
+    AllocRequest, Drain, FrameTable, HighFraction, Pcp, PcpInputs, PcpLimits, PcpTuning, Starving,
+    WatermarkLevel, Zone, ZoneSignals,
 };
 use pagetide_core::units::Millis;
 use pagetide_sys::{TryLock, read_cache_slice, read_nr_cpus_possible};
@@ -103,21 +103,19 @@ impl SharedZone {
     #[inline(never)]
     fn alloc_beyond_hit(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
-            return self.visit().0.alloc(request);
+            return self.visit().alloc(request);
         };
         pcp.alloc(&self.table, request).or_else(|| self.refill(&mut pcp, request))
     }
 
     #[cold]
     fn refill(&self, pcp: &mut Pcp, request: &AllocRequest) -> Option<FrameId> {
-        let (mut zone, wait) = self.visit();
-        pcp.note_visit(wait);
-        pcp.refill(&mut zone, request)
+        pcp.refill(&mut self.visit(), request)
     }
 
     /// Takes a run past the lists: see [`Zone::alloc_run`].
     pub(crate) fn alloc_run(&self, nr_max: u64) -> Option<Range<FrameId>> {
-        self.visit().0.alloc_run(nr_max)
+        self.visit().alloc_run(nr_max)
     }
 
     /// Gives one block back.
@@ -139,7 +137,7 @@ impl SharedZone {
     /// Gives blocks of one order back.
     pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
-            let mut zone = self.visit().0;
+            let mut zone = self.visit();
             blocks.into_iter().for_each(|frame| zone.free(frame, order));
             return;
         };
@@ -153,9 +151,7 @@ impl SharedZone {
 
     #[cold]
     fn drain(&self, pcp: &mut Pcp, drain: Drain) {
-        let (mut zone, wait) = self.visit();
-        pcp.note_visit(wait);
-        pcp.drain(&mut zone, drain);
+        pcp.drain(&mut self.visit(), drain);
     }
 
     /// Lists keep nothing while the answer lives: to be called before [`SharedZone::drain_lists`]
@@ -179,7 +175,7 @@ impl SharedZone {
     pub(crate) fn tick_period(&self) -> Duration {
         Duration::from_millis(match self.settings.tuning {
             PcpTuning::Depth => CLOCK_MS,
-            PcpTuning::Fixed | PcpTuning::Refill | PcpTuning::Adaptive => TICK_MS,
+            PcpTuning::Fixed | PcpTuning::Refill => TICK_MS,
         })
     }
 
@@ -256,15 +252,12 @@ impl SharedZone {
         }
     }
 
-    /// The zone, and whether it had to be waited for.
-    fn visit(&self) -> (MutexGuard<'_, Zone>, LockWait) {
-        match self.zone.try_lock() {
-            Ok(zone) => (zone, LockWait::None),
-            Err(_) => {
-                self.nr_waits.fetch_add(1, Relaxed);
-                (lock(&self.zone), LockWait::Waited)
-            }
-        }
+    /// The zone; counts whether it had to be waited for.
+    fn visit(&self) -> MutexGuard<'_, Zone> {
+        self.zone.try_lock().unwrap_or_else(|_| {
+            self.nr_waits.fetch_add(1, Relaxed);
+            lock(&self.zone)
+        })
     }
 }
 

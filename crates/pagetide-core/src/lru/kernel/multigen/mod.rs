@@ -50,9 +50,9 @@
 //!   eviction.rs     sorting and taking the oldest
 //!   capability.rs   what it offers beyond the base
 //!   profile.rs      the questions that each kernel answers its own way
-//!   linux618.rs     its answers in 6.18: insertion, access counts, when to age, what to protect
-//!   linux61.rs      in 6.1
-//!   linux73.rs      and in 7.3, where they are others than in 6.18
+//!   linux618/       its answers in 6.18: insertion, access counts, when to age, what to protect
+//!   linux61/        in 6.1
+//!   linux73/        and in 7.3, where they are others than in 6.18
 //! ```
 //!
 //! Each rule is a function of plain values; this file ties them to the face of policies. Every

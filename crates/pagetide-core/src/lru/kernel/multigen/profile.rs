@@ -11,7 +11,7 @@
 //!   engine   generations.rs window.rs controller.rs aging.rs eviction.rs refault.rs mod.rs
 //!               |  "which generation?"   "how many to scan?"   "which tier?"
 //!               v
-//!   profile  linux61.rs  or  linux618.rs  or  linux73.rs
+//!   profile  linux61/  or  linux618/  or  linux73/
 //! ```
 //!
 //! Invariant: a profile holds no state but its switches; whatever it answers, the engine stays

@@ -39,8 +39,8 @@ trait Subject {
     fn nr_in_lists(&self) -> u64;
     fn drain_all(&mut self);
     fn set_signals(&mut self, signals: ZoneSignals);
-    /// A second passes; each visit to the zone from now on gets its lock like this.
-    fn tick(&mut self, wait: LockWait);
+    /// A second passes.
+    fn tick(&mut self);
     fn rederive(&mut self);
     fn validate(&self);
 }
@@ -66,7 +66,7 @@ impl Subject for Zone {
     }
     fn drain_all(&mut self) {}
     fn set_signals(&mut self, _: ZoneSignals) {}
-    fn tick(&mut self, _: LockWait) {}
+    fn tick(&mut self) {}
     fn rederive(&mut self) {
         self.rederive_watermarks();
     }
@@ -80,7 +80,7 @@ struct Tuned<const TUNING: usize>(PageAllocator);
 
 impl<const TUNING: usize> Subject for Tuned<TUNING> {
     fn with_zone(zone: Zone) -> Tuned<TUNING> {
-        let tuning = PcpTuning::from_index(TUNING).expect("one of the four");
+        let tuning = PcpTuning::from_index(TUNING).expect("one of the three");
         Tuned(PageAllocator::with_tuning(zone, CPUS, HighFraction::DEFAULT, tuning))
     }
     fn zone(&self) -> &Zone {
@@ -104,9 +104,8 @@ impl<const TUNING: usize> Subject for Tuned<TUNING> {
     fn set_signals(&mut self, signals: ZoneSignals) {
         self.0.set_signals(signals);
     }
-    fn tick(&mut self, wait: LockWait) {
+    fn tick(&mut self) {
         self.0.tick();
-        self.0.set_lock_wait(wait);
     }
     fn rederive(&mut self) {
         self.0.rederive();
@@ -151,9 +150,7 @@ enum Op {
     },
     DrainAll,
     Signal(ZoneSignals),
-    Tick {
-        waits: bool,
-    },
+    Tick,
     Shrink {
         nr_frames: u32,
     },
@@ -170,12 +167,7 @@ fn requests() -> impl Strategy<Value = AllocRequest> {
         3 => Just(Some(WatermarkLevel::Low)),
         1 => Just(Some(WatermarkLevel::High)),
     ];
-    let types = proptest::sample::select(&MigrateType::ALL);
-    (orders, types, levels).prop_map(|(order, migrate, level)| AllocRequest {
-        order: Order(order),
-        migrate,
-        level,
-    })
+    (orders, levels).prop_map(|(order, level)| AllocRequest { order: Order(order), level })
 }
 
 fn ops() -> impl Strategy<Value = Op> {
@@ -193,7 +185,7 @@ fn ops() -> impl Strategy<Value = Op> {
         1 => (any::<bool>(), 0..5000u64).prop_map(|(reclaim_active, now)| {
             Op::Signal(ZoneSignals { reclaim_active, now: Millis(now) })
         }),
-        1 => any::<bool>().prop_map(|waits| Op::Tick { waits }),
+        1 => Just(Op::Tick),
         1 => (1..1500u32).prop_map(|nr_frames| Op::Shrink { nr_frames }),
         1 => (1..1500u32).prop_map(|nr_frames| Op::Grow { nr_frames }),
     ]
@@ -308,14 +300,11 @@ fn alloc<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &Alloc
     let was_in_lists = subject.nr_in_lists();
     let may = may_allocate(subject.zone(), request);
     let order = request.order;
-    let has_block = (order.0..=10).any(|o| subject.zone().free_blocks().nr_blocks_of(Order(o)) > 0);
+    let has_block = (order.0..=10).any(|o| subject.zone().free_blocks().nr_blocks(Order(o)) > 0);
     let frame = subject.alloc(CpuId(cpu), request);
     if let Some(frame) = frame {
         assert!(may || was_in_lists > 0, "{request:?} went below its level");
-        assert_eq!(
-            subject.zone().table().state(frame),
-            FrameState::Allocated(order, request.migrate)
-        );
+        assert_eq!(subject.zone().table().state(frame), FrameState::Allocated(order));
         twin.take(frame, order);
     } else {
         assert!(!may || !has_block, "{request:?} refused with room to spare");
@@ -376,8 +365,7 @@ fn step<S: Subject>(subject: &mut S, twin: &mut Twin, op: &Op) {
         Op::Join { which } => join(subject, twin, which),
         Op::DrainAll => subject.drain_all(),
         Op::Signal(signals) => subject.set_signals(*signals),
-        Op::Tick { waits: true } => subject.tick(LockWait::Waited),
-        Op::Tick { waits: false } => subject.tick(LockWait::None),
+        Op::Tick => subject.tick(),
         Op::Shrink { nr_frames } => {
             let nr_free = subject.zone().nr_free();
             let nr_taken = subject
@@ -403,7 +391,7 @@ fn compare<S: Subject>(subject: &S, twin: &Twin) {
     assert_eq!(zone.nr_managed(), twin.nr_online());
     assert_eq!(zone.nr_free() + subject.nr_in_lists(), twin.nr_unused());
     if subject.nr_in_lists() == 0 {
-        let counts = core::array::from_fn(|o| zone.free_blocks().nr_blocks_of(Order(o as u8)));
+        let counts = core::array::from_fn(|o| zone.free_blocks().nr_blocks(Order(o as u8)));
         assert_eq!(counts, twin.merged_blocks(), "free blocks per order");
     }
 }
@@ -428,8 +416,8 @@ fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     subject.zone_mut().give_back(u32::MAX, |_, _| {});
     let fresh = Zone::new(ZoneConfig::with_frames(config.nr_frames));
     for order in (0..=Order::MAX.0).map(Order) {
-        let nr_blocks = subject.zone().free_blocks().nr_blocks_of(order);
-        assert_eq!(nr_blocks, fresh.free_blocks().nr_blocks_of(order), "{order}");
+        let nr_blocks = subject.zone().free_blocks().nr_blocks(order);
+        assert_eq!(nr_blocks, fresh.free_blocks().nr_blocks(order), "{order}");
     }
 }
 
@@ -472,7 +460,6 @@ proptest! {
         agrees_with_the_twin::<Tuned<0>>(config, &ops);
         agrees_with_the_twin::<Tuned<1>>(config, &ops);
         agrees_with_the_twin::<Tuned<2>>(config, &ops);
-        agrees_with_the_twin::<Tuned<3>>(config, &ops);
     }
 }
 
@@ -486,7 +473,6 @@ proptest! {
         finds_the_last_block::<Tuned<0>>(config, &ops);
         finds_the_last_block::<Tuned<1>>(config, &ops);
         finds_the_last_block::<Tuned<2>>(config, &ops);
-        finds_the_last_block::<Tuned<3>>(config, &ops);
     }
 }
 
@@ -498,7 +484,6 @@ proptest! {
     fn a_large_zone_agrees_with_the_twin(ops in prop::collection::vec(ops(), 1..40)) {
         let config = ZoneConfig::with_frames(200 * 512 + 77);
         agrees_with_the_twin::<Tuned<2>>(config, &ops);
-        agrees_with_the_twin::<Tuned<3>>(config, &ops);
     }
 }
 

@@ -5,6 +5,8 @@ use crate::ids::{FrameId, MappingId, PageId, PageIndex};
 use crate::tiering::{Stage, frames_per_second};
 use alloc::vec::Vec;
 
+mod twin;
+
 /// Room at HIGH, and none to spare.
 const FULL: Headroom = Headroom { nr_frames: 1_000_000, nr_free: 5000, high: 2000, promo: 3000 };
 

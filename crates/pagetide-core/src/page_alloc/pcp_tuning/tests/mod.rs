@@ -9,6 +9,8 @@ use crate::page_alloc::watermark::WatermarkLevel;
 use crate::page_alloc::zone::{AllocRequest, Zone, ZoneConfig};
 use crate::units::Millis;
 
+mod concerns;
+
 /// 16 GiB and eight CPUs, as far as the limits go.
 const LIMITS: PcpLimits = PcpLimits::tuned(63, 1036, 65536);
 const BATCH: u32 = 63;
@@ -19,7 +21,6 @@ pub(super) struct OneCpu {
     pub(super) pcp: Pcp,
     pub(super) held: Vec<FrameId>,
     pub(super) signals: ZoneSignals,
-    pub(super) wait: LockWait,
     /// Frames of each refill and of each drain so far.
     pub(super) refilled: Vec<u32>,
     pub(super) drained: Vec<u32>,
@@ -32,7 +33,6 @@ impl OneCpu {
             pcp: Pcp::with_tuning(limits, tuning),
             held: Vec::new(),
             signals: ZoneSignals::default(),
-            wait: LockWait::None,
             refilled: Vec::new(),
             drained: Vec::new(),
         }
@@ -47,7 +47,6 @@ impl OneCpu {
         for _ in 0..nr_blocks {
             let frame = self.pcp.alloc(self.zone.table(), &request).or_else(|| {
                 let before = self.zone.nr_free();
-                self.pcp.note_visit(self.wait);
                 let frame = self.pcp.refill(&mut self.zone, &request);
                 self.refilled.push((before - self.zone.nr_free()) as u32);
                 frame
@@ -65,7 +64,6 @@ impl OneCpu {
             let frame = self.held.pop().expect("as many were allocated");
             if let Some(drain) = self.pcp.free(self.zone.table(), frame, Order(order), self.signals)
             {
-                self.pcp.note_visit(self.wait);
                 self.drain(drain);
             }
         }

@@ -1,6 +1,6 @@
 //! The smallest world: maps, no locks, no threads, and a list of the calls that were made.
 
-use super::{Driven, DrivenPass, LeafRead, Woken};
+use crate::driver::{Driven, DrivenPass, LeafRead, Woken};
 use crate::folio::{Flags, Folios};
 use crate::group::{Grouping, NodeLists};
 use crate::ids::{FrameId, GroupId, MappingId, NodeId, PageId, PageIndex, PageType};

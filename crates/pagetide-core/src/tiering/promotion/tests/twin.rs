@@ -4,10 +4,10 @@
 //! The twin keeps when a page was stamped in full, and reduces it to what the field holds only when
 //! it measures.
 
-use super::*;
 use crate::folio::Folios;
 use crate::ids::PageType;
 use crate::ids::{FrameId, MappingId, PageId, PageIndex};
+use crate::tiering::promotion::*;
 use alloc::format;
 use proptest::prelude::*;
 

@@ -1,11 +1,13 @@
 //! What the driver does, whatever the world: order, levels, verdicts. The world here is a toy.
 
-use super::toy::{Call, NR_FRAMES, Toy};
 use super::*;
 use crate::group::{GroupConfig, Grouping, NodePass};
 use crate::ids::GroupId;
 use crate::lru::PolicyName;
 use ::alloc::vec;
+use toy::{Call, NR_FRAMES, Toy};
+
+mod toy;
 
 fn one_node(policy: PolicyName, nr_free: usize) -> Toy {
     let mut toy = Toy::new(policy, 1, Grouping::Off);
