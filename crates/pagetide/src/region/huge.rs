@@ -4,8 +4,10 @@
 //! little has come or been stored for a moment, blocks that are mapped whole are made huge, a few
 //! each time.
 //!
-//! Data and invariants: the pages of a block are all locked meanwhile, by tries alone. A huge page
-//! is made beside those that it replaces: only where so much memory is free, for the limit's sake.
+//! Data and invariants: the pages of a block are all locked meanwhile, by tries alone, and nothing
+//! of the region is written back: a sync after a store that was not heard of waits until the page
+//! is dirty. A huge page is made beside those that it replaces: only where so much memory is free,
+//! for the limit's sake.
 //!
 //! Ignored: regions that are used while memory is full. Their pages come and go, and a huge page
 //! would be split again.
@@ -60,6 +62,8 @@ impl Blocks {
         if u64::from(frames.nr_managed()) < frames.sample_resident() + BLOCK_PAGES as u64 {
             return false;
         }
+        // A sync that follows a store finds it noted.
+        let Ok(_no_write_back) = mapping.flush.try_lock() else { return false };
         let start = u64::from(block) * BLOCK_PAGES as u64;
         let lock = |index| mapping.table.page(PageIndex(index))?.try_lock().ok();
         let locks: Option<Vec<Lock<PageRef<'_>>>> =

@@ -5,6 +5,7 @@ use crate::api::cache::{OpenOptions, PageCache};
 use crate::memory::store::Store;
 use pagetide_core::units::{Bytes, PAGE_BYTES as PAGE};
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 #[expect(dead_code, reason = "only the generator is needed here")]
 #[path = "../../tests/common/pages.rs"]
@@ -116,6 +117,14 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     }
 }
 
+fn blocks_of(region: &Region) -> huge::Blocks {
+    huge::Blocks {
+        engine: Arc::clone(&region.shared.engine),
+        memory: Arc::clone(&region.memory),
+        mapping: Arc::clone(&region.mapping),
+    }
+}
+
 /// What is stored to a block that was made huge is written back; and the limit holds.
 #[test]
 fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
@@ -132,11 +141,7 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     };
     let word = |page: usize| &region.words()[page * 512];
     (0..NR_PAGES).for_each(|page| _ = word(page).load(Relaxed));
-    let blocks = huge::Blocks {
-        engine: Arc::clone(&cache.shared.engine),
-        memory: Arc::clone(&region.memory),
-        mapping: Arc::clone(&region.mapping),
-    };
+    let blocks = blocks_of(&region);
     let could = |block| region.memory.could_be_huge(block);
     assert!((0..3).all(could), "all of it is mapped");
     assert!((0..3).all(|block| blocks.make(block)));
@@ -160,4 +165,45 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     assert!((0..3).all(could));
     cache.resize(Bytes(1800 << 12)).expect("smaller");
     assert!(!blocks.make(0));
+}
+
+/// A store that was not heard of, as its block was just being made huge, is synced all the same.
+#[test]
+fn what_is_stored_while_a_block_is_made_huge_is_on_the_disk_after_a_sync() {
+    const NR_PAGES: usize = 512;
+    let cache = PageCache::builder().memory(Bytes(1536 << 12)).background(false);
+    let cache = cache.build().expect("a cache");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    fs::write(&path, vec![0; NR_PAGES * PAGE]).expect("a file");
+    let region = match cache.region(RegionOptions::over(&path)) {
+        Ok(region) if region.memory.nr_blocks() > 0 => region,
+        Ok(_) => return eprintln!("SKIPPED: what_is_stored_while: pages do not move"),
+        Err(error) => return eprintln!("SKIPPED: what_is_stored_while: {error}"),
+    };
+    let file = fs::File::open(&path).expect("opened");
+    let word = |page: usize| &region.words()[page * 512];
+    let blocks = blocks_of(&region);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                (0..NR_PAGES).for_each(|page| _ = word(page).load(Relaxed));
+                blocks.make(0);
+                region.mapping.table.page(PageIndex(0)).expect("mapped").lock().unmap_user();
+            }
+        });
+        for round in 1..=300_u64 {
+            let page = round as usize * 7 % (NR_PAGES - 1) + 1;
+            word(page).store(round, Relaxed);
+            region.sync().expect("written back");
+            let mut stored = [0; 8];
+            file.read_exact_at(&mut stored, (page * PAGE) as u64).expect("read");
+            if stored != round.to_ne_bytes() {
+                is_over.store(true, Relaxed);
+                panic!("round {round}: {stored:?}");
+            }
+        }
+        is_over.store(true, Relaxed);
+    });
 }

@@ -72,7 +72,7 @@ impl RegionMemory {
             // SAFETY: S25 (by the caller's word).
             written = unsafe { self.make_protected_huge(block) };
         } else {
-            self.user.collapse(block);
+            self.user.collapse_one(block);
         }
         if let Some(part) = self.part_of(pages.start) {
             part.block_of(pages.start).store(HUGE, Relaxed);
@@ -90,7 +90,7 @@ impl RegionMemory {
         }
         pages.clone().for_each(|page| self.note(page, UserAccess::Write));
         if self.uffd.protect(all.clone(), false).is_ok() {
-            self.user.collapse(block);
+            self.user.collapse_one(block);
         }
         let protected = self.uffd.protect(all, true);
         protected.expect("S25: what cannot be protected cannot be called protected");

@@ -57,11 +57,11 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserve`], without advice on pages, and of which only what is touched is ever
-    /// counted against what the machine has. Its address may be given away: its provenance is
-    /// exposed.
+    /// As [`Mapping::reserve`], of small pages, and of which only what is touched is ever counted
+    /// against what the machine has. Its address may be given away: its provenance is exposed.
     pub(super) fn reserve_thin(len: usize) -> io::Result<Mapping> {
         let mapping = Mapping::map(len, READ_WRITE, MapFlags::NORESERVE)?;
+        mapping.advise(0..len, PageSize::Small);
         mapping.base().expose_provenance();
         Ok(mapping)
     }
@@ -265,6 +265,15 @@ impl Mapping {
             self.ask_for_huge(block);
         }
         is_full
+    }
+
+    /// Makes a huge page of a block, all in memory, of a mapping that is of small pages. The kernel
+    /// makes none there by itself, of which nothing would be known.
+    pub(super) fn collapse_one(&self, block: usize) {
+        let bytes = block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES;
+        self.advise(bytes.clone(), PageSize::Huge);
+        self.ask_for_huge(block);
+        self.advise(bytes, PageSize::Small);
     }
 
     /// Whether a block is all in memory.

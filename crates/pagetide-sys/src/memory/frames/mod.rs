@@ -54,8 +54,8 @@ impl FrameMemory {
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_shared(len, huge_pages)? })
     }
 
-    /// Addresses for `nr_frames` frames that may be given away, and no memory but what is touched,
-    /// however many there are.
+    /// Addresses for `nr_frames` frames that may be given away, of small pages, and no memory but
+    /// what is touched, however many there are.
     ///
     /// # Errors
     /// As for [`FrameMemory::reserve`].
@@ -180,6 +180,11 @@ impl FrameMemory {
     /// Makes a huge page of a block that is all in memory; false if it is not.
     pub(crate) fn collapse(&self, block: u32) -> bool {
         self.mapping.collapse(block as usize)
+    }
+
+    /// Makes a huge page of a block, all in memory, where all else is of small pages.
+    pub(crate) fn collapse_one(&self, block: u32) {
+        self.mapping.collapse_one(block as usize);
     }
 
     /// Whether a block of 2 MiB is all in memory.

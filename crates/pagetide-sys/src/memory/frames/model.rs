@@ -79,6 +79,8 @@ impl Mapping {
         false
     }
 
+    pub(super) fn collapse_one(&self, _block: usize) {}
+
     pub(super) fn make_huge(&self, _bytes: std::ops::Range<usize>) {}
 
     pub(super) fn collapse(&self, _block: usize) -> bool {
