@@ -236,6 +236,10 @@ typedef struct pt_region_options {
     // Threads that serve its faults. 0: the thread that touched a page serves its fault, where
     // that can be, at a fraction of the cost; see docs/regions.md for what it asks of the program.
     uint64_t handlers;
+    // 1: the file is opened for reading alone, and need not be writable. What is stored in the
+    // region all the same reaches no file, and stays in memory. 0, or without a path: no such
+    // thing.
+    uint64_t read_only;
 } pt_region_options;
 
 // Faults of a region so far, and memory it takes now.

@@ -27,6 +27,10 @@ pub struct pt_region_options {
     /// Threads that serve its faults. 0: the thread that touched a page serves its fault, where
     /// that can be, at a fraction of the cost; see docs/regions.md for what it asks of the program.
     pub handlers: u64,
+    /// 1: the file is opened for reading alone, and need not be writable. What is stored in the
+    /// region all the same reaches no file, and stays in memory. 0, or without a path: no such
+    /// thing.
+    pub read_only: u64,
 }
 
 // SAFETY: S34: it is as that trait asks.
@@ -83,6 +87,7 @@ pub unsafe extern "C" fn pt_region_create(
         let swap = unsafe { path_or_none(wanted.swap_folder) };
         let mut options = match (wanted.len_bytes, path) {
             (1.., None) => RegionOptions::anonymous(Bytes(wanted.len_bytes)),
+            (0, Some(path)) if wanted.read_only > 0 => RegionOptions::over(path).read_only(),
             (0, Some(path)) => RegionOptions::over(path),
             (0, None) => return Err(Failure::invalid("give the region len_bytes or a path")),
             _ => return Err(Failure::invalid("a region over a file is as long as the file")),

@@ -427,6 +427,7 @@ fn a_region_refuses_what_it_cannot_do() {
         path: null(),
         swap_folder: null(),
         handlers: 0,
+        read_only: 0,
     };
     let mut create = |options: &pt_region_options| {
         // SAFETY: S34: options of that size.
@@ -477,6 +478,41 @@ fn a_region_refuses_what_it_cannot_do() {
     // SAFETY: S34: as above.
     works(unsafe { pt_region_get_stats(Some(&region), stats.as_mut_ptr().cast()) });
     assert!(stats[1] >= 2048 && stats[5] <= 1 << 20 && stats[6] < 2, "{stats:?}");
+    pt_region_destroy(Some(region));
+}
+
+/// A program that runs is a file that nothing may write.
+#[test]
+fn a_region_over_a_file_that_may_not_be_written_is_read_only() {
+    let cache = open_cache(&NO_OPTIONS);
+    let own = std::env::current_exe().expect("this program is a file");
+    let path = CString::new(own.into_os_string().into_encoded_bytes()).expect("a path");
+    let mut options = pt_region_options {
+        size: size_of::<pt_region_options>(),
+        len_bytes: 0,
+        path: path.as_ptr(),
+        swap_folder: null(),
+        handlers: 0,
+        read_only: 0,
+    };
+    let mut region = MaybeUninit::uninit();
+    let mut create = |options: &pt_region_options| {
+        // SAFETY: S34: options of that size.
+        unsafe { pt_region_create(Some(&cache), options, Some(&mut region)) }
+    };
+    fails(create(&options), libc::ETXTBSY, "");
+    options.read_only = 1;
+    let result = create(&options);
+    if [-libc::EPERM, -libc::EACCES, -libc::ENOSYS].contains(&result) {
+        println!("SKIPPED: a_region_over_a_file: {}: allow userfaultfd", said());
+        return;
+    }
+    works(result);
+    // SAFETY: S34: the call has succeeded.
+    let region = unsafe { region.assume_init() };
+    let address = pt_region_address(Some(&region)).cast::<u8>();
+    // SAFETY: S24: an address of a region that lives.
+    assert_eq!(unsafe { address.read_volatile() }, 0x7f, "an ELF file");
     pt_region_destroy(Some(region));
 }
 

@@ -5,7 +5,7 @@ use pagetide_lab::trace::{DenseTrace, Facts, Format, ReadaheadUse, Trace, TraceE
 use std::path::Path;
 
 /// Entries between two looks at whether to go on.
-const LOOK_EVERY: u64 = 1 << 16;
+const LOOK_EVERY: usize = 1 << 16;
 /// A trace that takes no more is read without asking how much memory there is.
 const BYTES_UNASKED: u64 = 256 << 20;
 
@@ -82,11 +82,7 @@ pub fn read_whole(
         trace.skip_malformed();
     }
     let (mut dense, mut bytes_checked) = (DenseTrace::default(), BYTES_UNASKED);
-    while let Some(access) = trace.next() {
-        dense.push_from(&trace, access?);
-        if !dense.nr_entries().is_multiple_of(LOOK_EVERY) {
-            continue;
-        }
+    while dense.read_some(&mut trace, LOOK_EVERY)? > 0 {
         let held = dense.bytes_held();
         if !keep_on(held) {
             return Err(ReadTraceError::Stopped);

@@ -14,6 +14,9 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let output = run(&[&usual, options].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(left_in(dir.path()).is_empty());
+    // Other swap space is another bench's.
+    let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
+    assert!(!swaps.contains(dir_name), "swap space was left behind:\n{swaps}");
     let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     rows.as_array().expect("a list of rows").clone()
 }
@@ -169,8 +172,6 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
     }
     expected.extend(["fill", "fill-more", "sort"].map(|case| (case, 1, "swap")));
     check(&rows[7..], &expected);
-    let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
-    assert!(!swaps.contains("/pagetide-"), "swap space was left behind:\n{swaps}");
 }
 
 #[test]
@@ -178,6 +179,16 @@ fn items_are_measured_under_each_policy_against_swap() {
     let rows = quick_with("items", &["--cases", "gets-even"]);
     if rows[0].get("skipped").is_some() {
         return check(&rows, &[("gets-even", 1, "swap")]);
+    }
+    if rows.last().is_some_and(|row| row.get("skipped").is_some()) {
+        // The kernel has killed the process that swapped.
+        assert!(number_of(&rows, "gets-even mglru", 1) > 0.0);
+        let expected = [
+            ("gets-even active-inactive", 1, "mglru"),
+            ("gets-even pagetide", 1, "mglru"),
+            ("gets-even", 1, "swap"),
+        ];
+        return check(&rows[1..], &expected);
     }
     let expected = [
         ("gets-even mglru", 1, "swap"),
