@@ -14,8 +14,8 @@
 //! is taken out; what takes young bits away, or arms a page, takes it out, and sees the next
 //! use by a minor fault.
 //!
-//! Data and invariants: a page is mapped under its lock, or under those of a run that were free. What
-//! is mapped is resident; what is mapped writable is dirty. A page that
+//! Data and invariants: a page is mapped under its lock, or under those of a run that were free.
+//! What is mapped is resident; what is mapped writable is dirty. A page that
 //! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
 //! or its user would never get on: it is noted, and taken out at the next tick.
 //!
@@ -147,8 +147,8 @@ impl Faults {
         Some((served, is_noted.then_some(noted)))
     }
 
-    /// Maps zeros for stores that are expected next, as far as that is easy; returns the end of what
-    /// is mapped. Allocates nothing, and waits for nothing.
+    /// Maps zeros for stores that are expected next, as far as that is easy; returns the end of
+    /// what is mapped. Allocates nothing, and waits for nothing.
     pub(super) fn map_zeros(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let mut next = pages.start;
         while next < pages.end {

@@ -2,8 +2,8 @@
 //!
 //! Problem: a pass over a region is a fault a page, and each waits for its own read. Idea: a fault
 //! is a miss at its page, and core decides as for a file's reader: the prefetcher brings pages in,
-//! straight to where they are mapped, but for the one with the marker. Where it cannot, a fault maps
-//! those of the next that are there.
+//! straight to where they are mapped, but for the one with the marker. Where it cannot, a fault
+//! maps those of the next that are there.
 //!
 //! ```text
 //!   fault at 8:   | 8 missing | 9 .. 11 wanted, 9 with the marker |

@@ -5,8 +5,8 @@
 //!
 //! **Idea.** `process_madvise` takes many ranges, and has the other CPUs forget them all at once.
 //!
-//! **Ignored.** Kernels before 6.13, which refuse it, and those in between, which do that a range at
-//! a time: pages leave one by one there.
+//! **Ignored.** Kernels before 6.13, which refuse it, and those in between, which do that a range
+//! at a time: pages leave one by one there.
 //!
 //! Source: process_madvise(2), pidfd_open(2), process_vm_readv(2).
 

@@ -14,8 +14,8 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page that nothing has yet is not filled in its frame: its bytes are copied to the user's place,
-//! and the frame stays a hole. One that is clean leaves without going back: see `leaving`.
+//! A page that nothing has yet is not filled in its frame: its bytes are copied to the user's
+//! place, and the frame stays a hole. One that is clean leaves without going back: see `leaving`.
 //!
 //! A page moves in writable. One that is to be read only is copied in, write-protected, and its
 //! frame is emptied: to protect it after a move would have every CPU that runs the user flush its

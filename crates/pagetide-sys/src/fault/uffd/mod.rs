@@ -189,9 +189,9 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
     }
 
-    /// Makes pages at `target` with the bytes at `source`, as far as it gets, and wakes threads that
-    /// wait for them. Where `writable` is not set, the next store is a fault. Returns the bytes that
-    /// are there now, 0 where there is something already at the first.
+    /// Makes pages at `target` with the bytes at `source`, as far as it gets, and wakes threads
+    /// that wait for them. Where `writable` is not set, the next store is a fault. Returns the bytes
+    /// that are there now, 0 where there is something already at the first.
     ///
     /// # Safety
     /// As of [`Uffd::move_to`]; the bytes at `source` are only read.
