@@ -190,8 +190,8 @@ impl Uffd {
     }
 
     /// Makes pages at `target` with the bytes at `source`, as far as it gets, and wakes threads
-    /// that wait for them. Where `writable` is not set, the next store is a fault. Returns the bytes
-    /// that are there now, 0 where there is something already at the first.
+    /// that wait for them. Where `writable` is not set, the next store is a fault. Returns how
+    /// many bytes are there now, 0 where there is something already at the first.
     ///
     /// # Safety
     /// As of [`Uffd::move_to`]; the bytes at `source` are only read.
