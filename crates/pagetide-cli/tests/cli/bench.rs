@@ -166,7 +166,7 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
         let of = |threads| ["random", "mmap"].map(|reference| (case, threads, reference));
         expected.extend([1, 2, 4].map(of).concat());
     }
-    expected.extend(["sum", "again"].map(|case| (case, 1, "mmap")));
+    expected.extend([("sum", 1, "mmap"), ("again", 1, "random"), ("again", 1, "mmap")]);
     for case in ["anon-loads", "anon-stores"] {
         expected.extend([1, 2, 4].map(|threads| (case, threads, "swap")));
     }
