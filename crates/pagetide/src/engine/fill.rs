@@ -219,14 +219,11 @@ impl Filler {
         page: &mut Lock<H>,
         kind: record::AccessKind,
     ) -> Option<io::Result<bool>> {
-        let claimed = match page.frame() {
-            Some(_) => None,
-            None => Some(self.source.alloc_here(cpu)?),
-        };
-        self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
-        let Some(claimed) = claimed else { return Some(Ok(false)) };
-        let path = AccessPath::Table;
-        let frame = self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, path);
+        if page.frame().is_some() {
+            self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
+            return Some(Ok(false));
+        }
+        let frame = self.admit_here(cpu, mapping, page, kind)?;
         let index = page.page().index().0;
         let mut bytes = PageBytes([0; PAGE_BYTES]);
         if let Err(error) = self.read_page(mapping, index, &mut bytes.0) {
@@ -244,13 +241,28 @@ impl Filler {
         Some(Ok(is_mapped))
     }
 
+    /// Notes an access to an absent page, and gives it a frame; allocates nothing. `None`, and
+    /// nothing has happened, if that will not do.
+    fn admit_here<H: PageHandle>(
+        &self,
+        cpu: CpuId,
+        mapping: &Mapping,
+        page: &mut Lock<H>,
+        kind: record::AccessKind,
+    ) -> Option<FrameId> {
+        let claimed = self.source.alloc_here(cpu)?;
+        self.note_table_access(cpu, mapping, page, kind, &self.pages.counters);
+        let path = AccessPath::Table;
+        Some(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, path))
+    }
+
     /// Maps zeros for stores that are expected next, in pages of an anonymous region that have no
     /// contents yet, as far as that is easy, in the middle of a fault: allocates nothing. Returns
     /// the end of what is mapped.
     pub(crate) fn map_zeros_here(&self, cpu: CpuId, mapping: &Mapping, pages: Range<u64>) -> u64 {
-        let mut run: [Option<Lock<PageRef<'_>>>; ZEROS_MAX] = [const { None }; ZEROS_MAX];
+        let mut run: [Option<Lock<PageRef<'_>>>; ZEROS_TOGETHER] = [const { None }; ZEROS_TOGETHER];
         let mut nr = 0;
-        for index in pages.clone().take(ZEROS_MAX) {
+        for index in pages.clone().take(ZEROS_TOGETHER) {
             let Some(page) = self.admit_zeros(cpu, mapping, index) else { break };
             run[nr] = Some(page);
             nr += 1;
@@ -268,19 +280,16 @@ impl Filler {
         mapping: &'m Mapping,
         index: u64,
     ) -> Option<Lock<PageRef<'m>>> {
-        let is_new = mapping.swap.as_ref().is_some_and(|swap| !swap.is_stored(index));
-        if !is_new || !mapping.dirty.is_prepared(index) {
+        if !mapping.dirty.is_prepared(index) {
             return None;
         }
         let mut page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
-        if page.frame().is_some() {
+        // Under the lock: until then another thread may have stored to it, and it have left.
+        let is_new = mapping.swap.as_ref().is_some_and(|swap| !swap.is_stored(index));
+        if page.frame().is_some() || !is_new {
             return None;
         }
-        let claimed = self.source.alloc_here(cpu)?;
-        let (kind, counters) = (record::AccessKind::TableWrite, &self.pages.counters);
-        self.note_table_access(cpu, mapping, &mut page, kind, counters);
-        let path = AccessPath::Table;
-        let frame = self.pages.admit_in(cpu, mapping, &mut page, claimed, GroupId::ROOT, path);
+        let frame = self.admit_here(cpu, mapping, &mut page, record::AccessKind::TableWrite)?;
         self.pages.mark_whole_dirty(mapping, index, frame);
         Some(page)
     }
@@ -407,8 +416,8 @@ impl Filler {
 struct PageBytes([u8; PAGE_BYTES]);
 
 /// Pages of zeros that are mapped together.
-const ZEROS_MAX: usize = 16;
-static ZEROS: [u8; ZEROS_MAX * PAGE_BYTES] = [0; _];
+const ZEROS_TOGETHER: usize = 16;
+static ZEROS: [u8; ZEROS_TOGETHER * PAGE_BYTES] = [0; _];
 
 /// Pages one request may have: 1 MiB.
 const RUN_MAX: u64 = 256;
