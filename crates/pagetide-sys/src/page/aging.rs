@@ -22,7 +22,7 @@ impl PageRef<'_> {
     pub fn test_and_clear_young(self) -> bool {
         if self.is_mapped() {
             let was_young = self.load().is_young();
-            let _ = Looked::new().take_young(self);
+            let _ = LookedAt::default().take_young(self);
             return was_young;
         }
         self.word().take_young().is_some()
@@ -58,17 +58,15 @@ impl PageRef<'_> {
 /// Pages that are looked at together.
 const TOGETHER: usize = 32;
 
-/// Mapped pages whose YOUNG was taken away: they are taken out of their users' mappings together.
-struct Looked<'p> {
+/// Mapped pages whose YOUNG was taken away, locked: they are taken out of their users' mappings
+/// together, at the latest when this is dropped.
+#[derive(Debug)]
+pub struct LookedAt<'p> {
     locks: [Option<Lock<PageRef<'p>>>; TOGETHER],
     nr: usize,
 }
 
-impl<'p> Looked<'p> {
-    fn new() -> Looked<'p> {
-        Looked { locks: [const { None }; TOGETHER], nr: 0 }
-    }
-
+impl<'p> LookedAt<'p> {
     /// Takes YOUNG away, and has the page meet a fault next, once this is dropped; returns its
     /// frame if it was young. A page that is locked stays young.
     fn take_young(&mut self, page: PageRef<'p>) -> Option<FrameId> {
@@ -86,7 +84,8 @@ impl<'p> Looked<'p> {
         frame
     }
 
-    fn add(&mut self, lock: Lock<PageRef<'p>>) {
+    /// Adds a page, as [`Claim::Young`](crate::Claim::Young) gives it.
+    pub fn add(&mut self, lock: Lock<PageRef<'p>>) {
         if self.nr == TOGETHER {
             self.take_out();
         }
@@ -94,14 +93,21 @@ impl<'p> Looked<'p> {
         self.nr += 1;
     }
 
-    fn take_out(&mut self) {
+    /// Takes all pages out, and unlocks them.
+    pub fn take_out(&mut self) {
         Lock::unmap_users(self.locks[..self.nr].iter().flatten());
         self.locks[..self.nr].fill_with(|| None);
         self.nr = 0;
     }
 }
 
-impl Drop for Looked<'_> {
+impl Default for LookedAt<'_> {
+    fn default() -> Self {
+        LookedAt { locks: [const { None }; TOGETHER], nr: 0 }
+    }
+}
+
+impl Drop for LookedAt<'_> {
     fn drop(&mut self) {
         self.take_out();
     }
@@ -116,7 +122,7 @@ impl LeafRef<'_> {
         mut takes: impl FnMut(FrameId) -> bool,
         mut each: impl FnMut(PageIndex, FrameId, bool),
     ) {
-        let mut looked = Looked::new();
+        let mut looked = LookedAt::default();
         for page in self.each_page() {
             let seen = page.load();
             let Some(frame) = seen.frame().filter(|_| range.contains(&page.index())) else {

@@ -9,7 +9,7 @@
 //!   word           one atomic: which frame, and what may touch it
 //! ```
 
-mod aging;
+pub(crate) mod aging;
 pub(crate) mod table;
 pub(crate) mod token;
 mod wait;

@@ -16,7 +16,7 @@ use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
 use crate::engine::staging::Staging;
 use crate::memory::io_pool::IoPool;
-use crate::memory::locks::{Signal, lock};
+use crate::memory::locks::{POISONED, Signal, lock};
 use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
@@ -351,32 +351,43 @@ impl ReadsAhead<'_> {
 /// it the room that a file without a name has on a disk.
 #[derive(Default)]
 struct OnTheirWay {
-    mappings: Mutex<Vec<Arc<Mapping>>>,
+    pieces: Mutex<PiecesOnTheirWay>,
     ended: Condvar,
+}
+
+#[derive(Default)]
+struct PiecesOnTheirWay {
+    mappings: Vec<Arc<Mapping>>,
+    /// Threads that wait for the end of one: without them, no wake-up is paid for.
+    nr_waiting: usize,
 }
 
 impl OnTheirWay {
     fn begin(&self, mapping: &Arc<Mapping>) {
-        lock(&self.mappings).push(Arc::clone(mapping));
+        lock(&self.pieces).mappings.push(Arc::clone(mapping));
     }
 
     fn end(&self, mapping: &Arc<Mapping>) {
-        let mut mappings = lock(&self.mappings);
-        if let Some(at) = mappings.iter().position(|one| Arc::ptr_eq(one, mapping)) {
-            mappings.swap_remove(at);
+        let mut pieces = lock(&self.pieces);
+        if let Some(at) = pieces.mappings.iter().position(|one| Arc::ptr_eq(one, mapping)) {
+            pieces.mappings.swap_remove(at);
         }
-        drop(mappings);
-        self.ended.notify_all();
+        if pieces.nr_waiting > 0 {
+            self.ended.notify_all();
+        }
     }
 
     fn wait_for_closed_files(&self) {
-        let mappings = lock(&self.mappings);
+        let mut pieces = lock(&self.pieces);
         let is_closed = |one: &&Arc<Mapping>| !one.has_handles();
-        let closed: Vec<_> = mappings.iter().filter(is_closed).cloned().collect();
-        let is_any = |mappings: &mut Vec<Arc<Mapping>>| {
-            mappings.iter().any(|one| closed.iter().any(|closed| Arc::ptr_eq(one, closed)))
+        let closed: Vec<_> = pieces.mappings.iter().filter(is_closed).cloned().collect();
+        let is_any = |pieces: &mut PiecesOnTheirWay| {
+            let is_closed = |one| closed.iter().any(|closed| Arc::ptr_eq(one, closed));
+            pieces.mappings.iter().any(is_closed)
         };
-        drop(self.ended.wait_while(mappings, is_any));
+        pieces.nr_waiting += 1;
+        let mut pieces = self.ended.wait_while(pieces, is_any).expect(POISONED);
+        pieces.nr_waiting -= 1;
     }
 }
 

@@ -27,6 +27,7 @@ use crate::memory::locks::{POISONED, Signal, lock};
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_sys::{Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -195,10 +196,8 @@ impl Serving {
     fn fill_ahead(&self, stores: &Streams, index: u64) {
         let Some(ahead) = stores.note(index, true, 0) else { return };
         let Some((run, _)) = &ahead.wanted else { return };
-        let is_prepared = |page: &u64| self.memory.is_prepared(*page);
         let pages = run.start..(run.start + run.nr).min(self.mapping.nr_pages());
-        let nr = pages.clone().take_while(is_prepared).count() as u64;
-        let end = self.faults.map_zeros(&self.engine, &self.mapping, run.start..run.start + nr);
+        let end = self.faults.map_zeros(&self.engine, &self.mapping, self.prepared(pages));
         if end > run.start {
             stores.advance(&ahead, end - 1);
         }
@@ -221,13 +220,18 @@ impl Serving {
                 self.engine.prefetcher.push(wish);
             }
         }
-        let is_prepared = |page: &u64| self.memory.is_prepared(*page);
-        let nr = ahead.around.clone().take_while(is_prepared).count() as u64;
-        let start = ahead.around.start;
-        let end = self.faults.map_resident(&self.engine, mapping, start..start + nr);
+        let around = self.prepared(ahead.around.clone());
+        let start = around.start;
+        let end = self.faults.map_resident(&self.engine, mapping, around);
         if end > start {
             streams.advance(&ahead, end - 1);
         }
+    }
+
+    /// The first of the pages, as far as they can be served without allocating.
+    fn prepared(&self, pages: Range<u64>) -> Range<u64> {
+        let is_prepared = |page: &u64| self.memory.is_prepared(*page);
+        pages.start..pages.start + pages.clone().take_while(is_prepared).count() as u64
     }
 }
 

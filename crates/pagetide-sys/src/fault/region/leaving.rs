@@ -5,7 +5,7 @@
 //!
 //! **Idea.** `process_madvise` takes many ranges, and has the other CPUs forget them all at once.
 //!
-//! **Ignored.** Kernels before 6.13, which refuse it, and those in between, which do that a range
+//! **Ignored.** Kernels before 6.13 refuse it, and those before 6.16 have the CPUs forget a range
 //! at a time: pages leave one by one there.
 //!
 //! Source: process_madvise(2), pidfd_open(2), process_vm_readv(2).

@@ -171,7 +171,7 @@ impl FrameLender {
             return Err(refused(&place));
         }
         // SAFETY: S25: the page is the caller's, and is at the user's place now.
-        unsafe { self.empty_frames(&[frame]) };
+        unsafe { self.empty_frames(std::iter::once(frame)) };
         Ok(())
     }
 
@@ -196,10 +196,10 @@ impl FrameLender {
     ///
     /// # Safety
     /// S4: the caller owns the frames exclusively.
-    pub(crate) unsafe fn empty_frames(&self, frames: &[u32]) {
+    pub(crate) unsafe fn empty_frames(&self, frames: impl Iterator<Item = u32> + Clone) {
         // SAFETY: S4, by the caller's word.
-        if unsafe { self.leaving.empty_all(self.with_memory(frames)) } {
-            frames.iter().for_each(|frame| self.arena.note_memory_gone(*frame));
+        if unsafe { self.leaving.empty_all(self.with_memory(frames.clone())) } {
+            frames.for_each(|frame| self.arena.note_memory_gone(frame));
         }
     }
 
@@ -216,15 +216,17 @@ impl FrameLender {
     ) -> bool {
         let places = pages.iter().map(|page| memory.addresses(*page..*page + 1));
         // SAFETY: S4, S25, by the caller's word.
-        let are_gone = unsafe { self.leaving.empty_all(places.chain(self.with_memory(frames))) };
+        let are_gone = unsafe {
+            self.leaving.empty_all(places.chain(self.with_memory(frames.iter().copied())))
+        };
         if are_gone {
             frames.iter().for_each(|frame| self.arena.note_memory_gone(*frame));
         }
         are_gone
     }
 
-    fn with_memory(&self, frames: &[u32]) -> impl Iterator<Item = Range<usize>> {
-        let frames = frames.iter().copied().filter(|frame| !self.arena.is_bare(*frame));
+    fn with_memory(&self, frames: impl Iterator<Item = u32>) -> impl Iterator<Item = Range<usize>> {
+        let frames = frames.filter(|frame| !self.arena.is_bare(*frame));
         frames.map(|frame| self.arena.memory().addresses(frame..frame + 1))
     }
 
@@ -244,24 +246,6 @@ impl FrameLender {
         let targets = frames.iter().map(|frame| self.arena.memory().addresses(*frame..*frame + 1));
         // SAFETY: S25: the frames are the caller's, and their bytes are elsewhere.
         unsafe { self.leaving.copy_all(sources, targets) / FRAME_BYTES }
-    }
-
-    /// Puts pages that follow each other, as do their frames from `frame` on, where the user sees
-    /// them, to be read; returns how many. They are in memory twice while this lasts.
-    ///
-    /// # Safety
-    /// As of [`FrameLender::put_in`], of all of them; `pages` has only frames that there are.
-    pub(super) unsafe fn copy_run_in(&self, uffd: &Uffd, target: Range<usize>, frame: u32) -> u32 {
-        let memory = self.arena.memory();
-        let nr = (target.len() / FRAME_BYTES) as u32;
-        let source = memory.addresses(frame..frame + nr).start;
-        // SAFETY: S24, S25: the places are the caller's, and frames are only read.
-        let nr_bytes = unsafe { uffd.copy_some(&target, source, false) }.unwrap_or(0);
-        let nr_done = (nr_bytes / FRAME_BYTES) as u32;
-        // SAFETY: S25: the pages are the caller's, and are at the user's place now.
-        let _ = unsafe { memory.empty(frame..frame + nr_done) };
-        (frame..frame + nr_done).for_each(|frame| self.arena.note_memory_gone(frame));
-        nr_done
     }
 
     /// Takes the page out of the user's mapping, into `frame`. Panics if the kernel refuses.

@@ -350,19 +350,19 @@ impl RegionMemory {
         nr_done
     }
 
-    /// As [`RegionMemory::map`], for reading, of pages that are not mapped, in frames that follow
-    /// each other from `frame` on; returns the end of those that are mapped then.
+    /// As [`RegionMemory::fill`], for reading, with the bytes of frames that follow each other from
+    /// `frame` on, which are emptied then. The pages are in memory twice while this lasts.
     ///
     /// # Safety
     /// As of [`RegionMemory::map`], of each page.
     pub(crate) unsafe fn map_run(&self, pages: Range<u32>, frame: u32) -> u32 {
-        pages.clone().for_each(|page| self.note(page, UserAccess::Read));
-        let target = self.user.addresses(pages.clone());
-        // SAFETY: S25 (by the caller's word).
-        let nr_done = unsafe { self.lender.copy_run_in(&self.uffd, target, frame) };
-        let end = pages.start + nr_done;
-        (end..pages.end).for_each(|page| self.note(page, UserAccess::None));
-        end
+        let frames = frame..frame + pages.len() as u32;
+        let source = self.lender.arena().memory().addresses(frames.clone()).start;
+        // SAFETY: S25 (by the caller's word): the frames are only read.
+        let nr_done = unsafe { self.fill(pages, source, false) };
+        // SAFETY: S4, S25 (by the caller's word): the pages are at the user's place now.
+        unsafe { self.lender.empty_frames(frames.take(nr_done as usize)) };
+        nr_done
     }
 
     /// Takes pages out of the user's mapping that it may only read, and gives back the memory of

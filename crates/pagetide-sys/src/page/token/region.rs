@@ -60,7 +60,7 @@ impl<H: PageHandle> Lock<H> {
     where
         H: 'l,
     {
-        let (mut pages, mut nr_done) = (pages.peekable(), 0);
+        let (mut pages, mut nr_done) = (pages, 0);
         for bytes in bytes.chunks(TOGETHER * FRAME_BYTES) {
             let nr = bytes.len() / FRAME_BYTES;
             assert_eq!(nr * FRAME_BYTES, bytes.len(), "S25: bytes of whole pages");
@@ -104,7 +104,7 @@ impl<H: PageHandle> Lock<H> {
         // Neighbours are given back as one.
         frames[..nr_done].sort_unstable();
         // SAFETY: S4, S25 (these are the locks, as above): the pages' bytes are the user's.
-        unsafe { region.lender().empty_frames(&frames[..nr_done]) };
+        unsafe { region.lender().empty_frames(frames[..nr_done].iter().copied()) };
         nr_done
     }
 
@@ -130,8 +130,7 @@ impl<H: PageHandle> Lock<H> {
             return 0;
         };
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices).
-        let end = unsafe { region.map_run(start..start + nr, frame) };
-        (end - start) as usize
+        unsafe { region.map_run(start..start + nr, frame) as usize }
     }
 
     /// Takes pages that are to be evicted from their regions' users, where those may only read

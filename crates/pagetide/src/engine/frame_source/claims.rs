@@ -23,7 +23,7 @@ use pagetide_core::lru::page_table::{LeafId, LeafLook, wants_around};
 use pagetide_core::lru::{Refusal, ShadowEntry, VICTIMS_MAX, Victim};
 use pagetide_core::record;
 use pagetide_core::tiering::Migration;
-use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, PageRef};
+use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, LookedAt, PageRef};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -45,8 +45,7 @@ pub(crate) struct Claims<'m> {
     /// The claims that are evicted have left memory files that other processes map, and regions.
     have_left_users: bool,
     /// Found young, and to be taken out of regions' users: they are locked until then.
-    looked: [Option<Lock<PageRef<'m>>>; VICTIMS_MAX],
-    nr_looked: usize,
+    looked: LookedAt<'m>,
     /// In the middle of a fault.
     is_in_fault: bool,
 }
@@ -99,8 +98,7 @@ impl<'m> Claims<'m> {
             mappings,
             claimed,
             have_left_users: false,
-            looked: [const { None }; VICTIMS_MAX],
-            nr_looked: 0,
+            looked: LookedAt::default(),
             is_in_fault: false,
         }
     }
@@ -124,15 +122,6 @@ impl<'m> Claims<'m> {
             Lock::leave_files(locks.clone());
             Lock::drop_from_users(locks);
         }
-    }
-
-    fn look_later(&mut self, mapped: Option<Lock<PageRef<'m>>>) {
-        let Some(lock) = mapped else { return };
-        if self.nr_looked == VICTIMS_MAX {
-            self.end_trial();
-        }
-        self.looked[self.nr_looked] = Some(lock);
-        self.nr_looked += 1;
     }
 
     fn oldest(&mut self) -> Claimed<'m> {
@@ -180,7 +169,7 @@ impl DrivenPass for Claims<'_> {
         let lock = match mapping.table.page(victim.page.index).map(PageRef::try_claim) {
             Some(Claim::Locked(lock)) => lock,
             Some(Claim::Young(mapped)) => {
-                self.look_later(mapped);
+                mapped.into_iter().for_each(|lock| self.looked.add(lock));
                 return Err(Refusal::Young);
             }
             Some(Claim::Busy | Claim::Gone) | None => return Err(Refusal::Busy),
@@ -195,9 +184,7 @@ impl DrivenPass for Claims<'_> {
     }
 
     fn end_trial(&mut self) {
-        let looked = &mut self.looked[..std::mem::take(&mut self.nr_looked)];
-        Lock::unmap_users(looked.iter().flatten());
-        looked.fill_with(|| None);
+        self.looked.take_out();
     }
 
     fn release(&mut self) {
