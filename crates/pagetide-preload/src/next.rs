@@ -169,6 +169,14 @@ next! {
     fn mmap64(
         at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
     ) -> *mut c_void;
+    fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
+    fn recvfrom(
+        fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int, address: *mut c_void,
+        address_len: *mut libc::socklen_t,
+    ) -> ssize_t;
+    fn recvmsg(socket: c_int, message: *mut libc::msghdr, flags: c_int) -> ssize_t;
+    fn fread(bytes: *mut c_void, size: size_t, nr: size_t, stream: *mut Stream) -> size_t;
+    fn fread_unlocked(bytes: *mut c_void, size: size_t, nr: size_t, stream: *mut Stream) -> size_t;
     fn send(fd: c_int, buffer: *const c_void, len: size_t, flags: c_int) -> ssize_t;
     fn sendto(
         fd: c_int, buffer: *const c_void, len: size_t, flags: c_int, address: *const c_void,

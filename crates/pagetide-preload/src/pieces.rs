@@ -2,7 +2,8 @@
 //!
 //! **Data and invariants.** A table of atomics, changed by one thread at a time, which has all
 //! signals blocked meanwhile and touches nothing that could fault; a count tells readers that it
-//! was changed as they read. A fork waits for that thread. An entry with length 0 is free.
+//! was changed as they read. A fork waits for that thread. An entry with length 0 is free. While
+//! the server is asked to allow a store, which it does by address, the entry stays as it is.
 
 use crate::next;
 use std::sync::atomic::Ordering::SeqCst;
@@ -29,6 +30,8 @@ pub(crate) struct Piece {
     /// What the program may do to it, and whether it asked for a shared one.
     pub(crate) protection: i32,
     pub(crate) is_shared: bool,
+    /// The memory file is mapped to be written, if the program may do that now.
+    pub(crate) is_written: bool,
     /// It is being put in place: its pages cannot be touched for a moment.
     pub(crate) is_moving: bool,
 }
@@ -49,7 +52,9 @@ impl Piece {
     }
 
     fn words(&self) -> [u64; WORDS] {
-        let flags = u64::from(self.is_shared) | u64::from(self.is_moving) << 1;
+        let flags = u64::from(self.is_shared)
+            | u64::from(self.is_moving) << 1
+            | u64::from(self.is_written) << 2;
         let (start, len, protection) = (self.start as u64, self.len as u64, self.protection as u64);
         [start, len, self.offset, self.id, self.map, self.file, self.process, protection, flags]
     }
@@ -67,12 +72,15 @@ impl Piece {
             protection: protection as i32,
             is_shared: flags & 1 != 0,
             is_moving: flags & 2 != 0,
+            is_written: flags & 4 != 0,
         }
     }
 }
 
 static PIECES: [[AtomicU64; WORDS]; NR_PIECES] =
     [const { [const { AtomicU64::new(0) }; WORDS] }; NR_PIECES];
+/// Stores that the server is being asked to allow, in the piece of each entry.
+static STORES: [AtomicU32; NR_PIECES] = [const { AtomicU32::new(0) }; NR_PIECES];
 /// No entry from here on was ever used.
 static END: AtomicUsize = AtomicUsize::new(0);
 /// Odd while the table is being changed.
@@ -123,6 +131,28 @@ pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
     look(|| (0..END.load(SeqCst)).map(load).find(|piece| piece.overlaps(start, end)))
 }
 
+/// A store that the server is being asked to allow: its piece stays as it is.
+pub(crate) struct Storing(usize);
+
+impl Storing {
+    /// Begins one, if the piece is still what it was.
+    pub(crate) fn begin(piece: &Piece) -> Option<Storing> {
+        let index = look(|| (0..END.load(SeqCst)).find(|index| load(*index) == *piece))?;
+        STORES[index].fetch_add(1, SeqCst);
+        let storing = Storing(index);
+        // A thread that changes the table waits for us, or has begun before and is seen here.
+        let changes = CHANGES.load(SeqCst);
+        let is_same = changes.is_multiple_of(2) && load(index) == *piece;
+        (is_same && CHANGES.load(SeqCst) == changes).then_some(storing)
+    }
+}
+
+impl Drop for Storing {
+    fn drop(&mut self) {
+        STORES[self.0].fetch_sub(1, SeqCst);
+    }
+}
+
 /// Whether anything is left of a mapping.
 pub(crate) fn has(map: u64) -> bool {
     look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.len > 0 && piece.map == map))
@@ -160,7 +190,13 @@ impl Changing {
     /// The piece is this now, if it is still what it was.
     pub(crate) fn replace(&mut self, before: &Piece, now: &Piece) -> bool {
         let place = (0..END.load(SeqCst)).find(|index| load(*index) == *before);
-        place.inspect(|index| store(*index, now)).is_some()
+        place.inspect(|index| {
+            while STORES[*index].load(SeqCst) > 0 {
+                pause();
+            }
+            store(*index, now);
+        });
+        place.is_some()
     }
 
     /// It is none any more, if it is still what it was.
@@ -185,6 +221,11 @@ impl Drop for Changing {
         IS_CHANGING.store(false, SeqCst);
         set_signals(self.signals);
     }
+}
+
+/// A child has none of the threads that were storing.
+pub(crate) fn forget_stores() {
+    STORES.iter().for_each(|nr| nr.store(0, SeqCst));
 }
 
 /// Keeps the table as it is, over a fork.

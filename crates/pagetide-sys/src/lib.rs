@@ -52,7 +52,7 @@ pub use fault::region::{
     UserAccess,
 };
 pub use fault::signal::{FaultRegistration, Served, is_serving_fault, serve_faults};
-pub use fault::uffd::{Fault, FaultKind, UffdError, UffdFeatures, UffdSource};
+pub use fault::uffd::{Fault, FaultKind, StoreFault, UffdError, UffdFeatures, UffdSource};
 pub use fault::watch::FaultWatch;
 pub use io::aligned::AlignedBuf;
 pub use io::file::{Fingerprint, Look, OpenStoreError, StoreError, StoreFile, StoreOptions};

@@ -79,6 +79,7 @@ fn say_reason(reason: Reason) -> &'static str {
         Reason::Exhausted => "without a descriptor of the server's",
         Reason::Excluded => "excluded",
         Reason::Unwatched => "mapped, with userfaultfd refused",
+        Reason::Short => "short, and mapped to be written",
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 /// A run in which mapped files are served, of a program of ours; and how many mappings were.
-fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
+pub(super) fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
     let mut run = Command::new(pagetide());
     run.args(["run", "--mmap", "cache", "--json", "summary.json", "--memory", memory, "--"]);
     let output = run.args(command).current_dir(folder).output().unwrap();
@@ -79,6 +79,61 @@ fn processes_see_what_others_write_to_what_they_map() {
     let (name, source) = ("soak", include_str!("mapped_soak.c"));
     CheckedProgram { name, source, arguments, nr_mappings_min: 4 }
         .check("processes_see_what_others_write_to_what_they_map", &["1M"]);
+}
+
+#[test]
+fn a_file_mapped_to_be_written_is_as_the_kernels() {
+    let test = "a_file_mapped_to_be_written_is_as_the_kernels";
+    let (name, source) = ("written", include_str!("mapped_written.c"));
+    // The program's own two, and one for each child.
+    let program = CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 };
+    if has("gcc", test) {
+        let here = folder();
+        compile(here.path(), name, source);
+        assert_eq!(plain_shell_in(here.path(), "./written"), "ok\n", "as the kernel has it");
+    }
+    program.check(test, &["1M", "64M"]);
+}
+
+#[test]
+fn what_a_killed_program_stored_is_in_the_file() {
+    let test = "what_a_killed_program_stored_is_in_the_file";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    compile(here.path(), "written", include_str!("mapped_written.c"));
+    for memory in ["1M", "64M"] {
+        let (output, nr_mappings) = run_mapped(here.path(), memory, &["./written", "killed"]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(137), "{memory}: {errors}");
+        assert!(nr_mappings >= 5, "{nr_mappings} were served: {errors}");
+        let bytes = std::fs::read(here.path().join("file")).unwrap();
+        let first_word =
+            |page: usize| u64::from_le_bytes(*bytes[page * 4096..].first_chunk().unwrap());
+        for page in (40..42).chain(100..1000) {
+            assert_eq!(first_word(page), page as u64, "{memory}");
+        }
+    }
+}
+
+#[test]
+fn processes_store_to_what_others_read_write_and_cut() {
+    let test = "processes_store_to_what_others_read_write_and_cut";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    compile(here.path(), "stores", include_str!("mapped_stores.c"));
+    let steps = if is_long() { "60000" } else { "3000" };
+    for memory in ["1M", "2M", "16M"] {
+        let (output, nr_mappings) = run_mapped(here.path(), memory, &["./stores", steps]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
+        assert!(nr_mappings >= 4, "{nr_mappings} were served: {errors}");
+        let read = |name| std::fs::read(here.path().join(name)).unwrap();
+        assert!(read("pages") == read("expected"), "{memory}: written back");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Other people's tests, run under us and without us: what fails here must fail there.
 
 use super::agents::python;
+use super::mapped::{is_served, run_mapped};
 use super::{folder, has, is_long, pagetide, plain_shell_in, run_in};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -86,6 +87,13 @@ fn random_operations_leave_what_they_leave_in_memory() {
             for kinds in ["calls", "mapped"] {
                 let words = ["./fsx", "f", &seed, steps, processes, kinds];
                 let output = run_in(here.path(), memory, &words);
+                let printed = String::from_utf8_lossy(&output.stdout);
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(printed, "ok\n", "{words:?} with {memory}: {errors}");
+            }
+            if is_served(here.path(), "random_operations_leave_what_they_leave_in_memory") {
+                let words = ["./fsx", "f", &seed, steps, processes, "served"];
+                let (output, _) = run_mapped(here.path(), memory, &words);
                 let printed = String::from_utf8_lossy(&output.stdout);
                 let errors = String::from_utf8_lossy(&output.stderr);
                 assert_eq!(printed, "ok\n", "{words:?} with {memory}: {errors}");

@@ -105,6 +105,12 @@ unsafe extern "C" fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_i
                 maps::populate(at as usize, len);
                 return 0;
             }
+            libc::MADV_POPULATE_WRITE => {
+                maps::populate_to_write(at as usize, len);
+                return 0;
+            }
+            // The file's own pages are to go, and their blocks.
+            libc::MADV_REMOVE => maps::hand_over(at as usize, len),
             // It is for the kernel's own pages; no child is to have these.
             libc::MADV_DOFORK
             | libc::MADV_DONTFORK

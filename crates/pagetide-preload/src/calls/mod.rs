@@ -10,6 +10,7 @@ mod copy;
 mod descriptors;
 #[cfg(target_arch = "x86_64")]
 mod exec_lists;
+mod filling;
 mod identity;
 mod interfaces;
 #[cfg(target_arch = "x86_64")]

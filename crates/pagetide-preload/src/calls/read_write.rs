@@ -39,7 +39,7 @@ fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
 }
 
 /// The parts of a vector call; an impossible number of them is the kernel's to refuse.
-fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
+pub(super) fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
     if !(1..=1024).contains(&nr) || parts.is_null() {
         return None;
     }
@@ -71,6 +71,11 @@ fn one_by_one(parts: &[iovec], mut give: impl FnMut(&iovec, usize) -> ssize_t) -
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
+    // SAFETY: our caller's arguments, and memory of ours (S20).
+    let take = |own, len| unsafe { read(fd, own, len) };
+    if let Some(nr) = maps::in_own_memory(&transfer::part(buffer, len), take) {
+        return nr;
+    }
     match read_managed(fd, &transfer::part(buffer, len), Place::Position) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -80,6 +85,11 @@ unsafe extern "C" fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
+    // SAFETY: our caller's arguments, and memory of ours (S20).
+    let take = |own, len| unsafe { read(fd, own, len) };
+    if let Some(nr) = vector(parts, nr).and_then(|parts| maps::in_own_memory(parts, take)) {
+        return nr;
+    }
     match vector(parts, nr).and_then(|parts| read_managed(fd, parts, Place::Position)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -89,6 +99,11 @@ unsafe extern "C" fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
+    // SAFETY: our caller's arguments, and memory of ours (S20).
+    let take = |own, len| unsafe { pread64(fd, own, len, at) };
+    if let Some(nr) = maps::in_own_memory(&transfer::part(buffer, len), take) {
+        return nr;
+    }
     match read_managed(fd, &transfer::part(buffer, len), Place::At(at)) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -98,6 +113,11 @@ unsafe extern "C" fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: of
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
+    // SAFETY: our caller's arguments, and memory of ours (S20).
+    let take = |own, len| unsafe { pread64(fd, own, len, at) };
+    if let Some(nr) = vector(parts, nr).and_then(|parts| maps::in_own_memory(parts, take)) {
+        return nr;
+    }
     match vector(parts, nr).and_then(|parts| read_managed(fd, parts, Place::At(at))) {
         Some(result) => result,
         // SAFETY: our caller's arguments (S20).
@@ -115,6 +135,14 @@ unsafe extern "C" fn preadv64v2(
 ) -> ssize_t {
     if flags & !RWF_KEPT != 0 && serve::managed(fd).is_some() {
         return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
+    }
+    let take = |own: *mut c_void, len| {
+        let part = transfer::part(own, len);
+        // SAFETY: our caller's arguments, and memory of ours (S20).
+        unsafe { preadv64v2(fd, part.as_ptr(), 1, at, flags) }
+    };
+    if let Some(nr) = vector(parts, nr).and_then(|parts| maps::in_own_memory(parts, take)) {
+        return nr;
     }
     let place = if at == -1 { Place::Position } else { Place::At(at) };
     match vector(parts, nr).and_then(|parts| read_managed(fd, parts, place)) {

@@ -1,29 +1,54 @@
 //! A touch of a page that is not there.
 
 use super::place::{Obtained, obtain, tell_unmapped};
+use super::uffd::{own_uffd, show};
 use super::{PAGE_BYTES, find};
 use crate::channel::{Parcel, ask};
-use crate::pieces::{Changing, Piece};
+use crate::pieces::{Changing, Piece, Storing};
 use crate::{next, own, process};
 use libc::c_int;
 use pagetide_run::wire::{Op, Request, Status, fault};
 
+/// Pages that are mapped at a load, where they are in the memory file.
+const AROUND_BYTES: usize = 16 * PAGE_BYTES;
+
+/// What a touch is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Load,
+    Store,
+}
+
 /// A touch of `address`, in a piece. Returns whether it is to be made again.
-pub(super) fn serve_fault(address: usize, piece: &Piece) -> bool {
+pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool {
     if piece.process != own::number() {
-        return obtain_again(piece);
+        return obtain_again(piece, piece);
     }
-    let within = (address - piece.start) & !(PAGE_BYTES - 1);
-    let offset = (piece.offset + within as u64) as i64;
+    let at = address & !(PAGE_BYTES - 1);
+    if access == Access::Load && piece.is_written && is_shown(at, piece) {
+        return true;
+    }
+    let offset = (piece.offset + (at - piece.start) as u64) as i64;
     let one = Request { offset, flags: piece.file, ..Request::new(Op::Fault, piece.id) };
-    match ask(&one, Parcel::default()) {
+    let answer = match access {
+        Access::Load => ask(&one, Parcel::default()),
+        Access::Store => {
+            let Some(_storing) = Storing::begin(piece) else { return true };
+            ask(&Request { len: at as u64, total: piece.map, ..one }, Parcel::default())
+        }
+    };
+    match answer {
         Ok(answer) if answer.reply.status == Status::Kernel && answer.files[0] >= 0 => {
             give_to_kernel(piece, answer.files[0]);
             true
         }
         Ok(answer) if answer.reply.status == Status::Done => match answer.reply.result {
-            fault::IS_THERE => true,
-            fault::OTHER_FILE => obtain_again(piece),
+            fault::IS_THERE => {
+                // If it has left already, it is asked for again.
+                let _ = access == Access::Load && piece.is_written && is_shown(at, piece);
+                true
+            }
+            fault::OTHER_FILE => obtain_again(piece, piece),
             fault::PAST_END => false,
             _ => {
                 process::complain(
@@ -37,9 +62,18 @@ pub(super) fn serve_fault(address: usize, piece: &Piece) -> bool {
     }
 }
 
-/// Maps a piece anew, which this process has not mapped yet, or whose memory file is another now.
-fn obtain_again(piece: &Piece) -> bool {
-    let moving = Piece { is_moving: true, ..*piece };
+/// Whether a page could be mapped to be read, in a piece that may be written.
+fn is_shown(at: usize, piece: &Piece) -> bool {
+    let Ok(uffd) = own_uffd() else { return false };
+    // The program may have made several mappings of it.
+    let len = AROUND_BYTES.min(piece.end() - at);
+    show(uffd, at, len).is_ok() || show(uffd, at, PAGE_BYTES).is_ok()
+}
+
+/// Maps a piece anew as `wanted`, which has its place: one that this process has not mapped yet, or
+/// whose memory file is another now, or that is to be written from now on.
+pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
+    let moving = Piece { is_moving: true, ..*wanted };
     if piece.is_moving || !Changing::begin().replace(piece, &moving) {
         // Another thread does.
         return true;
@@ -53,7 +87,7 @@ fn obtain_again(piece: &Piece) -> bool {
             give_to_kernel(piece, real);
             true
         }
-        Obtained::Failed => {
+        Obtained::Short | Obtained::Failed => {
             back(piece);
             false
         }

@@ -15,6 +15,7 @@ extern "C" fn in_parent() {
 
 /// A child has none of the mappings: it keeps the addresses, and maps its own at the first touch.
 extern "C" fn in_child() {
+    pieces::forget_stores();
     let mut at = 0;
     while let Some((piece, next)) = pieces::held_from(at) {
         at = next;

@@ -2,15 +2,17 @@
 //!
 //! ```text
 //!   write, send, fwrite ..   get copies: they may be long, and what is taken of them is counted
+//!   read, recv, fread ..     fill memory of ours, of which what they have got is copied
 //!   any other call           fails with EFAULT --> what it was given is brought in --> again
 //! ```
 //!
 //! **Ignored.** What is given to a call and is larger than all of memory. What the C library gives
 //! to calls of its own, as printf does.
 
-use super::fault::serve_fault;
-use super::ranges::overlaps;
+use super::fault::{Access, serve_fault};
+use super::ranges::{is_any_written, overlaps};
 use super::{PAGE_BYTES, find};
+use crate::pieces::Piece;
 use crate::scratch::Scratch;
 use crate::{next, pieces};
 use libc::{c_long, c_void, iovec, mmsghdr, msghdr};
@@ -48,6 +50,33 @@ pub(crate) fn in_copies(
     Some(done as isize)
 }
 
+/// Has `take` fill memory of ours where a part is a piece that may be written, and copies what it
+/// got: the kernel does not ask for what is absent, but drops what it has. `None` where no part is.
+pub(crate) fn in_own_memory(
+    parts: &[iovec],
+    take: impl FnOnce(*mut c_void, usize) -> isize,
+) -> Option<isize> {
+    let is_ours = |part: &iovec| is_any_written(part.iov_base as usize, part.iov_len);
+    if !pieces::is_any() || !parts.iter().any(is_ours) {
+        return None;
+    }
+    let total = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
+    let own = Scratch::new(total).ok()?;
+    let taken = take(own.place(0).cast(), total);
+    let mut done = 0;
+    for part in parts {
+        let nr_bytes = part.iov_len.min((taken.max(0) as usize).saturating_sub(done));
+        // SAFETY: the program's memory, to be filled by the call (S20); room of our own (S22).
+        unsafe { std::ptr::copy_nonoverlapping(own.place(done), part.iov_base.cast(), nr_bytes) };
+        done += nr_bytes;
+    }
+    Some(taken)
+}
+
+/// Calls that only look at what they are given.
+const LOOKING: [&str; 8] =
+    ["writev", "pwritev64", "pwritev64v2", "sendmsg", "sendmmsg", "execve", "execvpe", "execveat"];
+
 /// What an argument points to, at least and at most: a path, or as much as the next argument says.
 const POINTED_BYTES: (usize, usize) = (PAGE_BYTES, 1 << 20);
 /// Parts, messages and strings that are looked at.
@@ -55,6 +84,12 @@ const NR_PARTS_MAX: usize = 1024;
 
 /// A call has failed with EFAULT: has what it was given there. Returns whether any of that is ours.
 pub(crate) fn bring_in(call: &str, arguments: &[usize]) -> bool {
+    let access = if LOOKING.contains(&call) { Access::Load } else { Access::Store };
+    bring_in_for(access, call, arguments)
+}
+
+fn bring_in_for(access: Access, call: &str, arguments: &[usize]) -> bool {
+    let touch = |start, len| touch(start, len, access);
     let lens = arguments.iter().skip(1).chain([&0]);
     let pointed = arguments.iter().zip(lens);
     let is_any = any_of(
@@ -81,14 +116,20 @@ pub(crate) fn bring_in(call: &str, arguments: &[usize]) -> bool {
 }
 
 /// Has the pages of a range there that are pieces'; returns whether there is one.
-fn touch(start: usize, len: usize) -> bool {
+fn touch(start: usize, len: usize, access: Access) -> bool {
     let end = start.saturating_add(len);
     let (mut at, mut is_any) = (start, false);
     while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
         at = at.max(piece.start);
         while at < piece.end().min(end) {
             let readable = find(at).filter(|now| now.protection & libc::PROT_READ != 0);
-            if !readable.is_some_and(|now| serve_fault(at, &now)) {
+            let serve = |now: Piece| {
+                let is_store = access == Access::Store
+                    && now.is_written
+                    && now.protection & libc::PROT_WRITE != 0;
+                serve_fault(at, &now, if is_store { access } else { Access::Load })
+            };
+            if !readable.is_some_and(serve) {
                 return is_any;
             }
             is_any = true;
@@ -101,7 +142,7 @@ fn touch(start: usize, len: usize) -> bool {
 fn touch_parts(parts: usize, nr: usize) -> bool {
     any_of((0..nr.min(NR_PARTS_MAX)).map(|nth| {
         let part = peek::<iovec>(parts + nth * size_of::<iovec>());
-        part.is_some_and(|part| touch(part.iov_base as usize, part.iov_len))
+        part.is_some_and(|part| touch(part.iov_base as usize, part.iov_len, Access::Load))
     }))
 }
 
@@ -112,15 +153,15 @@ fn any_of(touched: impl Iterator<Item = bool>) -> bool {
 
 fn touch_message(message: usize) -> bool {
     let Some(one) = peek::<msghdr>(message) else { return false };
-    touch(one.msg_name as usize, one.msg_namelen as usize)
-        | touch(one.msg_control as usize, one.msg_controllen)
-        | touch(one.msg_iov as usize, one.msg_iovlen * size_of::<iovec>())
+    touch(one.msg_name as usize, one.msg_namelen as usize, Access::Load)
+        | touch(one.msg_control as usize, one.msg_controllen, Access::Load)
+        | touch(one.msg_iov as usize, one.msg_iovlen * size_of::<iovec>(), Access::Load)
         | touch_parts(one.msg_iov as usize, one.msg_iovlen)
 }
 
 fn touch_strings(strings: usize) -> bool {
     let all = (0..NR_PARTS_MAX).map_while(|nth| peek::<usize>(strings + nth * size_of::<usize>()));
-    any_of(all.take_while(|one| *one != 0).map(|one| touch(one, POINTED_BYTES.0)))
+    any_of(all.take_while(|one| *one != 0).map(|one| touch(one, POINTED_BYTES.0, Access::Load)))
 }
 
 /// What is at an address of the program's, if anything is.

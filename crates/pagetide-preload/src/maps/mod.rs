@@ -12,15 +12,28 @@
 //!                     the program's own handler <---------+
 //! ```
 //!
-//! The mapping is private, as one of a descriptor that can only read must be to be registered;
-//! since it cannot be written, the program sees the file's pages all the same. The userfaultfd is
+//! A mapping to be read is private, as one of a descriptor that can only read must be to be
+//! registered; since it cannot be written, the program sees the file's pages all the same.
+//!
+//! One that may be written is shared, and registered so that the kernel maps nothing there by
+//! itself. What is in the memory file is mapped by us, protected; a store is a signal as well:
+//!
+//! ```text
+//!   load  --> in the memory file? --yes--> mapped to be read, by us, with what follows it
+//!   store --> ask: dirty there now, and mapped to be written by the server, by its address
+//! ```
+//!
+//! So a page that a store reaches is always one that the server has as dirty. A child, or a
+//! process that is killed, leaves nothing to be done: the bytes are in the memory file. The
+//! userfaultfd is
 //! the server's, too: neither a server that is killed nor a program that closes all its descriptors
 //! takes it away.
 //!
 //! **Data and invariants.** S36: a range is mapped from a memory file only while it is registered;
 //! until then its pages cannot be touched, for a touch would fill a hole with zeros. No child
 //! inherits it: in its place a child finds addresses past the end of an empty file, and maps its
-//! own at the first touch. Nothing here takes a lock that the program's code could hold, or
+//! own at the first touch. While the server may be allowing a store by its address, nothing else
+//! is mapped there (`Storing`). Nothing here takes a lock that the program's code could hold, or
 //! allocates.
 //!
 //! **Ignored.** munmap and the like without the C library. A handler of SIGBUS that is installed
@@ -36,9 +49,9 @@ mod ranges;
 pub(crate) mod signals;
 mod uffd;
 
-pub(crate) use given::in_copies;
+pub(crate) use given::{in_copies, in_own_memory};
 pub(crate) use ranges::{
-    advise, forget, hand_over, hand_over_all, overlaps, populate, protect, sync,
+    advise, forget, hand_over, hand_over_all, overlaps, populate, populate_to_write, protect, sync,
 };
 
 use crate::pieces::{Changing, Piece};
@@ -70,10 +83,22 @@ impl Wanted {
         self.len > 0
             && self.offset >= 0
             && (self.offset as usize).is_multiple_of(PAGE_BYTES)
-            && self.protection & !libc::PROT_READ == 0
+            && (self.protection & !libc::PROT_READ == 0 || self.is_written())
             && self.flags & REFUSED == 0
             && process::has_flag(variable::MAPS)
             && !IS_REFUSED.load(Relaxed)
+    }
+
+    /// Whether it is to be written, and to be seen by others. That a signal tells of a store is
+    /// known of one processor.
+    fn is_written(&self) -> bool {
+        cfg!(target_arch = "x86_64")
+            && self.protection == libc::PROT_READ | libc::PROT_WRITE
+            && self.is_shared()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.flags & libc::MAP_TYPE != libc::MAP_PRIVATE
     }
 }
 
@@ -105,7 +130,8 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
         file: 0,
         process: own::number(),
         protection: wanted.protection,
-        is_shared: wanted.flags & libc::MAP_TYPE != libc::MAP_PRIVATE,
+        is_shared: wanted.is_shared(),
+        is_written: wanted.is_written(),
         is_moving: false,
     };
     let fixed = wanted.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
@@ -118,6 +144,7 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
             own::close(real);
             return Err(Reason::Mapped);
         }
+        Obtained::Short => return Err(Reason::Short),
         Obtained::Failed => return Err(Reason::Mapped),
     };
     if !Changing::begin().add(&piece) {

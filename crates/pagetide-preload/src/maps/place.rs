@@ -9,7 +9,7 @@ use crate::errno::Errno;
 use crate::pieces::Piece;
 use crate::{next, own, pieces};
 use libc::c_int;
-use pagetide_run::wire::{Op, Request, Status};
+use pagetide_run::wire::{Op, Request, Status, fault};
 
 /// What came of asking for a piece's memory file.
 pub(super) enum Obtained {
@@ -17,6 +17,8 @@ pub(super) enum Obtained {
     Mapped(Piece),
     /// The kernel's file, to be mapped.
     Kernel(c_int),
+    /// Nothing: so short a file is not to be written so.
+    Short,
     /// Neither.
     Failed,
 }
@@ -25,11 +27,12 @@ pub(super) enum Obtained {
 pub(super) fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
     let Ok(uffd) = own_uffd() else { return Obtained::Failed };
     let (offset, len) = (piece.offset as i64, piece.len as u64);
-    let one = Request { offset, len, ..Request::new(Op::Map, piece.id) };
+    let (flags, total) = (u64::from(piece.is_written), u64::from(piece.is_moving));
+    let one = Request { offset, len, flags, total, ..Request::new(Op::Map, piece.id) };
     let files = &[uffd];
     let answer = ask(&one, Parcel { files, ..Parcel::default() });
     match answer {
-        Ok(answer) if answer.reply.status == Status::Done && answer.reply.result > 0 => {
+        Ok(answer) if answer.reply.status == Status::Done && answer.files[0] >= 0 => {
             let (map, file) = (answer.reply.offset, answer.reply.total);
             let named = Piece { map, file, process: own::number(), ..*piece };
             let at = map_registered(&named, fixed, answer.files[0], uffd);
@@ -45,19 +48,21 @@ pub(super) fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
         Ok(answer) if answer.reply.status == Status::Kernel && answer.files[0] >= 0 => {
             Obtained::Kernel(answer.files[0])
         }
+        Ok(answer) if answer.reply.result == fault::TOO_SHORT => Obtained::Short,
         _ => Obtained::Failed,
     }
 }
 
 /// Puts a memory file where the piece is, or is to be: out of reach until it is registered.
 fn map_registered(piece: &Piece, fixed: c_int, file: c_int, uffd: c_int) -> Result<usize, Errno> {
-    let kind = (libc::MAP_PRIVATE | libc::MAP_NORESERVE | fixed) as usize;
+    let sharing = if piece.is_written { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let kind = (sharing | libc::MAP_NORESERVE | fixed) as usize;
     let none = libc::PROT_NONE as usize;
     let at = [piece.start, piece.len, none, kind, file as usize, piece.offset as usize];
     // SAFETY: where the program asked for it, or a piece is already (S36).
     let start = unsafe { next::system(libc::SYS_mmap, at) }?;
     let ready = || {
-        register(uffd, start, piece.len)?;
+        register(uffd, start, piece.len, piece.is_written)?;
         let arguments = [start, piece.len, libc::MADV_DONTFORK as usize, 0, 0, 0];
         // SAFETY: the mapping just made (S36).
         unsafe { next::system(libc::SYS_madvise, arguments) }?;

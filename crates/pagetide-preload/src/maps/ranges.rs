@@ -1,6 +1,6 @@
 //! What programs do to ranges of addresses in which there are pieces.
 
-use super::fault::serve_fault;
+use super::fault::{Access, obtain_again, serve_fault};
 use super::place::tell_unmapped;
 use super::{IS_REFUSED, PAGE_BYTES, find, pages};
 use crate::channel::{Parcel, ask};
@@ -46,7 +46,7 @@ pub(crate) fn hand_over(start: usize, len: usize) {
         if last == Some(piece) || serve::hand_over(piece.id, Reason::Mapped).is_err() {
             return;
         }
-        serve_fault(piece.start, &piece);
+        serve_fault(piece.start, &piece, Access::Load);
         last = Some(piece);
     }
 }
@@ -59,17 +59,27 @@ pub(crate) fn hand_over_all(for_good: bool) {
     hand_over(0, usize::MAX & !(PAGE_BYTES - 1));
 }
 
-/// mprotect(2) of a range with pieces: what lets them be written is the kernel's.
+/// mprotect(2) of a range with pieces: what cannot be served so is the kernel's.
 pub(crate) fn protect(start: usize, len: usize, protection: c_int) {
     let end = start.saturating_add(pages(len));
-    if protection & !libc::PROT_READ != 0 || !Changing::begin().cut(start, end) {
+    let is_write = protection & libc::PROT_WRITE != 0;
+    let is_known = [libc::PROT_NONE, libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE];
+    if !is_known.contains(&protection) || !Changing::begin().cut(start, end) {
         return hand_over(start, len);
     }
     let mut at = 0;
     while let Some((piece, next)) = pieces::from(at) {
         at = next;
-        if piece.start >= start && piece.end() <= end {
-            Changing::begin().replace(&piece, &Piece { protection, ..piece });
+        if piece.start < start || piece.end() > end {
+            continue;
+        }
+        let now = Piece { protection, is_written: piece.is_written || is_write, ..piece };
+        if now.is_written == piece.is_written {
+            Changing::begin().replace(&piece, &now);
+        } else if cfg!(target_arch = "x86_64") && piece.is_shared && obtain_again(&piece, &now) {
+            tell_unmapped(&piece);
+        } else {
+            hand_over(piece.start, piece.len);
         }
     }
 }
@@ -83,13 +93,37 @@ pub(crate) fn populate(start: usize, len: usize) {
         at = at.max(piece.start);
         while at < piece.end().min(end) {
             let Some(now) = find(at).filter(|now| now.map == piece.map) else { return };
-            if !serve_fault(at, &now) {
+            if !serve_fault(at, &now, Access::Load) {
                 return;
             }
             at += 16 * PAGE_BYTES;
         }
         at = piece.end();
     }
+}
+
+/// Has the pages of a range there to be written, as far as they fit.
+pub(crate) fn populate_to_write(start: usize, len: usize) {
+    for at in (start..start + len).step_by(PAGE_BYTES) {
+        let piece = find(at).filter(|piece| piece.protection & libc::PROT_WRITE != 0);
+        if !piece.is_some_and(|piece| serve_fault(at, &piece, Access::Store)) {
+            return;
+        }
+    }
+}
+
+/// Whether there is a piece in a range that may be written.
+pub(crate) fn is_any_written(start: usize, len: usize) -> bool {
+    let mut at = start;
+    let end = start.saturating_add(len);
+    while is_any() && at < end {
+        let Some(piece) = pieces::find(at, end) else { return false };
+        if piece.is_written {
+            return true;
+        }
+        at = piece.end();
+    }
+    false
 }
 
 /// Tells the server how a range will be used.

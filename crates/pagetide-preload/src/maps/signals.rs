@@ -13,7 +13,7 @@
 //!
 //! Source: sigaction(2), sigprocmask(2), signal-safety(7).
 
-use super::fault::serve_fault;
+use super::fault::{Access, serve_fault};
 use super::forks::watch_forks;
 use super::{find, given};
 use crate::errno;
@@ -240,29 +240,40 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
         let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
         return true;
     }
-    if signal == libc::SIGBUS {
-        return serve_fault(address, &piece);
-    }
     // SAFETY: by the caller's word (S36).
-    piece.protection & libc::PROT_READ != 0 && unsafe { is_read(context) }
+    let access = unsafe { access_of(context) };
+    if signal == libc::SIGBUS {
+        return serve_fault(address, &piece, access.unwrap_or(Access::Load));
+    }
+    let wanted = match access {
+        Some(Access::Load) => libc::PROT_READ,
+        Some(Access::Store) if piece.is_written => libc::PROT_WRITE,
+        _ => return false,
+    };
+    // What may be done now could not a moment ago.
+    piece.protection & wanted != 0
 }
 
-/// Whether the processor says that it was a load: what may be loaded now could not a moment ago.
+/// What the processor says that it was, if not an instruction's fetch.
 ///
 /// # Safety
 /// As of [`serve`].
 #[cfg(target_arch = "x86_64")]
-unsafe fn is_read(context: *const c_void) -> bool {
-    /// A store, or an instruction's fetch.
-    const OTHER: i64 = 1 << 1 | 1 << 4;
+unsafe fn access_of(context: *const c_void) -> Option<Access> {
+    const STORE: i64 = 1 << 1;
+    const FETCH: i64 = 1 << 4;
     // SAFETY: by the caller's word (S36).
     let context = unsafe { &*context.cast::<libc::ucontext_t>() };
-    context.uc_mcontext.gregs[libc::REG_ERR as usize] & OTHER == 0
+    match context.uc_mcontext.gregs[libc::REG_ERR as usize] {
+        error if error & FETCH != 0 => None,
+        error if error & STORE != 0 => Some(Access::Store),
+        _ => Some(Access::Load),
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-unsafe fn is_read(_: *const c_void) -> bool {
-    false
+unsafe fn access_of(_: *const c_void) -> Option<Access> {
+    None
 }
 
 /// Does what the program wants done.

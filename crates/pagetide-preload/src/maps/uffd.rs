@@ -8,11 +8,24 @@
 use crate::errno::Errno;
 use crate::{next, own};
 use libc::c_int;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// Half the process's number, half the descriptor plus one.
 static UFFD: AtomicU64 = AtomicU64::new(0);
+/// It does not tell of stores.
+static IS_FOR_LOADS: AtomicBool = AtomicBool::new(false);
+
+/// Holes of memory files, told by signals.
+const HOLES: u64 = 1 << 5 | 1 << 7;
+/// Stores to protected pages of those, and touches of pages that are not mapped yet.
+const STORES: u64 = HOLES | 1 << 0 | 1 << 10 | 1 << 12;
+
+/// What a mapping is to tell of.
+const REGISTER_HOLES: u64 = 1 << 0;
+const REGISTER_ALL: u64 = 1 << 0 | 1 << 1 | 1 << 2;
+/// Pages that are shown are protected.
+const SHOW_PROTECTED: u64 = 1 << 1;
 
 /// This process's userfaultfd. The server has it as well: as long as one of us has, and so the
 /// mapping's end, a touch of a hole is a signal.
@@ -22,7 +35,11 @@ pub(super) fn own_uffd() -> Result<c_int, Errno> {
     if process == own::number() & u64::from(u32::MAX) && own::has(fd) {
         return Ok(fd);
     }
-    let fd = own::keep(open_uffd()?);
+    let opened = open_uffd(STORES).or_else(|_| {
+        IS_FOR_LOADS.store(true, Relaxed);
+        open_uffd(HOLES)
+    });
+    let fd = own::keep(opened?);
     let word = own::number() << 32 | u64::from((fd + 1) as u32);
     if UFFD.compare_exchange(known, word, AcqRel, Acquire).is_err() {
         // Another thread has made one meanwhile.
@@ -32,16 +49,14 @@ pub(super) fn own_uffd() -> Result<c_int, Errno> {
     Ok(fd)
 }
 
-/// A userfaultfd that tells of holes by signals.
-fn open_uffd() -> Result<c_int, Errno> {
+/// A userfaultfd with these features.
+fn open_uffd(features: u64) -> Result<c_int, Errno> {
     const USER_MODE_ONLY: usize = 1;
     const IOC_API: usize = 0xc018_aa3f;
-    /// Holes of memory files, told by signals.
-    const FEATURES: u64 = 1 << 5 | 1 << 7;
     let flags = libc::O_CLOEXEC as usize | USER_MODE_ONLY;
     // SAFETY: numbers (S20).
     let uffd = unsafe { next::system(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) }?;
-    let mut api = [0xaa_u64, FEATURES, 0];
+    let mut api = [0xaa_u64, features, 0];
     let arguments = [uffd, IOC_API, api.as_mut_ptr() as usize, 0, 0, 0];
     // SAFETY: three words, as the manual page has it, that live through the call (S20).
     match unsafe { next::system(libc::SYS_ioctl, arguments) } {
@@ -53,11 +68,44 @@ fn open_uffd() -> Result<c_int, Errno> {
     }
 }
 
-pub(super) fn register(uffd: c_int, start: usize, len: usize) -> Result<usize, Errno> {
+/// Has holes of a mapping told of; of one that may be written, each touch of what is not mapped
+/// there yet, and each store that was not allowed.
+///
+/// # Errors
+/// Where the kernel cannot.
+pub(super) fn register(
+    uffd: c_int,
+    start: usize,
+    len: usize,
+    is_written: bool,
+) -> Result<(), Errno> {
     const IOC_REGISTER: usize = 0xc020_aa00;
-    const MISSING: u64 = 1;
-    let mut range = [start as u64, len as u64, MISSING, 0];
+    if is_written && IS_FOR_LOADS.load(Relaxed) {
+        return Err(Errno(libc::ENOSYS));
+    }
+    let mode = if is_written { REGISTER_ALL } else { REGISTER_HOLES };
+    let mut range = [start as u64, len as u64, mode, 0];
     let arguments = [uffd as usize, IOC_REGISTER, range.as_mut_ptr() as usize, 0, 0, 0];
     // SAFETY: four words, as the manual page has it, that live through the call (S20).
-    unsafe { next::system(libc::SYS_ioctl, arguments) }
+    unsafe { next::system(libc::SYS_ioctl, arguments) }?;
+    match is_written.then(|| show(uffd, start, 1 << 12)) {
+        // Kernels before 6.4 show no page protected.
+        Some(Err(Errno(libc::EINVAL))) => Err(Errno(libc::ENOSYS)),
+        _ => Ok(()),
+    }
+}
+
+/// Maps pages that are in the memory file, from the first of a range on, to be read.
+///
+/// # Errors
+/// The first is not mapped: EFAULT where it is a hole.
+pub(super) fn show(uffd: c_int, start: usize, len: usize) -> Result<(), Errno> {
+    const IOC_CONTINUE: usize = 0xc020_aa07;
+    let mut range = [start as u64, len as u64, SHOW_PROTECTED, 0];
+    let arguments = [uffd as usize, IOC_CONTINUE, range.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: four words, as the manual page has it, that live through the call (S20).
+    match unsafe { next::system(libc::SYS_ioctl, arguments) } {
+        Err(errno) if errno.0 != libc::EEXIST && range[3] as i64 <= 0 => Err(errno),
+        _ => Ok(()),
+    }
 }

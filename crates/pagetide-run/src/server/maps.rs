@@ -1,8 +1,9 @@
 //! Files that programs map: their pages are in a memory file, and holes are asked for here.
 //!
 //! ```text
-//!   mmap     its userfaultfd --> the memory file, to be read only        Op::Map
+//!   mmap     its userfaultfd --> the memory file                         Op::Map
 //!   touch    of a hole: a signal there --> the page is put there         Op::Fault
+//!   store    to a page that may only be read: as a touch --> dirty, and allowed there
 //!   munmap   of the last part                                            Op::Unmap
 //! ```
 //!
@@ -12,7 +13,9 @@
 //!
 //! **Invariants.** A page is in the memory file only while the file is ours: what takes the file
 //! from us, or lets it go, takes all pages out first, for all processes at once. From then on a
-//! touch is a fault, which learns that the kernel has the file, and maps that in its place.
+//! touch is a fault, which learns that the kernel has the file, and maps that in its place. A page
+//! that a process may store to is dirty: what ends that takes it from all of them first, with the
+//! last byte. So a process may be killed at any moment, and what it has stored is ours to write.
 //!
 //! **Ignored.** Programs that execute another keep a descriptor here until they end.
 
@@ -30,10 +33,10 @@ use crate::wire::{Reply, Request, Status, fault};
 use pagetide::File;
 use pagetide::seam::MappedPages;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{PAGE_FILE_PAGES_MAX, PageFile};
+use pagetide_sys::{PAGE_FILE_PAGES_MAX, PageFile, StoreFault};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -41,6 +44,10 @@ use std::sync::{Arc, Mutex};
 const GROWTH: u64 = 2;
 /// And for this many pages at least: addresses cost nothing.
 const PAGES_MIN: u64 = 1 << 18;
+/// Shorter files are the kernel's once they are mapped to be written: see [`Reason::Short`].
+///
+/// [`Reason::Short`]: crate::wire::Reason::Short
+const WRITTEN_BYTES_MIN: u64 = 128 << 10;
 
 /// All mappings there are.
 #[derive(Default)]
@@ -57,13 +64,21 @@ struct Mapped {
     id: u64,
     life: Arc<Life>,
     /// Tells the process of holes as long as it is open.
-    _uffd: OwnedFd,
+    uffd: Arc<OwnedFd>,
+    is_written: bool,
 }
 
 impl Maps {
     /// Mappings that were served.
     pub(super) fn nr_ever(&self) -> u64 {
         self.nr_ever.load(Relaxed)
+    }
+
+    /// The userfaultfd of a mapping that may be written.
+    fn writer(&self, process: u64, number: u64) -> Option<Arc<OwnedFd>> {
+        let by_process = lock(&self.by_process);
+        let mapped = by_process.get(&process)?.get(&number).filter(|one| one.is_written)?;
+        Some(Arc::clone(&mapped.uffd))
     }
 
     fn has(&self, process: u64, id: u64) -> bool {
@@ -87,7 +102,8 @@ impl Server {
     ) -> Outcome {
         let uffd = files.into_iter().next().filter(leaves_room).ok_or(Errno::MFILE)?;
         let one = self.wake(sender.process, request.id)?;
-        if !one.access.read {
+        let is_written = request.flags == 1;
+        if !one.access.read || is_written && !one.access.write {
             return Err(Errno::ACCESS);
         }
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
@@ -95,13 +111,18 @@ impl Server {
         one.inner().nr_maps += 1;
         let number = self.maps.next.fetch_add(1, Relaxed) + 1;
         let outcome = one.share_apart(|opened, _| {
+            let is_new = request.total == 0;
+            if is_written && is_new && opened.file.len() < WRITTEN_BYTES_MIN {
+                return done(fault::TOO_SHORT as u64);
+            }
             let file = page_file(opened)?;
             if end > file.nr_pages() << PAGE_SHIFT {
                 return Err(Errno::OVERFLOW);
             }
             let reply =
                 Reply { offset: number, total: file.number(), ..Reply::done(fault::IS_THERE) };
-            Ok(Answer { files: vec![Arc::new(to_be_read(&file)?)], ..Answer::of(reply) })
+            let memory = if is_written { to_be_written(&file)? } else { to_be_read(&file)? };
+            Ok(Answer { files: vec![Arc::new(memory)], ..Answer::of(reply) })
         });
         if !outcome.as_ref().is_ok_and(|answer| answer.reply.result == fault::IS_THERE) {
             let _ = self.unmapped(&one);
@@ -109,12 +130,13 @@ impl Server {
             return if is_kernel { one.kernel_to_map() } else { outcome };
         }
         self.maps.nr_ever.fetch_add(1, Relaxed);
-        let mapped = Mapped { id: request.id, life: sender.author.life(), _uffd: uffd };
+        let (life, uffd) = (sender.author.life(), Arc::new(uffd));
+        let mapped = Mapped { id: request.id, life, uffd, is_written };
         lock(&self.maps.by_process).entry(sender.process).or_default().insert(number, mapped);
         outcome
     }
 
-    /// A touch of a hole.
+    /// A touch of a hole, or a store to a page that may only be read.
     pub(super) fn fault(&self, process: u64, request: &Request) -> Outcome {
         let one = if self.maps.has(process, request.id) {
             let one = self.find(request.id).ok_or(Errno::BADF)?;
@@ -131,7 +153,16 @@ impl Server {
         if page_file(opened)?.number() != request.flags {
             return done(fault::OTHER_FILE as u64);
         }
-        let is_there = one.map_handle(opened).map_in(offset >> PAGE_SHIFT).errno()?;
+        let (handle, page) = (one.map_handle(opened), offset >> PAGE_SHIFT);
+        let is_there = match request.len {
+            0 => handle.map_in(page),
+            address => {
+                let uffd = self.maps.writer(process, request.total).ok_or(Errno::ACCESS)?;
+                opened.note_store(offset)?;
+                handle.map_in_to_write(page, &StoreFault::new(uffd.as_fd(), address))
+            }
+        };
+        let is_there = is_there.errno()?;
         done(if is_there { fault::IS_THERE } else { fault::PAST_END } as u64)
     }
 
@@ -187,6 +218,12 @@ fn page_file(opened: &Opened) -> Result<Arc<PageFile>, Errno> {
     let nr_pages = opened.file.len().div_ceil(PAGE_BYTES as u64);
     let room = (nr_pages * GROWTH).clamp(PAGES_MIN, PAGE_FILE_PAGES_MAX);
     opened.file.page_file(room).errno()
+}
+
+/// The memory file, to be written where a store was allowed.
+fn to_be_written(file: &PageFile) -> Result<std::fs::File, Errno> {
+    file.prepare_writers().errno()?;
+    Ok(file.file().try_clone_to_owned().errno()?.into())
 }
 
 /// The memory file, by a descriptor that nothing can be written by; nor can one of another user's

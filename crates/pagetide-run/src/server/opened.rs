@@ -145,6 +145,21 @@ impl Opened {
         Ok(nr_written)
     }
 
+    /// A page at `offset` is about to be stored to, where it is mapped: there is room for it, and
+    /// the file's time changes.
+    ///
+    /// # Errors
+    /// ENOSPC, or what else the kernel says.
+    pub(super) fn note_store(&self, offset: u64) -> Result<(), Errno> {
+        let start = offset / BLOCK_BYTES * BLOCK_BYTES;
+        let len = self.file.len().saturating_sub(start).min(BLOCK_BYTES);
+        if self.is_sparse.load(Relaxed) && len > 0 {
+            self.allocate(start, len)?;
+        }
+        self.touch();
+        Ok(())
+    }
+
     /// A short file that grows: the kernel says at once whether there is room.
     fn write_through(
         &self,

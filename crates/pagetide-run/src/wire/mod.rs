@@ -207,13 +207,16 @@ ops! {
     /// The process has seen another end: replies when nothing is being changed for that one any
     /// more, as every request does that has a reply.
     Settle,
-    /// `len` bytes from `offset` on are being mapped, to be read only; the userfaultfd that will
-    /// tell of holes comes along. Replies with the memory file to map in place of the file, its
-    /// number as `total`, and the mapping's as `offset`. The mapping is one more descriptor of the
+    /// `len` bytes from `offset` on are being mapped, to be read only, or with `flags` 1 to be
+    /// written as well; with `total` 1 they were before. The userfaultfd that will tell of holes
+    /// comes along. Replies with the
+    /// memory file to map in place of the file, its number as `total`, and the mapping's as
+    /// `offset`; or with [`fault::TOO_SHORT`] and none. The mapping is one more descriptor of the
     /// description, until [`Op::Unmap`].
     Map,
     /// A hole was touched of the memory file with the number `flags`, at `offset`: replies with
     /// one of [`fault`], or that the kernel has the file, with a descriptor to map in its place.
+    /// Where `len` is not 0, a store to that address waits, in mapping `total`: it is allowed.
     Fault,
     /// Nothing is left of mapping `flags`.
     Unmap,
@@ -240,6 +243,8 @@ pub mod fault {
     pub const IS_THERE: i64 = 1;
     /// The file's pages are in another memory file now: it is to be mapped anew.
     pub const OTHER_FILE: i64 = 2;
+    /// The file is too short to be written where it is mapped: see [`super::Reason::Short`].
+    pub const TOO_SHORT: i64 = 3;
 }
 
 /// Lend flags.
@@ -287,11 +292,14 @@ pub enum Reason {
     Excluded,
     /// It is mapped, and the kernel tells of no touches: userfaultfd is refused.
     Unwatched,
+    /// It is mapped to be written, and as short as what programs share their locks in: the kernel
+    /// looks at those by itself, and asks for no page.
+    Short,
 }
 
 impl Reason {
     /// All of them, in order.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Mapped,
         Reason::Standard,
         Reason::Inherited,
@@ -303,6 +311,7 @@ impl Reason {
         Reason::Exhausted,
         Reason::Excluded,
         Reason::Unwatched,
+        Reason::Short,
     ];
 
     /// From a number of a request.

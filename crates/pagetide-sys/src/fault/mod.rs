@@ -2,6 +2,7 @@
 
 pub(crate) mod owned;
 pub(crate) mod page_file;
+pub(crate) mod page_pipe;
 pub(crate) mod region;
 pub(crate) mod signal;
 pub(crate) mod uffd;

@@ -16,13 +16,19 @@
 //!   memory file  | . | p | . | . |    . a hole: the next touch is a fault, in each process
 //! ```
 //!
-//! **Data and invariants.** S33: a page's byte in `held` says that its bytes are here; it is
-//! changed by the holder of the page's LOCK alone, set after the page was put, cleared after its
-//! hole was punched. Our mapping is registered as well, so that nothing but a put fills a hole by
-//! it. Others get a descriptor that can only read.
+//! **Pages that others write.** A mapping that may be written is registered so that a page which
+//! is not mapped there yet, and a store to one that is, are faults as well. Each page is mapped to
+//! be read at first. A store is allowed one page at a time, by us, and noted before that; what was
+//! noted [leaves by a pipe](super::page_pipe), with all that was stored to it.
+//!
+//! **Data and invariants.** S33: a page's byte in `pages` says whether its bytes are here, and
+//! whether others may store to them; it is changed by the holder of the page's LOCK alone: raised
+//! after the page was put, or before a store is allowed; cleared after its hole was punched. Our
+//! mapping is registered as well, so that nothing but a put fills a hole by it. Others that only
+//! read get a descriptor that can only read.
 //!
 //! **Ignored.** A page past the file's capacity: such a file is not mapped from here. Processes of
-//! our own user that open the memory file anew, to write: they can trace us as well.
+//! our own user that change the memory file past their library: they can trace us as well.
 //!
 //! Source: ioctl_userfaultfd(2), fallocate(2), madvise(2) `MADV_REMOVE`.
 
@@ -30,11 +36,13 @@ use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use once_cell::race::OnceBox;
 
-use crate::fault::uffd::{Uffd, UffdError};
+use crate::fault::page_pipe::PagePipe;
+use crate::fault::uffd::{StoreFault, Uffd, UffdError};
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
 /// The most pages a page file has.
@@ -43,7 +51,12 @@ pub const PAGE_FILE_PAGES_MAX: u64 = u32::MAX as u64;
 /// Pages of a part of what is known of them: 16 MiB of contents.
 const PART_PAGES: usize = 4096;
 
-type Part = [AtomicBool; PART_PAGES];
+type Part = [AtomicU8; PART_PAGES];
+
+/// What a page's byte says: it is not here; it is, for others to read; or to write, as well.
+const HOLE: u8 = 0;
+const READ: u8 = 1;
+const WRITTEN: u8 = 2;
 
 /// A file's pages, where other processes map them. See the module.
 ///
@@ -53,9 +66,11 @@ pub struct PageFile {
     memory: FrameMemory,
     uffd: Uffd,
     number: u64,
-    held: Box<[OnceBox<Part>]>,
+    pages: Box<[OnceBox<Part>]>,
     nr_held: AtomicU64,
     is_open: AtomicBool,
+    /// What pages leave by that others may write; there is none before one may.
+    pipe: OnceBox<Mutex<PagePipe>>,
 }
 
 impl PageFile {
@@ -75,9 +90,17 @@ impl PageFile {
         memory.keep_from_children()?;
         // SAFETY: S33 (the mapping was just made, of a memory file that is ours).
         unsafe { uffd.register_absent(memory.addresses(0..count)) }?;
-        let held = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
+        let pages = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(PageFile { memory, uffd, number, held, nr_held: 0.into(), is_open: true.into() })
+        Ok(PageFile {
+            memory,
+            uffd,
+            number,
+            pages,
+            nr_held: 0.into(),
+            is_open: true.into(),
+            pipe: OnceBox::new(),
+        })
     }
 
     /// The memory file, to be opened anew by processes that may only read.
@@ -107,8 +130,33 @@ impl PageFile {
     /// locked or pinned.
     #[inline]
     pub fn holds(&self, page: u64) -> bool {
-        let part = self.held.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
-        part.is_some_and(|part| part[page as usize % PART_PAGES].load(Ordering::Acquire))
+        self.state(page) != HOLE
+    }
+
+    /// Whether others may be storing to a page; as [`PageFile::holds`].
+    #[inline]
+    pub fn is_written(&self, page: u64) -> bool {
+        self.state(page) == WRITTEN
+    }
+
+    #[inline]
+    fn state(&self, page: u64) -> u8 {
+        let part = self.pages.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
+        part.map_or(HOLE, |part| part[page as usize % PART_PAGES].load(Ordering::Acquire))
+    }
+
+    /// Sees to what it takes to let others write pages.
+    ///
+    /// # Errors
+    /// What the system says of pipes; `Unsupported` where pages do not leave by them.
+    pub fn prepare_writers(&self) -> io::Result<()> {
+        self.pipe.get_or_try_init(|| PagePipe::new().map(|pipe| Box::new(Mutex::new(pipe))))?;
+        Ok(())
+    }
+
+    /// Whether others ever could write pages.
+    pub fn has_writers(&self) -> bool {
+        self.pipe.get().is_some()
     }
 
     /// Whether pages may be put here by what has no thread that waits for them.
@@ -154,7 +202,7 @@ impl PageFile {
                 })?;
             }
             let end = at + nr_done as u32;
-            (at..end).for_each(|page| self.note(page, true));
+            (at..end).for_each(|page| self.note(page, READ));
             at = end;
         }
         Ok(())
@@ -168,18 +216,51 @@ impl PageFile {
         // SAFETY: S33, by the caller's word.
         let punched = unsafe { self.memory.discard(pages.clone()) };
         punched.expect("S33: what cannot be punched cannot be called gone");
-        pages.for_each(|page| self.note(page, false));
+        pages.for_each(|page| self.note(page, HOLE));
     }
 
-    fn note(&self, page: u32, is_here: bool) {
-        let part = &self.held[page as usize / PART_PAGES];
-        let none = || Box::new(std::array::from_fn(|_| AtomicBool::new(false)));
+    /// Lets a process store to a page from now on.
+    ///
+    /// # Safety
+    /// S33: the caller has the page locked, no slice of its bytes lives, and they are here.
+    pub(crate) unsafe fn let_write(&self, page: u32, fault: &StoreFault<'_>) {
+        assert!(self.has_writers(), "S33: what may be written can leave");
+        self.note(page, WRITTEN);
+        // Where it is refused, the store is not made, or it is a fault again.
+        let _ = fault.allow();
+    }
+
+    /// Takes pages from all processes, which may be storing to them, and calls `each` with the last
+    /// bytes of every one; panics if the kernel refuses.
+    ///
+    /// # Safety
+    /// S33: the caller has the pages locked, and their bytes are here.
+    pub(crate) unsafe fn take_out(&self, pages: Range<u32>, mut each: impl FnMut(u32, &[u8])) {
+        let pipe = self.pipe.get().expect("S33: what may be written can leave");
+        let pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = vec![0; pipe.nr_pages().min(pages.len()) * FRAME_BYTES];
+        let mut at = pages.start;
+        while at < pages.end {
+            let nr = pipe.nr_pages().min((pages.end - at) as usize);
+            let held = pipe.hold(self.file(), at, nr);
+            held.expect("S33: what cannot be held cannot be taken");
+            // SAFETY: S33, by the caller's word: the pipe has the bytes.
+            unsafe { self.punch(at..at + nr as u32) };
+            let bytes = &mut bytes[..nr * FRAME_BYTES];
+            pipe.read(bytes).expect("S33: the pipe holds as many pages");
+            (at..).zip(bytes.chunks_exact(FRAME_BYTES)).for_each(|(page, bytes)| each(page, bytes));
+            at += nr as u32;
+        }
+    }
+
+    fn note(&self, page: u32, state: u8) {
+        let part = &self.pages[page as usize / PART_PAGES];
+        let none = || Box::new(std::array::from_fn(|_| AtomicU8::new(HOLE)));
         let place = &part.get_or_init(none)[page as usize % PART_PAGES];
-        if place.swap(is_here, Ordering::AcqRel) != is_here {
-            match is_here {
-                true => self.nr_held.fetch_add(1, Ordering::Relaxed),
-                false => self.nr_held.fetch_sub(1, Ordering::Relaxed),
-            };
+        match (place.swap(state, Ordering::AcqRel), state) {
+            (HOLE, READ | WRITTEN) => drop(self.nr_held.fetch_add(1, Ordering::Relaxed)),
+            (READ | WRITTEN, HOLE) => drop(self.nr_held.fetch_sub(1, Ordering::Relaxed)),
+            _ => {}
         }
     }
 }

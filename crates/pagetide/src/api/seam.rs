@@ -6,7 +6,7 @@
 //!                 frames that other processes look at         shared_files
 //!   SharedPages   hits and misses of those processes          touch_ranges, admit, bring_in
 //!                 whether they find the file's pages at all   hide, show, show_only_to
-//!   MappedPages   pages that those processes map              page_file, map_in, unmap_all
+//!   MappedPages   pages that those processes map              page_file, map_in, map_in_to_write
 //! ```
 //!
 //! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
@@ -15,7 +15,7 @@
 
 use crate::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
-use pagetide_sys::PageFile;
+use pagetide_sys::{PageFile, StoreFault};
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -123,6 +123,16 @@ pub trait MappedPages {
     /// As [`File::read_at`](crate::File::read_at); [`ReadError::Store`] also where no frame is to
     /// be had for seconds.
     fn map_in(&self, index: u64) -> Result<bool, ReadError>;
+
+    /// As [`MappedPages::map_in`], and lets the process with the fault store to the page, which is
+    /// dirty from here on: until it is written back, which takes it from all processes first, it
+    /// does not leave memory. The memory file must have been made
+    /// [ready for that](PageFile::prepare_writers). Waits while more than the hard dirty limit is
+    /// dirty.
+    ///
+    /// # Errors
+    /// As [`MappedPages::map_in`].
+    fn map_in_to_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError>;
 
     /// Takes all pages out of the memory file: no process has one mapped when this returns. They
     /// stay in memory where `keep` says so, and are dropped otherwise, dirty ones too. The caller

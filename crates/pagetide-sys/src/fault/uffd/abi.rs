@@ -14,6 +14,7 @@ pub(super) const IOC_WAKE: u64 = 2 << 30 | (size_of::<RangeArgument>() as u64) <
 pub(super) const IOC_COPY: u64 = read_write::<TransferArgument>(0x03);
 pub(super) const IOC_MOVE: u64 = read_write::<TransferArgument>(0x05);
 pub(super) const IOC_WRITEPROTECT: u64 = read_write::<ProtectArgument>(0x06);
+pub(super) const IOC_CONTINUE: u64 = read_write::<PagesArgument>(0x07);
 pub(super) const IOC_POISON: u64 = read_write::<PagesArgument>(0x08);
 
 pub(super) const REGISTER_MISSING: u64 = 1 << 0;
@@ -62,7 +63,7 @@ pub(super) struct TransferArgument {
     pub(super) done: i64,
 }
 
-/// POISON: `done` as of [`TransferArgument`].
+/// CONTINUE and POISON: `done` as of [`TransferArgument`].
 #[repr(C)]
 pub(super) struct PagesArgument {
     pub(super) range: RangeArgument,

@@ -40,10 +40,12 @@ use self::error::DEVICE;
 
 pub use self::error::{UffdError, UffdFeatures, UffdSource};
 pub use self::message::{Fault, FaultKind};
+pub use self::store::StoreFault;
 
 mod abi;
 mod error;
 mod message;
+mod store;
 
 /// What came of putting a page somewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -36,6 +36,12 @@ impl<'a> PageRef<'a> {
         self.page_file().is_some_and(|file| file.holds(self.index.0))
     }
 
+    /// Whether other processes may be storing to the page, in that file.
+    #[inline]
+    pub fn is_written_in_file(self) -> bool {
+        self.page_file().is_some_and(|file| file.is_written(self.index.0))
+    }
+
     /// Where the bytes of the page are, which is in `frame`: in which memory, and at which place.
     /// They stay there as long as the page is locked or pinned.
     #[inline]

@@ -111,8 +111,8 @@ impl<H: PageHandle> Pin<H> {
         memory.read(place, offset, target);
     }
 
-    /// The page's bytes: a whole frame of them. Panics if it is a region's, and its user may write
-    /// it.
+    /// The page's bytes: a whole frame of them. Panics if a region's user or another process may
+    /// write it.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let page = self.handle.page();
@@ -338,8 +338,8 @@ impl<H: PageHandle> Lock<H> {
         memory.read(place, offset, target);
     }
 
-    /// The page's bytes, for writing them back; panics if it is not resident, or if it is a
-    /// region's that its user may write.
+    /// The page's bytes, for writing them back; panics if it is not resident, or if a region's user
+    /// or another process may write it.
     pub fn bytes(&self) -> &[u8] {
         region::assert_not_writable(self.page());
         let (memory, place) = self.place();

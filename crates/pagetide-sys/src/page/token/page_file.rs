@@ -6,7 +6,7 @@
 use super::{Lock, PageHandle};
 use crate::fault::page_file::PageFile;
 use crate::fault::region::UserAccess;
-use crate::fault::uffd::UffdError;
+use crate::fault::uffd::{StoreFault, UffdError};
 use crate::memory::frames::FRAME_BYTES;
 use std::ops::Range;
 
@@ -145,9 +145,54 @@ impl<H: PageHandle> Lock<H> {
         put
     }
 
+    /// Lets another process, which has the memory file mapped, store to the page from now on.
+    ///
+    /// Panics if the page is not in the file, or the file was not made
+    /// [ready for that](PageFile::prepare_writers).
+    pub fn let_write(&mut self, fault: &StoreFault<'_>) {
+        assert!(self.is_in_file(), "S33: {self:?} is where it is mapped");
+        self.wrote = true;
+        let page = self.page();
+        let file = page.page_file().expect("S33: it is in one");
+        // SAFETY: S33 (this is the lock, and `&mut self` excludes its slices).
+        unsafe { file.let_write(page.index().0 as u32, fault) };
+    }
+
+    /// Takes pages back into their frames that other processes may be storing to, with the last
+    /// that was stored. Does nothing for others.
+    ///
+    /// # Cost
+    /// Three system calls and two copies of each for up to 64 that follow each other.
+    pub fn take_written_from_file(pages: &mut [Lock<H>]) {
+        let follows = |one: &Lock<H>, next: &Lock<H>| {
+            let (one, next) = (one.page(), next.page());
+            one.is_written_in_file() == next.is_written_in_file()
+                && one.index().0 + 1 == next.index().0
+        };
+        for run in pages.chunk_by_mut(follows).filter(|run| run[0].page().is_written_in_file()) {
+            run.iter_mut().for_each(|lock| lock.wrote = true);
+            let first = run[0].page();
+            let file = first.page_file().expect("S33: they are in one");
+            let start = first.index().0 as u32;
+            let to_frame = |page: u32, bytes: &[u8]| {
+                let lock = &run[(page - start) as usize];
+                let frame = lock.resident_frame();
+                lock.arena().note_memory_used(frame);
+                // SAFETY: S4: the frame is the locked page's, and its bytes are elsewhere.
+                unsafe { lock.arena().memory().write(frame.0, 0, bytes) };
+                lock.arena().name(frame, lock.page().tag(), lock.page().index());
+            };
+            // SAFETY: S33 (these are the locks): the bytes go to the frames.
+            unsafe { file.take_out(start..start + run.len() as u32, to_frame) };
+        }
+    }
+
     /// Takes the page back into its frame, if its bytes are in the memory file: no process has it
     /// mapped then.
     pub fn take_from_file(&mut self) {
+        if self.page().is_written_in_file() {
+            return Lock::take_written_from_file(std::slice::from_mut(self));
+        }
         let page = self.page();
         let Some(file) = page.page_file().filter(|_| self.is_in_file()) else { return };
         let frame = self.resident_frame();

@@ -15,8 +15,9 @@ use crate::page::table::PageRef;
 /// Pages that leave users with one call.
 const TOGETHER: usize = 64;
 
-/// Panics where a region's user may write the page.
+/// Panics where a region's user may write the page, or another process that has it mapped.
 pub(super) fn assert_not_writable(page: PageRef<'_>) {
+    assert!(!page.is_written_in_file(), "S33: other processes may write {page:?}");
     if let Some((region, place)) = page.region() {
         let access = region.access(place.into());
         assert!(access != UserAccess::Write, "S25: the region's user may write {page:?}");

@@ -4,18 +4,23 @@
 //!   touch --> resident? --no--> brought in as by a read --> put into the memory file, and what
 //!                  |                                        follows it and is resident with it
 //!                  +--yes--------------------------------->
+//!
+//!   store --> as a touch --> dirty --> allowed, at that address of that process
 //! ```
 //!
-//! What is mapped is touched without a trace: a policy learns of the faults alone.
+//! The page stays dirty for as long as anything may store to it: write-back takes it from all
+//! processes first. What is mapped is touched without a trace: a policy learns of the faults alone.
 
 use super::{File, Handle};
 use crate::api::seam::{MappedPages, SharedPages};
 use crate::engine::flush::Flusher;
+use crate::engine::flush::pass::OnLocked;
 use crate::errors::ReadError;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
+use pagetide_core::record;
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{Lock, PageFile, PageRef};
+use pagetide_sys::{Lock, PageFile, PageRef, StoreFault};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +64,22 @@ impl MappedPages for File {
         Err(handle.store_error(index, io::ErrorKind::OutOfMemory.into()))
     }
 
+    fn map_in_to_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError> {
+        let handle = &*self.handle;
+        for _ in 0..TRIES {
+            if !self.map_in(index)? {
+                return Ok(false);
+            }
+            if handle.let_write(index, fault)? {
+                let flusher = &handle.engine().flusher;
+                flusher.balance_dirty(|flusher| flusher.flush_all(OnLocked::Skip));
+                return Ok(true);
+            }
+            // It has left again, or was cut off.
+        }
+        Err(handle.store_error(index, io::ErrorKind::OutOfMemory.into()))
+    }
+
     fn unmap_all(&self, keep: bool) {
         let handle = &*self.handle;
         let table = &handle.mapping.table;
@@ -95,6 +116,29 @@ impl Handle {
         let put = Lock::put_in_file(&mut pages);
         put.map_err(|error| self.store_error(index, error.into()))?;
         Ok(true)
+    }
+
+    /// Marks a page dirty and lets a process store to it, if it is where others map it.
+    fn let_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError> {
+        let page = self.page_or_make(index)?;
+        loop {
+            {
+                let _no_truncation = self.mapping.resize.read().expect("no holder panics");
+                self.mapping.note_writer();
+                if let Ok(mut page) = page.try_lock() {
+                    self.engine().flusher.settle_locked(&self.mapping, &mut page);
+                    let frame = page.frame().filter(|_| page.is_in_file());
+                    if let Some(frame) = frame {
+                        self.pages.record(&self.mapping, index, record::AccessKind::Write);
+                        self.pages.mark_whole_dirty(&self.mapping, index, frame);
+                        page.let_write(fault);
+                    }
+                    return Ok(frame.is_some());
+                }
+            }
+            self.check_not_own(index)?;
+            page.wait_while_in_use();
+        }
     }
 
     /// Locks resident pages that follow, but for those whose touch is to be noticed.

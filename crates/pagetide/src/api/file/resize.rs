@@ -11,6 +11,7 @@ use crate::errors::WriteError;
 use crate::memory::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use pagetide_sys::{Lock, LockRefused, PageRef};
 
 impl File {
     /// Cuts the file to `len` bytes, or extends it with zeros. In effect at once, in the store too;
@@ -48,6 +49,9 @@ impl File {
             }
             if len < was {
                 handle.cut_pages(len);
+            } else if mapping.table.page_file().is_some() {
+                // Others may have stored past the end, where they have the page mapped.
+                handle.cut_last(was);
             }
             Ok(())
         });
@@ -61,27 +65,41 @@ impl Handle {
         let (engine, mapping) = (self.engine(), &self.mapping);
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
         let gone = PageIndex(first_gone)..PageIndex(u64::MAX);
-        mapping.table.for_each_present(gone, |page, _| match page.try_lock() {
+        mapping.table.for_each_present(gone, |page, _| match lock_to_cut(page) {
             Ok(mut page) => engine.pages.drop_locked(mapping, &mut page),
             Err(_) => mapping.leaving.insert_cut(page.index().0, 0),
         });
-        let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);
-        if within > 0
-            && let Some(page) = mapping.table.page(PageIndex(last))
-        {
-            if mapping.agreement.is_shared() {
-                mapping.dirty.cut(last, within);
-            }
-            match page.try_lock() {
-                Ok(mut page) if page.frame().is_some() => page.fill_zero(within..PAGE_BYTES),
-                Ok(_) => {}
-                Err(_) => mapping.leaving.insert_cut(last, within),
-            }
-        }
+        self.cut_last(len);
         if let Some(pool) = &engine.pages.pool {
             // Last, as pages may have been evicted meanwhile; and with the last page, of which a
             // copy may have the bytes that were cut off.
             pool.forget_range(mapping.copied(), PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
+        }
+    }
+
+    /// Zeroes what is past `len` in the page it lies in.
+    fn cut_last(&self, len: u64) {
+        let mapping = &self.mapping;
+        let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);
+        let Some(page) = mapping.table.page(PageIndex(last)).filter(|_| within > 0) else { return };
+        if mapping.agreement.is_shared() {
+            mapping.dirty.cut(last, within);
+        }
+        match lock_to_cut(page) {
+            Ok(mut page) if page.frame().is_some() => page.fill_zero(within..PAGE_BYTES),
+            Ok(_) => {}
+            Err(_) => mapping.leaving.insert_cut(last, within),
+        }
+    }
+}
+
+/// Locks a page if that is to be had at once. One that other processes may be storing to is no
+/// guard's, and is waited for: what they store to it once the file has grown again is kept.
+fn lock_to_cut(page: PageRef<'_>) -> Result<Lock<PageRef<'_>>, LockRefused> {
+    loop {
+        match page.try_lock() {
+            Err(_) if page.is_written_in_file() => std::thread::yield_now(),
+            outcome => return outcome,
         }
     }
 }

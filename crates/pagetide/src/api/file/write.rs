@@ -15,7 +15,7 @@ use pagetide_core::ids::{CpuId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{AlignedBuf, current_cpu};
+use pagetide_sys::{AlignedBuf, PageFile, PageRef, current_cpu};
 use std::io;
 use std::ops::Range;
 
@@ -83,18 +83,42 @@ impl Handle {
     fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let page = self.page_or_make(index).map_err(from_read)?;
         loop {
-            {
+            let in_use = {
                 // Taken a page at a time: a truncation waits for one page, not for a whole call.
                 let _no_truncation = self.mapping.resize.read().expect("no holder panics");
                 self.mapping.note_writer();
-                if let Ok(mut page) = page.try_lock() {
-                    self.engine().flusher.settle_locked(&self.mapping, &mut page);
-                    return self.write_locked(vec![page], within, source);
+                match self.zero_past_end((index << PAGE_SHIFT) + within as u64) {
+                    Err(last) => last,
+                    Ok(()) => match page.try_lock() {
+                        Ok(mut page) => {
+                            self.engine().flusher.settle_locked(&self.mapping, &mut page);
+                            return self.write_locked(vec![page], within, source);
+                        }
+                        Err(_) => page,
+                    },
                 }
-            }
-            self.check_not_own(index).map_err(from_read)?;
-            page.wait_while_in_use();
+            };
+            self.check_not_own(in_use.index().0).map_err(from_read)?;
+            in_use.wait_while_in_use();
         }
+    }
+
+    /// What others have stored past the end, where they have the last page mapped, is zeros before
+    /// the file begins to grow to `end`. Returns the page if it is in use.
+    fn zero_past_end(&self, end: u64) -> Result<(), PageRef<'_>> {
+        let (mapping, has_writers) = (&self.mapping, PageFile::has_writers);
+        if end <= mapping.len() || !mapping.table.page_file().is_some_and(|one| has_writers(one)) {
+            return Ok(());
+        }
+        let Some(page) = mapping.table.page(PageIndex(mapping.len() >> PAGE_SHIFT)) else {
+            return Ok(());
+        };
+        let mut lock = page.try_lock().map_err(|_| page)?;
+        let len = mapping.len();
+        if len >> PAGE_SHIFT == page.index().0 && lock.frame().is_some() {
+            lock.fill_zero(len as usize % PAGE_BYTES..PAGE_BYTES);
+        }
+        Ok(())
     }
 
     fn write_locked<'m>(

@@ -26,7 +26,7 @@ use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{
-    AlignedBuf, Completion, IoQueue, Lock, PageRef, PinRefused, StoreError, Touch, current_cpu,
+    AlignedBuf, Completion, IoQueue, Lock, PageRef, Pin, PinRefused, StoreError, Touch, current_cpu,
 };
 use std::io;
 use std::ops::Range;
@@ -109,7 +109,8 @@ pub(crate) struct Pass<'e> {
     flushed: Flushed,
     /// Pages it may take yet.
     nr_left: u64,
-    /// What is written in part up to here, the kernel is reading already; or it was protected.
+    /// What is written in part up to here, the kernel is reading already; or it was protected, or
+    /// taken from the processes that may write it.
     prepared_to: u64,
 }
 
@@ -150,6 +151,7 @@ impl<'e> Pass<'e> {
             }
             self.prepare_parts(run.start, range.end);
             self.protect_next(run.start, range.end);
+            self.take_next(run.start, range.end);
             from = run.end;
             self.nr_left -= run.end - run.start;
             self.write_run(run);
@@ -190,6 +192,24 @@ impl<'e> Pass<'e> {
         let lock = |index: &u64| table.page(PageIndex(*index))?.try_lock().ok();
         let locks: Vec<_> = next.iter().filter_map(lock).collect();
         Lock::protect_all_from_user(&locks);
+        self.prepared_to = next.last().map_or(from, |last| last + 1);
+    }
+
+    /// Takes the pages that come next from other processes that may be storing to them, all at
+    /// once.
+    fn take_next(&mut self, from: u64, end: u64) {
+        let table = &self.mapping.table;
+        if from < self.prepared_to || !table.page_file().is_some_and(|file| file.has_writers()) {
+            return;
+        }
+        let nr_max = PROTECTED.min(self.nr_left as usize);
+        let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
+        let lock = |index: &u64| {
+            let page = table.page(PageIndex(*index)).filter(|page| page.is_written_in_file())?;
+            page.try_lock().ok()
+        };
+        let mut locks: Vec<_> = next.iter().filter_map(lock).collect();
+        Lock::take_written_from_file(&mut locks);
         self.prepared_to = next.last().map_or(from, |last| last + 1);
     }
 
@@ -267,7 +287,7 @@ impl<'e> Pass<'e> {
         }
         let mut nr_looks = 0;
         loop {
-            match page.try_pin(Touch::Quiet) {
+            match pin_unwritten(page) {
                 Ok(pin) => {
                     let folio = &self.pages.folios[pin.frame()];
                     if !folio.flags().any(Flags::DIRTY) {
@@ -414,6 +434,23 @@ impl<'e> Pass<'e> {
         if before.any(Flags::DIRTY) {
             // A writer came meanwhile and counted the page once more.
             self.pages.uncount_dirty(self.mapping, 1);
+        }
+    }
+}
+
+/// Pins a page that no other process may be storing to: it is taken from them first.
+fn pin_unwritten(page: PageRef<'_>) -> Result<Pin<PageRef<'_>>, PinRefused> {
+    loop {
+        let pin = if page.is_written_in_file() {
+            let mut lock = page.try_lock().map_err(|_| PinRefused::Locked)?;
+            lock.take_from_file();
+            lock.downgrade(Touch::Quiet).map_err(|_| PinRefused::NotResident)?
+        } else {
+            page.try_pin(Touch::Quiet)?
+        };
+        // A store may have been allowed in between.
+        if !page.is_written_in_file() {
+            return Ok(pin);
         }
     }
 }

@@ -1,0 +1,144 @@
+//! Calls of no file that fill memory: where it is mapped to be written, they fill ours first.
+//!
+//! A page that is absent would have the kernel drop what it has received. Ignored: recvmmsg, and
+//! names and control data of messages.
+
+use super::read_write::vector;
+use crate::transfer::part;
+use crate::{maps, next};
+use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: our caller's arguments, or memory of ours (S20).
+    let take = |buffer, len| unsafe { next::recv(fd, buffer, len, flags) };
+    maps::in_own_memory(&part(buffer, len), take).unwrap_or_else(|| take(buffer, len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    flags: c_int,
+    address: *mut c_void,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: our caller's arguments, or memory of ours (S20).
+    let take =
+        |buffer, len| unsafe { next::recvfrom(fd, buffer, len, flags, address, address_len) };
+    maps::in_own_memory(&part(buffer, len), take).unwrap_or_else(|| take(buffer, len))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: our caller's message, or null (S20).
+    let given = unsafe { message.as_ref() };
+    let parts = given.and_then(|one| vector(one.msg_iov, one.msg_iovlen as c_int));
+    let take = |own: *mut c_void, iov_len| {
+        let mut part = iovec { iov_base: own, iov_len };
+        // SAFETY: it was looked at above (S20).
+        let message = unsafe { &mut *message };
+        let (parts, nr) = (message.msg_iov, message.msg_iovlen);
+        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+        // SAFETY: our caller's message, with memory of ours (S20).
+        let taken = unsafe { next::recvmsg(socket, message, flags) };
+        (message.msg_iov, message.msg_iovlen) = (parts, nr);
+        taken
+    };
+    let filled = parts.and_then(|parts| maps::in_own_memory(parts, take));
+    // SAFETY: our caller's arguments (S20).
+    filled.unwrap_or_else(|| unsafe { next::recvmsg(socket, message, flags) })
+}
+
+/// The C library's streams read long buffers as they are.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fread(
+    buffer: *mut c_void,
+    size: size_t,
+    nr: size_t,
+    stream: *mut next::Stream,
+) -> size_t {
+    // SAFETY: our caller's arguments, or memory of ours (S20).
+    read_items(buffer, size, nr, |own, size, nr| unsafe { next::fread(own, size, nr, stream) })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fread_unlocked(
+    buffer: *mut c_void,
+    size: size_t,
+    nr: size_t,
+    stream: *mut next::Stream,
+) -> size_t {
+    // SAFETY: our caller's arguments, or memory of ours (S20).
+    read_items(buffer, size, nr, |own, size, nr| unsafe {
+        next::fread_unlocked(own, size, nr, stream)
+    })
+}
+
+// Those of fortified programs, which have looked at the buffer's room themselves.
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    _room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { recv(fd, buffer, len, flags) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    len: size_t,
+    _room: size_t,
+    flags: c_int,
+    address: *mut c_void,
+    address_len: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the same function (S20).
+    unsafe { recvfrom(fd, buffer, len, flags, address, address_len) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __fread_chk(
+    buffer: *mut c_void,
+    _room: size_t,
+    size: size_t,
+    nr: size_t,
+    stream: *mut next::Stream,
+) -> size_t {
+    // SAFETY: the same function (S20).
+    unsafe { fread(buffer, size, nr, stream) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __fread_unlocked_chk(
+    buffer: *mut c_void,
+    _room: size_t,
+    size: size_t,
+    nr: size_t,
+    stream: *mut next::Stream,
+) -> size_t {
+    // SAFETY: the same function (S20).
+    unsafe { fread_unlocked(buffer, size, nr, stream) }
+}
+
+/// Has items read from a stream: as they are, or byte by byte into memory of ours.
+fn read_items(
+    buffer: *mut c_void,
+    size: size_t,
+    nr: size_t,
+    read: impl Fn(*mut c_void, size_t, size_t) -> size_t,
+) -> size_t {
+    let take = |own, len| read(own, 1, len) as isize;
+    let filled = size.checked_mul(nr).and_then(|len| maps::in_own_memory(&part(buffer, len), take));
+    match filled {
+        Some(done) => done as usize / size,
+        None => read(buffer, size, nr),
+    }
+}
