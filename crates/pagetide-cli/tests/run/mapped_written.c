@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -79,6 +80,28 @@ static void in_children(void)
     for (long index = 1; index < NR; index += 7) CHECK(map[index * WORDS + 4] == index + 9);
 }
 
+static volatile long nr_stored;
+
+static void *store_on(void *from)
+{
+    for (long index = (long)from;; index = (index + 7) % NR) map[index * WORDS + 5] = ++nr_stored;
+}
+
+// Ended while threads store.
+static void in_threads(void)
+{
+    for (int nth = 0, status; nth < 8; nth++) {
+        pthread_t thread;
+        if (!fork()) {
+            for (long from = 0; from < 3; from++) pthread_create(&thread, 0, store_on, (void *)(from * 300));
+            while (nr_stored < 2000) sched_yield();
+            exit(7);
+        }
+        wait(&status);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+}
+
 // What calls are given to fill.
 static void filled(int fd)
 {
@@ -118,6 +141,7 @@ int main(int nr_arguments, char **arguments)
     strcpy((char *)&map[9 * WORDS + 8], "stored");
     CHECK(pread(fd, page, 8, 9 * PAGE + 64) == 8 && !strcmp((char *)page, "stored"));
     in_children();
+    in_threads();
     filled(fd);
     // Cut under the mapping, and past its end.
     store_all(4);

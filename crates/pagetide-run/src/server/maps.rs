@@ -53,13 +53,14 @@ const WRITTEN_BYTES_MIN: u64 = 128 << 10;
 #[derive(Default)]
 pub(super) struct Maps {
     by_process: Mutex<HashMap<u64, HashMap<u64, Mapped>>>,
-    /// Of processes that do not speak to us any more, and may still have them.
+    /// Of processes that are about to end, whose threads may go on until they have.
     left: Mutex<Vec<Mapped>>,
     next: AtomicU64,
     nr_ever: AtomicU64,
 }
 
 struct Mapped {
+    number: u64,
     /// The description that was mapped.
     id: u64,
     life: Arc<Life>,
@@ -77,8 +78,10 @@ impl Maps {
     /// The userfaultfd of a mapping that may be written.
     fn writer(&self, process: u64, number: u64) -> Option<Arc<OwnedFd>> {
         let by_process = lock(&self.by_process);
-        let mapped = by_process.get(&process)?.get(&number).filter(|one| one.is_written)?;
-        Some(Arc::clone(&mapped.uffd))
+        let left = lock(&self.left);
+        let mapped = by_process.get(&process).and_then(|maps| maps.get(&number));
+        let mapped = mapped.or_else(|| left.iter().find(|one| one.number == number));
+        mapped.filter(|one| one.is_written).map(|one| Arc::clone(&one.uffd))
     }
 
     fn has(&self, process: u64, id: u64) -> bool {
@@ -131,7 +134,7 @@ impl Server {
         }
         self.maps.nr_ever.fetch_add(1, Relaxed);
         let (life, uffd) = (sender.author.life(), Arc::new(uffd));
-        let mapped = Mapped { id: request.id, life, uffd, is_written };
+        let mapped = Mapped { number, id: request.id, life, uffd, is_written };
         lock(&self.maps.by_process).entry(sender.process).or_default().insert(number, mapped);
         outcome
     }
@@ -179,14 +182,18 @@ impl Server {
 
     /// The process says no more; if it has ended, neither has it any mapping.
     pub(super) fn unmap_all(&self, process: u64) {
-        lock(&self.maps.left).retain(|one| !one.life.is_over());
-        let maps = lock(&self.maps.by_process).remove(&process).unwrap_or_default();
-        for (_, mapped) in maps {
-            if let Some(one) = self.find(mapped.id) {
-                // There is no process to tell; a later sync of the file still says so.
-                let _ = self.unmapped(&one);
-            }
-            lock(&self.maps.left).push(mapped);
+        let ids: Vec<u64> = {
+            let mut by_process = lock(&self.maps.by_process);
+            let mut left = lock(&self.maps.left);
+            left.retain(|one| !one.life.is_over());
+            let maps = by_process.remove(&process).unwrap_or_default();
+            let ids = maps.values().map(|one| one.id).collect();
+            left.extend(maps.into_values());
+            ids
+        };
+        for one in ids.into_iter().filter_map(|id| self.find(id)) {
+            // There is no process to tell; a later sync of the file still says so.
+            let _ = self.unmapped(&one);
         }
     }
 
