@@ -336,6 +336,8 @@ impl Opened {
                 write_zeros(handle, offset, end.min(handle.len()))
             }
             rest if rest == Flags::PUNCH_HOLE && keeps_size => {
+                // No process may store to a page of it from here on, until this is done.
+                handle.flush().errno()?;
                 write_zeros(handle, offset, end.min(handle.len()))?;
                 handle.flush().errno()?;
                 // The same bytes without the blocks.
