@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   check(path) ... the work ... create(path) --> folder/.pagetide-XXXX --> finish --> path
-//!                                     `-- a pipe, /dev/stdout: nothing to move, written directly
+//!                                     `-- a pipe, `-` (standard output): nothing to move, written
+//!                                         directly
 //! ```
 //!
 //! Data: a temporary file, removed on drop unless it was finished. Ignored: a place that stops
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 use rustix::io::Errno;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -70,7 +72,7 @@ impl<'a> NewFile<'a> {
     /// Where it could not be there.
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
-            To::There(file) if file.metadata()?.is_file() => {
+            To::There(file) if !is_standard_output(path) && file.metadata()?.is_file() => {
                 file.set_len(0)?;
                 Ok(To::There(file))
             }
@@ -99,6 +101,9 @@ impl<'a> NewFile<'a> {
 impl To {
     /// How `path` is to be written; changes nothing there.
     fn find(path: &Path) -> io::Result<To> {
+        if is_standard_output(path) {
+            return Ok(To::There(io::stdout().as_fd().try_clone_to_owned()?.into()));
+        }
         let there = fs::metadata(path).ok();
         match &there {
             Some(there) if there.is_dir() => return Err(Errno::ISDIR.into()),
@@ -119,6 +124,10 @@ impl To {
             Err(_) => open(path),
         }
     }
+}
+
+fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 fn open(path: &Path) -> io::Result<To> {

@@ -10,7 +10,7 @@
 //! A record cut off inside an entry is refused, unless `--lenient` takes what is before the cut;
 //! one that stops between two entries (its program was killed, or still runs) is only remarked on.
 //!
-//! Ignored: traces on stdin; a format is found by looking at the front.
+//! `-` is standard input: a trace is read once, and its format found by looking at the front.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -19,7 +19,7 @@ use crate::terminal::{self, Meter};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pagetide_lab::trace::{Access, DenseTrace, Facts, Format, Trace, TraceError};
 use pagetide_sweep::Reading;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 /// Entries read between looks for Ctrl-C.
@@ -30,7 +30,8 @@ const TRACE_BYTES_UNASKED: u64 = 256 << 20;
 /// The arguments of all commands that read a trace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
-    /// The record, or a trace in another known format (also compressed by zstd or gzip).
+    /// The record, or a trace in another known format (also compressed by zstd or gzip); `-` for
+    /// standard input.
     pub(crate) file: PathBuf,
     #[command(flatten)]
     format: FormatArgs,
@@ -72,8 +73,12 @@ impl SourceArgs {
     /// # Errors
     /// A file that cannot be read, or whose format cannot be found.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
-        let mut trace =
-            Trace::open(&self.file, self.format.format).map_err(|error| self.refuse(&error))?;
+        let format = self.format.format;
+        let opened = match self.file.as_os_str() == "-" {
+            true => Trace::from_reader(io::stdin(), "", format),
+            false => Trace::open(&self.file, format),
+        };
+        let mut trace = opened.map_err(|error| self.refuse(&error))?;
         if self.format.lenient {
             trace.skip_malformed();
         }

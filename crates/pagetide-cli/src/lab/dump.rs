@@ -13,10 +13,13 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
-use crate::terminal;
+use crate::terminal::{self, JsonArgs};
+use pagetide_core::ids::PageType;
+use pagetide_core::lru::kernel::multigen::MultigenSummary;
 use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::lru::{GenCommandError, PolicyName};
 use pagetide_lab::replay::{Setup, World};
+use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
   pagetide lab dump run.trace --memory 64M
@@ -43,6 +46,29 @@ pub(crate) struct DumpArgs {
     /// A command to carry out first, as in '+ 0 0 3' (start a generation) or '- 0 0 1' (evict).
     #[arg(long, allow_hyphen_values = true)]
     command: Vec<String>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// A generation, as JSON.
+#[derive(Serialize)]
+struct GenerationRow {
+    seq: u64,
+    /// By the replay's clock.
+    started_at_ms: u64,
+    anon_pages: u64,
+    file_pages: u64,
+}
+
+fn rows(summary: &MultigenSummary) -> Vec<GenerationRow> {
+    let [anon, file] = [PageType::Anon, PageType::File].map(PageType::index);
+    let rows = summary.generations.iter().map(|generation| GenerationRow {
+        seq: generation.seq,
+        started_at_ms: generation.birth.0,
+        anon_pages: generation.nr_folios[anon],
+        file_pages: generation.nr_folios[file],
+    });
+    rows.collect()
 }
 
 /// Runs the command.
@@ -69,7 +95,10 @@ pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure>
         terminal::note(&format!("{command}: {evicted} pages evicted"));
     }
     let detail = if args.full { Detail::Full } else { Detail::Sizes };
-    terminal::print(&world.describe_lru_gen(detail))
+    // Which first settles what accesses have left in logs.
+    let text = world.describe_lru_gen(detail);
+    let generations = world.lruvec().multigen_summary().map(|summary| rows(&summary));
+    args.json.print(&generations, || text)
 }
 
 fn refusal(command: &str, error: GenCommandError) -> Failure {

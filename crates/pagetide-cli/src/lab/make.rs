@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "Examples:
   pagetide lab make loop15 loop15.txt
+  pagetide lab make zipf99 - | pagetide replay - --memory 16M
   pagetide mrc loop15.txt --policy pagetide,lru,lirs --points 16 --svg loop15.svg
   pagetide lab make habits habits.txt
   pagetide replay habits.txt --frames 20000 --policy pagetide --explain --svg habits.svg";
@@ -32,7 +33,7 @@ pub(crate) struct MakeArgs {
     /// Which: zipf90, zipf99, zscan, loop15, shift4, zigzag, slide, habits.
     #[arg(value_parser = parse_made)]
     name: Made,
-    /// Where it goes.
+    /// Where it goes; `-` for standard output.
     file: PathBuf,
 }
 

@@ -72,6 +72,7 @@ fn text(args: &WhyArgs, story: &Story) -> String {
     if nr_left_out > 0 {
         text.push_str(&format!("{nr_left_out} lines before these; --all prints them\n"));
     }
+    text.push_str(&format!("{:>12}  {:<8}  {}\n", "access", "what", "state of the page"));
     for event in &story.events[nr_left_out..] {
         let line = format!("{:>12}  {:<8}  {}", event.access, event.what.as_str(), event.state);
         text.push_str(line.trim_end());

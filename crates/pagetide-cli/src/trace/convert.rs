@@ -8,7 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::machine;
 use crate::output::NewFile;
 use crate::source::SourceArgs;
-use crate::terminal::{JsonArgs, Meter};
+use crate::terminal::{self, JsonArgs, Meter};
 use pagetide_lab::trace::{ConvertError, Converted, Trace, convert};
 use serde::Serialize;
 use std::io::{self, BufWriter, Write};
@@ -61,6 +61,10 @@ pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failu
     };
     let bytes = file.finish()?;
     let size = machine::rounded(bytes);
+    if out.as_os_str() == "-" {
+        terminal::note(&format!("{entries} entries"));
+        return Ok(());
+    }
     let line = || format!("{}: {entries} entries, {size}\n", out.display());
     args.json.print(&Done { entries, bytes }, line)
 }

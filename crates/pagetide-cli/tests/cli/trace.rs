@@ -56,6 +56,30 @@ fn info_counts_and_a_conversion_changes_none_of_it() {
 }
 
 #[test]
+fn a_hyphen_is_standard_input_and_output() {
+    let made = run(&["lab", "make", "loop15", "-"]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = write(dir.path(), "loop15.txt", &made.stdout);
+    let piped = |args: &[&str]| {
+        let (mut command, input) = (pagetide(), std::fs::File::open(&file).expect("it is there"));
+        let output = command.args(args).stdin(input).output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
+        output
+    };
+    let by_pipe = piped(&["replay", "-", "--memory", "1M", "--json"]);
+    let by_name = run(&["replay", text(&file), "--memory", "1M", "--json"]);
+    let misses = |output| {
+        let document: serde_json::Value = serde_json::from_str(&stdout(output)).expect("JSON");
+        document[0]["misses"].as_u64().expect("misses")
+    };
+    assert_eq!(misses(&by_pipe), misses(&by_name));
+    let record = write(dir.path(), "loop15.ptt", piped(&["trace", "convert", "-", "-"]).stdout);
+    let known = json(&["trace", "info", text(&record), "--json"]);
+    assert_eq!(known["accesses"], json(&["trace", "info", text(&file), "--json"])["accesses"]);
+}
+
+#[test]
 fn conversion_refuses_to_write_over_the_trace_or_where_it_cannot() {
     let dir = tempfile::tempdir().expect("a folder");
     let original = write(dir.path(), "run.csv", csv());
