@@ -92,6 +92,10 @@ impl Handle {
             let piece = Piece { index: at >> PAGE_SHIFT, last, within, counts };
             let part = &mut target[done..done + nr_bytes];
             let is_new = piece.index >= missed_below;
+            if done + nr_bytes < len {
+                // It comes while this one is copied.
+                self.fetch_page(piece.index + 1, 0);
+            }
             if !self.read_hit(cpu, &piece, part, is_new) {
                 let (nr_read, filled_end) = self.read_miss(cpu, &piece, previous, part)?;
                 missed_below = missed_below.max(filled_end);
@@ -110,6 +114,13 @@ impl Handle {
         Ok(done.min(len))
     }
 
+    /// Starts bringing a page's bytes from `within` on into the processor's cache, if it is in
+    /// memory.
+    #[inline]
+    fn fetch_page(&self, index: u64, within: usize) {
+        self.pages.fetch_guess(self.mapping.table.guess_frame(PageIndex(index)), within);
+    }
+
     /// Copies from a resident page, or says that there is none to copy from.
     #[inline]
     pub(super) fn read_hit(
@@ -122,7 +133,7 @@ impl Handle {
         let index = PageIndex(piece.index);
         // Whose pages are only touched, bytes are not needed.
         if !target.is_empty() {
-            self.pages.fetch_guess(self.mapping.table.guess_frame(index), piece.within);
+            self.fetch_page(piece.index, piece.within);
         }
         let Some(page) = self.mapping.table.page(index) else { return false };
         let Some(copied) = copy_resident(&self.pages, page, piece.within, target) else {
