@@ -16,7 +16,7 @@ const PACKAGES: [&str; 3] = ["maturin>=1.9,<2", "numpy>=1.26", "pytest>=8"];
 const COMPANIONS: [&str; 6] =
     ["fsspec", "matplotlib", "pandas", "pyarrow", "pytest-asyncio", "zarr>=3"];
 /// For the long forms alone.
-const ENGINES: [&str; 2] = ["distributed", "ray"];
+const ENGINES: [&str; 3] = ["distributed", "mpi4py", "ray"];
 
 /// Builds the package and runs its tests; skipped where there is no Python or no index.
 pub(crate) fn run(context: &StepContext) -> Outcome {
@@ -93,7 +93,7 @@ fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<St
         install(context, python, &COMPANIONS);
     }
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
-    let engines = ["-c", "import distributed, ray"];
+    let engines = ["-c", "import distributed, mpi4py, ray"];
     if is_long && context.command(python, &engines, &[]) != Outcome::Done {
         install(context, python, &ENGINES);
     }

@@ -4,7 +4,10 @@ import concurrent.futures
 import multiprocessing
 import os
 import random
+import shutil
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -112,6 +115,11 @@ def test_addresses_of_fsspec_are_traces(traces, whole, tmp_path):
     assert {row.trace for row in rows.failed} == {"memory://absent"}
     expected = [row.misses for row in whole if f"file://{row.trace}" == names[0]]
     assert [row.misses for row in rows if row.error is None] == expected
+    group = traces / "group-0"
+    for address in (f"file://{group}", f"file://{group}/*.txt"):
+        rows = pagetide.sweep(address, **ASKED, out=tmp_path / "folder.parquet")
+        assert {row.trace for row in rows} == {f"file://{it}" for it in group.iterdir()}
+        assert not rows.failed
 
 
 def test_what_cannot_be_asked_is_a_sentence(traces, tmp_path):
@@ -159,6 +167,34 @@ def test_a_ray_worker_is_killed_in_the_middle(tmp_path, monkeypatch):
     assert executor.nr_killed == 1
     assert timeless(rows) == timeless(expected)
     assert nr_rows_written(out) == len(rows) == 200 * 6
+
+
+MPI = f"""
+import sys
+
+import pagetide
+from mpi4py.futures import MPIPoolExecutor
+
+if __name__ == "__main__":
+    with MPIPoolExecutor() as pool:
+        pagetide.sweep(sys.argv[1], **{ASKED}, out=sys.argv[2], executor=pool)
+"""
+
+
+@LONG
+def test_an_mpi_pool_gives_the_same_rows(traces, whole, tmp_path):
+    pytest.importorskip("mpi4py")
+    if shutil.which("mpiexec") is None:
+        pytest.skip("no mpiexec: install openmpi-bin")
+    script, out = tmp_path / "mpi.py", tmp_path / "mpi.parquet"
+    script.write_text(MPI)
+    # Open MPI's: as root, and on fewer cores.
+    env = dict.fromkeys(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"], "1")
+    env |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    command = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py.futures", script, traces, out]
+    subprocess.run(command, env=os.environ | env, check=True)
+    assert nr_rows_written(out) == len(whole)
+    assert timeless(pagetide.sweep(traces, **ASKED, out=out)) == timeless(whole)
 
 
 class Killing(concurrent.futures.Executor):

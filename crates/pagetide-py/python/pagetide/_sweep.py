@@ -21,8 +21,8 @@ def sweep(
     """Replay traces through policies and sizes; only what is missing, and keep it.
 
     traces
-        Files, folders of them with all that is below, and addresses that fsspec opens
-        ("s3://bucket/trace.csv.zst").
+        Files, folders of them with all that is below, and the same by addresses of fsspec
+        ("s3://bucket/traces/", "s3://bucket/*.csv.zst").
     policy, memory
         As for `replay`; a size may also be a share of each trace's pages, such as "1%".
     out
@@ -144,13 +144,32 @@ def _names(traces):
     names = set()
     for trace in _list(traces):
         name = os.fsdecode(trace)
-        if _is_address(name) or not os.path.isdir(name):
+        if _is_address(name):
+            names.update(_addresses(name))
+        elif os.path.isdir(name):
+            for folder, _, files in os.walk(name):
+                names.update(os.path.join(folder, file) for file in files)
+        else:
             names.add(name)
-        for folder, _, files in os.walk(name):
-            names.update(os.path.join(folder, file) for file in files)
     if not names:
         raise ValueError("there is no file in these folders")
     return sorted(names)
+
+
+def _addresses(name):
+    """What a pattern or a folder stands for; else the address, whatever is there."""
+    import fsspec
+
+    if "::" in name:
+        return [name]
+    fs, place = fsspec.core.url_to_fs(name)
+    if "*" in place:
+        found = [it for it in fs.glob(place) if not fs.isdir(it)]
+    elif fs.isdir(place):
+        found = fs.find(place)
+    else:
+        return [name]
+    return map(fs.unstrip_protocol, found)
 
 
 def _describe(error):
