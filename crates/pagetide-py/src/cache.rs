@@ -1,7 +1,7 @@
 //! The page cache, as the compiled half of `pagetide.PageCache`.
 
 use crate::call::detached;
-use crate::errors::{raise, raise_on};
+use crate::errors::{parse, raise, raise_on};
 use crate::file::{Mode, RawFile};
 use crate::process::Local;
 use crate::region::{FaultsBy, PyRegion};
@@ -36,8 +36,8 @@ impl Cache {
         policy: &str,
         knobs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Cache> {
-        let policy = policy.parse().map_err(|error| PyValueError::new_err(format!("{error}")))?;
-        let mut builder = PageCache::builder().memory(sizes::read(memory)?).policy(policy);
+        let (memory, policy) = (sizes::read(memory)?, parse("policy", policy)?);
+        let mut builder = PageCache::builder().memory(memory).policy(policy);
         for (name, value) in knobs.into_iter().flatten() {
             let (name, value) = (name.extract::<String>()?, text_of(&value)?);
             builder = builder

@@ -15,8 +15,10 @@ use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::str::FromStr;
 
 /// The Python exception for an error of the library.
 pub(crate) fn raise<E: Error + Into<io::Error> + 'static>(error: E) -> PyErr {
@@ -36,10 +38,15 @@ pub(crate) fn raise_on<E: Error + Into<io::Error> + 'static>(path: &Path, error:
     let errno = if path.is_dir() { Some(libc::EISDIR) } else { find_errno(&error) };
     match errno {
         Some(errno) if errno != libc::ENOMEM => {
-            PyOSError::new_err((errno, describe_errno(errno), path.to_path_buf()))
+            PyOSError::new_err((errno, describe_errno(errno), path.as_os_str().to_owned()))
         }
         _ => raise(error),
     }
+}
+
+/// Reads a name or a size that has to be one of those there are.
+pub(crate) fn parse<T: FromStr<Err: Display>>(what: &str, text: &str) -> PyResult<T> {
+    text.parse().map_err(|error| PyValueError::new_err(format!("{what}={text:?}: {error}")))
 }
 
 /// `io.UnsupportedOperation`: what `io` raises where a file was not opened for it.

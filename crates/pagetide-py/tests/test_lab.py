@@ -117,7 +117,7 @@ def test_wrong_keywords_and_lengths_are_sentences(trace):
 def test_a_file_that_is_none_is_an_error_of_pythons(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         pagetide.replay(tmp_path / "absent", "64M")
-    assert str(caught.value.filename) == str(tmp_path / "absent")
+    assert caught.value.filename == str(tmp_path / "absent")
     with pytest.raises(IsADirectoryError):
         pagetide.replay(tmp_path, "64M")
     damaged = tmp_path / "damaged.txt"

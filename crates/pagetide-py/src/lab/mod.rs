@@ -21,16 +21,9 @@ pub(crate) use pages::{frames_of, read_pages};
 pub(crate) use replays::replay;
 pub(crate) use sweep::{Plan, in_shard, run_unit};
 
+use crate::errors::parse;
 use pagetide_lab::replay::Contender;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use std::fmt::Display;
-use std::str::FromStr;
-
-/// Reads a name or a size that has to be one of those there are.
-fn parse<T: FromStr<Err: Display>>(what: &str, text: &str) -> PyResult<T> {
-    text.parse().map_err(|error| PyValueError::new_err(format!("{what}={text:?}: {error}")))
-}
 
 fn contenders(names: &[String]) -> PyResult<Vec<Contender>> {
     names.iter().map(|name| parse("policy", name)).collect()
