@@ -63,6 +63,7 @@ impl File {
     /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it, or a guard of it
     /// where there are 2047 already, which is all there can be; [`ReadError::NoFrame`] when every
     /// frame is in use: [`File::read_at`] still works then.
+    #[inline]
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
