@@ -47,6 +47,16 @@ pub enum Grouping {
     On,
 }
 
+/// What either of the two does.
+macro_rules! either {
+    ($of:ident, $self:ident, $it:ident => $call:expr) => {
+        match $self {
+            $of::Whole($it) => $call,
+            $of::Grouped($it) => $call,
+        }
+    };
+}
+
 impl NodeLists {
     /// Empty lists over `folios`.
     pub fn new(
@@ -110,27 +120,18 @@ impl NodeLists {
 
     /// As [`Lruvec::tell_time`], for each.
     pub fn tell_time(&mut self, now: Millis) {
-        match self {
-            NodeLists::Whole(lruvec) => lruvec.tell_time(now),
-            NodeLists::Grouped(groups) => groups.tell_time(now),
-        }
+        either!(NodeLists, self, lists => lists.tell_time(now))
     }
 
     /// As [`Lruvec::fold_statistics`], for each.
     pub fn fold_statistics(&mut self) {
-        match self {
-            NodeLists::Whole(lruvec) => lruvec.fold_statistics(),
-            NodeLists::Grouped(groups) => groups.fold_statistics(),
-        }
+        either!(NodeLists, self, lists => lists.fold_statistics())
     }
 
     /// Empties an access log into the lists its folios belong on.
     #[inline]
     pub fn drain(&mut self, log: &mut AccessLog) {
-        match self {
-            NodeLists::Whole(lruvec) => lruvec.drain(log),
-            NodeLists::Grouped(groups) => groups.drain(log),
-        }
+        either!(NodeLists, self, lists => lists.drain(log))
     }
 
     /// Judges the return of an evicted page: [`Lruvec::refault`], [`Groups::refault`].
@@ -142,18 +143,12 @@ impl NodeLists {
         shadow: ShadowEntry,
         kind: AccessPath,
     ) {
-        match self {
-            NodeLists::Whole(lruvec) => lruvec.refault(log, frame, shadow, kind),
-            NodeLists::Grouped(groups) => groups.refault(log, frame, shadow, kind),
-        }
+        either!(NodeLists, self, lists => lists.refault(log, frame, shadow, kind))
     }
 
     /// Drops a page that went away: [`Lruvec::discard`], [`Groups::discard`].
     pub fn discard(&mut self, frame: FrameId) -> Discarded {
-        match self {
-            NodeLists::Whole(lruvec) => lruvec.discard(frame),
-            NodeLists::Grouped(groups) => groups.discard(frame),
-        }
+        either!(NodeLists, self, lists => lists.discard(frame))
     }
 
     /// Folios on the lists.
@@ -232,10 +227,7 @@ impl NodeLists {
 
     /// Walks everything and panics where an invariant is broken. O(folios).
     pub fn validate(&self) {
-        match self {
-            NodeLists::Whole(lruvec) => lruvec.validate(),
-            NodeLists::Grouped(groups) => groups.validate(),
-        }
+        either!(NodeLists, self, lists => lists.validate())
     }
 }
 
@@ -296,17 +288,11 @@ impl NodePass {
 
     /// How far it is.
     pub fn scan(&self) -> &Scan {
-        match self {
-            NodePass::Whole(pass) => &pass.scan,
-            NodePass::Grouped(pass) => &pass.scan,
-        }
+        either!(NodePass, self, pass => &pass.scan)
     }
 
     fn scan_mut(&mut self) -> &mut Scan {
-        match self {
-            NodePass::Whole(pass) => &mut pass.scan,
-            NodePass::Grouped(pass) => &mut pass.scan,
-        }
+        either!(NodePass, self, pass => &mut pass.scan)
     }
 
     /// The same pass, asked for by name: `min_ttl` protects nothing from it.
@@ -323,10 +309,7 @@ impl NodePass {
     /// Whether the world looks at the pages beside a victim that it finds young
     /// ([`ReclaimPass::looks_around`]).
     pub fn looks_around(&self) -> bool {
-        match self {
-            NodePass::Whole(pass) => pass.looks_around(),
-            NodePass::Grouped(pass) => pass.looks_around(),
-        }
+        either!(NodePass, self, pass => pass.looks_around())
     }
 }
 

@@ -55,6 +55,17 @@ pub(crate) struct Linux73 {
     switches: Switches,
 }
 
+/// Rules that are as they were.
+macro_rules! as_before {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)+) => {
+        $(
+            fn $name(self $(, $arg: $ty)*) -> $ret {
+                self.before.$name($($arg),*)
+            }
+        )+
+    };
+}
+
 impl Profile for Linux73 {
     const ACCESS_RULE: AccessRule = Linux618::ACCESS_RULE;
     const SWAPPINESS_MAX: u8 = Linux618::SWAPPINESS_MAX;
@@ -66,16 +77,20 @@ impl Profile for Linux73 {
         Linux73 { before: Linux618::new(switches), switches }
     }
 
-    fn references(self, flags: Flags) -> References {
-        self.before.references(flags)
-    }
-
-    fn promotes_lazily(self, references: References) -> bool {
-        self.before.promotes_lazily(references)
-    }
-
-    fn walks_tables(self) -> bool {
-        self.before.walks_tables()
+    as_before! {
+        fn references(flags: Flags) -> References;
+        fn promotes_lazily(references: References) -> bool;
+        fn walks_tables() -> bool;
+        fn retries() -> bool;
+        fn moved_on(flags: Flags) -> Flags;
+        fn coupled(window: &Window, candidates: [u64; 2]) -> [u64; 2];
+        fn initial_priority(reclaimable: u64, target: u64) -> u8;
+        fn forces_aging() -> bool;
+        fn counts_forced() -> bool;
+        fn choose(controller: &Controller, window: &Window, swappiness: Swappiness) -> Choice;
+        fn tier_limit(controller: &Controller, page_type: PageType) -> RefTier;
+        fn is_recent(token: Token, window: &Window, page_type: PageType) -> bool;
+        fn remembered(shadow: ShadowEntry) -> References;
     }
 
     /// Executable pages of files are promoted by the first observation.
@@ -115,10 +130,6 @@ impl Profile for Linux73 {
         if keeps { isolated.with(Flags::RECLAIM) } else { isolated }
     }
 
-    fn retries(self) -> bool {
-        self.before.retries()
-    }
-
     fn survivor(self, window: &Window, flags: Flags, refusal: Refusal) -> Flags {
         let flags = match refusal {
             Refusal::Young => self.tried_young(flags),
@@ -129,14 +140,6 @@ impl Profile for Linux73 {
             return flags;
         }
         flags.without(Flags::REFERENCED).with_refs(0).with(Flags::ACTIVE)
-    }
-
-    fn moved_on(self, flags: Flags) -> Flags {
-        self.before.moved_on(flags)
-    }
-
-    fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2] {
-        self.before.coupled(window, candidates)
     }
 
     fn plan(self, sizes: &EvictableSizes, done: &PassProgress, scan: &Scan) -> Plan {
@@ -160,10 +163,6 @@ impl Profile for Linux73 {
         done.progress > 0 && (scan.is_satisfied() || has_aged)
     }
 
-    fn initial_priority(self, reclaimable: u64, target: u64) -> u8 {
-        self.before.initial_priority(reclaimable, target)
-    }
-
     /// What a request wants evicted is scanned in one.
     fn scan_max(self, budget: u64, done: &PassProgress, scan: &Scan) -> u64 {
         if scan.command.is_some() || !self.switches.has(Mechanism::ShortScans) {
@@ -178,30 +177,6 @@ impl Profile for Linux73 {
 
     fn takes_unwritten(self) -> bool {
         self.switches.has(Mechanism::DirtyVictims)
-    }
-
-    fn forces_aging(self) -> bool {
-        self.before.forces_aging()
-    }
-
-    fn counts_forced(self) -> bool {
-        self.before.counts_forced()
-    }
-
-    fn choose(self, controller: &Controller, window: &Window, swappiness: Swappiness) -> Choice {
-        self.before.choose(controller, window, swappiness)
-    }
-
-    fn tier_limit(self, controller: &Controller, page_type: PageType) -> RefTier {
-        self.before.tier_limit(controller, page_type)
-    }
-
-    fn is_recent(self, token: Token, window: &Window, page_type: PageType) -> bool {
-        self.before.is_recent(token, window, page_type)
-    }
-
-    fn remembered(self, shadow: ShadowEntry) -> References {
-        self.before.remembered(shadow)
     }
 
     fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome {
