@@ -356,3 +356,17 @@ fn stores_that_follow_each_other_meet_few_faults_and_are_kept() {
         assert!(found[1..].iter().all(|word| *word == 0), "page {page}");
     }
 }
+
+#[test]
+fn a_pass_of_stores_that_fit_has_the_helper_seldom() {
+    const NAME: &str = "a_pass_of_stores_that_fit_has_the_helper_seldom";
+    const NR_PAGES: usize = 8192;
+    let cache = cache_of(10_000);
+    let Some(region) = zeros(NAME, &cache, NR_PAGES as u64) else { return };
+    if region.stats().delivery == FaultDelivery::Message {
+        return eprintln!("SKIPPED: {NAME}: faults are messages here, and need no helper");
+    }
+    (0..NR_PAGES).for_each(|page| store(&region, page, 1));
+    // One for each 2 MiB would be 16.
+    assert!(region.stats().helped_faults < 6, "{}", region.stats());
+}

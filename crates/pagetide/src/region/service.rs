@@ -24,8 +24,11 @@ use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
 use crate::engine::prefetch::Wish;
 use crate::memory::locks::{POISONED, Signal, lock};
+use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::ReadaheadRun;
-use pagetide_sys::{Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults};
+use pagetide_sys::{
+    BLOCK_PAGES, Fault, FaultDelivery, FaultRegistration, RegionMemory, Served, serve_faults,
+};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,6 +49,9 @@ pub(super) struct Serving {
     /// Whether a thread has huge pages made.
     pub(super) makes_huge: bool,
 }
+
+/// Pages whose tables are made ahead: 16 MiB of them are of 32 KiB.
+const PREPARED: u64 = 8 * BLOCK_PAGES as u64;
 
 /// The threads, until it is [stopped](FaultService::stop).
 pub(super) struct FaultService {
@@ -98,7 +104,11 @@ impl FaultService {
         let queue = Arc::<HelperQueue>::default();
         let (serving, served) = (self.serving.clone(), Arc::clone(&queue));
         self.start_thread("pagetide-helper", move || {
-            served.work(|fault| serving.serve(fault));
+            served.work(|fault| {
+                let served = serving.serve(fault);
+                serving.prepare_next(fault);
+                served
+            });
         })?;
         let (serving, helper) = (self.serving.clone(), Arc::clone(&queue));
         let serve = move |fault| {
@@ -170,6 +180,20 @@ impl Serving {
     fn serve(&self, fault: Fault) -> Served {
         let Some(index) = self.memory.page_at(fault.address) else { return Served::No };
         self.faults.serve(&self.engine, &self.mapping, index, fault.is_write)
+    }
+
+    /// Makes tables for what follows a page where what is before it has some: a fault that finds
+    /// none is the helper's.
+    fn prepare_next(&self, fault: Fault) {
+        let Some(index) = self.memory.page_at(fault.address) else { return };
+        let table = &self.mapping.table;
+        let before = index.checked_sub(BLOCK_PAGES as u64);
+        if before.is_some_and(|before| table.page(PageIndex(before)).is_some()) {
+            let end = self.mapping.nr_pages().min(index + PREPARED);
+            (index..end).step_by(BLOCK_PAGES).for_each(|next| {
+                table.page_or_make(PageIndex(next));
+            });
+        }
     }
 
     /// Serves a fault without allocating, if that will do.
