@@ -27,26 +27,11 @@
 //! Source: the kernel's documented reclaim design; priorities from 12 down to 0.
 
 use crate::lru::{
-    Cursor, DEF_PRIORITY, Lruvec, PassPlan, Progress, ReclaimBatch, ReclaimKind, Scan, ShadowEntry,
+    Cursor, GenCommand, GenCommandError, GenRequest, Lruvec, PassPlan, ReclaimBatch, ReclaimKind,
+    Scan, ShadowEntry, Stage,
 };
-use crate::lru::{GenCommand, GenCommandError, GenRequest};
-use crate::vmstat::Counter;
 
-/// What the world does next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Step {
-    /// Publish `settled`, try the victims, call again.
-    TryEvict,
-    /// Publish `settled`, read and clear each victim's young bit, claim nothing: the verdict is
-    /// [`Refusal::Young`](crate::lru::Refusal::Young) for those that were young and stays as it is
-    /// for the others. Call again.
-    Look,
-    /// Publish `settled`, walk all page tables and report the young pages, call again.
-    WalkTables,
-    /// Publish `settled`; the pass is over.
-    Done,
-}
+pub use crate::lru::Step;
 
 /// One pass over one lruvec.
 #[derive(Debug)]
@@ -54,14 +39,8 @@ pub struct ReclaimPass {
     /// How far it is.
     pub scan: Scan,
     cursor: Cursor,
-    /// The victims are out to be looked at, not to be evicted.
-    looking: bool,
-    /// The victims that are out are all that the policy would take.
-    has_all: bool,
+    stage: Stage,
     looks_around: bool,
-    /// The pass ends with its first priority: it is one visit of a pass over several lruvecs.
-    is_visit: bool,
-    done: bool,
 }
 
 impl ReclaimPass {
@@ -98,7 +77,7 @@ impl ReclaimPass {
         };
         let scan = Scan::new(ReclaimKind::Proactive, target);
         let mut pass = ReclaimPass::new(lruvec, Scan { command: Some(*command), ..scan });
-        pass.done = !has_work;
+        pass.stage.is_over = !has_work;
         Ok(pass)
     }
 
@@ -113,11 +92,8 @@ impl ReclaimPass {
         ReclaimPass {
             scan: Scan { priority: plan.priority, ..scan },
             cursor: lruvec.cursor(),
-            looking: false,
-            has_all: false,
+            stage: Stage::default(),
             looks_around: plan.looks_around,
-            is_visit: false,
-            done: false,
         }
     }
 
@@ -125,7 +101,7 @@ impl ReclaimPass {
     /// `scan`.
     pub(crate) fn visit(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
         let scan = Scan { too_young: false, ..scan };
-        ReclaimPass { scan, is_visit: true, ..ReclaimPass::new(lruvec, scan) }
+        ReclaimPass { scan, stage: Stage::of_visit(), ..ReclaimPass::new(lruvec, scan) }
     }
 
     /// Whether the world, when the trial of a victim finds it young, looks beside it. It takes the
@@ -141,80 +117,24 @@ impl Lruvec {
     /// One step of a pass: settles the batch's verdicts, then isolates the next victims.
     ///
     /// Never takes more than one policy batch of work. After [`Step::Done`] it keeps saying so.
+    #[inline]
     pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
         self.reclaim_more(pass, batch)
     }
 
     /// As [`Lruvec::reclaim`], but what is settled already stays in the batch.
+    #[inline]
     pub(crate) fn reclaim_more(
         &mut self,
         pass: &mut ReclaimPass,
         batch: &mut ReclaimBatch,
     ) -> Step {
-        self.report_around(&mut batch.around);
-        self.settle(pass, batch);
-        if !batch.victims.is_empty() {
-            return Step::TryEvict;
+        if !batch.around.is_empty() {
+            self.report_around(&mut batch.around);
         }
-        while !pass.done {
-            if pass.scan.group.has_given_enough(&pass.scan) {
-                pass.done = true;
-                break;
-            }
-            if pass.has_all && pass.scan.is_satisfied() {
-                self.next_priority(pass);
-                continue;
-            }
-            let (policy, mut cx) = self.parts();
-            let scanned_before = pass.scan.scanned;
-            let progress =
-                policy.isolate(&mut cx, &mut pass.scan, &mut pass.cursor, &mut batch.victims);
-            let scanned = match pass.scan.kind {
-                ReclaimKind::Background => Counter::PgscanBackground,
-                ReclaimKind::Direct => Counter::PgscanDirect,
-                ReclaimKind::Proactive => Counter::PgscanProactive,
-            };
-            cx.vmstat.add(scanned, pass.scan.scanned - scanned_before);
-            pass.looking = progress == Progress::Look;
-            pass.has_all = progress == Progress::IsolatedAll;
-            match progress {
-                Progress::Isolated | Progress::IsolatedAll => return Step::TryEvict,
-                Progress::Look => return Step::Look,
-                Progress::WalkTables => return Step::WalkTables,
-                Progress::Exhausted => self.next_priority(pass),
-            }
-        }
-        Step::Done
-    }
-
-    fn next_priority(&mut self, pass: &mut ReclaimPass) {
-        self.vmstat.add(Counter::LruGenTooYoung, pass.scan.too_young.into());
-        if pass.is_visit || pass.scan.too_young || pass.scan.command.is_some() {
-            pass.done = true;
-            return;
-        }
-        if !pass.scan.is_satisfied() && pass.scan.priority > 0 {
-            pass.scan.priority -= 1;
-            pass.cursor = self.policy.cursor();
-            return;
-        }
+        let ReclaimPass { scan, cursor, stage, .. } = pass;
         let (policy, mut cx) = self.parts();
-        let again = policy.end_pass(&mut cx, &pass.scan, &mut pass.cursor);
-        if again && !pass.scan.forced {
-            pass.scan.forced = true;
-            pass.scan.priority = DEF_PRIORITY;
-            pass.cursor = self.policy.cursor();
-        } else {
-            pass.done = true;
-        }
-    }
-
-    fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
-        if batch.victims.is_empty() {
-            return;
-        }
-        let (policy, mut cx) = self.parts();
-        policy.settle(&mut cx, &mut pass.scan, &mut pass.cursor, batch, pass.looking);
+        policy.step(&mut cx, scan, cursor, stage, batch)
     }
 }

@@ -15,6 +15,7 @@ use crate::reclaim::Step;
 use ::alloc::string::String;
 
 /// Makes the pass over the node; its scan says what came of it.
+#[inline]
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     prepare(world, node, pass);
     world.in_pass(node, |world, batch| {

@@ -171,6 +171,7 @@ impl NodeLists {
     ///
     /// # Panics
     /// If the pass was made for lists of the other kind.
+    #[inline]
     pub fn reclaim(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) -> Step {
         match (self, pass) {
             (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.reclaim(pass, batch),
@@ -244,6 +245,7 @@ pub enum NodePass {
 impl NodePass {
     /// A direct pass for a thread that finds no free frame; it makes room for one page, known by
     /// its shadow if it has one.
+    #[inline]
     pub fn direct_for(lists: &mut NodeLists, incoming: Option<ShadowEntry>) -> NodePass {
         match lists {
             NodeLists::Whole(lruvec) => NodePass::Whole(ReclaimPass::direct_for(lruvec, incoming)),

@@ -384,9 +384,8 @@ impl Groups {
         let mut at = Some(pass.cause);
         while let Some(group) = at {
             let lruvec = &mut self.member_mut(group).lruvec;
-            let mut cursor = lruvec.cursor();
             let (policy, mut cx) = lruvec.parts();
-            asks_again |= policy.end_pass(&mut cx, &pass.scan, &mut cursor);
+            asks_again |= policy.end_pass(&mut cx, &pass.scan);
             at = self.tree().next_in_subtree(pass.cause, group);
         }
         let is_fruitless = pass.scan.reclaimed == 0;

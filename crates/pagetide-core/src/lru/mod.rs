@@ -20,7 +20,7 @@
 //!   lru_gen/                                     generations and commands as text
 //!   lruvec/                                      one policy at work, and its folios
 //!   registry                                     the types behind the names
-//!   drain, settle                                a log, a batch: what they mean to a policy
+//!   drain, settle, step                          a log, a batch: what they mean to a policy
 //!   kernel/, own/, baseline/                     the policies
 //!   policy/, capability/                         their face
 //!   policy_name, mechanism, scan, batch, context, log, shadow, refault_distance, ...
@@ -54,6 +54,7 @@ mod scan;
 mod settle;
 mod shadow;
 mod shadow_budget;
+mod step;
 
 pub use access::{AccessPath, AccessRule, Marked};
 pub use batch::{ReclaimBatch, Refusal, Settled, Verdict, Victim, Victims};
@@ -69,5 +70,7 @@ pub use registry::{PolicyChoice, PolicyConfig};
 pub use scan::{DEF_PRIORITY, GroupScan, RECLAIM_BATCH, ReclaimKind, Scan, Share, VICTIMS_MAX};
 pub use shadow::{LruvecId, SHADOW_BITS, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 pub use shadow_budget::ShadowBudget;
+pub use step::Step;
 
 pub(crate) use registry::{Cursor, Policy};
+pub(crate) use step::Stage;

@@ -11,10 +11,10 @@ use super::kernel::active_inactive::{
 };
 use super::kernel::multigen::{Mglru, Mglru61, Mglru73, MultigenSummary};
 use super::own::{Pagetide, SelectionSummary, Tuning};
-use super::settle::settle_all;
+use super::step::{Stage, Step, step};
 use super::{
     AccessLog, AccessPath, AccessRule, Context, Logged, LruConfig, LruPolicy, PassPlan, PolicyName,
-    Progress, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, Victims,
+    ReclaimBatch, ReclaimKind, Scan, ShadowEntry,
 };
 use crate::folio::Folios;
 use crate::ids::FrameId;
@@ -186,36 +186,23 @@ impl Policy {
         each!(self, policy => policy.remove(cx, frame))
     }
 
-    pub(crate) fn isolate(
+    #[inline]
+    pub(crate) fn step(
         &mut self,
         cx: &mut Context<'_>,
         scan: &mut Scan,
         cursor: &mut Cursor,
-        victims: &mut Victims,
-    ) -> Progress {
-        each_with_cursor!(self, cursor, (policy, inner) => policy.isolate(cx, scan, inner, victims))
-    }
-
-    pub(crate) fn settle(
-        &mut self,
-        cx: &mut Context<'_>,
-        scan: &mut Scan,
-        cursor: &mut Cursor,
+        stage: &mut Stage,
         batch: &mut ReclaimBatch,
-        was_looking: bool,
-    ) {
+    ) -> Step {
         each_with_cursor!(self, cursor, (policy, inner) => {
-            settle_all(&mut **policy, cx, scan, inner, batch, was_looking)
+            step(&mut **policy, cx, scan, inner, stage, batch)
         })
     }
 
-    pub(crate) fn end_pass(
-        &mut self,
-        cx: &mut Context<'_>,
-        scan: &Scan,
-        cursor: &mut Cursor,
-    ) -> bool {
-        each_with_cursor!(self, cursor, (policy, inner) => policy.end_pass(cx, scan, inner))
+    /// Ends a pass of several visits.
+    pub(crate) fn end_pass(&mut self, cx: &mut Context<'_>, scan: &Scan) -> bool {
+        each!(self, policy => policy.end_pass(cx, scan, &mut Default::default()))
     }
 
     pub(crate) fn multigen_summary(&self) -> Option<MultigenSummary> {

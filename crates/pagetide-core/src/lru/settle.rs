@@ -64,7 +64,11 @@ pub(super) fn settle_all<P: LruPolicy>(
             }
         }
     }
-    batch.victims.list.drain(..nr_tried);
+    if batch.victims.len() > nr_tried {
+        batch.victims.list.drain(..nr_tried);
+    } else {
+        batch.victims.list.clear();
+    }
     let [stolen, demoted] = counters(scan.kind);
     cx.vmstat.add(stolen, scan.reclaimed - reclaimed_before);
     cx.vmstat.add(demoted, scan.demoted - demoted_before);

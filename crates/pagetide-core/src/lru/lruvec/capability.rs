@@ -116,10 +116,8 @@ impl Lruvec {
     }
 
     /// Takes what a pass found beside its victims.
+    #[cold]
     pub(crate) fn report_around(&mut self, found: &mut YoungPages) {
-        if found.is_empty() {
-            return;
-        }
         self.report_young(&found.frames);
         self.vmstat.add(Counter::LruGenLookAround, found.counts.nr_leaves);
         self.vmstat.add(Counter::LruGenLookAroundYoung, found.nr_frames_young());

@@ -44,12 +44,14 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if self.has_one_handle {
             self.last_read = rank;
         }
+        // Read first, so that it arrives while a frame is made free.
+        let page = self.trace.page(rank);
         let shadow = self.shadow_of(rank);
         let Some(frame) = self.alloc_in_limit(shadow) else {
             self.bypasses += 1;
             return;
         };
-        self.folios[frame].bind(self.trace.page(rank), PageType::File, Flags::NONE);
+        self.folios[frame].bind(page, PageType::File, Flags::NONE);
         let node = &mut self.nodes[0];
         if let Some(shadow) = shadow {
             node.lists.refault(&mut node.log, frame, shadow, lru::AccessPath::Descriptor);

@@ -64,6 +64,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// A frame for a page that left this shadow, of a memory without watermarks.
+    #[inline]
     pub(super) fn alloc_in_limit(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
         self.nodes[0].frames.take(None).or_else(|| {
             driver::reclaim_for_page(self, driver::FIRST, incoming);
@@ -97,6 +98,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
     /// asks after each priority, we at the end.
+    #[inline]
     fn trim_shadows(&mut self, last_priority: u8) {
         let Node { frames: Frames::KernelGroup(group), lists, .. } = &mut self.nodes[0] else {
             return;
@@ -181,6 +183,7 @@ impl<'a, Evicted: FnMut(PageId)> Driven for World<'a, Evicted> {
         self.batch = Some(batch);
     }
 
+    #[inline]
     fn end_pass(&mut self, _node: NodeId, scan: &Scan) {
         self.trim_shadows(scan.priority);
     }
@@ -197,6 +200,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
         self.folios[frame].flags()
     }
 
+    #[cold]
     fn spares(&mut self, victim: &Victim) -> bool {
         let rank = self.rank_in[victim.frame.0 as usize];
         let is_armed = self.pages[rank as usize].has(Mark::Armed);
@@ -233,6 +237,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
         self.leave_swap(self.last_claimed);
     }
 
+    #[cold]
     fn demote(&mut self, node: NodeId) -> bool {
         let rank = self.last_claimed;
         let Some(source) = self.frame_of(rank) else { return false };
@@ -253,6 +258,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
         (self.evicted)(page);
     }
 
+    #[cold]
     fn list_demoted(&mut self, frame: FrameId) {
         let rank = self.rank_in[frame.0 as usize];
         driver::list_moved(self, &rank, Migration::Demotion);
@@ -260,6 +266,9 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
 
     #[inline]
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone) {
+        if self.tiering.is_none() {
+            return self.nodes[0].frames.free_all(frames);
+        }
         for frame in frames {
             self.node_of(frame).frames.free(frame);
         }

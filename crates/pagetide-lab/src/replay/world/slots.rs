@@ -22,9 +22,10 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     }
 
     /// The page's word is about to say something else.
+    #[inline]
     pub(super) fn change_slot(&mut self, rank: u32, after: Slot) {
-        let is_of_file = self.pages[rank as usize].backing() == Backing::File;
-        if matches!(self.nodes[0].frames, Frames::KernelGroup(_)) && is_of_file {
+        let has_trees = matches!(self.nodes[0].frames, Frames::KernelGroup(_));
+        if has_trees && self.pages[rank as usize].backing() == Backing::File {
             let before = self.slot_of(rank);
             self.nodes[0].frames.change_slot(rank, before, after);
         }

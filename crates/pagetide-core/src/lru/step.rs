@@ -1,0 +1,124 @@
+//! A step of a reclaim pass: the last victims are settled, and the next ones isolated.
+//!
+//! Problem: most passes make room for one page, and each asked several times which policy it is.
+//! Idea: as with the access log, that is found out once a step, and this is the same code for each.
+//!
+//! ```text
+//!   settle --> refused, to be tried again? --> TryEvict
+//!                 | no
+//!                 v
+//!              isolate --> victims --> TryEvict, Look       none --> next priority, or Done
+//! ```
+//!
+//! Sources: those of [`reclaim`](crate::reclaim).
+
+use super::settle::settle_all;
+use super::{Context, DEF_PRIORITY, LruPolicy, Progress, ReclaimBatch, ReclaimKind, Scan};
+use crate::vmstat::Counter;
+
+/// What the world does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Step {
+    /// Publish `settled`, try the victims, call again.
+    TryEvict,
+    /// Publish `settled`, read and clear each victim's young bit, claim nothing: the verdict is
+    /// [`Refusal::Young`](super::Refusal::Young) for those that were young and stays as it is
+    /// for the others. Call again.
+    Look,
+    /// Publish `settled`, walk all page tables and report the young pages, call again.
+    WalkTables,
+    /// Publish `settled`; the pass is over.
+    Done,
+}
+
+/// Where a pass is, between two steps.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Stage {
+    /// The victims are out to be looked at, not to be evicted.
+    is_looking: bool,
+    /// The victims that are out are all that the policy would take.
+    has_all: bool,
+    /// The pass ends with its first priority: it is one visit of a pass over several lruvecs.
+    is_visit: bool,
+    pub(crate) is_over: bool,
+}
+
+impl Stage {
+    /// Of a visit that begins.
+    pub(crate) fn of_visit() -> Stage {
+        Stage { is_visit: true, ..Stage::default() }
+    }
+}
+
+/// Settles the batch's verdicts, then isolates the next victims. After [`Step::Done`] it keeps
+/// saying so.
+pub(super) fn step<P: LruPolicy>(
+    policy: &mut P,
+    cx: &mut Context<'_>,
+    scan: &mut Scan,
+    cursor: &mut P::Cursor,
+    stage: &mut Stage,
+    batch: &mut ReclaimBatch,
+) -> Step {
+    if !batch.victims.is_empty() {
+        settle_all(policy, cx, scan, cursor, batch, stage.is_looking);
+    }
+    if !batch.victims.is_empty() {
+        return Step::TryEvict;
+    }
+    while !stage.is_over {
+        if scan.group.has_given_enough(scan) {
+            stage.is_over = true;
+            break;
+        }
+        if stage.has_all && scan.is_satisfied() {
+            next_priority(policy, cx, scan, cursor, stage);
+            continue;
+        }
+        let scanned_before = scan.scanned;
+        let progress = policy.isolate(cx, scan, cursor, &mut batch.victims);
+        let scanned = match scan.kind {
+            ReclaimKind::Background => Counter::PgscanBackground,
+            ReclaimKind::Direct => Counter::PgscanDirect,
+            ReclaimKind::Proactive => Counter::PgscanProactive,
+        };
+        cx.vmstat.add(scanned, scan.scanned - scanned_before);
+        stage.is_looking = progress == Progress::Look;
+        stage.has_all = progress == Progress::IsolatedAll;
+        match progress {
+            Progress::Isolated | Progress::IsolatedAll => return Step::TryEvict,
+            Progress::Look => return Step::Look,
+            Progress::WalkTables => return Step::WalkTables,
+            Progress::Exhausted => next_priority(policy, cx, scan, cursor, stage),
+        }
+    }
+    Step::Done
+}
+
+fn next_priority<P: LruPolicy>(
+    policy: &mut P,
+    cx: &mut Context<'_>,
+    scan: &mut Scan,
+    cursor: &mut P::Cursor,
+    stage: &mut Stage,
+) {
+    cx.vmstat.add(Counter::LruGenTooYoung, scan.too_young.into());
+    if stage.is_visit || scan.too_young || scan.command.is_some() {
+        stage.is_over = true;
+        return;
+    }
+    if !scan.is_satisfied() && scan.priority > 0 {
+        scan.priority -= 1;
+        *cursor = P::Cursor::default();
+        return;
+    }
+    let again = policy.end_pass(cx, scan, cursor);
+    if again && !scan.forced {
+        scan.forced = true;
+        scan.priority = DEF_PRIORITY;
+        *cursor = P::Cursor::default();
+    } else {
+        stage.is_over = true;
+    }
+}
