@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Mappings are served of files that are SHORTEST at least; one that was shorter, or cut by name, is
-   the kernel's. */
+/* A file that is shorter than SHORTEST when it is opened to be read or mapped, or that is cut by
+   name, is the kernel's. */
 enum { LONGEST = 1 << 20, SHORTEST = 140000, DESCRIPTORS = 6, LOGGED = 40 };
 
 struct shared {
@@ -30,7 +30,7 @@ struct shared {
 
 static struct shared *all;
 static const char *name;
-static int descriptors[DESCRIPTORS], token[2], is_served;
+static int descriptors[DESCRIPTORS], token[2], stays_ours;
 /* 0 and 1 share a position; 2 has one of its own; 3 appends; 4 reads only; 5 has no position. */
 static const int flags[DESCRIPTORS] = {O_RDWR, O_RDWR, O_RDWR, O_RDWR | O_APPEND, O_RDONLY, O_RDWR};
 static unsigned char room[LONGEST];
@@ -156,8 +156,8 @@ static void seek_data(int which) {
 
 static void change_length(int which) {
   long to = place(LONGEST);
-  int by_name = !is_served && below(2);
-  if (is_served && to < SHORTEST) to += SHORTEST;
+  int by_name = !stays_ours && below(2);
+  if (stays_ours && to < SHORTEST) to += SHORTEST;
   say(by_name ? "truncate" : "ftruncate", which, to, 0);
   equal("truncate", by_name ? truncate(name, to) : ftruncate(descriptors[which], to), 0);
   cut(to);
@@ -259,10 +259,10 @@ int main(int nr, char **words) {
   name = words[1];
   all = mmap(0, sizeof *all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   all->random = strtoul(words[2], 0, 10) * 0x9e3779b97f4a7c15UL + 1;
-  is_served = strcmp(words[5], "served") == 0;
-  is_mapped = is_served || strcmp(words[5], "mapped") == 0;
+  is_mapped = strcmp(words[5], "calls") != 0;
+  stays_ours = strcmp(words[5], "mapped") != 0;
   int made = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
-  if (is_served && ftruncate(made, all->length = LONGEST)) return 2;
+  if (stays_ours && ftruncate(made, all->length = LONGEST)) return 2;
   close(made);
   for (int which = 0; which < DESCRIPTORS; which++)
     descriptors[which] = which == 1 ? dup(descriptors[0]) : open(name, flags[which]);
