@@ -3,10 +3,19 @@
 //! buffer has. A program that uses one must not get past us.
 
 use crate::next::Stream;
-use libc::{c_char, c_int, c_void, iovec, mode_t, off_t, pid_t, size_t, ssize_t};
+use libc::{c_char, c_int, c_void, iovec, mode_t, off_t, pid_t, size_t, socklen_t, ssize_t};
 
-/// Rows of a function, its other names, and those that also say how large the buffer is.
+/// Rows of a function, its other names, and those that also say how large the buffer is: at the
+/// end, or where there is a semicolon.
 macro_rules! aliases {
+    (
+        @declare $name:ident
+        ($($arg:ident: $ty:ty),* $(; $($rest:ident: $rest_ty:ty),+)?) $ret:ty
+    ) => {
+        unsafe extern "C" {
+            fn $name($($arg: $ty,)* $($($rest: $rest_ty),+)?) -> $ret;
+        }
+    };
     (@same $alias:ident $name:ident ($($arg:ident: $ty:ty),*) $ret:ty) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $alias($($arg: $ty),*) -> $ret {
@@ -14,18 +23,21 @@ macro_rules! aliases {
             unsafe { $name($($arg),*) }
         }
     };
-    (@checked $alias:ident $name:ident ($($arg:ident: $ty:ty),*) $ret:ty) => {
+    (
+        @checked $alias:ident $name:ident
+        ($($arg:ident: $ty:ty),* $(; $($rest:ident: $rest_ty:ty),+)?) $ret:ty
+    ) => {
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $alias($($arg: $ty,)* _room: size_t) -> $ret {
+        unsafe extern "C" fn $alias(
+            $($arg: $ty,)* _room: size_t $(, $($rest: $rest_ty),+)?
+        ) -> $ret {
             // SAFETY: the same function, and our caller has checked its buffer's length (S20).
-            unsafe { $name($($arg),*) }
+            unsafe { $name($($arg,)* $($($rest),+)?) }
         }
     };
     ($($name:ident $args:tt -> $ret:ty: $($alias:ident)* $(, checked $($checked:ident)+)?;)+) => {
-        unsafe extern "C" {
-            $(fn $name $args -> $ret;)+
-        }
         $(
+            aliases!(@declare $name $args $ret);
             $(aliases!(@same $alias $name $args $ret);)*
             $($(aliases!(@checked $checked $name $args $ret);)+)?
         )+
@@ -44,6 +56,16 @@ aliases! {
     preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t: preadv;
     preadv64v2(fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int) -> ssize_t:
         preadv2;
+    recv(fd: c_int, buffer: *mut c_void, len: size_t; flags: c_int) -> ssize_t:,
+        checked __recv_chk;
+    recvfrom(
+        fd: c_int, buffer: *mut c_void, len: size_t; flags: c_int, address: *mut c_void,
+        address_len: *mut socklen_t
+    ) -> ssize_t:, checked __recvfrom_chk;
+    fread(buffer: *mut c_void; size: size_t, nr: size_t, stream: *mut Stream) -> size_t:,
+        checked __fread_chk;
+    fread_unlocked(buffer: *mut c_void; size: size_t, nr: size_t, stream: *mut Stream) -> size_t:,
+        checked __fread_unlocked_chk;
     write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t: __write;
     pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t:
         pwrite __pwrite64;

@@ -76,58 +76,6 @@ unsafe extern "C" fn fread_unlocked(
     })
 }
 
-// Those of fortified programs, which have looked at the buffer's room themselves.
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __recv_chk(
-    fd: c_int,
-    buffer: *mut c_void,
-    len: size_t,
-    _room: size_t,
-    flags: c_int,
-) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { recv(fd, buffer, len, flags) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __recvfrom_chk(
-    fd: c_int,
-    buffer: *mut c_void,
-    len: size_t,
-    _room: size_t,
-    flags: c_int,
-    address: *mut c_void,
-    address_len: *mut socklen_t,
-) -> ssize_t {
-    // SAFETY: the same function (S20).
-    unsafe { recvfrom(fd, buffer, len, flags, address, address_len) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __fread_chk(
-    buffer: *mut c_void,
-    _room: size_t,
-    size: size_t,
-    nr: size_t,
-    stream: *mut next::Stream,
-) -> size_t {
-    // SAFETY: the same function (S20).
-    unsafe { fread(buffer, size, nr, stream) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __fread_unlocked_chk(
-    buffer: *mut c_void,
-    _room: size_t,
-    size: size_t,
-    nr: size_t,
-    stream: *mut next::Stream,
-) -> size_t {
-    // SAFETY: the same function (S20).
-    unsafe { fread_unlocked(buffer, size, nr, stream) }
-}
-
 /// Has items read from a stream: as they are, or byte by byte into memory of ours.
 fn read_items(
     buffer: *mut c_void,

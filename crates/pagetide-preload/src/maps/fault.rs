@@ -44,8 +44,10 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
         }
         Ok(answer) if answer.reply.status == Status::Done => match answer.reply.result {
             fault::IS_THERE => {
-                // If it has left already, it is asked for again.
-                let _ = access == Access::Load && piece.is_written && is_shown(at, piece);
+                if access == Access::Load && piece.is_written {
+                    // If it has left already, it is asked for again.
+                    is_shown(at, piece);
+                }
                 true
             }
             fault::OTHER_FILE => obtain_again(piece, piece),

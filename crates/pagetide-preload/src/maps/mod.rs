@@ -25,9 +25,8 @@
 //!
 //! So a page that a store reaches is always one that the server has as dirty. A child, or a
 //! process that is killed, leaves nothing to be done: the bytes are in the memory file. The
-//! userfaultfd is
-//! the server's, too: neither a server that is killed nor a program that closes all its descriptors
-//! takes it away.
+//! userfaultfd is the server's, too: neither a server that is killed nor a program that closes all
+//! its descriptors takes it away.
 //!
 //! **Data and invariants.** S36: a range is mapped from a memory file only while it is registered;
 //! until then its pages cannot be touched, for a touch would fill a hole with zeros. No child

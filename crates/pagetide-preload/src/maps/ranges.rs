@@ -88,7 +88,7 @@ pub(crate) fn protect(start: usize, len: usize, protection: c_int) {
 pub(crate) fn populate(start: usize, len: usize) {
     advise(start, len, libc::POSIX_MADV_WILLNEED as u64);
     let mut at = start;
-    let end = start + len;
+    let end = start.saturating_add(len);
     while let Some(piece) = pieces::find(at, end) {
         at = at.max(piece.start);
         while at < piece.end().min(end) {
@@ -104,7 +104,7 @@ pub(crate) fn populate(start: usize, len: usize) {
 
 /// Has the pages of a range there to be written, as far as they fit.
 pub(crate) fn populate_to_write(start: usize, len: usize) {
-    for at in (start..start + len).step_by(PAGE_BYTES) {
+    for at in (start..start.saturating_add(len)).step_by(PAGE_BYTES) {
         let piece = find(at).filter(|piece| piece.protection & libc::PROT_WRITE != 0);
         if !piece.is_some_and(|piece| serve_fault(at, &piece, Access::Store)) {
             return;

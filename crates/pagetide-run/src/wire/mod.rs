@@ -209,10 +209,9 @@ ops! {
     Settle,
     /// `len` bytes from `offset` on are being mapped, to be read only, or with `flags` 1 to be
     /// written as well; with `total` 1 they were before. The userfaultfd that will tell of holes
-    /// comes along. Replies with the
-    /// memory file to map in place of the file, its number as `total`, and the mapping's as
-    /// `offset`; or with [`fault::TOO_SHORT`] and none. The mapping is one more descriptor of the
-    /// description, until [`Op::Unmap`].
+    /// comes along. Replies with the memory file to map in place of the file, its number as
+    /// `total`, and the mapping's as `offset`; or with [`fault::TOO_SHORT`] and none. The mapping
+    /// is one more descriptor of the description, until [`Op::Unmap`].
     Map,
     /// A hole was touched of the memory file with the number `flags`, at `offset`: replies with
     /// one of [`fault`], or that the kernel has the file, with a descriptor to map in its place.

@@ -54,14 +54,14 @@ impl<H: PageHandle> Lock<H> {
     /// # Cost
     /// A copy, and two system calls at the most where frames have memory.
     pub fn fill_users<'l>(
-        pages: impl Iterator<Item = &'l mut Lock<H>>,
+        mut pages: impl Iterator<Item = &'l mut Lock<H>>,
         bytes: &[u8],
         write: bool,
     ) -> usize
     where
         H: 'l,
     {
-        let (mut pages, mut nr_done) = (pages, 0);
+        let mut nr_done = 0;
         for bytes in bytes.chunks(TOGETHER * FRAME_BYTES) {
             let nr = bytes.len() / FRAME_BYTES;
             assert_eq!(nr * FRAME_BYTES, bytes.len(), "S25: bytes of whole pages");

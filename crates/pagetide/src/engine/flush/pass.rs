@@ -186,13 +186,10 @@ impl<'e> Pass<'e> {
         if from < self.prepared_to || !self.mapping.is_region() {
             return;
         }
-        let nr_max = PROTECTED.min(self.nr_left as usize);
-        let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
         let table = &self.mapping.table;
         let lock = |index: &u64| table.page(PageIndex(*index))?.try_lock().ok();
-        let locks: Vec<_> = next.iter().filter_map(lock).collect();
+        let locks: Vec<_> = self.next_to_prepare(from, end).iter().filter_map(lock).collect();
         Lock::protect_all_from_user(&locks);
-        self.prepared_to = next.last().map_or(from, |last| last + 1);
     }
 
     /// Takes the pages that come next from other processes that may be storing to them, all at
@@ -202,15 +199,20 @@ impl<'e> Pass<'e> {
         if from < self.prepared_to || !table.page_file().is_some_and(|file| file.has_writers()) {
             return;
         }
-        let nr_max = PROTECTED.min(self.nr_left as usize);
-        let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
         let lock = |index: &u64| {
             let page = table.page(PageIndex(*index)).filter(|page| page.is_written_in_file())?;
             page.try_lock().ok()
         };
-        let mut locks: Vec<_> = next.iter().filter_map(lock).collect();
+        let mut locks: Vec<_> = self.next_to_prepare(from, end).iter().filter_map(lock).collect();
         Lock::take_written_from_file(&mut locks);
+    }
+
+    /// The dirty pages that come next, as many as one call is worth, which are prepared then.
+    fn next_to_prepare(&mut self, from: u64, end: u64) -> Vec<u64> {
+        let nr_max = PROTECTED.min(self.nr_left as usize);
+        let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
         self.prepared_to = next.last().map_or(from, |last| last + 1);
+        next
     }
 
     /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
