@@ -335,14 +335,23 @@ fn passes_over_a_region_are_read_ahead_and_give_what_the_file_has() {
     assert!(nr_ahead > 0, "{}", region.stats());
 }
 
+/// Says so if not: zeros come one by one then, and there is no helper.
+fn is_told_by_signals(region: &Region, test: &str) -> bool {
+    let is_by_signals = region.stats().delivery == FaultDelivery::Signal;
+    if !is_by_signals {
+        eprintln!("SKIPPED: {test}: faults are messages here");
+    }
+    is_by_signals
+}
+
 #[test]
 fn stores_that_follow_each_other_meet_few_faults_and_are_kept() {
     const NAME: &str = "stores_that_follow_each_other_meet_few_faults_and_are_kept";
     const NR_PAGES: usize = 4096;
     let cache = cache_of(1024);
     let Some(region) = zeros(NAME, &cache, NR_PAGES as u64) else { return };
-    if region.stats().delivery == FaultDelivery::Message {
-        return eprintln!("SKIPPED: {NAME}: faults are messages here, and zeros come one by one");
+    if !is_told_by_signals(&region, NAME) {
+        return;
     }
     let store = |page| store(&region, page, page as u64 + 1);
     (0..512).for_each(store);
@@ -363,8 +372,8 @@ fn a_pass_of_stores_that_fit_has_the_helper_seldom() {
     const NR_PAGES: usize = 8192;
     let cache = cache_of(10_000);
     let Some(region) = zeros(NAME, &cache, NR_PAGES as u64) else { return };
-    if region.stats().delivery == FaultDelivery::Message {
-        return eprintln!("SKIPPED: {NAME}: faults are messages here, and need no helper");
+    if !is_told_by_signals(&region, NAME) {
+        return;
     }
     (0..NR_PAGES).for_each(|page| store(&region, page, 1));
     // One for each 2 MiB would be 16.

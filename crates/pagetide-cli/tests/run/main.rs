@@ -54,6 +54,20 @@ fn run_in<S: AsRef<OsStr>>(folder: &Path, memory: &str, command: &[S]) -> Output
     run.current_dir(folder).output().unwrap()
 }
 
+/// As [`run_in`], with options; and its summary.
+fn run_counted(
+    folder: &Path,
+    memory: &str,
+    options: &[&str],
+    command: &[&str],
+) -> (Output, serde_json::Value) {
+    let mut run = Command::new(pagetide());
+    run.args(["run", "--memory", memory, "--json", "summary.json"]).args(options).arg("--");
+    let output = run.args(command).current_dir(folder).output().unwrap();
+    let summary = std::fs::read(folder.join("summary.json")).unwrap();
+    (output, serde_json::from_slice(&summary).unwrap())
+}
+
 /// As [`run_in`], of a shell's command line that must succeed; what it prints.
 fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
     let output = run_in(folder, memory, &["sh", "-c", line]);

@@ -1,18 +1,13 @@
 //! Mapped files that the page cache serves: what the kernel's mappings show, and no more memory.
 
-use super::{folder, has, is_long, pagetide, plain_shell_in};
+use super::{folder, has, is_long, plain_shell_in, run_counted};
 use std::path::Path;
 use std::process::{Command, Output};
 
 /// A run in which mapped files are served, of a program of ours; and how many mappings were.
-pub(super) fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
-    let mut run = Command::new(pagetide());
-    run.args(["run", "--mmap", "cache", "--json", "summary.json", "--memory", memory, "--"]);
-    let output = run.args(command).current_dir(folder).output().unwrap();
-    let summary = std::fs::read_to_string(folder.join("summary.json")).unwrap_or_default();
-    let after = summary.split("\"mappings\":").nth(1).unwrap_or_default();
-    let digits: String = after.trim_start().chars().take_while(char::is_ascii_digit).collect();
-    (output, digits.parse().unwrap_or(0))
+fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
+    let (output, counts) = run_counted(folder, memory, &["--mmap", "cache"], command);
+    (output, counts["mappings"].as_u64().unwrap())
 }
 
 pub(super) fn compile(folder: &Path, name: &str, source: &str) {
@@ -42,6 +37,17 @@ struct CheckedProgram {
 }
 
 impl CheckedProgram {
+    /// As [`CheckedProgram::check`]; without us it finds the same.
+    fn check_beside_the_kernel(&self, test: &str, memories: &[&str]) {
+        if has("gcc", test) {
+            let here = folder();
+            compile(here.path(), self.name, self.source);
+            let printed = plain_shell_in(here.path(), &format!("./{}", self.name));
+            assert_eq!(printed, "ok\n", "as the kernel has it");
+        }
+        self.check(test, memories);
+    }
+
     fn check(&self, test: &str, memories: &[&str]) {
         let here = folder();
         if !has("gcc", test) || !is_served(here.path(), test) {
@@ -64,13 +70,8 @@ fn a_mapped_file_is_as_the_kernels() {
     let test = "a_mapped_file_is_as_the_kernels";
     // The program's own, and one for each child.
     let (name, source) = ("mapped", include_str!("mapped.c"));
-    let program = CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 };
-    if has("gcc", test) {
-        let here = folder();
-        compile(here.path(), name, source);
-        assert_eq!(plain_shell_in(here.path(), "./mapped"), "ok\n", "as the kernel has it");
-    }
-    program.check(test, &["1M", "64M"]);
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 }
+        .check_beside_the_kernel(test, &["1M", "64M"]);
 }
 
 #[test]
@@ -86,13 +87,8 @@ fn a_file_mapped_to_be_written_is_as_the_kernels() {
     let test = "a_file_mapped_to_be_written_is_as_the_kernels";
     let (name, source) = ("written", include_str!("mapped_written.c"));
     // The program's own two, and one for each child.
-    let program = CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 };
-    if has("gcc", test) {
-        let here = folder();
-        compile(here.path(), name, source);
-        assert_eq!(plain_shell_in(here.path(), "./written"), "ok\n", "as the kernel has it");
-    }
-    program.check(test, &["1M", "64M"]);
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 }
+        .check_beside_the_kernel(test, &["1M", "64M"]);
 }
 
 #[test]

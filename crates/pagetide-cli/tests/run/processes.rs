@@ -1,6 +1,8 @@
 //! Several processes: one cache, one limit, and the death of one is no loss of another's.
 
-use super::{folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in};
+use super::{
+    folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_counted, run_in, shell_in,
+};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -8,13 +10,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn summary_of(folder: &Path, memory: &str, line: &str) -> Value {
-    let mut run = Command::new(pagetide());
     // Nothing but the test's own files: a shell's and an interpreter's are theirs.
-    run.args(["run", "--memory", memory, "--json", "summary.json", "--include"]);
-    run.args([&format!("{}/**", folder.display()), "--", "sh", "-c", line]);
-    let output = run.current_dir(folder).output().unwrap();
+    let own = format!("{}/**", folder.display());
+    let (output, summary) = run_counted(folder, memory, &["--include", &own], &["sh", "-c", line]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&std::fs::read(folder.join("summary.json")).unwrap()).unwrap()
+    summary
 }
 
 #[test]

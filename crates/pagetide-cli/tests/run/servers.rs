@@ -1,6 +1,6 @@
 //! Large programs: a database server under a load, a compiler and what drives it.
 
-use super::{folder, has, is_long, pagetide, plain_shell_in};
+use super::{folder, has, is_long, pagetide, plain_shell_in, run_counted};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -8,13 +8,11 @@ use std::process::Command;
 /// Runs a shell script of ours, of which all must succeed; what it prints, and the run's summary.
 fn script_in(folder: &Path, memory: &str, script: &str, arguments: &[&str]) -> (String, Value) {
     std::fs::write(folder.join("script.sh"), script).unwrap();
-    let mut run = Command::new(pagetide());
-    run.args(["run", "--memory", memory, "--json", "summary.json", "--", "sh", "script.sh"]);
-    let output = run.args(arguments).current_dir(folder).output().unwrap();
+    let (output, summary) =
+        run_counted(folder, memory, &[], &[&["sh", "script.sh"], arguments].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let summary = std::fs::read(folder.join("summary.json")).unwrap();
-    (String::from_utf8(output.stdout).unwrap(), serde_json::from_slice(&summary).unwrap())
+    (String::from_utf8(output.stdout).unwrap(), summary)
 }
 
 #[test]
