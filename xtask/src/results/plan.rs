@@ -43,21 +43,18 @@ pub(super) const SECTIONS: [Section; 11] = [
                guard). `x2` is two threads.",
         shape: Shape::Against,
         commands: &[
-            "bench hit --memory 512M --runs {runs}",
+            "bench hit --memory 512M --policy mglru,pagetide --runs {runs}",
             "bench miss --runs {runs}",
             "bench seq --runs {runs}",
             "bench zipf --runs {runs}",
         ],
     },
     Section {
-        name: "policies",
-        title: "Policies in the page cache",
-        note: "The same reads under two policies by turns, and the CPU time to evict a clean page.",
-        shape: Shape::Against,
-        commands: &[
-            "bench hit --memory 512M --policy mglru,pagetide --runs {runs}",
-            "bench evict --runs {runs}",
-        ],
+        name: "evictions",
+        title: "Evictions",
+        note: "CPU time to evict a clean page; in brackets, against `pagetide`, by turns.",
+        shape: Shape::Subjects,
+        commands: &["bench evict --runs {runs}"],
     },
     Section {
         name: "demo",

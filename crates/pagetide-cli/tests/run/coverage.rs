@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-const LIST: &str = include_str!("../../../../docs/calls.md");
+const LIST: &str = include_str!("../../../pagetide-preload/functions.txt");
 
 /// How functions begin that reach files, or descriptors; leading underscores are taken off.
 const FAMILIES: [&str; 80] = [
@@ -112,17 +112,13 @@ fn exports(library: &Path) -> BTreeSet<String> {
     symbols.collect()
 }
 
-/// The list between the lines that begin and end a block of text.
-fn taken_over() -> BTreeSet<String> {
-    let block = LIST.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
-    block.split_ascii_whitespace().map(str::to_owned).collect()
-}
-
-/// Names in the first column of the table.
-fn left_out() -> BTreeSet<String> {
-    let rows = LIST.lines().filter(|line| line.starts_with("| `"));
-    let columns = rows.map(|row| row.split('|').nth(1).unwrap());
-    columns.flat_map(|column| column.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+/// What is taken over, and what is not: two lists, each below lines that begin with #.
+fn listed() -> (BTreeSet<String>, BTreeSet<String>) {
+    let blocks: Vec<&str> = LIST.split("\n\n").filter(|block| !block.starts_with('#')).collect();
+    let [taken, left] = blocks[..] else { panic!("two lists, and not {}", blocks.len()) };
+    let names = |text: &'static str| text.split_ascii_whitespace().map(str::to_owned);
+    let left = left.lines().map(|line| line.split_once(": ").expect("names, then why").0);
+    (names(taken).collect(), left.flat_map(names).collect())
 }
 
 fn is_about_files(name: &str) -> bool {
@@ -142,8 +138,8 @@ fn every_call_is_taken_over_or_listed() {
         return;
     }
     let ours = exports(&pagetide().with_file_name("deps/libpagetide_preload.so"));
-    let (taken, left) = (taken_over(), left_out());
-    assert_eq!(ours, taken, "docs/calls.md names what the library exports");
+    let (taken, left) = listed();
+    assert_eq!(ours, taken, "functions.txt names what the library exports");
     let both: Vec<_> = taken.intersection(&left).collect();
     assert!(both.is_empty(), "taken over and not: {both:?}");
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -158,5 +154,5 @@ fn every_call_is_taken_over_or_listed() {
         .iter()
         .filter(|name| is_about_files(name) && !taken.contains(*name) && !left.contains(*name))
         .collect();
-    assert!(missing.is_empty(), "in neither list of docs/calls.md: {missing:?}");
+    assert!(missing.is_empty(), "in neither list of functions.txt: {missing:?}");
 }

@@ -25,6 +25,15 @@
 //! ```
 //!
 //! A sequential read costs one byte, a random one in a file of a few gigabytes three or four.
+//! Thread 0 reads pages 3 and 4 of mapping 0, and thread 1 writes page 1000 of mapping 2 through a
+//! guard:
+//!
+//! ```text
+//!   c0 06           kind 0, delta 6 (zigzag of 3)
+//!   80              kind 0, delta 2 (zigzag of 1)
+//!   f6 01 02 d0 0f  kind 6, thread 1, mapping 2, delta 2000 (zigzag of 1000)
+//!   0f 03           end, three entries
+//! ```
 //!
 //! # Data and invariants
 //!
@@ -42,7 +51,7 @@
 //!
 //! # Sources
 //!
-//! LEB128 and zigzag as in DWARF and Protocol Buffers. The byte table is in `docs/formats.md`.
+//! LEB128 and zigzag as in DWARF and Protocol Buffers.
 
 use crate::ids::{MappingId, PageId};
 use crate::tiering::{Migration, ScannedMapping};

@@ -325,7 +325,7 @@ fn local_accesses_cost_few_bytes() {
     assert!(bytes.len() <= 4000, "random reads in 4 GiB: {} bytes for 1000", bytes.len());
 }
 
-/// The byte table in `docs/formats.md` shows these very bytes.
+/// The module's header shows these very bytes.
 #[test]
 fn the_documented_example_holds() {
     let mut bytes = encode(&[

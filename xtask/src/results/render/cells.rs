@@ -7,13 +7,14 @@ pub(super) fn measured(row: &ResultRow) -> String {
     figure(row.median) + &range(Some(row.min), Some(row.max))
 }
 
-/// The median, and in brackets its ratio to the reference.
+/// The median, and in brackets its ratio to the reference, but of what is a ratio itself.
 pub(super) fn short(row: &ResultRow) -> String {
-    figure(row.median) + &row.ratio.map_or(String::new(), |ratio| format!(" ({ratio:.2})"))
+    let ratio = row.ratio.filter(|_| !row.unit.starts_with('%'));
+    figure(row.median) + &ratio.map_or(String::new(), |ratio| format!(" ({ratio:.2})"))
 }
 
 /// The ratio to the reference, and in brackets its range; empty without.
-pub(super) fn ratio(row: &ResultRow) -> String {
+fn ratio(row: &ResultRow) -> String {
     let range = range(row.ratio_min, row.ratio_max);
     row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}{range}"))
 }

@@ -1,7 +1,7 @@
 //! Tables of two dimensions.
 
 use super::super::rows::ResultRow;
-use super::cells::{distinct, figure, measured, ratio, reference_of, short};
+use super::cells::{distinct, figure, reference_of, short};
 
 /// Subjects by cases: a line a subject where these are at least as many as the cases.
 pub(super) fn subjects(rows: &[&ResultRow]) -> String {
@@ -19,12 +19,11 @@ pub(super) fn subjects(rows: &[&ResultRow]) -> String {
     for key in keys {
         let of_key = of_key(key);
         let reference = of_key.iter().find(|row| row.ratio.is_some()).map(|row| reference_of(row));
-        head.push(format!("{}, {}", key.0, key.1));
-        head.extend(reference.iter().map(|reference| format!("against `{reference}`")));
+        let against = reference.map_or(String::new(), |it| format!(" (against `{it}`)"));
+        head.push(format!("{}, {}{against}", key.0, key.1));
         for (line, subject) in lines.iter_mut().zip(&subjects) {
             let row = of_key.iter().find(|row| row.subject == *subject);
-            line.push(row.map_or(String::new(), |row| measured(row)));
-            line.extend(reference.iter().map(|_| row.map_or(String::new(), |row| ratio(row))));
+            line.push(row.map_or(String::new(), |row| short(row)));
         }
     }
     table(&head, lines.into_iter())

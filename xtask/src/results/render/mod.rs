@@ -20,11 +20,10 @@ pub(super) fn head(commit: &str, machine: &str) -> String {
     format!(
         "# Results\n\n\
          Made by `cargo x results` of the rows in `results/*.jsonl`, which `cargo x measure` has \
-         the commands\nwrite; edited by hand, it is not. All rows are of commit `{commit}`, on: \
-         {machine}.\n\n\
-         Figures are medians, with the range of the runs in brackets. Under \"against\" stands \
-         what ran by turns with\nthe subject, its median, and how far ahead of it the subject is: \
-         a ratio above 1 is ahead.\n"
+         the commands\nwrite. All rows are of commit `{commit}`, on: {machine}.\n\n\
+         Figures are medians; in brackets stands their range, or a ratio where a table compares \
+         subjects. Under\n\"against\" stands what ran by turns with the subject, and how far ahead \
+         of it the subject is: above 1 is ahead.\n"
     )
 }
 
@@ -60,7 +59,7 @@ fn by_case(rows: &[&ResultRow]) -> String {
 }
 
 /// Subjects of one case that are compared with each other rather than with a reference.
-const MANY: usize = 4;
+const MANY: usize = 3;
 
 /// A line for each case and subject. Where there is one subject, it heads the column of figures.
 fn lines(rows: &[&ResultRow]) -> String {
