@@ -7,10 +7,10 @@
 //! ```text
 //!   Usage        exit 2   the command line cannot mean anything; say what would
 //!   Refused      exit 1   the machine or the data said no; say the numbers and what to do
-//!   Interrupted  exit 1   Ctrl-C; everything made has been removed
+//!   Interrupted  exit 130 Ctrl-C: 128 and the signal's number, as shells have it
 //! ```
 //!
-//! Ignored: more exit codes. Scripts test for zero.
+//! Ignored: which of the termination signals it was.
 
 use std::fmt;
 use std::io;
@@ -23,8 +23,10 @@ pub(crate) enum Failure {
     Usage(String),
     /// The machine, a file or a check said no; exit 1.
     Refused(String),
-    /// Ctrl-C or a termination signal; exit 1.
+    /// Ctrl-C or a termination signal; exit 130.
     Interrupted,
+    /// The same, and a sentence that says what there is so far.
+    InterruptedWith(String),
 }
 
 impl Failure {
@@ -51,7 +53,8 @@ impl Failure {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,
-            Failure::Refused(_) | Failure::Interrupted => 1,
+            Failure::Refused(_) => 1,
+            Failure::Interrupted | Failure::InterruptedWith(_) => 130,
         }
     }
 }
@@ -60,7 +63,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(sentence) | Failure::Refused(sentence) => f.write_str(sentence),
-            Failure::Interrupted => f.write_str("interrupted; everything made has been removed"),
+            Failure::Interrupted => f.write_str("interrupted"),
+            Failure::InterruptedWith(sentence) => write!(f, "interrupted; {sentence}"),
         }
     }
 }

@@ -19,7 +19,7 @@
 //!                                   shell      completions and manual pages
 //! ```
 //!
-//! Exit codes: 0 done, 1 failed or interrupted, 2 the command line cannot mean anything.
+//! Exit codes: 0 done, 1 failed, 2 the command line cannot mean anything, 130 interrupted.
 #![forbid(unsafe_code)]
 
 mod ablate;
@@ -79,7 +79,8 @@ const EXAMPLES: &str = "Examples:
 
 Sizes are binary: 512M, 4G. With --json a command prints one document on stdout and
 everything else on stderr (run, whose stdout is the program's, writes it to a file).
-Exit codes: 0 done, 1 failed, 2 bad command line; run and record end as their program does.";
+Exit codes: 0 done, 1 failed, 2 bad command line, 130 interrupted; run and record end as their
+program does.";
 
 #[derive(Debug, Parser)]
 #[command(name = "pagetide", version, about = ABOUT, after_help = EXAMPLES)]

@@ -58,6 +58,9 @@ pub(crate) struct Measured {
     pub(crate) ratio_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio_max: Option<f64>,
+    /// What the demo makes of it, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<String>,
 }
 
 impl Measured {

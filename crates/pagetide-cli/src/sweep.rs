@@ -93,8 +93,8 @@ pub(crate) fn run(args: &SweepArgs, interrupt: &Interrupt) -> Result<(), Failure
     let failures = failures.map_err(refuse)?;
     drop(watch);
     if interrupt.is_set() {
-        return Err(Failure::Refused(format!(
-            "interrupted; the rows so far are in {}, and the same command does the rest",
+        return Err(Failure::InterruptedWith(format!(
+            "the rows so far are in {}, and the same command does the rest",
             folder.display()
         )));
     }

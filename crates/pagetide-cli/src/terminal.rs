@@ -76,6 +76,13 @@ pub(crate) fn note(sentence: &str) {
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
+/// Says what begins where no bar does: a plain line where stderr is not a terminal.
+pub(crate) fn step(sentence: &str) {
+    if !io::stderr().is_terminal() {
+        note(sentence);
+    }
+}
+
 /// How far a step has come; invisible where stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);

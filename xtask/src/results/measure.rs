@@ -118,13 +118,12 @@ fn measure_all(bench: &Bench, options: &Options) -> bool {
 
 /// The words of a command; `None` where it needs a trace that is not there.
 fn fill_in(command: &str, bench: &Bench, is_long: bool) -> Option<Vec<String>> {
-    let [runs, seeds, seconds] = if is_long { ["9", "10", "8"] } else { ["3", "3", "4"] };
+    let [runs, seeds] = if is_long { ["9", "10"] } else { ["3", "3"] };
     let traces = bench.traces.as_deref().unwrap_or(Path::new(""));
     let word = |word: &str| -> Option<String> {
         let word = word
             .replace("{runs}", runs)
             .replace("{seeds}", seeds)
-            .replace("{seconds}", seconds)
             .replace("{made}", &bench.scratch.to_string_lossy());
         let is_there = |path: &String| bench.traces.is_some() && Path::new(path).is_file();
         match word.contains("{traces}") {

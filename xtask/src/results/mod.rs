@@ -7,6 +7,7 @@
 //! ```text
 //!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
 //!      `--> rows.rs: all of one commit? --render/--> docs/results.md <--compared-- cargo x tidy
+//!                                                   and the README's table
 //! ```
 //!
 //! What no command of ours makes again stands in `results/notes.md`, each figure with its commit;
@@ -25,7 +26,9 @@ use std::path::Path;
 
 /// What is made.
 pub(crate) const DOCUMENT: &str = "docs/results.md";
-/// What it is made of.
+/// What has the demo's table in it.
+pub(crate) const README: &str = "README.md";
+/// What they are made of.
 const FOLDER: &str = "results/";
 const NOTES: &str = "results/notes.md";
 
@@ -60,15 +63,30 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
     Ok(Some(text))
 }
 
+/// The README with the demo's rows in it, or as it is where there is no place for them.
+///
+/// # Errors
+/// As [`document`].
+pub(crate) fn readme(files: &BTreeMap<String, String>) -> Result<String, String> {
+    let text = files.get(README).map_or("", String::as_str);
+    let path = format!("{FOLDER}demo.jsonl");
+    let rows = files.get(&path).map_or(Ok(Vec::new()), |rows| rows::parse(&path, rows))?;
+    Ok(render::readme::with_demo(text, &rows).unwrap_or_else(|| text.to_owned()))
+}
+
 /// Makes the document of the rows below `root`; true where there are some that belong together.
 pub(crate) fn make(root: &Path) -> bool {
-    let made = read(root).and_then(|files| document(&files)).and_then(|text| {
-        let text = text.ok_or("there are no rows: `cargo x measure` makes them")?;
-        fs::write(root.join(DOCUMENT), text).map_err(|error| format!("{DOCUMENT}: {error}"))
+    let write = |path: &str, text: &str| {
+        fs::write(root.join(path), text).map_err(|error| format!("{path}: {error}"))
+    };
+    let made = read(root).and_then(|files| {
+        let text = document(&files)?.ok_or("there are no rows: `cargo x measure` makes them")?;
+        write(DOCUMENT, &text)?;
+        write(README, &readme(&files)?)
     });
     match made {
         Ok(()) => {
-            println!("{DOCUMENT} is made");
+            println!("{DOCUMENT} and the numbers of {README} are made");
             true
         }
         Err(why) => {
@@ -78,7 +96,7 @@ pub(crate) fn make(root: &Path) -> bool {
     }
 }
 
-/// The files of the results' folder.
+/// The README, and the files of the results' folder.
 fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let folder = root.join(FOLDER);
     let refuse = |error| format!("{}: {error}", folder.display());
@@ -91,6 +109,8 @@ fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
         let path = format!("{FOLDER}{}", entry.file_name().to_string_lossy());
         files.insert(path, fs::read_to_string(entry.path()).map_err(refuse)?);
     }
+    let readme = fs::read_to_string(root.join(README)).unwrap_or_default();
+    files.insert(README.to_owned(), readme);
     Ok(files)
 }
 

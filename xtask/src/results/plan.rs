@@ -3,7 +3,7 @@
 //! A command is `pagetide`'s arguments, with these words filled in when it is run:
 //!
 //! ```text
-//!   {runs} {seeds} {seconds}   3, 3 and 4; with --long 9, 10 and 8
+//!   {runs} {seeds}   3 and 3; with --long 9 and 10
 //!   {made}                     a folder of traces that `pagetide lab make` has made
 //!   {traces}                   PAGETIDE_TRACES, the folder of published traces; where a trace is
 //!                              not there, the command is left out, by name
@@ -59,10 +59,10 @@ pub(super) const SECTIONS: [Section; 11] = [
     Section {
         name: "demo",
         title: "The demo",
-        note: "Each policy and the kernel on the same files within 64 MiB, two threads; one run. \
-               In brackets, against the kernel.",
+        note: "Each policy and the kernel on the same files at the same limit, two threads, by \
+               turns. In brackets, against the kernel. The README's table is of these rows.",
         shape: Shape::Subjects,
-        commands: &["demo --seconds {seconds} --no-report"],
+        commands: &["demo --rounds {runs} --no-report"],
     },
     Section {
         name: "programs",

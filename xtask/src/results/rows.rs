@@ -20,6 +20,7 @@ pub(super) struct ResultRow {
     pub(super) ratio: Option<f64>,
     pub(super) ratio_min: Option<f64>,
     pub(super) ratio_max: Option<f64>,
+    pub(super) verdict: Option<String>,
 }
 
 /// The rows of one file.

@@ -113,5 +113,26 @@ fn the_document_is_written_from_a_folder_of_rows() {
     assert!(make(&root));
     let text = fs::read_to_string(root.join(DOCUMENT)).expect("the document");
     assert!(text.contains("| hit | 504.1 (500-1510) |"), "{text}");
+    assert_eq!(fs::read_to_string(root.join(README)).expect("left as it is"), "");
     fs::remove_dir_all(&root).expect("it was ours");
+}
+
+#[test]
+fn the_readme_has_the_demos_speeds_and_its_verdict() {
+    let said = ",\"verdict\":\"oltp: pagetide is ahead.\"";
+    let rows = row("abc", "oltp", "").replace("lru", "linux")
+        + &row("abc", "oltp", said).replace("lru", "pagetide").replace("504.12", "70504.12");
+    let rows = rows.replace("\"ns\"", "\"ops/s\"");
+    let old = "# Ours\n<!-- made by `cargo x results` -->\n| old |\n<!-- end -->\nMore.\n";
+    let files = files(&[("results/demo.jsonl", rows), (README, old.to_owned())]);
+    let text = readme(&files).expect("rows");
+    for part in [
+        "# Ours\n<!-- made by `cargo x results` -->\n`pagetide bench oltp` at abc, medians of 3",
+        "| operations a second | kernel's page cache | `pagetide` |\n|---|---|---|\n",
+        "| `oltp`*: 70/30 random reads and writes, syncs | 504 | 70,504 |\n",
+        "\n- oltp: pagetide is ahead.\n<!-- end -->\nMore.\n",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    assert!(!text.contains("old"));
 }

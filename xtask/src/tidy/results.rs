@@ -1,8 +1,8 @@
-//! docs/results.md is what the rows in `results/` make.
+//! docs/results.md, and the numbers in the README, are what the rows in `results/` make.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
-use crate::results::{DOCUMENT, document};
+use crate::results::{DOCUMENT, README, document, readme};
 
 pub(super) const RULE: Rule = Rule {
     name: "results-are-made",
@@ -13,11 +13,17 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn check(tree: &Tree) -> Vec<Finding> {
-    let present = tree.files.get(DOCUMENT).map_or("", String::as_str);
-    let what = match document(&tree.files) {
-        Ok(Some(made)) if made != present => "it is not what the rows in results/ make".to_owned(),
-        Ok(_) => return Vec::new(),
-        Err(why) => why,
+    let present = |path: &str| tree.files.get(path).map_or("", String::as_str);
+    let is_made = |path: &str, made: Result<String, String>| {
+        let what = match made {
+            Ok(made) if made != present(path) => "it is not what the rows in results/ make".into(),
+            Ok(_) => return None,
+            Err(why) => why,
+        };
+        let instead = "cargo x results; or cargo x measure, and then that";
+        Some(Finding::new(path, 0, what, instead))
     };
-    vec![Finding::new(DOCUMENT, 0, what, "cargo x results; or cargo x measure, and then that")]
+    let text = document(&tree.files).map(|made| made.unwrap_or_else(|| present(DOCUMENT).into()));
+    let findings = [is_made(DOCUMENT, text), is_made(README, readme(&tree.files))];
+    findings.into_iter().flatten().collect()
 }

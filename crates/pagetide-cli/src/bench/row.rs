@@ -125,6 +125,7 @@ impl Row {
             ratio: self.ratio,
             ratio_min: self.ratio_min,
             ratio_max: self.ratio_max,
+            ..Measured::default()
         })
     }
 

@@ -4,14 +4,12 @@
 //! two minutes. Idea: make files, play, tell, and leave nothing behind.
 //!
 //! ```text
-//!   check disk and memory -> make files -> for each workload, for each subject:
+//!   check disk and memory -> make files -> for each workload, round and subject by turns:
 //!        drop files from the kernel's cache -> child process plays -> row
-//!   -> table (or JSON) on stdout, report.html, files removed
+//!   -> tables and verdict (or JSON) on stdout, report.html, files removed
 //! ```
 //!
 //! Data: everything made (folder, cgroups, children) belongs to a guard of this process.
-//!
-//! Ignored: statistics over repetitions (that is `pagetide bench`); one run shows the shape.
 
 pub(crate) mod child;
 pub(crate) mod job;
@@ -19,10 +17,12 @@ mod measure;
 pub(crate) mod plan;
 mod plots;
 mod report;
+mod rounds;
 mod row;
 mod subject;
 mod table;
 mod tiers;
+mod verdict;
 mod workload;
 
 use crate::cgroup::MemoryGroup;
@@ -39,8 +39,12 @@ use clap::builder::ArgPredicate;
 use job::Job;
 use pagetide_core::units::Bytes;
 use plan::Workload;
+use rounds::Rounds;
 use row::{Outcome, Row};
+use serde::Serialize;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use subject::SubjectName;
 use tiers::{MemoryShape, Tiers};
 
@@ -51,8 +55,11 @@ const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
 /// Longest timed run that a host which trims idle page cache leaves undisturbed.
 const QUIET_SECONDS: f64 = 18.0;
 
+/// The JSON's.
+const SCHEMA: &str = "pagetide.demo/1";
+
 const EXAMPLES: &str = "Examples:
-  pagetide demo                                        all of it, about three minutes
+  pagetide demo                                        all of it, about a minute and a half
   pagetide demo --memory 256M --dir /data --seconds 15
   pagetide demo --workloads wschange,wsprotect --subjects linux,mglru
   pagetide demo --tier dram=256M --tier slow=1G,latency=300ns
@@ -63,15 +70,18 @@ const EXAMPLES: &str = "Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
     /// Memory limit of every subject; the files are 12x as large.
-    #[arg(long, default_value = "64M", value_parser = terminal::parse_size)]
+    #[arg(long, default_value = "32M", value_parser = terminal::parse_size)]
     memory: Bytes,
     /// Folder for the files; they are removed at the end, also on Ctrl-C.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
     /// Seconds per timed run (zipf-scan, uniform, oltp). In zipf-scan each 4 KiB read is followed
     /// by one 64 KiB call of the scan, so that the workload says how much scan goes with a read.
-    #[arg(long, default_value = "8", value_parser = parse_seconds)]
+    #[arg(long, default_value = "1", value_parser = parse_seconds)]
     seconds: f64,
+    /// How often each subject plays each workload, by turns; the round of median speed is shown.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=99))]
+    rounds: u32,
     /// Workloads: wschange, wsprotect, zipf-scan, uniform, oltp, and zipf-fit, which is for tiers.
     #[arg(long, value_delimiter = ',')]
     #[arg(default_values_t = Workload::USUAL)]
@@ -128,17 +138,36 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     machine::check_memory(Bytes(demo.memory.0.saturating_add(CHILD_OVERHEAD.0)))?;
     warn(args);
     let folder = dataset::make_folder(&args.dir)?;
-    let outcomes = play_all(&demo, folder.path(), interrupt)?;
+    let played = play_all(&demo, folder.path(), interrupt)?;
     drop(folder);
+    let outcomes: Vec<Outcome> = played.iter().map(Rounds::median).collect();
     let rows: Vec<&Row> = outcomes.iter().map(|outcome| &outcome.row).collect();
-    args.results.append(|| rows.iter().flat_map(|row| row.to_results(&rows)).collect())?;
-    args.json.print(&rows, || table::render(&rows))?;
+    let verdict = verdict::sentences(&rows);
+    args.results.append(|| {
+        let measured = played.iter().flat_map(|rounds| rounds.to_results(&played)).collect();
+        verdict::with_sentences(measured, &rows)
+    })?;
+    let text = || table::render(&rows) + &table::speeds(&rows) + "\n" + &lines(&verdict);
+    args.json.print(&Document { schema: SCHEMA, rows: &rows, verdict: &verdict }, text)?;
     if args.no_report {
         return Ok(());
     }
     report::write(&args.report, demo.memory, &outcomes)?;
     terminal::note(&format!("report: {}", args.report.display()));
     Ok(())
+}
+
+/// What `--json` prints. The schema's number changes when a field's name or meaning does.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    rows: &'a [&'a Row],
+    /// In words, a sentence each.
+    verdict: &'a [String],
+}
+
+fn lines(sentences: &[String]) -> String {
+    sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
 }
 
 /// What is asked for, and the memory it comes to.
@@ -201,46 +230,77 @@ fn warn(args: &DemoArgs) {
     }
 }
 
-fn play_all(
-    demo: &Demo<'_>,
-    folder: &Path,
-    interrupt: &Interrupt,
-) -> Result<Vec<Outcome>, Failure> {
+/// Plays all rounds; those of a workload and subject together, in the order of the table.
+fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec<Rounds>, Failure> {
     let args = demo.args;
     let files = plan::files(folder, demo.memory, &args.workloads);
     let (anew, kept): (Vec<&DataFile>, Vec<&DataFile>) =
         files.iter().partition(|file| file.path.ends_with(plan::OLTP_FILE));
+    let steps = Steps::new(args);
     make_files(&kept, interrupt)?;
-    let nr_runs = args.workloads.len() * args.subjects.len();
-    let mut outcomes = Vec::with_capacity(nr_runs);
+    let mut all = Vec::new();
     for &workload in &args.workloads {
-        for &subject in &args.subjects {
-            let used: Vec<DataFile> = files
-                .iter()
-                .filter(|file| workload.file_names().iter().any(|name| file.path.ends_with(name)))
-                .cloned()
-                .collect();
-            let label = format!("{}/{nr_runs} {workload}, {subject}", outcomes.len() + 1);
-            if workload == Workload::Oltp {
-                make_files(&anew, interrupt)?;
+        let is_used =
+            |file: &&DataFile| workload.file_names().iter().any(|name| file.path.ends_with(name));
+        let used: Vec<DataFile> = files.iter().filter(is_used).cloned().collect();
+        let mut played: Vec<Rounds> = args.subjects.iter().map(|_| Rounds::default()).collect();
+        for round in 0..args.rounds {
+            steps.begin(&format!("{workload}, round {} of {}", round + 1, args.rounds));
+            for turn in 0..played.len() {
+                let at = if round % 2 == 0 { turn } else { played.len() - 1 - turn };
+                if workload == Workload::Oltp {
+                    make_files(&anew, interrupt)?;
+                }
+                for file in &used {
+                    dataset::drop_from_kernel_cache(&file.path)?;
+                }
+                let subject = args.subjects[at];
+                let progress = Progress::new(steps.next_run(workload, subject));
+                let outcome =
+                    play_one(demo, workload, subject, used.clone(), &progress, interrupt)?;
+                played[at].push(outcome);
             }
-            for file in &used {
-                dataset::drop_from_kernel_cache(&file.path)?;
-            }
-            outcomes.push(play_one(
-                demo,
-                workload,
-                subject,
-                used,
-                &Progress::new(label),
-                interrupt,
-            )?);
         }
+        all.append(&mut played);
     }
     for file in anew {
         dataset::remove(&file.path);
     }
-    Ok(outcomes)
+    Ok(all)
+}
+
+/// How far the demo has come: a bar for eyes, a line now and then where nobody watches.
+struct Steps {
+    start: Instant,
+    nr_runs: usize,
+    nr_begun: Cell<usize>,
+}
+
+impl Steps {
+    fn new(args: &DemoArgs) -> Steps {
+        let nr_runs = args.workloads.len() * args.subjects.len() * args.rounds as usize;
+        let steps = Steps { start: Instant::now(), nr_runs, nr_begun: Cell::new(0) };
+        steps.begin(&format!(
+            "{nr_runs} runs: {} workloads, {} subjects, {} rounds; making files",
+            args.workloads.len(),
+            args.subjects.len(),
+            args.rounds
+        ));
+        steps
+    }
+
+    /// Says what begins.
+    fn begin(&self, what: &str) {
+        let seconds = self.start.elapsed().as_secs();
+        let share = 100 * self.nr_begun.get() / self.nr_runs.max(1);
+        terminal::step(&format!("{seconds:>4} s {share:>3} %  {what}"));
+    }
+
+    /// The label of the next run's bar.
+    fn next_run(&self, workload: Workload, subject: SubjectName) -> String {
+        self.nr_begun.set(self.nr_begun.get() + 1);
+        format!("{}/{} {workload}, {subject}", self.nr_begun.get(), self.nr_runs)
+    }
 }
 
 fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure> {

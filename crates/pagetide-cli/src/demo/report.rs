@@ -18,9 +18,8 @@ cache beforehand. <b>linux</b> is plain pread and pwrite in a memory cgroup of t
 its hits are counted with cachestat, its device reads and writes from the process's own account, \
 its evictions as what left the cgroup (folios of a page or more with cgroup v1, pages with v2). \
 The kernel does not account CPU time in reclaim, so that column stays empty for it. The others \
-are Pagetide with the named policy. Device reads and writes are 4 KiB pages moved. Loops are \
-closed: a slow operation delays the next one. One run shows the shape; for medians and spreads \
-use <code>pagetide bench</code>.";
+are Pagetide with the named policy. Rounds go by turns; shown is the round of the median speed. \
+Loops are closed: a slow operation delays the next one.";
 
 /// Writes the report on `outcomes` to `path`.
 ///

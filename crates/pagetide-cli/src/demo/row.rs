@@ -3,16 +3,16 @@
 //! Problem: a table, a JSON document and a report must say the same. Idea: one struct with the
 //! JSON's field names; what was not measured is null, never zero.
 //!
-//! Units: latencies in microseconds; `device_reads` and `device_writes` in 4 KiB pages moved
-//! (requests cannot be counted for the kernel's page cache; ours are in `detail`);
-//! `resident_bytes_max` in bytes. `detail` holds what only that workload or subject knows, and
-//! `detail.skipped` says why a row has no numbers.
+//! Units: latencies in microseconds; `device_reads` and `device_writes` are requests (which cannot
+//! be counted for the kernel's page cache), `device_read_bytes` and `device_write_bytes` beside
+//! them. `detail` holds what only that workload or subject knows, and `detail.skipped` says why a
+//! row has no numbers.
+//!
+//! Of several rounds, a row is the one of the median speed, with the range of all.
 
 use super::measure::{self, LOOK_EVERY, Latency, Measurements};
 use super::plan::Workload;
 use super::subject::Counters;
-use crate::results::Measured;
-use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -22,12 +22,18 @@ pub(crate) struct Row {
     pub(crate) workload: Workload,
     pub(crate) subject: String,
     pub(crate) ops_per_s: Option<f64>,
+    pub(crate) ops_per_s_min: Option<f64>,
+    pub(crate) ops_per_s_max: Option<f64>,
+    /// How often it ran.
+    pub(crate) rounds: u32,
     pub(crate) hit_ratio: Option<f64>,
     pub(crate) p50_us: Option<f64>,
     pub(crate) p99_us: Option<f64>,
     pub(crate) max_us: Option<f64>,
     pub(crate) device_reads: Option<u64>,
     pub(crate) device_writes: Option<u64>,
+    pub(crate) device_read_bytes: Option<u64>,
+    pub(crate) device_write_bytes: Option<u64>,
     pub(crate) refaults: Option<u64>,
     pub(crate) evictions: Option<u64>,
     pub(crate) resident_bytes_max: Option<u64>,
@@ -54,12 +60,17 @@ impl Outcome {
             workload,
             subject,
             ops_per_s: None,
+            ops_per_s_min: None,
+            ops_per_s_max: None,
+            rounds: 1,
             hit_ratio: None,
             p50_us: None,
             p99_us: None,
             max_us: None,
             device_reads: None,
             device_writes: None,
+            device_read_bytes: None,
+            device_write_bytes: None,
             refaults: None,
             evictions: None,
             resident_bytes_max: None,
@@ -68,9 +79,6 @@ impl Outcome {
         Outcome { row, latency_curve: Vec::new(), hit_timeline: Vec::new() }
     }
 }
-
-/// A number of a row, where it was measured.
-type Reading = fn(&Row) -> Option<f64>;
 
 impl Row {
     /// The row of a finished run: `hits` of (pages, hits), counters from before it and after it.
@@ -84,8 +92,7 @@ impl Row {
         let latency = Latency::from_histogram(&measured.histogram);
         let difference =
             |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
-        let pages =
-            |before: u64, after: u64| Some(Bytes(after.saturating_sub(before)).whole_pages());
+        let bytes = |before: u64, after: u64| Some(after.saturating_sub(before));
         let evictions = difference(before.evictions, after.evictions);
         let reclaim_cpu_ns = difference(before.reclaim_cpu_ns, after.reclaim_cpu_ns);
         let mut detail = measured.detail;
@@ -100,43 +107,29 @@ impl Row {
         detail.insert("operations".into(), measured.histogram.len().into());
         let hit_ratio = measure::hit_ratio(hits);
         detail.insert("hits".into(), how_hits_are_counted(workload, hit_ratio).into());
+        let ops_per_s =
+            Some(rounded(measured.histogram.len() as f64 / measured.elapsed.as_secs_f64()));
         let row = Row {
             workload,
             subject,
-            ops_per_s: Some(rounded(
-                measured.histogram.len() as f64 / measured.elapsed.as_secs_f64(),
-            )),
+            ops_per_s,
+            ops_per_s_min: ops_per_s,
+            ops_per_s_max: ops_per_s,
+            rounds: 1,
             hit_ratio,
             p50_us: Some(latency.p50_us),
             p99_us: Some(latency.p99_us),
             max_us: Some(latency.max_us),
-            device_reads: pages(before.device_read_bytes, after.device_read_bytes),
-            device_writes: pages(before.device_write_bytes, after.device_write_bytes),
+            device_reads: difference(before.device_reads, after.device_reads),
+            device_writes: difference(before.device_writes, after.device_writes),
+            device_read_bytes: bytes(before.device_read_bytes, after.device_read_bytes),
+            device_write_bytes: bytes(before.device_write_bytes, after.device_write_bytes),
             refaults: difference(before.refaults, after.refaults),
             evictions,
             resident_bytes_max: after.resident_bytes_max,
             detail,
         };
         (row, latency)
-    }
-
-    /// What was measured, as data, beside linux's row among `all`.
-    pub(crate) fn to_results(&self, all: &[&Row]) -> Vec<Measured> {
-        let kernel = all.iter().find(|row| row.workload == self.workload && row.subject == "linux");
-        let measured = |(unit, reading): (&'static str, Reading)| {
-            let row =
-                Measured::once(self.workload.to_string(), &self.subject, unit, reading(self)?);
-            Some(match kernel.and_then(|kernel| reading(kernel)) {
-                Some(value) if self.subject != "linux" => row.against("linux", value),
-                _ => row,
-            })
-        };
-        let readings: [(&str, Reading); 3] = [
-            ("ops/s", |row| row.ops_per_s),
-            ("% hits", |row| row.hit_ratio.map(|ratio| 100.0 * ratio)),
-            ("% of the set kept", |row| row.protected_ratio().map(|ratio| 100.0 * ratio)),
-        ];
-        readings.into_iter().filter_map(measured).collect()
     }
 
     /// Why there are no numbers, if there are none.

@@ -6,12 +6,12 @@
 use super::plan::Workload;
 use super::row::Row;
 use crate::machine;
+use crate::report::distinct;
 use crate::table::{Table, left, number, percent, right};
 use serde_json::Value;
 
 /// What the heads do not say.
-const NOTES: &str = "dev reads, dev writes: 4 KiB pages. ns/evict: CPU time in reclaim per page \
-freed;
+const NOTES: &str = "ops/s: the median round. ns/evict: CPU time in reclaim per page freed;
 the kernel accounts it to no one. evictions of linux: what left its cgroup, in folios (a page or
 more) with cgroup v1, in pages with v2.
 ";
@@ -31,6 +31,28 @@ pub(crate) fn render(rows: &[&Row]) -> String {
     text
 }
 
+/// Operations a second alone, a line a workload and a column a subject: the README's table.
+pub(super) fn speeds(rows: &[&Row]) -> String {
+    let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
+    let columns: Vec<_> = std::iter::once(left("operations a second", 0))
+        .chain(subjects.iter().map(|subject| right(subject, 0)))
+        .collect();
+    let mut table = Table::new(&columns).spaced("", "  ");
+    for workload in Workload::ALL {
+        let speed_of = |subject: &str| {
+            let is_it = |row: &&&Row| row.workload == workload && row.subject == subject;
+            rows.iter().find(is_it).map(|row| number(row.ops_per_s, 0))
+        };
+        let speeds: Vec<Option<String>> = subjects.iter().map(|name| speed_of(name)).collect();
+        if speeds.iter().any(Option::is_some) {
+            let mark = if workload.is_timed() { "*" } else { "" };
+            let speeds = speeds.into_iter().map(|speed| speed.unwrap_or_default());
+            table.push(std::iter::once(format!("{workload}{mark}")).chain(speeds).collect());
+        }
+    }
+    format!("\n{}* timed; the others run until their job is done.\n", table.to_text())
+}
+
 /// The table of one workload's rows.
 pub(super) fn table(rows: &[&Row]) -> Table<'static> {
     let columns = [
@@ -40,8 +62,8 @@ pub(super) fn table(rows: &[&Row]) -> Table<'static> {
         right("p50 us", 0),
         right("p99 us", 0),
         right("max us", 0),
-        right("dev reads", 0),
-        right("dev writes", 0),
+        right("read", 0),
+        right("written", 0),
         right("refaults", 0),
         right("evictions", 0),
         right("ns/evict", 0),
@@ -53,6 +75,7 @@ pub(super) fn table(rows: &[&Row]) -> Table<'static> {
 
 fn cells_of(row: &Row) -> Vec<String> {
     let count = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
+    let size = |bytes: Option<u64>| bytes.map_or("-".to_owned(), machine::rounded);
     let last = match row.skipped() {
         Some(reason) => format!("skipped: {reason}"),
         None => remark(row),
@@ -64,12 +87,12 @@ fn cells_of(row: &Row) -> Vec<String> {
         number(row.p50_us, 1),
         number(row.p99_us, 1),
         number(row.max_us, 0),
-        count(row.device_reads),
-        count(row.device_writes),
+        size(row.device_read_bytes),
+        size(row.device_write_bytes),
         count(row.refaults),
         count(row.evictions),
         number(row.cpu_ns_per_evicted_page(), 0),
-        row.resident_bytes_max.map_or("-".to_owned(), machine::rounded),
+        size(row.resident_bytes_max),
         last,
     ]
 }
@@ -116,6 +139,21 @@ mod tests {
         let outcome = Outcome::skipped(Workload::Uniform, "linux".into(), "no memory cgroup");
         let text = render(&[&outcome.row]);
         assert!(text.contains("uniform: ") && text.contains("skipped: no memory cgroup"), "{text}");
+    }
+
+    #[test]
+    fn speeds_are_one_table_with_timed_rows_marked() {
+        let mut row = Outcome::skipped(Workload::Uniform, "lru".into(), "").row;
+        row.ops_per_s = Some(1234.5);
+        let other = Outcome::skipped(Workload::WsChange, "linux".into(), "").row;
+        let text = speeds(&[&other, &row]);
+        for line in [
+            "operations a second  linux   lru",
+            "wschange                 -",
+            "uniform*                    1234",
+        ] {
+            assert!(text.contains(line), "{line}:\n{text}");
+        }
     }
 
     #[test]

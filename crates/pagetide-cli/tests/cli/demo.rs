@@ -16,7 +16,9 @@ fn tiny_demo_plays_every_workload_under_every_subject() {
         "--memory",
         "8M",
         "--seconds",
-        "0.2",
+        "0.1",
+        "--rounds",
+        "1",
         "--dir",
         dir_name,
         "--report",
@@ -24,9 +26,20 @@ fn tiny_demo_plays_every_workload_under_every_subject() {
         "--json",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let rows = rows.as_array().expect("a list of rows");
-    assert_eq!(rows.len(), 5 * 5);
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(document["schema"], "pagetide.demo/1");
+    let rows = document["rows"].as_array().expect("a list of rows");
+    assert_eq!(rows.len(), 5 * 7);
+    let verdict = document["verdict"].as_array().expect("sentences");
+    assert!(
+        verdict.iter().any(|said| said.as_str().is_some_and(|said| said.starts_with("uniform: "))),
+        "{verdict:?}"
+    );
+    let said = stderr(&output);
+    assert!(
+        said.starts_with("   0 s   0 %  35 runs: ") && said.contains("oltp, round 1"),
+        "{said}"
+    );
     for row in rows {
         let name = format!("{} under {}", row["workload"], row["subject"]);
         if let Some(reason) = row["detail"].get("skipped") {
@@ -77,15 +90,15 @@ fn table_is_printed_without_colours_or_bars_when_nobody_watches() {
         "--workloads",
         "wsprotect",
         "--subjects",
-        "mglru,linux",
+        "mglru,linux,pagetide",
         "--no-report",
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let table = stdout(&output);
-    assert!(
-        table.contains("wsprotect: ") && table.contains("mglru") && table.contains("linux"),
-        "{table}"
-    );
+    for part in ["wsprotect: ", "linux", "operations a second", "the best of the others (", "timed"]
+    {
+        assert!(table.contains(part), "{part} is missing:\n{table}");
+    }
     assert!(
         !output.stdout.contains(&0x1b) && !output.stderr.contains(&0x1b),
         "escape codes without a terminal"
@@ -126,7 +139,7 @@ fn interrupted_demo_fails_and_leaves_nothing() {
     let status = child.wait().expect("a child");
     let mut said = String::new();
     child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-    assert_eq!(status.code(), Some(1), "{said}");
+    assert_eq!(status.code(), Some(130), "{said}");
     assert!(said.contains("interrupted"), "{said}");
     assert!(left_in(dir.path()).is_empty(), "left behind: {:?}", left_in(dir.path()));
     assert_eq!(cgroups_of(pid), Vec::<String>::new());
@@ -159,11 +172,13 @@ fn tiers_stand_beside_memory_that_is_all_fast() {
     let dir = tempfile::tempdir().expect("a folder");
     let dir_name = dir.path().to_str().expect("a plain name");
     let tiers = ["--tier", "dram=4M", "--tier", "slow=12M,latency=500ns"];
-    let rest = ["demo", "--seconds", "0.3", "--no-report", "--dir", dir_name, "--json"];
+    let rest =
+        ["demo", "--seconds", "0.3", "--rounds", "1", "--no-report", "--dir", dir_name, "--json"];
     let output = run(&[&rest[..], &tiers[..]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let rows = rows.as_array().expect("a list of rows");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    assert_eq!(document["schema"], "pagetide.demo/1");
+    let rows = document["rows"].as_array().expect("a list of rows");
     let subjects: Vec<&str> = rows.iter().filter_map(|row| row["subject"].as_str()).collect();
     assert_eq!(subjects, ["mglru@fast-only", "mglru", "mglru@all-fast"]);
     let limits = [4 << 20, 16 << 20, 16 << 20];

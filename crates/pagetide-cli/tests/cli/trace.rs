@@ -199,7 +199,7 @@ fn ctrl_c_ends_the_reading_of_an_endless_trace() {
         }
     }
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
     assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
     assert!(output.stdout.is_empty());
 }

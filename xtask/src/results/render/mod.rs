@@ -10,6 +10,7 @@
 
 mod cells;
 mod grid;
+pub(super) mod readme;
 
 use super::plan::{Section, Shape};
 use super::rows::ResultRow;

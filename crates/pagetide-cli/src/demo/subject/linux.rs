@@ -63,6 +63,8 @@ impl MeasuredCache for LinuxCache {
         Counters {
             device_read_bytes: read_own_io("read_bytes"),
             device_write_bytes: read_own_io("write_bytes"),
+            device_reads: None,
+            device_writes: None,
             refaults: group.and_then(GroupHandle::read_refaults),
             evictions: group.and_then(GroupHandle::read_evictions),
             reclaim_cpu_ns: None,

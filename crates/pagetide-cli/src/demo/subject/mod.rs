@@ -41,7 +41,7 @@ pub(crate) enum SubjectName {
 /// The subjects of a demo with tiers.
 pub(crate) const TIERED_NAMES: &str = "mglru@fast-only,mglru,mglru@all-fast";
 /// The subjects of a demo, in the order of its table, as typed.
-pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru,pagetide";
+pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru,s3fifo,w-tinylfu,pagetide";
 
 impl fmt::Display for SubjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,6 +84,10 @@ pub(crate) struct Counters {
     pub(crate) device_read_bytes: u64,
     /// Bytes written to the device.
     pub(crate) device_write_bytes: u64,
+    /// Requests of the device to read, where the subject counts them.
+    pub(crate) device_reads: Option<u64>,
+    /// Requests of the device to write, likewise.
+    pub(crate) device_writes: Option<u64>,
     /// Refaults, where the subject counts them.
     pub(crate) refaults: Option<u64>,
     /// Pages evicted, where the subject counts them.

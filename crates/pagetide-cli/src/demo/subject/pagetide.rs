@@ -57,6 +57,8 @@ impl MeasuredCache for PagetideCache {
         Counters {
             device_read_bytes: stats.device_read_bytes,
             device_write_bytes: stats.device_write_bytes,
+            device_reads: Some(stats.device_reads),
+            device_writes: Some(stats.device_writes),
             refaults: Some(stats.refaults),
             evictions: Some(stats.evictions),
             reclaim_cpu_ns: Some(stats.reclaim_cpu_ns),
@@ -68,8 +70,6 @@ impl MeasuredCache for PagetideCache {
         let stats = self.0.stats();
         detail.insert("direct_io".into(), stats.direct_io.into());
         detail.insert("io_uring".into(), stats.io_uring.into());
-        detail.insert("device_read_requests".into(), stats.device_reads.into());
-        detail.insert("device_write_requests".into(), stats.device_writes.into());
         detail.insert("bypass_reads".into(), stats.bypass_reads.into());
         detail.insert("activations".into(), stats.activations.into());
         let lost = stats.vmstat.iter().find(|(name, _)| *name == "touches_lost");
