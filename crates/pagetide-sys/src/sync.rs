@@ -11,10 +11,10 @@ use std as world;
 pub(crate) use world::{
     sync::{
         Condvar, Mutex,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::yield_now,
 };
 
 /// For counters that are no part of a protocol, and may live in a `static`: outside loom's view.
-pub(crate) use std::sync::atomic::{AtomicU32 as PlainAtomicU32, AtomicUsize as PlainAtomicUsize};
+pub(crate) use std::sync::atomic::AtomicU32 as PlainAtomicU32;

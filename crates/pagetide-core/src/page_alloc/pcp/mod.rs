@@ -175,15 +175,6 @@ impl Pcp {
         self.take_head(table, list, request.order)
     }
 
-    /// As [`Pcp::alloc`] when this CPU's own lists have such a block; `None`, and nothing changed,
-    /// when they have not: a world that lets go of the lists in between then begins anew.
-    #[inline]
-    pub fn alloc_hit(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
-        let list = list_of(request.order)?;
-        let is_empty = (list != HOT_LIST || self.hot.is_empty()) && self.lists[list].is_empty();
-        if is_empty { None } else { self.alloc(table, request) }
-    }
-
     /// Fetches blocks from the zone and takes one, after [`Pcp::alloc`] found none.
     ///
     /// `None` when the watermarks or the zone's lists say no. Orders without a list take one block
@@ -251,10 +242,9 @@ impl Pcp {
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
     }
 
-    /// Keeps a frame hot if nothing else has to be decided about it; `false`, and nothing changed,
-    /// asks for [`Pcp::free`].
+    /// Keeps a frame hot if nothing else has to be decided about it; `false`: nothing changed.
     #[inline]
-    pub fn free_hit(
+    fn free_hit(
         &mut self,
         table: &FrameTable,
         frame: FrameId,

@@ -92,16 +92,6 @@ impl SharedZone {
     /// Takes a block. `None`: the zone is at the request's level, or has no such block.
     #[inline]
     pub(crate) fn alloc(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
-        let hit = self.pcps.at(cpu).with_bias(|pcp| pcp.alloc_hit(&self.table, request));
-        match hit.flatten() {
-            Some(frame) => Some(frame),
-            None => self.alloc_beyond_hit(cpu, request),
-        }
-    }
-
-    /// Out of line, as everything that a hit does without: it would save registers for all this.
-    #[inline(never)]
-    fn alloc_beyond_hit(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
             return self.visit().alloc(request);
         };
@@ -121,16 +111,6 @@ impl SharedZone {
     /// Gives one block back.
     #[inline]
     pub(crate) fn free_one(&self, cpu: CpuId, order: Order, block: FrameId) {
-        let signals = self.signals();
-        let pcp = self.pcps.at(cpu);
-        let is_hit = pcp.with_bias(|pcp| pcp.free_hit(&self.table, block, order, signals));
-        if is_hit != Some(true) {
-            self.free_beyond_hit(cpu, order, block);
-        }
-    }
-
-    #[inline(never)]
-    fn free_beyond_hit(&self, cpu: CpuId, order: Order, block: FrameId) {
         self.free(cpu, order, [block]);
     }
 
