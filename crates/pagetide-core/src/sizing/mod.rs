@@ -44,14 +44,14 @@
 //! Journal 9(2), 1970.
 
 mod counts;
-mod recency;
+mod lru_stack;
 #[cfg(test)]
 mod tests;
 
 pub use counts::{NR_GROUPS, ReuseCounts};
 
 use crate::ids::PageIndex;
-use recency::RecencyStack;
+use lru_stack::LruStack;
 
 /// Sampled pages that fit into memory, at most; and in one of up to [`SMALL_FRAMES`], whose hits
 /// are so quick that following more of them would be felt.
@@ -133,7 +133,7 @@ impl SampleRate {
 #[derive(Clone, Debug)]
 pub struct ReuseSample {
     rate: SampleRate,
-    stack: RecencyStack,
+    stack: LruStack,
     counts: ReuseCounts,
 }
 
@@ -143,7 +143,7 @@ impl ReuseSample {
         let rate = SampleRate::for_frames(nr_frames);
         let nr_resident = nr_frames >> rate.shift;
         let capacity = (nr_resident * DEPTH).next_power_of_two().max(CAPACITY_MIN);
-        let stack = RecencyStack::new(capacity);
+        let stack = LruStack::new(capacity);
         ReuseSample { rate, stack, counts: ReuseCounts::new(rate, capacity) }
     }
 

@@ -305,12 +305,10 @@ fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
     Ok(0)
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn isatty(fd: c_int) -> c_int {
-    if serve::managed(fd).is_some() {
+taken_over! {
+    fn isatty(fd: c_int) -> c_int {
+        serve::managed(fd)?;
         crate::errno::set(Errno(libc::ENOTTY));
-        return 0;
+        Some(0)
     }
-    // SAFETY: a number (S20).
-    unsafe { next::isatty(fd) }
 }

@@ -101,28 +101,25 @@ fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup2(fd: c_int, target: c_int) -> c_int {
-    if own::has(fd) {
-        return or_minus_one(Err(Errno(libc::EBADF)));
-    }
-    if let Err(errno) = prepare_target(fd, target) {
-        return or_minus_one(Err(errno));
-    }
     // SAFETY: numbers (S20).
-    let copy = unsafe { next::dup2(fd, target) };
-    note_copy(fd, copy)
+    copied_to(fd, target, || unsafe { next::dup2(fd, target) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int {
+    // SAFETY: numbers (S20).
+    copied_to(fd, target, || unsafe { next::dup3(fd, target, flags) })
+}
+
+/// Has the target made another `fd`.
+fn copied_to(fd: c_int, target: c_int, copy: impl FnOnce() -> c_int) -> c_int {
     if own::has(fd) {
         return or_minus_one(Err(Errno(libc::EBADF)));
     }
-    if let Err(errno) = prepare_target(fd, target) {
-        return or_minus_one(Err(errno));
+    match prepare_target(fd, target) {
+        Ok(()) => note_copy(fd, copy()),
+        Err(errno) => or_minus_one(Err(errno)),
     }
-    // SAFETY: numbers (S20).
-    let copy = unsafe { next::dup3(fd, target, flags) };
-    note_copy(fd, copy)
 }
 
 #[unsafe(no_mangle)]

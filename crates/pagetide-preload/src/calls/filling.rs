@@ -8,47 +8,37 @@ use crate::transfer::part;
 use crate::{maps, next};
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-    // SAFETY: our caller's arguments, or memory of ours (S20).
-    let take = |buffer, len| unsafe { next::recv(fd, buffer, len, flags) };
-    maps::in_own_memory(&part(buffer, len), take).unwrap_or_else(|| take(buffer, len))
-}
+taken_over! {
+    fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
+        maps::in_own_memory(&part(buffer, len), |own, len| {
+            // SAFETY: our caller's arguments, and memory of ours (S20).
+            unsafe { next::recv(fd, own, len, flags) }
+        })
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn recvfrom(
-    fd: c_int,
-    buffer: *mut c_void,
-    len: size_t,
-    flags: c_int,
-    address: *mut c_void,
-    address_len: *mut socklen_t,
-) -> ssize_t {
-    // SAFETY: our caller's arguments, or memory of ours (S20).
-    let take =
-        |buffer, len| unsafe { next::recvfrom(fd, buffer, len, flags, address, address_len) };
-    maps::in_own_memory(&part(buffer, len), take).unwrap_or_else(|| take(buffer, len))
-}
+    fn recvfrom(
+        fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int, address: *mut c_void,
+        address_len: *mut socklen_t,
+    ) -> ssize_t {
+        maps::in_own_memory(&part(buffer, len), |own, len| {
+            // SAFETY: our caller's arguments, and memory of ours (S20).
+            unsafe { next::recvfrom(fd, own, len, flags, address, address_len) }
+        })
+    }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    // SAFETY: our caller's message, or null (S20).
-    let given = unsafe { message.as_ref() };
-    let parts = given.and_then(|one| vector(one.msg_iov, one.msg_iovlen as c_int));
-    let take = |own: *mut c_void, iov_len| {
-        let mut part = iovec { iov_base: own, iov_len };
-        // SAFETY: it was looked at above (S20).
-        let message = unsafe { &mut *message };
+    fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+        // SAFETY: our caller's message, or null (S20).
+        let message = unsafe { message.as_mut() }?;
         let (parts, nr) = (message.msg_iov, message.msg_iovlen);
-        (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-        // SAFETY: our caller's message, with memory of ours (S20).
-        let taken = unsafe { next::recvmsg(socket, message, flags) };
-        (message.msg_iov, message.msg_iovlen) = (parts, nr);
-        taken
-    };
-    let filled = parts.and_then(|parts| maps::in_own_memory(parts, take));
-    // SAFETY: our caller's arguments (S20).
-    filled.unwrap_or_else(|| unsafe { next::recvmsg(socket, message, flags) })
+        maps::in_own_memory(vector(parts, nr as c_int)?, |own, iov_len| {
+            let mut part = iovec { iov_base: own, iov_len };
+            (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+            // SAFETY: our caller's message, with memory of ours (S20).
+            let taken = unsafe { next::recvmsg(socket, message, flags) };
+            (message.msg_iov, message.msg_iovlen) = (parts, nr);
+            taken
+        })
+    }
 }
 
 /// The C library's streams read long buffers as they are.

@@ -9,7 +9,7 @@
 //!
 //! Source: setresuid(2), setgroups(2).
 
-use crate::{maps, next, own, process, serve, table, view};
+use crate::{maps, own, process, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
@@ -40,15 +40,15 @@ fn about_to_be(now: u32, wanted: &[u32]) {
 
 macro_rules! changes {
     ($(of $effective:ident: $(fn $name:ident($($arg:ident: $ty:ty),*);)+)+) => {
-        $($(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($arg: $ty),*) -> c_int {
-                // SAFETY: no arguments (S20).
-                about_to_be(unsafe { libc::$effective() }, &[$($arg),*]);
-                // SAFETY: numbers (S20).
-                unsafe { next::$name($($arg),*) }
-            }
-        )+)+
+        taken_over! {
+            $($(
+                fn $name($($arg: $ty),*) -> c_int {
+                    // SAFETY: no arguments (S20).
+                    about_to_be(unsafe { libc::$effective() }, &[$($arg),*]);
+                    None
+                }
+            )+)+
+        }
     };
 }
 
@@ -67,11 +67,11 @@ changes! {
         fn setfsgid(group: gid_t);
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn setgroups(nr: size_t, groups: *const gid_t) -> c_int {
-    if process::is_on() {
-        leave_run();
+taken_over! {
+    fn setgroups(nr: size_t, groups: *const gid_t) -> c_int {
+        if process::is_on() {
+            leave_run();
+        }
+        None
     }
-    // SAFETY: our caller's groups (S20).
-    unsafe { next::setgroups(nr, groups) }
 }

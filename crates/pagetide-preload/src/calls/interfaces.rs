@@ -30,17 +30,14 @@ pub(super) fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) ->
 /// Functions that are the C library's once these descriptors are real.
 macro_rules! handing_over {
     ($($reason:ident $fds:expr, fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)+) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
-                if let Err(errno) = hand_over($fds($($arg),*), Reason::$reason) {
-                    crate::errno::set(errno);
-                    return -1_isize as $ret;
+        taken_over! {
+            $(
+                fn $name($($arg: $ty),*) -> $ret {
+                    let handed = hand_over($fds($($arg),*), Reason::$reason);
+                    handed.err().map(|errno| or_minus_one(Err(errno)))
                 }
-                // SAFETY: our caller's arguments (S20).
-                unsafe { next::$name($($arg),*) }
-            }
-        )+
+            )+
+        }
     };
 }
 
@@ -276,20 +273,11 @@ unsafe fn of_descriptors_by_number(number: c_long, arguments: [usize; 6]) -> Opt
     Some(c_long::from(result))
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn syscall(
-    number: c_long,
-    a: usize,
-    b: usize,
-    c: usize,
-    d: usize,
-    e: usize,
-    f: usize,
-) -> c_long {
-    // SAFETY: our caller's arguments; those that were not given are not looked at (S20).
-    match unsafe { by_number(number, [a, b, c, d, e, f]) } {
-        Some(result) => result,
-        // SAFETY: as above (S20).
-        None => unsafe { next::syscall(number, a, b, c, d, e, f) },
+taken_over! {
+    fn syscall(
+        number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
+    ) -> c_long {
+        // SAFETY: our caller's arguments; those that were not given are not looked at (S20).
+        unsafe { by_number(number, [a, b, c, d, e, f]) }
     }
 }

@@ -23,25 +23,126 @@ fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Err
     serve::plain(request(id)).map(|reply| reply.map(|_| ())).transpose()
 }
 
-fn as_status(result: Result<(), Errno>) -> c_int {
-    or_minus_one(result.map(|()| 0))
+fn status(answer: Option<Result<(), Errno>>) -> Option<c_int> {
+    answer.map(|result| or_minus_one(result.map(|()| 0)))
+}
+
+taken_over! {
+    fn ftruncate64(fd: c_int, len: off_t) -> c_int {
+        if len < 0 {
+            return status(Some(Err(Errno(libc::EINVAL))));
+        }
+        serve::managed(fd)?;
+        if let Err(errno) = limits::check_len(fd, len) {
+            return status(Some(Err(errno)));
+        }
+        status(ask(fd, |id| Request { len: len as u64, ..Request::new(Op::SetLen, id) }))
+    }
+
+    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
+        status(allocate(fd, mode, offset, len))
+    }
+
+    fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int {
+        Some(match allocate(fd, 0, offset, len)? {
+            Ok(()) => 0,
+            // Where the file system has no allocation, a longer file is what was asked for.
+            Err(Errno(libc::EOPNOTSUPP)) => lengthen(fd, offset.saturating_add(len)),
+            Err(errno) => errno.0,
+        })
+    }
+
+    fn fsync(fd: c_int) -> c_int {
+        status(ask(fd, |id| Request { flags: 1, ..Request::new(Op::Sync, id) }))
+    }
+
+    fn fdatasync(fd: c_int) -> c_int {
+        status(ask(fd, |id| Request::new(Op::Sync, id)))
+    }
+
+    fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
+        status(ask(fd, |id| Request::new(Op::Flush, id)))
+    }
+
+    fn syncfs(fd: c_int) -> c_int {
+        if process::is_on()
+            && let Err(errno) = channel::tell(Op::FlushAll).and_then(|reply| match reply.result {
+                0.. => Ok(()),
+                failed => Err(Errno(-failed as c_int)),
+            })
+        {
+            return status(Some(Err(errno)));
+        }
+        serve::managed(fd)?;
+        // SAFETY: no arguments (S20).
+        unsafe { next::sync() };
+        Some(0)
+    }
+
+    fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
+        if len < 0 && serve::managed(fd).is_some() {
+            return Some(libc::EINVAL);
+        }
+        let advised = advise(fd, offset, len as u64, advice)?;
+        Some(advised.map_or_else(|errno| errno.0, |()| 0))
+    }
+
+    fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
+        let advised = advise(fd, offset, len as u64, libc::POSIX_FADV_WILLNEED)?;
+        let is_write_only = |flags: c_int| flags & libc::O_ACCMODE == libc::O_WRONLY;
+        Some(match serve::status_flags(fd).is_ok_and(is_write_only) {
+            true => or_minus_one(Err(Errno(libc::EBADF))),
+            false => or_minus_one(advised.map(|()| 0)),
+        })
+    }
+
+    fn futimens(fd: c_int, times: *const timespec) -> c_int {
+        set_times(fd, times)
+    }
+
+    fn futimes(fd: c_int, times: *const timeval) -> c_int {
+        serve::managed(fd)?;
+        write_back(fd);
+        // SAFETY: a path that ends with zero, and our caller's times (S20).
+        Some(unsafe { next::utimes(process::path_of(fd).as_ptr().cast(), times) })
+    }
+
+    fn utimensat(
+        folder: c_int, path: *const c_char, times: *const timespec, flags: c_int,
+    ) -> c_int {
+        if path.is_null()
+            && let Some(result) = set_times(folder, times)
+        {
+            return Some(result);
+        }
+        write_back_path(folder, path, flags);
+        None
+    }
+
+    fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
+        write_back_path(folder, path, 0);
+        None
+    }
+
+    fn utimes(path: *const c_char, times: *const timeval) -> c_int {
+        write_back_path(libc::AT_FDCWD, path, 0);
+        None
+    }
+
+    fn utime(path: *const c_char, times: *const c_void) -> c_int {
+        write_back_path(libc::AT_FDCWD, path, 0);
+        None
+    }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn ftruncate64(fd: c_int, len: off_t) -> c_int {
-    if len < 0 {
-        return as_status(Err(Errno(libc::EINVAL)));
+unsafe extern "C" fn sync() {
+    if process::is_on() {
+        // sync reports nothing.
+        let _ = channel::tell(Op::FlushAll);
     }
-    if serve::managed(fd).is_some()
-        && let Err(errno) = limits::check_len(fd, len)
-    {
-        return as_status(Err(errno));
-    }
-    match ask(fd, |id| Request { len: len as u64, ..Request::new(Op::SetLen, id) }) {
-        Some(result) => as_status(result),
-        // SAFETY: numbers (S20).
-        None => unsafe { next::ftruncate64(fd, len) },
-    }
+    // SAFETY: no arguments (S20).
+    unsafe { next::sync() };
 }
 
 fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<(), Errno>> {
@@ -59,27 +160,6 @@ fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<
     ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Allocate, id) })
 }
 
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int {
-    match allocate(fd, mode, offset, len) {
-        Some(result) => as_status(result),
-        // SAFETY: numbers (S20).
-        None => unsafe { next::fallocate64(fd, mode, offset, len) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int {
-    match allocate(fd, 0, offset, len) {
-        Some(Ok(())) => 0,
-        // Where the file system has no allocation, a longer file is what was asked for.
-        Some(Err(Errno(libc::EOPNOTSUPP))) => lengthen(fd, offset.saturating_add(len)),
-        Some(Err(errno)) => errno.0,
-        // SAFETY: numbers (S20).
-        None => unsafe { next::posix_fallocate64(fd, offset, len) },
-    }
-}
-
 fn lengthen(fd: c_int, end: off_t) -> c_int {
     let is_long = process::stat(fd).is_ok_and(|stat| stat.st_size >= end);
     let grown = |id| Request { len: end as u64, ..Request::new(Op::SetLen, id) };
@@ -87,86 +167,6 @@ fn lengthen(fd: c_int, end: off_t) -> c_int {
         (true, _) | (_, Some(Ok(()))) => 0,
         (_, Some(Err(errno))) => errno.0,
         (_, None) => libc::EOPNOTSUPP,
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fsync(fd: c_int) -> c_int {
-    match ask(fd, |id| Request { flags: 1, ..Request::new(Op::Sync, id) }) {
-        Some(result) => as_status(result),
-        // SAFETY: a number (S20).
-        None => unsafe { next::fsync(fd) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fdatasync(fd: c_int) -> c_int {
-    match ask(fd, |id| Request::new(Op::Sync, id)) {
-        Some(result) => as_status(result),
-        // SAFETY: a number (S20).
-        None => unsafe { next::fdatasync(fd) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
-    match ask(fd, |id| Request::new(Op::Flush, id)) {
-        Some(result) => as_status(result),
-        // SAFETY: numbers (S20).
-        None => unsafe { next::sync_file_range(fd, at, len, flags) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn sync() {
-    if process::is_on() {
-        // sync reports nothing.
-        let _ = channel::tell(Op::FlushAll);
-    }
-    // SAFETY: no arguments (S20).
-    unsafe { next::sync() };
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn syncfs(fd: c_int) -> c_int {
-    if process::is_on()
-        && let Err(errno) = channel::tell(Op::FlushAll).and_then(|reply| match reply.result {
-            0.. => Ok(()),
-            failed => Err(Errno(-failed as c_int)),
-        })
-    {
-        return as_status(Err(errno));
-    }
-    if serve::managed(fd).is_some() {
-        // SAFETY: no arguments (S20).
-        unsafe { next::sync() };
-        return 0;
-    }
-    // SAFETY: a number (S20).
-    unsafe { next::syncfs(fd) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int {
-    if len < 0 && serve::managed(fd).is_some() {
-        return libc::EINVAL;
-    }
-    match advise(fd, offset, len as u64, advice) {
-        Some(result) => result.map_or_else(|errno| errno.0, |()| 0),
-        // SAFETY: numbers (S20).
-        None => unsafe { next::posix_fadvise64(fd, offset, len, advice) },
-    }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
-    let cannot_read =
-        || serve::status_flags(fd).is_ok_and(|flags| flags & libc::O_ACCMODE == libc::O_WRONLY);
-    match advise(fd, offset, len as u64, libc::POSIX_FADV_WILLNEED) {
-        Some(_) if cannot_read() => or_minus_one(Err(Errno(libc::EBADF))),
-        Some(result) => or_minus_one(result.map(|()| 0)),
-        // SAFETY: numbers (S20).
-        None => unsafe { next::readahead(fd, offset, len) },
     }
 }
 
@@ -211,61 +211,6 @@ fn set_times(fd: c_int, times: *const timespec) -> Option<c_int> {
     let path = process::path_of(fd);
     // SAFETY: a path that ends with zero, and our caller's times (S20).
     Some(unsafe { next::utimensat(libc::AT_FDCWD, path.as_ptr().cast(), times, 0) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn futimens(fd: c_int, times: *const timespec) -> c_int {
-    // SAFETY: our caller's arguments (S20).
-    set_times(fd, times).unwrap_or_else(|| unsafe { next::futimens(fd, times) })
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn futimes(fd: c_int, times: *const timeval) -> c_int {
-    if serve::managed(fd).is_none() {
-        // SAFETY: our caller's arguments (S20).
-        return unsafe { next::futimes(fd, times) };
-    }
-    write_back(fd);
-    // SAFETY: a path that ends with zero, and our caller's times (S20).
-    unsafe { next::utimes(process::path_of(fd).as_ptr().cast(), times) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn utimensat(
-    folder: c_int,
-    path: *const c_char,
-    times: *const timespec,
-    flags: c_int,
-) -> c_int {
-    if path.is_null()
-        && let Some(result) = set_times(folder, times)
-    {
-        return result;
-    }
-    write_back_path(folder, path, flags);
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::utimensat(folder, path, times, flags) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
-    write_back_path(folder, path, 0);
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::futimesat(folder, path, times) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn utimes(path: *const c_char, times: *const timeval) -> c_int {
-    write_back_path(libc::AT_FDCWD, path, 0);
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::utimes(path, times) }
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn utime(path: *const c_char, times: *const c_void) -> c_int {
-    write_back_path(libc::AT_FDCWD, path, 0);
-    // SAFETY: our caller's arguments (S20).
-    unsafe { next::utime(path, times) }
 }
 
 /// Functions of a descriptor that have one of the same kind by a path, which a stand-in has too.

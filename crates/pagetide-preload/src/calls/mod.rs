@@ -5,6 +5,21 @@
 //! All keep the C contract of their name, and no more: they may be called from any thread, in a
 //! signal's handler, between fork and exec.
 
+/// Functions that are taken over, each with its answer: where it has none, the call goes on to the
+/// next definition as it came.
+macro_rules! taken_over {
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty { $($answer:tt)* })+) => {
+        $(
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+                let answer = || -> Option<$ret> { $($answer)* };
+                // SAFETY: our caller's arguments (S20).
+                answer().unwrap_or_else(|| unsafe { $crate::next::$name($($arg),*) })
+            }
+        )+
+    };
+}
+
 mod aliases;
 mod copy;
 mod descriptors;

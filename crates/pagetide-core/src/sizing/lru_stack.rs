@@ -29,7 +29,7 @@ const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 
 /// Pages by recency of use.
 #[derive(Clone, Debug)]
-pub(super) struct RecencyStack {
+pub(super) struct LruStack {
     /// At most half full.
     slot_of: KeyTable<u32>,
     key_in: Box<[u32]>,
@@ -44,12 +44,12 @@ pub(super) struct RecencyStack {
     capacity: u32,
 }
 
-impl RecencyStack {
+impl LruStack {
     /// Room for `capacity` pages, a power of two.
-    pub(super) fn new(capacity: u32) -> RecencyStack {
+    pub(super) fn new(capacity: u32) -> LruStack {
         let nr_slots = (2 * capacity as usize).max(WORD_SLOTS);
         let nr_words = nr_slots / WORD_SLOTS;
-        RecencyStack {
+        LruStack {
             slot_of: KeyTable::new(2 * capacity as usize, 0),
             key_in: vec![0; nr_slots].into(),
             marks: vec![0; nr_words].into(),
@@ -80,7 +80,7 @@ impl RecencyStack {
         distance
     }
 
-    /// Takes the page out. Returns where it was, as [`RecencyStack::use_page`].
+    /// Takes the page out. Returns where it was, as [`LruStack::use_page`].
     pub(super) fn forget(&mut self, key: u32) -> Option<u32> {
         let slot = self.slot_of.remove_if(key, |_| true)? as usize;
         let distance = 1 + self.nr_marked_after(slot);
