@@ -17,7 +17,8 @@
 //! Invariants: `slot_of` has each page once; `key_in[slot]` is its key, and the slot is marked; all
 //! sums are right. At most `capacity` pages.
 //!
-//! Ignored: two pages whose 32 bits of key are the same count as one.
+//! Ignored: two pages whose 32 bits of key are the same count as one. Stacks without a bound, whose
+//! blocks would be many: the lab's stack of a whole trace counts its marks in a tree.
 
 use crate::key_table::KeyTable;
 use alloc::boxed::Box;

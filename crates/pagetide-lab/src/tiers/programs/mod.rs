@@ -4,9 +4,9 @@
 //! for each way in which pages can be hot, as endless streams of touches:
 //!
 //! ```text
-//!   pmbench        /\     hot in the middle, cold at the edges, for ever    gauss.rs
+//!   pmbench        /\     hot in the middle, cold at the edges, for ever    drawn.rs
 //!   tier-oltp      |.|.   inner pages, the newest rows, and a long tail     oltp.rs
-//!   tier-zipf      |.     a few very hot, scattered                         zipf.rs
+//!   tier-zipf      |.     a few very hot, scattered                         drawn.rs
 //!   (a trace)             whatever was recorded, over and over              recorded.rs
 //! ```
 //!
@@ -16,15 +16,13 @@
 //! **Deliberately ignored.** Accesses that a cache would have served. Threads: all do the same.
 
 mod alias;
-mod gauss;
+mod drawn;
 mod oltp;
 mod recorded;
-mod zipf;
 
-pub use gauss::Gauss;
+pub use drawn::DrawnPages;
 pub use oltp::Oltp;
 pub use recorded::Recorded;
-pub use zipf::Zipf;
 
 use super::access_loop::TierAccess;
 use std::fmt;
@@ -94,9 +92,9 @@ impl TierWorkload {
     pub fn program(self, nr_pages: u32, seed: u64) -> Box<dyn AccessStream> {
         assert!(nr_pages >= PAGES_MIN, "{nr_pages} pages are no program's memory");
         match self {
-            TierWorkload::Pmbench => Box::new(Gauss::new(nr_pages, seed)),
+            TierWorkload::Pmbench => Box::new(DrawnPages::bell(nr_pages, seed)),
             TierWorkload::Oltp => Box::new(Oltp::new(nr_pages, seed)),
-            TierWorkload::Zipf => Box::new(Zipf::new(nr_pages, 0.99, seed)),
+            TierWorkload::Zipf => Box::new(DrawnPages::zipf(nr_pages, 0.99, seed)),
         }
     }
 }

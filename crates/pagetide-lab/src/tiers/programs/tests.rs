@@ -42,7 +42,7 @@ fn every_program_repeats_by_its_seed_and_stays_in_its_pages() {
 
 #[test]
 fn pmbench_is_a_bell_over_all_memory_and_writes_a_fifth() {
-    let touches = touches(&mut Gauss::new(8000, 1), 400_000);
+    let touches = touches(&mut DrawnPages::bell(8000, 1), 400_000);
     let counts = counts(&touches, 8000);
     assert!((share(3000..5000, &counts) - 0.6827).abs() < 0.01, "one sigma");
     assert!((share(2000..6000, &counts) - 0.9545).abs() < 0.01, "two");

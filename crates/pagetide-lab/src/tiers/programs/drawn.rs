@@ -1,0 +1,81 @@
+//! Programs whose pages are drawn, each as often as its weight says.
+//!
+//! **pmbench.** The published figures of hot-page selection are of this program; its arguments were
+//! not published with them. So here are what the same author's other series say: four reads to a
+//! write, addresses from a normal distribution over the whole of memory, centred in its middle. Its
+//! standard deviation is an eighth of memory:
+//!
+//! ```text
+//!             _
+//!            / \         68 % of the touches in the middle quarter,
+//!         __/   \__      95 % in the middle half
+//!     ___/         \___
+//!     0            pages
+//! ```
+//!
+//! **Zipf's law.** Key-value stores spread their popular keys all over memory, so no stretch of it
+//! is hot: rank k is wanted in proportion to k^-skew, ranks are in random order over the pages, and
+//! one touch in ten is a write.
+//!
+//! Ignored: where in the page, and that keys share pages, which flattens the law. Source: the
+//! benchmark specification, section D; Yang and Seymour, "Pmbench: A Micro-Benchmark for Profiling
+//! Paging Performance", 2018; the usual benchmark of caches, as in YCSB.
+
+use super::AccessStream;
+use super::alias::Alias;
+use crate::random::Random;
+use crate::tiers::access_loop::TierAccess;
+
+/// See the module.
+#[derive(Debug)]
+pub struct DrawnPages {
+    pages: Alias,
+    nr_pages: u32,
+    /// So many of 256 touches are writes.
+    writes: u8,
+    random: Random,
+}
+
+impl DrawnPages {
+    /// pmbench, over so many pages.
+    ///
+    /// # Panics
+    /// Without pages.
+    pub fn bell(nr_pages: u32, seed: u64) -> DrawnPages {
+        let middle = f64::from(nr_pages) / 2.0;
+        let sigma = f64::from(nr_pages) / 8.0;
+        let weight = |page: u32| {
+            let deviations = (f64::from(page) + 0.5 - middle) / sigma;
+            (-deviations * deviations / 2.0).exp()
+        };
+        let weights: Vec<f64> = (0..nr_pages).map(weight).collect();
+        let random = Random::stream(seed, 1);
+        DrawnPages { pages: Alias::new(&weights), nr_pages, writes: 51, random }
+    }
+
+    /// Zipf's law, over so many pages, with this skew.
+    ///
+    /// # Panics
+    /// Without pages.
+    pub fn zipf(nr_pages: u32, skew: f64, seed: u64) -> DrawnPages {
+        let mut random = Random::stream(seed, 2);
+        let mut weights = vec![0.0; nr_pages as usize];
+        for (rank, page) in random.order(nr_pages).into_iter().enumerate() {
+            weights[page as usize] = ((rank + 1) as f64).powf(-skew);
+        }
+        DrawnPages { pages: Alias::new(&weights), nr_pages, writes: 26, random }
+    }
+}
+
+impl AccessStream for DrawnPages {
+    fn nr_pages(&self) -> u32 {
+        self.nr_pages
+    }
+
+    fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>) {
+        touches.extend((0..nr).map(|_| {
+            let (page, bits) = self.pages.next(&mut self.random);
+            if bits < self.writes { TierAccess::write(page) } else { TierAccess::read(page) }
+        }));
+    }
+}
