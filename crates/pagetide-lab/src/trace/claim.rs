@@ -25,22 +25,28 @@ pub const PAGES_A_BYTE: u64 = 1 << 10;
 pub(super) struct Claim {
     bytes_read: BytesRead,
     nr_pages: u64,
+    /// As many were allowed when it was asked last.
+    nr_allowed: u64,
 }
 
 impl Claim {
     pub(super) fn new(bytes_read: BytesRead) -> Claim {
-        Claim { bytes_read, nr_pages: 0 }
+        Claim { bytes_read, nr_pages: 0, nr_allowed: PAGES_ALLOWED }
     }
 
     /// Adds a request's pages.
     ///
     /// # Errors
     /// [`TraceError::TooManyPages`].
+    #[inline]
     pub(super) fn add(&mut self, request: &Request) -> Result<(), TraceError> {
-        let bytes = self.bytes_read.get();
-        let pages_max = PAGES_ALLOWED.saturating_add(bytes.saturating_mul(PAGES_A_BYTE));
         self.nr_pages = self.nr_pages.saturating_add(request.nr_pages);
-        if self.nr_pages > pages_max {
+        if self.nr_pages <= self.nr_allowed {
+            return Ok(());
+        }
+        let bytes = self.bytes_read.get();
+        self.nr_allowed = PAGES_ALLOWED.saturating_add(bytes.saturating_mul(PAGES_A_BYTE));
+        if self.nr_pages > self.nr_allowed {
             return Err(TraceError::TooManyPages { pages: self.nr_pages, bytes });
         }
         Ok(())

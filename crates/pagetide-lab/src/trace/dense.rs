@@ -116,11 +116,11 @@ impl DenseTrace {
         pages: &mut Vec<PageId>,
     ) -> Result<(), TraceError> {
         while pages.len() < wanted
-            && let Some(access) = trace.next()
+            && let Some(request) = trace.next_pages((wanted - pages.len()) as u64)
         {
-            let access = access?;
-            self.note_from(trace, access);
-            pages.push(access.page);
+            let request = request?;
+            self.note_from(trace, request.mapping, request.kind, request.nr_pages as usize);
+            (0..request.nr_pages).for_each(|nth| pages.push(request.page_at(nth)));
         }
         Ok(())
     }
@@ -128,20 +128,18 @@ impl DenseTrace {
     /// Appends the entry that `trace` has just given, at its time and with its type of page, and
     /// the notes before it.
     pub fn push_from(&mut self, trace: &Trace, access: Access) {
-        self.note_from(trace, access);
+        self.note_from(trace, access.page.mapping, access.kind, 1);
         self.ranks.push(self.pages.rank_of(access.page));
     }
 
-    /// The same, but for the rank.
-    fn note_from(&mut self, trace: &Trace, access: Access) {
+    /// The same for some pages, but for their ranks.
+    #[inline]
+    fn note_from(&mut self, trace: &Trace, mapping: MappingId, kind: AccessKind, nr_pages: usize) {
         self.push_notes(trace.notes());
         if trace.page_type() == PageType::Anon {
-            self.mark_anonymous(access.page.mapping);
+            self.mark_anonymous(mapping);
         }
-        self.note(access.kind);
-        if let Some(time) = trace.time() {
-            self.set_last_time(time);
-        }
+        self.note(kind, nr_pages, trace.time());
     }
 
     /// Appends notes, after the last entry so far.
@@ -168,31 +166,33 @@ impl DenseTrace {
 
     /// Appends one entry.
     pub fn push(&mut self, access: Access) {
-        self.note(access.kind);
+        self.note(access.kind, 1, None);
         self.ranks.push(self.pages.rank_of(access.page));
     }
 
-    fn note(&mut self, kind: AccessKind) {
-        self.kinds.push(kind);
-        self.nr_accesses += u64::from(kind.is_access());
-        if let Some(&last) = self.times.last() {
-            self.times.push(last);
+    /// Appends so many entries, but for their ranks. Where their time is not known it is that of
+    /// the entry before.
+    #[inline]
+    fn note(&mut self, kind: AccessKind, nr_entries: usize, time: Option<Millis>) {
+        let nr_before = self.kinds.len();
+        (0..nr_entries).for_each(|_| self.kinds.push(kind));
+        self.nr_accesses += u64::from(kind.is_access()) * nr_entries as u64;
+        if time.is_none() && self.times.is_empty() {
+            return;
         }
+        if self.times.len() < nr_before {
+            self.times.resize(nr_before, 0);
+        }
+        let last = self.times.last().copied().unwrap_or(0);
+        let time = time.map_or(last, |Millis(time)| u32::try_from(time).unwrap_or(u32::MAX));
+        (0..nr_entries).for_each(|_| self.times.push(time.max(last)));
     }
 
     /// Appends one entry that happened at `time`. Entries before the first one with a time happened
     /// at 0; a time before the last one's counts as the last one's.
     pub fn push_at(&mut self, access: Access, time: Millis) {
-        self.push(access);
-        self.set_last_time(time);
-    }
-
-    fn set_last_time(&mut self, time: Millis) {
-        let millis = u32::try_from(time.0).unwrap_or(u32::MAX);
-        self.times.resize(self.kinds.len(), 0);
-        let nr_before = self.times.len() - 1;
-        let last = self.times[..nr_before].last().copied().unwrap_or(0);
-        self.times[nr_before] = millis.max(last);
+        self.note(access.kind, 1, Some(time));
+        self.ranks.push(self.pages.rank_of(access.page));
     }
 
     /// The entries' times, one each, ascending, in milliseconds; `None` when the trace has none.

@@ -130,6 +130,12 @@ impl Input {
 
     /// The next record of `N` bytes, or `None` at the end.
     pub(super) fn read_record<const N: usize>(&mut self) -> Result<Option<[u8; N]>, TraceError> {
+        // Most lie in the buffer whole.
+        if let Some(&record) = self.reader.buffer().first_chunk() {
+            self.reader.consume(N);
+            self.offset += N as u64;
+            return Ok(Some(record));
+        }
         let mut record = [0; N];
         let read_bytes = read_full(&mut self.reader, &mut record)
             .map_err(|source| TraceError::Read { offset: self.offset, source })?;

@@ -57,6 +57,7 @@ mod oracle_general;
 mod page_ranks;
 mod perf_script;
 mod raw;
+mod request;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -72,17 +73,15 @@ pub use page_ranks::PageRanks;
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
 use claim::Claim;
-use digits::{number, plain_number};
+use digits::number;
 use input::Input;
-use pagetide_core::ids::{MappingId, PageId, PageIndex, PageType};
+use pagetide_core::ids::PageType;
 use pagetide_core::record::RecordError;
-use pagetide_core::units::{Millis, PAGE_SHIFT};
+use pagetide_core::units::Millis;
+use request::{Micros, Request};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-
-/// The most pages one request may span: 64 GiB. More is damage, not a request.
-const REQUEST_PAGES_MAX: u64 = 1 << 24;
 
 /// Why a trace could not be opened, or read on.
 #[derive(Debug, thiserror::Error)]
@@ -188,83 +187,6 @@ pub enum LineProblem {
     /// The line is longer than 64 KiB or not UTF-8: the file is no text.
     #[error("the line is too long or not text")]
     NotText,
-}
-
-/// Some consecutive pages of one mapping, used together.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Request {
-    mapping: MappingId,
-    first: u64,
-    nr_pages: u64,
-    kind: AccessKind,
-    thread: u32,
-    /// By the trace's own clock, where it has one.
-    at: Option<Micros>,
-}
-
-/// Microseconds of a trace's own clock, since whenever that started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Micros(u64);
-
-impl Micros {
-    fn from_secs(secs: u64) -> Micros {
-        Micros(secs.saturating_mul(1_000_000))
-    }
-
-    /// Seconds, whole or not; `None` for what is no number.
-    fn parse_secs(text: &str) -> Option<Micros> {
-        if let Some(secs) = plain_number(text.as_bytes()) {
-            return Some(Micros::from_secs(secs));
-        }
-        let text = text.trim();
-        let whole = text.parse().ok().map(Micros::from_secs);
-        let parse = || text.parse().ok().filter(|secs: &f64| secs.is_finite());
-        // The cast saturates: a time out of range is as good as the last one there is.
-        whole.or_else(|| parse().map(|secs| Micros((secs * 1e6).round() as u64)))
-    }
-
-    fn from_millis(millis: u64) -> Micros {
-        Micros(millis.saturating_mul(1000))
-    }
-}
-
-impl Request {
-    /// One page of the only mapping, by the only thread.
-    fn page(index: u64, kind: AccessKind) -> Request {
-        Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0, at: None }
-    }
-
-    /// The same, made at this time.
-    fn at(self, at: Option<Micros>) -> Request {
-        Request { at, ..self }
-    }
-
-    /// `nr_pages` pages from `first`.
-    fn pages(
-        mapping: MappingId,
-        first: u64,
-        nr_pages: u64,
-        kind: AccessKind,
-    ) -> Result<Request, LineProblem> {
-        let is_sane = nr_pages <= REQUEST_PAGES_MAX && first.checked_add(nr_pages).is_some();
-        let request = Request { mapping, first, nr_pages, kind, thread: 0, at: None };
-        if is_sane { Ok(request) } else { Err(LineProblem::TooManyPages) }
-    }
-
-    /// The pages that hold `len_bytes` bytes from `offset_bytes`; none for a length of 0.
-    fn bytes(
-        mapping: MappingId,
-        offset_bytes: u64,
-        len_bytes: u64,
-        kind: AccessKind,
-    ) -> Result<Request, LineProblem> {
-        if len_bytes == 0 {
-            return Request::pages(mapping, 0, 0, kind);
-        }
-        let last_byte = offset_bytes.checked_add(len_bytes - 1).ok_or(LineProblem::TooManyPages)?;
-        let first = offset_bytes >> PAGE_SHIFT;
-        Request::pages(mapping, first, (last_byte >> PAGE_SHIFT) - first + 1, kind)
-    }
 }
 
 /// A format's reader.
@@ -471,19 +393,19 @@ fn source_of(format: Format, input: Input, prefix: &[u8]) -> Result<Box<dyn Sour
     })
 }
 
-impl Iterator for Trace {
-    type Item = Result<Access, TraceError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
+impl Trace {
+    /// The next pages that are used together, at most `nr_max`: what is left of a request, or the
+    /// next one. Never none.
+    #[inline]
+    fn next_pages(&mut self, nr_max: u64) -> Option<Result<Request, TraceError>> {
         while !self.is_over {
             if let Some(request) = &mut self.request
                 && request.nr_pages > 0
             {
-                let index = PageIndex(request.first);
-                request.first = request.first.wrapping_add(1);
-                request.nr_pages -= 1;
-                let page = PageId { mapping: request.mapping, index };
-                return Some(Ok(Access { page, kind: request.kind, thread: request.thread }));
+                let pages = Request { nr_pages: request.nr_pages.min(nr_max), ..*request };
+                request.first = request.first.wrapping_add(pages.nr_pages);
+                request.nr_pages -= pages.nr_pages;
+                return Some(Ok(pages));
             }
             match self.next_request() {
                 Ok(Some(request)) => {
@@ -502,5 +424,14 @@ impl Iterator for Trace {
             }
         }
         None
+    }
+}
+
+impl Iterator for Trace {
+    type Item = Result<Access, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let one = |it: Request| Access { page: it.page_at(0), kind: it.kind, thread: it.thread };
+        self.next_pages(1).map(|request| request.map(one))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::AccessKind::{Discard, Read, Table, TableWrite, Write};
 use super::*;
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::Switches;
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_core::record::Encoder;

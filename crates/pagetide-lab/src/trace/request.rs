@@ -1,0 +1,96 @@
+//! What a trace asks for: some pages at once, at some time.
+//!
+//! ```text
+//!   a line or record --> Request { mapping, first, nr_pages, kind, thread, at } --> accesses
+//! ```
+
+use super::LineProblem;
+use super::digits::plain_number;
+use pagetide_core::ids::{MappingId, PageId, PageIndex};
+use pagetide_core::record::AccessKind;
+use pagetide_core::units::PAGE_SHIFT;
+
+/// The most pages one request may span: 64 GiB. More is damage, not a request.
+const REQUEST_PAGES_MAX: u64 = 1 << 24;
+
+/// Some consecutive pages of one mapping, used together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Request {
+    pub(super) mapping: MappingId,
+    pub(super) first: u64,
+    pub(super) nr_pages: u64,
+    pub(super) kind: AccessKind,
+    pub(super) thread: u32,
+    /// By the trace's own clock, where it has one.
+    pub(super) at: Option<Micros>,
+}
+
+/// Microseconds of a trace's own clock, since whenever that started.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Micros(pub(super) u64);
+
+impl Micros {
+    pub(super) fn from_secs(secs: u64) -> Micros {
+        Micros(secs.saturating_mul(1_000_000))
+    }
+
+    /// Seconds, whole or not; `None` for what is no number.
+    pub(super) fn parse_secs(text: &str) -> Option<Micros> {
+        if let Some(secs) = plain_number(text.as_bytes()) {
+            return Some(Micros::from_secs(secs));
+        }
+        let text = text.trim();
+        let whole = text.parse().ok().map(Micros::from_secs);
+        let parse = || text.parse().ok().filter(|secs: &f64| secs.is_finite());
+        // The cast saturates: a time out of range is as good as the last one there is.
+        whole.or_else(|| parse().map(|secs| Micros((secs * 1e6).round() as u64)))
+    }
+
+    pub(super) fn from_millis(millis: u64) -> Micros {
+        Micros(millis.saturating_mul(1000))
+    }
+}
+
+impl Request {
+    /// One page of the only mapping, by the only thread.
+    pub(super) fn page(index: u64, kind: AccessKind) -> Request {
+        Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0, at: None }
+    }
+
+    /// The same, made at this time.
+    pub(super) fn at(self, at: Option<Micros>) -> Request {
+        Request { at, ..self }
+    }
+
+    /// Its page this many after the first.
+    pub(super) fn page_at(&self, nth: u64) -> PageId {
+        PageId { mapping: self.mapping, index: PageIndex(self.first.wrapping_add(nth)) }
+    }
+
+    /// `nr_pages` pages from `first`.
+    pub(super) fn pages(
+        mapping: MappingId,
+        first: u64,
+        nr_pages: u64,
+        kind: AccessKind,
+    ) -> Result<Request, LineProblem> {
+        let is_sane = nr_pages <= REQUEST_PAGES_MAX && first.checked_add(nr_pages).is_some();
+        let request = Request { mapping, first, nr_pages, kind, thread: 0, at: None };
+        if is_sane { Ok(request) } else { Err(LineProblem::TooManyPages) }
+    }
+
+    /// The pages that hold `len_bytes` bytes from `offset_bytes`; none for a length of 0.
+    pub(super) fn bytes(
+        mapping: MappingId,
+        offset_bytes: u64,
+        len_bytes: u64,
+        kind: AccessKind,
+    ) -> Result<Request, LineProblem> {
+        if len_bytes == 0 {
+            return Request::pages(mapping, 0, 0, kind);
+        }
+        let last_byte = offset_bytes.checked_add(len_bytes - 1).ok_or(LineProblem::TooManyPages)?;
+        let first = offset_bytes >> PAGE_SHIFT;
+        Request::pages(mapping, first, (last_byte >> PAGE_SHIFT) - first + 1, kind)
+    }
+}
