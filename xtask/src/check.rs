@@ -131,8 +131,8 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
             break;
         }
     }
-    for reason in &sum.reasons {
-        println!("{reason}");
+    for cause in sum.by_cause() {
+        println!("{cause}");
     }
     println!("total {:.1} s", start.elapsed().as_secs_f64());
     println!("{}", sum.summary());

@@ -12,7 +12,8 @@
 //!
 //! Ignored: measured benchmarks, and filtered-out tests (a filter is this tool's own choice).
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a line that reports a skip begins.
 pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
@@ -67,6 +68,23 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.reasons.extend(other.reasons);
+    }
+
+    /// The reasons, a line a cause with all that it kept from running: most tests first.
+    pub(crate) fn by_cause(&self) -> Vec<String> {
+        let mut causes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for line in &self.reasons {
+            let test = skipped_test(line);
+            let cause = line.strip_prefix(SKIP_PREFIX).and_then(|rest| rest.strip_prefix(test));
+            let cause = cause.and_then(|cause| cause.strip_prefix(": ")).unwrap_or("no reason");
+            causes.entry(cause).or_default().push(test);
+        }
+        let mut causes: Vec<(&str, Vec<&str>)> = causes.into_iter().collect();
+        causes.sort_by_key(|(_, tests)| Reverse(tests.len()));
+        let line = |(cause, tests): &(&str, Vec<&str>)| {
+            format!("{SKIP_PREFIX}{} for: {cause}\n    {}", tests.len(), tests.join(", "))
+        };
+        causes.iter().map(line).collect()
     }
 
     /// The last line of every check.
@@ -156,6 +174,18 @@ test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
         let shown = without_successes(LOG);
         assert!(shown.contains("assertion failed") && shown.contains("reads ... FAILED"));
         assert!(!shown.contains("maps_frames") && !shown.contains("SKIPPED"));
+    }
+
+    #[test]
+    fn skips_of_one_cause_are_told_together() {
+        let mut tally = Tally::default();
+        for (test, why) in [("c", "no root"), ("a", "no strace"), ("b", "no strace")] {
+            tally.skip(test, why);
+        }
+        assert_eq!(
+            tally.by_cause(),
+            ["SKIPPED: 2 for: no strace\n    a, b", "SKIPPED: 1 for: no root\n    c"]
+        );
     }
 
     #[test]

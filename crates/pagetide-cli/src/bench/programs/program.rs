@@ -152,7 +152,8 @@ fn output_looked_at(
     look: &mut dyn FnMut(u32),
 ) -> Result<Output, Failure> {
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().map_err(|error| Failure::on("run a program", &error))?;
+    let name = command.get_program().to_string_lossy().into_owned();
+    let child = command.spawn().map_err(|error| Failure::on(&format!("run {name}"), &error))?;
     let pid = Pid::from_child(&child);
     let id = child.id();
     look(id);
