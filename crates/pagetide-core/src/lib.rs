@@ -13,6 +13,7 @@
 
 extern crate alloc;
 
+pub mod autosize;
 pub mod driver;
 pub mod folio;
 pub mod group;

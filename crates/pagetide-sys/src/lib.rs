@@ -64,6 +64,7 @@ pub use machine::cpu::{
 };
 pub use machine::cpu_cache::read_cache_slice;
 pub use machine::prefetch::{fetch, fetch_to_write};
+pub use machine::room::{MemoryRoom, SpareMemory};
 pub use machine::try_lock::{TryGuard, TryLock};
 pub use machine::{device, numa, rights, sentinel};
 pub use memory::arena::{

@@ -161,6 +161,8 @@ pub use {
     api::stats::cache::CacheStats,
     api::stats::tiers::{TierStats, TieringStats},
     engine::groups::options::GroupOptions,
+    engine::resident::{ParseResidentError, ResidentFile, ResidentRange, ResidentSet, WarmStats},
+    engine::sizer::{SizeChange, SizeChanges},
     engine::tiering::TieringOptions,
     errors::{
         AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
@@ -170,6 +172,7 @@ pub use {
     memory::store::Store,
     memory::tier::plan::TierError,
     memory::tier::{ParseTierError, Tier},
+    pagetide_core::autosize::SizeReason,
     pagetide_core::ids::{FrameId, Order, OrderTooLarge},
     pagetide_core::knobs::{Knob, KnobError},
     pagetide_core::lru::lru_gen::Detail,

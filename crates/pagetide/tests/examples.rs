@@ -11,6 +11,8 @@ mod page_cache;
 mod region;
 #[path = "../examples/sort_larger_than_memory.rs"]
 mod sort_larger_than_memory;
+#[path = "../examples/warm_restart.rs"]
+mod warm_restart;
 
 use common::skip;
 use pagetide::CreateRegionError;
@@ -23,6 +25,11 @@ fn a_page_cache_runs() {
 #[test]
 fn groups_run() {
     groups::main().unwrap();
+}
+
+#[test]
+fn a_warm_restart_runs() {
+    warm_restart::main().unwrap();
 }
 
 #[test]

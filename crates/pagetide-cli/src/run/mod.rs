@@ -3,6 +3,7 @@
 //! The server is crate `pagetide-run`; here are the command line, and what is said at the end.
 
 pub(crate) mod library;
+mod limit;
 mod report;
 mod summary;
 mod watch;
@@ -11,12 +12,12 @@ use crate::failure::Failure;
 use crate::output;
 use crate::settings::{self, Setting};
 use crate::terminal;
-use pagetide::{BuildError, PageCache};
+use limit::MemoryLimit;
+use pagetide::{BuildError, PageCache, ResidentSet};
 use pagetide_core::lru::PolicyName;
-use pagetide_core::units::Bytes;
 use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use watch::Watcher;
 
@@ -49,15 +50,18 @@ Examples:
   pagetide run --memory 512M -- sqlite3 big.db 'select count(*) from t'
   pagetide run --memory 64M --policy active-inactive --record t.ptt -- grep -rc x src
   pagetide run --memory 512M --report r.html -- fio job.fio
+  pagetide run --memory auto:64M-2G -- ./server
   pagetide run --memory 1G --include '*.db' --json out.json -- ./server";
 
 /// Run a program with its file I/O through a page cache of a limited size.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct RunArgs {
-    /// The limit of the page cache, for the program and all its children together.
-    #[arg(long, value_parser = terminal::parse_size)]
-    memory: Bytes,
+    /// The limit of the page cache, for the program and all its children together; or auto, or
+    /// auto:LEAST-MOST: as much as more hits are to be had with and the container, or the machine,
+    /// can spare.
+    #[arg(long)]
+    memory: MemoryLimit,
     /// The replacement policy; see `pagetide policies`.
     #[arg(long, default_value_t)]
     policy: PolicyName,
@@ -84,6 +88,13 @@ pub(crate) struct RunArgs {
     /// Write the summary to this file, as one JSON document.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// At the end, write to this file which pages of files are in memory, for `--warm`.
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
+    /// Bring in what a run with `--dump` has written to this file, beside the program: of each file
+    /// that it opens and that has not changed since, the hottest pages first, until memory is full.
+    #[arg(long, value_name = "FILE")]
+    warm: Option<PathBuf>,
     /// A knob of the page cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
@@ -107,16 +118,21 @@ enum MmapBy {
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the report", &args.report)?;
     output::check("the summary", &args.json)?;
+    output::check("the dump", &args.dump)?;
+    let warm = args.warm.as_deref().map(read_dump).transpose()?;
     let program = Program {
         command: args.command.clone(),
         library: library::find().map_err(Failure::Refused)?,
         filter: Filter { include: args.include.clone(), exclude: args.exclude.clone() },
-        memory: args.memory,
+        memory: args.memory.most(),
         is_quiet: args.quiet,
         serves_mappings: args.mmap == MmapBy::Cache,
     };
     let prepared = Prepared::new().map_err(failure_of)?;
     let cache = build(args)?;
+    if let Some(set) = warm {
+        cache.warm(set).map_err(|error| Failure::on("bring in what is to be warm", &error))?;
+    }
     let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
     match prepared.run(cache, &program, terminal::note) {
         Ok(ended) => finish(args, ended, watcher),
@@ -136,8 +152,17 @@ fn failure_of(error: RunError) -> Failure {
     }
 }
 
+/// What `--dump` has written.
+fn read_dump(path: &Path) -> Result<ResidentSet, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::on_path("read the dump", path, &error))?;
+    text.parse().map_err(|error| {
+        Failure::Refused(format!("cannot use {} to warm: {error}", path.display()))
+    })
+}
+
 fn build(args: &RunArgs) -> Result<PageCache, Failure> {
-    let mut builder = PageCache::builder().memory(args.memory).policy(args.policy).shared(true);
+    let mut builder = args.memory.put(PageCache::builder()).policy(args.policy).shared(true);
     if let Some(path) = &args.record {
         builder = builder.record(path);
     }
@@ -156,7 +181,10 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     if server.cache().stats().device_writes > 0 {
         rustix::fs::sync();
     }
-    let summary = summary::Summary::collect(&server, exit_code);
+    if let Some(path) = &args.dump {
+        output::write("the dump", path, &server.cache().dump().to_string())?;
+    }
+    let summary = summary::Summary::collect(&server, exit_code, args.warm.is_some());
     if !args.quiet {
         terminal::note(&summary.to_string());
     }

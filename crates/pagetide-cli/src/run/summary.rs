@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
-use pagetide::{CacheStats, Estimate, Sizing};
+use pagetide::{CacheStats, Estimate, SizeChange, SizeChanges, SizeReason, Sizing};
 use pagetide_core::units::Bytes;
 use pagetide_run::Server;
 use pagetide_run::wire::Reason;
@@ -37,9 +37,69 @@ pub(super) struct Summary {
     processes: u64,
     /// Mappings that the page cache has served.
     mappings: u64,
+    /// What `--warm` has brought in; `null` without it.
+    warm: Option<WarmSummary>,
+    /// How `--memory auto` went; `null` where the limit is fixed.
+    auto: Option<AutoSummary>,
     sizing: SizingSummary,
     /// Files that the kernel has instead, by reason.
     kernel_files: BTreeMap<&'static str, u64>,
+}
+
+/// Pages of an earlier run, in the files that were opened.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct WarmSummary {
+    pages: u64,
+    brought_in_pages: u64,
+    stale_files: u64,
+}
+
+/// How the size followed what could be spared.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct AutoSummary {
+    memory_bytes_min: u64,
+    memory_bytes_max: u64,
+    /// As more hits were to be had.
+    grown: u64,
+    /// As others took what was kept in reserve.
+    shrunk_for_reserve: u64,
+    /// As threads waited for memory.
+    shrunk_for_stalls: u64,
+    /// The last changes, the oldest first.
+    last: Vec<ChangeRow>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct ChangeRow {
+    seconds: f64,
+    from_bytes: u64,
+    to_bytes: u64,
+    reason: &'static str,
+    spare_bytes: u64,
+}
+
+impl AutoSummary {
+    fn of(changes: SizeChanges) -> AutoSummary {
+        let row = |change: &SizeChange| ChangeRow {
+            seconds: change.at.as_secs_f64(),
+            from_bytes: change.from.0,
+            to_bytes: change.to.0,
+            reason: match change.reason {
+                SizeReason::Pays => "more hits were to be had",
+                SizeReason::Reserve => "others took what was kept in reserve",
+                SizeReason::Stalled => "threads waited for memory",
+            },
+            spare_bytes: change.spare.0,
+        };
+        AutoSummary {
+            memory_bytes_min: changes.memory_min.0,
+            memory_bytes_max: changes.memory_max.0,
+            grown: changes.grown,
+            shrunk_for_reserve: changes.shrunk_for_reserve,
+            shrunk_for_stalls: changes.shrunk_for_stalls,
+            last: changes.last.iter().map(row).collect(),
+        }
+    }
 }
 
 /// What other sizes of memory would have done.
@@ -121,7 +181,7 @@ impl SizeRow {
 
 impl Summary {
     /// What `server` has done, for a program that ended with `exit_code`.
-    pub(super) fn collect(server: &Server, exit_code: u8) -> Summary {
+    pub(super) fn collect(server: &Server, exit_code: u8, is_warmed: bool) -> Summary {
         let stats: CacheStats = server.cache().stats();
         let kernel_files = server.handed_over().filter(|(_, nr)| *nr > 0);
         Summary {
@@ -144,6 +204,15 @@ impl Summary {
             direct_io: stats.direct_io,
             processes: server.nr_processes(),
             mappings: server.nr_mappings(),
+            warm: is_warmed.then(|| {
+                let warm = server.cache().warm_stats();
+                WarmSummary {
+                    pages: warm.pages,
+                    brought_in_pages: warm.brought_in,
+                    stale_files: warm.stale_files,
+                }
+            }),
+            auto: server.cache().size_changes().map(AutoSummary::of),
             sizing: SizingSummary::of(&stats.sizing()),
             kernel_files: kernel_files.map(|(reason, nr)| (say_reason(reason), nr)).collect(),
         }
@@ -205,6 +274,26 @@ impl fmt::Display for Summary {
             write!(f, ", and {} of its own", machine::rounded(own))?;
         }
         self.write_sizing(f)?;
+        if let Some(auto) = &self.auto {
+            write!(
+                f,
+                "\npagetide: memory auto: {} to {}; grew {} times as more hits were to be had, \
+                 shrank {} times as others took memory and {} as threads waited for it",
+                machine::rounded(auto.memory_bytes_min),
+                machine::rounded(auto.memory_bytes_max),
+                auto.grown,
+                auto.shrunk_for_reserve,
+                auto.shrunk_for_stalls
+            )?;
+        }
+        if let Some(warm) = self.warm {
+            let WarmSummary { brought_in_pages, stale_files, .. } = warm;
+            write!(
+                f,
+                "\npagetide: warm: {brought_in_pages} pages brought in, {stale_files} files had \
+                 changed"
+            )?;
+        }
         let left: u64 = self.kernel_files.values().sum();
         if left > 0 {
             let reasons: Vec<String> =

@@ -4,6 +4,7 @@
 
 mod agents;
 mod as_without;
+mod auto;
 mod bad_luck;
 mod broken_disk;
 mod coherence;

@@ -6,6 +6,7 @@ pub mod device;
 pub mod numa;
 pub(crate) mod prefetch;
 pub mod rights;
+pub(crate) mod room;
 pub mod sentinel;
 pub(crate) mod signals;
 pub(crate) mod try_lock;

@@ -11,6 +11,7 @@ use crate::engine::limits::Limits;
 use crate::engine::pages::Pages;
 use crate::engine::prefetch::Prefetcher;
 use crate::engine::registry::Registry;
+use crate::engine::sizer::Sizer;
 use crate::engine::tiering::{Tiering, TieringOptions};
 use crate::errors::BuildError;
 use crate::memory::compressed::CompressedPool;
@@ -53,6 +54,7 @@ pub struct Builder {
     tiering: TieringOptions,
     shared: bool,
     groups: bool,
+    auto: Option<(Bytes, Bytes)>,
 }
 
 impl PageCache {
@@ -66,6 +68,23 @@ impl Builder {
     /// The hard limit of managed memory; rounded down to whole frames, at least 64K.
     pub fn memory(self, memory: Bytes) -> Builder {
         self.with(Knob::Memory, memory.0)
+    }
+
+    /// Instead of a fixed limit, one that follows what the container or the machine can spare,
+    /// between `least`, with which it begins, and `most`: it grows while the sizing curve says that
+    /// it pays, and shrinks before others lack memory. Not for memory with [tiers](Builder::tier);
+    /// without [background threads](Builder::background) it stays at `least`. What it did and why:
+    /// [`PageCache::size_changes`].
+    ///
+    /// ```
+    /// # use pagetide::{Bytes, PageCache};
+    /// let cache = PageCache::builder().memory_auto(Bytes(1 << 20), Bytes(64 << 20)).build()?;
+    /// assert!(cache.stats().memory_bytes >= 1 << 20);
+    /// # Ok::<(), pagetide::BuildError>(())
+    /// ```
+    pub fn memory_auto(mut self, least: Bytes, most: Bytes) -> Builder {
+        self.auto = Some((least, most.max(least)));
+        self.memory(least).memory_max(most.max(least))
     }
 
     /// Adds a kind of memory, instead of [`Builder::memory`]: see [`Tier`]. The order of calls does
@@ -309,6 +328,8 @@ impl Builder {
         Ok(Engine {
             filler: Filler::new(&source),
             prefetcher: Prefetcher::new(&source, &io),
+            warmer: Default::default(),
+            sizer: self.auto.map(|bounds| Sizer::new(bounds, limits)),
             collapser: Signal::default(),
             lender: Mutex::default(),
             pages,

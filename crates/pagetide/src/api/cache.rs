@@ -7,6 +7,7 @@ use crate::engine::flush::pass::OnLocked;
 use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
+use crate::engine::sizer::SizeChanges;
 use crate::errors::{OpenError, ResizeError, SyncError};
 use crate::memory::store::{Backing, Store};
 use crate::workers::CacheShared;
@@ -173,6 +174,11 @@ impl PageCache {
     /// request.
     pub fn stats(&self) -> CacheStats {
         CacheStats::collect(&self.shared.engine)
+    }
+
+    /// How its size has followed what the machine can spare; `None` where it does not.
+    pub fn size_changes(&self) -> Option<SizeChanges> {
+        self.shared.engine.sizer.as_ref().map(|sizer| sizer.changes())
     }
 
     /// The generations in the shape of Linux's `lru_gen`, or `lru_gen_full`: sequence number, age

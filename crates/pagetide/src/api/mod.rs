@@ -6,5 +6,6 @@ pub(crate) mod cache;
 pub(crate) mod file;
 pub(crate) mod frame_allocator;
 pub(crate) mod group;
+pub(crate) mod resident;
 pub mod seam;
 pub(crate) mod stats;

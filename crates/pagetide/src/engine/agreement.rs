@@ -99,6 +99,11 @@ impl State {
         self.changing.is_none() && self.last != Some(look.fingerprint)
     }
 
+    /// How the file looked last.
+    pub(crate) fn last(&self) -> Option<Fingerprint> {
+        self.last
+    }
+
     /// Whether changes of ours are under way.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing.is_some()

@@ -23,10 +23,11 @@ use pagetide_core::ids::{GroupId, MappingId, PageIndex};
 use pagetide_core::sizing::PageKey;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
-use pagetide_sys::{FrameArena, Look, PageTable};
+use pagetide_sys::{Fingerprint, FrameArena, Look, PageTable};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -357,6 +358,17 @@ impl Mapping {
     pub(crate) fn backing(&self) -> io::Result<Arc<Backing>> {
         let backing = self.backing.read().expect("no holder panics");
         backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
+    }
+
+    /// How the file looks, now or when it was closed, and its path while it is open; `None` for
+    /// what is no file, and for regions.
+    pub(crate) fn fingerprint(&self) -> Option<(Fingerprint, Option<PathBuf>)> {
+        self.identity.filter(|_| !self.is_region())?;
+        let backing = self.backing().ok();
+        let file = backing.as_ref().and_then(|backing| backing.file());
+        let now = file.and_then(|file| file.look().ok()).map(|look| look.fingerprint);
+        let fingerprint = now.or_else(|| self.agreement.lock().last())?;
+        Some((fingerprint, file.and_then(|file| file.read_path())))
     }
 
     /// Replaces the store: the file was opened again, perhaps with more access.

@@ -42,10 +42,13 @@ pub(crate) mod open;
 pub(crate) mod pages;
 pub(crate) mod prefetch;
 pub(crate) mod registry;
+pub(crate) mod resident;
+pub(crate) mod sizer;
 pub(crate) mod staging;
 pub(crate) mod swap;
 pub(crate) mod tiering;
 pub(crate) mod validate;
+pub(crate) mod warm;
 pub(crate) mod written;
 
 use crate::engine::fill::Filler;
@@ -54,6 +57,8 @@ use crate::engine::frame_source::FrameSource;
 use crate::engine::pages::Pages;
 use crate::engine::prefetch::Prefetcher;
 use crate::engine::registry::Registry;
+use crate::engine::sizer::Sizer;
+use crate::engine::warm::Warmer;
 use crate::memory::locks::{Signal, lock};
 use pagetide_sys::{FrameLender, UffdError};
 use std::sync::atomic::AtomicBool;
@@ -67,6 +72,10 @@ pub(crate) struct Engine {
     pub(crate) source: Arc<FrameSource>,
     pub(crate) filler: Filler,
     pub(crate) prefetcher: Prefetcher,
+    /// What an earlier run had in memory, to be brought in.
+    pub(crate) warmer: Warmer,
+    /// Where the size follows what the machine can spare.
+    pub(crate) sizer: Option<Sizer>,
     /// Stops the thread that has huge pages made.
     pub(crate) collapser: Signal,
     /// What lends frames' memory to regions, once there was one.

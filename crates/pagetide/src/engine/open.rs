@@ -68,8 +68,9 @@ impl Engine {
             mapping.inspect(|mapping| self.source.join(mapping, group))
         });
         let mapping = mapping.ok_or(MapError::TooMany)?;
-        if let Some(backing) = backing {
-            self.adopt(&mapping, backing)?;
+        match backing {
+            Some(backing) => self.adopt(&mapping, backing)?,
+            None => self.warm_opened(&mapping, look.as_ref().map(|look| &look.fingerprint)),
         }
         Ok(mapping)
     }

@@ -183,8 +183,10 @@ impl ReadsAhead<'_> {
         (nr_max - self.nr_in_flight).min(PIECE_MAX)
     }
 
-    /// Submits a run as pieces of pages that follow each other.
-    fn submit(&mut self, wish: &Wish) {
+    /// Submits a run as pieces of pages that follow each other. Returns how many of them are on
+    /// their way.
+    pub(crate) fn submit(&mut self, wish: &Wish) -> u64 {
+        let mut nr_submitted = 0;
         let mapping = &wish.mapping;
         let end = (wish.run.start + wish.run.nr).min(mapping.nr_pages());
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
@@ -194,7 +196,10 @@ impl ReadsAhead<'_> {
             self.prefetcher.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
-                Admitted::Page(page) => piece.push(page),
+                Admitted::Page(page) => {
+                    nr_submitted += 1;
+                    piece.push(page);
+                }
                 Admitted::NotNeeded if piece.is_empty() => {}
                 Admitted::NotNeeded => {
                     self.submit_piece(wish, std::mem::take(&mut piece));
@@ -211,6 +216,7 @@ impl ReadsAhead<'_> {
         let arena = &self.prefetcher.pages.arena;
         let unused: Vec<_> = self.stock.drain(..).map(|frame| arena.release(frame)).collect();
         self.prefetcher.pages.nodes.free(current_cpu(), unused.iter().copied());
+        nr_submitted
     }
 
     /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,

@@ -53,6 +53,11 @@ impl Signal {
         self.changed.notify_all();
     }
 
+    /// Whether the worker is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        lock(&self.state).is_stopped
+    }
+
     /// Waits for a request, at most `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) -> Wake {
         let idle = |state: &mut SignalState| !state.is_pending && !state.is_stopped;

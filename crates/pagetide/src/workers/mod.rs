@@ -4,6 +4,8 @@
 //!   reclaimer    frees frames before they are wanted, tells the time
 //!   flusher      stores dirty pages
 //!   prefetcher   brings pages in ahead of their readers
+//!   sizer        has the memory follow what the machine can spare, where that is asked for
+//!   warmer       brings in what an earlier run had, where that is asked for
 //!   collapser    makes huge pages of memory that other processes look at
 //! ```
 //!
@@ -14,6 +16,8 @@ mod collapser;
 mod flusher;
 mod prefetcher;
 mod reclaimer;
+mod sizer;
+mod warmer;
 
 use crate::engine::Engine;
 use crate::engine::devices::Devices;
@@ -21,6 +25,8 @@ use crate::engine::flush::pass::OnLocked;
 use crate::engine::limits::Limits;
 use crate::errors::BuildError;
 use crate::memory::locks::lock;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -33,6 +39,7 @@ pub(crate) struct CacheShared {
     pub(crate) limits: Limits,
     pub(crate) devices: Devices,
     workers: Mutex<Vec<JoinHandle<()>>>,
+    has_warmer: AtomicBool,
 }
 
 impl CacheShared {
@@ -42,6 +49,7 @@ impl CacheShared {
             limits: *limits,
             devices: Devices::default(),
             workers: Mutex::default(),
+            has_warmer: AtomicBool::new(false),
         });
         if limits.has_workers {
             let loops: [(&str, WorkerLoop); 3] = [
@@ -50,15 +58,29 @@ impl CacheShared {
                 ("pagetide-ahead", prefetcher::run),
             ];
             let has_blocks = shared.engine.pages.arena.nr_to_collapse() > 0;
+            let sizer = shared.engine.sizer.as_ref();
+            let sizer = sizer.map(|_| ("pagetide-size", sizer::run as WorkerLoop));
             let collapser = has_blocks.then_some(("pagetide-huge", collapser::run as WorkerLoop));
-            for (name, work) in loops.into_iter().chain(collapser) {
-                let engine = Arc::clone(&shared.engine);
-                let thread = std::thread::Builder::new().name(name.into());
-                let worker = thread.spawn(move || work(&engine)).map_err(BuildError::Thread)?;
-                lock(&shared.workers).push(worker);
+            for (name, work) in loops.into_iter().chain(collapser).chain(sizer) {
+                shared.spawn(name, work).map_err(BuildError::Thread)?;
             }
         }
         Ok(shared)
+    }
+
+    /// Starts the thread that brings in what an earlier run had, once.
+    pub(crate) fn start_warmer(&self) -> io::Result<()> {
+        if self.limits.has_workers && !self.has_warmer.swap(true, Relaxed) {
+            self.spawn("pagetide-warm", warmer::run)?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&self, name: &str, work: WorkerLoop) -> io::Result<()> {
+        let engine = Arc::clone(&self.engine);
+        let thread = std::thread::Builder::new().name(name.into());
+        lock(&self.workers).push(thread.spawn(move || work(&engine))?);
+        Ok(())
     }
 }
 
@@ -68,6 +90,8 @@ impl Drop for CacheShared {
         engine.flusher.stop();
         engine.source.background.stop();
         engine.collapser.stop();
+        engine.warmer.signal.stop();
+        engine.sizer.iter().for_each(|sizer| sizer.signal.stop());
         engine.prefetcher.signal.stop();
         for worker in lock(&self.workers).drain(..) {
             // A worker that panicked has said so; what it left is written below all the same.

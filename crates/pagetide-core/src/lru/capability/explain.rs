@@ -14,6 +14,9 @@ pub trait Explains {
     fn write_state(&self, folios: &Folios, frame: FrameId, out: &mut dyn fmt::Write)
     -> fmt::Result;
 
+    /// How hot a folio on its lists is: more is hotter, and leaves later.
+    fn heat(&self, folios: &Folios, frame: FrameId) -> u8;
+
     /// Writes what a shadow entry remembers.
     ///
     /// # Errors

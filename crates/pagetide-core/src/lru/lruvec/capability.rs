@@ -12,6 +12,13 @@ use crate::lru::{AccessPath, ShadowEntry};
 use crate::vmstat::Counter;
 use core::fmt;
 
+/// The active list above the other, then by references and hits.
+fn heat_by_flags(flags: Flags, nr_hits: u32) -> u8 {
+    let weighed = [(Flags::ACTIVE, 8), (Flags::WORKINGSET, 4), (Flags::REFERENCED, 1)];
+    let by_flags = weighed.iter().filter(|(flag, _)| flags.any(*flag)).map(|(_, weight)| weight);
+    by_flags.sum::<u8>() + flags.refs() as u8 + nr_hits as u8
+}
+
 impl Lruvec {
     /// Writes in words where a folio on the lists is and what speaks for it; its flags, if the
     /// policy knows no more.
@@ -22,6 +29,15 @@ impl Lruvec {
         match self.policy.explains() {
             Some(policy) => policy.write_state(&self.folios, frame, out),
             None => write!(out, "{:?}", self.folios[frame].flags()),
+        }
+    }
+
+    /// How hot a folio on the lists is as the policy has it, by its flags if that knows no more:
+    /// more is hotter. A number to compare with others of the same policy.
+    pub fn heat(&self, frame: FrameId) -> u8 {
+        match self.policy.explains() {
+            Some(policy) => policy.heat(&self.folios, frame),
+            None => heat_by_flags(self.folios[frame].flags(), self.folios[frame].hits().count()),
         }
     }
 

@@ -1,7 +1,8 @@
 //! What the policy offers beyond the base: aging by tables, moves between nodes, weights,
 //! explanations; and how many victims a pass takes at once.
 
-use super::engine::count_hit;
+use super::engine::{Place, Stamp, count_hit};
+use super::unread::Unread;
 use super::{ANON_FIRST, BATCH_MAX, BATCH_PARTS, BATCH_PARTS_OF_PROBATION, Pagetide};
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
@@ -68,6 +69,19 @@ impl WeighsTypes for Pagetide {
 impl Explains for Pagetide {
     fn write_state(&self, folios: &Folios, frame: FrameId, out: &mut dyn Write) -> fmt::Result {
         self.write_place(folios, frame, out)
+    }
+
+    /// Main above probation, then by hits; what was brought in unasked is the coldest.
+    fn heat(&self, folios: &Folios, frame: FrameId) -> u8 {
+        let (folio, flags) = (&folios[frame], folios[frame].flags());
+        if Unread::has(flags.link()) {
+            return 0;
+        }
+        let nr_hits = folio.hits().count() as u8;
+        match Stamp::of_flagged(folio, flags).place {
+            Place::Probation => 1 + nr_hits,
+            Place::Main => 8 + nr_hits,
+        }
     }
 
     fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn Write) -> fmt::Result {

@@ -29,7 +29,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -163,6 +163,11 @@ impl StoreFile {
             Descriptors::Two { direct, .. } => direct.as_ref(),
             Descriptors::One(held) => held.direct(),
         }
+    }
+
+    /// A name of the file, for people; `None` where the system does not say.
+    pub fn read_path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.any().as_raw_fd())).ok()
     }
 
     /// A descriptor for requests about the file as a whole.

@@ -2,7 +2,7 @@
 
 use super::profile::Profile;
 use super::{Multigen, is_parked};
-use crate::folio::Folios;
+use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::lru::capability::{AgesByTables, Capabilities, Explains, WeighsTypes};
 use crate::lru::kernel::multigen::swappiness::Swappiness;
@@ -65,5 +65,13 @@ impl<P: Profile> Explains for Multigen<P> {
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
         self.write_generation(folios[frame].flags(), out)
+    }
+
+    /// By generation, then by references.
+    fn heat(&self, folios: &Folios, frame: FrameId) -> u8 {
+        let flags = folios[frame].flags();
+        8 * self.generations.window.nth_of(flags) as u8
+            + 2 * flags.refs() as u8
+            + u8::from(flags.any(Flags::REFERENCED))
     }
 }

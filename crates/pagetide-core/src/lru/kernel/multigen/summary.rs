@@ -1,7 +1,7 @@
 //! A read-only picture of a multi-gen lruvec, for statistics and tests.
 
 use super::tiers::NR_TIERS;
-use super::window::{self, MAX_NR_GENS};
+use super::window::MAX_NR_GENS;
 use super::{Multigen, Profile, RefTierCounts};
 use crate::folio::Flags;
 use crate::ids::PageType;
@@ -69,10 +69,8 @@ impl<P: Profile> Multigen<P> {
         let window = self.generations.window;
         let page_type = flags.page_type();
         let nr_gens = window.nr_gens(page_type);
-        if let Some(index) = flags.generation() {
-            let is_it = |seq: &u64| window::index_of(*seq) == index as usize;
-            let seq = (window.oldest(page_type)..=window.max_seq).find(is_it);
-            let nth = seq.map_or(0, |seq| seq - window.oldest(page_type) + 1);
+        if flags.generation().is_some() {
+            let nth = window.nth_of(flags);
             write!(out, "generation {nth} of {nr_gens}, the 1st is the oldest; ")?;
         }
         write!(out, "{flags:?}")

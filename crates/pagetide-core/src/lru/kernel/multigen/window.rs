@@ -11,6 +11,7 @@
 //! Source: the multi-gen LRU specification, sections 2, 5 and 6.
 
 use super::swappiness::Swappiness;
+use crate::folio::Flags;
 use crate::ids::PageType;
 
 /// The fewest generations a type keeps: pages in the youngest two are not evicted.
@@ -36,6 +37,14 @@ impl Window {
     /// The oldest generation of a type.
     pub(super) const fn oldest(&self, page_type: PageType) -> u64 {
         self.min_seq[page_type.index()]
+    }
+
+    /// Which generation a folio of these flags is in, the oldest is 1; 0 if in none.
+    pub(super) fn nth_of(&self, flags: Flags) -> u64 {
+        let Some(index) = flags.generation() else { return 0 };
+        let oldest = self.oldest(flags.page_type());
+        let seq = (oldest..=self.max_seq).find(|&seq| index_of(seq) == index as usize);
+        seq.map_or(0, |seq| seq - oldest + 1)
     }
 
     /// How many generations a type has.

@@ -1,0 +1,81 @@
+//! `--memory`: a size, or as much as can be spared.
+//!
+//! ```text
+//!   512M             so much
+//!   auto             from 16 MiB up to what the container, or the machine, has
+//!   auto:64M-2G      within these bounds
+//! ```
+
+use pagetide::Builder;
+use pagetide_core::units::Bytes;
+use pagetide_sys::MemoryRoom;
+use std::str::FromStr;
+
+/// Least size of `auto`.
+const LEAST: Bytes = Bytes(16 << 20);
+
+/// The limit of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum MemoryLimit {
+    Fixed(Bytes),
+    /// Follows what can be spared, from the first up to the second.
+    Auto(Bytes, Bytes),
+}
+
+impl MemoryLimit {
+    /// The most it can become.
+    pub(super) fn most(self) -> Bytes {
+        match self {
+            MemoryLimit::Fixed(memory) | MemoryLimit::Auto(_, memory) => memory,
+        }
+    }
+
+    /// Sets it.
+    pub(super) fn put(self, builder: Builder) -> Builder {
+        match self {
+            MemoryLimit::Fixed(memory) => builder.memory(memory),
+            MemoryLimit::Auto(least, most) => builder.memory_auto(least, most),
+        }
+    }
+}
+
+impl FromStr for MemoryLimit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MemoryLimit, String> {
+        let size = |text: &str| text.parse::<Bytes>().map_err(|error| error.to_string());
+        match text.strip_prefix("auto") {
+            None => size(text).map(MemoryLimit::Fixed),
+            Some("") => {
+                let total = Bytes(MemoryRoom::find().read().total);
+                Ok(MemoryLimit::Auto(LEAST, total.max(LEAST)))
+            }
+            Some(bounds) => {
+                let parts = bounds.strip_prefix(':').and_then(|bounds| bounds.split_once('-'));
+                let (least, most) = parts.ok_or("write auto, or its bounds as in auto:64M-2G")?;
+                let (least, most) = (size(least)?, size(most)?);
+                if least > most {
+                    return Err(format!("{least} is more than {most}: the smaller size first"));
+                }
+                Ok(MemoryLimit::Auto(least, most))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_sizes_or_bounds() {
+        let mib = |nr: u64| Bytes(nr << 20);
+        assert_eq!("64M".parse(), Ok(MemoryLimit::Fixed(mib(64))));
+        assert_eq!("auto:64M-2G".parse(), Ok(MemoryLimit::Auto(mib(64), mib(2048))));
+        let auto: MemoryLimit = "auto".parse().expect("this machine has memory");
+        assert!(matches!(auto, MemoryLimit::Auto(LEAST, most) if most > LEAST));
+        for wrong in ["", "auto:", "auto:64M", "auto:2G-64M", "autos", "auto:x-1G", "64Q"] {
+            assert!(wrong.parse::<MemoryLimit>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `--memory auto` in a memory cgroup: it takes what is spare, and gives it up before the program's
+//! own memory has the kernel kill something.
+
+use super::{folder, has, is_long, pagetide};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A memory cgroup of so many bytes, removed on drop.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    /// `None` where none can be made.
+    fn new(limit: u64) -> Option<MemoryGroup> {
+        let name = format!("pagetide-auto-{}", std::process::id());
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (folder, file) = match v1.is_dir() {
+            true => (v1.join(name), "memory.limit_in_bytes"),
+            false => (Path::new("/sys/fs/cgroup").join(name), "memory.max"),
+        };
+        std::fs::create_dir(&folder).ok()?;
+        let group = MemoryGroup(folder);
+        std::fs::write(group.0.join(file), limit.to_string()).ok()?;
+        Some(group)
+    }
+
+    /// Processes that the kernel has killed in it, if it says.
+    fn nr_killed(&self) -> u64 {
+        let read = |name: &str| std::fs::read_to_string(self.0.join(name)).unwrap_or_default();
+        let text = read("memory.oom_control") + &read("memory.events");
+        let nr = text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok());
+        nr.unwrap_or(0)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        // The last process may be on its way out.
+        while std::fs::remove_dir(&self.0).is_err_and(|error| error.raw_os_error() == Some(16)) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_program_with_bursts_of_its_own_is_not_killed() {
+    let test = "a_program_with_bursts_of_its_own_is_not_killed";
+    if !has("python3", test) {
+        return;
+    }
+    let Some(group) = MemoryGroup::new(512 << 20) else {
+        eprintln!("SKIPPED: {test}: no memory cgroup can be made (needs root)");
+        return;
+    };
+    let here = folder();
+    std::fs::write(here.path().join("auto.py"), include_str!("auto.py")).unwrap();
+    // A hole is read as any other part of a file.
+    let file = std::fs::File::create(here.path().join("data")).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let seconds = if is_long() { "120" } else { "6" };
+    let join = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+    let mut run = Command::new("sh");
+    run.args(["-c", join]).arg(&group.0).arg(pagetide());
+    run.args(["run", "--memory", "auto:16M-512M", "--json", "summary.json", "--"]);
+    run.args(["python3", "auto.py", "data", seconds, "314572800", "1.5"]);
+    let output = run.current_dir(here.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(group.nr_killed(), 0, "{errors}");
+    let summary = std::fs::read(here.path().join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    let auto = &summary["auto"];
+    assert!(auto["grown"].as_u64() > Some(3), "{auto}");
+    let most = auto["memory_bytes_max"].as_u64().unwrap() >> 20;
+    assert!((100..212).contains(&most), "{most} MiB, beside bursts of 300: {auto}");
+    assert!(errors.contains("pagetide: memory auto: "), "{errors}");
+}
