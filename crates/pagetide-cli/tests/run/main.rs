@@ -8,6 +8,7 @@ mod auto;
 mod bad_luck;
 mod broken_disk;
 mod coherence;
+mod containers;
 mod coverage;
 #[path = "../../../pagetide/tests/common/failing_disk.rs"]
 mod failing_disk;
