@@ -1,8 +1,7 @@
 //! Times: every format that has them, in its own unit; none for the others.
 
 use super::*;
-use pagetide_core::ids::PageId;
-use pagetide_core::ids::PageType;
+use pagetide_core::ids::{PageId, PageType};
 use std::io::Cursor;
 
 /// The times of all entries, in milliseconds since the first one.
