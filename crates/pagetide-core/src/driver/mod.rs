@@ -184,9 +184,6 @@ pub trait DrivenPass {
     /// nowhere to go.
     fn claim(&mut self, victim: &Victim) -> Result<(), Refusal>;
 
-    /// All victims of a batch were tried: what is cheaper for many that were young is done now.
-    fn end_trial(&mut self) {}
-
     /// Unlocks the youngest claim's word; it says what it said before.
     fn release(&mut self);
 

@@ -94,7 +94,6 @@ pub(super) fn try_victims<P: DrivenPass>(
             tables::look_around(world, node, victim.page, around);
         }
     }
-    world.end_trial();
 }
 
 /// Reads and clears the victims' young bits; they stay.

@@ -93,6 +93,11 @@ impl<'p> LookedAt<'p> {
         self.nr += 1;
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nr == 0
+    }
+
     /// Takes all pages out, and unlocks them.
     pub fn take_out(&mut self) {
         Lock::unmap_users(self.locks[..self.nr].iter().flatten());

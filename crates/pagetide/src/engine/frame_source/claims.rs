@@ -44,7 +44,8 @@ pub(crate) struct Claims<'m> {
     claimed: ClaimQueue<'m>,
     /// The claims that are evicted have left memory files that other processes map, and regions.
     have_left_users: bool,
-    /// Found young, and to be taken out of regions' users: they are locked until then.
+    /// Found young, and to be taken out of regions' users, many at once: they are locked until
+    /// then, at the latest when the pass ends.
     looked: LookedAt<'m>,
     /// In the middle of a fault.
     is_in_fault: bool,
@@ -166,13 +167,20 @@ impl DrivenPass for Claims<'_> {
         let mapping = self.mappings.get(victim.page.mapping).ok_or(Refusal::Busy)?;
         // Before the lock: what is dropped from here on is noticed.
         let epoch = mapping.epoch.load(Relaxed);
-        let lock = match mapping.table.page(victim.page.index).map(PageRef::try_claim) {
-            Some(Claim::Locked(lock)) => lock,
-            Some(Claim::Young(mapped)) => {
+        let page = mapping.table.page(victim.page.index).ok_or(Refusal::Busy)?;
+        let mut claim = page.try_claim();
+        if matches!(claim, Claim::Busy) && !self.looked.is_empty() {
+            // Perhaps it is one of these.
+            self.looked.take_out();
+            claim = page.try_claim();
+        }
+        let lock = match claim {
+            Claim::Locked(lock) => lock,
+            Claim::Young(mapped) => {
                 mapped.into_iter().for_each(|lock| self.looked.add(lock));
                 return Err(Refusal::Young);
             }
-            Some(Claim::Busy | Claim::Gone) | None => return Err(Refusal::Busy),
+            Claim::Busy | Claim::Gone => return Err(Refusal::Busy),
         };
         // The word may hold another frame by now.
         if lock.frame() != Some(victim.frame) {
@@ -181,10 +189,6 @@ impl DrivenPass for Claims<'_> {
         self.claimed.push(Claimed { lock, epoch, left: None });
         self.have_left_users = false;
         Ok(())
-    }
-
-    fn end_trial(&mut self) {
-        self.looked.take_out();
     }
 
     fn release(&mut self) {
