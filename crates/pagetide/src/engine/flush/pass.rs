@@ -37,6 +37,9 @@ pub(crate) const RUN_MAX: u64 = 64;
 /// Shorter runs, of short files and of scattered pages, have a buffer of so many pages: to map one
 /// of [`RUN_MAX`] costs more than to write them.
 const SHORT_RUN: u64 = 8;
+/// So many requests for short runs are submitted together: that is one call, and the device is
+/// notified once.
+const SHORT_TOGETHER: u32 = 16;
 /// Looks at a locked page before a pass ends there: most are locked for a copy.
 const LOOKS_MAX: u32 = 64;
 /// Pages written in part whose other bytes the kernel reads at a time.
@@ -107,6 +110,8 @@ pub(crate) struct Pass<'e> {
     spare: Vec<AlignedBuf>,
     on_locked: OnLocked,
     flushed: Flushed,
+    /// Requests that wait to be submitted together.
+    nr_unsubmitted: u32,
     /// Pages it may take yet.
     nr_left: u64,
     /// What is written in part up to here, the kernel is reading already; or it was protected, or
@@ -134,6 +139,7 @@ impl<'e> Pass<'e> {
             spare: Vec::new(),
             on_locked,
             flushed: Flushed::default(),
+            nr_unsubmitted: 0,
             nr_left: nr_max,
             prepared_to: 0,
         }
@@ -371,9 +377,14 @@ impl<'e> Pass<'e> {
             self.spare.push(buffer);
             return self.complete(run, result);
         };
+        let is_short = run.pages.len() as u64 <= SHORT_RUN;
         let token = self.in_flight.insert(run);
         self.queue.submit_write(Arc::clone(file), offset, buffer, len, token);
-        self.reap(0);
+        self.nr_unsubmitted += 1;
+        if !is_short || self.nr_unsubmitted == SHORT_TOGETHER {
+            self.nr_unsubmitted = 0;
+            self.reap(0);
+        }
     }
 
     fn reap(&mut self, nr_min: usize) {
