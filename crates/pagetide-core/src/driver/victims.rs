@@ -6,6 +6,8 @@
 //!                             busy                      demoted                  claimed
 //! ```
 //!
+//! What is mapped is asked for its young bit first: the claim comes before all else.
+//!
 //! Claims are held until core has settled the batch and named the shadows. Then the words are
 //! published in the victims' order, and after them the frames freed together, so that a frame is
 //! free only when no word names it.
@@ -47,7 +49,8 @@ impl Trial {
 
     #[inline]
     fn verdict<P: DrivenPass>(&self, world: &mut P, victim: &Victim) -> Verdict {
-        if world.flags(victim.frame).any(self.unmovable) {
+        let flags = world.flags(victim.frame);
+        if flags.any(self.unmovable) && !flags.any(Flags::MAPPED) {
             return DIRTY;
         }
         if let Err(refusal) = world.claim(victim) {

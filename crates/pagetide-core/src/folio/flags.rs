@@ -55,6 +55,9 @@ impl Flags {
     /// Brought in with others by one read of the device: by readahead, or by a call for several
     /// pages. It stays so.
     pub const STREAMED: Flags = Flags(1 << 28);
+    /// In a mapping whose users touch it unseen: whether it is young is asked before whether it is
+    /// dirty, as the write-back of a page that is in use would be for nothing.
+    pub const MAPPED: Flags = Flags(1 << 30);
     /// What a page takes along when it is moved to another frame. What its lists made of it stays
     /// behind: it enters those of the other node afresh.
     pub const KEPT_ON_MOVE: Flags = Flags(
@@ -67,7 +70,8 @@ impl Flags {
             | Self::PREFETCHED.0
             | Self::STREAMED.0
             | Self::SWAP_BACKED.0
-            | Self::SAMPLED.0,
+            | Self::SAMPLED.0
+            | Self::MAPPED.0,
     );
     /// No flag.
     pub const NONE: Flags = Flags(0);
@@ -148,7 +152,7 @@ impl Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(&str, Flags); 18] = [
+        const NAMES: [(&str, Flags); 19] = [
             ("referenced", Flags::REFERENCED),
             ("workingset", Flags::WORKINGSET),
             ("active", Flags::ACTIVE),
@@ -167,6 +171,7 @@ impl fmt::Debug for Flags {
             ("streamed", Flags::STREAMED),
             ("swap-backed", Flags::SWAP_BACKED),
             ("sampled", Flags::SAMPLED),
+            ("mapped", Flags::MAPPED),
         ];
         write!(f, "gen {:?} refs {}", self.generation(), self.refs())?;
         NAMES

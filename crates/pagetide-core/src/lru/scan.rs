@@ -120,6 +120,12 @@ impl Scan {
         if self.demotes { Flags::WRITEBACK } else { Flags::DIRTY.with(Flags::WRITEBACK) }
     }
 
+    /// Whether a folio waits to be written, so that nothing else needs to be asked of it: of one
+    /// that is [mapped](Flags::MAPPED), the world asks first whether it is young.
+    pub const fn waits_for_writing(&self, flags: Flags) -> bool {
+        flags.any(self.unclean()) && !flags.any(Flags::MAPPED)
+    }
+
     /// Counts folios looked at.
     pub fn count_scanned(&mut self, nr: u64) {
         self.scanned += nr;

@@ -23,7 +23,7 @@ use pagetide_core::ids::{GroupId, MappingId, PageIndex};
 use pagetide_core::sizing::PageKey;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
-use pagetide_sys::{Fingerprint, FrameArena, Look, PageTable};
+use pagetide_sys::{FaultDelivery, Fingerprint, FrameArena, Look, PageTable, RegionMemory};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::ops::Range;
@@ -206,7 +206,13 @@ impl Mapping {
 
     /// What its pages' folios say of where they are kept.
     pub(crate) fn backing_flag(&self) -> Flags {
-        if self.swap.is_some() { Flags::SWAP_BACKED } else { Flags::NONE }
+        let swapped = if self.swap.is_some() { Flags::SWAP_BACKED } else { Flags::NONE };
+        // A record has no place for what is asked of these first.
+        let is_unrecorded = |region: &Arc<RegionMemory>| region.delivery() == FaultDelivery::Signal;
+        match self.table.region().is_some_and(is_unrecorded) {
+            true => swapped.with(Flags::MAPPED),
+            false => swapped,
+        }
     }
 
     /// Whether its pages are a region's.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::api::cache::{OpenOptions, PageCache};
 use crate::memory::store::Store;
+use pagetide_core::folio::Flags;
 use pagetide_core::units::{Bytes, PAGE_BYTES as PAGE};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -90,6 +91,29 @@ fn a_page_that_is_dirty_already_is_loaded_and_stored_to_by_one_fault() {
     assert_eq!(region.stats().wp_faults, 0, "it was dirty");
     word(2).store(9, Relaxed);
     assert_eq!(region.stats().wp_faults, 1, "it becomes dirty");
+}
+
+#[test]
+fn write_back_for_room_begins_with_what_reclaim_has_met() {
+    let builder = PageCache::builder().memory(Bytes(64 << 12)).background(false);
+    let cache = builder.build().expect("a cache");
+    let region = match cache.region(RegionOptions::anonymous(Bytes(16 << 12))) {
+        Ok(region) => region,
+        Err(error) => return eprintln!("SKIPPED: write_back_for_room: {error}"),
+    };
+    // Page 5 is the neighbour of 4.
+    let dirty = [0, 2, 4, 5, 7];
+    dirty.iter().for_each(|page| region.words()[page * 512].store(1, Relaxed));
+    let (engine, mapping) = (&cache.shared.engine, &region.mapping);
+    let met = mapping.table.page(PageIndex(4)).and_then(|page| page.load().frame());
+    engine.pages.folios[met.expect("resident")].set(Flags::RECLAIM);
+    let stored_after = |nr_written| {
+        assert_eq!(engine.flusher.flush_for_room().nr_written, nr_written);
+        let swap = mapping.swap.as_ref().expect("anonymous");
+        dirty.into_iter().filter(|page| swap.is_stored(*page as u64)).collect::<Vec<_>>()
+    };
+    assert_eq!(stored_after(2), [4, 5]);
+    assert_eq!(stored_after(3), dirty);
 }
 
 /// Takes nothing.

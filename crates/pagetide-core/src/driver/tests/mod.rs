@@ -86,6 +86,22 @@ fn dirty_pinned_and_young_victims_stay_and_dirty_ones_wake_the_flusher() {
 }
 
 #[test]
+fn a_mapped_victim_is_asked_whether_it_is_young_before_it_is_refused_as_dirty() {
+    let mut toy = one_node(PolicyName::Fifo, 0);
+    for page in 0..4 {
+        toy.dirty(page);
+        toy.folios[toy.frame_of[&page]].set(Flags::MAPPED);
+    }
+    toy.young = [0, 1].into();
+    let scan = background(&mut toy, 2);
+    assert_eq!((evicted(&toy), scan.dirty), (vec![4, 5], 2));
+    assert!(toy.young.is_empty(), "they were asked");
+    let waits = |page| toy.folios[toy.frame_of[&page]].flags().any(Flags::RECLAIM);
+    assert_eq!([0, 1, 2, 3].map(waits), [false, false, true, true]);
+    toy.validate();
+}
+
+#[test]
 fn a_policy_that_ages_by_tables_has_the_pages_beside_a_young_victim_looked_at() {
     for (policy, looks) in [(PolicyName::Mglru, true), (PolicyName::Fifo, false)] {
         let mut toy = one_node(policy, 0);

@@ -178,7 +178,7 @@ impl<R: QueueRule> AgesByTables for Queue<R> {
 /// Dirty folios are left for the flusher, and marked so that they are taken once clean.
 pub(super) fn must_stay(cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
     let flags = cx.flags(frame);
-    if flags.any(scan.unclean()) {
+    if scan.waits_for_writing(flags) {
         scan.dirty += 1;
         cx.folios[frame].set(Flags::RECLAIM);
         return true;

@@ -137,7 +137,7 @@ impl Pagetide {
     /// Whether a folio cannot be a victim now; it is on a list again then.
     fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
         let flags = cx.flags(frame);
-        let is_dirty = flags.any(scan.unclean());
+        let is_dirty = scan.waits_for_writing(flags);
         if is_dirty {
             scan.dirty += 1;
             cx.folios[frame].set(Flags::RECLAIM);

@@ -21,6 +21,15 @@ use std::time::Duration;
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
 pub(crate) const SWAP_PART: u64 = 8;
 
+/// Which dirty pages a pass writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Chosen {
+    /// All.
+    All,
+    /// Those that reclaim has met, and their neighbours: what is in use stays as it is.
+    Met,
+}
+
 /// What writes dirty pages back.
 pub(crate) struct Flusher {
     pub(crate) pages: Arc<Pages>,
@@ -90,12 +99,24 @@ impl Flusher {
         on_locked: OnLocked,
         nr_max: u64,
     ) -> Flushed {
+        self.flush_chosen(mapping, range, Chosen::All, (on_locked, nr_max))
+    }
+
+    /// The same, of some pages.
+    fn flush_chosen(
+        &self,
+        mapping: &Mapping,
+        range: Range<u64>,
+        chosen: Chosen,
+        (on_locked, nr_max): (OnLocked, u64),
+    ) -> Flushed {
         if mapping.dirty.is_empty() {
             mapping.note_pass(0);
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
-        let pass = Pass::new(&self.pages, &self.io, mapping, &backing, on_locked, nr_max);
+        let how = (chosen, on_locked);
+        let pass = Pass::new(&self.pages, &self.io, mapping, &backing, how, nr_max);
         let flushed = self.with_change(mapping, &backing, || pass.run(range));
         mapping.note_pass(flushed.nr_failed);
         self.settle_idle(mapping);
@@ -120,8 +141,9 @@ impl Flusher {
     }
 
     /// Writes back what keeps frames from being reclaimed, of mappings that no other thread is
-    /// writing back; of pages that only borrow room, a part at a time, in turn. Waits for no page,
-    /// and for no turn: the caller may be serving a fault.
+    /// writing back. Of pages that only borrow room those that reclaim has met or, where it has met
+    /// none, a part at a time, in turn. Waits for no page, and for no turn: the caller may be
+    /// serving a fault.
     pub(crate) fn flush_for_room(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
@@ -133,6 +155,12 @@ impl Flusher {
                 continue;
             };
             let nr_max = (self.pages.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
+            let how = (OnLocked::Skip, nr_max);
+            let met = self.flush_chosen(&mapping, 0..u64::MAX, Chosen::Met, how);
+            total.add(met);
+            if met.nr_written > 0 {
+                continue;
+            }
             let from = swap.begin_part();
             for range in [from..u64::MAX, 0..from] {
                 let nr_left = nr_max.saturating_sub(total.nr_written);

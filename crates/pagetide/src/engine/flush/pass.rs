@@ -14,6 +14,7 @@
 //! Of a file that others can change, exactly the bytes are written that were written here: whole
 //! pages in long requests, past the kernel's cache; pieces of pages through it.
 
+use crate::engine::flush::Chosen;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
@@ -109,6 +110,7 @@ pub(crate) struct Pass<'e> {
     /// Buffers of what has been written.
     spare: Vec<AlignedBuf>,
     on_locked: OnLocked,
+    chosen: Chosen,
     flushed: Flushed,
     /// Requests that wait to be submitted together.
     nr_unsubmitted: u32,
@@ -120,13 +122,13 @@ pub(crate) struct Pass<'e> {
 }
 
 impl<'e> Pass<'e> {
-    /// One that takes at most `nr_max` pages.
+    /// One that takes at most `nr_max` of the chosen pages.
     pub(crate) fn new(
         pages: &'e Pages,
         io: &'e IoPool,
         mapping: &'e Mapping,
         backing: &Arc<Backing>,
-        on_locked: OnLocked,
+        (chosen, on_locked): (Chosen, OnLocked),
         nr_max: u64,
     ) -> Pass<'e> {
         Pass {
@@ -138,6 +140,7 @@ impl<'e> Pass<'e> {
             in_flight: InFlight::new(),
             spare: Vec::new(),
             on_locked,
+            chosen,
             flushed: Flushed::default(),
             nr_unsubmitted: 0,
             nr_left: nr_max,
@@ -155,14 +158,23 @@ impl<'e> Pass<'e> {
             if run.start >= range.end {
                 break;
             }
-            self.prepare_parts(run.start, range.end);
-            self.protect_next(run.start, range.end);
-            self.take_next(run.start, range.end);
             from = run.end;
+            if self.chosen == Chosen::Met {
+                if !run.clone().any(|index| self.is_met(index)) {
+                    continue;
+                }
+                self.protect_next(run.start, run.end);
+            } else {
+                self.prepare_parts(run.start, range.end);
+                self.protect_next(run.start, range.end);
+                self.take_next(run.start, range.end);
+            }
             self.nr_left -= run.end - run.start;
             self.write_run(run);
         }
-        if let Some(swap) = &self.mapping.swap {
+        if let Some(swap) = &self.mapping.swap
+            && self.chosen == Chosen::All
+        {
             swap.end_part(from);
         }
         self.queue.submit();
@@ -171,6 +183,13 @@ impl<'e> Pass<'e> {
         }
         self.io.give_back(self.queue);
         self.flushed
+    }
+
+    /// Whether reclaim has met a page, and waits for it to be clean.
+    fn is_met(&self, index: u64) -> bool {
+        let page = self.mapping.table.page(PageIndex(index));
+        let frame = page.and_then(|page| page.load().frame());
+        frame.is_some_and(|frame| self.pages.folios[frame].flags().any(Flags::RECLAIM))
     }
 
     /// Has the kernel read what the next partial writes are to be written into, all at once.
