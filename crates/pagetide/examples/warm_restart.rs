@@ -70,7 +70,7 @@ pub(crate) fn main() -> Outcome<()> {
     let mut words = std::env::args().skip(1);
     let memory: Bytes = words.next().and_then(|word| word.parse().ok()).unwrap_or(Bytes(2 << 20));
     let seconds: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(1);
-    let folder = tempfile::tempdir_in(".")?;
+    let folder = tempfile::tempdir()?;
     let path = folder.path().join("data");
     std::fs::write(&path, vec![1; 4 * memory.0 as usize])?;
 
