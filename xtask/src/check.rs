@@ -293,7 +293,7 @@ fn fuzz(context: &StepContext) -> Outcome {
     if let Some(why) = fuzz_is_missing() {
         return Outcome::Skipped(why);
     }
-    for target in ["traces", "replay", "wire"] {
+    for target in ["traces", "replay", "wire", "control"] {
         let corpus = context.target_dir().join("fuzz-corpus").join(target);
         if let Err(error) = std::fs::create_dir_all(&corpus) {
             println!("cannot create {}: {error}", corpus.display());

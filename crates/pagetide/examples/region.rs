@@ -25,7 +25,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
         word.store(nth as u64, Relaxed);
     }
     let sum: u64 = words.iter().step_by(512).map(|word| word.load(Relaxed)).sum();
-    assert_eq!(sum, (0..words.len() as u64).step_by(512).sum());
+    assert_eq!(sum, (0..words.len() as u64).step_by(512).sum::<u64>());
 
     table.sync()?; // on the device when this returns
     assert_eq!(std::fs::read(&path)?[4096..4104], 512_u64.to_le_bytes());

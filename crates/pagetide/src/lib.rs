@@ -42,7 +42,9 @@
 //! ```
 //!
 //! [`File::advise`] says what is coming, [`PageCache::open_store`] has contents that are no file,
-//! and [`CacheStats::sizing`] tells what more memory would bring.
+//! [`CacheStats::sizing`] tells what more memory would bring, and [`PageCache::record_metrics`] is
+//! for a collector of metrics. With the feature `control`, a running cache can be asked and steered
+//! from outside.
 //!
 //! # Regions
 //!
@@ -141,6 +143,8 @@
 #![deny(unsafe_code)]
 
 mod api;
+#[cfg(feature = "control")]
+pub mod control;
 mod engine;
 mod errors;
 mod memory;
@@ -152,11 +156,14 @@ pub use {
     api::builder::Builder,
     api::cache::{OpenOptions, PageCache},
     api::file::{Advice, File, FileCursor, PageGuard, PageGuardMut},
+    api::files::FileStats,
     api::frame_allocator::{
         FrameAllocator, FrameAllocatorBuilder, FrameAllocatorStats, FrameBlock, FrameBlocks,
         JoinError,
     },
     api::group::{Group, GroupStats},
+    api::metrics::exposition::ExpositionFormat,
+    api::metrics::{MetricKind, MetricSample, MetricValue, MetricsRecorder},
     api::seam,
     api::stats::cache::CacheStats,
     api::stats::tiers::{TierStats, TieringStats},
@@ -189,6 +196,7 @@ pub use {
         FaultDelivery, Pod, RegionError, ReserveError, UffdError, UffdFeatures, UffdSource,
     },
     region::{OwnedRegion, Region, RegionArray, RegionOptions, RegionStats},
+    stats::latency::LatencyStats,
     stats::sizing::{Estimate, Sizing},
 };
 

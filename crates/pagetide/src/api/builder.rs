@@ -24,6 +24,7 @@ use crate::memory::tier::plan::{TierError, TierPlan};
 use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
 use crate::workers::CacheShared;
+use crossbeam_utils::CachePadded;
 use pagetide_core::folio::Folios;
 use pagetide_core::group::{Grouping, NodeLists};
 use pagetide_core::ids::FrameId;
@@ -310,6 +311,7 @@ impl Builder {
             counters: Arc::default(),
             recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
             reuse: ReuseSampler::new(limits.nr_frames),
+            read_times: CachePadded::default(),
         });
         let mappings = Arc::new(Registry::default());
         let flusher = Arc::new(Flusher::new(&pages, &mappings, &io, limits.has_workers));

@@ -4,8 +4,10 @@
 pub(crate) mod builder;
 pub(crate) mod cache;
 pub(crate) mod file;
+pub(crate) mod files;
 pub(crate) mod frame_allocator;
 pub(crate) mod group;
+pub(crate) mod metrics;
 pub(crate) mod resident;
 pub mod seam;
 pub(crate) mod stats;

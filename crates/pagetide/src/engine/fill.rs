@@ -305,8 +305,9 @@ impl Filler {
             return Ok(());
         }
         let offset = index << PAGE_SHIFT;
-        self.pages.count_read(1);
-        let nr_bytes = mapping.backing()?.read_bytes(bytes, offset)?;
+        let backing = mapping.backing()?;
+        let read = || backing.read_bytes(bytes, offset);
+        let nr_bytes = self.pages.timed_read(mapping, 1, read)?;
         bytes[nr_bytes..].fill(0);
         self.pages.check_length(mapping, offset, 1, nr_bytes);
         Ok(())
@@ -321,8 +322,9 @@ impl Filler {
             run.iter_mut().for_each(|page| page.fill_zero(0..PAGE_BYTES));
             return Ok(());
         }
-        self.pages.count_read(run.len());
-        let nr_bytes = mapping.backing().and_then(|backing| backing.read_pages(offset, run))?;
+        let backing = mapping.backing()?;
+        let nr_bytes =
+            self.pages.timed_read(mapping, run.len(), || backing.read_pages(offset, run))?;
         self.pages.check_length(mapping, offset, run.len(), nr_bytes);
         Ok(())
     }
@@ -340,12 +342,12 @@ impl Filler {
             return self.read_run(mapping, run);
         }
         let offset = run[0].page().index().0 << PAGE_SHIFT;
-        self.pages.count_read(run.len());
         let backing = mapping.backing()?;
         let nr_bytes = BUFFER.with_borrow_mut(|buffer| {
             let buffer = buffer.get_or_insert_with(|| AlignedBuf::zeroed(TO_FILE_MAX * PAGE_BYTES));
             let buffer = &mut buffer[..run.len() * PAGE_BYTES];
-            let nr_bytes = backing.read_bytes(buffer, offset)?;
+            let read = || backing.read_bytes(buffer, offset);
+            let nr_bytes = self.pages.timed_read(mapping, run.len(), read)?;
             buffer[nr_bytes..].fill(0);
             self.pages.put_in_file(cpu, mapping, run, buffer, plan.marker);
             io::Result::Ok(nr_bytes)

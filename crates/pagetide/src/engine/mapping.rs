@@ -17,14 +17,14 @@ use crate::engine::leaving::Leaving;
 use crate::engine::swap::SwapMap;
 use crate::memory::compressed::Copied;
 use crate::memory::locks::lock;
-use crate::memory::store::{Backing, Identity};
+use crate::memory::store::{Backing, Identity, hash};
+use crossbeam_utils::CachePadded;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{GroupId, MappingId, PageIndex};
 use pagetide_core::sizing::PageKey;
 use pagetide_core::units::{Millis, PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::shared::SharedFile;
 use pagetide_sys::{FaultDelivery, Fingerprint, FrameArena, Look, PageTable, RegionMemory};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -65,6 +65,10 @@ pub(crate) struct Mapping {
     pub(crate) epoch: AtomicU64,
     /// Prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
+    /// Pages that were read from the store. Hits read nothing beside it.
+    pub(crate) nr_read: CachePadded<AtomicU64>,
+    /// What the file was called when its store was closed.
+    closed_path: Mutex<Option<PathBuf>>,
     /// What of it the store has, where the store only lends room: an anonymous region's.
     pub(crate) swap: Option<SwapMap>,
     /// Pages of a region that are armed and mapped all the same: see `region`.
@@ -197,6 +201,8 @@ impl Mapping {
             created,
             epoch: AtomicU64::new(0),
             wasted: AtomicU64::new(0),
+            nr_read: CachePadded::default(),
+            closed_path: Mutex::default(),
             swap: None,
             rearm: Mutex::default(),
             group: AtomicU16::new(GroupId::ROOT.0),
@@ -382,6 +388,12 @@ impl Mapping {
         *self.backing.write().expect("no holder panics") = backing.map(Arc::new);
     }
 
+    /// What the file is called now, or was when it was closed; `None` of what has no name.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        let backing = self.backing().ok();
+        backing.map_or_else(|| lock(&self.closed_path).clone(), |it| it.file()?.read_path())
+    }
+
     /// Whether the store can be written.
     pub(crate) fn is_writable(&self) -> bool {
         self.backing.read().expect("no holder panics").as_ref().is_some_and(|one| one.is_writable())
@@ -479,14 +491,8 @@ impl Mapping {
         let _no_write_back = lock(&self.flush);
         let open = lock(&self.open);
         if open.nr_handles == 0 && self.dirty.is_empty() {
+            *lock(&self.closed_path) = self.path();
             self.set_backing(None);
         }
     }
-}
-
-/// The same in every run, for the same name.
-fn hash(name: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    hasher.finish()
 }

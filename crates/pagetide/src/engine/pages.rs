@@ -20,8 +20,10 @@ use crate::engine::written::Written;
 use crate::memory::compressed::CompressedPool;
 use crate::memory::node::{Nodes, Touched};
 use crate::stats::counters::{Counters, Event};
+use crate::stats::latency::LatencyHistogram;
 use crate::stats::recorder::Recorder;
 use crate::stats::sizing::ReuseSampler;
+use crossbeam_utils::CachePadded;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};
 use pagetide_core::lru::{AccessPath, AccessRule, Discarded, Marked, ShadowEntry};
@@ -30,6 +32,8 @@ use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, PageRef, current_cpu, fetch};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
 /// A cache's pages. See the module.
 pub(crate) struct Pages {
@@ -48,6 +52,8 @@ pub(crate) struct Pages {
     pub(crate) recorder: Option<Recorder>,
     /// Follows the uses of a few pages.
     pub(crate) reuse: ReuseSampler,
+    /// How long threads have waited for reads of stores. Hits read nothing beside it.
+    pub(crate) read_times: CachePadded<LatencyHistogram>,
 }
 
 impl Pages {
@@ -285,9 +291,24 @@ impl Pages {
         self.mark_accessed(cpu, frame);
     }
 
-    pub(crate) fn count_read(&self, nr_pages: usize) {
+    pub(crate) fn count_read(&self, mapping: &Mapping, nr_pages: usize) {
         self.counters.count(Event::DeviceRead);
         self.counters.add(Event::DeviceReadBytes, (nr_pages * PAGE_BYTES) as u64);
+        mapping.nr_read.fetch_add(nr_pages as u64, Relaxed);
+    }
+
+    /// Runs a read that a thread waits for, counts it, and how long it took.
+    pub(crate) fn timed_read<T>(
+        &self,
+        mapping: &Mapping,
+        nr_pages: usize,
+        read: impl FnOnce() -> T,
+    ) -> T {
+        self.count_read(mapping, nr_pages);
+        let begun = Instant::now();
+        let done = read();
+        self.read_times.count(begun.elapsed());
+        done
     }
 
     pub(crate) fn count_write(&self, nr_bytes: usize) {

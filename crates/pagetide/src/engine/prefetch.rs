@@ -275,7 +275,7 @@ impl ReadsAhead<'_> {
         let Some(first) = pages.first() else { return };
         let offset = first.page().index().0 << PAGE_SHIFT;
         let prefetcher = self.prefetcher;
-        prefetcher.pages.count_read(pages.len());
+        prefetcher.pages.count_read(&wish.mapping, pages.len());
         let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
         let is_for_maps = wish.is_for_maps && self.staging.has_any();
         if is_for_maps {

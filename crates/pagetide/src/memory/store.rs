@@ -6,6 +6,7 @@
 
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{AlignedBuf, Fingerprint, Lock, Look, PageHandle, StoreError, StoreFile};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
@@ -77,6 +78,13 @@ impl Identity {
         let Fingerprint { dev, ino, btime_ns, .. } = *fingerprint;
         Identity { dev, ino, btime_ns }
     }
+}
+
+/// The same in every run, for the same name.
+pub(crate) fn hash(name: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    name.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// What a mapping reads from and writes to.

@@ -28,6 +28,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -152,6 +153,12 @@ impl StoreFile {
         Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
+    /// Where the file is now; `None` if it has no name any more, or there is no /proc to ask.
+    pub fn read_path(&self) -> Option<PathBuf> {
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", self.any().as_raw_fd())).ok()?;
+        (!path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
+    }
+
     /// Whether aligned requests go past the kernel's page cache.
     pub fn is_direct(&self) -> bool {
         self.direct().is_some()
@@ -163,11 +170,6 @@ impl StoreFile {
             Descriptors::Two { direct, .. } => direct.as_ref(),
             Descriptors::One(held) => held.direct(),
         }
-    }
-
-    /// A name of the file, for people; `None` where the system does not say.
-    pub fn read_path(&self) -> Option<PathBuf> {
-        std::fs::read_link(format!("/proc/self/fd/{}", self.any().as_raw_fd())).ok()
     }
 
     /// A descriptor for requests about the file as a whole.

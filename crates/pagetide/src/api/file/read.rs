@@ -302,10 +302,12 @@ impl Handle {
     /// Reads the locked, absent page's bytes from the store straight for the caller.
     fn read_past_cache(&self, piece: &Piece, target: &mut [u8]) -> Result<usize, ReadError> {
         self.counters.count(Event::BypassRead);
-        self.pages.count_read(1);
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
         let offset = piece.index << PAGE_SHIFT;
-        let read = self.mapping.backing().and_then(|one| one.read_bytes(&mut buffer, offset));
+        let read = self.mapping.backing().and_then(|backing| {
+            let read = || backing.read_bytes(&mut buffer, offset);
+            self.pages.timed_read(&self.mapping, 1, read)
+        });
         let nr_bytes = read.map_err(|source| self.store_error(piece.index, source))?;
         self.pages.check_length(&self.mapping, offset, 1, nr_bytes);
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));

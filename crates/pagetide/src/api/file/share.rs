@@ -155,7 +155,7 @@ impl SharedPages for File {
         let cpu = current_cpu();
         handle.counters.count(Event::Miss);
         engine.pages.reuse.access(mapping.key(PageIndex(index)));
-        engine.pages.count_read(1);
+        engine.pages.count_read(mapping, 1);
         let previous = handle.last_page.at(cpu).swap(index, Relaxed);
         let counts = previous != index && !handle.no_reuse.load(Relaxed);
         handle.record_read(&Piece { index, last: index, within: 0, counts });

@@ -227,7 +227,7 @@ impl Handle {
         let nr_old = if source.len() == PAGE_BYTES || offset >= self.mapping.stored_len() {
             0
         } else {
-            self.pages.count_read(1);
+            self.pages.count_read(&self.mapping, 1);
             backing.read_bytes(&mut buffer, offset)?
         };
         buffer[within..within + source.len()].copy_from_slice(source);

@@ -7,6 +7,7 @@ use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
 use crate::memory::node::Nodes;
 use crate::stats::counters::Event;
+use crate::stats::latency::LatencyStats;
 use crate::stats::sizing::Sizing;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::own::SelectionSummary;
@@ -58,6 +59,8 @@ pub struct CacheStats {
     pub evictions: u64,
     /// CPU time spent reclaiming, ns.
     pub reclaim_cpu_ns: u64,
+    /// How long threads waited for reads of stores.
+    pub read_times: LatencyStats,
     /// Whether files bypass the kernel's page cache; false once any file refused.
     pub direct_io: bool,
     /// Whether batched requests go through io_uring.
@@ -150,6 +153,7 @@ impl CacheStats {
             activations: sum([Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile]),
             evictions: sum([Counter::PgstealAnon, Counter::PgstealFile]) - nr_demoted(&core),
             reclaim_cpu_ns: count(Event::ReclaimCpuNs),
+            read_times: engine.pages.read_times.collect(),
             direct_io: engine.direct_io.load(Relaxed),
             io_uring: engine.io_uring,
             selection,

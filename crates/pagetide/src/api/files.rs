@@ -1,0 +1,136 @@
+//! All files of a cache at once: what was read of each, and what is done to all of them.
+//!
+//! Files that are closed count as long as something of them is in memory; stores of the caller's
+//! and what has no name have no path.
+
+use crate::api::cache::PageCache;
+use crate::engine::flush::pass::OnLocked;
+use crate::engine::mapping::Mapping;
+use crate::errors::SyncError;
+use pagetide_core::ids::PageIndex;
+use pagetide_core::units::Bytes;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// All pages of a file.
+pub(crate) const ALL_PAGES: Range<PageIndex> = PageIndex(0)..PageIndex(u64::MAX);
+
+/// What was done with one file so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FileStats {
+    /// Where it is, or was when it was closed.
+    pub path: Option<PathBuf>,
+    /// How long it is, bytes.
+    pub len_bytes: u64,
+    /// Bytes of it that were read from its store, wanted or ahead.
+    pub device_read_bytes: u64,
+    /// Whether a handle of it is open.
+    pub is_open: bool,
+}
+
+impl PageCache {
+    /// The files that are open, or have pages in memory; in no order. Regions are none.
+    ///
+    /// # Cost
+    /// A system call for each file.
+    pub fn files(&self) -> Vec<FileStats> {
+        let stats = |mapping: &Mapping| FileStats {
+            path: mapping.path(),
+            len_bytes: mapping.len(),
+            device_read_bytes: Bytes::from_pages(mapping.nr_read.load(Relaxed)).0,
+            is_open: mapping.has_handles(),
+        };
+        self.mapped_files().map(|mapping| stats(&mapping)).collect()
+    }
+
+    /// Writes back all dirty pages of all files, and makes them durable.
+    ///
+    /// # Errors
+    /// As [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not be made durable;
+    /// then the next sync of each handle of that file says so, too.
+    ///
+    /// # Concurrency
+    /// As [`PageCache::flush_all`].
+    pub fn sync_all(&self) -> Result<(), SyncError> {
+        self.flush_all()?;
+        self.make_durable().map_err(SyncError::Store)
+    }
+
+    /// Drops what is neither dirty nor in use of all files, after it has written back what is dirty
+    /// and that no thread has locked: as the kernel's `drop_caches`. Returns how much came free.
+    /// Regions keep what they have.
+    ///
+    /// # Concurrency
+    /// Beside all others, which may bring in pages meanwhile. Waits for no guard.
+    pub fn drop_caches(&self) -> Bytes {
+        let before = self.resident_bytes();
+        self.shared.engine.flusher.flush_all(OnLocked::Skip);
+        for mapping in self.mapped_files() {
+            self.shared.engine.pages.drop_clean_pages(&mapping, ALL_PAGES);
+        }
+        Bytes(before.saturating_sub(self.resident_bytes()))
+    }
+
+    /// Makes durable what was written back.
+    pub(crate) fn make_durable(&self) -> io::Result<()> {
+        for mapping in self.mapped_files() {
+            // One that is closed has nothing left to store.
+            let Ok(backing) = mapping.backing() else { continue };
+            if backing.is_writable()
+                && let Err(error) = backing.sync_data()
+            {
+                mapping.record_error(&error);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// The mappings of files, of which regions are none.
+    pub(crate) fn mapped_files(&self) -> impl Iterator<Item = Arc<Mapping>> {
+        self.shared.engine.mappings.snapshot().into_iter().filter(|mapping| !mapping.is_region())
+    }
+
+    /// Frames in use.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        self.shared.engine.pages.nodes.iter().map(|node| node.frames.resident_bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Bytes, OpenOptions, PageCache};
+
+    #[test]
+    fn closed_files_are_known_by_what_is_in_memory_until_that_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap().join("a");
+        std::fs::write(&path, [1; 10 * 4096]).unwrap();
+        let builder = PageCache::builder().memory(Bytes(1 << 20)).background(false);
+        let cache = builder.readahead_max(Bytes(0)).build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true).write(true)).unwrap();
+        for index in [1, 2, 3, 7] {
+            file.read_at(&mut [0; 10], index * 4096).unwrap();
+        }
+        file.write_at(&[2], 9 * 4096).unwrap();
+        cache.sync_all().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap()[9 * 4096], 2);
+        file.write_at(&[3], 9 * 4096).unwrap();
+        drop(file);
+
+        assert_eq!(cache.stats().resident_bytes, 5 * 4096);
+        let files = cache.files();
+        assert_eq!(files[0].path.as_ref(), Some(&path));
+        assert_eq!(files[0].device_read_bytes, 5 * 4096);
+        assert!(!files[0].is_open);
+
+        assert_eq!(cache.drop_caches(), Bytes(5 * 4096));
+        assert_eq!(cache.stats().resident_bytes, 0);
+        assert_eq!(std::fs::read(&path).unwrap()[9 * 4096], 3, "it was written back");
+        cache.validate();
+    }
+}
