@@ -13,6 +13,8 @@
 //!                                   trace/     what is in a trace; conversion
 //!                                   lab/       scenarios in virtual memory
 //!                                   run/       an unmodified program over the page cache
+//!                                   ctl/       asks a cache that runs, and steers it
+//!                                   top/       all caches that run
 //!                                   record/    the same over the kernel's, written down
 //!                                   tier/      what a slow tier would cost
 //!                                   policies   names and what they are for
@@ -26,6 +28,7 @@ mod ablate;
 mod bench;
 mod cells;
 mod cgroup;
+mod ctl;
 mod dataset;
 mod demo;
 mod failure;
@@ -53,6 +56,7 @@ mod sweep;
 mod table;
 mod terminal;
 mod tier;
+mod top;
 mod trace;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -65,6 +69,8 @@ const ABOUT: &str =
 const EXAMPLES: &str = "Examples:
   pagetide demo                     the whole show on this machine, with a report
   pagetide run --memory 512M -- CMD  an unmodified program, its files in a limited cache
+  pagetide top                      every cache that runs, once a second
+  pagetide ctl resize 256M          another limit for a cache that runs
   pagetide record --filemap -- CMD  a program on the kernel's page cache, as a trace
   pagetide bench hit                one benchmark against its references
   pagetide replay run.trace --memory 64M,128M --policy mglru,lru
@@ -93,6 +99,8 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Run(run::RunArgs),
+    Ctl(ctl::CtlArgs),
+    Top(top::TopArgs),
     Record(record::RecordArgs),
     Bench(bench::BenchArgs),
     Replay(replay::ReplayArgs),
@@ -146,6 +154,8 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Trace(args) => trace::run(args, &watch()?),
         Command::Lab(args) => lab::run(args, &watch()?),
         Command::Tier(args) => tier::run(args, &watch()?),
+        Command::Top(args) => top::run(args, &watch()?),
+        Command::Ctl(args) => ctl::run(args),
         Command::Policies(args) => policies::run(args),
         Command::Completions(args) => shell::complete(args, Cli::command()),
         Command::Manuals(args) => shell::write_manuals(args, Cli::command()),

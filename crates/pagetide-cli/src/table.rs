@@ -15,6 +15,26 @@ pub(crate) struct Column<'a> {
     is_left: bool,
 }
 
+impl<'a> Column<'a> {
+    /// What stands above it.
+    pub(crate) fn head(&self) -> &'a str {
+        self.head
+    }
+
+    /// How wide it is; 0 for as wide as its longest cell.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// A cell of it, `width` wide if it is no longer.
+    pub(crate) fn aligned(&self, cell: &str, width: usize) -> String {
+        match self.is_left {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        }
+    }
+}
+
 /// A column of words.
 pub(crate) const fn left(head: &str, width: usize) -> Column<'_> {
     Column { head, width, is_left: true }
@@ -76,12 +96,8 @@ impl<'a> Table<'a> {
             .collect();
         let line = |cells: &[String]| {
             let cells = self.columns.iter().zip(&widths).zip(cells);
-            let padded: Vec<String> = cells
-                .map(|((column, &width), cell)| match column.is_left {
-                    true => format!("{cell:<width$}"),
-                    false => format!("{cell:>width$}"),
-                })
-                .collect();
+            let padded: Vec<String> =
+                cells.map(|((column, &width), cell)| column.aligned(cell, width)).collect();
             format!("{}{}", self.indent, padded.join(self.gap)).trim_end().to_owned() + "\n"
         };
         lines.into_iter().map(line).collect()

@@ -5,6 +5,7 @@
 pub(crate) mod library;
 mod limit;
 mod report;
+mod steering;
 mod summary;
 mod watch;
 
@@ -19,6 +20,7 @@ use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
@@ -49,6 +51,7 @@ sentence, where the run cannot begin, or what the program wrote could not be wri
 Examples:
   pagetide run --memory 512M -- sqlite3 big.db 'select count(*) from t'
   pagetide run --memory 64M --policy active-inactive --record t.ptt -- grep -rc x src
+  pagetide run --memory 512M --metrics 127.0.0.1:9464 -- ./server
   pagetide run --memory 512M --report r.html -- fio job.fio
   pagetide run --memory auto:64M-2G -- ./server
   pagetide run --memory 1G --include '*.db' --json out.json -- ./server";
@@ -95,6 +98,10 @@ pub(crate) struct RunArgs {
     /// that it opens and that has not changed since, the hottest pages first, until memory is full.
     #[arg(long, value_name = "FILE")]
     warm: Option<PathBuf>,
+    /// Serve metrics to Prometheus at this address, by HTTP at /metrics (of this machine alone
+    /// where only a port is given), or write them to this file every 5 s.
+    #[arg(long, value_name = "ADDRESS|FILE")]
+    metrics: Option<MetricsPlace>,
     /// A knob of the page cache, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
@@ -134,7 +141,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         cache.warm(set).map_err(|error| Failure::on("bring in what is to be warm", &error))?;
     }
     let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
-    match prepared.run(cache, &program, terminal::note) {
+    let steering = Steering::start(args, &cache)?;
+    let ended = prepared.run(cache, &program, terminal::note);
+    // From here on there is nothing left to steer.
+    drop(steering);
+    match ended {
         Ok(ended) => finish(args, ended, watcher),
         Err(RunError::Start { program, source }) => {
             let name = program.display();

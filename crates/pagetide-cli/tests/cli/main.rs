@@ -3,6 +3,7 @@
 mod ablate;
 mod bench;
 mod claims;
+mod ctl;
 mod demo;
 mod dump;
 mod equal_questions;

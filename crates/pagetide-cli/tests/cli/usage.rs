@@ -5,7 +5,7 @@ use crate::run::{run, stderr, stdout};
 #[test]
 fn every_command_has_help_with_examples() {
     let commands = ["demo", "run", "record", "bench", "replay", "ablate", "mrc", "trace", "lab"];
-    for command in commands.into_iter().chain(["tier", "policies", "completions"]) {
+    for command in commands.into_iter().chain(["tier", "policies", "completions", "ctl", "top"]) {
         let output = run(&[command, "--help"]);
         assert_eq!(output.status.code(), Some(0), "{command}: {}", stderr(&output));
         assert!(
