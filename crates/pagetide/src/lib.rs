@@ -143,14 +143,13 @@
 #![deny(unsafe_code)]
 
 mod api;
-#[cfg(feature = "control")]
-pub mod control;
 mod engine;
-mod errors;
 mod memory;
 mod region;
-mod stats;
 mod workers;
+
+#[cfg(feature = "control")]
+pub use api::control;
 
 pub use {
     api::builder::Builder,
@@ -167,14 +166,16 @@ pub use {
     api::seam,
     api::stats::cache::CacheStats,
     api::stats::tiers::{TierStats, TieringStats},
-    engine::groups::options::GroupOptions,
-    engine::resident::{ParseResidentError, ResidentFile, ResidentRange, ResidentSet, WarmStats},
-    engine::sizer::{SizeChange, SizeChanges},
-    engine::tiering::TieringOptions,
-    errors::{
+    engine::errors::{
         AdviseError, BuildError, CreateRegionError, GroupError, OpenError, ReadError, ResizeError,
         SyncError, WriteError, errno_of, find_errno,
     },
+    engine::groups::options::GroupOptions,
+    engine::resident::{ParseResidentError, ResidentFile, ResidentRange, ResidentSet, WarmStats},
+    engine::sizer::{SizeChange, SizeChanges},
+    engine::stats::latency::LatencyStats,
+    engine::stats::sizing::{Estimate, Sizing},
+    engine::tiering::TieringOptions,
     memory::compressed::CompressedStats,
     memory::store::Store,
     memory::tier::plan::TierError,
@@ -196,8 +197,6 @@ pub use {
         FaultDelivery, Pod, RegionError, ReserveError, UffdError, UffdFeatures, UffdSource,
     },
     region::{OwnedRegion, Region, RegionArray, RegionOptions, RegionStats},
-    stats::latency::LatencyStats,
-    stats::sizing::{Estimate, Sizing},
 };
 
 #[cfg(feature = "allocator-api2")]

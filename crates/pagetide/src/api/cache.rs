@@ -3,12 +3,12 @@
 use crate::api::file::{Access, File};
 use crate::api::seam::HeldFiles;
 use crate::api::stats::cache::CacheStats;
+use crate::engine::errors::{OpenError, ResizeError, SyncError};
 use crate::engine::flush::pass::OnLocked;
 use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
 use crate::engine::sizer::SizeChanges;
-use crate::errors::{OpenError, ResizeError, SyncError};
 use crate::memory::store::{Backing, Store};
 use crate::workers::CacheShared;
 use pagetide_core::lru::GenCommandError;

@@ -4,9 +4,9 @@
 //! and what has no name have no path.
 
 use crate::api::cache::PageCache;
+use crate::engine::errors::SyncError;
 use crate::engine::flush::pass::OnLocked;
 use crate::engine::mapping::Mapping;
-use crate::errors::SyncError;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::Bytes;
 use std::io;

@@ -13,7 +13,7 @@
 //! frames. A page that one of them has missed and read by itself is offered with its bytes, and
 //! admitted only as what the file on disk had while it was not written through the cache.
 
-use crate::errors::{OpenError, ReadError};
+use crate::engine::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{PageFile, StoreFault};
 use std::ops::Range;

@@ -14,7 +14,7 @@
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
-use crate::stats::counters::{Counters, Event};
+use crate::engine::stats::counters::{Counters, Event};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record;

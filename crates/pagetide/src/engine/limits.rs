@@ -1,6 +1,6 @@
 //! The knobs of a cache, checked, and what follows from them.
 
-use crate::errors::BuildError;
+use crate::engine::errors::BuildError;
 use crate::memory::frames::shared_zone::PcpSettings;
 use pagetide_core::knobs::{Knob, KnobError, Knobs, MEMORY_MIN};
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};

@@ -1,10 +1,10 @@
 //! How a file comes to its mapping, and when the mapping is forgotten.
 
 use crate::engine::Engine;
+use crate::engine::errors::OpenError;
 use crate::engine::groups::directory::Member;
 use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
 use crate::engine::registry::Slots;
-use crate::errors::OpenError;
 use crate::memory::store::{Backing, Identity};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record;

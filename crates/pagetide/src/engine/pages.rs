@@ -16,13 +16,13 @@
 
 use crate::engine::dirty::DirtyPages;
 use crate::engine::mapping::Mapping;
+use crate::engine::stats::counters::{Counters, Event};
+use crate::engine::stats::latency::LatencyHistogram;
+use crate::engine::stats::recorder::Recorder;
+use crate::engine::stats::sizing::ReuseSampler;
 use crate::engine::written::Written;
 use crate::memory::compressed::CompressedPool;
 use crate::memory::node::{Nodes, Touched};
-use crate::stats::counters::{Counters, Event};
-use crate::stats::latency::LatencyHistogram;
-use crate::stats::recorder::Recorder;
-use crate::stats::sizing::ReuseSampler;
 use crossbeam_utils::CachePadded;
 use pagetide_core::folio::{Flags, Folios};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex, PageType};

@@ -10,8 +10,8 @@
 
 use crate::engine::Engine;
 use crate::engine::limits::Limits;
+use crate::engine::stats::counters::Event;
 use crate::memory::locks::{Signal, Wake, lock};
-use crate::stats::counters::Event;
 use pagetide_core::autosize::{AutoSize, RoomLook, SizeReason};
 use pagetide_core::sizing::ReuseCounts;
 use pagetide_core::units::Bytes;

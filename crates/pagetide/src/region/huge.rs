@@ -14,8 +14,8 @@
 
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
+use crate::engine::stats::counters::Event;
 use crate::memory::locks::{Signal, Wake};
-use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
 use pagetide_sys::{BLOCK_PAGES, Lock, PageRef, RegionMemory};
 use std::sync::Arc;

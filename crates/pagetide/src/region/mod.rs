@@ -39,10 +39,12 @@ pub use stats::RegionStats;
 use crate::api::cache::PageCache;
 use crate::api::file::{Access, Advice, File, from_read};
 use crate::engine::Engine;
+use crate::engine::errors::{
+    AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError,
+};
 use crate::engine::fill::Filled;
 use crate::engine::flush::Flusher;
 use crate::engine::mapping::Mapping;
-use crate::errors::{AdviseError, CreateRegionError, OpenError, ReadError, SyncError, WriteError};
 use crate::workers::CacheShared;
 use fault::Faults;
 use options::Opened;

@@ -6,8 +6,8 @@
 //! ```
 
 use crate::engine::Engine;
+use crate::engine::errors::{CreateRegionError, OpenError};
 use crate::engine::swap::{self, SwapFile, SwapMap};
-use crate::errors::{CreateRegionError, OpenError};
 use crate::memory::store::{Backing, Store};
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{Bytes, PAGE_BYTES, PAGE_SHIFT};

@@ -7,7 +7,7 @@
 
 use super::{Region, RegionOptions, RegionStats};
 use crate::api::cache::PageCache;
-use crate::errors::{CreateRegionError, ReadError, SyncError};
+use crate::engine::errors::{CreateRegionError, ReadError, SyncError};
 use pagetide_sys::{OwnedMemory, Pod};
 use std::fmt;
 use std::marker::PhantomData;

@@ -11,8 +11,8 @@
 //! **Ignored.** Blocks whose memory was given back after they were made.
 
 use crate::engine::Engine;
+use crate::engine::stats::counters::Event;
 use crate::memory::locks::Wake;
-use crate::stats::counters::Event;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;

@@ -21,9 +21,9 @@ mod warmer;
 
 use crate::engine::Engine;
 use crate::engine::devices::Devices;
+use crate::engine::errors::BuildError;
 use crate::engine::flush::pass::OnLocked;
 use crate::engine::limits::Limits;
-use crate::errors::BuildError;
 use crate::memory::locks::lock;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,7 +1,7 @@
 //! Advice: what the caller knows of its own accesses, named as `posix_fadvise` has it.
 
 use super::{File, Handle, page_range};
-use crate::errors::AdviseError;
+use crate::engine::errors::AdviseError;
 use crate::memory::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::readahead::{AccessPattern, ReadaheadRun};

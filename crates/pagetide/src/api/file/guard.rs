@@ -9,10 +9,10 @@
 
 use super::{File, Handle, NOTED};
 use crate::api::file::write::from_read;
+use crate::engine::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, Filled};
 use crate::engine::held;
 use crate::engine::written;
-use crate::errors::{ReadError, WriteError};
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
 use pagetide_core::writeback::Balance;

@@ -19,14 +19,14 @@ pub use guard::{PageGuard, PageGuardMut};
 pub(crate) use write::from_read;
 
 use crate::engine::Engine;
+use crate::engine::errors::ReadError;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
 use crate::engine::prefetch::Wish;
-use crate::errors::ReadError;
+use crate::engine::stats::counters::{Counters, Event};
 use crate::memory::locks::lock;
 use crate::memory::percpu::PerCpu;
-use crate::stats::counters::{Counters, Event};
 use crate::workers::CacheShared;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};

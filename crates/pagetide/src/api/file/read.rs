@@ -6,11 +6,11 @@
 //! the cache, also under the page's lock, so that it sees every write before it.
 
 use super::{File, Handle, NO_PAGE, NOTED};
+use crate::engine::errors::ReadError;
 use crate::engine::fill::{FillError, FillPlan, Filled};
 use crate::engine::pages::Pages;
-use crate::errors::ReadError;
+use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
-use crate::stats::counters::Event;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
 use pagetide_core::lru::AccessPath;

@@ -6,8 +6,8 @@
 //! [leaving](crate::engine::leaving).
 
 use super::{File, Handle};
+use crate::engine::errors::WriteError;
 use crate::engine::mapping::FILE_BYTES_MAX;
-use crate::errors::WriteError;
 use crate::memory::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};

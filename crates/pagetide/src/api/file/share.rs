@@ -12,9 +12,9 @@
 use super::read::Piece;
 use super::{File, Handle};
 use crate::api::seam::SharedPages;
-use crate::errors::ReadError;
+use crate::engine::errors::ReadError;
+use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
-use crate::stats::counters::Event;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};

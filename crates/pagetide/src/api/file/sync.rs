@@ -1,8 +1,8 @@
 //! Making writes durable, and reporting the ones that failed.
 
 use super::{File, Handle};
+use crate::engine::errors::{ReadError, SyncError};
 use crate::engine::held;
-use crate::errors::{ReadError, SyncError};
 use crate::memory::locks::lock;
 use crate::memory::store::Backing;
 use std::io;

@@ -5,12 +5,12 @@
 //! under the page's lock; its error is the caller's.
 
 use super::{File, Handle};
+use crate::engine::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, FillPlan, Filled};
 use crate::engine::flush::pass::OnLocked;
 use crate::engine::mapping::FILE_BYTES_MAX;
-use crate::errors::{ReadError, WriteError};
+use crate::engine::stats::counters::Event;
 use crate::memory::store::Backing;
-use crate::stats::counters::Event;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
 use pagetide_core::record;

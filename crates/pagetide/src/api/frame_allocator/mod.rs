@@ -26,8 +26,8 @@ mod stats;
 pub use block::{FrameBlock, FrameBlocks, JoinError};
 pub use stats::FrameAllocatorStats;
 
+use crate::engine::errors::BuildError;
 use crate::engine::limits::high_fraction;
-use crate::errors::BuildError;
 use crate::memory::frames::shared_zone::{PcpSettings, SharedZone};
 use pagetide_core::ids::Order;
 use pagetide_core::knobs::MEMORY_MIN;

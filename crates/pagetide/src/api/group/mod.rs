@@ -43,9 +43,9 @@ pub use stats::GroupStats;
 
 use crate::api::cache::{OpenOptions, PageCache};
 use crate::api::file::File;
+use crate::engine::errors::{GroupError, OpenError};
 use crate::engine::groups::directory::Member;
 use crate::engine::groups::options::GroupOptions;
-use crate::errors::{GroupError, OpenError};
 use crate::memory::store::Store;
 use crate::workers::CacheShared;
 use pagetide_core::units::Bytes;

@@ -2,9 +2,9 @@
 
 use crate::api::stats::{hit_ratio, write_accesses};
 use crate::engine::Engine;
+use crate::engine::errors::GroupError;
 use crate::engine::groups::directory::Member;
-use crate::errors::GroupError;
-use crate::stats::counters::Event;
+use crate::engine::stats::counters::Event;
 use pagetide_core::group::UNLIMITED;
 use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::Counter;

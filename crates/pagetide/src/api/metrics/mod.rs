@@ -12,7 +12,7 @@ use crate::api::cache::PageCache;
 use crate::api::group::GroupStats;
 use crate::api::stats::cache::CacheStats;
 use crate::api::stats::tiers::TieringStats;
-use crate::stats::latency::LatencyStats;
+use crate::engine::stats::latency::LatencyStats;
 use std::cmp::Reverse;
 
 /// What collects metrics.

@@ -3,12 +3,12 @@
 use crate::api::stats::tiers::{TieringStats, nr_demoted};
 use crate::api::stats::{hit_ratio, write_accesses};
 use crate::engine::Engine;
+use crate::engine::stats::counters::Event;
+use crate::engine::stats::latency::LatencyStats;
+use crate::engine::stats::sizing::Sizing;
 use crate::memory::frames::ArenaFrames;
 use crate::memory::locks::lock;
 use crate::memory::node::Nodes;
-use crate::stats::counters::Event;
-use crate::stats::latency::LatencyStats;
-use crate::stats::sizing::Sizing;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::lru::own::SelectionSummary;
 use pagetide_core::sizing::ReuseCounts;

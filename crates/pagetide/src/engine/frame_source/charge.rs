@@ -4,12 +4,12 @@
 //! alone, and asks there which group the mapping is in, so that a group that is removed, which also
 //! happens there, is charged before or not at all.
 
+use crate::engine::errors::{GroupError, ResizeError};
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::groups::directory::{Directory, Member, Names, path_of};
 use crate::engine::groups::options::GroupOptions;
 use crate::engine::mapping::Mapping;
-use crate::errors::{GroupError, ResizeError};
-use crate::stats::counters::Counters;
+use crate::engine::stats::counters::Counters;
 use pagetide_core::driver;
 use pagetide_core::group::{CreateGroupError, GroupConfig, Groups, NodeLists, RemoveGroupError};
 use pagetide_core::ids::{CpuId, GroupId};

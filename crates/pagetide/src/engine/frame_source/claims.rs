@@ -12,9 +12,9 @@
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
 use crate::engine::registry::Slots;
+use crate::engine::stats::counters::Event;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;
-use crate::stats::counters::Event;
 use pagetide_core::driver::{self, DrivenPass, LeafRead};
 use pagetide_core::folio::Flags;
 use pagetide_core::group::NodeLists;

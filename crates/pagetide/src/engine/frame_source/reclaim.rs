@@ -7,8 +7,8 @@
 use crate::engine::frame_source::claims::Claims;
 use crate::engine::frame_source::here::HereGuard;
 use crate::engine::frame_source::{FrameSource, NoFrame};
+use crate::engine::stats::counters::Event;
 use crate::memory::node::Node;
-use crate::stats::counters::Event;
 use pagetide_core::driver::{self, Driven, Woken};
 use pagetide_core::group::{NodeLists, NodePass};
 use pagetide_core::ids::{CpuId, NodeId};

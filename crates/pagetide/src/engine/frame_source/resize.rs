@@ -12,10 +12,10 @@
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
+use crate::engine::errors::ResizeError;
 use crate::engine::flush::pass::OnLocked;
 use crate::engine::frame_source::FrameSource;
 use crate::engine::limits::Limits;
-use crate::errors::ResizeError;
 use crate::memory::locks::lock;
 use crate::memory::node::Node;
 use pagetide_core::ids::NodeId;

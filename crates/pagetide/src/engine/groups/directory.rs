@@ -9,8 +9,8 @@
 //! The directory's lock comes before the node's, and is held while a group is made or removed, so
 //! that names, groups and the record agree.
 
+use crate::engine::stats::counters::{Counters, Event};
 use crate::memory::locks::lock;
-use crate::stats::counters::{Counters, Event};
 use pagetide_core::ids::GroupId;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -4,7 +4,7 @@
 //! reclaim of every day; a promise to keep more than the whole memory is refused here, where it is
 //! made. `low` is no promise, and may add up to any sum.
 
-use crate::errors::GroupError;
+use crate::engine::errors::GroupError;
 use pagetide_core::group::{GroupConfig, UNLIMITED};
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;

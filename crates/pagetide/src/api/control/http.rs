@@ -7,8 +7,8 @@
 //! Ignored: TLS, passwords, and connections that are kept.
 
 use crate::api::cache::PageCache;
+use crate::api::control::door::{Door, Protocol};
 use crate::api::metrics::exposition::ExpositionFormat;
-use crate::control::door::{Door, Protocol};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;

@@ -5,7 +5,7 @@
 //!   <--  {"ok":{"resized":{"memory_bytes":268435456,...}}}\n     or {"error":"a sentence"}\n
 //! ```
 
-use crate::control::document::{DumpedFile, GroupDocument, StatsDocument};
+use crate::api::control::document::{DumpedFile, GroupDocument, StatsDocument};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -3,7 +3,7 @@
 use crate::api::cache::PageCache;
 use crate::api::group::GroupStats;
 use crate::api::stats::cache::CacheStats;
-use crate::stats::latency::LatencyStats;
+use crate::engine::stats::latency::LatencyStats;
 use pagetide_core::lru::own::SelectionSummary;
 use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,8 @@
 //! waits for no guard.
 
 use crate::api::cache::PageCache;
+use crate::api::control::document::DumpedFile;
 use crate::api::files::ALL_PAGES;
-use crate::control::document::DumpedFile;
 use crate::engine::flush::pass::{Flushed, OnLocked};
 use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;

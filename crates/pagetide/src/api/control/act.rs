@@ -1,10 +1,10 @@
 //! Carrying a request out, in the socket's thread.
 
 use crate::api::cache::PageCache;
+use crate::api::control::document::StatsDocument;
+use crate::api::control::files;
+use crate::api::control::request::{Answer, ControlRequest};
 use crate::api::group::Group;
-use crate::control::document::StatsDocument;
-use crate::control::files;
-use crate::control::request::{Answer, ControlRequest};
 use crate::engine::groups::options::GroupOptions;
 use pagetide_core::lru::lru_gen::Detail;
 use pagetide_core::units::Bytes;

@@ -1,6 +1,6 @@
 //! The other end: asking a cache, of this process or another.
 
-use crate::control::request::{Answer, ControlRequest, Reply};
+use crate::api::control::request::{Answer, ControlRequest, Reply};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
