@@ -21,8 +21,13 @@ const ENGINES: [&str; 3] = ["distributed", "mpi4py", "ray"];
 /// Builds the package and runs its tests; skipped where there is no Python or no index.
 pub(crate) fn run(context: &StepContext) -> Outcome {
     let is_new_enough = "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))";
-    if context.command("python3", &["-c", is_new_enough], &[]) != Outcome::Done {
-        return Outcome::Skipped("no python3 with venv, 3.11 or newer: install one".to_owned());
+    match context.command("python3", &["-c", is_new_enough], &[]) {
+        Outcome::Done => {}
+        Outcome::TimedOut => return Outcome::TimedOut,
+        _ => {
+            let why = "no python3 with venv, 3.11 or newer: install one";
+            return Outcome::Skipped(why.to_owned());
+        }
     }
     let folder = context.target_dir().join("python");
     let (wheels, python) = (folder.join("wheels"), folder.join("bin/python"));

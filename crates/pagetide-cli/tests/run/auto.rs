@@ -58,21 +58,30 @@ fn a_program_with_bursts_of_its_own_is_not_killed() {
     file.set_len(1 << 30).unwrap();
     // What is open outside of a run is not served in it.
     drop(file);
-    let seconds = if is_long() { "120" } else { "6" };
+    // On a machine whose threads wait for memory it grows late.
+    let seconds: &[u32] = if is_long() { &[120] } else { &[6, 30, 120] };
+    let has_grown = seconds.iter().any(|&seconds| {
+        let auto = play(&group, here.path(), seconds);
+        let most = auto["memory_bytes_max"].as_u64().unwrap() >> 20;
+        assert!(most < 212, "{most} MiB, beside bursts of 300: {auto}");
+        auto["grown"].as_u64() > Some(3) && most >= 100
+    });
+    assert!(has_grown, "in {seconds:?} seconds");
+}
+
+/// Has the program run in the group for so long; says what became of the limit.
+fn play(group: &MemoryGroup, here: &Path, seconds: u32) -> serde_json::Value {
     let join = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
     let mut run = Command::new("sh");
     run.args(["-c", join]).arg(&group.0).arg(pagetide());
     run.args(["run", "--memory", "auto:16M-512M", "--json", "summary.json", "--"]);
-    run.args(["python3", "auto.py", "data", seconds, "314572800", "1.5"]);
-    let output = run.current_dir(here.path()).output().unwrap();
+    run.args(["python3", "auto.py", "data", &seconds.to_string(), "314572800", "1.5"]);
+    let output = run.current_dir(here).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert_eq!(group.nr_killed(), 0, "{errors}");
-    let summary = std::fs::read(here.path().join("summary.json")).unwrap();
-    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
-    let auto = &summary["auto"];
-    assert!(auto["grown"].as_u64() > Some(3), "{auto}");
-    let most = auto["memory_bytes_max"].as_u64().unwrap() >> 20;
-    assert!((100..212).contains(&most), "{most} MiB, beside bursts of 300: {auto}");
     assert!(errors.contains("pagetide: memory auto: "), "{errors}");
+    let summary = std::fs::read(here.join("summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    summary["auto"].clone()
 }
