@@ -4,6 +4,7 @@
 //! assertions readable. Conversions are methods; there is no arithmetic across kinds.
 
 use core::fmt;
+use core::ops::Range;
 
 /// A slot of memory in the arena, one base page long.
 ///
@@ -15,6 +16,11 @@ pub struct FrameId(pub u32);
 /// The index of a page of *contents* within its mapping: byte offset divided by the page length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PageIndex(pub u64);
+
+impl PageIndex {
+    /// Every index a mapping can have.
+    pub const ALL: Range<PageIndex> = PageIndex(0)..PageIndex(u64::MAX);
+}
 
 /// A file (or, later, a region) whose pages are managed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -46,6 +46,13 @@ pub struct ReadaheadRun {
     pub is_around: bool,
 }
 
+impl ReadaheadRun {
+    /// Pages that are known to be wanted, with no reader on the way there.
+    pub fn asked_for(start: u64, nr: u64) -> ReadaheadRun {
+        ReadaheadRun { start, nr, nr_now: 0, marker: None, is_around: false }
+    }
+}
+
 /// A miss, as a handle's readahead is told of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Miss {

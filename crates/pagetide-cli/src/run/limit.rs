@@ -6,6 +6,7 @@
 //!   auto:64M-2G      within these bounds
 //! ```
 
+use crate::terminal::parse_size;
 use pagetide::Builder;
 use pagetide_core::units::Bytes;
 use pagetide_sys::MemoryRoom;
@@ -43,9 +44,8 @@ impl FromStr for MemoryLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MemoryLimit, String> {
-        let size = |text: &str| text.parse::<Bytes>().map_err(|error| error.to_string());
         match text.strip_prefix("auto") {
-            None => size(text).map(MemoryLimit::Fixed),
+            None => parse_size(text).map(MemoryLimit::Fixed),
             Some("") => {
                 let total = Bytes(MemoryRoom::find().read().total);
                 Ok(MemoryLimit::Auto(LEAST, total.max(LEAST)))
@@ -53,7 +53,7 @@ impl FromStr for MemoryLimit {
             Some(bounds) => {
                 let parts = bounds.strip_prefix(':').and_then(|bounds| bounds.split_once('-'));
                 let (least, most) = parts.ok_or("write auto, or its bounds as in auto:64M-2G")?;
-                let (least, most) = (size(least)?, size(most)?);
+                let (least, most) = (parse_size(least)?, parse_size(most)?);
                 if least > most {
                     return Err(format!("{least} is more than {most}: the smaller size first"));
                 }

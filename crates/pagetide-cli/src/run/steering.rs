@@ -16,8 +16,8 @@ use std::time::Duration;
 
 /// How often a file of metrics is written.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// The program's name is told up to here.
-const NAME_BYTES_MAX: usize = 200;
+/// The program's name is told up to here, characters.
+const NAME_LEN_MAX: usize = 200;
 
 /// Where metrics go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -84,7 +84,7 @@ impl Steering {
 fn name_of(args: &RunArgs) -> String {
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let name = words.join(" ");
-    name.chars().take(NAME_BYTES_MAX).collect()
+    name.chars().take(NAME_LEN_MAX).collect()
 }
 
 /// A file that has the metrics of a few seconds ago.

@@ -4,7 +4,7 @@ use crate::api::file::{Access, File};
 use crate::api::seam::HeldFiles;
 use crate::api::stats::cache::CacheStats;
 use crate::engine::errors::{OpenError, ResizeError, SyncError};
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::groups::directory::Member;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;

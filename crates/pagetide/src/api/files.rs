@@ -4,19 +4,17 @@
 //! and what has no name have no path.
 
 use crate::api::cache::PageCache;
+use crate::api::file::store_durably;
 use crate::engine::errors::SyncError;
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::mapping::Mapping;
+use crate::memory::store::Backing;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::Bytes;
 use std::io;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// All pages of a file.
-pub(crate) const ALL_PAGES: Range<PageIndex> = PageIndex(0)..PageIndex(u64::MAX);
 
 /// What was done with one file so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +68,7 @@ impl PageCache {
         let before = self.resident_bytes();
         self.shared.engine.flusher.flush_all(OnLocked::Skip);
         for mapping in self.mapped_files() {
-            self.shared.engine.pages.drop_clean_pages(&mapping, ALL_PAGES);
+            self.shared.engine.pages.drop_clean_pages(&mapping, PageIndex::ALL);
         }
         Bytes(before.saturating_sub(self.resident_bytes()))
     }
@@ -80,11 +78,8 @@ impl PageCache {
         for mapping in self.mapped_files() {
             // One that is closed has nothing left to store.
             let Ok(backing) = mapping.backing() else { continue };
-            if backing.is_writable()
-                && let Err(error) = backing.sync_data()
-            {
-                mapping.record_error(&error);
-                return Err(error);
+            if backing.is_writable() {
+                store_durably(&mapping, &backing, Backing::sync_data)?;
             }
         }
         Ok(())
@@ -97,7 +92,7 @@ impl PageCache {
 
     /// Frames in use.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        self.shared.engine.pages.nodes.iter().map(|node| node.frames.resident_bytes()).sum()
+        Bytes::from_pages(self.shared.engine.pages.nodes.sample_resident()).0
     }
 }
 

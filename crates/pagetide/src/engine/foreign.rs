@@ -9,7 +9,7 @@
 //! Nothing here waits for a page: what is in use is [leaving](crate::engine::leaving).
 
 use crate::engine::flush::Flusher;
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::held;
 use crate::engine::mapping::Mapping;
 use crate::memory::store::Backing;
@@ -21,7 +21,6 @@ use std::io;
 use std::ops::RangeInclusive;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
-const ALL: std::ops::Range<PageIndex> = PageIndex(0)..PageIndex(u64::MAX);
 
 /// The page is held by a guard of the thread that would wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,7 +139,7 @@ impl Flusher {
         mapping.note_foreign_writer();
         self.drop_resident(mapping);
         if let Some(pool) = &self.pages.pool {
-            pool.forget_range(mapping.copied(), ALL);
+            pool.forget_range(mapping.copied(), PageIndex::ALL);
             // What came back from there meanwhile.
             self.drop_resident(mapping);
         }
@@ -148,7 +147,7 @@ impl Flusher {
 
     fn drop_resident(&self, mapping: &Mapping) {
         let cpu = current_cpu();
-        mapping.table.for_each_present(ALL, |page, _| {
+        mapping.table.for_each_present(PageIndex::ALL, |page, _| {
             let index = page.index().0;
             let Ok(mut page) = page.try_lock() else {
                 return mapping.leaving.insert_changed(index);

@@ -136,8 +136,7 @@ impl Engine {
         let idle: Vec<_> = slots.iter().filter(is_idle).cloned().collect();
         for mapping in idle {
             if self.pages.recorder.is_some() {
-                let all = PageIndex(0)..PageIndex(u64::MAX);
-                mapping.table.for_each_present(all, |page, _| {
+                mapping.table.for_each_present(PageIndex::ALL, |page, _| {
                     self.pages.record(&mapping, page.index().0, record::AccessKind::Discard);
                 });
             }

@@ -158,8 +158,7 @@ impl Pages {
 
     /// Calls `each` with the clean pages of a mapping, in order, and how hot each is.
     pub(crate) fn for_each_clean(&self, mapping: &Mapping, mut each: impl FnMut(PageIndex, u8)) {
-        let all = PageIndex(0)..PageIndex(u64::MAX);
-        mapping.table.for_each_present(all, |page, seen| {
+        mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
             let folio = &self.folios[frame];
             if !folio.flags().any(Flags::DIRTY) {

@@ -113,8 +113,8 @@ impl Engine {
                 return;
             }
             let memory = self.pages.nodes.managed_bytes();
-            let used: u64 = self.pages.nodes.iter().map(|node| node.frames.sample_resident()).sum();
-            let unused = memory.saturating_sub(Bytes::from_pages(used).0);
+            let used = Bytes::from_pages(self.pages.nodes.sample_resident());
+            let unused = memory.saturating_sub(used.0);
             if nth.is_multiple_of(CURVE_EVERY) {
                 curve.ask(self, Bytes(memory), unused < memory / 8);
             }

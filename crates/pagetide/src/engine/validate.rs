@@ -73,8 +73,7 @@ impl Engine {
     fn collect_resident(&self) -> BTreeMap<FrameId, PageId> {
         let mut resident = BTreeMap::new();
         for mapping in self.mappings.snapshot() {
-            let all = PageIndex(0)..PageIndex(u64::MAX);
-            mapping.table.for_each_present(all, |page, seen| {
+            mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
                 assert!(!seen.is_locked() && seen.pins() == 0, "{page:?} is in use");
                 let Some(frame) = seen.frame() else { return };
                 let id = PageId { mapping: mapping.id, index: page.index() };

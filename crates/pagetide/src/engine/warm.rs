@@ -62,9 +62,7 @@ impl State {
         }
         self.stats.waiting -= nr_now;
         self.stats.pages += nr_now;
-        let run =
-            ReadaheadRun { start: key.2, nr: nr_now, nr_now: 0, marker: None, is_around: false };
-        Some((mapping, run))
+        Some((mapping, ReadaheadRun::asked_for(key.2, nr_now)))
     }
 }
 

@@ -220,6 +220,11 @@ impl Nodes {
         self.managed_bytes() / PAGE_BYTES as u64
     }
 
+    /// Frames in use, of all nodes.
+    pub(crate) fn sample_resident(&self) -> u64 {
+        self.list.iter().map(|node| node.frames.sample_resident()).sum()
+    }
+
     pub(crate) fn drain_logs(&self) {
         self.list.iter().for_each(Node::drain_logs);
     }

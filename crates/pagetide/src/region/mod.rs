@@ -324,10 +324,9 @@ impl Region {
     }
 
     fn count_resident_bytes(&self) -> u64 {
-        let (all, mut nr_pages) = (PageIndex(0)..PageIndex(u64::MAX), 0);
-        self.mapping
-            .table
-            .for_each_present(all, |_, seen| nr_pages += u64::from(seen.is_resident()));
+        let mut nr_pages = 0;
+        let table = &self.mapping.table;
+        table.for_each_present(PageIndex::ALL, |_, seen| nr_pages += u64::from(seen.is_resident()));
         nr_pages << PAGE_SHIFT
     }
 
@@ -394,13 +393,14 @@ impl Drop for Region {
     fn drop(&mut self) {
         self.service.stop();
         let (engine, mapping) = (&self.shared.engine, &self.mapping);
-        let all = PageIndex(0)..PageIndex(u64::MAX);
         if mapping.swap.is_some() {
             let _no_write_back = crate::memory::locks::lock(&mapping.flush);
-            mapping.table.for_each_present(all, |page, _| engine.pages.drop_page(mapping, page));
+            mapping
+                .table
+                .for_each_present(PageIndex::ALL, |page, _| engine.pages.drop_page(mapping, page));
         } else {
             engine.flusher.flush(mapping, 0..u64::MAX);
-            engine.pages.drop_clean_pages(mapping, all);
+            engine.pages.drop_clean_pages(mapping, PageIndex::ALL);
         }
         // Without a handle nothing keeps the mapping, unless it is dirty still.
         self.file = None;

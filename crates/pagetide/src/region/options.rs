@@ -190,7 +190,7 @@ impl Opened {
         let Some(mapping) = cached else { return Ok(()) };
         if !mapping.has_handles() {
             engine.flusher.flush(&mapping, 0..u64::MAX);
-            engine.pages.drop_clean_pages(&mapping, PageIndex(0)..PageIndex(u64::MAX));
+            engine.pages.drop_clean_pages(&mapping, PageIndex::ALL);
             mapping.close_if_idle();
             engine.mappings.change(|slots| engine.forget_empty(slots));
         }

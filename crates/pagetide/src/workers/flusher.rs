@@ -1,7 +1,7 @@
 //! The flusher: writes back when it is woken, and every few seconds what has been left lying.
 
 use crate::engine::Engine;
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::memory::locks::Wake;
 use std::sync::Arc;
 use std::time::Duration;

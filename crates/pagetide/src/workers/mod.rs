@@ -22,7 +22,7 @@ mod warmer;
 use crate::engine::Engine;
 use crate::engine::devices::Devices;
 use crate::engine::errors::BuildError;
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::limits::Limits;
 use crate::memory::locks::lock;
 use std::io;

@@ -3,10 +3,10 @@
 
 use crate::api::cache::PageCache;
 use crate::api::control::document::DumpedFile;
-use crate::api::files::ALL_PAGES;
-use crate::engine::flush::pass::{Flushed, OnLocked};
+use crate::engine::flush::pass::Flushed;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::mapping::Mapping;
-use crate::memory::locks::lock;
+use pagetide_core::ids::PageIndex;
 use pagetide_core::units::Bytes;
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn dump(cache: &PageCache) -> Vec<DumpedFile> {
 
 fn resident(mapping: &Mapping) -> DumpedFile {
     let mut pages: Vec<(u64, u64)> = Vec::new();
-    mapping.table.for_each_present(ALL_PAGES, |page, seen| {
+    mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
         let index = page.index().0;
         match pages.last_mut() {
             _ if !seen.is_resident() => {}
@@ -51,10 +51,8 @@ pub(super) fn drop_file(cache: &PageCache, path: &Path) -> Option<Bytes> {
     let mapping = cache.mapped_files().find(is_it)?;
     let before = cache.resident_bytes();
     let engine = &cache.shared.engine;
-    let turn = lock(&mapping.flush);
-    engine.flusher.flush_locked(&mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX);
-    drop(turn);
-    engine.pages.drop_clean_pages(&mapping, ALL_PAGES);
+    engine.flusher.flush_unlocked(&mapping);
+    engine.pages.drop_clean_pages(&mapping, PageIndex::ALL);
     Some(Bytes(before.saturating_sub(cache.resident_bytes())))
 }
 

@@ -67,9 +67,7 @@ impl Handle {
         let most = self.engine().source.room_of(&self.mapping) / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
         let nr = end.saturating_sub(range.start.0).min(most);
-        let run =
-            ReadaheadRun { start: range.start.0, nr, nr_now: 0, marker: None, is_around: false };
-        // No reader is on the way there: all of it is wanted.
+        let run = ReadaheadRun::asked_for(range.start.0, nr);
         self.engine().prefetcher.prefetch(self.wish(run, &Arc::default()));
     }
 

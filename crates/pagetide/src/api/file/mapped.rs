@@ -15,7 +15,7 @@ use super::{File, Handle};
 use crate::api::seam::{MappedPages, SharedPages};
 use crate::engine::errors::ReadError;
 use crate::engine::flush::Flusher;
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record;

@@ -16,6 +16,7 @@ mod write;
 pub use advise::Advice;
 pub use cursor::FileCursor;
 pub use guard::{PageGuard, PageGuardMut};
+pub(crate) use sync::store_durably;
 pub(crate) use write::from_read;
 
 use crate::engine::Engine;

@@ -54,7 +54,7 @@ impl SharedPages for File {
         let handle = &*self.handle;
         let _no_writers = handle.mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&handle.mapping.flush);
-        handle.mapping.table.for_each_present(PageIndex(0)..PageIndex(u64::MAX), |page, _| {
+        handle.mapping.table.for_each_present(PageIndex::ALL, |page, _| {
             handle.pages.drop_page(&handle.mapping, page);
         });
     }

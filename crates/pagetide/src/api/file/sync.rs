@@ -3,6 +3,7 @@
 use super::{File, Handle};
 use crate::engine::errors::{ReadError, SyncError};
 use crate::engine::held;
+use crate::engine::mapping::Mapping;
 use crate::memory::locks::lock;
 use crate::memory::store::Backing;
 use std::io;
@@ -83,16 +84,20 @@ impl Handle {
     fn sync(&self, make_durable: fn(&Backing) -> io::Result<()>) -> Result<(), SyncError> {
         let mapping = &self.mapping;
         self.write_back(0..u64::MAX)?;
-        let durable = mapping.backing().and_then(|backing| {
-            let result = make_durable(&backing);
-            if let Err(error) = &result {
-                // Other handles' data may be lost as well.
-                mapping.record_error(error);
-            }
-            result
-        });
+        let backing = mapping.backing();
+        let durable = backing.and_then(|backing| store_durably(mapping, &backing, make_durable));
         let failed = mapping.take_error(&self.errors_seen);
         durable.map_err(SyncError::Store)?;
         failed.map_or(Ok(()), |error| Err(SyncError::Writeback(error)))
     }
+}
+
+/// Has the store make durable what it has; an error is every handle's.
+pub(crate) fn store_durably(
+    mapping: &Mapping,
+    backing: &Backing,
+    make_durable: fn(&Backing) -> io::Result<()>,
+) -> io::Result<()> {
+    // Other handles' data may be lost as well.
+    make_durable(backing).inspect_err(|error| mapping.record_error(error))
 }

@@ -7,7 +7,7 @@
 use super::{File, Handle};
 use crate::engine::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, FillPlan, Filled};
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::mapping::FILE_BYTES_MAX;
 use crate::engine::stats::counters::Event;
 use crate::memory::store::Backing;

@@ -5,8 +5,10 @@
 //! the guard between passes, when no other call has to wait along. What a pass does: `pass`.
 
 pub(crate) mod pass;
+pub(crate) mod scope;
 
-use self::pass::{Flushed, OnLocked, Pass, RUN_MAX};
+use self::pass::{Flushed, Pass, RUN_MAX};
+use self::scope::{Chosen, OnLocked, PassScope};
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
 use crate::engine::registry::Registry;
@@ -20,15 +22,6 @@ use std::time::Duration;
 
 /// Of the frames, one in so many is written at a time of pages that only borrow room.
 pub(crate) const SWAP_PART: u64 = 8;
-
-/// Which dirty pages a pass writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Chosen {
-    /// All.
-    All,
-    /// Those that reclaim has met, and their neighbours: what is in use stays as it is.
-    Met,
-}
 
 /// What writes dirty pages back.
 pub(crate) struct Flusher {
@@ -91,6 +84,12 @@ impl Flusher {
         }
     }
 
+    /// The same of all pages, but for those that threads have locked.
+    pub(crate) fn flush_unlocked(&self, mapping: &Mapping) -> Flushed {
+        let _turn = lock(&mapping.flush);
+        self.flush_locked(mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX)
+    }
+
     /// One pass, for a caller that holds `mapping.flush`.
     pub(crate) fn flush_locked(
         &self,
@@ -99,24 +98,16 @@ impl Flusher {
         on_locked: OnLocked,
         nr_max: u64,
     ) -> Flushed {
-        self.flush_chosen(mapping, range, Chosen::All, (on_locked, nr_max))
+        self.pass(mapping, range, PassScope { chosen: Chosen::All, on_locked, nr_max })
     }
 
-    /// The same, of some pages.
-    fn flush_chosen(
-        &self,
-        mapping: &Mapping,
-        range: Range<u64>,
-        chosen: Chosen,
-        (on_locked, nr_max): (OnLocked, u64),
-    ) -> Flushed {
+    fn pass(&self, mapping: &Mapping, range: Range<u64>, scope: PassScope) -> Flushed {
         if mapping.dirty.is_empty() {
             mapping.note_pass(0);
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
-        let how = (chosen, on_locked);
-        let pass = Pass::new(&self.pages, &self.io, mapping, &backing, how, nr_max);
+        let pass = Pass::new(&self.pages, &self.io, mapping, &backing, scope);
         let flushed = self.with_change(mapping, &backing, || pass.run(range));
         mapping.note_pass(flushed.nr_failed);
         self.settle_idle(mapping);
@@ -128,13 +119,10 @@ impl Flusher {
     pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
-            if on_locked == OnLocked::End {
-                total.add(self.flush(mapping, 0..u64::MAX));
-            } else {
-                let turn = lock(&mapping.flush);
-                total.add(self.flush_locked(mapping, 0..u64::MAX, on_locked, u64::MAX));
-                drop(turn);
-            }
+            total.add(match on_locked {
+                OnLocked::End => self.flush(mapping, 0..u64::MAX),
+                OnLocked::Skip => self.flush_unlocked(mapping),
+            });
             mapping.close_if_idle();
         }
         total
@@ -155,8 +143,8 @@ impl Flusher {
                 continue;
             };
             let nr_max = (self.pages.nodes.nr_frames() / SWAP_PART).max(RUN_MAX);
-            let how = (OnLocked::Skip, nr_max);
-            let met = self.flush_chosen(&mapping, 0..u64::MAX, Chosen::Met, how);
+            let scope = PassScope { chosen: Chosen::Met, on_locked: OnLocked::Skip, nr_max };
+            let met = self.pass(&mapping, 0..u64::MAX, scope);
             total.add(met);
             if met.nr_written > 0 {
                 continue;

@@ -14,7 +14,7 @@
 //! Of a file that others can change, exactly the bytes are written that were written here: whole
 //! pages in long requests, past the kernel's cache; pieces of pages through it.
 
-use crate::engine::flush::Chosen;
+use crate::engine::flush::scope::{Chosen, OnLocked, PassScope};
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
 use crate::engine::pages::Pages;
@@ -48,15 +48,6 @@ const PREPARED: usize = 128;
 /// Pages of a region protected together, and how far the last is from the first at the most.
 const PROTECTED: usize = 64;
 const PROTECTED_SPAN: u64 = 4096;
-
-/// What a pass does about a page that is locked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OnLocked {
-    /// Ends there, and says where: the caller waits for the page, and goes on.
-    End,
-    /// Leaves it dirty: the thread that has locked it may wait for the pass, or be the caller.
-    Skip,
-}
 
 /// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -122,14 +113,13 @@ pub(crate) struct Pass<'e> {
 }
 
 impl<'e> Pass<'e> {
-    /// One that takes at most `nr_max` of the chosen pages.
+    /// One of a mapping's pages.
     pub(crate) fn new(
         pages: &'e Pages,
         io: &'e IoPool,
         mapping: &'e Mapping,
         backing: &Arc<Backing>,
-        (chosen, on_locked): (Chosen, OnLocked),
-        nr_max: u64,
+        scope: PassScope,
     ) -> Pass<'e> {
         Pass {
             pages,
@@ -139,11 +129,11 @@ impl<'e> Pass<'e> {
             queue: io.take(),
             in_flight: InFlight::new(),
             spare: Vec::new(),
-            on_locked,
-            chosen,
+            on_locked: scope.on_locked,
+            chosen: scope.chosen,
             flushed: Flushed::default(),
             nr_unsubmitted: 0,
-            nr_left: nr_max,
+            nr_left: scope.nr_max,
             prepared_to: 0,
         }
     }

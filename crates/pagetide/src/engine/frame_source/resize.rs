@@ -13,7 +13,7 @@
 //! Ignored: the compressed tier, which keeps its size.
 
 use crate::engine::errors::ResizeError;
-use crate::engine::flush::pass::OnLocked;
+use crate::engine::flush::scope::OnLocked;
 use crate::engine::frame_source::FrameSource;
 use crate::engine::limits::Limits;
 use crate::memory::locks::lock;

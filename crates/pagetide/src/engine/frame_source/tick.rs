@@ -70,16 +70,11 @@ impl FrameSource {
         lock(&tiering.promotion).tell_costs(tiering.now(), &room, &costs);
     }
 
-    /// Frames of all nodes that hold pages.
-    fn nr_in_use(&self) -> u64 {
-        self.pages.nodes.iter().map(|node| node.frames.sample_resident()).sum()
-    }
-
     /// One run of the hint scan, if it is due.
     fn scan_hints(&self, tiering: &Tiering) {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
-        let nr_in_use = self.nr_in_use();
+        let nr_in_use = self.pages.nodes.sample_resident();
         let worth = lock(&tiering.promotion).run_period(nr_in_use);
         let runtime_ns = (now.0 - tiering.began.0) * NANOS_PER_MILLI;
         let started_ns = read_thread_cpu_time_ns();

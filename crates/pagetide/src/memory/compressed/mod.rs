@@ -146,7 +146,7 @@ impl CompressedPool {
 
     /// Forgets what a mapping had whose number will be another's.
     pub(crate) fn forget_mapping(&self, mapping: MappingId) {
-        lock(&self.copies).remove_range(mapping, PageIndex(0)..PageIndex(u64::MAX));
+        lock(&self.copies).remove_range(mapping, PageIndex::ALL);
     }
 
     pub(crate) fn collect_stats(&self) -> CompressedStats {
