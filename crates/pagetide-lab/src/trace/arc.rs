@@ -9,8 +9,8 @@ use pagetide_core::ids::MappingId;
 pub(super) struct ArcLis;
 
 impl LineParser for ArcLis {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
-        let mut words = line.split_ascii_whitespace();
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem> {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let Some(start) = words.next() else { return Ok(None) };
         let start = number(Some(start), "start")?;
         let count = number(words.next(), "count")?;

@@ -12,7 +12,7 @@
 //! Source: the blkparse(1) manual page, default output format.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -23,8 +23,8 @@ pub(super) struct Blkparse {
     is_over: bool,
 }
 
-impl LineParser for Blkparse {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+impl TextParser for Blkparse {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         let mut words = line.split_ascii_whitespace();
         let Some(device) = words.next() else { return Ok(None) };
         self.is_over |= device.starts_with("CPU") || device == "Total";

@@ -13,6 +13,7 @@
 //! (operation words).
 
 use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
+use memchr::memchr_iter;
 
 const PAGE_COLUMNS: [&str; 8] =
     ["object", "obj_id", "obj-id", "object_id", "id", "lbn", "lba", "key"];
@@ -39,15 +40,16 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl LineParser for Csv {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem> {
         let Some(columns) = self.columns else {
+            let line = str::from_utf8(line).map_err(|_| LineProblem::NotText)?;
             let page = page_column(line).ok_or(LineProblem::NoPageColumn)?;
             let position = |wanted| names(line).position(|name| name.eq_ignore_ascii_case(wanted));
             let (operation, time) = (position("op"), position("time"));
             self.columns = Some(Columns { page, operation, time });
             return Ok(None);
         };
-        if line.is_empty() || line.starts_with('#') {
+        if line.is_empty() || line.starts_with(b"#") {
             return Ok(None);
         }
         let [page, op, time] = columns.fields_of(line);
@@ -62,13 +64,12 @@ impl LineParser for Csv {
 
 impl Columns {
     /// The fields of page, operation and time, in one walk up to the last of them.
-    fn fields_of<'l>(&self, line: &'l str) -> [Option<&'l str>; 3] {
+    fn fields_of<'l>(&self, line: &'l [u8]) -> [Option<&'l [u8]>; 3] {
         let wanted = [Some(self.page), self.operation, self.time];
         let mut fields = [None; 3];
         let (mut start, mut column) = (0, 0);
         let last = wanted.into_iter().flatten().max().unwrap_or(0);
-        let ends = line.bytes().enumerate().filter(|(_, byte)| *byte == b',').map(|(at, _)| at);
-        for end in ends.chain([line.len()]).take(last + 1) {
+        for end in memchr_iter(b',', line).chain([line.len()]).take(last + 1) {
             for (field, wanted) in fields.iter_mut().zip(wanted) {
                 if wanted == Some(column) {
                     *field = Some(&line[start..end]);
@@ -80,13 +81,13 @@ impl Columns {
     }
 }
 
-fn operation(field: Option<&str>) -> Result<AccessKind, LineProblem> {
-    let word = field.ok_or(LineProblem::NoField { field: "op" })?.trim().to_ascii_lowercase();
-    match word.as_str() {
-        "08" | "28" | "a8" | "88" | "r" | "read" | "get" | "gets" => Ok(AccessKind::Read),
-        "0a" | "2a" | "aa" | "8a" | "w" | "write" | "set" | "put" | "add" | "replace" | "cas"
-        | "append" | "prepend" | "incr" | "decr" => Ok(AccessKind::Write),
-        "delete" => Ok(AccessKind::Discard),
+fn operation(field: Option<&[u8]>) -> Result<AccessKind, LineProblem> {
+    let word = field.ok_or(LineProblem::NoField { field: "op" })?.trim_ascii();
+    match &word.to_ascii_lowercase()[..] {
+        b"08" | b"28" | b"a8" | b"88" | b"r" | b"read" | b"get" | b"gets" => Ok(AccessKind::Read),
+        b"0a" | b"2a" | b"aa" | b"8a" | b"w" | b"write" | b"set" | b"put" | b"add" | b"replace"
+        | b"cas" | b"append" | b"prepend" | b"incr" | b"decr" => Ok(AccessKind::Write),
+        b"delete" => Ok(AccessKind::Discard),
         _ => Err(LineProblem::UnknownWord { field: "op" }),
     }
 }

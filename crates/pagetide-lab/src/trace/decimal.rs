@@ -7,9 +7,9 @@ use super::{AccessKind, LineParser, LineProblem, Request, number};
 pub(super) struct Decimal;
 
 impl LineParser for Decimal {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
-        match line.trim() {
-            "" | "*" => Ok(None),
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem> {
+        match line.trim_ascii() {
+            b"" | b"*" => Ok(None),
             word => Ok(Some(Request::page(number(Some(word), "page")?, AccessKind::Read))),
         }
     }

@@ -4,15 +4,15 @@
 //! Source: the kernel's tracepoints `filemap:mm_filemap_get_pages` and its neighbours.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
 
 #[derive(Default)]
 pub(super) struct Filemap {
     mappings: Mappings,
 }
 
-impl LineParser for Filemap {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+impl TextParser for Filemap {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         if line.is_empty() || line.starts_with("time_us,") {
             return Ok(None);
         }

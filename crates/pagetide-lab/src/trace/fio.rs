@@ -12,7 +12,7 @@
 //! Source: fio documentation, "Trace file format".
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
 
 #[derive(Default)]
 pub(super) struct Fio {
@@ -26,8 +26,8 @@ enum Version {
     Three,
 }
 
-impl LineParser for Fio {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+impl TextParser for Fio {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         let Some(version) = self.version else {
             self.version = Some(match line.trim() {
                 "fio version 2 iolog" => Version::Two,

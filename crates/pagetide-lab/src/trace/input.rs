@@ -93,7 +93,7 @@ impl Input {
     }
 
     /// The next line without its end (LF or CR LF), or `None` at the end.
-    pub(super) fn read_line(&mut self) -> Result<Option<&str>, TraceError> {
+    pub(super) fn read_line(&mut self) -> Result<Option<&[u8]>, TraceError> {
         self.reader.consume(std::mem::take(&mut self.nr_lent));
         let line = match self.find_line() {
             Some(len) => {
@@ -114,12 +114,13 @@ impl Input {
         }
         self.offset += line.len() as u64;
         self.line_number += 1;
-        let not_text = TraceError::Line { line: self.line_number, problem: LineProblem::NotText };
-        if line.len() as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
-            return Err(not_text);
-        }
-        let text = str::from_utf8(line).map_err(|_| not_text)?;
-        Ok(Some(text.trim_end_matches(['\r', '\n'])))
+        let Some(line) = line.strip_suffix(b"\n") else {
+            let is_too_long = line.len() as u64 == LINE_BYTES_MAX;
+            let (line_number, problem) = (self.line_number, LineProblem::NotText);
+            let error = TraceError::Line { line: line_number, problem };
+            return if is_too_long { Err(error) } else { Ok(Some(line)) };
+        };
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
     /// The length of the next line, if it lies in the buffer whole.

@@ -12,13 +12,13 @@
 //!
 //! Source: Valgrind manual, "Lackey: an example tool".
 
-use super::{AccessKind, LineParser, LineProblem, Request, number};
+use super::{AccessKind, LineProblem, Request, TextParser, number};
 use pagetide_core::ids::MappingId;
 
 pub(super) struct Lackey;
 
-impl LineParser for Lackey {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+impl TextParser for Lackey {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         parse(line)
     }
 }

@@ -212,10 +212,24 @@ trait Source: Send {
     }
 }
 
-/// A text format: what one line means.
+/// A format of lines: what one means.
 trait LineParser: Send {
     /// The request on `line` (without its line end), or `None` when the line holds none.
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem>;
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem>;
+}
+
+/// A format whose lines are taken apart as text, which takes as long as all else.
+trait TextParser: Send {
+    /// As [`LineParser::parse_line`].
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem>;
+}
+
+struct Text<P>(P);
+
+impl<P: TextParser> LineParser for Text<P> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem> {
+        self.0.parse_text(str::from_utf8(line).map_err(|_| LineProblem::NotText)?)
+    }
 }
 
 struct LineSource<P> {
@@ -227,10 +241,15 @@ impl<P: LineParser> Source for LineSource<P> {
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
         loop {
             let line = self.input.line_number() + 1;
-            let problem = |problem| TraceError::Line { line, problem };
-            let Some(text) = self.input.read_line()? else { return Ok(None) };
-            if let Some(request) = self.parser.parse_line(text).map_err(problem)? {
-                return Ok(Some(request));
+            let Some(bytes) = self.input.read_line()? else { return Ok(None) };
+            match self.parser.parse_line(bytes) {
+                Ok(None) => {}
+                Ok(request) => return Ok(request),
+                Err(problem) => {
+                    let is_text = str::from_utf8(bytes).is_ok();
+                    let problem = if is_text { problem } else { LineProblem::NotText };
+                    return Err(TraceError::Line { line, problem });
+                }
             }
         }
     }
@@ -374,18 +393,21 @@ fn source_of(format: Format, input: Input, prefix: &[u8]) -> Result<Box<dyn Sour
     fn lines<P: LineParser + 'static>(input: Input, parser: P) -> Box<dyn Source> {
         Box::new(LineSource { input, parser })
     }
+    fn text<P: TextParser + 'static>(input: Input, parser: P) -> Box<dyn Source> {
+        lines(input, Text(parser))
+    }
     Ok(match format {
         Format::Compact => Box::new(compact::Compact::open(input)?),
         Format::OracleGeneral => Box::new(oracle_general::OracleGeneral::new(input)),
         Format::Csv => lines(input, csv::Csv::default()),
         Format::ArcLis => lines(input, arc::ArcLis),
         Format::Decimal => lines(input, decimal::Decimal),
-        Format::Fio => lines(input, fio::Fio::default()),
-        Format::Lackey => lines(input, lackey::Lackey),
-        Format::Filemap => lines(input, filemap::Filemap::default()),
-        Format::Msr => lines(input, msr::Msr::default()),
-        Format::Blkparse => lines(input, blkparse::Blkparse::default()),
-        Format::PerfScript => lines(input, perf_script::PerfScript::default()),
+        Format::Fio => text(input, fio::Fio::default()),
+        Format::Lackey => text(input, lackey::Lackey),
+        Format::Filemap => text(input, filemap::Filemap::default()),
+        Format::Msr => text(input, msr::Msr::default()),
+        Format::Blkparse => text(input, blkparse::Blkparse::default()),
+        Format::PerfScript => text(input, perf_script::PerfScript::default()),
         Format::Vscsi => Box::new(vscsi::Vscsi::new(input, prefix)?),
         Format::U32Le | Format::U64Le | Format::I32Be | Format::I64Be | Format::U64LeRw => {
             Box::new(raw::Raw::new(input, format))

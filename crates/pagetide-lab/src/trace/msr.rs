@@ -5,15 +5,15 @@
 //! the traces.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
 
 #[derive(Default)]
 pub(super) struct Msr {
     mappings: Mappings,
 }
 
-impl LineParser for Msr {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+impl TextParser for Msr {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         if line.is_empty() || line.starts_with("Timestamp") {
             return Ok(None);
         }

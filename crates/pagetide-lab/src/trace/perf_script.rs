@@ -21,15 +21,15 @@
 //! "Tracepoints for Monitoring Results".
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
 
 #[derive(Default)]
 pub(super) struct PerfScript {
     mappings: Mappings,
 }
 
-impl LineParser for PerfScript {
-    fn parse_line(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+impl TextParser for PerfScript {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
         let Some((event, fields)) = event_of(line) else {
             let is_comment = line.trim().is_empty() || line.starts_with('#');
             let problem = LineProblem::NoField { field: "event" };

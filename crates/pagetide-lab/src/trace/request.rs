@@ -5,7 +5,7 @@
 //! ```
 
 use super::LineProblem;
-use super::digits::plain_number;
+use super::digits::whole;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::PAGE_SHIFT;
@@ -35,15 +35,12 @@ impl Micros {
     }
 
     /// Seconds, whole or not; `None` for what is no number.
-    pub(super) fn parse_secs(text: &str) -> Option<Micros> {
-        if let Some(secs) = plain_number(text.as_bytes()) {
-            return Some(Micros::from_secs(secs));
-        }
-        let text = text.trim();
-        let whole = text.parse().ok().map(Micros::from_secs);
-        let parse = || text.parse().ok().filter(|secs: &f64| secs.is_finite());
+    pub(super) fn parse_secs(text: impl AsRef<[u8]>) -> Option<Micros> {
+        let text = text.as_ref();
+        let parse = || str::from_utf8(text).ok()?.trim().parse().ok();
         // The cast saturates: a time out of range is as good as the last one there is.
-        whole.or_else(|| parse().map(|secs| Micros((secs * 1e6).round() as u64)))
+        let rounded = |secs: f64| secs.is_finite().then(|| Micros((secs * 1e6).round() as u64));
+        whole(text).map(Micros::from_secs).or_else(|| parse().and_then(rounded))
     }
 
     pub(super) fn from_millis(millis: u64) -> Micros {
