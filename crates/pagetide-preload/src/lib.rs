@@ -69,5 +69,5 @@ extern "C" fn fini() {
     if process::is_on() {
         calls::streams::flush_all();
     }
-    serve::say_goodbye();
+    serve::say_goodbye(maps::count_own_pages());
 }

@@ -25,13 +25,15 @@ pub(crate) struct Piece {
     /// The server's number for the mapping, and for its memory file.
     pub(crate) map: u64,
     pub(crate) file: u64,
-    /// The process that has it registered: a child has not.
+    /// The process that has it registered: a child has not, and none where it was moved.
     pub(crate) process: u64,
     /// What the program may do to it, and whether it asked for a shared one.
     pub(crate) protection: i32,
     pub(crate) is_shared: bool,
     /// The memory file is mapped to be written, if the program may do that now.
     pub(crate) is_written: bool,
+    /// It is private, and could be stored to: the kernel has copied those of its pages that were.
+    pub(crate) has_own_pages: bool,
     /// It is being put in place: its pages cannot be touched for a moment.
     pub(crate) is_moving: bool,
 }
@@ -54,7 +56,8 @@ impl Piece {
     fn words(&self) -> [u64; WORDS] {
         let flags = u64::from(self.is_shared)
             | u64::from(self.is_moving) << 1
-            | u64::from(self.is_written) << 2;
+            | u64::from(self.is_written) << 2
+            | u64::from(self.has_own_pages) << 3;
         let (start, len, protection) = (self.start as u64, self.len as u64, self.protection as u64);
         [start, len, self.offset, self.id, self.map, self.file, self.process, protection, flags]
     }
@@ -73,6 +76,7 @@ impl Piece {
             is_shared: flags & 1 != 0,
             is_moving: flags & 2 != 0,
             is_written: flags & 4 != 0,
+            has_own_pages: flags & 8 != 0,
         }
     }
 }
@@ -118,7 +122,7 @@ fn look<T>(look: impl Fn() -> T) -> T {
     }
 }
 
-fn pause() {
+pub(crate) fn pause() {
     // SAFETY: no arguments (S20).
     let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
 }
@@ -181,6 +185,11 @@ impl Changing {
         Changing { signals }
     }
 
+    /// As [`find`].
+    pub(crate) fn find(&self, start: usize, end: usize) -> Option<Piece> {
+        (0..END.load(SeqCst)).map(load).find(|piece| piece.overlaps(start, end))
+    }
+
     /// Adds a piece, if there is room.
     pub(crate) fn add(&mut self, piece: &Piece) -> bool {
         let free = (0..NR_PIECES).find(|index| load(*index).len == 0);
@@ -199,16 +208,40 @@ impl Changing {
         place.is_some()
     }
 
+    /// The pieces within a range are these now.
+    pub(crate) fn replace_in(&mut self, start: usize, end: usize, now: impl Fn(Piece) -> Piece) {
+        for index in 0..END.load(SeqCst) {
+            let before = load(index);
+            if before.overlaps(start, end) {
+                self.replace(&before, &now(before));
+            }
+        }
+    }
+
     /// It is none any more, if it is still what it was.
     pub(crate) fn remove(&mut self, piece: &Piece) -> bool {
         self.replace(piece, &Piece { len: 0, ..*piece })
     }
 
+    /// Makes one of pieces that are alike and meet within a range, or at its ends.
+    pub(crate) fn join(&mut self, start: usize, end: usize) {
+        let mut at = start;
+        while let Some(next) = self.find(at, at + 1).filter(|_| at <= end) {
+            let before = self.find(at.wrapping_sub(1), at).filter(|before| before.end() == at);
+            let whole = before.map(|before| Piece { len: before.len + next.len, ..before });
+            if let Some(whole) = whole.filter(|whole| whole.part(at, whole.end()) == next) {
+                self.remove(&next);
+                self.replace(&whole.part(whole.start, at), &whole);
+            }
+            at = next.end();
+        }
+    }
+
     /// Cuts pieces in two where the range begins and ends. `false` where there is no room.
     pub(crate) fn cut(&mut self, start: usize, end: usize) -> bool {
         [start, end].into_iter().all(|at| {
-            let crossing = |piece: &Piece| piece.overlaps(at, at + 1) && piece.start != at;
-            let Some(whole) = (0..END.load(SeqCst)).map(load).find(crossing) else { return true };
+            let crossing = |piece: &Piece| piece.start != at;
+            let Some(whole) = self.find(at, at + 1).filter(crossing) else { return true };
             self.add(&whole.part(at, whole.end()))
                 && self.replace(&whole, &whole.part(whole.start, at))
         })
@@ -223,14 +256,28 @@ impl Drop for Changing {
     }
 }
 
-/// A child has none of the threads that were storing.
-pub(crate) fn forget_stores() {
+/// A child has none of the threads that were storing, or putting pieces in place.
+pub(crate) fn forget_threads() {
     STORES.iter().for_each(|nr| nr.store(0, SeqCst));
+    for index in 0..END.load(SeqCst) {
+        store(index, &Piece { is_moving: false, ..load(index) });
+    }
 }
 
-/// Keeps the table as it is, over a fork.
+/// Keeps the table as it is, over a fork; waits for threads that put pieces in place, but not for
+/// ever: this one may be in a handler that has interrupted one of them.
 pub(crate) fn hold() {
-    let changing = Changing::begin();
+    const TRIES: u32 = 10_000;
+    let is_moving = || (0..END.load(SeqCst)).map(load).any(|one| one.len > 0 && one.is_moving);
+    let mut changing = Changing::begin();
+    for _ in 0..TRIES {
+        if !is_moving() {
+            break;
+        }
+        drop(changing);
+        pause();
+        changing = Changing::begin();
+    }
     HELD_SIGNALS.store(changing.signals, SeqCst);
     std::mem::forget(changing);
 }

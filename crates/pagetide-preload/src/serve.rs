@@ -201,11 +201,12 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 }
 
 /// Tells the server that nothing more will come, so that what was open is closed before our parent
-/// is told that we have ended.
-pub(crate) fn say_goodbye() {
+/// is told that we have ended. So many bytes of what is mapped are our own.
+pub(crate) fn say_goodbye(own_bytes: u64) {
     if process::has_entered() {
         self_read::finish();
         // What fails here, fails the server's check that we are alive as well.
-        let _ = channel::tell(Op::Leave);
+        let leave = Request { len: own_bytes, ..Request::new(Op::Leave, 0) };
+        let _ = ask(&leave, Parcel::default());
     }
 }

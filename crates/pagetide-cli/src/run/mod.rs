@@ -74,8 +74,8 @@ pub(crate) struct RunArgs {
     /// Never manage files that match; may be repeated.
     #[arg(long, value_name = "GLOB")]
     exclude: Vec<String>,
-    /// What serves files that are mapped to be read only: the kernel, beside the limit, or the page
-    /// cache, within it.
+    /// What serves files that are mapped: the kernel, beside the limit, or the page cache, within
+    /// it.
     #[arg(long, value_enum, default_value_t = MmapBy::Kernel)]
     mmap: MmapBy,
     /// Say nothing but errors: no summary at the end, nothing about what is not served.

@@ -37,6 +37,8 @@ pub(super) struct Summary {
     processes: u64,
     /// Mappings that the page cache has served.
     mappings: u64,
+    /// What programs have stored to private ones: their own memory, of which a page each.
+    private_mapping_bytes: u64,
     /// What `--warm` has brought in; `null` without it.
     warm: Option<WarmSummary>,
     /// How `--memory auto` went; `null` where the limit is fixed.
@@ -204,6 +206,7 @@ impl Summary {
             direct_io: stats.direct_io,
             processes: server.nr_processes(),
             mappings: server.nr_mappings(),
+            private_mapping_bytes: server.own_bytes_of_mappings(),
             warm: is_warmed.then(|| {
                 let warm = server.cache().warm_stats();
                 WarmSummary {
@@ -274,6 +277,10 @@ impl fmt::Display for Summary {
             write!(f, ", and {} of its own", machine::rounded(own))?;
         }
         self.write_sizing(f)?;
+        if self.private_mapping_bytes > 0 {
+            let bytes = machine::rounded(self.private_mapping_bytes);
+            write!(f, "\npagetide: stored to private mappings, beside the limit: {bytes}")?;
+        }
         if let Some(auto) = &self.auto {
             write!(
                 f,

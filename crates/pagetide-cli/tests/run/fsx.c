@@ -191,17 +191,26 @@ static void copy(int which) {
   lengthen(target + count);
 }
 
+/* Mapped in part, and then grown; what is stored to a private mapping, the file does not get. */
 static void map(int which) {
   if (all->length == 0) return;
   long at = place(all->length), count = there(at, 1 + place(20000)), first = below(256);
-  int is_write = below(2);
-  say(is_write ? "write to a mapping" : "read of a mapping", which, at, count);
-  unsigned char *start = mmap(0, all->length, PROT_READ | (is_write ? PROT_WRITE : 0), MAP_SHARED,
-                              descriptors[which], 0);
+  int is_write = below(2), is_shared = below(3) > 0;
+  say(is_write ? "write to a mapping" : "read of a mapping", which, at, is_shared ? count : -count);
+  unsigned char *start = mmap(0, at + 1, PROT_READ | (is_write ? PROT_WRITE : 0),
+                              is_shared ? MAP_SHARED : MAP_PRIVATE, descriptors[which], 0);
   if (start == MAP_FAILED) fail("mmap", -1, 0);
-  for (long byte = 0; is_write && byte < count; byte++)
-    start[at + byte] = all->twin[at + byte] = first + byte % 253;
-  same_bytes(start + at, at, count);
+  if (is_write) start[at] = is_shared ? all->twin[at] = first : first;
+  start = mremap(start, at + 1, all->length, MREMAP_MAYMOVE);
+  if (start == MAP_FAILED) fail("mremap", -1, 0);
+  for (long byte = 0; is_write && byte < count; byte++) {
+    equal("stored", start[at + byte], byte || is_shared ? all->twin[at + byte] : first);
+    start[at + byte] = first + byte % 253;
+    if (is_shared) all->twin[at + byte] = start[at + byte];
+    else equal("stored", start[at + byte], (first + byte % 253) & 255);
+  }
+  if (is_shared || !is_write) same_bytes(start + at, at, count);
+  if (at) same_bytes(start + at - 1, at - 1, 1);
   munmap(start, all->length);
 }
 

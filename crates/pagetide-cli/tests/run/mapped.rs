@@ -1,5 +1,6 @@
 //! Mapped files that the page cache serves: what the kernel's mappings show, and no more memory.
 
+use super::odd_programs::mount_small;
 use super::{folder, has, is_long, plain_shell_in, run_counted};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -89,6 +90,61 @@ fn a_file_mapped_to_be_written_is_as_the_kernels() {
     // The program's own two, and one for each child.
     CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 }
         .check_beside_the_kernel(test, &["1M", "64M"]);
+}
+
+#[test]
+fn mappings_that_are_moved_show_what_they_did() {
+    let (name, source) = ("moved", include_str!("mapped_moved.c"));
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 100 }
+        .check_beside_the_kernel("mappings_that_are_moved_show_what_they_did", &["512K", "64M"]);
+}
+
+#[test]
+fn what_is_stored_to_a_private_mapping_is_the_processs_own() {
+    let test = "what_is_stored_to_a_private_mapping_is_the_processs_own";
+    let (name, source) = ("private", include_str!("mapped_private.c"));
+    // The program's four, and one for each child that asks.
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 12 }
+        .check_beside_the_kernel(test, &["512K", "64M"]);
+}
+
+#[test]
+fn what_is_asked_for_about_mapped_memory_is_done_or_refused() {
+    let test = "what_is_asked_for_about_mapped_memory_is_done_or_refused";
+    let (name, source) = ("asked", include_str!("mapped_asked.c"));
+    CheckedProgram { name, source, arguments: &["served"], nr_mappings_min: 3 }
+        .check_beside_the_kernel(test, &["64M"]);
+    let here = folder();
+    if has("gcc", test) && is_served(here.path(), test) {
+        compile(here.path(), name, source);
+        let (_, counts) = run_counted(here.path(), "64M", &["--mmap", "cache"], &["./asked", "s"]);
+        assert_eq!(counts["private_mapping_bytes"], 10 * 4096, "what was locked: {counts}");
+    }
+}
+
+/// Runs as root only, which may mount.
+#[test]
+fn a_store_for_which_the_disk_has_no_room_is_a_signal() {
+    let test = "a_store_for_which_the_disk_has_no_room_is_a_signal";
+    let here = folder();
+    if !has("gcc", test) || !is_served(here.path(), test) {
+        return;
+    }
+    let small = here.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    if let Err(refusal) = mount_small(&small) {
+        eprintln!("SKIPPED: {test}: a small tmpfs cannot be mounted: {refusal}");
+        return;
+    }
+    compile(here.path(), "full", include_str!("mapped_full.c"));
+    let plain = Command::new("./full").arg("small").current_dir(here.path()).output();
+    std::fs::remove_file(small.join("big")).unwrap();
+    let (output, nr_mappings) = run_mapped(here.path(), "512K", &["./full", "small"]);
+    assert!(Command::new("umount").arg(&small).status().unwrap().success());
+    assert_eq!(plain.unwrap().stdout, b"ok\n", "as the kernel has it");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{errors}");
+    assert!(nr_mappings > 0, "{errors}");
 }
 
 #[test]
@@ -225,4 +281,7 @@ fn a_killed_server_shows_no_zeros() {
         "next\n",
         "and then its program, by SIGBUS"
     );
+    let (output, _) = run_mapped(here.path(), "1M", &["sh", "-c", "exec ./killed $PPID sync"]);
+    assert!(output.status.code().is_none(), "the server was killed");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "EIO\n", "what was stored is lost");
 }

@@ -200,7 +200,7 @@ fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
 }
 
 /// Mounts a file system of 1 MiB, or says why that cannot be.
-fn mount_small(place: &Path) -> Result<(), String> {
+pub(super) fn mount_small(place: &Path) -> Result<(), String> {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(place);
     let output = mount.output().map_err(|error| error.to_string())?;

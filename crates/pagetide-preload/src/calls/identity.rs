@@ -24,7 +24,7 @@ fn leave_run() {
         let _ = serve::hand_over(id, Reason::OtherUser);
     }
     maps::hand_over_all(true);
-    serve::say_goodbye();
+    serve::say_goodbye(maps::count_own_pages());
     view::give_up();
     process::leave_run();
     own::close_all();

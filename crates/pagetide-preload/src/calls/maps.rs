@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   mmap                    served, or the file is the kernel's before the call
-//!   munmap, mprotect, ..    of what is served: noted, and done
-//!   mremap, mlock, ..       of what is served: it is the kernel's before the call
+//!   munmap, mremap, ..      of what is served: noted, and done
+//!   mlock                   of what is served: refused, but for the program's own pages
+//!   mlockall, ..            of what is served: it is the kernel's before the call
 //!   send, fwrite, ..        of bytes of what is served: of copies
 //!   sigaction, signal, ..   of SIGBUS and SIGSEGV, once anything is served: kept
 //! ```
@@ -47,7 +48,8 @@ taken_over! {
 
     fn mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int {
         if maps::overlaps(at as usize, len) {
-            maps::protect(at as usize, len, protection);
+            let refused = maps::protect(at as usize, len, protection).err();
+            return refused.map(|errno| or_minus_one(Err(errno)));
         }
         None
     }
@@ -55,11 +57,14 @@ taken_over! {
     fn mremap(
         old: *mut c_void, old_len: size_t, len: size_t, flags: c_int, new: *mut c_void,
     ) -> *mut c_void {
-        give_up(old, old_len);
-        if flags & libc::MREMAP_FIXED != 0 {
-            give_up(new, len);
-        }
-        None
+        let moved = maps::remap(old as usize, old_len, len, flags, new as usize)?;
+        Some(moved.map_or_else(
+            |errno| {
+                errno::set(errno);
+                libc::MAP_FAILED
+            },
+            |start| start as *mut c_void,
+        ))
     }
 
     fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
@@ -105,13 +110,11 @@ taken_over! {
     }
 
     fn mlock(at: *const c_void, len: size_t) -> c_int {
-        give_up(at, len);
-        None
+        refuse_to_lock(at, len)
     }
 
     fn mlock2(at: *const c_void, len: size_t, flags: libc::c_uint) -> c_int {
-        give_up(at, len);
-        None
+        refuse_to_lock(at, len)
     }
 
     fn mlockall(flags: c_int) -> c_int {
@@ -144,11 +147,11 @@ taken_over! {
     }
 }
 
-/// What of the range is served becomes the kernel's.
-fn give_up(at: *const c_void, len: size_t) {
-    if maps::overlaps(at as usize, len) {
-        maps::hand_over(at as usize, len);
-    }
+/// The answer where something of the range cannot be locked.
+fn refuse_to_lock(at: *const c_void, len: size_t) -> Option<c_int> {
+    let is_ours = maps::overlaps(at as usize, len);
+    let refused = is_ours.then(|| maps::lock(at as usize, len).err()).flatten();
+    refused.map(|errno| or_minus_one(Err(errno)))
 }
 
 #[unsafe(no_mangle)]

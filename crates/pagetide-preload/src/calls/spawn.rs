@@ -16,7 +16,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, own, process, serve};
+use crate::{channel, maps, own, process, serve};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -339,7 +339,7 @@ unsafe extern "C" fn vfork() -> pid_t {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _exit(status: c_int) -> ! {
-    serve::say_goodbye();
+    serve::say_goodbye(maps::count_own_pages());
     // SAFETY: a number; it does not return (S20).
     let _ = unsafe { next::system(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     std::process::abort()

@@ -181,7 +181,7 @@ unsafe extern "C" fn write_stream(
         done += nr as usize;
     }
     if IS_ENDING.load(Relaxed) {
-        serve::say_goodbye();
+        serve::say_goodbye(0);
     }
     // Fewer than asked for is an error, to the C library.
     done as ssize_t

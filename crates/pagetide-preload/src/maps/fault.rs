@@ -1,13 +1,13 @@
 //! A touch of a page that is not there.
 
+use super::kernels::give_to_kernel;
 use super::place::{Obtained, obtain, tell_unmapped};
 use super::uffd::{own_uffd, show};
 use super::{PAGE_BYTES, find};
 use crate::channel::{Parcel, ask};
 use crate::pieces::{Changing, Piece, Storing};
-use crate::{next, own, process};
-use libc::c_int;
-use pagetide_run::wire::{Op, Request, Status, fault};
+use crate::{own, process, serve};
+use pagetide_run::wire::{Op, Reason, Request, Status, fault};
 
 /// Pages that are mapped at a load, where they are in the memory file.
 const AROUND_BYTES: usize = 16 * PAGE_BYTES;
@@ -24,6 +24,8 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
     if piece.process != own::number() {
         return obtain_again(piece, piece);
     }
+    // The kernel copies what is stored to, once it is there.
+    let access = if piece.is_written { access } else { Access::Load };
     let at = address & !(PAGE_BYTES - 1);
     if access == Access::Load && piece.is_written && is_shown(at, piece) {
         return true;
@@ -83,39 +85,21 @@ pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
     let obtained = obtain(&moving, libc::MAP_FIXED);
     let back = |now: &Piece| Changing::begin().replace(&moving, now);
     match obtained {
-        Obtained::Mapped(now) => back(&now),
+        Obtained::Mapped(now) => {
+            let is_back = back(&now);
+            tell_unmapped(piece);
+            is_back
+        }
         Obtained::Kernel(real) => {
             back(piece);
             give_to_kernel(piece, real);
             true
         }
+        Obtained::OtherFile => back(piece) && serve::hand_over(piece.id, Reason::Mapped).is_ok(),
         Obtained::Short | Obtained::Failed => {
             back(piece);
             false
         }
     };
     find(piece.start).is_none_or(|now| now != *piece)
-}
-
-/// Maps the kernel's file in place of a piece, which is none any more.
-fn give_to_kernel(piece: &Piece, real: c_int) {
-    let kind = if piece.is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
-    let kind = (kind | libc::MAP_FIXED) as usize;
-    let protection = piece.protection as usize;
-    let arguments =
-        [piece.start, piece.len, protection, kind, real as usize, piece.offset as usize];
-    let mut changing = Changing::begin();
-    // Another thread may have done so before.
-    let is_ours = changing.remove(piece);
-    if is_ours {
-        // SAFETY: the piece's own addresses (S36).
-        if unsafe { next::system(libc::SYS_mmap, arguments) }.is_err() {
-            changing.add(piece);
-        }
-    }
-    drop(changing);
-    own::close(real);
-    if is_ours {
-        tell_unmapped(piece);
-    }
 }

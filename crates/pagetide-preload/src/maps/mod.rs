@@ -28,12 +28,16 @@
 //! userfaultfd is the server's, too: neither a server that is killed nor a program that closes all
 //! its descriptors takes it away.
 //!
+//! One that is private and may be written is as one to be read, but for what the program stores:
+//! the kernel copies the page that is in the memory file, and the copy is the process's own memory,
+//! as without us, beside the limit. It stays as the page leaves the memory file.
+//!
 //! **Data and invariants.** S36: a range is mapped from a memory file only while it is registered;
 //! until then its pages cannot be touched, for a touch would fill a hole with zeros. No child
 //! inherits it: in its place a child finds addresses past the end of an empty file, and maps its
-//! own at the first touch. While the server may be allowing a store by its address, nothing else
-//! is mapped there (`Storing`). Nothing here takes a lock that the program's code could hold, or
-//! allocates.
+//! own at the first touch. Only what has pages of its own is inherited, out of reach until then.
+//! While the server may be allowing a store by its address, nothing else is mapped there
+//! (`Storing`). Nothing here takes a lock that the program's code could hold, or allocates.
 //!
 //! **Ignored.** munmap and the like without the C library. A handler of SIGBUS that is installed
 //! so. A thread that has SIGBUS blocked by such means, or during another signal's handler.
@@ -43,15 +47,21 @@
 mod fault;
 mod forks;
 mod given;
+mod kernels;
+mod own_pages;
 mod place;
 mod ranges;
+mod remap;
 pub(crate) mod signals;
 mod uffd;
 
 pub(crate) use given::{in_copies, in_own_memory};
+pub(crate) use own_pages::count_all as count_own_pages;
 pub(crate) use ranges::{
-    advise, forget, hand_over, hand_over_all, overlaps, populate, populate_to_write, protect, sync,
+    advise, forget, hand_over, hand_over_all, lock, overlaps, populate, populate_to_write, protect,
+    sync,
 };
+pub(crate) use remap::remap;
 
 use crate::pieces::{Changing, Piece};
 use crate::{own, pieces, process};
@@ -82,7 +92,7 @@ impl Wanted {
         self.len > 0
             && self.offset >= 0
             && (self.offset as usize).is_multiple_of(PAGE_BYTES)
-            && (self.protection & !libc::PROT_READ == 0 || self.is_written())
+            && (self.protection & !libc::PROT_READ == 0 || self.is_written() || self.is_copied())
             && self.flags & REFUSED == 0
             && process::has_flag(variable::MAPS)
             && !IS_REFUSED.load(Relaxed)
@@ -94,6 +104,11 @@ impl Wanted {
         cfg!(target_arch = "x86_64")
             && self.protection == libc::PROT_READ | libc::PROT_WRITE
             && self.is_shared()
+    }
+
+    /// Whether it is to be written, and to be seen by the program alone.
+    fn is_copied(&self) -> bool {
+        self.protection == libc::PROT_READ | libc::PROT_WRITE && !self.is_shared()
     }
 
     fn is_shared(&self) -> bool {
@@ -131,6 +146,7 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
         protection: wanted.protection,
         is_shared: wanted.is_shared(),
         is_written: wanted.is_written(),
+        has_own_pages: wanted.is_copied(),
         is_moving: false,
     };
     let fixed = wanted.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
@@ -144,13 +160,15 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
             return Err(Reason::Mapped);
         }
         Obtained::Short => return Err(Reason::Short),
-        Obtained::Failed => return Err(Reason::Mapped),
+        Obtained::OtherFile | Obtained::Failed => return Err(Reason::Mapped),
     };
     if !Changing::begin().add(&piece) {
         ranges::unmap(&piece);
         return Err(Reason::Mapped);
     }
     if wanted.flags & libc::MAP_POPULATE != 0 {
+        // As the kernel has it: what is shared is not made dirty.
+        let populate = if piece.has_own_pages { populate_to_write } else { populate };
         populate(piece.start, piece.len);
     }
     Ok(piece.start)

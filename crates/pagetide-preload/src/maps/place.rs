@@ -8,8 +8,11 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::pieces::Piece;
 use crate::{next, own, pieces};
-use libc::c_int;
+use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, Request, Status, fault};
+
+/// In place of the process of a piece that was ours to move, and is to be obtained again.
+pub(super) const NO_PROCESS: u64 = 0;
 
 /// What came of asking for a piece's memory file.
 pub(super) enum Obtained {
@@ -19,6 +22,8 @@ pub(super) enum Obtained {
     Kernel(c_int),
     /// Nothing: so short a file is not to be written so.
     Short,
+    /// Nothing: the file is in another memory file, and the piece has pages of its own.
+    OtherFile,
     /// Neither.
     Failed,
 }
@@ -35,13 +40,20 @@ pub(super) fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
         Ok(answer) if answer.reply.status == Status::Done && answer.files[0] >= 0 => {
             let (map, file) = (answer.reply.offset, answer.reply.total);
             let named = Piece { map, file, process: own::number(), ..*piece };
-            let at = map_registered(&named, fixed, answer.files[0], uffd);
+            // What a child has inherited, or mremap has moved, stays, with its own pages.
+            let is_kept = piece.is_moving && piece.has_own_pages;
+            let is_other = is_kept && file != piece.file;
+            let at = match is_kept {
+                true if is_other => Err(Errno(libc::ENXIO)),
+                true => make_ready(&named, piece.start, uffd).map(|()| piece.start),
+                false => map_registered(&named, fixed, answer.files[0], uffd),
+            };
             own::close(answer.files[0]);
             match at {
                 Ok(start) => Obtained::Mapped(Piece { start, is_moving: false, ..named }),
                 Err(_) => {
                     tell_unmapped(&named);
-                    Obtained::Failed
+                    if is_other { Obtained::OtherFile } else { Obtained::Failed }
                 }
             }
         }
@@ -61,46 +73,77 @@ fn map_registered(piece: &Piece, fixed: c_int, file: c_int, uffd: c_int) -> Resu
     let at = [piece.start, piece.len, none, kind, file as usize, piece.offset as usize];
     // SAFETY: where the program asked for it, or a piece is already (S36).
     let start = unsafe { next::system(libc::SYS_mmap, at) }?;
-    let ready = || {
-        register(uffd, start, piece.len, piece.is_written)?;
-        let arguments = [start, piece.len, libc::MADV_DONTFORK as usize, 0, 0, 0];
-        // SAFETY: the mapping just made (S36).
-        unsafe { next::system(libc::SYS_madvise, arguments) }?;
-        let arguments = [start, piece.len, piece.protection as usize, 0, 0, 0];
-        // SAFETY: the mapping just made (S36).
-        unsafe { next::system(libc::SYS_mprotect, arguments) }
-    };
-    let result = ready();
+    let result = make_ready(piece, start, uffd);
     if result.is_err() && piece.is_moving {
         reserve(piece);
     } else if result.is_err() {
         // SAFETY: the mapping just made, of which the program knows nothing (S36).
         let _ = unsafe { next::system(libc::SYS_munmap, [start, piece.len, 0, 0, 0, 0]) };
     }
-    result.map(|_| start)
+    result.map(|()| start)
 }
 
-/// Addresses past the end of an empty file: each touch is SIGBUS.
-pub(super) fn reserve(piece: &Piece) {
+/// Registers a mapping of the memory file that is out of reach, and lets the program have it.
+fn make_ready(piece: &Piece, start: usize, uffd: c_int) -> Result<(), Errno> {
+    register(uffd, start, piece.len, piece.is_written)?;
+    keep_from_children(start, piece.len, true)?;
+    protect(start, piece.len, piece.protection)
+}
+
+/// Whether children have a range.
+pub(super) fn keep_from_children(start: usize, len: usize, keep: bool) -> Result<(), Errno> {
+    let advice = if keep { libc::MADV_DONTFORK } else { libc::MADV_DOFORK };
+    // SAFETY: a piece's own addresses (S36).
+    unsafe { next::system(libc::SYS_madvise, [start, len, advice as usize, 0, 0, 0]) }.map(drop)
+}
+
+/// What may be done to a range now.
+pub(super) fn protect(start: usize, len: usize, protection: c_int) -> Result<(), Errno> {
+    // SAFETY: a piece's own addresses (S36).
+    unsafe { next::system(libc::SYS_mprotect, [start, len, protection as usize, 0, 0, 0]) }
+        .map(drop)
+}
+
+/// Addresses past the end of an empty file: each touch is SIGBUS. Returns whether they are there.
+pub(super) fn reserve(piece: &Piece) -> bool {
     let name = c"pagetide-reserved".as_ptr() as usize;
     let flags = libc::MFD_CLOEXEC as usize;
     // SAFETY: a string (S20).
     let made = unsafe { next::system(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]) };
-    let Ok(empty) = made else { return };
+    let Ok(empty) = made else { return false };
     let kind = (libc::MAP_PRIVATE | libc::MAP_FIXED) as usize;
     let arguments = [piece.start, piece.len, piece.protection as usize, kind, empty, 0];
     // SAFETY: the piece's own addresses, of which this process has no mapping, or one that failed
     // (S36).
-    let _ = unsafe { next::system(libc::SYS_mmap, arguments) };
+    let mapped = unsafe { next::system(libc::SYS_mmap, arguments) };
     own::close(empty as c_int);
+    mapped.is_ok()
 }
 
 /// The server is told of a mapping of which nothing is left.
 pub(super) fn tell_unmapped(piece: &Piece) {
-    if piece.process == own::number() && !pieces::has(piece.map) {
+    let is_ours = [own::number(), NO_PROCESS].contains(&piece.process);
+    if is_ours && !pieces::has(piece.map) {
         // A server that is gone keeps nothing.
         let one = Request { flags: piece.map, ..Request::new(Op::Unmap, piece.id) };
         let _ = ask(&one, Parcel::default());
         channel::close_if_idle();
     }
+}
+
+/// Copies bytes of the program's, without a signal where they are not there.
+///
+/// # Errors
+/// EFAULT where they are not, or cannot be put where they are to go.
+///
+/// # Safety
+/// What is at the second address may be changed.
+pub(super) unsafe fn copy_if_there(from: usize, to: usize, iov_len: usize) -> Result<(), Errno> {
+    let [to, from] = [to, from].map(|at| iovec { iov_base: at as *mut c_void, iov_len });
+    let (to, from) = (&raw const to as usize, &raw const from as usize);
+    // SAFETY: no arguments (S20).
+    let own = unsafe { libc::getpid() } as usize;
+    // SAFETY: by the caller's word; the kernel looks at the other (S20).
+    let nr = unsafe { next::system(libc::SYS_process_vm_readv, [own, to, 1, from, 1, 0]) }?;
+    if nr == iov_len { Ok(()) } else { Err(Errno(libc::EFAULT)) }
 }

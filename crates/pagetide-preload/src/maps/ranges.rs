@@ -2,13 +2,14 @@
 
 use super::fault::{Access, obtain_again, serve_fault};
 use super::place::tell_unmapped;
-use super::{IS_REFUSED, PAGE_BYTES, find, pages};
+use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages};
 use crate::channel::{Parcel, ask};
 use crate::errno::Errno;
 use crate::pieces::{Changing, Piece, is_any};
 use crate::{next, own, pieces, serve};
 use libc::c_int;
 use pagetide_run::wire::{Op, Reason, Request};
+use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether there is a piece in a range.
@@ -31,6 +32,7 @@ pub(crate) fn forget(start: usize, end: usize) {
 }
 
 pub(super) fn unmap(piece: &Piece) {
+    own_pages::tell(piece);
     Changing::begin().remove(piece);
     // SAFETY: the program's own addresses, which it unmaps (S36).
     let _ = unsafe { next::system(libc::SYS_munmap, [piece.start, piece.len, 0, 0, 0, 0]) };
@@ -59,29 +61,44 @@ pub(crate) fn hand_over_all(for_good: bool) {
     hand_over(0, usize::MAX & !(PAGE_BYTES - 1));
 }
 
-/// mprotect(2) of a range with pieces: what cannot be served so is the kernel's.
-pub(crate) fn protect(start: usize, len: usize, protection: c_int) {
+/// mprotect(2) of a range with pieces, before the kernel does it: what cannot be served so is the
+/// kernel's.
+///
+/// # Errors
+/// ENOMEM where the kernel must not: a child could not register what it has inherited.
+pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Result<(), Errno> {
     let end = start.saturating_add(pages(len));
     let is_write = protection & libc::PROT_WRITE != 0;
     let is_known = [libc::PROT_NONE, libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE];
     if !is_known.contains(&protection) || !Changing::begin().cut(start, end) {
-        return hand_over(start, len);
+        hand_over(start, len);
+        return Ok(());
     }
     let mut at = 0;
-    while let Some((piece, next)) = pieces::from(at) {
+    while let Some((mut piece, next)) = pieces::from(at) {
         at = next;
         if piece.start < start || piece.end() > end {
             continue;
         }
-        let now = Piece { protection, is_written: piece.is_written || is_write, ..piece };
-        if now.is_written == piece.is_written {
+        let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
+        if has_own_pages && piece.process != own::number() {
+            obtain_again(&piece, &piece);
+            let Some(now) = find(piece.start) else { continue };
+            if now.process != own::number() {
+                return Err(Errno(libc::ENOMEM));
+            }
+            piece = now;
+        }
+        let is_written = piece.is_written || is_write && piece.is_shared;
+        let now = Piece { protection, is_written, has_own_pages, ..piece };
+        if is_written == piece.is_written {
             Changing::begin().replace(&piece, &now);
-        } else if cfg!(target_arch = "x86_64") && piece.is_shared && obtain_again(&piece, &now) {
-            tell_unmapped(&piece);
-        } else {
+        } else if !cfg!(target_arch = "x86_64") || !obtain_again(&piece, &now) {
             hand_over(piece.start, piece.len);
         }
     }
+    Changing::begin().join(start, end);
+    Ok(())
 }
 
 /// Has the pages of a range there, as far as they fit.
@@ -106,24 +123,49 @@ pub(crate) fn populate(start: usize, len: usize) {
 pub(crate) fn populate_to_write(start: usize, len: usize) {
     for at in (start..start.saturating_add(len)).step_by(PAGE_BYTES) {
         let piece = find(at).filter(|piece| piece.protection & libc::PROT_WRITE != 0);
-        if !piece.is_some_and(|piece| serve_fault(at, &piece, Access::Store)) {
+        let Some(piece) = piece.filter(|piece| serve_fault(at, piece, Access::Store)) else {
             return;
+        };
+        if piece.has_own_pages {
+            // SAFETY: the program's memory, which may be stored to; it stays what it is (S36).
+            let first = unsafe { AtomicU8::from_ptr(at as *mut u8) };
+            // A store all the same; compilers make a load of those that change nothing.
+            let _ = first.compare_exchange(0, 0, Relaxed, Relaxed);
         }
     }
 }
 
 /// Whether there is a piece in a range that may be written.
 pub(crate) fn is_any_written(start: usize, len: usize) -> bool {
+    is_any_such(start, len, |piece| piece.is_written || piece.has_own_pages)
+}
+
+fn is_any_such(start: usize, len: usize, is_meant: impl Fn(&Piece) -> bool) -> bool {
     let mut at = start;
     let end = start.saturating_add(len);
     while is_any() && at < end {
         let Some(piece) = pieces::find(at, end) else { return false };
-        if piece.is_written {
+        if is_meant(&piece) {
             return true;
         }
         at = piece.end();
     }
     false
+}
+
+/// Before mlock(2) of a range with pieces: its pages are there then.
+///
+/// # Errors
+/// ENOMEM: some of it is no memory of the program's own, and stays within the limit.
+pub(crate) fn lock(start: usize, len: usize) -> Result<(), Errno> {
+    let is_own = |one: &Piece| one.has_own_pages && one.protection & libc::PROT_WRITE != 0;
+    if is_any_such(start, len, |one| !is_own(one)) {
+        populate(start, len);
+        return Err(Errno(libc::ENOMEM));
+    }
+    let before = start % PAGE_BYTES;
+    populate_to_write(start - before, len.saturating_add(before));
+    Ok(())
 }
 
 /// Tells the server how a range will be used.

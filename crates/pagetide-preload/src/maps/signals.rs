@@ -2,8 +2,8 @@
 //!
 //! **Idea.** The handler is installed with the first mapping. What the program does about the two
 //! signals, before and after, is kept here, and called as the kernel would. SIGSEGV matters only
-//! where a thread touches a piece in the moment in which another puts it in place. Neither is ever
-//! blocked: a fault would end the process.
+//! where a thread touches a piece in the moment in which another puts it in place, or a child one
+//! that has its own pages. Neither is ever blocked: a fault would end the process.
 //!
 //! **Data and invariants.** S36: an action is kept in atomics, changed by a thread that has all
 //! signals blocked and a lock that no handler waits for: it reads until two looks are the same.
@@ -13,12 +13,12 @@
 //!
 //! Source: sigaction(2), sigprocmask(2), signal-safety(7).
 
-use super::fault::{Access, serve_fault};
+use super::fault::{Access, obtain_again, serve_fault};
 use super::forks::watch_forks;
 use super::{find, given};
 use crate::errno;
 use crate::pieces::set_signals;
-use crate::{next, process};
+use crate::{next, own, process};
 use libc::{c_int, c_void, siginfo_t};
 use pagetide_run::wire::variable;
 use std::sync::atomic::Ordering::SeqCst;
@@ -245,13 +245,15 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
     if signal == libc::SIGBUS {
         return serve_fault(address, &piece, access.unwrap_or(Access::Load));
     }
+    let is_own = piece.process == own::number();
     let wanted = match access {
         Some(Access::Load) => libc::PROT_READ,
-        Some(Access::Store) if piece.is_written => libc::PROT_WRITE,
-        _ => return false,
+        Some(Access::Store) => libc::PROT_WRITE,
+        None if is_own => libc::PROT_NONE,
+        None => !libc::PROT_NONE,
     };
-    // What may be done now could not a moment ago.
-    piece.protection & wanted != 0
+    // If it may be done now, it could not a moment ago.
+    piece.protection & wanted != 0 && (is_own || obtain_again(&piece, &piece))
 }
 
 /// What the processor says that it was, if not an instruction's fetch.

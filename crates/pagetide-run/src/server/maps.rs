@@ -57,6 +57,7 @@ pub(super) struct Maps {
     left: Mutex<Vec<Mapped>>,
     next: AtomicU64,
     nr_ever: AtomicU64,
+    own_bytes: AtomicU64,
 }
 
 struct Mapped {
@@ -94,6 +95,17 @@ impl Server {
     /// Mappings that were served.
     pub fn nr_mappings(&self) -> u64 {
         self.maps.nr_ever()
+    }
+
+    /// Bytes that programs have stored to private mappings, by those that could still say so: their
+    /// own memory, beside the limit.
+    pub fn own_bytes_of_mappings(&self) -> u64 {
+        self.maps.own_bytes.load(Relaxed)
+    }
+
+    /// So much more is that.
+    pub(super) fn note_own_bytes(&self, nr: u64) {
+        self.maps.own_bytes.fetch_add(nr, Relaxed);
     }
 
     /// A program maps the file; its userfaultfd comes along.
@@ -169,8 +181,9 @@ impl Server {
         done(if is_there { fault::IS_THERE } else { fault::PAST_END } as u64)
     }
 
-    /// A program has unmapped all of a mapping.
+    /// A program has unmapped all of a mapping, or a part that was its own.
     pub(super) fn unmap(&self, process: u64, request: &Request) -> Outcome {
+        self.note_own_bytes(request.len);
         let mut by_process = lock(&self.maps.by_process);
         let mapped = by_process.get_mut(&process).and_then(|maps| maps.remove(&request.flags));
         drop(by_process);

@@ -206,6 +206,7 @@ impl Server {
         let process = sender.process;
         let outcome = match request.op {
             Op::Leave => {
+                self.note_own_bytes(request.len);
                 self.forget_all(process);
                 done(0)
             }

@@ -34,7 +34,7 @@ pub use notices::*;
 pub use patience::Patience;
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -202,7 +202,8 @@ ops! {
     /// that was, and were read from disk by the thread that missed it. The data are as many
     /// [`Offer`]s, and then what a [`Op::Touch`] has. There is no reply.
     Admit,
-    /// The process is about to end, and has nothing open any more.
+    /// The process is about to end, and has nothing open any more. Of what it has mapped, `len`
+    /// bytes are its own: what it has stored to private mappings.
     Leave,
     /// The process has seen another end: replies when nothing is being changed for that one any
     /// more, as every request does that has a reply.
@@ -217,7 +218,8 @@ ops! {
     /// one of [`fault`], or that the kernel has the file, with a descriptor to map in its place.
     /// Where `len` is not 0, a store to that address waits, in mapping `total`: it is allowed.
     Fault,
-    /// Nothing is left of mapping `flags`.
+    /// Nothing is left of mapping `flags`; or, where that is 0, of a part of which `len` bytes were
+    /// the process's own.
     Unmap,
 }
 

@@ -1,0 +1,90 @@
+//! Pieces that become the kernel's: its file is mapped in their place.
+//!
+//! What the program has stored to a private mapping stays: once the file is the kernel's, the
+//! memory file has no page, so each that can be read is a copy of the program's.
+//!
+//! ```text
+//!   piece           . . c . c .      c a copy, . a hole
+//!                       |   |        copied, page by page, where nothing can be stored
+//!   kernel's file   k k c k c k ---> mremap over the piece
+//! ```
+//!
+//! **Ignored.** Copies past the end of the file: the kernel drops those as a file is cut.
+
+use super::PAGE_BYTES;
+use super::place::{copy_if_there, protect, tell_unmapped};
+use super::uffd::{own_uffd, register};
+use crate::errno::Errno;
+use crate::pieces::{Changing, Piece};
+use crate::{next, own, process};
+use libc::c_int;
+
+/// Maps the kernel's file in place of a piece, which is none any more.
+pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
+    let moving = Piece { is_moving: true, ..*piece };
+    // Another thread may be doing so, or have done it.
+    if !piece.is_moving && Changing::begin().replace(piece, &moving) {
+        let is_given = match piece.has_own_pages {
+            true => give_with_own_pages(piece, real),
+            false => map(piece, Some(piece.start), piece.protection, real).map(drop),
+        };
+        if is_given.is_ok() {
+            Changing::begin().remove(&moving);
+            tell_unmapped(piece);
+        } else {
+            Changing::begin().replace(&moving, piece);
+        }
+    }
+    own::close(real);
+}
+
+/// Maps the kernel's file for a piece, in its place or anywhere.
+fn map(piece: &Piece, at: Option<usize>, protection: c_int, real: c_int) -> Result<usize, Errno> {
+    let kind = if piece.is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let kind = kind | at.map_or(libc::MAP_NORESERVE, |_| libc::MAP_FIXED);
+    let [protection, kind, real] = [protection, kind, real].map(|number| number as usize);
+    let arguments = [at.unwrap_or(0), piece.len, protection, kind, real, piece.offset as usize];
+    // SAFETY: the piece's own addresses, or any that are free (S36).
+    unsafe { next::system(libc::SYS_mmap, arguments) }
+}
+
+fn give_with_own_pages(piece: &Piece, real: c_int) -> Result<(), Errno> {
+    if piece.process != own::number() {
+        register(own_uffd()?, piece.start, piece.len, false)?;
+    }
+    let beside = map(piece, None, libc::PROT_READ | libc::PROT_WRITE, real)?;
+    let put_over = || {
+        protect(piece.start, piece.len, libc::PROT_READ)?;
+        copy_own_pages(piece, beside, real)?;
+        protect(beside, piece.len, piece.protection)?;
+        let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
+        let arguments = [beside, piece.len, piece.len, how, piece.start, 0];
+        // SAFETY: the mapping just made, to the piece's own addresses (S36).
+        unsafe { next::system(libc::SYS_mremap, arguments) }.map(drop)
+    };
+    let result = put_over();
+    if result.is_err() {
+        // SAFETY: the mapping just made, of which the program knows nothing (S36).
+        let _ = unsafe { next::system(libc::SYS_munmap, [beside, piece.len, 0, 0, 0, 0]) };
+        protect(piece.start, piece.len, piece.protection)?;
+    }
+    result
+}
+
+/// Stores the program's own pages to a mapping of the kernel's file.
+fn copy_own_pages(piece: &Piece, beside: usize, real: c_int) -> Result<(), Errno> {
+    let len = process::stat(real)?.st_size as u64;
+    let in_file = (len.saturating_sub(piece.offset) as usize).min(piece.len);
+    let mut page = [0_u8; PAGE_BYTES];
+    let place = page.as_mut_ptr() as usize;
+    for at in (0..in_file).step_by(PAGE_BYTES) {
+        // SAFETY: room for a page (S20).
+        match unsafe { copy_if_there(piece.start + at, place, PAGE_BYTES) } {
+            // SAFETY: the mapping just made (S36).
+            Ok(()) => unsafe { copy_if_there(place, beside + at, PAGE_BYTES) }?,
+            Err(errno) if errno.0 == libc::EFAULT => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
