@@ -62,24 +62,21 @@ struct S3Fifo {
 
 impl S3Fifo {
     fn evict(&mut self, small_max: usize) {
-        loop {
-            if self.main.len() > self.frames - small_max || self.small.is_empty() {
-                let (page, hits) = self.main.remove(0);
-                if hits == 0 {
-                    return;
-                }
-                self.main.push((page, hits.min(3) - 1));
-            } else {
+        if self.main.len() <= self.frames - small_max {
+            while !self.small.is_empty() {
                 let (page, hits) = self.small.remove(0);
                 if hits < 2 {
                     self.ghosts.push(page);
-                    if self.ghosts.len() > self.frames - small_max {
+                    if self.ghosts.len() > self.frames * 9 / 10 {
                         self.ghosts.remove(0);
                     }
                     return;
                 }
                 self.main.push((page, 0));
             }
+        }
+        while let (page, hits @ 1..) = self.main.remove(0) {
+            self.main.push((page, hits.min(3) - 1));
         }
     }
 }

@@ -7,11 +7,12 @@
 //!           ghosts (90 % of memory) -----+ came back
 //! ```
 //!
-//! Reading of the paper: its parameters, 10 % small and as many ghosts as main has pages; the two
+//! Reading of the paper: its parameters, 10 % small and ghosts for 90 %, both rounded down; the two
 //! bits count hits to 3; two hits are needed to leave small for main ("accessed more than once" in
 //! its algorithm 1), where the count starts at 0. Until something was evicted, pages that find
 //! small full go straight to main, as its authors' simulator has it: main is not empty when the
-//! evictions begin. A ghost hit leaves the ghost queue at once.
+//! evictions begin. Nor is main looked at, however long, until small has evicted a page once it is
+//! its turn. A ghost hit leaves the ghost queue at once.
 //!
 //! Do not use it for loops longer than memory (main turns over with them), or where the working set
 //! comes back just after 90 % of memory was evicted. Tables (guards) count one hit a look at most.
@@ -29,6 +30,8 @@ const MAIN: usize = 1;
 
 /// Small's share of memory, in percent.
 const SMALL_PERCENT: u64 = 10;
+/// Ghosts, as a share of memory, in percent. Rounded down, as small is: main has what is left.
+const GHOST_PERCENT: u64 = 90;
 /// Hits that take a page from small to main.
 const HITS_TO_MAIN: u32 = 2;
 
@@ -40,6 +43,8 @@ pub struct S3FifoRule {
     ghosts: Ghosts,
     /// The evictions, or demotions, have begun.
     is_warm: bool,
+    /// Small was chosen to give a page, and has given none yet.
+    is_small_giving: bool,
 }
 
 /// S3-FIFO with its paper's parameters.
@@ -52,9 +57,9 @@ impl SegmentRule for S3FifoRule {
 
     fn new(nr_frames: u64) -> S3FifoRule {
         let small_max = (nr_frames * SMALL_PERCENT / 100).max(1);
+        let ghosts = Ghosts::new(nr_frames * GHOST_PERCENT / 100);
         let main_max = nr_frames - small_max;
-        let ghosts = Ghosts::new(main_max);
-        S3FifoRule { small_max, main_max, ghosts, is_warm: false }
+        S3FifoRule { small_max, main_max, ghosts, is_warm: false, is_small_giving: false }
     }
 
     fn admit(
@@ -73,8 +78,9 @@ impl SegmentRule for S3FifoRule {
     }
 
     fn victim_from(&mut self, segments: &mut Segments, _folios: &Folios) -> usize {
-        let is_main_over = segments.len(MAIN) > self.main_max;
-        if is_main_over || segments.len(SMALL) == 0 { MAIN } else { SMALL }
+        let is_main_due = segments.len(MAIN) > self.main_max && !self.is_small_giving;
+        self.is_small_giving = !is_main_due && segments.len(SMALL) > 0;
+        if self.is_small_giving { SMALL } else { MAIN }
     }
 
     fn spares(&mut self, folios: &Folios, frame: FrameId) -> Option<usize> {
@@ -90,12 +96,12 @@ impl SegmentRule for S3FifoRule {
     }
 
     fn leave(&mut self, _segments: &Segments, from: usize) -> Option<Ghost> {
-        self.is_warm = true;
+        (self.is_warm, self.is_small_giving) = (true, false);
         (from == SMALL).then(|| Ghost { token: self.ghosts.push(), is_second: false })
     }
 
     fn demoted(&mut self) {
-        self.is_warm = true;
+        (self.is_warm, self.is_small_giving) = (true, false);
     }
 
     fn validate(&self, _segments: &Segments) {
