@@ -176,22 +176,11 @@ pub(crate) fn socket_number() -> u32 {
     SOCKET_NUMBER.get()
 }
 
-/// The file of a tray that belongs to this thread's socket, and the socket to tell of it by.
-pub(crate) fn ask_for_tray() -> Option<[c_int; 2]> {
+/// The file of a tray that belongs to this thread's socket.
+pub(crate) fn ask_for_tray() -> Option<c_int> {
     let request = Request::new(Op::Tray, 0);
-    let [file, notices, _] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
-    if notices >= 0 {
-        return Some([file, own::keep(notices)]);
-    }
-    if file >= 0 {
-        own::close(file);
-    }
-    None
-}
-
-/// Sends a request that has no reply by the socket for those; returns whether it could be sent.
-pub(crate) fn tell_by(notices: c_int, request: &Request, source: &[iovec]) -> bool {
-    send(notices, &request.encode(), Parcel { source, ..Parcel::default() }).is_ok()
+    let [file, ..] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
+    (file >= 0).then_some(file)
 }
 
 /// Has the server say a sentence to the user, once a run for each `number`.

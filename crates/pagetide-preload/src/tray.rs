@@ -37,8 +37,6 @@ struct Tray {
     process: u64,
     /// The socket that it was asked for by.
     socket: u32,
-    /// The socket for notices of it.
-    notices: c_int,
     /// Where it begins; null where there is none.
     start: *mut u8,
     nr_set_down: u64,
@@ -48,14 +46,8 @@ struct Tray {
 /// The label of a slot that was left out.
 const LEFT_OUT: Offer = Offer { id: 0, index: 0, is_around: false, writes: 0, checksum: 0 };
 
-const NONE: Tray = Tray {
-    process: 0,
-    socket: 0,
-    notices: -1,
-    start: std::ptr::null_mut(),
-    nr_set_down: 0,
-    nr_offered: 0,
-};
+const NONE: Tray =
+    Tray { process: 0, socket: 0, start: std::ptr::null_mut(), nr_set_down: 0, nr_offered: 0 };
 
 thread_local! {
     static TRAY: Cell<Tray> = const { Cell::new(NONE) };
@@ -160,15 +152,12 @@ pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
     label_of(nr).is_whole(page).then_some(slot)
 }
 
-/// Tells the server what was set down, and the log of what was found: by the socket that is looked
-/// at when there is time, or, if the last was not, by that which is looked at now. Both have their
-/// pages taken in order, for the one is used only when no page is left in the other.
+/// Tells the server what was set down, and the log of what was found.
 pub(crate) fn tell() {
     let mut tray = TRAY.get();
     if !tray.is_in_use() {
         return view::tell();
     }
-    let is_behind = tray.is_behind();
     let mut labels = [0; NR_SLOTS * OFFER_BYTES];
     let (one, labels) = label(&tray, &mut labels);
     tray.nr_offered = tray.nr_set_down;
@@ -177,9 +166,7 @@ pub(crate) fn tell() {
     if parts.iter().all(|part| part.iov_len == 0) {
         return;
     }
-    if is_behind || !channel::tell_by(tray.notices, &one, &parts) {
-        channel::tell_only(&one, &parts);
-    }
+    channel::tell_only(&one, &parts);
 }
 
 /// What tells of the pages that were set down and not told of, and their labels.
@@ -209,7 +196,6 @@ pub(crate) fn give_up() {
     let tray = TRAY.replace(NONE);
     if tray.is_own() {
         unmap(tray.start.wrapping_sub(PAGE_BYTES) as usize);
-        own::close_own(tray.notices);
     }
 }
 
@@ -233,15 +219,12 @@ fn own() -> Option<Tray> {
     }
     let socket = channel::socket_number();
     REFUSED_BY.set(socket);
-    let [file, notices] = channel::ask_for_tray()?;
+    let file = channel::ask_for_tray()?;
     let start = map(file);
     own::close(file);
-    let Some(start) = start else {
-        own::close_own(notices);
-        return None;
-    };
+    let start = start?;
     REFUSED_BY.set(0);
-    TRAY.set(Tray { process: own::number(), socket, notices, start, ..NONE });
+    TRAY.set(Tray { process: own::number(), socket, start, ..NONE });
     Some(TRAY.get())
 }
 

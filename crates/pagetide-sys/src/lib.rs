@@ -60,7 +60,7 @@ pub use io::ring::{Completion, DEPTH_MAX, IoQueue};
 pub use io::{kernel_cache, lease};
 pub use machine::cpu::{
     current_cpu, read_monotonic_ns, read_nr_cpus_possible, read_process_cpu_time_ns,
-    read_self_anonymous_bytes, read_thread_cpu_time_ns, read_total_memory, run_behind_others,
+    read_self_anonymous_bytes, read_thread_cpu_time_ns, read_total_memory,
 };
 pub use machine::cpu_cache::read_cache_slice;
 pub use machine::prefetch::{fetch, fetch_to_write};

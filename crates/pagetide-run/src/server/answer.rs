@@ -14,7 +14,6 @@ pub(super) struct Answer {
     pub(super) files: Vec<Arc<File>>,
 }
 
-/// An answer, or the errno that is one.
 pub(super) type Outcome = Result<Answer, Errno>;
 
 impl Answer {
@@ -23,7 +22,6 @@ impl Answer {
         Answer { reply, nr_out: 0, files: Vec::new() }
     }
 
-    /// The answer that the kernel has the file.
     pub(super) fn kernel(real: Option<Arc<File>>) -> Answer {
         Answer { files: real.into_iter().collect(), ..Answer::of(Reply::status(Status::Kernel)) }
     }

@@ -18,7 +18,6 @@ mod identity;
 mod idle;
 mod life;
 mod maps;
-mod notices;
 mod opened;
 mod opening;
 mod packets;
@@ -27,6 +26,7 @@ mod processes;
 mod requests;
 mod served_file;
 mod sockets;
+mod trays;
 mod turn;
 mod writing;
 
@@ -339,13 +339,10 @@ impl Server {
             offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
         for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
             if let Some(one) = self.find(of_one[0].0.id) {
-                notices::admit(&one, tray, of_one);
+                trays::admit(&one, tray, of_one);
             }
         }
-        // A log alone may come by the other way, after pages that were set down later.
-        if !offers.is_empty() {
-            tray.give_back(first.wrapping_add(offers.len() as u64));
-        }
+        tray.give_back(first.wrapping_add(offers.len() as u64));
         self.touch(log);
     }
 

@@ -16,7 +16,6 @@ pub(super) struct Processes {
     nr_seen: AtomicU64,
 }
 
-/// What a process has.
 #[derive(Default)]
 struct Process {
     nr_sockets: usize,

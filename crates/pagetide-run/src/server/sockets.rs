@@ -12,8 +12,8 @@ use super::answer::Answer;
 use super::changes::Author;
 use super::identity::{lock, path_of};
 use super::life::Link;
-use super::notices::Notices;
 use super::packets::{Received, receive, receive_next};
+use super::trays::ThreadTray;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
@@ -182,7 +182,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
         let link = Arc::new(Link { socket, life });
-        Connection { link: &link, server, process, long: None, notices: None }.run();
+        Connection { link: &link, server, process, long: None, tray: None }.run();
     }
 }
 
@@ -193,7 +193,7 @@ struct Connection<'a> {
     process: u64,
     /// A write that goes on.
     long: Option<writing::LongWrite>,
-    notices: Option<Notices>,
+    tray: Option<ThreadTray>,
 }
 
 impl<'a> Connection<'a> {
@@ -209,10 +209,6 @@ impl<'a> Connection<'a> {
                 }
             };
             let received = receive_next(socket, &mut packet, &mut patience, about_to_sleep);
-            // Notices come before a question after them, and before the end.
-            if let Some(notices) = &self.notices {
-                notices.take_all(self.server);
-            }
             let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
             // What is no request comes from no library of ours: nothing more is to be learnt.
             let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
@@ -231,26 +227,27 @@ impl<'a> Connection<'a> {
         pid: i32,
         target: &mut [u8],
     ) -> Result<(), Errno> {
-        match (request.op, &self.notices) {
-            (Op::Touch | Op::Admit, Some(notices)) => {
-                notices.take(request, source, self.server);
-                Ok(())
-            }
-            (Op::Touch, None) => {
+        match request.op {
+            Op::Touch => {
                 self.server.touch(source);
                 Ok(())
             }
-            (Op::Admit, None) => Ok(()),
-            (Op::Share, _) => send_shared(&self.link.socket, self.server),
-            (Op::Tray, _) => {
-                self.notices = None;
-                send_tray(&self.link.socket, self.server, &mut self.notices)
+            Op::Admit => {
+                if let Some(one) = &self.tray {
+                    self.server.admit(&one.tray, request, source);
+                }
+                Ok(())
             }
-            (Op::Settle, _) => {
+            Op::Share => send_shared(&self.link.socket, self.server),
+            Op::Tray => {
+                self.tray = None;
+                send_tray(&self.link.socket, self.server, &mut self.tray)
+            }
+            Op::Settle => {
                 self.author().settle();
                 send(&self.link.socket, &Answer::of(Reply::done(0)), &[])
             }
-            (Op::Write | Op::WriteAt | Op::Append, _) => {
+            Op::Write | Op::WriteAt | Op::Append => {
                 self.author().settle();
                 let answer = self.write(request, source);
                 send(&self.link.socket, &answer, &[])
@@ -320,17 +317,14 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     }
 }
 
-/// A tray, and a socket to tell of it by; none where there are enough already.
+/// A tray; none where there are enough already.
 fn send_tray(
     socket: &OwnedFd,
-    server: &Arc<Server>,
-    notices: &mut Option<Notices>,
+    server: &Server,
+    tray: &mut Option<ThreadTray>,
 ) -> Result<(), Errno> {
-    match Notices::new(server) {
-        Ok((new, far)) => {
-            let notices = notices.insert(new);
-            send_files(socket, &Reply::done(1), &[], &[notices.tray(), far.as_fd()])
-        }
+    match ThreadTray::new(server) {
+        Ok(new) => send_files(socket, &Reply::done(1), &[], &[tray.insert(new).file()]),
         Err(_) => send_files(socket, &Reply::done(0), &[], &[]),
     }
 }

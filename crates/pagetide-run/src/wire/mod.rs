@@ -41,8 +41,6 @@ pub const VERSION: u32 = 13;
 pub const VARIABLE: &str = "PAGETIDE_RUN";
 /// The most data in one packet.
 pub const CHUNK_BYTES: usize = 128 << 10;
-/// The most data in one notice.
-pub const NOTICE_BYTES: usize = 8 << 10;
 /// Bytes of a [`Request`].
 pub const REQUEST_BYTES: usize = 48;
 /// Bytes of a [`Reply`].
@@ -194,9 +192,8 @@ ops! {
     Share,
     /// The pages named in the data were read without asking. There is no reply.
     Touch,
-    /// A [tray](pagetide_sys::tray) for the sender's thread: replies 1, with its file, and a socket
-    /// by which what has no reply is told, to be taken when there is time; or 0 if there are enough
-    /// already.
+    /// A [tray](pagetide_sys::tray) for the sender's thread: replies 1, with its file, or 0 if there
+    /// are enough already.
     Tray,
     /// `len` pages in the thread's tray, from number `offset` on, were missed, or stand beside one
     /// that was, and were read from disk by the thread that missed it. The data are as many

@@ -118,16 +118,6 @@ pub fn read_nr_cpus_possible() -> u32 {
     from_file.ok().and_then(|text| parse_last_cpu(&text)).map_or_else(configured, |last| last + 1)
 }
 
-/// From now on this thread, when it is woken, does not take the processor from the one that runs
-/// there: it waits until that one waits, or its turn is over. Returns whether the system agreed.
-///
-/// For threads whose work no other thread waits for.
-pub fn run_behind_others() -> bool {
-    let no_priority = libc::sched_param { sched_priority: 0 };
-    // SAFETY: S9 (a call with a live value to read): 0 is the calling thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const no_priority) == 0 }
-}
-
 /// CPU time this thread has used, in nanoseconds.
 ///
 /// # Cost
@@ -190,20 +180,6 @@ fn parse_last_cpu(list: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_thread_that_runs_behind_others_says_so_of_itself_alone() {
-        // Field 41, counted from behind the name, which may have blanks: proc(5).
-        let policy = || {
-            let text = std::fs::read_to_string("/proc/thread-self/stat").expect("/proc is there");
-            let (_, rest) = text.rsplit_once(')').expect("a name");
-            rest.split_ascii_whitespace().nth(41 - 3).expect("41 fields").parse::<i32>()
-        };
-        let before = policy();
-        let thread = std::thread::spawn(move || (run_behind_others(), policy()));
-        assert_eq!(thread.join().expect("no panic"), (true, Ok(libc::SCHED_BATCH)));
-        assert_eq!(policy(), before);
-    }
 
     #[test]
     fn current_cpu_is_a_possible_one() {
