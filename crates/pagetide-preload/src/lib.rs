@@ -25,6 +25,7 @@
 //!
 //! Sources: ld.so(8), madvise(2) `MADV_WIPEONFORK`, unix(7), POSIX.1-2024 on open file
 //! descriptions.
+#![expect(unsafe_code, reason = "each function of it takes C's arguments")]
 
 mod alone;
 mod calls;

@@ -4,14 +4,14 @@
 //!   program --> ours --> next::read --dlsym(RTLD_NEXT, "read"), once--> the C library's
 //! ```
 //!
+//! Here are those that more than the function taken over in its place goes on to; the others are
+//! declared with that one (`taken_over`).
+//!
 //! Ignored: libraries that are loaded later with a definition of their own. They come after ours in
 //! the search, and the first answer is kept.
 
 use crate::errno::{self, Errno};
-use libc::{
-    c_char, c_int, c_long, c_void, dlsym, fd_set, gid_t, iovec, nfds_t, off_t, pollfd, size_t,
-    ssize_t, timespec, uid_t,
-};
+use libc::{c_char, c_int, c_long, c_void, dlsym, iovec, off_t, size_t, ssize_t, timespec};
 use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -29,10 +29,12 @@ macro_rules! next {
             /// # Safety
             /// As the C function's of this name.
             pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
+                use $crate::next::{CallResult, find, may_repeat};
+                use std::{ffi::c_void, mem::transmute_copy, sync::atomic::AtomicPtr};
                 static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
                 let found = find(&NEXT, concat!(stringify!($name), "\0"));
                 if found.is_null() {
-                    errno::set(Errno(libc::ENOSYS));
+                    $crate::errno::set($crate::errno::Errno(libc::ENOSYS));
                     // SAFETY: all results here are integers or pointers; all ones is -1 (S21).
                     return unsafe { transmute_copy(&usize::MAX) };
                 }
@@ -53,6 +55,7 @@ macro_rules! next {
         )+
     };
 }
+pub(crate) use next;
 
 /// Called when a call has failed with EFAULT, with its name and arguments: whether what they point
 /// to may be there now.
@@ -68,7 +71,7 @@ pub(crate) fn set_on_fault(on_fault: OnFault) {
 }
 
 #[cold]
-fn may_repeat(call: &str, arguments: &[usize], nr_repeats: &mut u32) -> bool {
+pub(crate) fn may_repeat(call: &str, arguments: &[usize], nr_repeats: &mut u32) -> bool {
     let on_fault = ON_FAULT.load(Relaxed);
     let failed = errno::read();
     if on_fault.is_null() || failed.0 != libc::EFAULT || *nr_repeats == REPEATS_MAX {
@@ -83,7 +86,7 @@ fn may_repeat(call: &str, arguments: &[usize], nr_repeats: &mut u32) -> bool {
 }
 
 /// Results, of which all ones says that a call has failed.
-trait CallResult {
+pub(crate) trait CallResult {
     fn is_all_ones(&self) -> bool;
 }
 
@@ -109,7 +112,7 @@ impl<T> CallResult for *mut T {
     }
 }
 
-fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
+pub(crate) fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void {
     let found = kept.load(Relaxed);
     if !found.is_null() {
         return found;
@@ -130,45 +133,21 @@ next! {
     fn dup2(fd: c_int, target: c_int) -> c_int;
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
     fn ioctl(fd: c_int, request: libc::c_ulong, argument: usize) -> c_int;
-    fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t;
-    fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t;
     fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, offset: off_t) -> ssize_t;
     fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, offset: off_t) -> ssize_t;
-    fn preadv64v2(fd: c_int, p: *const iovec, nr: c_int, offset: off_t, flags: c_int) -> ssize_t;
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t;
     fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t;
     fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, offset: off_t) -> ssize_t;
     fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, offset: off_t) -> ssize_t;
-    fn pwritev64v2(fd: c_int, p: *const iovec, nr: c_int, offset: off_t, flags: c_int) -> ssize_t;
-    fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
-    fn ftruncate64(fd: c_int, len: off_t) -> c_int;
-    fn fallocate64(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> c_int;
-    fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int;
-    fn fsync(fd: c_int) -> c_int;
-    fn fdatasync(fd: c_int) -> c_int;
-    fn sync_file_range(fd: c_int, offset: off_t, len: off_t, flags: libc::c_uint) -> c_int;
     fn sync() -> c_int;
-    fn syncfs(fd: c_int) -> c_int;
     fn posix_fadvise64(fd: c_int, offset: off_t, len: off_t, advice: c_int) -> c_int;
-    fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t;
-    fn futimens(fd: c_int, times: *const timespec) -> c_int;
-    fn futimes(fd: c_int, times: *const libc::timeval) -> c_int;
     fn utimensat(d: c_int, p: *const c_char, times: *const timespec, flags: c_int) -> c_int;
-    fn futimesat(d: c_int, p: *const c_char, times: *const libc::timeval) -> c_int;
     fn utimes(path: *const c_char, times: *const libc::timeval) -> c_int;
-    fn utime(path: *const c_char, times: *const c_void) -> c_int;
     fn sendfile64(out: c_int, from: c_int, offset: *mut off_t, len: size_t) -> ssize_t;
     fn copy_file_range(
         from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
         flags: libc::c_uint,
     ) -> ssize_t;
-    fn splice(
-        from: c_int, from_at: *mut off_t, to: c_int, to_at: *mut off_t, len: size_t,
-        flags: libc::c_uint,
-    ) -> ssize_t;
-    fn mmap64(
-        at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
-    ) -> *mut c_void;
     fn recv(fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int) -> ssize_t;
     fn recvfrom(
         fd: c_int, buffer: *mut c_void, len: size_t, flags: c_int, address: *mut c_void,
@@ -186,35 +165,18 @@ next! {
     fn fwrite_unlocked(
         bytes: *const c_void, size: size_t, nr: size_t, stream: *mut Stream,
     ) -> size_t;
-    fn munmap(at: *mut c_void, len: size_t) -> c_int;
-    fn mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int;
-    fn mremap(
-        old: *mut c_void, old_len: size_t, len: size_t, flags: c_int, new: *mut c_void,
-    ) -> *mut c_void;
-    fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int;
-    fn posix_madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int;
-    fn msync(at: *mut c_void, len: size_t, flags: c_int) -> c_int;
-    fn mlock(at: *const c_void, len: size_t) -> c_int;
-    fn mlock2(at: *const c_void, len: size_t, flags: libc::c_uint) -> c_int;
-    fn mlockall(flags: c_int) -> c_int;
     fn sigaction(
         signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction,
     ) -> c_int;
-    fn signal(signal: c_int, handler: usize) -> usize;
     fn sigprocmask(how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t) -> c_int;
     fn pthread_sigmask(
         how: c_int, set: *const libc::sigset_t, old: *mut libc::sigset_t,
     ) -> c_int;
-    fn aio_read64(control: *mut c_void) -> c_int;
-    fn aio_write64(control: *mut c_void) -> c_int;
-    fn aio_fsync64(op: c_int, control: *mut c_void) -> c_int;
-    fn lio_listio64(mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void) -> c_int;
     fn fopen64(path: *const c_char, mode: *const c_char) -> *mut Stream;
     fn freopen64(path: *const c_char, mode: *const c_char, stream: *mut Stream) -> *mut Stream;
     fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream;
     fn fclose(stream: *mut Stream) -> c_int;
     fn tmpfile64() -> *mut Stream;
-    fn backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> c_int;
     fn fork() -> libc::pid_t;
     fn wait(status: *mut c_int) -> libc::pid_t;
     fn waitpid(child: libc::pid_t, status: *mut c_int, options: c_int) -> libc::pid_t;
@@ -240,78 +202,6 @@ next! {
         arguments: Strings, environment: Strings,
     ) -> c_int;
     fn posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, target: c_int) -> c_int;
-    fn fchmod(fd: c_int, mode: libc::mode_t) -> c_int;
-    fn fchown(fd: c_int, user: uid_t, group: gid_t) -> c_int;
-    fn fgetxattr(fd: c_int, name: *const c_char, value: *mut c_void, len: size_t) -> ssize_t;
-    fn fsetxattr(
-        fd: c_int, name: *const c_char, value: *const c_void, len: size_t, flags: c_int,
-    ) -> c_int;
-    fn flistxattr(fd: c_int, list: *mut c_char, len: size_t) -> ssize_t;
-    fn fremovexattr(fd: c_int, name: *const c_char) -> c_int;
-    fn isatty(fd: c_int) -> c_int;
-    fn flock(fd: c_int, operation: c_int) -> c_int;
-    fn poll(fds: *mut pollfd, nr: nfds_t, ms: c_int) -> c_int;
-    fn ppoll(
-        fds: *mut pollfd, nr: nfds_t, time: *const timespec, mask: *const c_void,
-    ) -> c_int;
-    fn __poll_chk(fds: *mut pollfd, nr: nfds_t, ms: c_int, room: size_t) -> c_int;
-    fn __ppoll_chk(
-        fds: *mut pollfd, nr: nfds_t, time: *const timespec, mask: *const c_void, room: size_t,
-    ) -> c_int;
-    fn select(
-        nr: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
-        time: *mut libc::timeval,
-    ) -> c_int;
-    fn pselect(
-        nr: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set,
-        time: *const timespec, mask: *const c_void,
-    ) -> c_int;
-    fn epoll_ctl(queue: c_int, op: c_int, fd: c_int, event: *mut c_void) -> c_int;
-    fn sendmsg(socket: c_int, message: *const libc::msghdr, flags: c_int) -> ssize_t;
-    fn sendmmsg(socket: usize, messages: usize, nr: usize, flags: usize) -> c_int;
-    fn connect(socket: usize, address: usize, len: usize) -> c_int;
-    fn bind(socket: usize, address: usize, len: usize) -> c_int;
-    fn setsockopt(socket: usize, level: usize, name: usize, value: usize, len: usize) -> c_int;
-    fn stat(path: usize, stat: usize) -> c_int;
-    fn lstat(path: usize, stat: usize) -> c_int;
-    fn fstatat(folder: usize, path: usize, stat: usize, flags: usize) -> c_int;
-    fn stat64(path: usize, stat: usize) -> c_int;
-    fn lstat64(path: usize, stat: usize) -> c_int;
-    fn fstatat64(folder: usize, path: usize, stat: usize, flags: usize) -> c_int;
-    fn statx(folder: usize, path: usize, flags: usize, mask: usize, stat: usize) -> c_int;
-    fn access(path: usize, mode: usize) -> c_int;
-    fn faccessat(folder: usize, path: usize, mode: usize, flags: usize) -> c_int;
-    fn readlink(path: usize, target: usize, len: usize) -> ssize_t;
-    fn readlinkat(folder: usize, path: usize, target: usize, len: usize) -> ssize_t;
-    fn unlink(path: usize) -> c_int;
-    fn unlinkat(folder: usize, path: usize, flags: usize) -> c_int;
-    fn rename(from: usize, to: usize) -> c_int;
-    fn renameat(folder: usize, from: usize, other: usize, to: usize) -> c_int;
-    fn renameat2(folder: usize, from: usize, other: usize, to: usize, flags: usize) -> c_int;
-    fn link(from: usize, to: usize) -> c_int;
-    fn linkat(folder: usize, from: usize, other: usize, to: usize, flags: usize) -> c_int;
-    fn symlink(to: usize, path: usize) -> c_int;
-    fn symlinkat(to: usize, folder: usize, path: usize) -> c_int;
-    fn mkdir(path: usize, mode: usize) -> c_int;
-    fn mkdirat(folder: usize, path: usize, mode: usize) -> c_int;
-    fn rmdir(path: usize) -> c_int;
-    fn chdir(path: usize) -> c_int;
-    fn chmod(path: usize, mode: usize) -> c_int;
-    fn chown(path: usize, user: usize, group: usize) -> c_int;
-    fn lchown(path: usize, user: usize, group: usize) -> c_int;
-    fn fchownat(folder: usize, path: usize, user: usize, group: usize, flags: usize) -> c_int;
-    fn truncate64(path: usize, len: usize) -> c_int;
-    fn setuid(user: uid_t) -> c_int;
-    fn seteuid(user: uid_t) -> c_int;
-    fn setreuid(real: uid_t, effective: uid_t) -> c_int;
-    fn setresuid(real: uid_t, effective: uid_t, saved: uid_t) -> c_int;
-    fn setfsuid(user: uid_t) -> c_int;
-    fn setgid(group: gid_t) -> c_int;
-    fn setegid(group: gid_t) -> c_int;
-    fn setregid(real: gid_t, effective: gid_t) -> c_int;
-    fn setresgid(real: gid_t, effective: gid_t, saved: gid_t) -> c_int;
-    fn setfsgid(group: gid_t) -> c_int;
-    fn setgroups(nr: size_t, groups: *const gid_t) -> c_int;
 }
 
 /// A system call whose arguments are numbers, or point to what lives through it. errno stays as it

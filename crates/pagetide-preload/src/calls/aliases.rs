@@ -45,7 +45,17 @@ macro_rules! aliases {
 }
 
 aliases! {
-    open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int: __open __open64;
+    // Those with a 2 are what compilers make of open without a mode, where they check for that: no
+    // file is created, and the mode is not looked at.
+    open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int:
+        open __open __open64 __open_2 __open64_2;
+    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int:
+        openat __openat_2 __openat64_2;
+    creat64(path: *const c_char, mode: mode_t) -> c_int: creat;
+    mkostemps64(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int: mkostemps;
+    mkostemp64(template: *mut c_char, flags: c_int) -> c_int: mkostemp;
+    mkstemps64(template: *mut c_char, suffix: c_int) -> c_int: mkstemps;
+    mkstemp64(template: *mut c_char) -> c_int: mkstemp;
     close(fd: c_int) -> c_int: __close;
     dup2(fd: c_int, target: c_int) -> c_int: __dup2;
     fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int: fcntl __fcntl;
@@ -87,6 +97,12 @@ aliases! {
         freopen;
     fdopen(fd: c_int, mode: *const c_char) -> *mut Stream: _IO_fdopen;
     tmpfile64() -> *mut Stream: tmpfile;
+    truncate64(path: usize, len: usize) -> c_int: truncate;
+    aio_read64(control: *mut c_void) -> c_int: aio_read;
+    aio_write64(control: *mut c_void) -> c_int: aio_write;
+    aio_fsync64(op: c_int, control: *mut c_void) -> c_int: aio_fsync;
+    lio_listio64(mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void) -> c_int:
+        lio_listio;
     backtrace_symbols_fd(addresses: *const *mut c_void, nr: c_int, fd: c_int) -> ():
         __backtrace_symbols_fd;
 }

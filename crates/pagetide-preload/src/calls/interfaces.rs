@@ -15,7 +15,8 @@
 use crate::errno::{Errno, or_minus_one};
 use crate::{channel, next, process, serve};
 use libc::{
-    c_int, c_long, c_void, fd_set, msghdr, nfds_t, off_t, pollfd, size_t, timespec, timeval,
+    c_char, c_int, c_long, c_void, fd_set, mode_t, msghdr, nfds_t, off_t, pollfd, size_t, timespec,
+    timeval,
 };
 use pagetide_run::wire::Reason;
 
@@ -139,27 +140,6 @@ fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
     })
 }
 
-macro_rules! same {
-    ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $of:ident;)+) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
-                // SAFETY: the same function (S20).
-                unsafe { $of($($arg),*) }
-            }
-        )+
-    };
-}
-
-same! {
-    fn aio_read(control: *mut c_void) -> c_int = aio_read64;
-    fn aio_write(control: *mut c_void) -> c_int = aio_write64;
-    fn aio_fsync(op: c_int, control: *mut c_void) -> c_int = aio_fsync64;
-    fn lio_listio(
-        mode: c_int, list: *const *mut c_void, nr: c_int, event: *mut c_void
-    ) -> c_int = lio_listio64;
-}
-
 /// The program is told as by a kernel without the interface, its user by the server.
 fn refuse() -> Errno {
     channel::say(
@@ -187,7 +167,7 @@ unsafe extern "C" {
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> isize;
     fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> isize;
     fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> isize;
-    fn openat64(folder: c_int, path: *const libc::c_char, flags: c_int, mode: c_int) -> c_int;
+    fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
     fn close(fd: c_int) -> c_int;
     fn close_range(first: libc::c_uint, last: libc::c_uint, flags: c_int) -> c_int;
@@ -228,7 +208,7 @@ unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
         libc::SYS_pwrite64 => Some(unsafe { pwrite64(fd, b as *const _, c, d as off_t) } as c_long),
         libc::SYS_openat => {
             // SAFETY: as our caller's (S20).
-            Some(unsafe { openat64(fd, b as *const _, c as c_int, d as c_int) } as c_long)
+            Some(unsafe { openat64(fd, b as *const _, c as c_int, d as mode_t) } as c_long)
         }
         // SAFETY: as our caller's (S20).
         libc::SYS_lseek => Some(unsafe { lseek64(fd, b as off_t, c as c_int) } as c_long),

@@ -27,7 +27,6 @@ use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 macro_rules! jumps {
     ($($index:literal $name:ident $register:literal;)+) => {
-        /// By index.
         const NAMES: [&CStr; [$($index),+].len()] = [
             $(match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,

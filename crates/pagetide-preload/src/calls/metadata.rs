@@ -231,8 +231,9 @@ macro_rules! by_path {
                         return or_minus_one(Err(errno));
                     }
                 }
+                $crate::next::next! { fn $name(fd: c_int $(, $arg: $ty)*) -> $ret; }
                 // SAFETY: our caller's arguments (S20).
-                unsafe { next::$name(fd $(, $arg)*) }
+                unsafe { $name(fd $(, $arg)*) }
             }
         )+
     };

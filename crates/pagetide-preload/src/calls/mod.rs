@@ -13,8 +13,12 @@ macro_rules! taken_over {
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
                 let answer = || -> Option<$ret> { $($answer)* };
+                let next = {
+                    $crate::next::next! { fn $name($($arg: $ty),*) -> $ret; }
+                    $name
+                };
                 // SAFETY: our caller's arguments (S20).
-                answer().unwrap_or_else(|| unsafe { $crate::next::$name($($arg),*) })
+                answer().unwrap_or_else(|| unsafe { next($($arg),*) })
             }
         )+
     };

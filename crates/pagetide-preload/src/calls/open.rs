@@ -239,49 +239,25 @@ fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_
     if call.is_kernels() { call.leave_to_kernel() } else { call.open() }
 }
 
-macro_rules! opens {
-    ($($name:ident, $folder_name:ident;)+) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-                open_at(libc::AT_FDCWD, path, flags, mode)
-            }
-
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $folder_name(
-                folder: c_int,
-                path: *const c_char,
-                flags: c_int,
-                mode: mode_t,
-            ) -> c_int {
-                open_at(folder, path, flags, mode)
-            }
-        )+
-    };
+#[unsafe(no_mangle)]
+unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    open_at(libc::AT_FDCWD, path, flags, mode)
 }
 
-// The last two are what compilers make of open without a mode, where they check for that: no file
-// is created, and the mode is not looked at.
-opens! {
-    open, openat;
-    open64, openat64;
-    __open_2, __openat_2;
-    __open64_2, __openat64_2;
+#[unsafe(no_mangle)]
+unsafe extern "C" fn openat64(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    open_at(folder, path, flags, mode)
 }
 
-macro_rules! creates {
-    ($($name:ident)+) => {
-        $(
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn $name(path: *const c_char, mode: mode_t) -> c_int {
-                let flags = libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC;
-                open_at(libc::AT_FDCWD, path, flags, mode)
-            }
-        )+
-    };
+#[unsafe(no_mangle)]
+unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
+    open_at(libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode)
 }
-
-creates! { creat creat64 }
 
 /// The C library makes temporary files by calls of its own.
 fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
@@ -305,12 +281,8 @@ macro_rules! temporaries {
 }
 
 temporaries! {
-    mkostemps(suffix, flags) = suffix, flags;
     mkostemps64(suffix, flags) = suffix, flags;
-    mkostemp(flags) = 0, flags;
     mkostemp64(flags) = 0, flags;
-    mkstemps(suffix) = suffix, 0;
     mkstemps64(suffix) = suffix, 0;
-    mkstemp() = 0, 0;
     mkstemp64() = 0, 0;
 }

@@ -1,7 +1,6 @@
 //! Calls that are of no concern to us but where they are given bytes of a mapping that we serve: a
 //! path, an address, a message. What is absent is brought in, and the call repeated (`next`).
 
-use crate::next;
 use libc::{c_int, ssize_t};
 
 macro_rules! repeated {
@@ -9,8 +8,12 @@ macro_rules! repeated {
         $(
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($arg: usize),+) -> $ret {
+                let next = {
+                    $crate::next::next! { fn $name($($arg: usize),+) -> $ret; }
+                    $name
+                };
                 // SAFETY: our caller's arguments, each of which is one register (S20).
-                unsafe { next::$name($($arg),+) }
+                unsafe { next($($arg),+) }
             }
         )+
     };
@@ -50,10 +53,4 @@ repeated! {
     fn lchown(path, user, group) -> c_int;
     fn fchownat(folder, path, user, group, flags) -> c_int;
     fn truncate64(path, len) -> c_int;
-}
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn truncate(path: usize, len: usize) -> c_int {
-    // SAFETY: the same function (S20).
-    unsafe { truncate64(path, len) }
 }

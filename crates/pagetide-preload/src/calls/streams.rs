@@ -156,7 +156,6 @@ unsafe extern "C" {
     fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int;
 }
 
-/// The cookie is the descriptor.
 fn descriptor(cookie: *mut c_void) -> c_int {
     cookie as usize as c_int
 }
