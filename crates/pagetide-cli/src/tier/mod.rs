@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   FILE --> touches, round and round --> shares of fast memory x (judges, stages)
-//!                                     --> slowdown --> table, JSON, report
+//!                                     --> slowdown --> table, JSON
 //! ```
 //!
 //! A trace says which pages, and not how large the program is that it stands for, nor how fast. It
@@ -19,7 +19,6 @@
 //! own.
 
 pub(crate) mod machines;
-pub(crate) mod report;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -40,7 +39,7 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
   pagetide tier run.trace
-  pagetide tier run.trace --fast 25%,10% --slow latency=250ns,bandwidth=40GB --report tier.html
+  pagetide tier run.trace --fast 25%,10% --slow latency=250ns,bandwidth=40GB
   pagetide tier run.trace --ratio 1:4 --cost move_page=5000 --json
 
 Prices, by name, are those of `pagetide lab run pmbench`; its table ends with all.";
@@ -80,13 +79,13 @@ struct Share(f64);
 /// What one division of memory costs under one stage. The field names are what `--json` prints, and
 /// stay.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Cost {
+struct Cost {
     /// The share of memory that is fast, 0 to 1.
-    pub(crate) fast: f64,
+    fast: f64,
     /// Times as long as in memory that is all fast.
-    pub(crate) slowdown: f64,
+    slowdown: f64,
     #[serde(flatten)]
-    pub(crate) row: TierRow,
+    row: TierRow,
 }
 
 fn parse_share(text: &str) -> Result<Share, String> {
@@ -121,11 +120,11 @@ fn parse_speed(text: &str) -> Result<(Item, u64), String> {
 ///
 /// # Errors
 /// Prices or shares that no machine has (usage), a trace that cannot be read or is too small, an
-/// unwritable report, an interrupt.
+/// interrupt.
 pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let prices = prices(args)?;
     let shares = shares(args);
-    args.output.check()?;
+    args.output.results.check()?;
     // Before the trace is read: whether such a machine can be.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);
@@ -142,9 +141,6 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let nr_pages = program.nr_pages();
     let costs = play(args, prices, &shares, &program, interrupt)?;
     let model = describe_model(&program, nr_pages, args.seconds);
-    if let Some(path) = &args.output.report {
-        report::write(path, &model, &costs, &prices)?;
-    }
     args.output.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
     args.output.json.print(&costs, || {
         let table = table(&costs).spaced("  ", " ").to_text();

@@ -5,15 +5,12 @@
 //! with each tuning; the published figures beside ours, and all prices below.
 //!
 //! ```text
-//!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
-//!                                                             +--> report (limit and list,
-//!                                                             |    over time)
+//!   NAME... x --tuning x --seeds --> machines, on all cores ----> table or JSON (medians)
 //!                 --sensitivity: each price halved, doubled --+--> ratios (sensitivity.rs)
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, which have policies where these have tunings.
 
-mod report;
 mod sensitivity;
 
 use super::play_args::{PlayArgs, workloads};
@@ -40,7 +37,7 @@ pub(super) struct PcpArgs {
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
     /// and doubled.
-    #[arg(long, conflicts_with_all = ["tuning", "report", "results"])]
+    #[arg(long, conflicts_with_all = ["tuning", "results"])]
     sensitivity: bool,
 }
 
@@ -114,8 +111,7 @@ impl PcpRuns {
 /// Runs the workloads of these names.
 ///
 /// # Errors
-/// A name that is none (usage), too little memory for a machine, an unwritable report, an
-/// interrupt.
+/// A name that is none (usage), too little memory for a machine, an interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "pcp-all", &PcpWorkload::ALL)?;
     let tunings: &[PcpTuning] = if args.tuning.is_empty() { &PcpTuning::ALL } else { &args.tuning };
@@ -131,9 +127,6 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     let cases: Vec<PcpCase> =
         workloads.iter().flat_map(|&workload| tunings.iter().map(case(workload))).collect();
     let runs = run_all(&cases, &seeds, plays.output.jobs, interrupt)?;
-    if let Some(path) = &plays.output.report {
-        report::write(path, &runs, &costs)?;
-    }
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
     plays.output.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
     plays.output.json.print(&rows, || text(&runs, &costs))
@@ -228,7 +221,6 @@ fn published_line(workload: PcpWorkload) -> Option<String> {
     Some(text)
 }
 
-/// All prices.
 fn prices_line(costs: &Costs) -> String {
     let prices = costs.named().map(|(name, nanos)| format!("{name} {}", nanos.0));
     format!("Prices in ns: {}.", prices.join(", "))
@@ -250,7 +242,7 @@ mod tests {
             zone_pages,
             idle_pages: 3,
         };
-        PcpOutcome { row, samples: Vec::new(), nr_failed: 0, batch: 63 }
+        PcpOutcome { row, nr_failed: 0, batch: 63 }
     }
 
     fn runs() -> Vec<PcpRuns> {
