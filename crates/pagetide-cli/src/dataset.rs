@@ -29,7 +29,6 @@ use std::path::{Path, PathBuf};
 
 /// Bytes in a checkable word.
 const WORD_BYTES: usize = 8;
-/// Words in a page.
 pub(crate) const WORDS_PER_PAGE: usize = PAGE_BYTES / WORD_BYTES;
 /// Pages in one write while a file is made, and in one read while it is verified.
 const CHUNK_PAGES: u64 = 256;
@@ -96,7 +95,6 @@ impl DataFile {
         (0..page.len() / WORD_BYTES).try_for_each(|at| self.check_word(index, generation, page, at))
     }
 
-    /// The failure that a wrong word is.
     pub(crate) fn failure(&self, wrong: WrongWord) -> Failure {
         Failure::Refused(format!(
             "wrong content in {} at byte {}: expected {:#018x}, found {:#018x}; this is a bug, \

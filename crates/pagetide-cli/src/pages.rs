@@ -57,9 +57,6 @@ pub(crate) struct PagePicker {
 
 impl PagePicker {
     /// Pages of `shuffle` with `skew`; threads take different seeds.
-    ///
-    /// # Panics
-    /// When the shuffle is empty or the exponent is not positive: a workload's constants.
     pub(crate) fn new(shuffle: &Shuffle, skew: Skew, seed: u64) -> PagePicker {
         let nr_pages = shuffle.0.len();
         assert!(nr_pages > 0, "a picker needs pages");

@@ -58,7 +58,7 @@ impl FormatArgs {
 
 /// Lists the names in help, and where another is typed.
 fn named_format() -> impl TypedValueParser<Value = Format> {
-    let names = PossibleValuesParser::new(Format::ALL.map(Format::name));
+    let names = PossibleValuesParser::new(Format::ALL.map(Format::as_str));
     names.map(|name| name.parse().expect("invariant: one of the names"))
 }
 

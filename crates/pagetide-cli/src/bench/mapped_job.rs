@@ -29,7 +29,6 @@ pub(super) enum Work {
     Sort,
     /// Gets of a cache of values, of which `sets` in 100 are sets; all keys alike, or by zipf.
     Items {
-        /// By zipf.
         is_zipf: bool,
         /// In 100.
         sets: u32,

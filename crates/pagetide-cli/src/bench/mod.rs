@@ -19,9 +19,8 @@
 //!   run     zipf, warm,      linux         unmodified programs (fio, sqlite3) under
 //!           resident, seq,                 `pagetide run`; in a cgroup of the same limit
 //!           stream, sqlite,
-//!           small-*,
-//!           one-pass-*
-//!   run     recorded         run           with --record; without
+//!           small-open,
+//!           one-pass-cat
 //!   run     mmap-random,     linux-random, loads of a file mapped under `run --mmap cache`; of the
 //!           mmap-loop        linux-default kernel's mapping in a cgroup of the same limit
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
@@ -215,7 +214,6 @@ impl Bench<'_> {
         Ok((folder, data))
     }
 
-    /// The file, open in a cache for reading.
     fn open(&self, cache: &PageCache, data: &DataFile) -> Result<File, Failure> {
         cache
             .open(&data.path, OpenOptions::new().read(true))

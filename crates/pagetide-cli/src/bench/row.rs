@@ -150,7 +150,6 @@ impl Row {
     }
 }
 
-/// The rows as a table.
 pub(super) fn table(rows: &[Row]) -> Table<'static> {
     let columns = [
         left("bench", 6),

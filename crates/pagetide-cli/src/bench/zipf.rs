@@ -90,7 +90,6 @@ fn time_child(
         seconds: bench.duration(2500).as_secs_f64(),
         nr_threads: threads,
         seed: 1,
-        record: None,
         settings: bench.args.set.clone(),
         files: vec![data.clone()],
         group: group.as_ref().map(|group| group.handle().clone()),

@@ -5,7 +5,6 @@ use crate::cgroup::GroupHandle;
 use crate::dataset::DataFile;
 use crate::settings::Setting;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
 
 /// All that a child must know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,8 +21,6 @@ pub(crate) struct Job {
     pub(crate) nr_threads: u32,
     pub(crate) seed: u64,
     pub(crate) settings: Vec<Setting>,
-    /// Where accesses are written down.
-    pub(crate) record: Option<PathBuf>,
     pub(crate) files: Vec<DataFile>,
     pub(crate) group: Option<GroupHandle>,
 }

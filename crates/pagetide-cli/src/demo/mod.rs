@@ -106,10 +106,6 @@ pub(crate) struct DemoArgs {
     /// A knob of Pagetide's subjects, as in readahead_max=0 (docs/config.md); may be repeated.
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<Setting>,
-    /// Write every access of Pagetide's subjects to WORKLOAD-SUBJECT.ptt in this folder, for
-    /// `pagetide replay`. It takes time, and space: some bytes an access.
-    #[arg(long, value_name = "DIR")]
-    record: Option<PathBuf>,
     /// Where the report goes.
     #[arg(long, default_value = "report.html")]
     report: PathBuf,
@@ -269,7 +265,7 @@ fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec
     Ok(all)
 }
 
-/// How far the demo has come: a bar for eyes, a line now and then where nobody watches.
+/// How far the demo has come: a bar for eyes, a line now and then where there is no terminal.
 struct Steps {
     start: Instant,
     nr_runs: usize,
@@ -344,7 +340,6 @@ fn play_one(
         nr_threads: args.threads,
         seed: args.seed,
         settings: args.set.clone(),
-        record: record_of(args, workload, subject)?,
         files,
         group: group.as_ref().map(|group| group.handle().clone()),
     };
@@ -359,20 +354,6 @@ fn play_one(
             "{workload} under {subject} was killed by signal {signal}"
         ))),
     }
-}
-
-/// Where the accesses of a run are written down, if they are.
-fn record_of(
-    args: &DemoArgs,
-    workload: Workload,
-    subject: SubjectName,
-) -> Result<Option<PathBuf>, Failure> {
-    let (Some(folder), SubjectName::Pagetide(..)) = (&args.record, subject) else {
-        return Ok(None);
-    };
-    let refuse = |error| Failure::on_path("make the folder for records", folder, &error);
-    std::fs::create_dir_all(folder).map_err(refuse)?;
-    Ok(Some(folder.join(format!("{workload}-{subject}.ptt"))))
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

@@ -34,7 +34,6 @@ pub(crate) const STREAM_FILE: &str = "stream";
 pub(crate) const BIG_FILE: &str = "big";
 /// The file that is written.
 pub(crate) const OLTP_FILE: &str = "oltp";
-/// The file that fits.
 pub(crate) const FIT_FILE: &str = "fit";
 
 /// A workload's name on the command line.

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     })?;
     let page_bytes = facts.header.as_ref().map_or(PAGE_BYTES as u64, |it| it.page_bytes.into());
     let info = Info {
-        format: facts.format.name(),
+        format: facts.format.as_str(),
         entries: census.nr_entries(),
         kinds: census.kinds().collect(),
         accesses: census.nr_accesses(),

@@ -96,19 +96,10 @@ fn programs_are_measured_against_the_kernel() {
         ("resident", 1, "linux"),
         ("seq", 1, "linux"),
         ("stream", 1, "linux"),
-        ("recorded", 2, "run"),
         ("sqlite", 1, "linux"),
-        ("small-grep cold", 1, "linux"),
-        ("small-grep warm", 1, "linux"),
-        ("small-tar cold", 1, "linux"),
-        ("small-tar warm", 1, "linux"),
-        ("small-cp cold", 1, "linux"),
-        ("small-cp warm", 1, "linux"),
         ("small-open cold", 1, "linux"),
         ("small-open warm", 1, "linux"),
-        ("small-true warm", 1, "linux"),
         ("one-pass-cat", 1, "linux"),
-        ("one-pass-grep", 1, "linux"),
     ];
     check(&quick("run"), &expected);
 }

@@ -44,7 +44,6 @@ impl Fio<'_> {
         let work = match case {
             "zipf" => self.random(self.memory, whole, jobs, &zipf(self.timed(0, 8000))),
             "warm" => self.random(quarter, part, jobs, &zipf(self.timed(6000, 4000))),
-            "recorded" => self.random(quarter, part, jobs, &zipf(self.timed(1500, 1500))),
             // 49,152 misses at 512M, of 70 to 100 us each.
             "resident" => {
                 self.random(self.memory, self.memory.0 / 8 * 3, jobs, &self.timed(7000, 2000))

@@ -26,7 +26,6 @@ use pagetide_core::units::Bytes;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// As `--cases` has them.
 pub(super) const CASES: [&str; 2] = ["mmap-random", "mmap-loop"];
 const REFERENCES: [&str; 2] = ["linux-random", "linux-default"];
 /// What a process takes beside its file, and for each page of that. Measured as fio's, while

@@ -8,10 +8,9 @@
 //!   resident  the same, uniform, over 3/8 of memory; timed once all that is there
 //!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: a KiB
 //!   stream    the same by read(2), which has a position
-//!   recorded  warm, with --record, against the same without
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
 //!   mmap-*    loads of a mapped file, where they are asked for: see mapped.rs
-//!   small-*, one-pass-*   many small files and calls; a large file, once: see small.rs
+//!   small-open, one-pass-cat   many small files; a large file, once: see small.rs
 //! ```
 //!
 //! The subject is this very command's `run`, the reference the same program in a memory cgroup.
@@ -42,7 +41,7 @@ pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 const BENCH: &str = "run";
 const FILE_TIMES: u64 = 4;
 /// What fio measures, and with how many jobs.
-const FIO_CASES: [(&str, u32); 8] = [
+const FIO_CASES: [(&str, u32); 7] = [
     ("zipf", 1),
     ("zipf", 2),
     ("warm", 1),
@@ -50,7 +49,6 @@ const FIO_CASES: [(&str, u32); 8] = [
     ("resident", 1),
     ("seq", 1),
     ("stream", 1),
-    ("recorded", 2),
 ];
 /// What the sqlite shell measures.
 const SQLITE: &str = "sqlite";
@@ -75,11 +73,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         None => rows.push(sqlite::measure(bench, Bytes(memory.0 / 4))?),
         Some(why) => rows.push(skipped((BENCH, SQLITE, 1), &why)),
     }
-    match why_not(memory, "tar").or_else(|| why_not(memory, "grep")) {
+    match why_not(memory, "cat") {
         None => rows.extend(small::run(bench, memory)?),
         Some(why) => {
-            let names = small::names(bench);
-            rows.extend(names.iter().map(|name| skipped((BENCH, name, 1), &why)));
+            let names = small::ROWS.iter().filter(|(case, _)| bench.wants(case));
+            rows.extend(names.map(|(_, name)| skipped((BENCH, name, 1), &why)));
         }
     }
     rows.extend(mapped::run(bench, memory)?);
@@ -87,10 +85,5 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
 }
 
 fn skipped(identity: Identity<'_>, why: &str) -> Row {
-    Row::skipped(identity, reference_of(identity.1).name(), why.to_owned())
-}
-
-/// What a case is compared with.
-fn reference_of(case: &str) -> Under {
-    if case == "recorded" { Under::Run } else { Under::Linux }
+    Row::skipped(identity, Under::Linux.name(), why.to_owned())
 }

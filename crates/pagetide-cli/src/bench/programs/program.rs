@@ -28,8 +28,6 @@ pub(super) enum Under {
     Linux,
     /// `pagetide run`.
     Run,
-    /// The same with `--record`.
-    Recorded,
 }
 
 impl Under {
@@ -37,7 +35,6 @@ impl Under {
         match self {
             Under::Linux => "linux",
             Under::Run => "run",
-            Under::Recorded => "recorded",
         }
     }
 }

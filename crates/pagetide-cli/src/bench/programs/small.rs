@@ -1,21 +1,17 @@
 //! `bench run`'s small files and single passes: programs whose time is calls, not pages.
 //!
 //! ```text
-//!   small-grep   grep -r over 4,000 files of 0.5 to 20 KB      tree/a
-//!   small-tar    tar c of them, and x
-//!   small-cp     cp -r of them
-//!   small-open   open, read, close of 10,000 files             tree/a and tree/b
-//!   small-true   a shell that starts /bin/true 300 times
-//!   one-pass-cat, one-pass-grep                                a file of 4x memory, once
+//!   small-open     open, read, close of 10,000 files of 0.5 to 20 KB, cold and warm
+//!   one-pass-cat   a file of 4x memory, once
 //! ```
 //!
 //! Each in a quarter of the bench's memory, with the kernel in a memory cgroup of the same limit as
 //! the reference, by turns. *Cold*: the files are dropped from the kernel's page cache before each
 //! turn; what it knows of folders stays. *Warm*: it holds all of them, not charged in the
 //! turn. What is timed is the program from its start to its end, `pagetide run` and its end
-//! included; what a turn writes is removed before the next.
+//! included.
 //!
-//! A row's nanoseconds are of one file (call; KiB). Passes also tell what the run read from the
+//! A row's nanoseconds are of one file, or KiB. The pass also tells what the run read from the
 //! device, by its own summary, of each byte of the file.
 //!
 //! Ignored: programs' own files, which are warm for both.
@@ -35,21 +31,16 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+const OPEN: &str = "small-open";
+const PASS: &str = "one-pass-cat";
 /// What small files and passes measure, as `--cases` has them.
-pub(super) const CASES: [&str; 7] = [
-    "small-grep",
-    "small-tar",
-    "small-cp",
-    "small-open",
-    "small-true",
-    "one-pass-cat",
-    "one-pass-grep",
-];
+pub(super) const CASES: [&str; 2] = [OPEN, PASS];
+/// Each case with the names of its rows.
+pub(super) const ROWS: [(&str, &str); 3] =
+    [(OPEN, "small-open cold"), (OPEN, "small-open warm"), (PASS, PASS)];
 /// The hidden command that `small-open` measures.
 pub(crate) const OPEN_EACH: &str = "open-each";
 const FOLDER_FILES: u32 = 100;
-/// The word that one file of the tree has.
-const NEEDLE: &str = "needle";
 
 /// Opens, reads and closes every file below a folder; `bench run` starts itself this way.
 #[derive(Debug, clap::Args)]
@@ -88,174 +79,80 @@ fn for_each_file(
     Ok(())
 }
 
-/// The names of the rows that [`run`] makes.
-pub(super) fn names(bench: &Bench<'_>) -> Vec<String> {
-    let wanted = CASES.into_iter().filter(|case| bench.wants(case));
-    let names = wanted.flat_map(|case| states(case).iter().map(move |state| name(case, state)));
-    names.collect()
-}
-
-/// What the kernel holds when a case begins; of a file that is read once, no more than its name.
-fn states(case: &str) -> &'static [&'static str] {
-    match case {
-        "small-true" => &["warm"],
-        _ if case.starts_with("small") => &["cold", "warm"],
-        _ => &[""],
-    }
-}
-
-fn name(case: &str, state: &str) -> String {
-    format!("{case} {state}").trim_end().to_owned()
-}
-
 /// The rows of the cases that are wanted.
 ///
 /// # Errors
 /// A refusal (disk, folder), a program that fails, an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
-    let wanted: Vec<&str> = CASES.into_iter().filter(|case| bench.wants(case)).collect();
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
     let memory = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
-    let folder = make_folder(&bench.args.dir)?;
-    let place = folder.path();
     let mut rows = Vec::new();
-    if wanted.iter().any(|case| case.starts_with("small")) {
-        let tree = Tree::make(bench, place)?;
-        for case in wanted.iter().filter(|case| case.starts_with("small")) {
-            let case = Small { bench, memory, place, tree: &tree, case };
-            rows.extend(case.measure()?);
-        }
+    if bench.wants(OPEN) {
+        rows.extend(measure_opens(bench, memory)?);
     }
-    for case in wanted.iter().filter(|case| case.starts_with("one-pass")) {
-        rows.push(measure_pass(bench, memory, case)?);
+    if bench.wants(PASS) {
+        rows.push(measure_pass(bench, memory)?);
     }
     Ok(rows)
 }
 
-/// Many small files, from a seed.
-struct Tree {
-    nr_files: u32,
-    nr_more: u32,
-}
-
-impl Tree {
-    fn make(bench: &Bench<'_>, place: &Path) -> Result<Tree, Failure> {
-        let (nr_files, nr_more) = if bench.args.quick { (200, 300) } else { (4000, 6000) };
-        machine::check_disk(place, Bytes(u64::from(4 * nr_files + nr_more) * (24 << 10)))?;
-        let mut state = 1_u64;
-        for (name, nr) in [("a", nr_files), ("b", nr_more)] {
-            for file in 0..nr {
-                bench.interrupt.check()?;
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                let len = 512 + (state >> 33) as usize % (20_000 - 512);
-                let mut text = if file == 7 { format!("{NEEDLE}\n") } else { String::new() };
-                while text.len() < len {
-                    text.push_str(&format!(
-                        "{:016x} line of file {file} in {name}\n",
-                        state ^ text.len() as u64
-                    ));
-                }
-                text.truncate(len);
-                let folder = place.join("tree").join(name).join((file / FOLDER_FILES).to_string());
-                let path = folder.join(format!("{file}.txt"));
-                fs::create_dir_all(&folder)
-                    .and_then(|()| fs::write(&path, text))
-                    .map_err(|error| Failure::on_path("make", &path, &error))?;
-            }
-        }
-        Ok(Tree { nr_files, nr_more })
-    }
-}
-
-/// One case over the tree.
-struct Small<'a> {
-    bench: &'a Bench<'a>,
-    memory: Bytes,
-    place: &'a Path,
-    tree: &'a Tree,
-    case: &'a str,
-}
-
-impl Small<'_> {
-    /// Cold, then warm; of what reads no file, once.
-    fn measure(&self) -> Result<Vec<Row>, Failure> {
-        states(self.case).iter().map(|state| self.row(state)).collect()
-    }
-
-    fn row(&self, state: &str) -> Result<Row, Failure> {
-        let (arguments, nr) = self.command()?;
-        let Small { bench, memory, .. } = *self;
-        let program = Program { bench, memory, beside: SHELL_BYTES, arguments };
+/// Many small files, cold and then warm.
+fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> {
+    let folder = make_folder(&bench.args.dir)?;
+    let nr_files = if bench.args.quick { 500 } else { 10_000 };
+    make_tree(bench, folder.path(), nr_files)?;
+    let own =
+        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let arguments = vec![own.into(), OPEN_EACH.into(), folder.path().as_os_str().to_owned()];
+    let program = &Program { bench, memory, beside: SHELL_BYTES, arguments };
+    let measure = |is_warm: bool| {
+        let name = ROWS[usize::from(is_warm)].1;
         let timed_run = |under: Under| -> TimedRun<'_> {
-            let program = &program;
+            let folder = folder.path();
             Box::new(move || {
-                self.prepare(state == "warm")?;
+                if is_warm {
+                    open_each(&OpenEachArgs { folder: folder.to_owned() })?;
+                } else {
+                    for_each_file(folder, &mut |path| drop_from_kernel_cache(path))?;
+                }
                 let (seconds, _) = program.run(under, &[], None)?;
-                Ok(seconds * 1e9 / f64::from(nr))
+                Ok(seconds * 1e9 / f64::from(nr_files))
             })
         };
-        let name = name(self.case, state);
         let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
-        let label = format!("run {name}");
-        let [subject, reference] = bench.interleave(&label, timed_runs)?;
-        Ok(Row::measured((BENCH, &name, 1), Under::Linux.name(), &subject, &reference))
-    }
+        let [subject, reference] = bench.interleave(&format!("run {name}"), timed_runs)?;
+        Ok(Row::measured((BENCH, name, 1), Under::Linux.name(), &subject, &reference))
+    };
+    Ok([measure(false)?, measure(true)?])
+}
 
-    /// What runs, and how many files or calls it is.
-    fn command(&self) -> Result<(Vec<OsString>, u32), Failure> {
-        let Tree { nr_files, nr_more } = *self.tree;
-        let own = std::env::current_exe()
-            .map_err(|error| Failure::on("find my own executable", &error))?;
-        let at = |name: &str| self.place.join(name).into_os_string();
-        let shell = |line: &str| vec!["sh".into(), "-c".into(), line.into(), at("")];
-        Ok(match self.case {
-            "small-grep" => {
-                (vec!["grep".into(), "-rl".into(), NEEDLE.into(), at("tree/a")], nr_files)
-            }
-            "small-tar" => (
-                shell("cd \"$0\" && mkdir out && tar cf out.tar tree/a && tar xf out.tar -C out"),
-                nr_files,
-            ),
-            "small-cp" => (vec!["cp".into(), "-r".into(), at("tree/a"), at("out")], nr_files),
-            "small-open" => (vec![own.into(), OPEN_EACH.into(), at("tree")], nr_files + nr_more),
-            _ => {
-                let nr = if self.bench.args.quick { 20 } else { 300 };
-                let line = format!("i=0; while [ $i -lt {nr} ]; do /bin/true; i=$((i+1)); done");
-                (shell(&line), nr)
-            }
-        })
-    }
-
-    /// Nothing of the last turn is left, and the kernel holds all of the files, or none.
-    fn prepare(&self, is_warm: bool) -> Result<(), Failure> {
-        for left in ["out", "out.tar"].map(|name| self.place.join(name)) {
-            let removed = match fs::symlink_metadata(&left) {
-                Ok(it) if it.is_dir() => fs::remove_dir_all(&left),
-                Ok(_) => fs::remove_file(&left),
-                Err(_) => Ok(()),
-            };
-            removed.map_err(|error| Failure::on_path("remove", &left, &error))?;
+/// Makes the files, of lengths and texts from a seed.
+fn make_tree(bench: &Bench<'_>, place: &Path, nr_files: u32) -> Result<(), Failure> {
+    machine::check_disk(place, Bytes(u64::from(nr_files) * (24 << 10)))?;
+    let mut state = 1_u64;
+    for file in 0..nr_files {
+        bench.interrupt.check()?;
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let len = 512 + (state >> 33) as usize % (20_000 - 512);
+        let mut text = String::new();
+        while text.len() < len {
+            text.push_str(&format!("{:016x} line of file {file}\n", state ^ text.len() as u64));
         }
-        let tree = self.place.join("tree");
-        if is_warm {
-            return open_each(&OpenEachArgs { folder: tree });
-        }
-        for_each_file(&tree, &mut |path| drop_from_kernel_cache(path))
+        text.truncate(len);
+        let folder = place.join((file / FOLDER_FILES).to_string());
+        let path = folder.join(format!("{file}.txt"));
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, text))
+            .map_err(|error| Failure::on_path("make", &path, &error))?;
     }
+    Ok(())
 }
 
 /// A file of [`FILE_TIMES`] the memory, read once.
-fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Failure> {
+fn measure_pass(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let len = memory.0 * FILE_TIMES;
     let (folder, data) = bench.make_file(&bench.args.dir, Bytes(len))?;
     let file = data.path.clone().into_os_string();
-    let line = match case {
-        "one-pass-cat" => "cat \"$0\" >/dev/null",
-        _ => "grep -ac a \"$0\"",
-    };
-    let arguments = vec!["sh".into(), "-c".into(), line.into(), file];
+    let arguments = vec!["sh".into(), "-c".into(), "cat \"$0\" >/dev/null".into(), file];
     let program = Program { bench, memory, beside: SHELL_BYTES, arguments };
     let summary = folder.path().join("summary.json");
     let of_run: Vec<OsString> = vec!["--json".into(), summary.clone().into_os_string()];
@@ -274,11 +171,10 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes, case: &str) -> Result<Row, Fai
         })
     };
     let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
-    let label = format!("run {case}");
-    let [subject, reference] = bench.interleave(&label, timed_runs)?;
+    let [subject, reference] = bench.interleave(&format!("run {PASS}"), timed_runs)?;
     Ok(Row {
         device_bytes_per_byte: Some(nr_read.get() as f64 / len as f64),
-        ..Row::measured((BENCH, case, 1), Under::Linux.name(), &subject, &reference)
+        ..Row::measured((BENCH, PASS, 1), Under::Linux.name(), &subject, &reference)
     })
 }
 

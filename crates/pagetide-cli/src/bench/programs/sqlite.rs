@@ -8,7 +8,6 @@ use crate::failure::Failure;
 use pagetide_core::units::Bytes;
 use std::process::Command;
 
-/// The sqlite shell.
 pub(super) const SHELL: &str = "sqlite3";
 /// What the sqlite shell takes beside its database, by fio's measure: 2.3 MiB and the kernel's
 /// 2.4 MiB.

@@ -6,7 +6,7 @@
 //!   2  a program of one thread that reads at random, held on a CPU: the first that we may use in
 //!      one turn, the last in the other. A device's interrupt goes to one of them, and a program on
 //!      another waits longer for each read: otherwise the row shows which CPU the scheduler chose
-//!   4  seq, stream, recorded, where it is free: what a device does changes within seconds
+//!   4  seq, stream, where it is free: what a device does changes within seconds
 //!   1  the others
 //! ```
 //!
@@ -17,12 +17,10 @@
 use super::super::interleave::{Samples, TimedRun, interleave};
 use super::super::{Identity, Row};
 use super::program::{Program, Under};
-use super::reference_of;
 use crate::dataset::drop_from_kernel_cache;
 use crate::failure::Failure;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::cell::Cell;
-use std::ffi::OsString;
 use std::path::Path;
 
 /// How often each contender runs in a round.
@@ -36,7 +34,7 @@ struct Turns {
 impl Turns {
     fn of(case: &str, jobs: u32) -> Turns {
         match case {
-            "seq" | "stream" | "recorded" => Turns { nr: 4, is_held: false },
+            "seq" | "stream" => Turns { nr: 4, is_held: false },
             _ if jobs == 1 => Turns { nr: 2, is_held: true },
             _ => Turns { nr: 1, is_held: false },
         }
@@ -66,9 +64,7 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     fn run(&self, under: Under, cpu: Option<usize>) -> Result<(f64, String), Failure> {
         drop_from_kernel_cache(self.file)?;
-        let record: [OsString; 2] =
-            ["--record".into(), self.file.with_extension("ptt").into_os_string()];
-        self.program.run(under, if under == Under::Recorded { &record } else { &[] }, cpu)
+        self.program.run(under, &[], cpu)
     }
 
     /// Subject and reference in turn; `read` makes nanoseconds of what the program printed and of
@@ -91,13 +87,11 @@ impl Work<'_> {
             })
         };
         let label = format!("run {case}, {jobs} jobs");
-        let against = reference_of(case);
-        let own = if against == Under::Linux { Under::Run } else { Under::Recorded };
-        let timed_runs = [timed_run(own), timed_run(against)];
+        let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
         let nr_turns = bench.args.runs * turns.nr;
         let samples = interleave(&label, nr_turns, bench.interrupt, timed_runs)?;
         let [subject, reference] = samples.map(|one: Samples| one.means_of(turns.nr));
-        Ok(Row::measured(identity, against.name(), &subject, &reference))
+        Ok(Row::measured(identity, Under::Linux.name(), &subject, &reference))
     }
 }
 

@@ -34,7 +34,6 @@ use pagetide_core::lru::PolicyName;
 pub(crate) enum SubjectName {
     /// The kernel's page cache in a memory cgroup.
     Linux,
-    /// Pagetide under this policy, in this shape of memory.
     Pagetide(PolicyName, MemoryShape),
 }
 
@@ -80,7 +79,6 @@ pub(crate) enum OpenMode {
 /// Totals since the subject was made.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counters {
-    /// Bytes read from the device.
     pub(crate) device_read_bytes: u64,
     /// Bytes written to the device.
     pub(crate) device_write_bytes: u64,
@@ -126,7 +124,7 @@ pub(crate) trait MeasuredFile: Send + Sync {
 }
 
 /// Makes the subject named `name` with `memory` as its limit; `tiers`, which make it up if there
-/// are any, and the job's settings and record are for ours, its group, the cgroup that will hold
+/// are any, and the job's settings are for ours, its group, the cgroup that will hold
 /// this process, for the kernel's counters.
 ///
 /// # Errors

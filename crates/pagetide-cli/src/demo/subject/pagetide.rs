@@ -34,10 +34,6 @@ impl PagetideCache {
             [] => builder.memory(memory),
             tiers => tiers.iter().fold(builder, |builder, tier| builder.tier(*tier)),
         };
-        let builder = match &job.record {
-            Some(path) => builder.record(path),
-            None => builder,
-        };
         Ok(PagetideCache(builder.build()?))
     }
 }
