@@ -11,6 +11,7 @@
 //!
 //! Ignored: the shared library. A C program that is linked with it takes some 4 ns more than C's
 //! functions here: its thread-locals are found by a call, in each of the two.
+#![expect(unsafe_code, reason = "C's functions are called")]
 
 use pagetide::{Bytes, File, OpenOptions, PageCache};
 use pagetide_capi::file::pt_file;

@@ -17,6 +17,7 @@
 //! first page of the header, and S34 of docs/soundness.md.
 //!
 //! **Ignored.** Stores of the caller's, the frame allocator, records: they are Rust's alone so far.
+#![expect(unsafe_code, reason = "each function of it takes C's arguments")]
 #![expect(non_camel_case_types, reason = "they are C's names")]
 #![expect(clippy::missing_safety_doc, reason = "the first page of the header says it for all")]
 

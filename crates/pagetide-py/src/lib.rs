@@ -17,7 +17,6 @@
 //! Unsafe code is in three small files, each called `ffi.rs`.
 //!
 //! Ignored: interpreters without a global lock, and PyPy.
-#![deny(unsafe_code)]
 
 mod buffer;
 mod cache;

@@ -28,7 +28,7 @@
 //! - A panic here is a programmer's mistake (a frame of another arena, an offset past the frame);
 //!   it leaves every token usable.
 //! - Not inside: which page to evict, which frame to use, when to read ahead.
-
+#![expect(unsafe_code, reason = "all of it is here but for the shims")]
 #![cfg_attr(
     all(loom, not(test)),
     expect(dead_code, reason = "a model stands in for the frames' mapping")

@@ -140,7 +140,6 @@
 //! touches memory and the system is [`pagetide_sys`]'s. Here are the locks, the threads and the
 //! order of things. Beside what is listed below, [`seam`] is what `pagetide run` is built on, and
 //! nothing else should be.
-#![deny(unsafe_code)]
 
 mod api;
 mod engine;

@@ -62,13 +62,11 @@ struct Rule {
     canary: fn() -> Tree,
 }
 
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 20] = [
     arrows::RULE,
     circles::RULE,
     layout::RULE,
     names::RULE,
-    unsafe_code::LIVES_IN_SYS,
-    unsafe_code::LOCKED_OUT,
     unsafe_code::SAYS_WHY,
     sizes::FILE,
     sizes::FUNCTION,
