@@ -55,7 +55,6 @@ impl Order {
     /// The order with this number.
     ///
     /// # Errors
-    ///
     /// [`OrderTooLarge`]: it is above [`Order::MAX`].
     pub const fn new(order: u8) -> Result<Order, OrderTooLarge> {
         if order > Order::MAX.0 { Err(OrderTooLarge { given: order }) } else { Ok(Order(order)) }

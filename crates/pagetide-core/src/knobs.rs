@@ -43,7 +43,7 @@ impl KnobUnit {
     pub fn text(self, value: u64) -> String {
         match self {
             KnobUnit::Bytes => Bytes(value).to_string(),
-            KnobUnit::Tuning => match PcpTuning::NAMES.get(value as usize) {
+            KnobUnit::Tuning => match PcpTuning::from_index(value as usize) {
                 Some(name) => name.to_string(),
                 None => value.to_string(),
             },
@@ -72,12 +72,12 @@ pub struct KnobRow {
 }
 
 macro_rules! knobs {
-    ($($(#[doc = $doc:literal])+ $knob:ident = $name:literal, $unit:ident, $default:expr,
+    ($($knob:ident = $name:literal, $unit:ident, $default:expr,
        $low:expr, $high:expr, $effect:literal, $source:literal;)+) => {
         /// A knob.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Knob {
-            $($(#[doc = $doc])+ $knob,)+
+            $(#[doc = $effect] $knob,)+
         }
 
         impl Knob {
@@ -113,88 +113,65 @@ const NUMBER_MAX: u64 = u32::MAX as u64;
 const FRAMES_MAX_BYTES: u64 = NUMBER_MAX << 12;
 
 knobs! {
-    /// The hard limit of managed memory.
     Memory = "memory", Bytes, 0, MEMORY_MIN, 1 << 40,
         "hard limit of managed memory; more memory, more hits", "must be given";
-    /// How far a later resize may grow the cache.
     MemoryMax = "memory_max", Bytes, 0, 0, 1 << 40,
         "address space reserved, the most `resize` can grow to; 0 means `memory`", "own";
-    /// Preference between anonymous and file pages.
     Swappiness = "swappiness", Number, 60, 0, 200,
         "how willing to evict anonymous rather than file pages", "Linux vm.swappiness";
-    /// How long generations are kept at least.
     MinTtl = "min_ttl_ms", Milliseconds, 0, 0, 1 << 32,
         "how long the multi-gen LRU keeps a generation at least; while all are younger, reads go \
          past memory instead of thrashing; 0 is off",
         "Linux lru_gen min_ttl_ms";
-    /// Where the flusher starts.
     DirtyBackground = "dirty_background", Percent, 10, 0, 100,
         "share of memory dirty above which the flusher works", "Linux vm.dirty_background_ratio";
-    /// Where writers wait.
     Dirty = "dirty", Percent, 20, 1, 100,
         "share of memory dirty above which writers wait", "Linux vm.dirty_ratio";
-    /// The largest readahead window.
     ReadaheadMax = "readahead_max", Bytes, 2 << 20, 0, 64 << 20,
         "largest readahead window; faster streams, more waste when wrong; 0 is off, and nothing is \
          read around a miss; unless changed, if more, four times as far as the system reads ahead \
          of the device where that is a 16th of memory at most, else as far, up to a 32nd",
         "own: four 512K requests in flight; Linux read_ahead_kb";
-    /// How the per-CPU lists of frames find their length.
     PcpTuning = "pcp_tuning", Tuning, PcpTuning::Refill as u64, PcpTuning::Fixed as u64,
         PcpTuning::Refill as u64,
         "length of per-CPU frame lists: `fixed`, `depth` or `refill`",
         "Linux 6.7 and later";
-    /// How much the per-CPU lists of frames may hold, set by hand.
     PcpHighFraction = "percpu_pagelist_high_fraction", Number, 0, 0, 65535,
         "8 and up: per-CPU frame lists hold 1/this of memory and are not tuned; 0: tuned",
         "Linux vm.percpu_pagelist_high_fraction";
-    /// Touch all memory when the cache is built.
     Pretouch = "pretouch", Switch, 0, 0, 1,
         "touch all memory at build: a slower start, no page faults later", "own";
-    /// Ask for huge pages.
     HugePages = "huge_pages", Switch, 1, 0, 1,
         "ask for huge pages for the arena: faster copies", "own: fewer translations a copy";
-    /// Bypass the kernel's page cache.
     DirectIo = "direct_io", Switch, 1, 0, 1,
         "bypass the kernel's page cache where the file system allows", "own";
-    /// Use io_uring for batches.
     IoUring = "io_uring", Switch, 1, 0, 1,
         "use io_uring for readahead and write-back where the kernel allows", "own";
-    /// Run worker threads.
     Background = "background", Switch, 1, 0, 1,
         "run the reclaim, flusher and readahead threads; off makes a run deterministic", "own";
-    /// The least time between two runs of the hint scan.
     TierScanPeriodMin = "tier_scan_period_min_ms", Milliseconds, 1000, 1, NUMBER_MAX,
         "least time from one run of the hint scan to the next; less work, later knowledge",
         "Linux numa_balancing scan_period_min_ms";
-    /// The most time between two runs.
     TierScanPeriodMax = "tier_scan_period_max_ms", Milliseconds, 60_000, 1, NUMBER_MAX,
         "most time between two runs, and how often the hot threshold adjusts",
         "Linux numa_balancing scan_period_max_ms";
-    /// How much one run of the hint scan arms.
     TierScanRun = "tier_scan_run", Bytes, 256 << 20, 4096, FRAMES_MAX_BYTES,
         "resident memory that one run of the hint scan arms; fewer runs, each longer",
         "Linux numa_balancing scan_size_mb";
-    /// How much all runs may arm a second.
     TierScanRate = "tier_scan_rate", Bytes, 2560 << 20, 0, FRAMES_MAX_BYTES,
         "memory that runs may arm a second; much memory is scanned more often",
         "Linux: 2560 MB";
-    /// How old a file's mapping is before its first scan.
     TierScanDelay = "tier_scan_delay_ms", Milliseconds, 1000, 0, NUMBER_MAX,
         "how old a mapping is before its first scan; short-lived ones cost nothing",
         "Linux numa_balancing scan_delay_ms";
-    /// How soon after its scan a hot page is accessed.
     TierHotThreshold = "tier_hot_threshold_ms", Milliseconds, 1000, 8, NUMBER_MAX,
         "accessed so soon after its scan, a page is hot; more candidates",
         "Linux numa_balancing hot_threshold_ms";
-    /// How much is promoted a second.
     TierPromoteRate = "tier_promote_rate", Bytes, 64 << 30, 0, FRAMES_MAX_BYTES,
         "memory promoted a second at most; hot pages arrive sooner, and cost more",
         "Linux numa_balancing_promote_rate_limit_MBps";
-    /// The window in which that rate is kept.
     TierRateWindow = "tier_rate_window_ms", Milliseconds, 1000, 1, NUMBER_MAX,
         "time in which the promotion rate is kept; longer bursts", "Linux: a second";
-    /// So much free takes everything.
     TierFreeSpace = "tier_free_space", Bytes, 1 << 30, 0, FRAMES_MAX_BYTES,
         "fast memory with so much free, or a 16th of it, takes whatever is touched",
         "Linux: 1 GiB";
@@ -248,7 +225,7 @@ impl fmt::Display for KnobError {
                 match row.unit {
                     KnobUnit::Tuning => {
                         write!(f, "knob {} takes one of", row.name)?;
-                        PcpTuning::NAMES.iter().try_for_each(|name| write!(f, " {name}"))
+                        PcpTuning::ALL.iter().try_for_each(|name| write!(f, " {name}"))
                     }
                     _ => write!(f, "knob {} takes a number in {}", row.name, row.unit.as_str()),
                 }

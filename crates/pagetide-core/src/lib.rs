@@ -22,6 +22,7 @@ mod key_table;
 pub mod knobs;
 pub mod list;
 pub mod lru;
+mod named;
 pub mod page_alloc;
 pub mod readahead;
 pub mod reclaim;

@@ -51,9 +51,6 @@ impl Random {
     }
 
     /// An index from 0 up to, not including, `end`.
-    ///
-    /// # Panics
-    /// When `end` is 0.
     pub fn index(&mut self, end: u32) -> u32 {
         assert!(end > 0, "no number is below zero");
         self.below(u64::from(end)) as u32

@@ -255,7 +255,6 @@ impl RawFile {
     }
 }
 
-/// The advice of that name.
 pub(crate) fn read_advice(name: &str) -> PyResult<Advice> {
     Ok(match name {
         "normal" => Advice::Normal,

@@ -78,9 +78,6 @@ struct State<L> {
 }
 
 /// Does all the work of so many units.
-///
-/// # Panics
-/// As the work does, once all threads have ended.
 pub(crate) fn work_through<W: Work>(
     work: &W,
     nr_units: usize,
@@ -242,9 +239,6 @@ pub(crate) fn nr_threads(asked: Option<usize>) -> usize {
 /// with the seconds that it took, in the cells' order.
 ///
 /// `None` when `watch` said to stop.
-///
-/// # Panics
-/// When a cell's memory has no frame.
 pub fn run_cells(
     trace: &DenseTrace,
     cells: &[Cell],

@@ -23,7 +23,7 @@ pub struct Reading {
 impl Reading {
     /// All of it that an answer depends on, as a key of the journal has it.
     pub fn settings(&self) -> String {
-        let format = self.format.map_or("detected", Format::name);
+        let format = self.format.map_or("detected", Format::as_str);
         let readahead = if self.has_readahead { "recorded" } else { "without" };
         let malformed = if self.is_lenient { "skipped" } else { "refused" };
         format!("format {format}, readahead {readahead}, malformed lines {malformed}")

@@ -1,12 +1,10 @@
 //! Tuning: what is each constant of the policy called pagetide worth, and is it near the best?
 //!
-//! # Problem
+//! **Problem.** A policy without knobs has constants that were chosen once. To doubt one is to
+//! change it, and to see what that costs on every trace at once: a gain of a point here that loses
+//! ten elsewhere is how policies come to be tuned to a trace.
 //!
-//! A policy without knobs has constants that were chosen once. To doubt one is to change it, and to
-//! see what that costs on every trace at once: a gain of a point here that loses ten elsewhere is
-//! how policies come to be tuned to a trace.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   rows (trace, frames, best of the online policies)
@@ -18,14 +16,10 @@
 //! The regret of a row is the miss ratio less that of the best of nine published online policies.
 //! Of the seeds the median counts. Rows are weighed by nothing: the worst one judges.
 //!
-//! # Data and invariants
+//! **Data and invariants.** Deterministic: the same row, variant and seed give the same misses.
 //!
-//! Deterministic: the same row, variant and seed give the same misses.
-//!
-//! # What it deliberately ignores
-//!
-//! Seconds. The constants were chosen looking at the usual rows; unseen ones are told apart, and
-//! `tenths` has what recency wins at more sizes of memory.
+//! **Ignored.** Seconds. The constants were chosen looking at the usual rows; unseen ones are told
+//! apart, and `tenths` has what recency wins at more sizes of memory.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

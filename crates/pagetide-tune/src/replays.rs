@@ -38,9 +38,6 @@ pub(crate) fn best_of_peers(trace: &DenseTrace, frames: u32) -> (PolicyName, f64
 }
 
 /// The middle one of some numbers; of an even count, the mean of the two.
-///
-/// # Panics
-/// When there are none.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);

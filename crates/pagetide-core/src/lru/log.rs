@@ -63,9 +63,6 @@ impl AccessLog {
     }
 
     /// Appends a new folio and marks it pending.
-    ///
-    /// # Panics
-    /// If the log is crammed.
     #[inline]
     pub fn add(&mut self, folios: &Folios, frame: FrameId) -> Room {
         folios[frame].set(Flags::PENDING);
@@ -73,9 +70,6 @@ impl AccessLog {
     }
 
     /// Appends an access.
-    ///
-    /// # Panics
-    /// If the log is crammed.
     #[inline]
     pub fn touch(&mut self, frame: FrameId) -> Room {
         self.push(Logged::Touch(frame))
@@ -83,9 +77,6 @@ impl AccessLog {
 
     /// Appends an access that its policy wants logged, and drops any other. The processor need
     /// not guess which it is: nothing is skipped.
-    ///
-    /// # Panics
-    /// If the log is crammed.
     #[inline]
     pub fn touch_if(&mut self, marked: Marked, frame: FrameId) -> Room {
         let len = self.len;
@@ -96,9 +87,6 @@ impl AccessLog {
     }
 
     /// Appends a rotation.
-    ///
-    /// # Panics
-    /// If the log is crammed.
     #[inline]
     pub fn rotate(&mut self, frame: FrameId) -> Room {
         self.push(Logged::Rotate(frame))

@@ -14,16 +14,15 @@
 //! off alone and together with every other one of the policy.
 
 use super::PolicyName;
-use core::fmt;
 
 macro_rules! mechanisms {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, [$($policy:ident),+], $default:ident,
+    ($($name:ident = $text:literal, [$($policy:ident),+], $default:ident,
        $effect:literal, $source:literal;)+) => {
         /// A part of a policy that can be switched off.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         pub enum Mechanism {
-            $($(#[doc = $doc])+ $name,)+
+            $(#[doc = $effect] $name,)+
         }
 
         impl Mechanism {
@@ -61,184 +60,143 @@ macro_rules! mechanisms {
 }
 
 mechanisms! {
-    /// Several values of recency.
     Generations = "generations", [Mglru, Mglru73, Mglru61], on,
         "How a folio came decides which generation it enters, and table accesses make it young; \
          off, all enter the youngest and leave in order of arrival.",
         "multi-gen LRU specification, sections 3 and 5";
-    /// Cold folios enter where eviction takes from.
     ColdInsertion = "cold-insertion", [Mglru, Mglru73, Mglru61], on,
         "What was only read enters the oldest generation; off, the one after it (in 6.18, max-2).",
         "multi-gen LRU specification, sections 3, 13 (6.7) and 15";
-    /// Protection by access count.
     Tiers = "tiers", [Mglru, Mglru73, Mglru61], on,
         "Folios of tiers that refault more than tier 0 move on instead of being evicted.",
         "multi-gen LRU specification, sections 4 and 7";
-    /// The margin of the comparison of tiers.
     TierMargin = "tier-margin", [Mglru, Mglru73, Mglru61], on,
         "Tiers are protected above 1.5 times the refault ratio of tier 0 (6.1: 2); off, above 1.",
         "multi-gen LRU specification, sections 7 and 15";
-    /// Promotion of folios whose access count is full.
     LazyPromotion = "lazy-promotion", [Mglru, Mglru73], on,
         "Eviction moves a folio accessed five times or more on, whatever its tier.",
         "multi-gen LRU specification, section 4";
-    /// Working-set history outlives a move to the next generation.
     StickyWorkingset = "sticky-workingset", [Mglru, Mglru73], on,
         "A folio that moves on stays marked as working set; off, as in 6.1, it starts over.",
         "multi-gen LRU specification, sections 5 and 13 (6.14)";
-    /// The second observation through a table promotes.
     TwoStepPromotion = "two-step-promotion", [Mglru, Mglru73], on,
         "A folio found young by its table is promoted the second time; off, as in 6.1, the first.",
         "multi-gen LRU specification, sections 4 and 13 (6.14)";
-    /// A read that is marked before it is listed is less cold.
     MarkedInsertion = "marked-insertion", [Mglru73], on,
         "A folio read before its batch of 31 is listed enters max-2; off, as in 6.18, the oldest.",
         "multi-gen LRU specification for 7.x, rule C1 (7.2)";
-    /// Faults mark.
     FaultMarks = "fault-marks", [Mglru73], on,
         "A fault marks its folio as read once; off, as in 6.18, it makes it active.",
         "multi-gen LRU specification for 7.x, rule C2 (7.2)";
-    /// Working set at the third observation.
     ThirdLook = "third-look", [Mglru73], on,
         "A victim found young joins the working set at the third observation; off, as in 6.18, at \
          the second.",
         "multi-gen LRU specification for 7.x, rule C2 (7.2)";
-    /// Aging does not end a pass's priority.
     AgingInLoop = "aging-in-loop", [Mglru73], on,
         "A pass starts a generation where one is due and goes on; off, as in 6.18, its priority \
          ends.",
         "multi-gen LRU specification for 7.x, rule C3 (7.2)";
-    /// Scans of one batch.
     ShortScans = "short-scans", [Mglru73], on,
         "A scan looks at 64 folios, by tiers chosen anew, and sorting is progress; off, as in \
          6.18, at all the priority allows, and only victims are.",
         "multi-gen LRU specification for 7.x, rule C4 (7.2)";
-    /// Group reclaim ends at its target.
     StopAtTarget = "stop-at-target", [Mglru73], on,
         "A pass for a group ends once its target is met; off, as in 6.18, once its budget is \
          spent.",
         "multi-gen LRU specification for 7.x, rule C4 (7.1)";
-    /// Dirty folios are tried.
     DirtyVictims = "dirty-victims", [Mglru73], on,
         "Dirty folios are tried, refused, and come back young; off, as in 6.18, sorting moves them \
          on by one.",
         "multi-gen LRU specification for 7.x, rule C6 (7.2)";
-    /// The feedback controller.
     Controller = "controller", [Mglru, Mglru73, Mglru61], on,
         "Refaults decide between anon and file and which tiers to protect; off, swappiness alone \
          decides and no tier is protected.",
         "multi-gen LRU specification, section 7";
-    /// Types are compared by all their tiers.
     TypeByAllTiers = "type-by-all-tiers", [Mglru, Mglru73], on,
         "Anon and file are weighed by the refaults of all tiers; off, as in 6.1, of tier 0.",
         "multi-gen LRU specification, sections 7 and 13 (6.14)";
-    /// Anon and file run through their generations apart.
     IndependentTypes = "independent-types", [Mglru, Mglru73], on,
         "Anon and file retire their generations apart; off, as in 6.1, file waits for anon.",
         "multi-gen LRU specification, sections 5 and 13 (6.14)";
-    /// What eviction remembers.
     RefaultMemory = "refault-memory", [Mglru, Mglru73, Mglru61], on,
         "A page that comes back is known: its tier's refault counts, its history is restored.",
         "multi-gen LRU specification, section 8";
-    /// How long refaults are recent.
     RefaultWindow = "refault-window", [Mglru, Mglru73], on,
         "A refault counts for four generations; off, as in 6.1, while its generation is evicted.",
         "multi-gen LRU specification, sections 8 and 13 (6.14)";
-    /// Aging by the sizes of generations.
     AgingBySize = "aging-by-size", [Mglru61], on,
         "At three generations aging waits until half of all is young or the oldest is short; off, \
          as in 6.18, it does not wait.",
         "multi-gen LRU specification, sections 5 and 13 (6.14)";
-    /// A second trial for victims.
     Retry = "retry", [Mglru, Mglru73, Mglru61], on,
         "A refused victim that is clean again is tried once more, at once.",
         "multi-gen LRU specification, section 6";
-    /// The next folio of a scan is fetched while this one is worked on.
     ScanPrefetch = "scan-prefetch", [Mglru, Mglru73, Mglru61, ActiveInactive, ActiveInactive315,
         ActiveInactive2013, ActiveInactiveVanilla], off,
         "A list scan asks for the next folio's descriptor early; no decision depends on it.",
         "\"mm, lru_gen: try to prefetch next page when scanning LRU\", 2024";
-    /// The first working patch of the series.
     MinimalPatch = "minimal-patch", [Mglru61], off,
         "The series at its sixth patch: no table walks, no forced aging, no second trials, no \
          fairness between groups.",
         "multi-gen LRU specification, sections 5 and 6 (M6)";
-    /// Aging that reads page tables.
     TableWalks = "table-walks", [Mglru, Mglru73, Mglru61], on,
         "Aging first walks page tables, so that pages accessed through them do not grow older.",
         "multi-gen LRU specification, section 9, patch 8";
-    /// A memory of which tables are worth walking.
     BloomFilter = "bloom-filter", [Mglru, Mglru73, Mglru61], on,
         "Table walks skip leaf tables that were not dense in young pages the last time.",
         "multi-gen LRU specification, section 9, patch 8";
-    /// A look at the pages beside a young victim.
     LookAround = "look-around", [Mglru, Mglru73, Mglru61], on,
         "Eviction that finds a victim young also clears and counts up to 64 pages beside it.",
         "multi-gen LRU specification, section 9, patch 7";
-    /// Activation by access.
     Activation = "activation", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
         ActiveInactiveVanilla], on,
         "The second access to an inactive folio moves it to the active list.",
         "classic LRU specification, section 2";
-    /// Judging returning pages.
     RefaultDistance = "refault-distance", [ActiveInactive, ActiveInactive315, ActiveInactive2013],
         on,
         "A page that returns sooner than the active list is long is treated as part of the working \
          set.",
         "classic LRU specification, sections 7 and 10";
-    /// Permission to deactivate by refaults.
     RefaultDeactivation = "refault-deactivation", [ActiveInactive], on,
         "After a refault was activated, one pass may deactivate though the inactive list is long.",
         "classic LRU specification, section 5";
-    /// The square root of the size as the ratio of the lists.
     SqrtRatio = "sqrt-ratio", [ActiveInactive], on,
         "The larger memory is, the smaller the part of it that has to stay inactive.",
         "classic LRU specification, section 5";
-    /// Another trip for young executable pages of files.
     ExecProtection = "exec-protection", [Mglru73, ActiveInactive, ActiveInactive315,
         ActiveInactive2013, ActiveInactiveVanilla], on,
         "Executable pages of files become and stay active when they are young once.",
         "classic LRU specification, sections 3 and 4";
-    /// Shares of the types by what they cost.
     CostModel = "cost-model", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
         ActiveInactiveVanilla], on,
         "The type whose scans and refaults cost more is scanned less.",
         "classic LRU specification, section 6";
-    /// Costs by counter.
     CountedCosts = "counted-costs", [ActiveInactive], off,
         "Costs are taken from counters when a pass begins, as in 7.3; off, as in 6.18, each event \
          is charged.",
         "multi-gen LRU specification for 7.x, rule C8 (7.3)";
-    /// Refaults challenge, instead of being activated.
     Challenge = "challenge", [ActiveInactive2013], on,
         "A page that returns in time stays inactive and has an active one put beside it.",
         "classic LRU specification, section 10";
-    /// History of a file by its debt.
     ShadowThrottle = "shadow-throttle", [ActiveInactive2013], on,
         "A file whose evicted pages do not come back leaves fewer shadows.",
         "classic LRU specification, section 10.1";
-    /// The limit on all shadows of the design of 2013.
     ShadowShrinker = "shadow-shrinker", [ActiveInactive2013], on,
         "Of more shadows than two memories, those go that are older than this.",
         "classic LRU specification, section 10.1";
-    /// Trying other designs in miniature.
     SettingSelection = "setting-selection", [Pagetide], on,
         "Four designs are tried on samples, and the best one is in charge; off, the first is.",
         "miniature simulation, Waldspurger et al., 2017; the choice is our own";
-    /// Judging returning pages.
     RefaultAdmission = "refault-admission", [Pagetide], on,
         "A page that comes back in time may enter main at once; off, it goes on probation.",
         "our own; the instants that are compared are those of LIRS, 2002";
-    /// A returning page must be clearly nearer than the one it displaces.
     DistanceMargin = "distance-margin", [Pagetide], on,
         "A page that comes back must fit memory, or be a quarter nearer in distinct pages than its \
          victim; off, to be nearer is enough.",
         "our own";
-    /// A page of main has a credit for each hit.
     HitCredit = "hit-credit", [Pagetide], on,
         "Each hit, up to three, spares a page of main once; off, all together spare it once.",
         "our own; one bit of it is CLOCK, Corbato 1968";
-    /// The limit on tree nodes that hold nothing but shadows.
     ShadowLimit = "shadow-limit", [Mglru, Mglru73, Mglru61, ActiveInactive, ActiveInactive315], on,
         "Of tree nodes that hold shadows alone, no more are kept than an eighth of the pages; only \
          replays that pay for nodes (--reclaim kernel-group) have such nodes.",
@@ -251,45 +209,12 @@ impl Mechanism {
         Mechanism::ALL.iter().copied().filter(move |it| it.policies().contains(&policy))
     }
 
-    /// The mechanism of this name.
-    ///
-    /// # Errors
-    /// [`UnknownMechanism`], whose message lists those there are.
-    pub fn named(text: &str) -> Result<Mechanism, UnknownMechanism> {
-        Mechanism::ALL.iter().copied().find(|it| it.as_str() == text).ok_or(UnknownMechanism)
-    }
-
     const fn bit(self) -> u64 {
         1 << self as u32
     }
 }
 
-impl fmt::Display for Mechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl core::str::FromStr for Mechanism {
-    type Err = UnknownMechanism;
-
-    fn from_str(text: &str) -> Result<Mechanism, UnknownMechanism> {
-        Mechanism::named(text)
-    }
-}
-
-/// An unknown mechanism; the message lists those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownMechanism;
-
-impl fmt::Display for UnknownMechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown mechanism; there are")?;
-        Mechanism::ALL.iter().try_for_each(|it| write!(f, " {it}"))
-    }
-}
-
-impl core::error::Error for UnknownMechanism {}
+crate::typed!(Mechanism or UnknownMechanism("unknown mechanism"));
 
 /// Which mechanisms are on. Those a policy does not have are ignored by it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -3,14 +3,12 @@
 //! A name is all that worlds, records and the table of mechanisms know of a policy; the type behind
 //! it is for `registry.rs` to know.
 
-use core::{fmt, str::FromStr};
-
 macro_rules! names {
-    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $summary:literal;)+) => {
+    ($($name:ident = $text:literal, $summary:literal;)+) => {
         /// The name of a built-in policy, as the command line spells it.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum PolicyName {
-            $($(#[doc = $doc])+ $name,)+
+            $(#[doc = $summary] $name,)+
         }
 
         impl PolicyName {
@@ -31,51 +29,34 @@ macro_rules! names {
 }
 
 names! {
-    /// Our own.
     Pagetide = "pagetide",
         "Our own: probation and main judged by instants; miniatures choose between four designs.";
-    /// The multi-gen LRU.
     Mglru = "mglru", "Multi-gen LRU as of Linux 6.18: generations, tiers, refault feedback.";
-    /// The multi-gen LRU of 2026.
     Mglru73 = "mglru-7.3",
         "Multi-gen LRU as of Linux 7.3: a read counts before its page is listed, passes age.";
-    /// The multi-gen LRU as first measured.
     Mglru61 = "mglru-6.1",
         "Multi-gen LRU as of Linux 6.1: aging by size, coupled types, refaults judged briefly.";
-    /// Two lists per type and refault distance.
     ActiveInactive = "active-inactive",
         "Two lists per type and refault distance: the kernel's classic LRU as of 6.18.";
-    /// Two lists and refault distance as first merged.
     ActiveInactive315 = "active-inactive-3.15",
         "Two lists and refault distance as first merged (3.15): a page back in time is activated.";
-    /// Two lists and refault distance as first proposed.
     ActiveInactive2013 = "active-inactive-2013",
         "Two lists, refault distance as proposed (2013): a page back in time challenges another.";
-    /// Two lists without refault detection.
     ActiveInactiveVanilla = "active-inactive-vanilla",
         "Two lists before refault detection: at most half of the file pages are active.";
-    /// Strict least recently used.
     Lru = "lru", "Strict LRU: every access moves the page to the young end.";
-    /// First in, first out.
     Fifo = "fifo", "First in, first out: accesses do not matter.";
-    /// CLOCK, the one-bit approximation of LRU.
     Clock = "clock", "CLOCK (Corbato 1968): FIFO with a reference bit and a second chance.";
-    /// A queue whose hand leaves what it spares in place.
     Sieve = "sieve",
         "SIEVE (Zhang et al. 2024): CLOCK whose hand moves and whose pages do not.";
-    /// Three static queues.
     S3Fifo = "s3fifo",
         "S3-FIFO (Yang et al. 2023): a small queue filters what a main queue and ghosts keep.";
-    /// Two queues and a list of ghosts.
     TwoQueue = "2q",
         "2Q (Johnson and Shasha 1994): hot is what came back after eviction.";
-    /// The adaptive replacement cache.
     Arc = "arc",
         "ARC (Megiddo and Modha 2003): ghosts move memory between recency and frequency.";
-    /// Admission by frequency, behind a small window.
     WTinyLfu = "w-tinylfu",
         "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides which page enters main.";
-    /// Low inter-reference recency set.
     Lirs = "lirs",
         "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";
 }
@@ -87,32 +68,7 @@ impl Default for PolicyName {
     }
 }
 
-/// An unknown policy name; the message lists those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnknownPolicy;
-
-impl fmt::Display for UnknownPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown policy; there are")?;
-        PolicyName::ALL.iter().try_for_each(|name| write!(f, " {name}"))
-    }
-}
-
-impl core::error::Error for UnknownPolicy {}
-
-impl FromStr for PolicyName {
-    type Err = UnknownPolicy;
-
-    fn from_str(text: &str) -> Result<PolicyName, UnknownPolicy> {
-        PolicyName::ALL.iter().copied().find(|name| name.as_str() == text).ok_or(UnknownPolicy)
-    }
-}
-
-impl fmt::Display for PolicyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
+crate::typed!(PolicyName or UnknownPolicy("unknown policy"));
 
 #[cfg(test)]
 mod tests {

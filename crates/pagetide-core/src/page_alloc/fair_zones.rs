@@ -72,10 +72,6 @@ impl FairZones {
     }
 
     /// Counts `nr_pages` taken from a zone.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such zone.
     pub fn count_taken(&mut self, zone: usize, nr_pages: u64) {
         self.turns[zone].given += nr_pages;
     }

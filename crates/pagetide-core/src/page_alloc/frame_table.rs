@@ -103,7 +103,6 @@ pub(super) enum Kind {
 /// One word a frame, shared by a zone and its per-CPU lists.
 ///
 /// # Concurrency
-///
 /// Shared by reference (an `Arc`, usually); the module's essay says which owner may write which
 /// word.
 #[derive(Debug)]
@@ -135,12 +134,7 @@ impl FrameTable {
     /// What `frame` is.
     ///
     /// # Concurrency
-    ///
     /// Exact for the frame's owner; others learn what it recently was.
-    ///
-    /// # Panics
-    ///
-    /// When the frame is outside the table.
     #[inline]
     pub fn state(&self, frame: FrameId) -> FrameState {
         let tag = self.word(frame) >> TAG_SHIFT;
@@ -166,7 +160,6 @@ impl FrameTable {
     /// Asserts that the block at `frame` may be freed at `order`, with a message that says why not.
     ///
     /// # Panics
-    ///
     /// On a frame outside the table, a double free, a frame inside a block, or a wrong order.
     #[inline]
     pub(super) fn assert_allocated(&self, frame: FrameId, order: Order) {
@@ -336,10 +329,6 @@ impl FrameList {
     }
 
     /// Walks from head to tail, checking that the links agree in both directions.
-    ///
-    /// # Panics
-    ///
-    /// When they do not.
     pub(super) fn validate(&self, table: &FrameTable, mut visit: impl FnMut(FrameId)) {
         let mut previous = NONE;
         let mut frame = self.head;

@@ -53,7 +53,6 @@ impl FreeBlocks {
     /// none does, or nothing is free.
     ///
     /// # Source
-    ///
     /// Linux, `unusable_index`.
     pub fn unusable_index(&self, order: Order) -> u32 {
         let nr_free = self.nr_frames_from(Order::BASE);

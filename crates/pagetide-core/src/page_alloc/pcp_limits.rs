@@ -61,7 +61,6 @@ impl HighFraction {
     /// The knob's value as people type it: 0 is the default, 8 an eighth, 16 a sixteenth.
     ///
     /// # Errors
-    ///
     /// [`HighFractionError::TooLarge`]: 1 to 7.
     pub const fn new(fraction: u32) -> Result<HighFraction, HighFractionError> {
         match fraction {
@@ -103,10 +102,6 @@ impl PcpLimits {
         PcpLimits { batch: 1, high_min: 0, high_max: 0, keeps_batch_in_runs: false };
 
     /// Derives the limits.
-    ///
-    /// # Panics
-    ///
-    /// When no CPU is online.
     pub fn derive(inputs: &PcpInputs) -> PcpLimits {
         let batch = batch_of(inputs.managed);
         let high_min = high_from(inputs, batch, inputs.fraction);
@@ -129,17 +124,12 @@ impl PcpLimits {
     /// Limits set by hand, which do not follow from a zone: for experiments.
     ///
     /// # Panics
-    ///
     /// When `batch` is 0, or `high` is not 0 and under four batches.
     pub const fn fixed(batch: u32, high: u32) -> PcpLimits {
         PcpLimits::tuned(batch, high, high)
     }
 
     /// Limits set by hand with room for tuning: for experiments.
-    ///
-    /// # Panics
-    ///
-    /// As [`PcpLimits::fixed`], or when `high_max` is under `high_min`.
     pub const fn tuned(batch: u32, high_min: u32, high_max: u32) -> PcpLimits {
         assert!(batch > 0, "a batch of no frames moves nothing");
         assert!(high_min == 0 || high_min >= 4 * batch, "high is 0 or at least four batches");

@@ -36,19 +36,11 @@ pub struct PageAllocator {
 
 impl PageAllocator {
     /// `nr_cpus` CPUs, all local to the zone, with limits derived from it and the default tuning.
-    ///
-    /// # Panics
-    ///
-    /// When `nr_cpus` is 0.
     pub fn new(zone: Zone, nr_cpus: u32, fraction: HighFraction) -> PageAllocator {
         PageAllocator::with_tuning(zone, nr_cpus, fraction, PcpTuning::default())
     }
 
     /// As [`PageAllocator::new`], with this tuning.
-    ///
-    /// # Panics
-    ///
-    /// When `nr_cpus` is 0.
     pub fn with_tuning(
         zone: Zone,
         nr_cpus: u32,
@@ -72,10 +64,6 @@ impl PageAllocator {
     }
 
     /// A CPU's lists.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such CPU.
     pub fn pcp(&self, cpu: CpuId) -> &Pcp {
         &self.pcps[cpu.0 as usize]
     }
@@ -104,10 +92,6 @@ impl PageAllocator {
     }
 
     /// Takes a block as `cpu`. `None`: the zone is at the request's level, or holds no such block.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such CPU, or as [`Zone::alloc_bulk`].
     pub fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let pcp = &mut self.pcps[cpu.0 as usize];
         let hit = pcp.alloc(self.zone.table(), request);
@@ -115,10 +99,6 @@ impl PageAllocator {
     }
 
     /// Returns a block as `cpu`.
-    ///
-    /// # Panics
-    ///
-    /// When there is no such CPU, or the block was not handed out at that order.
     pub fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
         let pcp = &mut self.pcps[cpu.0 as usize];
         if let Some(drain) = pcp.free(self.zone.table(), frame, order, self.signals) {
@@ -144,12 +124,7 @@ impl PageAllocator {
 
     /// Walks everything.
     ///
-    /// # Panics
-    ///
-    /// At the first thing that is wrong.
-    ///
     /// # Cost
-    ///
     /// O(frames).
     pub fn validate(&self) {
         self.zone.validate();

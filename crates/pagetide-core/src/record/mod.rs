@@ -1,18 +1,14 @@
 //! The compact access record: what a run asked of the page cache, in about two bytes an access.
 //!
-//! # Problem
+//! **Problem.** A run in the real world must be repeatable in the lab, page for page. That needs
+//! every access in order, on a machine that is busy serving them: the record has to be small, cheap
+//! to append, and readable up to the last whole entry when the process is killed. Accesses alone do
+//! not do: what else could make reclaim decide differently (readahead, write-back, guards,
+//! truncation, and with tiers of memory the time and the files' lengths) is there too, in the order
+//! in which it happened.
 //!
-//! A run in the real world must be repeatable in the lab, page for page. That needs every access in
-//! order, on a machine that is busy serving them: the record has to be small, cheap to append, and
-//! readable up to the last whole entry when the process is killed. Accesses alone do not do: what
-//! else could make reclaim decide differently (readahead, write-back, guards, truncation, and with
-//! tiers of memory the time and the files' lengths) is there too, in the order in which it
-//! happened.
-//!
-//! # Idea
-//!
-//! Accesses repeat themselves: same mapping, same thread, a page near the last one. An entry says
-//! only what changed since the previous one.
+//! **Idea.** Accesses repeat themselves: same mapping, same thread, a page near the last one. An
+//! entry says only what changed since the previous one.
 //!
 //! ```text
 //!   header: magic, version, page length, memory, machine, policy, tiers, switches   once
@@ -35,23 +31,18 @@
 //!   0f 03           end, three entries
 //! ```
 //!
-//! # Data and invariants
+//! **Data and invariants.** Encoder and decoder hold the same small context (last mapping, last
+//! thread, and the last index seen in each of 16 mapping slots), and update it by the same
+//! function. Numbers are LEB128, at most ten bytes. The decoder never panics and never reads past
+//! its slice, whatever the bytes are. The sequence number of an entry is its position; notes count.
+//! Evictions and moves between tiers are in it as well: they are results, which a replay skips, and
+//! by which it is judged.
 //!
-//! Encoder and decoder hold the same small context (last mapping, last thread, and the last index
-//! seen in each of 16 mapping slots), and update it by the same function. Numbers are LEB128, at
-//! most ten bytes. The decoder never panics and never reads past its slice, whatever the bytes are.
-//! The sequence number of an entry is its position; notes count. Evictions and moves between tiers
-//! are in it as well: they are results, which a replay skips, and by which it is judged.
+//! **Ignored.** Times of accesses, byte offsets within a page, contents, and checksums: a torn tail
+//! is noticed, silent corruption of the middle is not, unless it makes an impossible entry or a
+//! wrong final count. Resizing the page cache, and which thread a background thread worked for.
 //!
-//! # What it deliberately ignores
-//!
-//! Times of accesses, byte offsets within a page, contents, and checksums: a torn tail is noticed,
-//! silent corruption of the middle is not, unless it makes an impossible entry or a wrong final
-//! count. Resizing the page cache, and which thread a background thread worked for.
-//!
-//! # Sources
-//!
-//! LEB128 and zigzag as in DWARF and Protocol Buffers.
+//! **Sources.** LEB128 and zigzag as in DWARF and Protocol Buffers.
 
 use crate::ids::{MappingId, PageId};
 use crate::tiering::{Migration, ScannedMapping};

@@ -43,7 +43,7 @@ pub(super) fn decode(bytes: &[u8], start: usize) -> Result<(Switches, usize), Re
     let names = str::from_utf8(names).map_err(|_| RecordError::UnknownMechanism)?;
     let mut switches = Switches::default();
     for name in names.split(',').filter(|_| !names.is_empty()) {
-        let mechanism = Mechanism::named(name).map_err(|_| RecordError::UnknownMechanism)?;
+        let mechanism: Mechanism = name.parse().map_err(|_| RecordError::UnknownMechanism)?;
         switches = switches.flipped(mechanism);
     }
     Ok((switches, end))

@@ -49,9 +49,6 @@ pub struct RecordedNodes {
 
 impl RecordedNodes {
     /// These nodes.
-    ///
-    /// # Panics
-    /// When there are more than eight.
     pub fn new(nodes: &[RecordedNode]) -> RecordedNodes {
         let mut all = [NO_NODE; NODES_MAX];
         all[..nodes.len()].copy_from_slice(nodes);

@@ -100,9 +100,6 @@ impl ReuseCounts {
     }
 
     /// As [`ReuseCounts::hits`], as if the pages of `group` had not been followed.
-    ///
-    /// # Panics
-    /// Unless `group` is below [`NR_GROUPS`].
     pub fn hits_without(&self, group: usize, frames: u64, nr_accesses: u64) -> u64 {
         assert!(group < NR_GROUPS, "there are {NR_GROUPS} groups");
         self.hits_in(Groups::AllBut(group), frames, nr_accesses)
@@ -136,17 +133,11 @@ impl ReuseCounts {
 
     /// The smallest memory, in frames, in which at least `part` of `whole` of the accesses that
     /// would have hit in any known memory would have hit; 0 where none would.
-    ///
-    /// # Panics
-    /// When `whole` is 0, or `part` more than that.
     pub fn frames_for(&self, part: u64, whole: u64, nr_accesses: u64) -> u64 {
         self.frames_for_in(Groups::All, (part, whole), nr_accesses)
     }
 
     /// As [`ReuseCounts::frames_for`], as if the pages of `group` had not been followed.
-    ///
-    /// # Panics
-    /// As that; unless `group` is below [`NR_GROUPS`].
     pub fn frames_for_without(&self, group: usize, part: u64, whole: u64, nr_accesses: u64) -> u64 {
         assert!(group < NR_GROUPS, "there are {NR_GROUPS} groups");
         self.frames_for_in(Groups::AllBut(group), (part, whole), nr_accesses)

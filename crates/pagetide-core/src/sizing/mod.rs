@@ -1,16 +1,13 @@
 //! Sizing: what the hit ratio would have been with less memory, or with more.
 //!
-//! # Problem
+//! **Problem.** "How much memory does this need?" is asked of a page cache that runs, not of a
+//! trace recorded beforehand. Refault distances answer for more memory than there is; nothing that
+//! a policy knows anyway answers for less, and both must come from a hit path with no time for it.
 //!
-//! "How much memory does this need?" is asked of a page cache that runs, not of a trace
-//! recorded beforehand. Refault distances answer for more memory than there is; nothing that a
-//! policy knows anyway answers for less, and both must come from a hit path with no time for it.
-//!
-//! # Idea
-//!
-//! Follow a few pages only, chosen by the hash of their name: all uses of a page or none. Among
-//! them, keep the exact LRU stack, as deep as there is room: below the memory's size and above it
-//! alike. A page found so many places down would have hit in a memory of so many times the share.
+//! **Idea.** Follow a few pages only, chosen by the hash of their name: all uses of a page or none.
+//! Among them, keep the exact LRU stack, as deep as there is room: below the memory's size and
+//! above it alike. A page found so many places down would have hit in a memory of so many times the
+//! share.
 //!
 //! ```text
 //!   page --hash--> one in 2^shift? --no--> nothing (the folio has no flag: no work on a hit)
@@ -20,28 +17,23 @@
 //!                            top      ^ the memory's size  ^ capacity: what lies deeper is new
 //! ```
 //!
-//! # Data and invariants
-//!
-//! One page in 2^shift is followed, so that 512 to 1024 of the pages that fit into memory are (256
-//! to 512 up to 128 MiB); the stack holds eight times as many, and its memory is fixed: at most 310
-//! KB. Distances are counted
-//! in buckets a sixteenth wide; up to 16 they are exact. Where everything is followed (a memory of
-//! up to 512 frames) and distances are short, the curve is the exact one.
+//! **Data and invariants.** One page in 2^shift is followed, so that 512 to 1024 of the pages that
+//! fit into memory are (256 to 512 up to 128 MiB); the stack holds eight times as many, and its
+//! memory is fixed: at most 310 KB. Distances are counted in buckets a sixteenth wide; up to 16
+//! they are exact. Where everything is followed (a memory of up to 512 frames) and distances are
+//! short, the curve is the exact one.
 //!
 //! A hot page in or out of the sample shifts all ratios alike. So the reader of the counts says how
 //! many accesses there were in all; what the sample has too many or too few of is counted at the
 //! shortest distance (the paper's "SHARDS adj"). That also makes good for uses that got lost.
 //!
-//! # What it deliberately ignores
+//! **Ignored.** Which policy runs: the curve is LRU's. Readahead: a page is new until it is used.
+//! Pages that lie deeper than the stack count as new: [`ReuseCounts::frames_known`] says from
+//! where.
 //!
-//! Which policy runs: the curve is LRU's. Readahead: a page is new until it is used. Pages that lie
-//! deeper than the stack count as new: [`ReuseCounts::frames_known`] says from where.
-//!
-//! # Sources
-//!
-//! Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS", FAST 2015;
-//! Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", IBM Systems
-//! Journal 9(2), 1970.
+//! **Sources.** Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS",
+//! FAST 2015; Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies",
+//! IBM Systems Journal 9(2), 1970.
 
 mod counts;
 mod lru_stack;

@@ -12,7 +12,6 @@
 
 use crate::units::Millis;
 
-/// The stamp of `now`.
 pub(super) const fn hint_stamp(now: Millis) -> u32 {
     now.0 as u32
 }

@@ -12,9 +12,6 @@
 //! Source: the tiering specification, sections 5 and 9; the three patches of the series. The
 //! last stage is our own.
 
-use core::fmt;
-use core::str::FromStr;
-
 /// Which mechanisms of promotion are on.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TieringSwitches {
@@ -52,38 +49,25 @@ impl Default for TieringSwitches {
     }
 }
 
-/// The mechanisms as they were added, one patch upon the other.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Stage {
-    /// None: the page touched most recently is promoted.
-    Base,
-    /// Hot pages are told by the latency of their hint fault.
-    HotSelection,
-    /// And promoted at a limited rate.
-    RateLimit,
-    /// And what is hot follows from that rate: Linux 6.1 and later.
-    #[default]
-    AutoThreshold,
-    /// None of them: what is promoted, and how much, follows from what it costs and gains.
-    Auto,
+crate::named! {
+    /// The mechanisms as they were added, one patch upon the other.
+    #[derive(Default)]
+    pub enum Stage or UnknownStage("no such stage of tiering") {
+        /// None: the page touched most recently is promoted.
+        Base = "base",
+        /// Hot pages are told by the latency of their hint fault.
+        HotSelection = "hot-selection",
+        /// And promoted at a limited rate.
+        RateLimit = "rate-limit",
+        /// And what is hot follows from that rate: Linux 6.1 and later.
+        #[default]
+        AutoThreshold = "auto-threshold",
+        /// None of them: what is promoted, and how much, follows from what it costs and gains.
+        Auto = "auto",
+    }
 }
 
 impl Stage {
-    /// All stages, in their order.
-    pub const ALL: [Stage; 5] =
-        [Stage::Base, Stage::HotSelection, Stage::RateLimit, Stage::AutoThreshold, Stage::Auto];
-
-    /// The name, as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Stage::Base => "base",
-            Stage::HotSelection => "hot-selection",
-            Stage::RateLimit => "rate-limit",
-            Stage::AutoThreshold => "auto-threshold",
-            Stage::Auto => "auto",
-        }
-    }
-
     /// What is on.
     pub const fn switches(self) -> TieringSwitches {
         TieringSwitches {
@@ -95,40 +79,9 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// No stage has that name; [`Stage::ALL`] are those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "no such stage of tiering; there are base, hot-selection, rate-limit, auto-threshold, auto"
-)]
-pub struct UnknownStage;
-
-impl FromStr for Stage {
-    type Err = UnknownStage;
-
-    fn from_str(text: &str) -> Result<Stage, UnknownStage> {
-        Stage::ALL.into_iter().find(|stage| stage.as_str() == text).ok_or(UnknownStage)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
-
-    #[test]
-    fn names_parse_back() {
-        for stage in Stage::ALL {
-            assert_eq!(stage.to_string().parse(), Ok(stage));
-            assert!(UnknownStage.to_string().contains(stage.as_str()));
-        }
-        assert_eq!("hot".parse::<Stage>(), Err(UnknownStage));
-    }
 
     #[test]
     fn each_stage_adds_one_mechanism() {

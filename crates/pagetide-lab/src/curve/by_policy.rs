@@ -162,9 +162,6 @@ impl CurveTrace {
 
     /// The curves' points, contender by contender, given what the cells came to, in their order.
     ///
-    /// # Panics
-    /// When there are fewer outcomes than cells.
-    ///
     /// # Cost
     /// A pass over the trace, for LRU's curve and the error.
     pub fn points(

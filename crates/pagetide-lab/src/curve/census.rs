@@ -1,26 +1,17 @@
 //! What is in a trace: a count of everything, and how soon pages come back.
 //!
-//! # Problem
+//! **Problem.** Before a replay: how many accesses there are, of how many pages, whether anything
+//! is used twice at all, and so which sizes are worth asking for.
 //!
-//! Before a replay: how many accesses there are, of how many pages, whether anything is used twice
-//! at all, and so which sizes are worth asking for.
+//! **Idea.** One pass; each access goes into plain counters and into an LRU stack, whose distances
+//! say how much memory would have caught it.
 //!
-//! # Idea
+//! **Data and invariants.** Memory grows with distinct pages (about 64 bytes each), not with the
+//! trace.
 //!
-//! One pass; each access goes into plain counters and into an LRU stack, whose distances say how
-//! much memory would have caught it.
+//! **Ignored.** Times. Which thread shares which page.
 //!
-//! # Data and invariants
-//!
-//! Memory grows with distinct pages (about 64 bytes each), not with the trace.
-//!
-//! # What it deliberately ignores
-//!
-//! Times. Which thread shares which page.
-//!
-//! # Sources
-//!
-//! As the curve's: the distances are its own.
+//! **Sources.** As the curve's: the distances are its own.
 
 use super::StackDistances;
 use crate::trace::{Access, AccessKind, PageRanks};

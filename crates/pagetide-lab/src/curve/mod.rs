@@ -1,11 +1,9 @@
 //! Miss-ratio curves: how many accesses miss, at every size of memory.
 //!
-//! # Problem
+//! **Problem.** "How much memory do I need?" asks for all sizes at once. A replay answers for one
+//! size; an exact curve of LRU costs one pass, and a sampled one a hundredth of it.
 //!
-//! "How much memory do I need?" asks for all sizes at once. A replay answers for one size; an exact
-//! curve of LRU costs one pass, and a sampled one a hundredth of it.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   accesses --sampled? by page--> ranks --> stack distances --> histogram --> misses at any size
@@ -17,22 +15,16 @@
 //! one histogram of that number holds the whole curve. Other policies have no such property, and
 //! are replayed size by size.
 //!
-//! # Data and invariants
+//! **Data and invariants.** The curve never rises with the size. At as many frames as there are
+//! pages, only first uses miss.
 //!
-//! The curve never rises with the size. At as many frames as there are pages, only first uses
-//! miss.
+//! **Ignored.** Everything but accesses and discards: readahead and fills are the recorded run's
+//! own doing. Each access is a use, be it through a descriptor or a table; the policy `lru` in a
+//! replay is the kernel's kind, which counts repeated reads and table accesses differently.
 //!
-//! # What it deliberately ignores
-//!
-//! Everything but accesses and discards: readahead and fills are the recorded run's own doing. Each
-//! access is a use, be it through a descriptor or a table; the policy `lru` in a replay is the
-//! kernel's kind, which counts repeated reads and table accesses differently.
-//!
-//! # Sources
-//!
-//! Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", IBM Systems
-//! Journal 9(2), 1970; Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with
-//! SHARDS", FAST 2015.
+//! **Sources.** Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage
+//! hierarchies", IBM Systems Journal 9(2), 1970; Waldspurger, Park, Garthwaite and Ahmad,
+//! "Efficient MRC Construction with SHARDS", FAST 2015.
 
 mod by_policy;
 mod census;
@@ -62,9 +54,6 @@ pub fn lru(trace: &DenseTrace) -> Histogram {
 
 /// Up to `nr_points` sizes from `frames_min` to `frames_max`, evenly spaced by ratio: small
 /// memories are where curves bend. Ascending, without repeats, both ends included.
-///
-/// # Panics
-/// When `frames_min` is 0 or above `frames_max`.
 pub fn sizes(frames_min: u32, frames_max: u32, nr_points: usize) -> Vec<u32> {
     assert!(0 < frames_min && frames_min <= frames_max, "a range of sizes starts above 0");
     let (low, high) = (f64::from(frames_min), f64::from(frames_max));

@@ -1,14 +1,11 @@
 //! SHARDS: the LRU curve from a sample of the pages, and how far it may be off.
 //!
-//! # Problem
+//! **Problem.** A long trace has more pages than an exact pass has memory, and a curve is wanted to
+//! a point or two, not to the last miss.
 //!
-//! A long trace has more pages than an exact pass has memory, and a curve is wanted to a point or
-//! two, not to the last miss.
-//!
-//! # Idea
-//!
-//! Follow only the pages whose hash falls below a threshold: all uses of a page or none, so that
-//! reuse stays what it was. With a share R of the pages, every distance is R times the true one.
+//! **Idea.** Follow only the pages whose hash falls below a threshold: all uses of a page or none,
+//! so that reuse stays what it was. With a share R of the pages, every distance is R times the true
+//! one.
 //!
 //! ```text
 //!   page --hash--> below R * 2^32 ? --> stack of the sample --> distance / R
@@ -22,21 +19,16 @@
 //! each group is a SHARDS sample of its own at rate R / 8, and the spread of their eight answers
 //! is what the answer of all together is uncertain by: standard deviation / sqrt(8).
 //!
-//! # Data and invariants
+//! **Data and invariants.** The hash is fixed and independent of the one that ranks use: the same
+//! trace and rate give the same sample, always. At rate 1 the curve is the exact one, and its error
+//! 0.
 //!
-//! The hash is fixed and independent of the one that ranks use: the same trace and rate give the
-//! same sample, always. At rate 1 the curve is the exact one, and its error 0.
+//! **Ignored.** A fixed-size sample with a falling threshold (the paper's s_max): the rate is the
+//! caller's. The curve's error below 8 / R frames, where a group has less than a frame.
 //!
-//! # What it deliberately ignores
-//!
-//! A fixed-size sample with a falling threshold (the paper's s_max): the rate is the caller's. The
-//! curve's error below 8 / R frames, where a group has less than a frame.
-//!
-//! # Sources
-//!
-//! Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS", FAST 2015.
-//! The error by groups is the textbook method of random groups (Wolter, "Introduction to Variance
-//! Estimation", chapter 2).
+//! **Sources.** Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS",
+//! FAST 2015. The error by groups is the textbook method of random groups (Wolter, "Introduction to
+//! Variance Estimation", chapter 2).
 
 use super::{Histogram, StackDistances};
 use crate::trace::DenseTrace;

@@ -1,14 +1,11 @@
 //! Stack distances: how many pages were used since this one was used last.
 //!
-//! # Problem
+//! **Problem.** Counting the distinct pages between two uses of a page takes, done plainly, a walk
+//! over the whole LRU stack at every access.
 //!
-//! Counting the distinct pages between two uses of a page takes, done plainly, a walk over the
-//! whole LRU stack at every access.
-//!
-//! # Idea
-//!
-//! Give each access a slot in time and mark the slots that are some page's last use. The distance
-//! is the number of marks after the page's own, which a Fenwick tree counts in O(log slots):
+//! **Idea.** Give each access a slot in time and mark the slots that are some page's last use. The
+//! distance is the number of marks after the page's own, which a Fenwick tree counts in O(log
+//! slots):
 //!
 //! ```text
 //!   slots   0  1  2  3  4  5            a was last used in slot 1, then c, b: distance 3
@@ -19,21 +16,15 @@
 //! twice as many slots as pages, so that this costs O(1) an access and memory does not grow with
 //! the trace.
 //!
-//! # Data and invariants
+//! **Data and invariants.** `rank_in[slot]` is the page whose last use the slot is, or none, and
+//! `slot_of[rank]` the other way round. The tree holds a one for each slot that has a page. A
+//! distance is at least 1: a page used twice in a row hits in a memory of one frame.
 //!
-//! `rank_in[slot]` is the page whose last use the slot is, or none, and `slot_of[rank]` the other
-//! way round. The tree holds a one for each slot that has a page. A distance is at least 1: a page
-//! used twice in a row hits in a memory of one frame.
+//! **Ignored.** Sizes of pages: all are alike.
 //!
-//! # What it deliberately ignores
-//!
-//! Sizes of pages: all are alike.
-//!
-//! # Sources
-//!
-//! Bennett and Kruskal, "LRU stack processing", IBM Journal of Research and Development 19(4),
-//! 1975; Fenwick, "A new data structure for cumulative frequency tables", Software: Practice and
-//! Experience 24(3), 1994.
+//! **Sources.** Bennett and Kruskal, "LRU stack processing", IBM Journal of Research and
+//! Development 19(4), 1975; Fenwick, "A new data structure for cumulative frequency tables",
+//! Software: Practice and Experience 24(3), 1994.
 
 use crate::trace::AccessKind;
 
@@ -204,7 +195,6 @@ impl Marks {
         Marks(vec![0; nr_slots + 1])
     }
 
-    /// With the first `nr_marked` slots marked.
     fn with_first(nr_marked: usize, nr_slots: usize) -> Marks {
         let covered = |node: usize| {
             let below = node - (node & node.wrapping_neg());

@@ -15,9 +15,6 @@ struct Slot {
 }
 
 /// The misses of one-bit clock with `frames` frames. O(n log frames), amortised.
-///
-/// # Panics
-/// When `frames` is 0.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut ring: Vec<Slot> = Vec::new();

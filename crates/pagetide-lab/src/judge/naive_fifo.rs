@@ -4,9 +4,6 @@ use crate::trace::DenseTrace;
 use std::collections::{BTreeSet, VecDeque};
 
 /// The misses of FIFO with `frames` frames. O(n log frames).
-///
-/// # Panics
-/// When `frames` is 0.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut arrivals: VecDeque<u32> = VecDeque::new();

@@ -7,9 +7,6 @@ use crate::trace::DenseTrace;
 use std::collections::BTreeMap;
 
 /// The misses of LRU with `frames` frames. O(n log frames).
-///
-/// # Panics
-/// When `frames` is 0.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut stamp_of: BTreeMap<u32, u64> = BTreeMap::new();

@@ -1,13 +1,10 @@
 //! Belady's OPT: evict the page whose next use is farthest away. The bound for all policies.
 //!
-//! # Problem
+//! **Problem.** How few misses are possible at all, for a memory of so many frames, if the future
+//! were known?
 //!
-//! How few misses are possible at all, for a memory of so many frames, if the future were known?
-//!
-//! # Idea
-//!
-//! One pass from the back finds, for each entry, when the same page is used next. One pass from
-//! the front keeps the resident pages in a heap, farthest next use on top:
+//! **Idea.** One pass from the back finds, for each entry, when the same page is used next. One
+//! pass from the front keeps the resident pages in a heap, farthest next use on top:
 //!
 //! ```text
 //!   trace      a  b  a  c  b          heap at c (2 frames):  (never, a)  <- evict
@@ -22,24 +19,18 @@
 //!   it is worth a frame, which no policy can do better.
 //! - A page that was read past the page cache takes a frame only where it is worth one.
 //!
-//! # Data and invariants
+//! **Data and invariants.** `next_of[rank]` is a resident page's next use, or `ABSENT`. An entry of
+//! the heap that says otherwise is stale, and skipped. One push per entry: O(n log n).
 //!
-//! `next_of[rank]` is a resident page's next use, or `ABSENT`. An entry of the heap that says
-//! otherwise is stale, and skipped. One push per entry: O(n log n).
+//! **Ignored.** Bypassing: a missed page always gets a frame, as demand paging must. With bypassing
+//! allowed the optimum can be lower, but no policy here may bypass.
 //!
-//! # What it deliberately ignores
-//!
-//! Bypassing: a missed page always gets a frame, as demand paging must. With bypassing allowed the
-//! optimum can be lower, but no policy here may bypass.
-//!
-//! # Sources
-//!
-//! Belady, "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal
-//! 5(2), 1966; Mattson et al., "Evaluation techniques for storage hierarchies", 1970. That the rule
-//! is the best one also where some entries cost nothing: what is kept from one mention of a page
-//! to the next is an interval worth a miss or nothing, and of intervals of one worth the greedy
-//! choice keeps the most (Carlisle and Lloyd, "On the k-coloring of intervals", Discrete Applied
-//! Mathematics 59(3), 1995).
+//! **Sources.** Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
+//! Systems Journal 5(2), 1966; Mattson et al., "Evaluation techniques for storage hierarchies",
+//! 1970. That the rule is the best one also where some entries cost nothing: what is kept from one
+//! mention of a page to the next is an interval worth a miss or nothing, and of intervals of one
+//! worth the greedy choice keeps the most (Carlisle and Lloyd, "On the k-coloring of intervals",
+//! Discrete Applied Mathematics 59(3), 1995).
 
 use crate::trace::{AccessKind, DenseTrace};
 use std::collections::BinaryHeap;
@@ -66,9 +57,6 @@ pub struct Optimum {
 /// page's next mention, if that is an access.
 ///
 /// Shape: `[nr_entries]` positions among entries; `u32::MAX` where there is none.
-///
-/// # Panics
-/// At 2^32 - 1 entries or more.
 pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
     let nr_entries = u32::try_from(trace.nr_entries()).expect("a trace of under 2^32 entries");
     let mut upcoming = vec![NEVER; trace.nr_pages()];
@@ -97,9 +85,6 @@ pub fn count_pages(trace: &DenseTrace) -> u64 {
 
 /// The fewest misses possible with `frames` frames.
 ///
-/// # Panics
-/// When `frames` is 0, and at 2^32 - 1 entries or more.
-///
 /// # Cost
 /// O(n log n) time; 12 to 20 bytes an entry.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
@@ -107,9 +92,6 @@ pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
 }
 
 /// As [`count_misses`], with the table of [`next_uses`] at hand: for many sizes of one trace.
-///
-/// # Panics
-/// When `frames` is 0.
 pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -> u64 {
     judge_while(trace, next_uses, frames, |_| true).expect("nothing stopped it").misses
 }
@@ -117,9 +99,6 @@ pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -
 /// All that the optimum does with `frames` frames, given the table of [`next_uses`]. `keep_on`
 /// is given how many entries were judged since it was asked last, some ten thousands, and its
 /// `false` ends the count with `None`.
-///
-/// # Panics
-/// When `frames` is 0.
 pub fn judge_while(
     trace: &DenseTrace,
     next_uses: &[u32],

@@ -66,8 +66,6 @@ impl AddAssign for Nanos {
 impl Sub for Nanos {
     type Output = Nanos;
 
-    /// # Panics
-    /// When `other` is later: durations are not negative.
     fn sub(self, other: Nanos) -> Nanos {
         Nanos(self.0.checked_sub(other.0).expect("virtual time does not go back"))
     }
@@ -148,9 +146,6 @@ impl<T> Agenda<T> {
     }
 
     /// Lets `what` happen at `at`, after all that is planned for that moment already.
-    ///
-    /// # Panics
-    /// When `at` is in the past.
     pub fn plan(&mut self, at: Nanos, what: T) {
         assert!(at >= self.now, "planned for {at}, but it is {} already", self.now);
         self.nr_planned += 1;
@@ -171,9 +166,6 @@ impl<T> Agenda<T> {
     }
 
     /// Moves the present to `to`, where nothing happens before.
-    ///
-    /// # Panics
-    /// When something does, or `to` is in the past.
     pub fn pass(&mut self, to: Nanos) {
         assert!(to >= self.now, "virtual time does not go back");
         assert!(self.peek().is_none_or(|next| next >= to), "something is planned before {to}");

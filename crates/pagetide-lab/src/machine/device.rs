@@ -26,9 +26,6 @@ pub struct DeviceId(pub u32);
 
 impl Device {
     /// An idle device.
-    ///
-    /// # Panics
-    /// When it moves no bytes at all.
     pub const fn new(latency: Nanos, bytes_per_s: u64) -> Device {
         assert!(bytes_per_s > 0, "a device moves bytes");
         Device { latency, bytes_per_s, busy_until: Nanos::ZERO }

@@ -55,9 +55,6 @@ impl FifoLock {
 
     /// Takes a free lock, and says after how long it is the asker's; `None` puts the asker in the
     /// queue, to be named by a later [`FifoLock::release`].
-    ///
-    /// # Panics
-    /// When the asker has it already.
     pub fn ask(&mut self, asker: Asker, costs: &Costs) -> Option<Nanos> {
         let Some(holder) = self.holder else {
             self.take(asker);
@@ -79,9 +76,6 @@ impl FifoLock {
     }
 
     /// Lets go, and hands over to the first in the queue: the task to wake, and after how long.
-    ///
-    /// # Panics
-    /// When `task` does not hold it.
     pub fn release(&mut self, task: TaskId, costs: &Costs) -> Option<(TaskId, Nanos)> {
         let holder = self.holder.take().expect("a held lock is released");
         assert!(holder.task == task, "{task:?} releases what {:?} holds", holder.task);

@@ -199,9 +199,6 @@ impl Memory {
     }
 
     /// Walks everything; `nr_in_use` pages are in use.
-    ///
-    /// # Panics
-    /// At the first thing that is wrong.
     pub(super) fn validate(&self, nr_in_use: u64) {
         self.zone.validate();
         self.pcps.iter().for_each(|pcp| pcp.validate(&self.table));

@@ -36,9 +36,6 @@ impl Cell {
     }
 
     /// Replays `trace`; `keep_on` as for [`run_while`].
-    ///
-    /// # Panics
-    /// When the memory has no frame.
     pub fn run_while(
         &self,
         trace: &DenseTrace,

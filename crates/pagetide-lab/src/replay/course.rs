@@ -69,9 +69,6 @@ pub struct Course {
 /// Replays the trace and writes down its course, in about `nr_points` points. `None`: the policy
 /// does not choose between settings (or has that switched off), or `keep_on` ended it (see
 /// [`run_while`](super::run_while)).
-///
-/// # Panics
-/// When the memory has no frame.
 pub fn course_of(
     setup: Setup,
     trace: &DenseTrace,

@@ -1,11 +1,9 @@
 //! Replay: a trace, a policy, so many frames; how many misses?
 //!
-//! # Problem
+//! **Problem.** To size memory or to choose a policy one has to know what the real thing would have
+//! done: the very code, with its batches and its bounds, not a model of it.
 //!
-//! To size memory or to choose a policy one has to know what the real thing would have done: the
-//! very code, with its batches and its bounds, not a model of it.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   DenseTrace --entry--> World -----mark, add, touch, refault----> core's Lruvec
@@ -21,20 +19,16 @@
 //! *again*: a record of one thread without background threads, in the memory it had, evicts the
 //! same pages in the same order and ends with the same counters. That is the replay law.
 //!
-//! # Data and invariants
+//! **Data and invariants.** The same trace, policy and frames give the same outcome to the last
+//! counter, always. Resident pages and free frames together are the memory, at every step
+//! ([`World::validate`]).
 //!
-//! The same trace, policy and frames give the same outcome to the last counter, always. Resident
-//! pages and free frames together are the memory, at every step ([`World::validate`]).
+//! **Ignored.** Threads: one thread accesses; background reclaim, where the [`Memory`] has any,
+//! runs beside it in virtual time. The store answers in a fixed time. Guards, but for repeating a
+//! record.
 //!
-//! # What it deliberately ignores
-//!
-//! Threads: one thread accesses; background reclaim, where the [`Memory`] has any, runs beside it
-//! in virtual time. The store answers in a fixed time. Guards, but for repeating a record.
-//!
-//! # Sources
-//!
-//! The memory-group flow of the kernel's reclaim: the allocating thread itself makes room when the
-//! group is at its limit. The global flow: background reclaim between the watermarks.
+//! **Sources.** The memory-group flow of the kernel's reclaim: the allocating thread itself makes
+//! room when the group is at its limit. The global flow: background reclaim between the watermarks.
 
 mod cell;
 mod clock;
@@ -217,9 +211,6 @@ pub struct ReplayRow {
 
 /// Replays the whole trace with `frames` frames.
 ///
-/// # Panics
-/// When `frames` is 0.
-///
 /// # Cost
 /// 68 bytes a frame and 8 bytes a page of the trace; tens to a few hundred nanoseconds an access.
 pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutcome {
@@ -231,9 +222,6 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutco
 
 /// As [`run`], but stops early: `keep_on` is given how many entries were replayed since it was
 /// asked last, some ten thousands, and its `false` ends the replay with `None`.
-///
-/// # Panics
-/// As [`run`].
 pub fn run_while(
     contender: Contender,
     trace: &DenseTrace,
@@ -247,17 +235,11 @@ pub fn run_while(
 }
 
 /// Replays the whole trace in any setup.
-///
-/// # Panics
-/// When the memory has no frame.
 pub fn run_setup(setup: Setup, trace: &DenseTrace) -> ReplayOutcome {
     run_observed(setup, trace, |_| {})
 }
 
 /// As [`run_while`], in any setup.
-///
-/// # Panics
-/// When the memory has no frame.
 pub fn run_setup_while(
     setup: Setup,
     trace: &DenseTrace,
@@ -282,9 +264,6 @@ pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u6
 }
 
 /// As [`run`], for a policy in any setup, and tells `evicted` of each eviction in order.
-///
-/// # Panics
-/// When the memory has no frame.
 pub fn run_observed(
     setup: Setup,
     trace: &DenseTrace,

@@ -43,9 +43,6 @@ pub struct Phases(pub Vec<ReplayOutcome>);
 
 impl Phases {
     /// The mean of each number, rounded; the counters and the tiers are the first phase's.
-    ///
-    /// # Panics
-    /// When there is no outcome.
     pub fn mean(&self) -> ReplayOutcome {
         let vmstat: VmStat = self.0.first().expect("phases have outcomes").vmstat;
         ReplayOutcome {
@@ -67,9 +64,6 @@ impl Phases {
     }
 
     /// The means as a line of a report, with the range of the miss ratio.
-    ///
-    /// # Panics
-    /// As [`Phases::mean`].
     pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> ReplayRow {
         let (low, high) = self.miss_ratio_range();
         ReplayRow {

@@ -72,9 +72,6 @@ pub struct Story {
 
 /// Replays the trace and tells the story of the page of this rank. `None`: `keep_on` ended it (see
 /// [`run_while`](super::run_while)).
-///
-/// # Panics
-/// When the memory has no frame, or `rank` is not of the trace.
 pub fn story_of(
     setup: Setup,
     trace: &DenseTrace,

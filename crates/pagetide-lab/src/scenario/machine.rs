@@ -1,11 +1,9 @@
 //! The machine of a scenario: the replay's world, driven call by call instead of by a trace.
 //!
-//! # Problem
+//! **Problem.** "Read the file until it is fully cached" is no trace: what comes next depends on
+//! what was missed. A story also wants to speak of files and calls, not of ranks.
 //!
-//! "Read the file until it is fully cached" is no trace: what comes next depends on what was
-//! missed. A story also wants to speak of files and calls, not of ranks.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   Layout   file 0: ranks 0..3072    file 1: ranks 3072..6144    ...
@@ -15,14 +13,10 @@
 //! A layout lists every page there will be, once, as a trace of its own; the machine applies
 //! accesses to the world over it, and counts what was absent.
 //!
-//! # Data and invariants
+//! **Data and invariants.** Areas are disjoint stretches of ranks, each a mapping of its own. A
+//! call reads each page once, and it is absent pages, not accesses, that are counted as misses.
 //!
-//! Areas are disjoint stretches of ranks, each a mapping of its own. A call reads each page once,
-//! and it is absent pages, not accesses, that are counted as misses.
-//!
-//! # What it deliberately ignores
-//!
-//! Readahead beyond the call. Time, but for what accesses and background reclaim cost.
+//! **Ignored.** Readahead beyond the call. Time, but for what accesses and background reclaim cost.
 
 use crate::replay::{Memory, ReplayOutcome, Setup, World};
 use crate::trace::{Access, AccessKind, DenseTrace};

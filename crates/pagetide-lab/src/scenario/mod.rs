@@ -1,14 +1,12 @@
 //! Scenarios: small machines with a story, played over and over, with the claim beside the result.
 //!
-//! # Problem
+//! **Problem.** A trace says what one program did once. The questions that designs of reclaim are
+//! argued with are other ones: does a new working set get in, does a stream push the old one out,
+//! which gives way when anonymous and file pages compete? Their answers depend on details outside
+//! any control (where a read starts, what comes first, how many frames are left over), so one run
+//! proves little.
 //!
-//! A trace says what one program did once. The questions that designs of reclaim are argued with
-//! are other ones: does a new working set get in, does a stream push the old one out, which gives
-//! way when anonymous and file pages compete? Their answers depend on details outside any control
-//! (where a read starts, what comes first, how many frames are left over), so one run proves
-//! little.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   Scenario + PolicyVariant + seed --> Stage --> play: a Machine, read page by page --> Measures
@@ -23,21 +21,16 @@
 //! story leaves open: frames within 1/64, where reading starts, how many pages a call reads, the
 //! order of popularity, which accesses are interleaved, and what a policy that samples samples.
 //!
-//! # Data and invariants
+//! **Data and invariants.** The same scenario, subject and seed give the same measures, always.
+//! Every metric a scenario declares is measured once a run, and no other. A claim is what a source
+//! says of the same metric, as text; where no source says anything it is empty.
 //!
-//! The same scenario, subject and seed give the same measures, always. Every metric a scenario
-//! declares is measured once a run, and no other. A claim is what a source says of the same
-//! metric, as text; where no source says anything it is empty.
+//! **Ignored.** Seconds: a machine counts misses, residents and decisions, never how long they
+//! took. Threads of our own: a caller that wants many seeds at once plays them on threads of its
+//! own.
 //!
-//! # What it deliberately ignores
-//!
-//! Seconds: a machine counts misses, residents and decisions, never how long they took. Threads of
-//! our own: a caller that wants many seeds at once plays them on threads of its own.
-//!
-//! # Sources
-//!
-//! Each scenario names its own. Sizes are the sources', divided so that memory is 4096 frames (a
-//! 16 GiB machine becomes 16 MiB) with every ratio kept.
+//! **Sources.** Each scenario names its own. Sizes are the sources', divided so that memory is 4096
+//! frames (a 16 GiB machine becomes 16 MiB) with every ratio kept.
 
 mod anon_vs_file;
 mod copy_a_large_file;

@@ -29,9 +29,6 @@ pub struct SummaryRow {
 }
 
 /// One row a metric, from one play a seed.
-///
-/// # Panics
-/// When there is no play, or one of another scenario.
 pub fn summarize(
     scenario: &Scenario,
     subject: PolicyVariant,

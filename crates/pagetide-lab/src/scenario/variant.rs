@@ -26,27 +26,16 @@ pub struct PolicyVariant {
     pub condition: Condition,
 }
 
-/// What a machine does to the policies on it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Condition {
-    /// Nothing: statistics are as things are.
-    #[default]
-    Tidy,
-    /// Statistics are summed up every so often, at a phase that the seed decides, and are as old as
-    /// the last sum in between. The period is the kernel's two seconds, scaled with memory.
-    StaleStatistics,
-}
-
-impl Condition {
-    /// All of them.
-    pub const ALL: [Condition; 2] = [Condition::Tidy, Condition::StaleStatistics];
-
-    /// The name as typed behind `@`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Condition::Tidy => "tidy",
-            Condition::StaleStatistics => "stale-statistics",
-        }
+pagetide_core::named! {
+    /// What a machine does to the policies on it.
+    #[derive(Default)]
+    pub enum Condition or UnknownCondition("unknown condition") {
+        /// Nothing: statistics are as things are.
+        #[default]
+        Tidy = "tidy",
+        /// Statistics are summed up every so often, at a phase that the seed decides, and are as old
+        /// as the last sum in between. The period is the kernel's two seconds, scaled with memory.
+        StaleStatistics = "stale-statistics",
     }
 }
 
@@ -93,8 +82,8 @@ pub enum ParseVariantError {
         mechanism: Mechanism,
     },
     /// The word behind `@` is no condition's name.
-    #[error("unknown condition; there are tidy stale-statistics")]
-    Condition,
+    #[error(transparent)]
+    Condition(#[from] UnknownCondition),
 }
 
 impl FromStr for PolicyVariant {
@@ -103,16 +92,13 @@ impl FromStr for PolicyVariant {
     fn from_str(text: &str) -> Result<PolicyVariant, ParseVariantError> {
         let (text, condition) = match text.split_once('@') {
             None => (text, Condition::Tidy),
-            Some((text, name)) => {
-                let named = Condition::ALL.into_iter().find(|it| it.as_str() == name);
-                (text, named.ok_or(ParseVariantError::Condition)?)
-            }
+            Some((text, name)) => (text, name.parse()?),
         };
         let mut words = text.split('~');
         let policy: PolicyName = words.next().unwrap_or_default().parse()?;
         let mut switches = Switches::default();
         for word in words {
-            let mechanism = Mechanism::named(word)?;
+            let mechanism: Mechanism = word.parse()?;
             if !mechanism.policies().contains(&policy) {
                 return Err(ParseVariantError::NotItsMechanism { policy, mechanism });
             }

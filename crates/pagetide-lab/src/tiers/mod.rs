@@ -1,15 +1,11 @@
 //! Fast and slow memory in virtual time: which pages should live where, and what it is worth.
 //!
-//! # Problem
+//! **Problem.** Hot-page selection was measured on servers with hundreds of gigabytes of two kinds
+//! of memory, for minutes a run. Whether a threshold or a rate is right can be found out there only
+//! on one, and why it is right not even there.
 //!
-//! Hot-page selection was measured on servers with hundreds of gigabytes of two kinds of memory,
-//! for minutes a run. Whether a threshold or a rate is right can be found out there only on
-//! one, and why it is right not even there.
-//!
-//! # Idea
-//!
-//! Core's own decisions, thousands of times smaller, beside judges that make none or know the
-//! future:
+//! **Idea.** Core's own decisions, thousands of times smaller, beside judges that make none or know
+//! the future:
 //!
 //! ```text
 //!   programs/ --touches--> run.rs --> world/: core decides     --> TierRow: score, MB/s, precision
@@ -29,18 +25,12 @@
 //! | `run` | set-up, warm-up, measurement, rows |
 //! | `published` | what others measured |
 //!
-//! # Data and invariants
+//! **Data and invariants.** The same set-up, program and seed give the same row, to the last digit.
 //!
-//! The same set-up, program and seed give the same row, to the last digit.
+//! **Ignored.** Sockets, huge pages, file pages and their write-back, caches, and what interrupts
+//! cost other CPUs when a page moves. Scores are comparable within one set of prices only.
 //!
-//! # What it deliberately ignores
-//!
-//! Sockets, huge pages, file pages and their write-back, caches, and what interrupts cost other
-//! CPUs when a page moves. Scores are comparable within one set of prices only.
-//!
-//! # Sources
-//!
-//! The tiering specification, section 10, and the benchmark specification, section D.
+//! **Sources.** The tiering specification, section 10, and the benchmark specification, section D.
 
 mod access_loop;
 mod judge;

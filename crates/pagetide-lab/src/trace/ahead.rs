@@ -13,7 +13,6 @@ use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
-/// Bytes in a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that are ready before they are wanted.
 const NR_READY: usize = 2;

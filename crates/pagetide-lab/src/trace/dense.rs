@@ -1,26 +1,21 @@
 //! A trace renumbered: pages become ranks 0, 1, 2, ... in order of first appearance.
 //!
-//! # Problem
+//! **Problem.** Replays and judges look pages up at every access. With ranks a look-up is an array
+//! index, and a trace of twelve million accesses fits 60 MB.
 //!
-//! Replays and judges look pages up at every access. With ranks a look-up is an array index, and a
-//! trace of twelve million accesses fits 60 MB.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   accesses:  Px70  Px9  Px70  Px3        ranks:  0  1  0  2
 //!                                          pages:  [Px70, Px9, Px3]
 //! ```
 //!
-//! # Data and invariants
+//! **Data and invariants.** `ranks` and `kinds` are as long as each other; `times` too, unless it
+//! is empty, because none are known. Times never go back. What a record notes between its entries
+//! stands beside them, with the number of entries before it.
 //!
-//! `ranks` and `kinds` are as long as each other; `times` too, unless it is empty, because none
-//! are known. Times never go back. What a record notes between its entries stands beside them, with
-//! the number of entries before it.
-//!
-//! # What it deliberately ignores
-//!
-//! Threads, and what lies below a millisecond or beyond 49 days. At most 2^32 - 1 distinct pages.
+//! **Ignored.** Threads, and what lies below a millisecond or beyond 49 days. At most 2^32 - 1
+//! distinct pages.
 
 use super::page_ranks::PageRanks;
 use super::{Access, AccessKind, Note, Trace, TraceError};
@@ -265,9 +260,6 @@ impl DenseTrace {
 
     /// Every entry in order, in stretches of `len` (the last may be shorter): for callers that look
     /// up now and then.
-    ///
-    /// # Panics
-    /// When `len` is 0.
     pub fn stretches(&self, len: usize) -> impl Iterator<Item = (&[u32], &[AccessKind])> {
         self.ranks.chunks(len).zip(self.kinds.chunks(len))
     }
@@ -318,9 +310,6 @@ impl DenseTrace {
     }
 
     /// The page behind a rank.
-    ///
-    /// # Panics
-    /// When no page has that rank.
     #[inline]
     pub fn page(&self, rank: u32) -> PageId {
         self.pages()[rank as usize]

@@ -2,115 +2,46 @@
 
 use super::AccessKind;
 use pagetide_core::record::MAGIC;
-use std::fmt;
-use std::str::FromStr;
 
-/// A trace's format. The names in quotes are the command line's.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum Format {
-    /// "compact": Pagetide's own access record.
-    Compact,
-    /// "oracle-general": libCacheSim's packed binary.
-    OracleGeneral,
-    /// "csv": comma-separated with a first line that names the columns (libCacheSim).
-    Csv,
-    /// "arc-lis": "start count ignore n" a line (Megiddo and Modha).
-    ArcLis,
-    /// "decimal": one decimal id a line; `*` lines are marks (LIRS).
-    Decimal,
-    /// "fio": fio's iolog, version 2 or 3.
-    Fio,
-    /// "lackey": valgrind's `--tool=lackey --trace-mem=yes`.
-    Lackey,
-    /// "filemap": "time_us,dev,ino_hex,first_page,npages", from the kernel's filemap tracepoints.
-    Filemap,
-    /// "msr": the MSR Cambridge block traces.
-    Msr,
-    /// "blkparse": the text that blkparse makes of a block trace.
-    Blkparse,
-    /// "perf-script": `perf script` of filemap and DAMON tracepoints.
-    PerfScript,
-    /// "vscsi": CloudPhysics' records of virtual SCSI disks.
-    Vscsi,
-    /// "u32le": raw little-endian 32-bit page numbers.
-    U32Le,
-    /// "u64le": raw little-endian 64-bit page numbers.
-    U64Le,
-    /// "i32be": raw big-endian 32-bit page numbers, as Java writes an int.
-    I32Be,
-    /// "i64be": raw big-endian 64-bit page numbers, as Java writes a long.
-    I64Be,
-    /// "u64le-rw": raw little-endian 64-bit words, page times two, plus one for a write; accesses
-    /// go through the page table.
-    U64LeRw,
-}
-
-/// A name that is no format's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error(
-    "unknown trace format; there are compact, oracle-general, csv, arc-lis, decimal, fio, lackey, \
-     filemap, msr, blkparse, perf-script, vscsi, u32le, u64le, i32be, i64be and u64le-rw"
-)]
-pub struct UnknownFormatName;
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 17] = [
-        Format::Compact,
-        Format::OracleGeneral,
-        Format::Csv,
-        Format::ArcLis,
-        Format::Decimal,
-        Format::Fio,
-        Format::Lackey,
-        Format::Filemap,
-        Format::Msr,
-        Format::Blkparse,
-        Format::PerfScript,
-        Format::Vscsi,
-        Format::U32Le,
-        Format::U64Le,
-        Format::I32Be,
-        Format::I64Be,
-        Format::U64LeRw,
-    ];
-
-    /// The format's name, as people type it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Format::Compact => "compact",
-            Format::OracleGeneral => "oracle-general",
-            Format::Csv => "csv",
-            Format::ArcLis => "arc-lis",
-            Format::Decimal => "decimal",
-            Format::Fio => "fio",
-            Format::Lackey => "lackey",
-            Format::Filemap => "filemap",
-            Format::Msr => "msr",
-            Format::Blkparse => "blkparse",
-            Format::PerfScript => "perf-script",
-            Format::Vscsi => "vscsi",
-            Format::U32Le => "u32le",
-            Format::U64Le => "u64le",
-            Format::I32Be => "i32be",
-            Format::I64Be => "i64be",
-            Format::U64LeRw => "u64le-rw",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Format {
-    type Err = UnknownFormatName;
-
-    fn from_str(text: &str) -> Result<Format, UnknownFormatName> {
-        Format::ALL.into_iter().find(|format| format.name() == text).ok_or(UnknownFormatName)
+pagetide_core::named! {
+    /// A trace's format.
+    #[non_exhaustive]
+    pub enum Format or UnknownFormatName("unknown trace format") {
+        /// Pagetide's own access record.
+        Compact = "compact",
+        /// libCacheSim's packed binary.
+        OracleGeneral = "oracle-general",
+        /// Comma-separated with a first line that names the columns (libCacheSim).
+        Csv = "csv",
+        /// "start count ignore n" a line (Megiddo and Modha).
+        ArcLis = "arc-lis",
+        /// One decimal id a line; `*` lines are marks (LIRS).
+        Decimal = "decimal",
+        /// fio's iolog, version 2 or 3.
+        Fio = "fio",
+        /// valgrind's `--tool=lackey --trace-mem=yes`.
+        Lackey = "lackey",
+        /// "time_us,dev,ino_hex,first_page,npages", from the kernel's filemap tracepoints.
+        Filemap = "filemap",
+        /// The MSR Cambridge block traces.
+        Msr = "msr",
+        /// The text that blkparse makes of a block trace.
+        Blkparse = "blkparse",
+        /// `perf script` of filemap and DAMON tracepoints.
+        PerfScript = "perf-script",
+        /// CloudPhysics' records of virtual SCSI disks.
+        Vscsi = "vscsi",
+        /// Raw little-endian 32-bit page numbers.
+        U32Le = "u32le",
+        /// Raw little-endian 64-bit page numbers.
+        U64Le = "u64le",
+        /// Raw big-endian 32-bit page numbers, as Java writes an int.
+        I32Be = "i32be",
+        /// Raw big-endian 64-bit page numbers, as Java writes a long.
+        I64Be = "i64be",
+        /// Raw little-endian 64-bit words, page times two, plus one for a write; accesses go
+        /// through the page table.
+        U64LeRw = "u64le-rw",
     }
 }
 

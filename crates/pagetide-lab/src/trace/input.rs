@@ -30,7 +30,6 @@ impl BytesRead {
     }
 }
 
-/// What counts them.
 struct Counted<R> {
     reader: R,
     nr_read: BytesRead,

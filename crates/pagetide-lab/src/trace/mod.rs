@@ -1,11 +1,9 @@
 //! Traces: recorded accesses, in the formats people hold, as one stream.
 //!
-//! # Problem
+//! **Problem.** Block traces, object traces, memory traces and our own records say the same thing
+//! in a dozen ways: a page was used. Everything after this module wants only that.
 //!
-//! Block traces, object traces, memory traces and our own records say the same thing in a dozen
-//! ways: a page was used. Everything after this module wants only that.
-//!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   file -> zstd, gzip? -> which format? -> requests -> split into pages -> Access, Access, ...
@@ -16,22 +14,16 @@
 //! A format's reader turns one line or record into one request: some consecutive pages of one
 //! mapping. [`Trace`] cuts requests into pages, so no reader and no user has to.
 //!
-//! # Data and invariants
+//! **Data and invariants.** Reading streams: memory does not grow with the trace, save for one name
+//! per distinct file in the formats that name files. A trace ends after its first error. Errors say
+//! the line, or the byte of the decompressed file.
 //!
-//! Reading streams: memory does not grow with the trace, save for one name per distinct file in the
-//! formats that name files. A trace ends after its first error. Errors say the line, or the byte of
-//! the decompressed file.
+//! **Ignored.** Latencies, and the parts of a millisecond that are left when a request's time is
+//! counted from the first one's. In block and object traces an id is a page: their sizes are
+//! ignored, as the published miss ratios for them do. Byte offsets (fio, MSR, lackey) are cut into
+//! pages of 4 KiB.
 //!
-//! # What it deliberately ignores
-//!
-//! Latencies, and the parts of a millisecond that are left when a request's time is counted from
-//! the first one's. In block and object traces an id is a page: their sizes are ignored, as
-//! the published miss ratios for them do. Byte offsets (fio, MSR, lackey) are cut into pages of
-//! 4 KiB.
-//!
-//! # Sources
-//!
-//! Each reader names its own; the table is in `docs/formats.md`.
+//! **Sources.** Each reader names its own; the table is in `docs/formats.md`.
 
 mod ahead;
 mod arc;

@@ -11,7 +11,6 @@
 use super::input::Input;
 use super::{AccessKind, Micros, Request, Source, TraceError};
 
-/// Bytes in a record.
 pub(super) const RECORD_BYTES: usize = 24;
 
 pub(super) struct OracleGeneral {

@@ -53,9 +53,6 @@ impl PageRanks {
     }
 
     /// Appends the ranks of `pages` to `ranks`; new pages get the next ones, in their order.
-    ///
-    /// # Panics
-    /// As [`PageRanks::rank_of`].
     pub fn append_ranks(&mut self, pages: &[PageId], ranks: &mut Vec<u32>) {
         for together in pages.chunks(TOGETHER) {
             let guesses = self.guess(together);

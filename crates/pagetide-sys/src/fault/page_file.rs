@@ -104,9 +104,6 @@ impl PageFile {
     }
 
     /// The memory file, to be opened anew by processes that may only read.
-    ///
-    /// # Panics
-    /// Never: it was made as a file.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.memory.file().expect("S33: made as a file")
     }

@@ -84,9 +84,6 @@ impl<T> TryLock<T> {
     }
 
     /// The value, once it is free. Spins, then gives time slices away; never sleeps.
-    ///
-    /// # Panics
-    /// As [`TryLock::try_lock`].
     pub fn lock(&self) -> TryGuard<'_, T> {
         let mut nr_looks = 0;
         loop {

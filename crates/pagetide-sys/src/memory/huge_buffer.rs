@@ -61,9 +61,6 @@ impl HugeBuffer {
     /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
     /// the last of them, and is not in processes that are forked from here on: what a device is
     /// writing to must not be copied meanwhile.
-    ///
-    /// # Panics
-    /// When `len` is 0.
     pub fn into_parts(self, len: usize) -> Vec<HugePart> {
         let address = self.start.as_ptr().cast();
         // SAFETY: S7 (the range is this buffer's own mapping): the advice changes what a child

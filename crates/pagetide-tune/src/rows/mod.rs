@@ -15,7 +15,6 @@ use pagetide_lab::made::Made;
 pub(crate) struct Best {
     /// Its misses per access.
     pub(crate) miss_ratio: f64,
-    /// Its name.
     pub(crate) policy: PolicyName,
 }
 

@@ -25,13 +25,9 @@ use std::path::Path;
 pub(crate) enum Source {
     /// A file of this name in the folder of traces.
     File(&'static str),
-    /// A habit.
     Habit(Made),
-    /// A pattern.
     Pattern(Pattern),
-    /// A program.
     Program(Program),
-    /// A service.
     Service(Service),
 }
 

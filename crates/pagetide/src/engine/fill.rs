@@ -25,7 +25,6 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What a fill is for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FillPlan {
     /// Pages the caller wants, from the first on.

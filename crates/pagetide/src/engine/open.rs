@@ -22,7 +22,6 @@ pub(crate) enum MapError {
 }
 
 impl MapError {
-    /// The error of opening `path`.
     pub(crate) fn on(self, path: &Path) -> OpenError {
         match self {
             MapError::Io(source) => OpenError::Open { path: path.to_owned(), source },

@@ -173,7 +173,6 @@ impl Pages {
         self.drop_locked(mapping, &mut page.lock());
     }
 
-    /// As [`Pages::drop_page`], of a page that is locked.
     pub(crate) fn drop_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
         if let Some(frame) = page.frame()
             && self.folios[frame].clear(Flags::DIRTY).any(Flags::DIRTY)

@@ -46,7 +46,6 @@ pub(crate) enum Written {
 }
 
 impl Written {
-    /// All of the page.
     pub(crate) const WHOLE: Written = Written::Range(0..PAGE_BYTES as u16);
 
     pub(crate) fn of(range: Range<usize>) -> Written {

@@ -152,7 +152,6 @@ impl Nodes {
         Nodes { list: list.into() }
     }
 
-    /// The node of a frame.
     #[inline]
     pub(crate) fn of(&self, frame: FrameId) -> &Node {
         match &*self.list {

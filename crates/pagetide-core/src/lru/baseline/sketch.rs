@@ -19,7 +19,6 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 const NR_ROWS: u64 = 4;
-/// Counters in a word.
 const WORD_COUNTERS: u64 = 16;
 const COUNTER_BITS: u64 = 4;
 const COUNTER_MAX: u64 = 15;

@@ -99,7 +99,6 @@ impl Lruvec {
             .map_or_else(HierarchyCounts::default, GroupClock::hierarchy_counts)
     }
 
-    /// Counts what was counted in a lruvec below this one.
     pub(crate) fn count_below(&mut self, new: &HierarchyCounts, nr_listed: u64) {
         if let Some(clock) = self.policy.group_clock_mut() {
             clock.count_below(new, nr_listed);

@@ -1,10 +1,9 @@
 //! How long ago main's folios were accessed: which of them are the older half?
 //!
-//! # Problem
-//!
-//! Main is a clock: its old end is what the hand comes to next, not what was accessed longest ago.
-//! Where accesses run along main's order, as they go to and fro, all that the hand meets is only a
-//! little older than the page that wants in. A page displaced so is missed next, and wants in:
+//! **Problem.** Main is a clock: its old end is what the hand comes to next, not what was accessed
+//! longest ago. Where accesses run along main's order, as they go to and fro, all that the hand
+//! meets is only a little older than the page that wants in. A page displaced so is missed next,
+//! and wants in:
 //!
 //! ```text
 //!   main, in the hand's order     5  6  7  8  9 ............ 25 26
@@ -14,21 +13,16 @@
 //!                                 next to be missed          is missed before 13 others
 //! ```
 //!
-//! # Idea
+//! **Idea.** Stamps say when; so count main's folios by the epoch of their last access. Half of
+//! them are as old as some epoch or older: only they make room for others.
 //!
-//! Stamps say when; so count main's folios by the epoch of their last access. Half of them are as
-//! old as some epoch or older: only they make room for others.
+//! **Data and invariants.** A count for each epoch that is known and has ended, and one for all
+//! before. A page in none of them was accessed in the running epoch: most are, and nothing is
+//! counted for them until it ends. The half is told anew when an epoch begins: O(1) amortised, as
+//! the clock itself.
 //!
-//! # Data and invariants
-//!
-//! A count for each epoch that is known and has ended, and one for all before. A page in none of
-//! them was accessed in the running epoch: most are, and nothing is counted for them until it ends.
-//! The half is told anew when an epoch begins: O(1) amortised, as the clock itself.
-//!
-//! # What it deliberately ignores
-//!
-//! The weight of what is streamed. A folio that is not accessed for 2^16 epochs looks young again,
-//! as it does to the clock; the counts stay off by one then.
+//! **Ignored.** The weight of what is streamed. A folio that is not accessed for 2^16 epochs looks
+//! young again, as it does to the clock; the counts stay off by one then.
 //!
 //! Source: our own; in a stack, as LIRS has one, the displaced page is the oldest of all.
 

@@ -1,15 +1,13 @@
 //! Expansion: recency uses main's frames too, for as long as that hits more.
 //!
-//! # Problem
+//! **Problem.** Where only recency helps, LRU over a part of memory is not enough: each page of a
+//! window that slides, or of a file that just fits, is gone a little too early. LRU over all of
+//! memory protects nothing: when a stream comes, an idle set is gone before anything could be
+//! learnt from it.
 //!
-//! Where only recency helps, LRU over a part of memory is not enough: each page of a window that
-//! slides, or of a file that just fits, is gone a little too early. LRU over all of memory protects
-//! nothing: when a stream comes, an idle set is gone before anything could be learnt from it.
-//!
-//! # Idea
-//!
-//! The page clock says what LRU over all of memory would have hit, without running it: a page that
-//! comes back at a distance of at most memory. So each access tells what main's frames are worth:
+//! **Idea.** The page clock says what LRU over all of memory would have hit, without running it: a
+//! page that comes back at a distance of at most memory. So each access tells what main's frames
+//! are worth:
 //!
 //! ```text
 //!   distance        0 ......... probation's share ......... memory ......... further

@@ -1,14 +1,10 @@
 //! Pagetide's own policy: nothing to set, near the best design on each kind of trace.
 //!
-//! # Problem
+//! **Problem.** Each published policy is the best one somewhere and loses by tens of points
+//! elsewhere: LRU to a loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to
+//! recency. The one that has to choose does not know the trace.
 //!
-//! Each published policy is the best one somewhere and loses by tens of points elsewhere: LRU to a
-//! loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to recency. The one that
-//! has to choose does not know the trace.
-//!
-//! # Idea
-//!
-//! Three parts, and a place to wait; `docs/policies.md` says what each is worth.
+//! **Idea.** Three parts, and a place to wait; `docs/policies.md` says what each is worth.
 //!
 //! ```text
 //!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit
@@ -26,9 +22,7 @@
 //! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
 //! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
 //!
-//! # Data and invariants
-//!
-//! What an evicted page leaves fits the token of a shadow entry:
+//! **Data and invariants.** What an evicted page leaves fits the token of a shadow entry:
 //!
 //! ```text
 //!   36              16 15            0

@@ -1,16 +1,12 @@
 //! The distinct-page clock: how many different pages were accessed since then?
 //!
-//! # Problem
+//! **Problem.** Whether a page would have been a hit in a memory of C frames depends on its reuse
+//! distance: the *distinct* pages accessed since its last access. Exact distances want a stack or a
+//! tree. Evictions since then are cheap to count, but run fast when a policy is wrong.
 //!
-//! Whether a page would have been a hit in a memory of C frames depends on its reuse distance: the
-//! *distinct* pages accessed since its last access. Exact distances want a stack or a tree.
-//! Evictions since then are cheap to count, but run fast when a policy is wrong.
-//!
-//! # Idea
-//!
-//! Cut the past into epochs, and count for each epoch how many distinct pages were accessed since
-//! it began. A page is stamped with the epoch of its last access, `p`. When it is accessed again in
-//! epoch `now`, that access is new to exactly those windows that began after `p`:
+//! **Idea.** Cut the past into epochs, and count for each epoch how many distinct pages were
+//! accessed since it began. A page is stamped with the epoch of its last access, `p`. When it is
+//! accessed again in epoch `now`, that access is new to exactly those windows that began after `p`:
 //!
 //! ```text
 //!    epochs     ...   p-1    p    p+1   p+2   ...   now
@@ -34,11 +30,9 @@
 //! Pages have weights: one of a stream is lighter than one that was read alone. What is summed
 //! is what they weigh, which is their number where all weigh the same; epochs end by number.
 //!
-//! # Data and invariants
-//!
-//! Epochs are `u16` and compared modulo 2^16; only the last [`NR_EPOCHS`] are known, older ones are
-//! infinitely long ago. `running < epoch_pages`. The bounds differ by less than an epoch's pages.
-//! A window weighs less than 2^64, whatever the weights.
+//! **Data and invariants.** Epochs are `u16` and compared modulo 2^16; only the last [`NR_EPOCHS`]
+//! are known, older ones are infinitely long ago. `running < epoch_pages`. The bounds differ by
+//! less than an epoch's pages. A window weighs less than 2^64, whatever the weights.
 //!
 //! Ignored: pages that were forgotten (their stamp is gone) count as never seen, so new to all
 //! windows. An epoch exactly 2^16 epochs old looks like the running one. Source: our own; reuse
@@ -140,7 +134,6 @@ impl PageClock {
         (!self.is_forgotten(epoch)).then(|| self.since[slot(epoch)])
     }
 
-    /// The most.
     pub(super) fn at_most(&self, epoch: Epoch) -> Option<u64> {
         self.at_least(epoch).map(|weight| weight + self.running_weight)
     }

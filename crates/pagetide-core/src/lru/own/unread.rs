@@ -1,16 +1,12 @@
 //! Unread pages: what readahead brought, and no access has met yet.
 //!
-//! # Problem
+//! **Problem.** A reader has two windows of readahead in flight. Probation may be shorter than
+//! that: then pages leave before they are read, and are read from the device twice. Yet a page that
+//! is never asked for must not stay. And a page judged as it is brought is judged too early: by a
+//! window, a stream longer than memory seems to fit.
 //!
-//! A reader has two windows of readahead in flight. Probation may be shorter than that: then pages
-//! leave before they are read, and are read from the device twice. Yet a page that is never asked
-//! for must not stay. And a page judged as it is brought is judged too early: by a window, a stream
-//! longer than memory seems to fit.
-//!
-//! # Idea
-//!
-//! They wait on lists of their own, by age, and take no part in the judgement until they are
-//! accessed: then they are new pages like any other. A turn is a few epochs long.
+//! **Idea.** They wait on lists of their own, by age, and take no part in the judgement until they
+//! are accessed: then they are new pages like any other. A turn is a few epochs long.
 //!
 //! ```text
 //!   readahead --> [ this turn ] --turn--> [ the turn before ] --turn--> probation's old end: out
@@ -22,10 +18,8 @@
 //! may be what it protects, for each that is larger than the last. So a sixteenth of memory is set
 //! aside as soon as any wait, and more where more do.
 //!
-//! # Data and invariants
-//!
-//! At most a quarter of memory waits: two windows of the largest there are. Of more, the oldest go
-//! first. A folio's link says which of the two lists it is on.
+//! **Data and invariants.** At most a quarter of memory waits: two windows of the largest there
+//! are. Of more, the oldest go first. A folio's link says which of the two lists it is on.
 //!
 //! Ignored: which reader a page was brought for. A page whose first access was lost on the way (a
 //! contended log) leaves as if unread. Source: our own.

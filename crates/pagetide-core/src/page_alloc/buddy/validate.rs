@@ -6,12 +6,7 @@ use crate::ids::{FrameId, Order};
 impl Buddy {
     /// Walks every frame and every list.
     ///
-    /// # Panics
-    ///
-    /// At the first frame, list or count that breaks the invariant.
-    ///
     /// # Cost
-    ///
     /// O(frames).
     pub(in crate::page_alloc) fn validate(&self) {
         let (nr_free, nr_offline) = self.validate_frames();

@@ -130,10 +130,6 @@ impl Pcp {
     }
 
     /// How many there are.
-    ///
-    /// # Panics
-    ///
-    /// When one is not what it should be.
     pub(super) fn validate_hot(&self, table: &FrameTable) -> u32 {
         let frames = self.hot.frames();
         for (nth, frame) in frames.iter().enumerate() {

@@ -114,7 +114,6 @@ impl Drain {
 /// The lists of one CPU for one zone.
 ///
 /// # Concurrency
-///
 /// No lock inside: the world wraps each in a try-lock. Any CPU may take it, to drain it.
 #[derive(Debug)]
 pub struct Pcp {
@@ -166,7 +165,6 @@ impl Pcp {
     /// Takes a block from this CPU's own lists; `None` asks for [`Pcp::refill`].
     ///
     /// # Cost
-    ///
     /// O(1), no shared line but the frame's own word, which is only read when it is a hot one.
     #[inline]
     pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
@@ -205,11 +203,9 @@ impl Pcp {
     /// zone's lock.
     ///
     /// # Panics
-    ///
     /// When the block was not handed out at that order: a double free, a foreign frame.
     ///
     /// # Cost
-    ///
     /// O(1), no shared line but the frame's own word.
     #[inline]
     pub fn free(
@@ -305,12 +301,7 @@ impl Pcp {
 
     /// Walks every list.
     ///
-    /// # Panics
-    ///
-    /// When a link, a frame's state or the count is wrong.
-    ///
     /// # Cost
-    ///
     /// O(frames on the lists).
     pub fn validate(&self, table: &FrameTable) {
         let mut count = 0;

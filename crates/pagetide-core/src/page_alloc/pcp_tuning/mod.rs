@@ -30,9 +30,6 @@
 //!
 //! Source: the page allocator specification, sections 3 to 7.
 
-use core::fmt;
-use core::str::FromStr;
-
 use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
 use crate::ids::Order;
 use crate::units::Millis;
@@ -49,53 +46,25 @@ use refill::Refill;
 /// Batches are scaled up to 2^this.
 pub const PCP_BATCH_SCALE_MAX: u8 = 5;
 
-/// Which tuning the per-CPU lists follow: the knob `pcp_tuning`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum PcpTuning {
-    /// The limit never moves: Linux 5.14 to 6.6.
-    Fixed = 0,
-    /// The limit follows the depth of allocation and free runs, once a second: the first proposal.
-    Depth = 1,
-    /// The limit grows with refills and decays: Linux 6.7 and later.
-    #[default]
-    Refill = 2,
+crate::named! {
+    /// Which tuning the per-CPU lists follow: the knob `pcp_tuning`.
+    #[derive(Default)]
+    pub enum PcpTuning or UnknownPcpTuning("no such tuning of the per-CPU lists") {
+        /// The limit never moves: Linux 5.14 to 6.6.
+        Fixed = "fixed",
+        /// The limit follows the depth of allocation and free runs, once a second: the first
+        /// proposal.
+        Depth = "depth",
+        /// The limit grows with refills and decays: Linux 6.7 and later.
+        #[default]
+        Refill = "refill",
+    }
 }
 
 impl PcpTuning {
-    /// All tunings, in the order of their numbers.
-    pub const ALL: [PcpTuning; 3] = [PcpTuning::Fixed, PcpTuning::Depth, PcpTuning::Refill];
-
-    /// The tunings' names, in the order of their numbers.
-    pub const NAMES: [&'static str; 3] = ["fixed", "depth", "refill"];
-
-    /// The name, as typed.
-    pub const fn as_str(self) -> &'static str {
-        PcpTuning::NAMES[self as usize]
-    }
-
     /// The tuning with this number; `None` when there is none.
     pub fn from_index(index: usize) -> Option<PcpTuning> {
         PcpTuning::ALL.get(index).copied()
-    }
-}
-
-impl fmt::Display for PcpTuning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// No tuning has that name; [`PcpTuning::NAMES`] are those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such tuning of the per-CPU lists; there are fixed, depth and refill")]
-pub struct UnknownPcpTuning;
-
-impl FromStr for PcpTuning {
-    type Err = UnknownPcpTuning;
-
-    fn from_str(text: &str) -> Result<PcpTuning, UnknownPcpTuning> {
-        let mut all = PcpTuning::ALL.into_iter();
-        all.find(|tuning| tuning.as_str() == text).ok_or(UnknownPcpTuning)
     }
 }
 

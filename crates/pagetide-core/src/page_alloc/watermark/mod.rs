@@ -85,7 +85,6 @@ impl Watermarks {
     /// Derives the levels.
     ///
     /// # Panics
-    ///
     /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or the zone is larger than all of low
     /// memory.
     pub fn for_zone(inputs: &WatermarkInputs) -> Watermarks {
@@ -113,7 +112,6 @@ impl Watermarks {
     /// blocks; above order 0 one of them must be that large. Equality fails.
     ///
     /// # Cost
-    ///
     /// O(1) at order 0; otherwise at most one look per order.
     pub fn check(
         &self,

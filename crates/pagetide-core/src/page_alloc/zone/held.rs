@@ -31,11 +31,9 @@ impl Zone {
     /// each is held, and freed, alone.
     ///
     /// # Panics
-    ///
     /// When no block of `order` was handed out there, or `into` is above it.
     ///
     /// # Cost
-    ///
     /// One word for each part.
     pub fn split_held(&mut self, frame: FrameId, order: Order, into: Order) {
         assert!(into <= order, "{frame} of order {order} cannot be split into order {into}");
@@ -53,7 +51,6 @@ impl Zone {
     /// buddies, or as large as blocks get.
     ///
     /// # Panics
-    ///
     /// When either is not a block of `order` that was handed out.
     pub fn join_held(&mut self, halves: [FrameId; 2], order: Order) -> Option<FrameId> {
         halves.iter().for_each(|half| self.assert_held(*half, order));

@@ -93,11 +93,9 @@ pub struct ZoneStats {
 /// The frames behind one lock.
 ///
 /// # Concurrency
-///
 /// No lock inside: the world wraps the zone in one. The [`FrameTable`] is shared without it.
 ///
 /// # Cost
-///
 /// 8 bytes a frame, in the frame table; the zone itself is under 2 KiB.
 #[derive(Debug)]
 pub struct Zone {
@@ -113,12 +111,10 @@ impl Zone {
     /// Lays a zone out: the online frames are free, in blocks as large as they can be.
     ///
     /// # Panics
-    ///
     /// When `nr_frames` is 0 or above [`FRAMES_MAX`](super::FRAMES_MAX), `nr_online` is above it,
     /// or `scale_factor` is above 3000.
     ///
     /// # Cost
-    ///
     /// O(frames).
     pub fn new(config: ZoneConfig) -> Zone {
         let buddy = Buddy::new(config.nr_frames, config.nr_online);
@@ -177,7 +173,6 @@ impl Zone {
     /// for an order above [`Order::MAX`]: no block is that large.
     ///
     /// # Cost
-    ///
     /// O(orders).
     pub fn alloc(&mut self, request: &AllocRequest) -> Option<FrameId> {
         let mut taken = None;
@@ -226,7 +221,6 @@ impl Zone {
     /// Returns one block, past the per-CPU lists.
     ///
     /// # Panics
-    ///
     /// When the block is not one this zone handed out at that order: a double free, a foreign
     /// frame.
     pub fn free(&mut self, frame: FrameId, order: Order) {
@@ -235,10 +229,6 @@ impl Zone {
     }
 
     /// Returns blocks until `next` has no more. `next` owns each until it returns it.
-    ///
-    /// # Panics
-    ///
-    /// As [`Zone::free`], for each block.
     pub fn free_bulk(&mut self, mut next: impl FnMut(&FrameTable) -> Option<(FrameId, Order)>) {
         self.stats.nr_free_visits += 1;
         while let Some((frame, order)) = next(&self.buddy.table) {
@@ -254,12 +244,7 @@ impl Zone {
 
     /// Walks every frame, list and count.
     ///
-    /// # Panics
-    ///
-    /// At the first that is wrong.
-    ///
     /// # Cost
-    ///
     /// O(frames): for tests, and the lab between steps.
     pub fn validate(&self) {
         self.buddy.validate();

@@ -55,7 +55,6 @@ impl Zone {
     /// of its frames is held, and freed, alone.
     ///
     /// # Cost
-    ///
     /// O(orders), and a word for each frame.
     pub fn alloc_run(&mut self, nr_max: u64) -> Option<Range<FrameId>> {
         let largest = nr_max.checked_ilog2()?.min(Order::MAX.0.into());

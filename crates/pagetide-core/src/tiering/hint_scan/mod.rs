@@ -89,7 +89,6 @@ pub struct ScannedMapping {
     pub created: Millis,
 }
 
-/// One run of the scan.
 #[derive(Clone, Debug)]
 pub(super) struct ScanRun {
     next: PageId,

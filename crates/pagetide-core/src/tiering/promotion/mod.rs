@@ -132,9 +132,6 @@ pub struct Promotion {
 
 impl Promotion {
     /// Nothing promoted yet.
-    ///
-    /// # Panics
-    /// When [`TieringKnobs::check`] fails.
     pub fn new(knobs: &TieringKnobs, switches: TieringSwitches) -> Promotion {
         knobs.check().expect("knobs were checked where they came from");
         Promotion {

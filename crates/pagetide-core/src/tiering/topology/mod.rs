@@ -278,9 +278,6 @@ impl Topology {
     }
 
     /// What the topology was told of a node.
-    ///
-    /// # Panics
-    /// When there is no such node, here and in all that follows.
     pub fn describe(&self, node: NodeId) -> &NodeDescription {
         &self.nodes[node.index()].description
     }

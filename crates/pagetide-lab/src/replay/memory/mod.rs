@@ -1,15 +1,11 @@
 //! The memory a replay runs in: a group's limit, a machine's zone, or the zone of a recorded run.
 //!
-//! # Problem
+//! **Problem.** A question ("what would half the memory do?") wants a memory that holds exactly so
+//! many pages. A recorded run had less plain a memory: watermarks, per-CPU lists that keep frames
+//! back, several attempts before an allocation fails, pages that were dirty or in use when reclaim
+//! met them. Repeating it page for page takes all of that.
 //!
-//! A question ("what would half the memory do?") wants a memory that holds exactly so many pages. A
-//! recorded run had less plain a memory: watermarks, per-CPU lists that keep frames back, several
-//! attempts before an allocation fails, pages that were dirty or in use when reclaim met them.
-//! Repeating it page for page takes all of that.
-//!
-//! # Idea
-//!
-//! Three models behind a few calls: take, free, drain, count.
+//! **Idea.** Three models behind a few calls: take, free, drain, count.
 //!
 //! ```text
 //!   Group        [ frame frame frame ... ]        reclaim when it is empty
@@ -19,19 +15,13 @@
 //!   Tiers        a zone a node, the fastest first
 //! ```
 //!
-//! # Data and invariants
+//! **Data and invariants.** Frames free and frames in use together are the memory. The zone is laid
+//! out as the `pagetide` crate lays it out; the replayed thread is CPU 0, and with one thread the
+//! others' lists stay empty.
 //!
-//! Frames free and frames in use together are the memory. The zone is laid out as the `pagetide`
-//! crate lays it out; the replayed thread is CPU 0, and with one thread the others' lists stay
-//! empty.
+//! **Ignored.** Resizing: a record that spans one is repeated as if it had not happened.
 //!
-//! # What it deliberately ignores
-//!
-//! Resizing: a record that spans one is repeated as if it had not happened.
-//!
-//! # Sources
-//!
-//! The page allocator specification; the memory-group flow of the kernel's reclaim.
+//! **Sources.** The page allocator specification; the memory-group flow of the kernel's reclaim.
 
 mod kernel_group;
 mod page_tree;

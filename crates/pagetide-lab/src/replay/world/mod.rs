@@ -104,9 +104,6 @@ pub struct World<'a, Evicted> {
 
 impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     /// An empty memory; `evicted` is called with each eviction in order.
-    ///
-    /// # Panics
-    /// When the memory has no frame.
     pub fn new(setup: Setup, trace: &'a DenseTrace, evicted: Evicted) -> Self {
         let memory = setup.memory;
         let nr_frames_max = memory.nr_frames_max();
@@ -153,9 +150,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     /// Applies one entry of the trace.
-    ///
-    /// # Panics
-    /// When `rank` is not of this world's trace.
     pub fn apply(&mut self, rank: u32, kind: AccessKind) {
         self.play_entries(&[rank], &[kind]);
     }
@@ -216,18 +210,12 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     /// Whether a page is resident now.
-    ///
-    /// # Panics
-    /// When `rank` is not of this world's trace.
     pub fn is_resident(&self, rank: u32) -> bool {
         self.frame_of(rank).is_some()
     }
 
     /// Where the page's folio stands, in words, if it is resident. What waits in the access log is
     /// told as waiting.
-    ///
-    /// # Panics
-    /// When `rank` is not of this world's trace.
     pub fn describe_folio(&self, rank: u32) -> Option<String> {
         let frame = self.frame_of(rank)?;
         let mut said = String::new();
@@ -242,9 +230,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 
     /// What the page's shadow entry remembers, in words; empty without one.
-    ///
-    /// # Panics
-    /// When `rank` is not of this world's trace.
     pub fn past(&self, rank: u32) -> String {
         let mut said = String::new();
         if let Some(shadow) = self.shadow_of(rank) {

@@ -23,9 +23,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
 
     /// As [`World::play`], in stretches of at most `len` entries, after each of which `look` sees
     /// the world.
-    ///
-    /// # Panics
-    /// When `len` is 0.
     pub fn play_by(&mut self, len: usize, mut look: impl FnMut(&Self, u64) -> bool) -> bool {
         let trace = self.trace;
         let mut notes = trace.notes();

@@ -23,9 +23,6 @@ pub(super) struct Alias {
 
 impl Alias {
     /// A page a weight, in order.
-    ///
-    /// # Panics
-    /// Without weights, or when they are negative or all zero.
     pub(super) fn new(weights: &[f64]) -> Alias {
         let sum: f64 = weights.iter().sum();
         assert!(sum > 0.0 && weights.iter().all(|weight| *weight >= 0.0), "weights of pages");

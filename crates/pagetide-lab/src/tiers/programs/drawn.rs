@@ -38,9 +38,6 @@ pub struct DrawnPages {
 
 impl DrawnPages {
     /// pmbench, over so many pages.
-    ///
-    /// # Panics
-    /// Without pages.
     pub fn bell(nr_pages: u32, seed: u64) -> DrawnPages {
         let middle = f64::from(nr_pages) / 2.0;
         let sigma = f64::from(nr_pages) / 8.0;
@@ -54,9 +51,6 @@ impl DrawnPages {
     }
 
     /// Zipf's law, over so many pages, with this skew.
-    ///
-    /// # Panics
-    /// Without pages.
     pub fn zipf(nr_pages: u32, skew: f64, seed: u64) -> DrawnPages {
         let mut random = Random::stream(seed, 2);
         let mut weights = vec![0.0; nr_pages as usize];

@@ -25,8 +25,6 @@ pub use oltp::Oltp;
 pub use recorded::Recorded;
 
 use super::access_loop::TierAccess;
-use std::fmt;
-use std::str::FromStr;
 
 /// A stream of touches that does not end.
 pub trait AccessStream: Send {
@@ -37,55 +35,19 @@ pub trait AccessStream: Send {
     fn touch(&mut self, nr: usize, touches: &mut Vec<TierAccess>);
 }
 
-/// A program by its name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum TierWorkload {
-    /// `pmbench`.
-    Pmbench,
-    /// `tier-oltp`.
-    Oltp,
-    /// `tier-zipf`.
-    Zipf,
+pagetide_core::named! {
+    /// A program by its name.
+    pub enum TierWorkload or UnknownTierWorkload("no such workload") {
+        Pmbench = "pmbench",
+            "pages drawn from a bell curve over all memory (sigma 1/8 of it), a fifth written";
+        Oltp = "tier-oltp",
+            "transactions over 200 tables: three queries in four go to a hundredth of the rows";
+        Zipf = "tier-zipf", "reads by Zipf's law (skew 0.99), pages scattered, a tenth written";
+    }
 }
 
-/// There is no such program; the message names those there are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no such workload: there are {}", TierWorkload::ALL.map(TierWorkload::as_str).join(", "))]
-pub struct UnknownTierWorkload;
-
 impl TierWorkload {
-    /// All of them.
-    pub const ALL: [TierWorkload; 3] =
-        [TierWorkload::Pmbench, TierWorkload::Oltp, TierWorkload::Zipf];
-
-    /// The name, as typed.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            TierWorkload::Pmbench => "pmbench",
-            TierWorkload::Oltp => "tier-oltp",
-            TierWorkload::Zipf => "tier-zipf",
-        }
-    }
-
-    /// What it is, in a line.
-    pub const fn summary(self) -> &'static str {
-        match self {
-            TierWorkload::Pmbench => {
-                "pages drawn from a bell curve over all memory (sigma 1/8 of it), a fifth written"
-            }
-            TierWorkload::Oltp => {
-                "transactions over 200 tables: three queries in four go to a hundredth of the rows"
-            }
-            TierWorkload::Zipf => {
-                "reads by Zipf's law (skew 0.99), pages scattered, a tenth written"
-            }
-        }
-    }
-
     /// The program, over at most `nr_pages` pages.
-    ///
-    /// # Panics
-    /// Under [`PAGES_MIN`].
     ///
     /// # Cost
     /// O(pages).
@@ -101,20 +63,6 @@ impl TierWorkload {
 
 /// The fewest pages a program is made over.
 pub const PAGES_MIN: u32 = 256;
-
-impl fmt::Display for TierWorkload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-impl FromStr for TierWorkload {
-    type Err = UnknownTierWorkload;
-
-    fn from_str(text: &str) -> Result<TierWorkload, UnknownTierWorkload> {
-        TierWorkload::ALL.into_iter().find(|it| it.as_str() == text).ok_or(UnknownTierWorkload)
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -51,9 +51,6 @@ pub struct Oltp {
 
 impl Oltp {
     /// Over so many pages: as many tables as there is room for, up to 200.
-    ///
-    /// # Panics
-    /// Where there is no room for one.
     pub fn new(nr_pages: u32, seed: u64) -> Oltp {
         let data = nr_pages - nr_pages / LOG_PART;
         let nr_tables = (data / TABLE_PAGES_MIN).min(TABLES_MAX);

@@ -1,13 +1,10 @@
 //! One run: a program on a machine, warmed up, then measured.
 //!
-//! # Problem
+//! **Problem.** The published figures are of a machine with tens of gigabytes, on which one scan of
+//! memory takes a minute and the threshold ten minutes to settle.
 //!
-//! The published figures are of a machine with tens of gigabytes, on which one scan of memory takes
-//! a minute and the threshold ten minutes to settle.
-//!
-//! # Idea
-//!
-//! A model that is `scale` times smaller in everything that is an amount, and true to time:
+//! **Idea.** A model that is `scale` times smaller in everything that is an amount, and true to
+//! time:
 //!
 //! ```text
 //!   machine          640 GiB   48 threads   79 GB/s   scan 256 MiB a run, 10 a second at most
@@ -19,22 +16,18 @@
 //! machine. The same model is had by making time run faster instead of threads fewer; this way core
 //! runs with the numbers it ships with, but for those that are amounts of memory.
 //!
-//! # Data and invariants
+//! **Data and invariants.** All subjects of one seed play the same touches, for the same virtual
+//! time.
 //!
-//! All subjects of one seed play the same touches, for the same virtual time.
+//! **Ignored.** How the program got there: its memory is written once, in order of addresses, so
+//! that the first of it is in fast memory. Whatever the prices ignore.
 //!
-//! # What it deliberately ignores
-//!
-//! How the program got there: its memory is written once, in order of addresses, so that the first
-//! of it is in fast memory. Whatever the prices ignore.
-//!
-//! # Sources
-//!
-//! Ratio, distribution and periods: the benchmark specification, section D. Not in the published
-//! text, and taken here: the size of memory (two sockets with 64 GiB of DRAM and 256 GiB of Optane
-//! each), 48 threads, and the rate limit. That is 256 MB a second, with which the limited runs
-//! promote about as much as the published ones, 165 MB a second: while the scan is where memory is
-//! cold, the limit is not reached. The replacement policy is two lists, the default of that kernel.
+//! **Sources.** Ratio, distribution and periods: the benchmark specification, section D. Not in the
+//! published text, and taken here: the size of memory (two sockets with 64 GiB of DRAM and 256 GiB
+//! of Optane each), 48 threads, and the rate limit. That is 256 MB a second, with which the limited
+//! runs promote about as much as the published ones, 165 MB a second: while the scan is where
+//! memory is cold, the limit is not reached. The replacement policy is two lists, the default of
+//! that kernel.
 
 use super::access_loop::{AccessLoop, Counts, Node, TierAccess};
 use super::judge::{Flat, Hottest, Placement};

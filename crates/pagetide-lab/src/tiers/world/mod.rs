@@ -1,14 +1,10 @@
 //! A machine with fast and slow memory, in virtual time.
 //!
-//! # Problem
+//! **Problem.** Tiering is three loops that see each other only through pages: a scan that arms
+//! them, faults that promote them, reclaim that demotes them. Any of them alone looks fine.
 //!
-//! Tiering is three loops that see each other only through pages: a scan that arms them, faults
-//! that promote them, reclaim that demotes them. Any of them alone looks fine.
-//!
-//! # Idea
-//!
-//! Core's own decisions, with two nodes in one numbering of frames, and a clock that everything
-//! takes its time of:
+//! **Idea.** Core's own decisions, with two nodes in one numbering of frames, and a clock that
+//! everything takes its time of:
 //!
 //! ```text
 //!   frames   [ fast node .......... | slow node ...................................... ]
@@ -20,21 +16,16 @@
 //!         `-> background: a step of the fast node's reclaim           a thread beside them
 //! ```
 //!
-//! # Data and invariants
+//! **Data and invariants.** A page is in one frame of one node, on that node's lruvec, and armed
+//! only if it is slow or was moved by a judge that wants to know what came of it. Frames handed out
+//! = resident pages, but for those whose demotion is not settled yet. The same set-up and seed give
+//! the same counts.
 //!
-//! A page is in one frame of one node, on that node's lruvec, and armed only if it is slow or
-//! was moved by a judge that wants to know what came of it. Frames
-//! handed out = resident pages, but for those whose demotion is not settled yet. The same set-up
-//! and seed give the same counts.
+//! **Ignored.** Files and write-back: all pages are a program's memory, reached through its page
+//! table. The slow node holds whatever the fast one does not: nothing is evicted. Locality between
+//! sockets.
 //!
-//! # What it deliberately ignores
-//!
-//! Files and write-back: all pages are a program's memory, reached through its page table. The slow
-//! node holds whatever the fast one does not: nothing is evicted. Locality between sockets.
-//!
-//! # Sources
-//!
-//! The tiering specification, sections 2 to 7 and 10.
+//! **Sources.** The tiering specification, sections 2 to 7 and 10.
 
 mod moving;
 mod reclaim;
@@ -61,7 +52,6 @@ use scan::Scan;
 use std::sync::Arc;
 use tables::Tables;
 
-/// What a world is made of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WorldConfig {
     pub(super) prices: TierPrices,
@@ -186,9 +176,6 @@ impl World {
     }
 
     /// Walks everything.
-    ///
-    /// # Panics
-    /// At the first thing that is wrong.
     ///
     /// # Cost
     /// O(pages + frames).

@@ -14,7 +14,6 @@
 //!
 //! Ignored: strings that lie in neighbouring cells: a copy goes from cell to cell all the same.
 
-/// Bytes of a cell.
 pub(super) const CELL_BYTES: usize = 128;
 /// What stands for no cell.
 pub(super) const NONE: u32 = u32::MAX;

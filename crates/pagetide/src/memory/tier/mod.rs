@@ -30,7 +30,6 @@ pub struct Tier {
     pub(crate) most: Bytes,
 }
 
-/// What a tier is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TierKind {
     /// The machine's own memory, from wherever the system gives it.

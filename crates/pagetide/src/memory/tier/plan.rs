@@ -120,7 +120,6 @@ fn list(nodes: &[u32]) -> String {
     }
 }
 
-/// A node to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NodePlan {
     pub(crate) tier: Tier,

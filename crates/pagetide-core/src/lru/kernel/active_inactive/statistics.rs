@@ -33,7 +33,6 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// What is so now.
     pub(super) fn now(cx: &Context<'_>, sizes: ListPages) -> Summary {
         let counters = [Counter::WorkingsetActivateAnon, Counter::WorkingsetActivateFile];
         Summary { sizes, activated: counters.map(|counter| cx.vmstat.read(counter)) }

@@ -116,12 +116,10 @@ impl Controller {
         RefTier(evicted.count() as u8)
     }
 
-    /// The counts of a type, by tier.
     pub(super) fn tiers(&self, page_type: PageType) -> &[RefTierCounts; NR_TIERS] {
         &self.counts[page_type.index()]
     }
 
-    /// The counts of one type and tier, to add to.
     pub(super) fn tier_mut(&mut self, page_type: PageType, tier: RefTier) -> &mut RefTierCounts {
         &mut self.counts[page_type.index()][tier.index()]
     }

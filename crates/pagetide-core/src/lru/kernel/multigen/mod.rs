@@ -1,14 +1,12 @@
 //! The multi-gen LRU, as of Linux 7.3, of 6.18 and of 6.1.
 //!
-//! # Problem
+//! **Problem.** Exact LRU needs a list operation at every access, and believes in every page once:
+//! one long scan throws everything out. Two lists (active, inactive) fix both only halfway. Recency
+//! has two values, and moving pages between the lists means looking at pages that have nothing to
+//! say.
 //!
-//! Exact LRU needs a list operation at every access, and believes in every page once: one long scan
-//! throws everything out. Two lists (active, inactive) fix both only halfway. Recency has two
-//! values, and moving pages between the lists means looking at pages that have nothing to say.
-//!
-//! # Idea
-//!
-//! Let recency have a few values that age by themselves, and let frequency be judged by results.
+//! **Idea.** Let recency have a few values that age by themselves, and let frequency be judged by
+//! results.
 //!
 //! *Generations.* Pages used at about the same time share a generation, numbered by a counter that
 //! only grows. Aging starts a new one: an increment makes every page one generation older. Eviction
@@ -34,7 +32,7 @@
 //! *Laziness.* Promotion writes a field; the list follows when eviction gets there. So the cost of
 //! aging is proportional to the hot pages, and the cost of eviction to the cold ones.
 //!
-//! # Data and invariants
+//! **Data and invariants.**
 //!
 //! ```text
 //!   window.rs       which sequence numbers are in use
@@ -58,13 +56,11 @@
 //! Each rule is a function of plain values; this file ties them to the face of policies. Every
 //! window has 2 to 4 generations; sizes follow the GEN field; list folios have ACTIVE clear.
 //!
-//! # What to expect
-//!
-//! In 6.18, with four generations and cold reads coming in, new folios join the generation under
-//! eviction, so it never empties and aging never runs: this is a FIFO with an admission test into a
-//! resident set, which stays as it is until the cold traffic ends. That is the mechanism as it is
-//! measured on the kernel, not a defect of this one. In 7.3 one read in 31 comes in as cold, the
-//! oldest generation runs dry, and aging is the normal state.
+//! **What to expect.** In 6.18, with four generations and cold reads coming in, new folios join the
+//! generation under eviction, so it never empties and aging never runs: this is a FIFO with an
+//! admission test into a resident set, which stays as it is until the cold traffic ends. That is
+//! the mechanism as it is measured on the kernel, not a defect of this one. In 7.3 one read in 31
+//! comes in as cold, the oldest generation runs dry, and aging is the normal state.
 //!
 //! A direct pass may end without a victim, having sorted and aged only, where nearly everything was
 //! accessed often: callers try again, as the kernel's do (up to 16 times).
@@ -72,9 +68,7 @@
 //! Cost: a folio that eviction looks at is one cache line, found through the one before it; on top
 //! of that miss come some 20 ns. Nothing is allocated after construction.
 //!
-//! # Ignored
-//!
-//! Large folios and several zones. Fairness between memory groups is for
+//! **Ignored.** Large folios and several zones. Fairness between memory groups is for
 //! [`group`](crate::group) to keep.
 //!
 //! An unevictable folio waits on a list of its own; what makes it evictable logs a touch or a

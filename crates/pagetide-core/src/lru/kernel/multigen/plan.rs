@@ -5,7 +5,6 @@
 pub(crate) struct EvictableSizes {
     /// Generations, of the type that has more of them.
     pub(super) nr_gens: u64,
-    /// All folios.
     pub(super) nr_folios: u64,
     /// Those in the youngest generation.
     pub(super) nr_young: u64,

@@ -45,7 +45,6 @@ pub(crate) enum Entry {
 /// What eviction takes from next, and from which of its tiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
-    /// The type.
     pub(super) page_type: PageType,
     /// The last of its tiers that is not protected.
     pub(super) tier_limit: RefTier,

@@ -42,6 +42,5 @@ pub(crate) struct References {
     /// What its shadow says beside the count, if it is evicted: it has been part of the working
     /// set.
     pub(super) workingset: bool,
-    /// The tier.
     pub(super) tier: RefTier,
 }

@@ -1,14 +1,10 @@
 //! The judgement: may a page take the place of main's oldest?
 //!
-//! # Problem
+//! **Problem.** A page that was hit on probation, or that comes back, wants into a full main. What
+//! it displaces may be worth more.
 //!
-//! A page that was hit on probation, or that comes back, wants into a full main. What it displaces
-//! may be worth more.
-//!
-//! # Idea
-//!
-//! Compare *instants*. The page that wants in was accessed before, in epoch `e`. The page at main's
-//! old end, once its credits are used up, was last accessed in epoch `v`.
+//! **Idea.** Compare *instants*. The page that wants in was accessed before, in epoch `e`. The page
+//! at main's old end, once its credits are used up, was last accessed in epoch `v`.
 //!
 //! ```text
 //!            v            e                    now
@@ -38,10 +34,9 @@
 //!                                                      to one of the scan  32
 //! ```
 //!
-//! # Data and invariants
-//!
-//! No page enters a main without a share ([`Expansion`](super::Expansion)): it is drained before
-//! probation gives any, so the last to come back would go before all that is older.
+//! **Data and invariants.** No page enters a main without a share
+//! ([`Expansion`](super::Expansion)): it is drained before probation gives any, so the last to come
+//! back would go before all that is older.
 
 use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 

@@ -1,6 +1,6 @@
 //! The engine: two lists, a credit for each hit, and one question, [`Engine::judge`].
 //!
-//! # Idea
+//! **Idea.**
 //!
 //! ```text
 //!   new ---> PROBATION (FIFO) ---> out            a page leaves its stamp and when it left
@@ -18,10 +18,8 @@
 //! take no frames of those that are still to be read. And of a loop longer than memory, a part
 //! stays.
 //!
-//! # Data and invariants
-//!
-//! A folio's stamp is the epoch of its last access, and its list; its hits are counted beside it,
-//! without the lock. Every listed folio's stamp names the list it is on.
+//! **Data and invariants.** A folio's stamp is the epoch of its last access, and its list; its hits
+//! are counted beside it, without the lock. Every listed folio's stamp names the list it is on.
 //! `main_max + probation's share = held <= capacity`. What is held is counted whenever memory must
 //! give, as a zone keeps frames free, which main must not count on: were it never full, every page
 //! that comes back would enter it. It is less at once, and more after a memory of distinct pages

@@ -1,16 +1,13 @@
 //! The selection: which setting would have hit more often, lately?
 //!
-//! # Problem
+//! **Problem.** How much of memory is on probation decides more than anything else, and no one
+//! share is right: loops want next to none, recency wants nearly all. Feedback from the refaults of
+//! the setting in charge says little of the others.
 //!
-//! How much of memory is on probation decides more than anything else, and no one share is right:
-//! loops want next to none, recency wants nearly all. Feedback from the refaults of the setting in
-//! charge says little of the others.
-//!
-//! # Idea
-//!
-//! Try all of them, in miniature. Of each block of C/m pages one is sampled, and the block's hash
-//! says which; a miniature of m frames sees the accesses to those, so it hits about as often as C
-//! frames would under all. There is one for each setting, and it never stops, so each is warm.
+//! **Idea.** Try all of them, in miniature. Of each block of C/m pages one is sampled, and the
+//! block's hash says which; a miniature of m frames sees the accesses to those, so it hits about as
+//! often as C frames would under all. There is one for each setting, and it never stops, so each is
+//! warm.
 //!
 //! ```text
 //!   accesses --hash--> sampled --+--> miniature: tight    hit . hit  .  .  hit
@@ -37,10 +34,9 @@
 //!   known how long ago a set was used, and by two memories of hits: two settings that keep
 //!   different parts of a loop lead each other by one, by turns.
 //!
-//! # Data and invariants
-//!
-//! Bounded: four miniatures, each with descriptors for its frames and a table of twice as many
-//! pages gone. Deterministic: the hash has a seed, and there is no other chance.
+//! **Data and invariants.** Bounded: four miniatures, each with descriptors for its frames and a
+//! table of twice as many pages gone. Deterministic: the hash has a seed, and there is no other
+//! chance.
 //!
 //! Sources: miniature simulation, Waldspurger et al., "Cache modeling and optimization using
 //! miniature simulations", ATC 2017; ski rental, Karlin et al. 1988.

@@ -71,7 +71,6 @@ impl Head {
     }
 }
 
-/// All copies.
 pub(super) struct Copies {
     cells: Cells,
     /// The first copy of each, a power of two of them.
