@@ -12,8 +12,8 @@
 //!   calm                        grow by an eighth, if the sizing curve says that it pays
 //! ```
 //!
-//! Invariant: the size is within its bounds. What it ignores: what the others are, and swap. A clock
-//! and files are the caller's: here are numbers.
+//! Invariant: the size is within its bounds. Ignored: what the others are, and swap. A clock and
+//! files are the caller's: here are numbers.
 
 /// What is seen in one look. Sizes are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -33,8 +33,9 @@ pagetide_core::named! {
         /// Nothing: statistics are as things are.
         #[default]
         Tidy = "tidy",
-        /// Statistics are summed up every so often, at a phase that the seed decides, and are as old
-        /// as the last sum in between. The period is the kernel's two seconds, scaled with memory.
+        /// Statistics are summed up every so often, at a phase that the seed decides, and are as
+        /// old as the last sum in between. The period is the kernel's two seconds, scaled with
+        /// memory.
         StaleStatistics = "stale-statistics",
     }
 }

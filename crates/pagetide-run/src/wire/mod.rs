@@ -192,8 +192,8 @@ ops! {
     Share,
     /// The pages named in the data were read without asking. There is no reply.
     Touch,
-    /// A [tray](pagetide_sys::tray) for the sender's thread: replies 1, with its file, or 0 if there
-    /// are enough already.
+    /// A [tray](pagetide_sys::tray) for the sender's thread: replies 1, with its file, or 0 if
+    /// there are enough already.
     Tray,
     /// `len` pages in the thread's tray, from number `offset` on, were missed, or stand beside one
     /// that was, and were read from disk by the thread that missed it. The data are as many
