@@ -2,7 +2,7 @@
 //! not one with fewer rights, not a stranger that knows the server's name. Runs as root only.
 
 use super::agents::{Agent, Tree, python};
-use super::{folder, has, noise, plain_shell_in};
+use super::{folder, has, noise, plain_shell_in, run_counted};
 use std::path::Path;
 
 const EACCES: i32 = 13;
@@ -141,4 +141,19 @@ fn a_stranger_at_the_servers_socket_gets_nothing_and_stops_nobody() {
     tree.finish();
     let log = std::fs::read_to_string(here.path().join("log")).unwrap();
     assert_eq!(log, "same other ");
+}
+
+/// As memcached does.
+#[test]
+fn a_program_that_sets_the_groups_it_has_is_served_on() {
+    let test = "a_program_that_sets_the_groups_it_has_is_served_on";
+    if !is_root(test) {
+        return;
+    }
+    let script = "import os; os.setgroups(os.getgroups())\n\
+        fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
+        os.write(fd, bytes(1 << 20))";
+    let here = folder();
+    let (output, counts) = run_counted(here.path(), "1M", &[], &["python3", "-c", script]);
+    assert!(output.status.success() && counts["accesses"].as_u64() >= Some(256), "{counts}");
 }

@@ -69,9 +69,20 @@ changes! {
 
 taken_over! {
     fn setgroups(nr: size_t, groups: *const gid_t) -> c_int {
-        if process::is_on() {
+        if process::is_on() && !are_own_groups(nr, groups) {
             leave_run();
         }
         None
     }
+}
+
+/// Whether the process has these groups, in this order, and no others.
+fn are_own_groups(nr: size_t, groups: *const gid_t) -> bool {
+    const NR_MAX: usize = 64;
+    let mut own = [0; NR_MAX];
+    // SAFETY: room for as many (S20).
+    let nr_own = unsafe { libc::getgroups(NR_MAX as c_int, own.as_mut_ptr()) };
+    // SAFETY: our caller's groups, of which there are as many as ours (S20).
+    let given = |nth: usize| unsafe { groups.wrapping_add(nth).read() };
+    usize::try_from(nr_own) == Ok(nr) && (0..nr).all(|nth| own[nth] == given(nth))
 }
