@@ -119,6 +119,8 @@ enum Command {
     RunSubject,
     #[command(name = bench::OPEN_EACH, hide = true)]
     OpenEach(bench::OpenEachArgs),
+    #[command(name = bench::LOAD, hide = true)]
+    MemcachedLoad(bench::MemcachedLoadArgs),
     #[command(name = bench::MAPPED_WORK, hide = true)]
     MappedWork(bench::MappedArgs),
     /// Becomes a program once it is traced; `record` starts itself this way.
@@ -159,6 +161,7 @@ fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::Policies(args) => policies::run(args),
         Command::Completions(args) => shell::complete(args, Cli::command()),
         Command::Manuals(args) => shell::write_manuals(args, Cli::command()),
+        Command::MemcachedLoad(args) => bench::load(args),
         Command::OpenEach(args) => bench::open_each(args),
         Command::MappedWork(args) => bench::work_on_mapped(args),
         Command::RunSubject => demo::child::serve(&watch()?),

@@ -35,7 +35,7 @@ pub(super) enum Shape {
 /// Traces that `lab make` makes for `{made}`.
 pub(super) const MADE_TRACES: [&str; 2] = ["zscan", "habits"];
 
-pub(super) const SECTIONS: [Section; 11] = [
+pub(super) const SECTIONS: [Section; 12] = [
     Section {
         name: "cache",
         title: "Against memcpy, pread, O_DIRECT and the kernel's page cache",
@@ -72,6 +72,18 @@ pub(super) const SECTIONS: [Section; 11] = [
         shape: Shape::Against,
         commands: &["bench run --memory 512M --runs {runs} \
                      --cases warm,resident,seq,stream,sqlite,small-open,one-pass-cat"],
+    },
+    Section {
+        name: "mapped",
+        title: "Unmodified programs that map their files",
+        note: "Under `pagetide run --mmap cache`, against the kernel's mapping in a memory cgroup \
+               of the same limit (`linux-random`: told MADV_RANDOM); nanoseconds of a page, or \
+               of a get of memcached's, which has its values in a file of 2x or 4x the limit.",
+        shape: Shape::Against,
+        commands: &[
+            "bench run --memory 128M --runs {runs} --cases mmap-random,mmap-loop",
+            "bench run --memory 256M --runs {runs} --cases memcached-even,memcached-zipf",
+        ],
     },
     Section {
         name: "regions",

@@ -23,6 +23,8 @@
 //!           one-pass-cat
 //!   run     mmap-random,     linux-random, loads of a file mapped under `run --mmap cache`; of the
 //!           mmap-loop        linux-default kernel's mapping in a cgroup of the same limit
+//!   run     memcached-even,  linux         gets of a memcached that maps its values, under the
+//!           memcached-zipf                 same, by each policy; in a cgroup
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
 //!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x
@@ -67,6 +69,7 @@ mod tier;
 mod zipf;
 
 pub(crate) use mapped_job::COMMAND as MAPPED_WORK;
+pub(crate) use programs::{LOAD, MemcachedLoadArgs, load};
 pub(crate) use programs::{OPEN_EACH, OpenEachArgs, open_each};
 pub(crate) use region::{MappedArgs, serve as work_on_mapped};
 
@@ -121,7 +124,8 @@ pub(crate) struct BenchArgs {
     set: Vec<Setting>,
     /// Of `run`, `region` and `items`, only these cases, as in seq,stream. Of `run`, mmap-random
     /// and mmap-loop are measured only if they are named here: a file of 4x the memory, and one of
-    /// 1.06x, over and over, mapped under `run --mmap cache` and in a cgroup.
+    /// 1.06x, over and over, mapped under `run --mmap cache` and in a cgroup; and so are
+    /// memcached-even and memcached-zipf.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
     /// Small sizes and short runs, to see that it works.

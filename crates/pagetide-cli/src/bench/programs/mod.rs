@@ -10,6 +10,7 @@
 //!   stream    the same by read(2), which has a position
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
 //!   mmap-*    loads of a mapped file, where they are asked for: see mapped.rs
+//!   memcached-*   with its values in a mapped file, where they are asked for: see memcached.rs
 //!   small-open, one-pass-cat   many small files; a large file, once: see small.rs
 //! ```
 //!
@@ -23,6 +24,7 @@
 
 mod fio;
 mod mapped;
+mod memcached;
 mod memory;
 mod program;
 mod small;
@@ -35,6 +37,7 @@ use crate::machine;
 use pagetide_core::units::Bytes;
 use program::{Under, why_not};
 
+pub(crate) use memcached::{LOAD, MemcachedLoadArgs, load};
 pub(super) use program::output_of;
 pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 
@@ -55,7 +58,9 @@ const SQLITE: &str = "sqlite";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let fio = FIO_CASES.iter().map(|(case, _)| *case);
-    bench.refuse_unknown(BENCH, fio.chain(small::CASES).chain([SQLITE]).chain(mapped::CASES))?;
+    let named = mapped::CASES.into_iter().chain(memcached::CASES);
+    let named = named.chain(small::CASES).chain([SQLITE]);
+    bench.refuse_unknown(BENCH, fio.chain(named))?;
     let memory = bench.memory(512 << 20, 16 << 20);
     machine::check_memory(Bytes(memory.0 * 2))?;
     let mut cases = FIO_CASES.to_vec();
@@ -81,6 +86,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         }
     }
     rows.extend(mapped::run(bench, memory)?);
+    rows.extend(memcached::run(bench, memory)?);
     Ok(rows)
 }
 

@@ -125,7 +125,10 @@ impl Program<'_> {
             .map_err(|error| Failure::on("find my own executable", &error))?;
         let mut run = Command::new(own);
         run.args(["run", "--memory", &self.memory.0.to_string()]);
-        run.args(["--policy", self.bench.policy().as_str()]).args(of_run);
+        if !of_run.iter().any(|word| word == "--policy") {
+            run.args(["--policy", self.bench.policy().as_str()]);
+        }
+        run.args(of_run);
         for setting in &self.bench.args.set {
             run.arg("--set").arg(setting.to_string());
         }

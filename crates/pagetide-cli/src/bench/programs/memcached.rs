@@ -1,0 +1,222 @@
+//! `bench run`'s memcached, with its values in a file that it maps (`-e`), larger than memory.
+//!
+//! ```text
+//!   memcached-even   2x memory in values of 2000 bytes   gets of keys alike
+//!   memcached-zipf   4x memory                           gets of keys by zipf 0.99
+//! ```
+//!
+//! The subject is memcached under `run --mmap cache`, by each policy; *linux* the kernel's mapping
+//! in a cgroup of the same limit. The load comes from this command (`memcached-load`), which is
+//! under the same limit, beside memcached: it sets all keys, then gets keys by chance, several at
+//! once, and checks each value. What is timed is the gets, once they have gone on for a while.
+//!
+//! Ignored: memcached's own threads that look for what has expired; several workers of its.
+
+use super::super::interleave::TimedRun;
+use super::super::policies;
+use super::super::{Bench, Row};
+use super::BENCH;
+use super::program::{PROGRAM_BYTES_MIN, Program, Under, why_not};
+use super::small::summary_number;
+use crate::dataset::make_folder;
+use crate::failure::Failure;
+use crate::machine;
+use crate::pages::{PagePicker, Shuffle, Skew};
+use pagetide_core::lru::PolicyName;
+use pagetide_core::units::Bytes;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// As `--cases` has them.
+pub(super) const CASES: [&str; 2] = ["memcached-even", "memcached-zipf"];
+/// The hidden command that makes the load.
+pub(crate) const LOAD: &str = "memcached-load";
+/// Where `--policy` says nothing: those of the seeds, and our own.
+const POLICIES: [PolicyName; 3] =
+    [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
+/// Starts memcached, loads it, and ends it.
+const START: &str = "memcached -u \"$(id -un)\" -t 1 -m \"$2\" -e \"$1/items\" -s \"$1/socket\" & \
+                     m=$!; shift 2; \"$0\" \"$@\"; s=$?; kill $m; wait $m; exit $s";
+/// What both take beside the file: measured as fio's, while memcached-even runs at 64 MiB.
+const BESIDE: u64 = 12 << 20;
+
+const VALUE_BYTES: u64 = 2000;
+/// What memcached takes for an item, at most: its sizes of items grow by a quarter.
+const ITEM_BYTES: u64 = 2400;
+/// Gets that are asked for at once: seed 000's.
+const NR_AT_ONCE: usize = 8;
+
+/// Sets and gets values of a memcached; `bench run` starts itself this way.
+#[derive(Debug, clap::Args)]
+pub(crate) struct MemcachedLoadArgs {
+    socket: PathBuf,
+    nr_items: u32,
+    /// Time of gets; a third as long before that.
+    millis: u64,
+    #[arg(long)]
+    zipf: bool,
+}
+
+/// The rows of the cases that are asked for by name: they are slow.
+///
+/// # Errors
+/// A refusal (disk, cgroup), a program that fails, a mapping that the run did not serve, an
+/// interrupt.
+pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
+    let mut rows = Vec::new();
+    let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
+    for case in CASES.into_iter().filter(|case| bench.args.cases.iter().any(|name| name == case)) {
+        let refused = pagetide_sys::PageFile::new(1).err().map(|error| error.to_string());
+        rows.extend(match refused.or_else(|| why_not(memory, "memcached")) {
+            Some(why) => vec![Row::skipped((BENCH, case, 1), Under::Linux.name(), why)],
+            None => measure(bench, memory, case)?,
+        });
+    }
+    Ok(rows)
+}
+
+fn measure(bench: &Bench<'_>, memory: Bytes, case: &'static str) -> Result<Vec<Row>, Failure> {
+    let is_zipf = case == "memcached-zipf";
+    let len = Bytes(memory.0 * if is_zipf { 4 } else { 2 });
+    machine::check_disk(&bench.args.dir, len)?;
+    let names = if bench.args.policy.is_empty() { &POLICIES[..] } else { &bench.args.policy };
+    let nr_items = len.0 / ITEM_BYTES;
+    let timed_run = |policy: Option<PolicyName>| -> TimedRun<'_> {
+        Box::new(move || {
+            let folder = make_folder(&bench.args.dir)?;
+            let arguments = command(bench, folder.path(), len, nr_items, is_zipf)?;
+            let program = Program { bench, memory, beside: BESIDE, arguments };
+            let Some(policy) = policy else {
+                return read_ns(&program.run(Under::Linux, &[], None)?.1);
+            };
+            let summary = folder.path().join("summary.json");
+            let words = ["--mmap", "cache", "--policy", policy.as_str(), "--json"];
+            let mut of_run: Vec<OsString> = words.map(OsString::from).into();
+            of_run.push(summary.clone().into());
+            let (_, printed) = program.run(Under::Run, &of_run, None)?;
+            match summary_number(&summary, "mappings")? {
+                0 => Err(Failure::Refused("the run did not serve what was mapped".into())),
+                _ => read_ns(&printed),
+            }
+        })
+    };
+    let contenders = names.iter().copied().map(Some).chain([None]).map(timed_run).collect();
+    let samples = bench.interleave_all(&format!("run {case}"), contenders)?;
+    let (linux, subjects) = samples.split_last().expect("each contender has its samples");
+    let references = [(Under::Linux.name(), linux)];
+    Ok(policies::rows((BENCH, case, 1), names, subjects, &references))
+}
+
+fn command(
+    bench: &Bench<'_>,
+    folder: &Path,
+    len: Bytes,
+    nr_items: u64,
+    is_zipf: bool,
+) -> Result<Vec<OsString>, Failure> {
+    let own =
+        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let mut arguments: Vec<OsString> = vec!["sh".into(), "-c".into(), START.into(), own.into()];
+    // In MiB, with one for each size of items.
+    let room = (len.0 >> 20) + 64;
+    arguments.extend([folder.into(), room.to_string().into(), LOAD.into()]);
+    let millis = bench.duration(4000).as_millis();
+    arguments.push(folder.join("socket").into());
+    arguments.extend([nr_items.to_string(), millis.to_string()].map(OsString::from));
+    arguments.extend(is_zipf.then(|| "--zipf".into()));
+    Ok(arguments)
+}
+
+fn read_ns(printed: &str) -> Result<f64, Failure> {
+    let ns = printed.lines().last().and_then(|line| line.parse().ok());
+    ns.ok_or_else(|| Failure::Refused(format!("cannot make sense of: {printed}")))
+}
+
+/// Runs the hidden command: prints the nanoseconds of a get.
+///
+/// # Errors
+/// What the system says of the socket; a value that is not what was set.
+pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
+    let refuse = |error| Failure::on_path("load memcached by", &args.socket, &error);
+    let socket = connect(&args.socket).map_err(refuse)?;
+    let mut client = Client { answers: BufReader::new(socket), line: String::new() };
+    for key in 0..args.nr_items {
+        client.set(key).map_err(refuse)?;
+    }
+    let shuffle = Shuffle::new(args.nr_items, 1);
+    let skew = if args.zipf { Skew::Zipf(0.99) } else { Skew::Uniform };
+    let mut picker = PagePicker::new(&shuffle, skew, 2);
+    let mut keys = [0; NR_AT_ONCE];
+    let mut get_for = |time: Duration| -> Result<f64, Failure> {
+        let (start, mut nr) = (Instant::now(), 0);
+        while start.elapsed() < time {
+            keys.fill_with(|| picker.pick());
+            client.get(&keys).map_err(refuse)?;
+            nr += keys.len();
+        }
+        Ok(start.elapsed().as_secs_f64() * 1e9 / nr as f64)
+    };
+    let time = Duration::from_millis(args.millis);
+    get_for(time / 3)?;
+    println!("{}", get_for(time)?);
+    Ok(())
+}
+
+/// Waits for memcached to begin.
+fn connect(path: &Path) -> std::io::Result<UnixStream> {
+    let began = Instant::now();
+    loop {
+        match UnixStream::connect(path) {
+            Err(_) if began.elapsed() < Duration::from_secs(20) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            connected => return connected,
+        }
+    }
+}
+
+struct Client {
+    answers: BufReader<UnixStream>,
+    line: String,
+}
+
+impl Client {
+    fn set(&mut self, key: u32) -> std::io::Result<()> {
+        let text = format!("set {key} 0 0 {VALUE_BYTES}\r\n{}\r\n", value_of(key));
+        self.answers.get_mut().write_all(text.as_bytes())?;
+        self.expect("STORED\r\n")
+    }
+
+    fn get(&mut self, keys: &[u32]) -> std::io::Result<()> {
+        let asked: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
+        self.answers.get_mut().write_all(asked.as_bytes())?;
+        for key in keys {
+            self.expect(&format!("VALUE {key} 0 {VALUE_BYTES}\r\n"))?;
+            let mut value = [0; VALUE_BYTES as usize];
+            self.answers.read_exact(&mut value)?;
+            if value != *value_of(*key).as_bytes() {
+                return Err(std::io::Error::other(format!("the value of {key} is another")));
+            }
+            self.expect("\r\n")?;
+            self.expect("END\r\n")?;
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, answer: &str) -> std::io::Result<()> {
+        self.line.clear();
+        self.answers.read_line(&mut self.line)?;
+        match self.line == answer {
+            true => Ok(()),
+            false => Err(std::io::Error::other(format!("{:?}, not {answer:?}", self.line))),
+        }
+    }
+}
+
+/// Words of 20 digits.
+fn value_of(key: u32) -> String {
+    format!("{key:020}").repeat(VALUE_BYTES as usize / 20)
+}
