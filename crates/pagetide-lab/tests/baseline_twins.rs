@@ -100,6 +100,67 @@ impl Twin for S3Fifo {
     }
 }
 
+struct Clock2QPlus {
+    frames: usize,
+    /// Page, how many were admitted before it, and the bit.
+    small: Vec<(u32, usize, bool)>,
+    main: Vec<(u32, bool)>,
+    ghosts: Vec<u32>,
+    admitted: usize,
+    is_warm: bool,
+}
+
+impl Clock2QPlus {
+    fn evict(&mut self, small_max: usize) {
+        loop {
+            if self.main.len() > self.frames - small_max || self.small.is_empty() {
+                match self.main.remove(0) {
+                    (page, true) => self.main.push((page, false)),
+                    (_, false) => return,
+                }
+                continue;
+            }
+            match self.small.remove(0) {
+                (page, _, true) => self.main.push((page, false)),
+                (page, _, false) => {
+                    self.ghosts.push(page);
+                    if self.ghosts.len() > (self.frames / 2).max(1) {
+                        self.ghosts.remove(0);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+impl Twin for Clock2QPlus {
+    fn access(&mut self, page: u32) -> bool {
+        let small_max = (self.frames / 10).max(1);
+        if let Some(slot) = self.small.iter_mut().find(|slot| slot.0 == page) {
+            let nr_since = self.admitted - slot.1 - 1;
+            slot.2 |= nr_since >= small_max / 2;
+            return false;
+        }
+        if let Some(slot) = self.main.iter_mut().find(|slot| slot.0 == page) {
+            slot.1 = true;
+            return false;
+        }
+        let is_ghost = take(&mut self.ghosts, page);
+        if self.small.len() + self.main.len() == self.frames {
+            self.evict(small_max);
+            self.is_warm = true;
+        }
+        if is_ghost || !self.is_warm && self.small.len() >= small_max {
+            self.main.push((page, false));
+        } else {
+            self.small.push((page, self.admitted, false));
+            self.admitted += 1;
+        }
+        true
+    }
+}
+
 struct TwoQueue {
     frames: usize,
     a1in: Vec<u32>,
@@ -285,9 +346,11 @@ impl Twin for Lirs {
     }
 }
 
-fn twins(frames: usize) -> [(PolicyName, Box<dyn Twin>); 5] {
+fn twins(frames: usize) -> [(PolicyName, Box<dyn Twin>); 6] {
     let sieve = Sieve { frames, queue: vec![], hand: 0 };
     let s3fifo = S3Fifo { frames, small: vec![], main: vec![], ghosts: vec![], is_warm: false };
+    let (small, main, ghosts) = (vec![], vec![], vec![]);
+    let clock2q_plus = Clock2QPlus { frames, small, main, ghosts, admitted: 0, is_warm: false };
     let two_queue = TwoQueue { frames, a1in: vec![], a1out: vec![], am: vec![] };
     let arc = Arc { frames, p: 0, t1: vec![], t2: vec![], b1: vec![], b2: vec![] };
     let (stack, lir, queue) = (vec![], vec![], vec![]);
@@ -295,6 +358,7 @@ fn twins(frames: usize) -> [(PolicyName, Box<dyn Twin>); 5] {
     [
         (PolicyName::Sieve, Box::new(sieve)),
         (PolicyName::S3Fifo, Box::new(s3fifo)),
+        (PolicyName::Clock2QPlus, Box::new(clock2q_plus)),
         (PolicyName::TwoQueue, Box::new(two_queue)),
         (PolicyName::Arc, Box::new(arc)),
         (PolicyName::Lirs, Box::new(lirs)),

@@ -51,6 +51,8 @@ names! {
         "SIEVE (Zhang et al. 2024): CLOCK whose hand moves and whose pages do not.";
     S3Fifo = "s3fifo",
         "S3-FIFO (Yang et al. 2023): a small queue filters what a main queue and ghosts keep.";
+    Clock2QPlus = "clock2q+",
+        "Clock2Q+ (Zhai et al. 2026): S3-FIFO with one bit, deaf to hits right after a page came.";
     TwoQueue = "2q",
         "2Q (Johnson and Shasha 1994): hot is what came back after eviction.";
     Arc = "arc",

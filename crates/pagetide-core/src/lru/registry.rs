@@ -3,7 +3,9 @@
 //! A policy is an enum variant, so calls are static and the compiler finds every place that must
 //! know of a new one.
 
-use super::baseline::{Arc, Clock, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu};
+use super::baseline::{
+    Arc, Clock, Clock2QPlus, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu,
+};
 use super::capability::Capabilities;
 use super::drain::{apply_entries, drain_and_refault};
 use super::kernel::active_inactive::{
@@ -88,6 +90,7 @@ policies!(
     Clock,
     Sieve,
     S3Fifo,
+    Clock2QPlus,
     TwoQueue,
     Arc,
     WTinyLfu,

@@ -3,6 +3,7 @@
 
 mod arc;
 mod clock;
+mod clock2q_plus;
 mod fifo;
 mod ghosts;
 mod held;
@@ -19,6 +20,7 @@ mod w_tinylfu;
 
 pub use arc::{Arc, ArcRule};
 pub use clock::{Clock, ClockRule};
+pub use clock2q_plus::{Clock2QPlus, Clock2QPlusRule};
 pub use fifo::{Fifo, FifoRule};
 pub use lirs::{Lirs, LirsCursor};
 pub use lru::{Lru, LruRule};
