@@ -37,11 +37,13 @@ mod copy_a_large_file;
 mod fair_zones;
 mod fio_randread;
 mod get_scan;
+mod kernbench;
 mod machine;
 mod memcachetest;
 mod memory_group_oom;
 mod micro;
 mod oldest_generation_stuck;
+mod pft;
 mod stage;
 mod summary;
 #[cfg(test)]
@@ -130,6 +132,8 @@ impl Scenario {
         wsprotect::SCENARIO,
         memcachetest::SCENARIO,
         micro::SCENARIO,
+        pft::SCENARIO,
+        kernbench::SCENARIO,
         fair_zones::SCENARIO,
         get_scan::SCENARIO,
         oldest_generation_stuck::SCENARIO,
