@@ -14,7 +14,7 @@ use super::{Bench, Row, policies};
 use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
-use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -29,27 +29,42 @@ const BATCH: u32 = 16;
 const TURNS_MAX: u64 = 50;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
-    let memory = bench.memory(64 << 20, 4 << 20);
-    machine::check_memory(memory)?;
-    let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
+    let file = CleanFile::make(bench)?;
     let measured = if bench.args.policy.is_empty() { PolicyName::ALL } else { &bench.args.policy };
     let timed_run = |&policy: &PolicyName| -> TimedRun<'_> {
-        let data = &data;
-        Box::new(move || time_evictions(bench, data, policy, memory))
+        let file = &file;
+        Box::new(move || time_evictions(bench, file, policy, Switches::default()))
     };
     let timed_runs = measured.iter().map(timed_run).collect();
     let samples = interleave_all("evict", bench.args.runs, bench.interrupt, timed_runs)?;
     Ok(policies::rows(("evict", "", 1), measured, &samples, &[]))
 }
 
-fn time_evictions(
-    bench: &Bench<'_>,
-    data: &DataFile,
-    policy: PolicyName,
+/// A file that is larger than the memory it is read in.
+pub(super) struct CleanFile {
+    _folder: tempfile::TempDir,
+    data: DataFile,
     memory: Bytes,
+}
+
+impl CleanFile {
+    pub(super) fn make(bench: &Bench<'_>) -> Result<CleanFile, Failure> {
+        let memory = bench.memory(64 << 20, 4 << 20);
+        machine::check_memory(memory)?;
+        let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(memory.0 * FILE_TIMES))?;
+        Ok(CleanFile { _folder, data, memory })
+    }
+}
+
+/// CPU time per eviction, in nanoseconds.
+pub(super) fn time_evictions(
+    bench: &Bench<'_>,
+    CleanFile { data, memory, .. }: &CleanFile,
+    policy: PolicyName,
+    switches: Switches,
 ) -> Result<f64, Failure> {
     let refuse = |error: std::io::Error| Failure::on_path("read", &data.path, &error);
-    let cache = bench.make_cache(policy, memory)?;
+    let cache = bench.make_cache_with(policy, switches, *memory)?;
     let file = bench.open_random(&cache, data)?;
     fill(bench, data, |page, offset| {
         file.read_at(page, offset).map_err(|error| refuse(error.into()))

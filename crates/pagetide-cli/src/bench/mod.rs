@@ -37,6 +37,8 @@
 //!           gets-zipf,                     each policy; in anonymous memory, in a cgroup of the
 //!           sets-zipf                      same limit
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
+//!   scan    next, batch,     off           moving a folio from list to list, the next ones asked for
+//!           evict                          ahead; CPU time per clean page evicted, the same
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue
 //!                            array-queue
@@ -48,8 +50,8 @@
 //! what it was in each round, because what drifts from round to round meets both. Policies are
 //! measured side by side for the same reason (`policies`).
 //!
-//! Ignored: what other programs do meanwhile; the spread on stderr shows it. Single mechanisms (the
-//! zone's lock, prefetching in a list scan) have microbenches in the library's `benches/`.
+//! Ignored: what other programs do meanwhile; the spread on stderr shows it. The zone's lock has a
+//! microbench in the library's `benches/`.
 
 mod alloc;
 mod direct;
@@ -64,6 +66,7 @@ mod programs;
 mod ram_disk;
 mod region;
 mod row;
+mod scan;
 mod seq;
 mod tier;
 mod zipf;
@@ -82,7 +85,7 @@ use crate::settings::{self, Setting};
 use crate::terminal::{self, JsonArgs, Progress};
 use ::pagetide::{Advice, File, OpenOptions, PageCache};
 use interleave::{Samples, TimedRun};
-use pagetide_core::lru::PolicyName;
+use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Bytes;
 use row::{Identity, Row};
 use std::path::{Path, PathBuf};
@@ -159,6 +162,8 @@ enum BenchName {
     Items,
     /// CPU time per evicted page.
     Evict,
+    /// What prefetching saves in scans of a list, and in evictions.
+    Scan,
     /// Frames from the allocator, against shared free lists.
     Alloc,
     /// All of them.
@@ -252,10 +257,21 @@ impl Bench<'_> {
 
     /// A cache of `memory` under `policy`, touched beforehand.
     fn make_cache(&self, policy: PolicyName, memory: Bytes) -> Result<PageCache, Failure> {
+        self.make_cache_with(policy, Switches::default(), memory)
+    }
+
+    /// The same with some mechanisms on or off.
+    fn make_cache_with(
+        &self,
+        policy: PolicyName,
+        switches: Switches,
+        memory: Bytes,
+    ) -> Result<PageCache, Failure> {
         settings::apply(PageCache::builder().pretouch(true), &self.args.set)
             .map_err(|error| Failure::on("set a knob", &error))?
             .memory(memory)
             .policy(policy)
+            .switches(switches)
             .build()
             .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))
     }
@@ -286,7 +302,7 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
     let is_wanted = |name| args.name == BenchName::All || args.name == name;
     let mut rows = Vec::new();
     type Measure = fn(&Bench<'_>) -> Result<Vec<Row>, Failure>;
-    let benches: [(BenchName, Measure); 10] = [
+    let benches: [(BenchName, Measure); 11] = [
         (Hit, hit::run),
         (BenchName::Miss, miss::run),
         (BenchName::Seq, seq::run),
@@ -296,6 +312,7 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         (Region, region::run),
         (Items, items::run),
         (Evict, evict::run),
+        (BenchName::Scan, scan::run),
         (BenchName::Alloc, alloc::run),
     ];
     for (_, run) in benches.into_iter().filter(|&(name, _)| is_wanted(name)) {

@@ -203,6 +203,17 @@ fn evict_reports_every_policy_against_the_first() {
     check(&rows, &rows.iter().map(against_first).collect::<Vec<_>>());
 }
 
+#[test]
+fn scans_are_measured_with_prefetch_against_without() {
+    let lists = ["random", "in-order"]
+        .into_iter()
+        .flat_map(|order| ["next", "batch"].map(|form| format!("{form} {order} 10000")));
+    let cases: Vec<String> =
+        lists.chain(["evict mglru", "evict active-inactive"].map(str::to_owned)).collect();
+    let expected: Vec<_> = cases.iter().map(|case| (case.as_str(), 1, "off")).collect();
+    check(&quick("scan"), &expected);
+}
+
 /// A number in the row of this case.
 fn number_of(rows: &[Value], case: &str, threads: u64) -> f64 {
     let row = rows.iter().find(|row| row["case"] == case && row["threads"] == threads);
