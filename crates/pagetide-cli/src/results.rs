@@ -162,7 +162,7 @@ fn shorten(words: impl Iterator<Item = String>) -> String {
 }
 
 /// The commit of the tree that this executable lies in; `unknown` outside any.
-fn read_commit() -> String {
+pub(crate) fn read_commit() -> String {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("."));
     let git = |arguments: &[&str]| -> Option<String> {
@@ -173,7 +173,7 @@ fn read_commit() -> String {
     let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
         return "unknown".to_owned();
     };
-    let others = [":/", ":(top,exclude)results", ":(top,exclude)docs/results.md"];
+    let others = [":/", ":(top,exclude)results", ":(top,exclude)docs"];
     let status = [&["status", "--porcelain", "--untracked-files=no", "--"], &others[..]].concat();
     match git(&status) {
         Some(changes) if changes.is_empty() => commit,

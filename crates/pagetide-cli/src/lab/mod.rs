@@ -6,6 +6,7 @@
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
 //!   make   a trace of one pure habit, as a file
 //!   why    one page of a trace: what its accesses met, and why it was evicted
+//!   seeds  what became of each claim in the documents that Pagetide began with
 //! ```
 
 mod dump;
@@ -15,6 +16,7 @@ mod pcp;
 mod play_args;
 mod run;
 mod scenarios;
+mod seeds;
 mod tiers;
 mod why;
 
@@ -43,6 +45,7 @@ enum LabCommand {
     Dump(dump::DumpArgs),
     Make(make::MakeArgs),
     Why(why::WhyArgs),
+    Seeds(seeds::SeedsArgs),
 }
 
 /// Runs the command.
@@ -56,5 +59,6 @@ pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         LabCommand::Dump(args) => dump::run(args, interrupt),
         LabCommand::Make(args) => make::run(args, interrupt),
         LabCommand::Why(args) => why::run(args, interrupt),
+        LabCommand::Seeds(args) => seeds::run(args),
     }
 }

@@ -1,0 +1,65 @@
+//! The document: a table a source, a line a claim, and the commands at the end.
+
+use super::sheet::{Figure, Judged};
+
+const HEAD: &str = "# The five documents
+
+Made by `pagetide lab seeds`: each claim, what is measured of it here with the range that it allows in brackets, and
+the verdict that follows. Small numbers are commands, below.
+";
+
+const TABLE: &str = "| what they measured | what we measure | verdict | why |\n|---|---|---|---|\n";
+
+/// The whole of it.
+pub(super) fn markdown(judged: &[Judged]) -> String {
+    let figures = judged.iter().flat_map(|claim| &claim.figures);
+    let mut commands: Vec<(&str, &str)> = Vec::new();
+    for figure in figures {
+        let command = (figure.command.as_str(), figure.commit.as_str());
+        if !commands.contains(&command) {
+            commands.push(command);
+        }
+    }
+    let mut text = HEAD.to_owned();
+    for of_source in judged.chunk_by(|one, other| one.source == other.source) {
+        text.push_str(&format!("\n## {}\n\n{TABLE}", of_source[0].source));
+        for claim in of_source {
+            let figures: Vec<String> =
+                claim.figures.iter().map(|it| shown(it, &commands)).collect();
+            let Judged { claim, verdict, why, .. } = claim;
+            text.push_str(&format!("| {claim} | {} | *{verdict}* | {why} |\n", figures.join("; ")));
+        }
+    }
+    text.push_str("\n## Commands\n\n");
+    for (nth, (command, commit)) in commands.iter().enumerate() {
+        text.push_str(&format!("{}. `{command}` of {commit}\n", nth + 1));
+    }
+    text
+}
+
+/// A number, what it must be, and which command's it is.
+fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
+    let is_its = |(command, _): &(&str, &str)| *command == figure.command;
+    let nth = commands.iter().position(is_its).map_or(0, |at| at + 1);
+    let world = if figure.command.starts_with("pagetide lab ") { "virtual" } else { "real" };
+    let value = figure.value.map_or("-".to_owned(), number);
+    let range = match (figure.least.map(number), figure.most.map(number)) {
+        (Some(least), Some(most)) if least == most => least,
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (Some(least), None) => format!("from {least}"),
+        (None, Some(most)) => format!("up to {most}"),
+        (None, None) => "any".to_owned(),
+    };
+    format!("{}: {value} ({range}), {world} <sup>{nth}</sup>", figure.what)
+}
+
+/// Three digits that say something, and no more.
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        value if value >= 100.0 || value.fract() == 0.0 => 0,
+        value if value >= 10.0 => 1,
+        value if value >= 0.1 => 2,
+        _ => 4,
+    };
+    format!("{value:.digits$}")
+}
