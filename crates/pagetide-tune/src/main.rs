@@ -24,6 +24,7 @@
 
 #[cfg(test)]
 mod bounds;
+mod policies;
 mod replays;
 mod report;
 mod rows;
@@ -48,7 +49,8 @@ const EXAMPLES: &str = "Examples:
   pagetide-tune --rows zipf,loop15 --change horizon   rows and constants by a part of their name
   pagetide-tune --rows shift4 --peers                 the best of the published ones, run anew
   pagetide-tune --rows unseen                         rows that no constant was chosen by
-  pagetide-tune --rows tenths                         what recency wins, at nine sizes";
+  pagetide-tune --rows tenths                         what recency wins, at nine sizes
+  pagetide-tune --policies > results/regret.jsonl     every policy, for docs/policies.md";
 
 /// Rows of these are shown only where they are asked for.
 const GROUPS: [&str; 2] = ["unseen", "tenths"];
@@ -74,6 +76,9 @@ struct TuneArgs {
     /// Run the published policies too, instead of taking their best from the table.
     #[arg(long)]
     peers: bool,
+    /// Print what every policy misses instead, a JSON object a row.
+    #[arg(long, conflicts_with_all = ["change", "peers", "json"])]
+    policies: bool,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -81,13 +86,18 @@ struct TuneArgs {
 
 fn main() -> ExitCode {
     let args = TuneArgs::parse();
-    let printed = run(&args).and_then(|cells| {
-        if args.json {
-            serde_json::to_string_pretty(&cells).map_err(|error| error.to_string())
-        } else {
-            Ok(table(&cells, &wanted_variants(&args)))
-        }
-    });
+    let cells = || {
+        let variants = wanted_variants(&args);
+        each_row(&args, |row, trace| play(&args, row, &variants, trace))
+    };
+    let printed = if args.policies {
+        let line = |row, trace: &_| vec![policies::line(row, trace, args.seeds.get())];
+        each_row(&args, line).map(|lines| lines.join("\n"))
+    } else if args.json {
+        cells().and_then(|it| serde_json::to_string_pretty(&it).map_err(|error| error.to_string()))
+    } else {
+        cells().map(|it| table(&it, &wanted_variants(&args)))
+    };
     match printed {
         Ok(text) => {
             println!("{}", text.trim_end());
@@ -101,26 +111,28 @@ fn main() -> ExitCode {
 }
 
 /// Plays all wanted rows, or says why there is nothing to show.
-fn run(args: &TuneArgs) -> Result<Vec<Cell>, String> {
-    let rows: Vec<&Row> = all_rows().filter(|row| is_wanted(row, &args.rows)).collect();
+fn each_row<T>(
+    args: &TuneArgs,
+    mut play: impl FnMut(&'static Row, &DenseTrace) -> Vec<T>,
+) -> Result<Vec<T>, String> {
+    let rows: Vec<&'static Row> = all_rows().filter(|row| is_wanted(row, &args.rows)).collect();
     if rows.is_empty() {
         let names = all_rows().map(|row| row.name).collect::<Vec<_>>().join(" ");
         return Err(format!("no row has that in its name; there are {names}"));
     }
     let folder = args.traces.clone().or_else(|| env::var_os("PAGETIDE_TRACES").map(PathBuf::from));
     let folder = folder.unwrap_or_else(|| PathBuf::from("."));
-    let variants = wanted_variants(args);
-    let mut cells = Vec::new();
+    let mut played = Vec::new();
     for same_trace in rows.chunk_by(|one, other| one.source == other.source) {
         let Some(trace) = load(same_trace[0], &folder) else { continue };
         for row in same_trace {
-            cells.extend(play(args, row, &variants, &trace));
+            played.extend(play(row, &trace));
         }
     }
-    if cells.is_empty() {
+    if played.is_empty() {
         return Err("none of the traces could be read: --traces names their folder".to_owned());
     }
-    Ok(cells)
+    Ok(played)
 }
 
 /// A row's trace; `None` after saying why it is left out.
@@ -189,6 +201,7 @@ mod tests {
             change: Vec::new(),
             seeds: NonZeroU64::new(2).expect("two"),
             peers: false,
+            policies: false,
             json: false,
         }
     }
@@ -196,7 +209,7 @@ mod tests {
     #[test]
     fn a_row_of_no_name_and_no_trace_are_failures() {
         for (rows, said) in [("another's", "OLTP@1000"), ("OLTP", "--traces")] {
-            let failure = run(&args(rows)).expect_err("no row");
+            let failure = each_row(&args(rows), |_, _| vec![()]).expect_err("no row");
             assert!(failure.contains(said), "{failure}");
         }
     }

@@ -8,6 +8,8 @@
 //!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
 //!      `--> rows.rs: all of one commit? --render/--> docs/results.md <--compared-- cargo x tidy
 //!                                                   and the README's table
+//!   pagetide-tune --policies  --> results/regret.jsonl --> the table in docs/policies.md
+//!   pagetide lab seeds --run  --> results/seeds.jsonl  --> docs/seeds.md, which the command makes
 //! ```
 //!
 //! What no command of ours makes again stands in `results/notes.md`, each figure with its commit;
@@ -28,16 +30,24 @@ use std::path::Path;
 pub(crate) const DOCUMENT: &str = "docs/results.md";
 /// What has the demo's table in it.
 pub(crate) const README: &str = "README.md";
+/// What has the table of policies in it.
+pub(crate) const POLICIES: &str = "docs/policies.md";
 /// What they are made of.
 const FOLDER: &str = "results/";
 const NOTES: &str = "results/notes.md";
+/// Rows of other documents, each of a commit of their own.
+const REGRET: &str = "results/regret.jsonl";
+const SEEDS: &str = "results/seeds.jsonl";
 
 /// The document that the files (by path from the root) make, or `None` where none has rows.
 ///
 /// # Errors
 /// A sentence: a line that is no row, a file that is no section's, rows of several commits.
 pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String>, String> {
-    let is_rows = |path: &&String| path.starts_with(FOLDER) && path.ends_with(".jsonl");
+    let is_rows = |path: &&String| {
+        let is_apart = [REGRET, SEEDS].contains(&path.as_str());
+        path.starts_with(FOLDER) && path.ends_with(".jsonl") && !is_apart
+    };
     let mut by_section: BTreeMap<&str, Vec<ResultRow>> = BTreeMap::new();
     for path in files.keys().filter(is_rows) {
         let name = &path[FOLDER.len()..path.len() - ".jsonl".len()];
@@ -71,7 +81,16 @@ pub(crate) fn readme(files: &BTreeMap<String, String>) -> Result<String, String>
     let text = files.get(README).map_or("", String::as_str);
     let path = format!("{FOLDER}demo.jsonl");
     let rows = files.get(&path).map_or(Ok(Vec::new()), |rows| rows::parse(&path, rows))?;
-    Ok(render::readme::with_demo(text, &rows).unwrap_or_else(|| text.to_owned()))
+    Ok(render::made::with_part(text, &render::readme::part(&rows)))
+}
+
+/// The page of policies with their table in it, or as it is where there is no place for it.
+///
+/// # Errors
+/// A line that is no row.
+pub(crate) fn policies(files: &BTreeMap<String, String>) -> Result<String, String> {
+    let text = |path| files.get(path).map_or("", String::as_str);
+    Ok(render::made::with_part(text(POLICIES), &render::regret::part(text(REGRET))?))
 }
 
 /// Makes the document of the rows below `root`; true where there are some that belong together.
@@ -82,11 +101,12 @@ pub(crate) fn make(root: &Path) -> bool {
     let made = read(root).and_then(|files| {
         let text = document(&files)?.ok_or("there are no rows: `cargo x measure` makes them")?;
         write(DOCUMENT, &text)?;
-        write(README, &readme(&files)?)
+        write(README, &readme(&files)?)?;
+        write(POLICIES, &policies(&files)?)
     });
     match made {
         Ok(()) => {
-            println!("{DOCUMENT} and the numbers of {README} are made");
+            println!("{DOCUMENT} and the numbers of {README} and {POLICIES} are made");
             true
         }
         Err(why) => {
@@ -96,7 +116,7 @@ pub(crate) fn make(root: &Path) -> bool {
     }
 }
 
-/// The README, and the files of the results' folder.
+/// The documents with places for tables, and the files of the results' folder.
 fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let folder = root.join(FOLDER);
     let refuse = |error| format!("{}: {error}", folder.display());
@@ -109,8 +129,9 @@ fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
         let path = format!("{FOLDER}{}", entry.file_name().to_string_lossy());
         files.insert(path, fs::read_to_string(entry.path()).map_err(refuse)?);
     }
-    let readme = fs::read_to_string(root.join(README)).unwrap_or_default();
-    files.insert(README.to_owned(), readme);
+    for path in [README, POLICIES] {
+        files.insert(path.to_owned(), fs::read_to_string(root.join(path)).unwrap_or_default());
+    }
     Ok(files)
 }
 

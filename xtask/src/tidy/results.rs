@@ -1,8 +1,9 @@
-//! docs/results.md, and the numbers in the README, are what the rows in `results/` make.
+//! docs/results.md, and the numbers in the README and in docs/policies.md, are what the rows in
+//! `results/` make.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
-use crate::results::{DOCUMENT, README, document, readme};
+use crate::results::{DOCUMENT, POLICIES, README, document, policies, readme};
 
 pub(super) const RULE: Rule = Rule {
     name: "results-are-made",
@@ -24,6 +25,10 @@ fn check(tree: &Tree) -> Vec<Finding> {
         Some(Finding::new(path, 0, what, instead))
     };
     let text = document(&tree.files).map(|made| made.unwrap_or_else(|| present(DOCUMENT).into()));
-    let findings = [is_made(DOCUMENT, text), is_made(README, readme(&tree.files))];
+    let findings = [
+        is_made(DOCUMENT, text),
+        is_made(README, readme(&tree.files)),
+        is_made(POLICIES, policies(&tree.files)),
+    ];
     findings.into_iter().flatten().collect()
 }

@@ -10,7 +10,9 @@
 
 mod cells;
 mod grid;
+pub(super) mod made;
 pub(super) mod readme;
+pub(super) mod regret;
 
 use super::plan::{Section, Shape};
 use super::rows::ResultRow;

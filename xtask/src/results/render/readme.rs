@@ -4,10 +4,6 @@ use super::cells::distinct;
 use super::grid::table;
 use crate::results::rows::ResultRow;
 
-/// Before and after the part that is made.
-const BEGIN: &str = "<!-- made by `cargo x results` -->\n";
-const END: &str = "<!-- end -->\n";
-
 /// What the demo's workloads are, in the order of the table, and whether they run for a time.
 const WORKLOADS: [(&str, &str, bool); 5] = [
     ("wschange", "three files of 0.75x memory, each read until it stays", false),
@@ -17,14 +13,8 @@ const WORKLOADS: [(&str, &str, bool); 5] = [
     ("oltp", "70/30 random reads and writes, syncs", true),
 ];
 
-/// `readme` with the part that the demo's rows make; `None` where it has no place for it.
-pub(in crate::results) fn with_demo(readme: &str, rows: &[ResultRow]) -> Option<String> {
-    let (before, rest) = readme.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{}{END}{after}", part(rows)))
-}
-
-fn part(rows: &[ResultRow]) -> String {
+/// What the demo's rows make.
+pub(in crate::results) fn part(rows: &[ResultRow]) -> String {
     let Some(first) = rows.first() else { return "Not measured.\n".to_owned() };
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let name = |subject: &&str| match *subject {
