@@ -123,6 +123,7 @@ impl Sheet {
                 claim: claim.claim.clone(),
                 verdict: match nr_held {
                     _ if figures.is_empty() => "not run",
+                    _ if figures.iter().any(|figure| figure.value.is_none()) => "not measured",
                     0 => "does not hold",
                     all if all == figures.len() => "holds",
                     _ => "in part",
