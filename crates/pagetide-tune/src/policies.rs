@@ -1,7 +1,7 @@
 //! `--policies`: what every policy misses on each row, a JSON object a line.
 //!
 //! ```text
-//!   {"row": "OLTP@1000", "commit": "6e75936da915", "miss_ratios": {"lru": 0.6717, ...}}
+//!   {"row": "OLTP@1000", "commit": "6e75936da915", "seeds": 8, "miss_ratios": {"lru": 0.6717, ...}}
 //! ```
 //!
 //! `cargo x results` makes the table in docs/policies.md of them. The first forms of the kernel's
@@ -29,6 +29,8 @@ const LEFT_OUT: [PolicyName; 4] = [
 struct Line<'a> {
     row: &'a str,
     commit: &'a str,
+    /// Samples of the policy called pagetide; of its ratios the median counts.
+    seeds: u64,
     miss_ratios: BTreeMap<&'static str, f64>,
 }
 
@@ -45,7 +47,7 @@ pub(crate) fn line(row: &Row, trace: &DenseTrace, seeds: u64) -> String {
     };
     let shown = PolicyName::ALL.par_iter().filter(|policy| !LEFT_OUT.contains(policy));
     let miss_ratios = shown.map(|&policy| (policy.as_str(), miss_ratio(policy))).collect();
-    let line = Line { row: row.name, commit: &commit(), miss_ratios };
+    let line = Line { row: row.name, commit: &commit(), seeds, miss_ratios };
     serde_json::to_string(&line).expect("numbers and names")
 }
 

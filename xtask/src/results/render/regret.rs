@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 struct RegretRow {
     row: String,
     commit: String,
+    seeds: u32,
     miss_ratios: BTreeMap<String, f64>,
 }
 
@@ -35,7 +36,8 @@ pub(in crate::results) fn part(rows: &str) -> Result<String, String> {
     lines.sort_by(|one, other| one.0.total_cmp(&other.0));
     let head = ["policy", "mean", "90th percentile", "worst, on", "within a point, %"];
     Ok(format!(
-        "`pagetide-tune --policies` at {}, {} rows:\n\n{}",
+        "`pagetide-tune --policies --seeds {}` at {}, {} rows:\n\n{}",
+        first.seeds,
         first.commit,
         rows.len(),
         table(&head.map(str::to_owned), lines.into_iter().map(|(_, cells)| cells))
@@ -74,7 +76,7 @@ mod tests {
     fn a_policy_is_compared_with_the_best_published_one_row_by_row() {
         let row = |name: &str, ours: f64, lru: f64| {
             format!(
-                "{{\"row\":\"{name}\",\"commit\":\"abc\",\"miss_ratios\":{{\"pagetide\":{ours},\
+                "{{\"row\":\"{name}\",\"commit\":\"abc\",\"seeds\":8,\"miss_ratios\":{{\"pagetide\":{ours},\
                  \"lru\":{lru},\"arc\":0.5}}}}\n"
             )
         };

@@ -61,8 +61,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     machine::check_memory(Bytes(4 * memory.0))?;
     // A part is left free, so that nothing is evicted.
     let len = Bytes(memory.0 / 8 * 7);
-    let policy = bench.args.policy.first().copied().unwrap_or(PolicyName::Mglru);
-    let cache = bench.make_cache(policy, memory)?;
+    let cache = bench.make_cache(PolicyName::Mglru, memory)?;
     if let Err(CreateRegionError::Memory(why)) = cache.region(RegionOptions::anonymous(len)) {
         return Ok(vec![Row::skipped(("region", "missing", 1), "kernel", why.to_string())]);
     }

@@ -1,6 +1,7 @@
 //! The document: a table a source, a line a claim, and the commands at the end.
 
 use super::sheet::{Figure, Judged};
+use std::collections::BTreeSet;
 
 const HEAD: &str = "# The five documents
 
@@ -13,13 +14,10 @@ const TABLE: &str = "| what they measured | what we measure | verdict | why |\n|
 /// The whole of it.
 pub(super) fn markdown(judged: &[Judged]) -> String {
     let figures = judged.iter().flat_map(|claim| &claim.figures);
-    let mut commands: Vec<(&str, &str)> = Vec::new();
-    for figure in figures {
-        let command = (figure.command.as_str(), figure.commit.as_str());
-        if !commands.contains(&command) {
-            commands.push(command);
-        }
-    }
+    // By where they ran; numbered as they are listed.
+    let commands: BTreeSet<(&str, &str)> =
+        figures.map(|figure| (figure.origin.as_str(), figure.command.as_str())).collect();
+    let commands: Vec<(&str, &str)> = commands.into_iter().collect();
     let mut text = HEAD.to_owned();
     for of_source in judged.chunk_by(|one, other| one.source == other.source) {
         text.push_str(&format!("\n## {}\n\n{TABLE}", of_source[0].source));
@@ -30,16 +28,19 @@ pub(super) fn markdown(judged: &[Judged]) -> String {
             text.push_str(&format!("| {claim} | {} | *{verdict}* | {why} |\n", figures.join("; ")));
         }
     }
-    text.push_str("\n## Commands\n\n");
-    for (nth, (command, commit)) in commands.iter().enumerate() {
-        text.push_str(&format!("{}. `{command}` of {commit}\n", nth + 1));
+    text.push_str("\n## Commands\n");
+    for (nth, (origin, command)) in commands.iter().enumerate() {
+        if nth == 0 || commands[nth - 1].0 != *origin {
+            text.push_str(&format!("\n{origin}:\n\n"));
+        }
+        text.push_str(&format!("{}. `{command}`\n", nth + 1));
     }
     text
 }
 
 /// A number, what it must be, and which command's it is.
 fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
-    let is_its = |(command, _): &(&str, &str)| *command == figure.command;
+    let is_its = |(_, command): &(&str, &str)| *command == figure.command;
     let nth = commands.iter().position(is_its).map_or(0, |at| at + 1);
     let world = if figure.command.starts_with("pagetide lab ") { "virtual" } else { "real" };
     let value = figure.value.map_or("-".to_owned(), number);

@@ -65,13 +65,14 @@ impl Check {
             Some(divisor) => number(&self.pick).zip(number(&divisor)).map(|(top, by)| top / by),
         };
         let text = |name: &str| Some(row?.get(name)?.as_str()?.to_owned());
+        let (commit, machine) = (text("commit"), text("machine"));
         Figure {
             what: self.what.clone(),
             value,
             least: self.holds.0,
             most: self.holds.1,
             command: text("command").unwrap_or_default(),
-            commit: text("commit").unwrap_or_default(),
+            origin: format!("{} on {}", commit.unwrap_or_default(), machine.unwrap_or_default()),
         }
     }
 }
@@ -85,7 +86,8 @@ pub(super) struct Figure {
     pub(super) least: Option<f64>,
     pub(super) most: Option<f64>,
     pub(super) command: String,
-    pub(super) commit: String,
+    /// Commit and machine.
+    pub(super) origin: String,
 }
 
 impl Figure {
