@@ -1,7 +1,7 @@
 //! `--policies`: what every policy misses on each row, a JSON object a line.
 //!
 //! ```text
-//!   {"row": "OLTP@1000", "commit": "6e75936da915", "seeds": 8, "miss_ratios": {"lru": 0.6717, ...}}
+//!   {"row": "OLTP@1000", "commit": "6e75936da915", "seeds": 8, "miss_ratios": {"lru": 0.6717,...
 //! ```
 //!
 //! `cargo x results` makes the table in docs/policies.md of them. The first forms of the kernel's

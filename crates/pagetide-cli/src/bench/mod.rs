@@ -37,8 +37,8 @@
 //!           gets-zipf,                     each policy; in anonymous memory, in a cgroup of the
 //!           sets-zipf                      same limit
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
-//!   scan    next, batch,     off           moving a folio from list to list, the next ones asked for
-//!           evict                          ahead; CPU time per clean page evicted, the same
+//!   scan    next, batch,     off           moving a folio from list to list, what follows asked
+//!           evict                          for ahead; CPU time per clean page evicted, the same
 //!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
 //!                            spin          spinning lock, a lock-free queue
 //!                            array-queue

@@ -76,8 +76,8 @@ mod tests {
     fn a_policy_is_compared_with_the_best_published_one_row_by_row() {
         let row = |name: &str, ours: f64, lru: f64| {
             format!(
-                "{{\"row\":\"{name}\",\"commit\":\"abc\",\"seeds\":8,\"miss_ratios\":{{\"pagetide\":{ours},\
-                 \"lru\":{lru},\"arc\":0.5}}}}\n"
+                "{{\"row\":\"{name}\",\"commit\":\"abc\",\"seeds\":8,\"miss_ratios\":\
+                 {{\"pagetide\":{ours},\"lru\":{lru},\"arc\":0.5}}}}\n"
             )
         };
         let rows = row("a@1", 0.50, 0.52) + &row("b@2", 0.41, 0.40);

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 
 const HEAD: &str = "# The five documents
 
-Made by `pagetide lab seeds`: each claim, what is measured of it here with the range that it allows in brackets, and
-the verdict that follows. Small numbers are commands, below.
+Made by `pagetide lab seeds`: each claim, what is measured of it here with the range that it allows
+in brackets, and the verdict that follows. Small numbers are commands, below.
 ";
 
 const TABLE: &str = "| what they measured | what we measure | verdict | why |\n|---|---|---|---|\n";
+
+/// Commands that measure this machine; the others are played in virtual memory.
+const REAL: [&str; 2] = ["pagetide bench ", "pagetide demo "];
 
 /// The whole of it.
 pub(super) fn markdown(judged: &[Judged]) -> String {
@@ -42,7 +45,8 @@ pub(super) fn markdown(judged: &[Judged]) -> String {
 fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
     let is_its = |(_, command): &(&str, &str)| *command == figure.command;
     let nth = commands.iter().position(is_its).map_or(0, |at| at + 1);
-    let world = if figure.command.starts_with("pagetide lab ") { "virtual" } else { "real" };
+    let is_real = REAL.iter().any(|begin| figure.command.starts_with(begin));
+    let world = if is_real { "real" } else { "virtual" };
     let value = figure.value.map_or("-".to_owned(), number);
     let range = match (figure.least.map(number), figure.most.map(number)) {
         (Some(least), Some(most)) if least == most => least,
