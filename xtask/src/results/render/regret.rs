@@ -84,7 +84,8 @@ mod tests {
         let text = part(&rows).expect("rows");
         for line in [
             "at abc, 2 rows:\n\n| policy | mean |",
-            "| `pagetide` | 0.50 | 1.00 | 1.00, b@2 | 100 |\n| `lru` | 1.00 | 2.00 | 2.00, a@1 | 50 |",
+            "| `pagetide` | 0.50 | 1.00 | 1.00, b@2 | 100 |\n",
+            "| `lru` | 1.00 | 2.00 | 2.00, a@1 | 50 |\n",
             "| `arc` | 5.00 | 10.00 | 10.00, b@2 | 50 |\n",
         ] {
             assert!(text.contains(line), "{line} is missing: {text}");

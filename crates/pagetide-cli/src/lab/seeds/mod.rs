@@ -49,7 +49,7 @@ pub(crate) struct SeedsArgs {
 pub(crate) fn run(args: &SeedsArgs) -> Result<(), Failure> {
     let sheet = Sheet::read();
     if let Some(words) = &args.run {
-        measure(&sheet, words, &args.rows)?;
+        measure(&sheet.commands, words, &sheet.picks(), &args.rows)?;
     }
     let pool = Pool::read(&args.rows)?;
     let judged = sheet.judge(&pool);

@@ -6,7 +6,6 @@
 //!                            those that the sheet asks about
 //! ```
 
-use super::sheet::Sheet;
 use crate::failure::Failure;
 use crate::{machine, output, results, terminal};
 use serde_json::{Map, Value};
@@ -60,16 +59,22 @@ fn has(row: &Fields, fields: &Fields) -> bool {
     fields.iter().all(|(name, value)| row.get(name) == Some(value))
 }
 
-/// Runs the sheet's commands that begin with `words`, and writes the rows that it asks about.
+/// Runs those of `commands` that begin with `words`, and writes the rows that some fields of
+/// `picks` are of.
 ///
 /// # Errors
 /// A command that failed; a folder that cannot be written to.
-pub(super) fn measure(sheet: &Sheet, words: &str, folder: &Path) -> Result<(), Failure> {
+pub(super) fn measure(
+    commands: &[String],
+    words: &str,
+    picks: &[Fields],
+    folder: &Path,
+) -> Result<(), Failure> {
     let path = folder.join(FILE);
     output::check("the rows", [&path])?;
-    let (picks, commit) = (sheet.picks(), results::read_commit());
+    let commit = results::read_commit();
     let (to_run, to_keep): (Vec<&String>, Vec<&String>) =
-        sheet.commands.iter().partition(|command| command.starts_with(words));
+        commands.iter().partition(|command| command.starts_with(words));
     let is_kept = |line: &&str| {
         to_keep.iter().any(|command| line.contains(&format!("\"pagetide {command}\"")))
     };
