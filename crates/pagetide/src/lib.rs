@@ -43,8 +43,9 @@
 //!
 //! [`File::advise`] says what is coming, [`PageCache::open_store`] has contents that are no file,
 //! [`CacheStats::sizing`] tells what more memory would bring, and [`PageCache::record_metrics`] is
-//! for a collector of metrics. With the feature `control`, a running cache can be asked and steered
-//! from outside.
+//! for a collector of metrics: yours, or with the features `metrics` and `opentelemetry` that of
+//! these crates; `tracing` has spans of what is not a hit. With the feature `control`, a running
+//! cache can be asked and steered from outside.
 //!
 //! # Regions
 //!
@@ -141,6 +142,9 @@
 //! order of things. Beside what is listed below, [`seam`] is what `pagetide run` is built on, and
 //! nothing else should be.
 
+#[macro_use]
+mod span;
+
 mod api;
 mod engine;
 mod memory;
@@ -200,6 +204,11 @@ pub use {
 
 #[cfg(feature = "allocator-api2")]
 pub use region::RegionAllocator;
+
+#[cfg(feature = "metrics")]
+pub use api::metrics::exporters::ForMetrics;
+#[cfg(feature = "opentelemetry")]
+pub use api::metrics::exporters::ForOpenTelemetry;
 
 /// The README's example, so that it keeps compiling and running.
 #[cfg(doctest)]

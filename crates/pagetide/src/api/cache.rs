@@ -108,6 +108,7 @@ impl PageCache {
         path: &Path,
         options: OpenOptions,
     ) -> Result<File, OpenError> {
+        span!("open", path = %path.display());
         if !options.read && !options.write {
             return Err(OpenError::NoAccess);
         }
@@ -256,8 +257,11 @@ impl PageCache {
     /// written back.
     ///
     /// # Concurrency
-    /// Beside others that use the cache; they get frames as they become free. With tiers, one
-    /// resize waits for another.
+    /// Beside others that use the cache; they get frames as they become free. One resize
+    /// waits for another.
+    ///
+    /// # Cost
+    /// Some microseconds for each run of neighbouring frames that becomes free.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
         self.shared.engine.source.resize(memory, &self.shared.limits)
     }

@@ -124,6 +124,7 @@ impl Engine {
 
     /// Brings in what waits.
     pub(crate) fn warm(&self) {
+        span!("warm");
         let counters = &self.pages.counters;
         let piece = (self.pages.nodes.nr_frames() / PIECE_PARTS).clamp(1, PIECE);
         let mut reads = self.prefetcher.begin();

@@ -21,6 +21,7 @@ pub(super) fn run(engine: &Arc<Engine>) {
         match wake {
             Wake::Stop => return,
             Wake::Work => {
+                span!("reclaim");
                 let _turn = engine.source.here.take_turn();
                 let mut world = engine.source.reclaimer(current_cpu());
                 driver::reclaim_in_background(&mut world, driver::FIRST);

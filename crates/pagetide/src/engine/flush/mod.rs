@@ -107,6 +107,7 @@ impl Flusher {
             return Flushed::default();
         }
         let Ok(backing) = mapping.backing() else { return Flushed::default() };
+        span!("write_back", file = mapping.id.0);
         let pass = Pass::new(&self.pages, &self.io, mapping, &backing, scope);
         let flushed = self.with_change(mapping, &backing, || pass.run(range));
         mapping.note_pass(flushed.nr_failed);
