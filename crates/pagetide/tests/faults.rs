@@ -241,6 +241,23 @@ fn a_failed_sync_reaches_every_handle_once() {
 }
 
 #[test]
+fn stores_after_one_that_cannot_be_made_durable_are() {
+    let cache = quiet_cache(PolicyName::Lru);
+    let stores = [EIO, ENOSPC].map(|errno| {
+        let store = FaultyStore::with_contents(&[0; PAGE]);
+        store.fail(Kind::Sync, 0, Fault::Error(errno), 1);
+        store
+    });
+    let files = stores.each_ref().map(|store| cache.open_store(store.boxed()).unwrap());
+    files.iter().for_each(|file| file.write_all_at(b"x", 0).unwrap());
+    let error = cache.sync_all().unwrap_err();
+    assert!(matches!(&error, SyncError::Store(error) if os_code(error) == Some(EIO)));
+    assert_eq!(stores.each_ref().map(FaultyStore::nr_faults), [1, 1], "both were tried");
+    files.iter().for_each(|file| drop(file.sync_all().unwrap_err()));
+    cache.sync_all().unwrap();
+}
+
+#[test]
 fn a_refused_change_of_length_changes_nothing() {
     fail_each(Kind::SetLen, Fault::Error(EIO));
     let twin = pattern_at(0, 3 * PAGE);

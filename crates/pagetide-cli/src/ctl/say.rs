@@ -1,25 +1,30 @@
 //! What a cache answered, as a few lines or as JSON.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::machine::rounded;
 use crate::table::{Table, cells, left, percent, right};
 use crate::terminal;
 use pagetide::control::{Answer, DumpedFile, GroupDocument, StatsDocument};
-use serde::Serialize;
 
 /// Prints what there is inside of the answer, or its groups alone.
 pub(super) fn print_json(answer: &Answer, only_groups: bool) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Groups<'a> {
-        groups: &'a [GroupDocument],
-    }
-    if let (Answer::Stats(stats), true) = (answer, only_groups) {
-        return terminal::print_json(&Groups { groups: &stats.groups });
-    }
-    let value = serde_json::to_value(answer).map_err(|error| Failure::on("write JSON", &error))?;
-    // An answer is an object of one entry: its kind.
-    let inner = value.as_object().and_then(|object| object.values().next());
-    terminal::print_json(&inner.unwrap_or(&value))
+    let text = match answer {
+        Answer::Stats(stats) if only_groups => {
+            Document::new("pagetide.ctl.groups/1", &stats.groups).to_text()
+        }
+        Answer::Stats(stats) => Document::new("pagetide.ctl.stats/1", [stats]).to_text(),
+        Answer::Group(group) => Document::new("pagetide.ctl.groups/1", [group]).to_text(),
+        Answer::Dump { files } => Document::new("pagetide.ctl.dump/1", files).to_text(),
+        other => {
+            let value = serde_json::to_value(other);
+            let value = value.map_err(|error| Failure::on("write JSON", &error))?;
+            // An answer is an object of one entry: its kind.
+            let inner = value.as_object().and_then(|object| object.values().next());
+            Document::new("pagetide.ctl/1", [inner]).to_text()
+        }
+    };
+    terminal::print(&text?)
 }
 
 /// Prints the answer for people.
@@ -88,7 +93,7 @@ fn describe(stats: &StatsDocument) -> String {
         lines.push(format!("setting     {}: {}", setting.in_charge, setting.why));
     }
     let sizes = stats
-        .sizing
+        .hit_ratios
         .iter()
         .map(|size| format!("with {}: {}", rounded(size.memory_bytes), percent(size.hit_ratio, 1)));
     lines.push(format!("sizing      {}", sizes.collect::<Vec<_>>().join(", ")));
@@ -144,7 +149,7 @@ fn groups(groups: &[GroupDocument]) -> String {
 /// A line a file, the ranges after it.
 fn dump(files: &[DumpedFile]) -> String {
     let line = |file: &DumpedFile| {
-        let ranges = file.pages.iter().map(|(first, nr)| match nr {
+        let ranges = file.ranges.iter().map(|(first, nr, _)| match nr {
             1 => first.to_string(),
             nr => format!("{first}-{}", first + nr - 1),
         });
@@ -165,13 +170,14 @@ mod tests {
 
     #[test]
     fn a_dump_says_ranges_as_people_do() {
-        let file = |file: Option<&str>, pages: &[(u64, u64)]| {
+        let file = |file: Option<&str>, ranges: &[(u64, u64, u8)]| {
             serde_json::from_value(serde_json::json!({
-                "file": file, "len_bytes": 1 << 20, "resident_bytes": 8192, "pages": pages,
+                "file": file, "len_bytes": 1 << 20, "resident_bytes": 8192, "ranges": ranges,
             }))
             .unwrap()
         };
-        let files: [DumpedFile; 2] = [file(Some("/a"), &[(0, 1), (5, 3)]), file(None, &[(2, 2)])];
+        let files: [DumpedFile; 2] =
+            [file(Some("/a"), &[(0, 1, 2), (5, 3, 0)]), file(None, &[(2, 2, 1)])];
         assert_eq!(
             dump(&files),
             "/a: 8.0 KiB in memory, pages 0 5-7\n(no name): 8.0 KiB in memory, pages 2-3\n"

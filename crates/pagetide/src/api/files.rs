@@ -45,17 +45,19 @@ impl PageCache {
         self.mapped_files().map(|mapping| stats(&mapping)).collect()
     }
 
-    /// Writes back all dirty pages of all files, and makes them durable.
+    /// Writes back all dirty pages of all files, and makes them durable; where that fails for one,
+    /// the others still are.
     ///
     /// # Errors
-    /// As [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not be made durable;
+    /// The first: as [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not be made durable;
     /// then the next sync of each handle of that file says so, too.
     ///
     /// # Concurrency
     /// As [`PageCache::flush_all`].
     pub fn sync_all(&self) -> Result<(), SyncError> {
-        self.flush_all()?;
-        self.make_durable().map_err(SyncError::Store)
+        let flushed = self.flush_all();
+        let durable = self.make_durable().map_err(SyncError::Store);
+        flushed.and(durable)
     }
 
     /// Drops what is neither dirty nor in use of all files, after it has written back what is dirty
@@ -73,16 +75,17 @@ impl PageCache {
         Bytes(before.saturating_sub(self.resident_bytes()))
     }
 
-    /// Makes durable what was written back.
+    /// Makes durable what was written back, in all stores; the first error.
     pub(crate) fn make_durable(&self) -> io::Result<()> {
+        let mut stored = Ok(());
         for mapping in self.mapped_files() {
             // One that is closed has nothing left to store.
             let Ok(backing) = mapping.backing() else { continue };
             if backing.is_writable() {
-                store_durably(&mapping, &backing, Backing::sync_data)?;
+                stored = stored.and(store_durably(&mapping, &backing, Backing::sync_data));
             }
         }
-        Ok(())
+        stored
     }
 
     /// The mappings of files, of which regions are none.

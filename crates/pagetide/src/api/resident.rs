@@ -4,8 +4,8 @@ use crate::api::cache::PageCache;
 use crate::engine::resident::{ResidentFile, ResidentSet, WarmStats};
 
 impl PageCache {
-    /// Which pages of files are in memory now, and how hot they are as the policy has it. Dirty
-    /// pages are left out, and so are stores of the caller's and regions.
+    /// Which pages of files are in memory now, and how hot they are as the policy has it. Left
+    /// out are pages that a thread has locked, stores of the caller's, and regions.
     ///
     /// ```
     /// # use pagetide::{Bytes, OpenOptions, PageCache, ResidentSet};
@@ -44,7 +44,7 @@ impl PageCache {
                 path,
                 ranges: Vec::new(),
             };
-            engine.pages.for_each_clean(mapping, |index, heat| file.push(index, heat));
+            engine.pages.for_each_resident(mapping, |index, heat| file.push(index, heat));
             (!file.ranges.is_empty()).then_some(file)
         });
         ResidentSet { files: files.collect() }

@@ -156,15 +156,14 @@ impl Pages {
         }
     }
 
-    /// Calls `each` with the clean pages of a mapping, in order, and how hot each is.
-    pub(crate) fn for_each_clean(&self, mapping: &Mapping, mut each: impl FnMut(PageIndex, u8)) {
+    /// Calls `each` with the pages of a mapping that are in memory and not locked, in order, and how
+    /// hot each is.
+    pub(crate) fn for_each_resident(&self, mapping: &Mapping, mut each: impl FnMut(PageIndex, u8)) {
         mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
-            let folio = &self.folios[frame];
-            if !folio.flags().any(Flags::DIRTY) {
-                let lists = self.nodes.of(frame).lock_lists();
-                each(page.index(), lists.lruvec_of(folio.group()).heat(frame));
-            }
+            let lists = self.nodes.of(frame).lock_lists();
+            let heat = lists.lruvec_of(self.folios[frame].group()).heat(frame);
+            each(page.index(), heat);
         });
     }
 

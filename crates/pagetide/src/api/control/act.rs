@@ -56,7 +56,9 @@ pub(super) fn act(
             let evicted = cache.command_lru_gen(commands).map_err(|error| error.to_string())?;
             Ok(Answer::Evicted { evicted_bytes: Bytes::from_pages(evicted).0 })
         }
-        ControlRequest::Dump => Ok(Answer::Dump { files: files::dump(cache) }),
+        ControlRequest::Dump => {
+            Ok(Answer::Dump { files: cache.dump().files.iter().map(Into::into).collect() })
+        }
     }
 }
 

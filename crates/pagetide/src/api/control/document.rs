@@ -3,6 +3,7 @@
 use crate::api::cache::PageCache;
 use crate::api::group::GroupStats;
 use crate::api::stats::cache::CacheStats;
+use crate::engine::resident::ResidentFile;
 use crate::engine::stats::latency::LatencyStats;
 use pagetide_core::lru::own::SelectionSummary;
 use pagetide_core::units::Bytes;
@@ -53,7 +54,7 @@ pub struct StatsDocument {
     /// The files of which most was read.
     pub files: Vec<FileDocument>,
     /// What other sizes of memory would have done.
-    pub sizing: Vec<SizeDocument>,
+    pub hit_ratios: Vec<SizeDocument>,
     pub vmstat: BTreeMap<String, u64>,
 }
 
@@ -130,14 +131,14 @@ pub struct SizeDocument {
 /// What of a file is in memory.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DumpedFile {
-    /// Where it is, or was when it was closed; `None` of what has no name.
+    /// Where it is; `None` where it was closed.
     pub file: Option<String>,
     /// How long it is.
     pub len_bytes: u64,
     /// In memory.
     pub resident_bytes: u64,
-    /// Pages in memory: the first, and how many, in order.
-    pub pages: Vec<(u64, u64)>,
+    /// Pages in memory: the first, how many, and how hot they are, in order.
+    pub ranges: Vec<(u64, u64, u8)>,
 }
 
 impl StatsDocument {
@@ -195,14 +196,14 @@ impl From<&CacheStats> for StatsDocument {
             tiers: tiers.map(tier).collect(),
             groups: Vec::new(),
             files: Vec::new(),
-            sizing: sizing_of(stats),
+            hit_ratios: hit_ratios_of(stats),
             vmstat: stats.vmstat.iter().map(|(name, nr)| ((*name).to_owned(), *nr)).collect(),
         }
     }
 }
 
 /// Half the memory, twice and four times it.
-fn sizing_of(stats: &CacheStats) -> Vec<SizeDocument> {
+fn hit_ratios_of(stats: &CacheStats) -> Vec<SizeDocument> {
     let (sizing, memory) = (stats.sizing(), stats.memory_bytes);
     let size = |memory_bytes| {
         let estimate = sizing.estimate(Bytes(memory_bytes));
@@ -210,6 +211,18 @@ fn sizing_of(stats: &CacheStats) -> Vec<SizeDocument> {
         SizeDocument { memory_bytes, hit_ratio, hit_ratio_error }
     };
     [memory / 2, memory.saturating_mul(2), memory.saturating_mul(4)].map(size).into()
+}
+
+impl From<&ResidentFile> for DumpedFile {
+    fn from(file: &ResidentFile) -> DumpedFile {
+        let nr_pages = file.ranges.iter().map(|range| range.nr).sum();
+        DumpedFile {
+            file: file.path.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            len_bytes: file.len,
+            resident_bytes: Bytes::from_pages(nr_pages).0,
+            ranges: file.ranges.iter().map(|it| (it.first, it.nr, it.heat)).collect(),
+        }
+    }
 }
 
 impl From<&LatencyStats> for LatencyDocument {

@@ -2,7 +2,6 @@
 //! waits for no guard.
 
 use crate::api::cache::PageCache;
-use crate::api::control::document::DumpedFile;
 use crate::engine::flush::pass::Flushed;
 use crate::engine::flush::scope::OnLocked;
 use crate::engine::mapping::Mapping;
@@ -11,31 +10,6 @@ use pagetide_core::units::Bytes;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-
-/// What is in memory, file by file. Other threads go on meanwhile: what they bring in or push out
-/// may be in it or not.
-pub(super) fn dump(cache: &PageCache) -> Vec<DumpedFile> {
-    let files = cache.mapped_files().map(|mapping| resident(&mapping));
-    files.filter(|file| !file.pages.is_empty()).collect()
-}
-
-fn resident(mapping: &Mapping) -> DumpedFile {
-    let mut pages: Vec<(u64, u64)> = Vec::new();
-    mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
-        let index = page.index().0;
-        match pages.last_mut() {
-            _ if !seen.is_resident() => {}
-            Some((first, nr)) if *first + *nr == index => *nr += 1,
-            _ => pages.push((index, 1)),
-        }
-    });
-    DumpedFile {
-        file: mapping.path().map(|path| path.to_string_lossy().into_owned()),
-        len_bytes: mapping.len(),
-        resident_bytes: Bytes::from_pages(pages.iter().map(|(_, nr)| nr).sum()).0,
-        pages,
-    }
-}
 
 /// As [`PageCache::sync_all`], but for pages that threads have locked.
 pub(super) fn sync_unlocked(cache: &PageCache) -> io::Result<Flushed> {
@@ -75,10 +49,9 @@ mod tests {
         });
         assert_eq!(drop_file(&cache, &folder.join("c")), None);
         assert_eq!(drop_file(&cache, &folder.join("a")), Some(Bytes(4096)));
-        let resident = dump(&cache);
-        assert_eq!(resident.len(), 1);
-        assert_eq!(resident[0].file.as_deref(), folder.join("b").to_str());
-        assert_eq!(resident[0].pages, [(0, 1)]);
+        let resident = cache.dump().files;
+        assert_eq!((resident.len(), resident[0].ranges.len()), (1, 1));
+        assert_eq!(resident[0].path, Some(folder.join("b")));
         drop(files);
     }
 }

@@ -55,7 +55,7 @@ pub enum ControlRequest {
         /// In the kernel's format.
         commands: String,
     },
-    /// What is in memory, as ranges of each file's pages.
+    /// As [`PageCache::dump`](crate::PageCache::dump).
     Dump,
 }
 
