@@ -169,14 +169,14 @@ pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
 ///
 /// Errors: -EINVAL outside what it was opened for, or less than groups are promised, and then
 /// nothing changed; -EBUSY if too much is pinned or cannot be written back: some was given up.
-/// Waits for another resize, where there are tiers.
+/// Waits for another resize.
 /// Cost: an eviction for each page that has to go, and the write-back of those that are dirty.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_resize(cache: Option<&pt_cache>, memory_bytes: u64) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.resize(Bytes(memory_bytes))?))
 }
 
-/// Writes back all that is dirty, of all files; does not make it durable: pt_file_sync does.
+/// Writes back all that is dirty, of all files; does not make it durable: pt_cache_sync does.
 ///
 /// Errors: what the system said of a page that could not be written, which stays dirty; -EDEADLK if
 /// this thread has a page locked.
@@ -288,7 +288,11 @@ pub unsafe extern "C" fn pt_cache_describe_counters(
 ///
 /// # Safety
 /// As [`bytes_mut`].
-unsafe fn put_text(text: &str, buffer: *mut c_char, capacity: usize) -> Result<u64, Failure> {
+pub(crate) unsafe fn put_text(
+    text: &str,
+    buffer: *mut c_char,
+    capacity: usize,
+) -> Result<u64, Failure> {
     // SAFETY: S34: this function's contract is that one's.
     let target = unsafe { bytes_mut(buffer.cast(), capacity) }?;
     if let Some(room) = capacity.checked_sub(1) {

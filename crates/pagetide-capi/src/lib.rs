@@ -7,7 +7,7 @@
 //! answer back; nothing else. The header is made of these files by cbindgen, and a test compares.
 //!
 //! ```text
-//!   C --> cache, file, page, group, region     one function a call
+//!   C --> cache, steer, file, page, group, region     one function a call
 //!            |-> arguments    pointers, text, sizes: all that is not checked by a type
 //!            '-> door         panics end here; errors become numbers and a sentence
 //! ```
@@ -28,3 +28,4 @@ pub mod file;
 pub mod group;
 pub mod page;
 pub mod region;
+pub mod steer;

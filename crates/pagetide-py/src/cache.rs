@@ -6,7 +6,10 @@ use crate::file::{Mode, RawFile};
 use crate::process::Local;
 use crate::region::{FaultsBy, PyRegion};
 use crate::sizes;
-use pagetide::{CacheStats, OpenOptions, PageCache, RegionOptions};
+use pagetide::{
+    Bytes, CacheStats, Detail, Group, GroupOptions, OpenOptions, PageCache, RegionOptions,
+    ResidentSet,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict};
@@ -29,15 +32,16 @@ impl Cache {
 #[pymethods]
 impl Cache {
     #[new]
-    #[pyo3(signature = (memory, policy="pagetide", **knobs))]
+    #[pyo3(signature = (memory, policy="pagetide", *, groups=false, **knobs))]
     fn new(
         py: Python<'_>,
         memory: &Bound<'_, PyAny>,
         policy: &str,
+        groups: bool,
         knobs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Cache> {
         let (memory, policy) = (sizes::read(memory)?, parse("policy", policy)?);
-        let mut builder = PageCache::builder().memory(memory).policy(policy);
+        let mut builder = PageCache::builder().memory(memory).policy(policy).groups(groups);
         for (name, value) in knobs.into_iter().flatten() {
             let (name, value) = (name.extract::<String>()?, text_of(&value)?);
             builder = builder
@@ -49,8 +53,16 @@ impl Cache {
     }
 
     /// A handle of the file at `path`; what `mode` says is read by `pagetide.File`.
-    fn open_raw(&self, py: Python<'_>, path: PathBuf, mode: &str) -> PyResult<RawFile> {
+    #[pyo3(signature = (path, mode, group=None))]
+    fn open_raw(
+        &self,
+        py: Python<'_>,
+        path: PathBuf,
+        mode: &str,
+        group: Option<&str>,
+    ) -> PyResult<RawFile> {
         let (cache, mode) = (self.get()?, mode.parse::<Mode>()?);
+        let group = group.map(|name| group_of(&cache, name)).transpose()?;
         if mode.is_exclusive {
             let mut options = std::fs::OpenOptions::new();
             let made = options.write(true).create_new(true).open(&path);
@@ -61,7 +73,10 @@ impl Cache {
             .write(mode.write)
             .create(mode.creates)
             .truncate(mode.truncates);
-        let opened = detached(py, || cache.open(&path, options))?;
+        let opened = detached(py, || match &group {
+            Some(group) => group.open(&path, options),
+            None => cache.open(&path, options),
+        })?;
         Ok(RawFile::new(opened.map_err(|error| raise_on(&path, error))?, mode))
     }
 
@@ -122,6 +137,106 @@ impl Cache {
         detached(py, || cache.resize(memory))?.map_err(raise)
     }
 
+    /// Writes back all dirty pages of all files, and makes them durable.
+    ///
+    /// Raises OSError with what the first file said that could not be; the others are durable.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let cache = self.get()?;
+        detached(py, || cache.sync_all())?.map_err(raise)
+    }
+
+    /// Writes back what is dirty, and drops what is not in use, of all files; the bytes that came
+    /// free. Arrays keep what they have.
+    fn drop(&self, py: Python<'_>) -> PyResult<u64> {
+        let cache = self.get()?;
+        detached(py, || cache.drop_caches().0)
+    }
+
+    /// The generations as Linux's `lru_gen` shows them, or its `lru_gen_full`; "" where the policy
+    /// has none.
+    #[pyo3(signature = (*, full=false))]
+    fn lru_gen(&self, py: Python<'_>, full: bool) -> PyResult<String> {
+        let cache = self.get()?;
+        let detail = if full { Detail::Full } else { Detail::Sizes };
+        detached(py, || cache.describe_lru_gen(detail))
+    }
+
+    /// Carries out commands in the format of Linux's `lru_gen`; how many pages were evicted.
+    ///
+    /// Raises ValueError for the first that cannot be carried out; those before it are.
+    fn command_lru_gen(&self, py: Python<'_>, commands: &str) -> PyResult<u64> {
+        let cache = self.get()?;
+        let evicted = detached(py, || cache.command_lru_gen(commands))?;
+        evicted.map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// Which pages of files are in memory, and how hot they are, as text for `warm`.
+    fn dump(&self, py: Python<'_>) -> PyResult<String> {
+        let cache = self.get()?;
+        detached(py, || cache.dump().to_string())
+    }
+
+    /// Brings in what `dump` has told of, of each file once it is opened and if it has not changed:
+    /// the hottest pages first, beside the program, until memory is full.
+    ///
+    /// Raises ValueError for text that is no dump.
+    fn warm(&self, dump: &str) -> PyResult<()> {
+        Ok(self.get()?.warm(parse::<ResidentSet>("dump", dump)?)?)
+    }
+
+    /// Makes a group, or gives it other limits: what is None stays as it is.
+    ///
+    /// Raises ValueError for limits that cannot be, or where the cache was made without groups.
+    #[pyo3(signature = (name, *, limit=None, min=None, low=None))]
+    fn set_group(
+        &self,
+        name: &str,
+        limit: Option<&Bound<'_, PyAny>>,
+        min: Option<&Bound<'_, PyAny>>,
+        low: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let cache = self.get()?;
+        let found = cache.groups().into_iter().find(|group| group.name() == name);
+        let now = found.as_ref().map(Group::stats).transpose().map_err(raise)?;
+        let size = |given: Option<&Bound<'_, PyAny>>, now: Option<u64>| match given {
+            Some(given) => sizes::read(given).map(Some),
+            None => Ok(now.map(Bytes)),
+        };
+        let mut options = GroupOptions::new()
+            .min(size(min, now.as_ref().map(|it| it.min_bytes))?.unwrap_or_default())
+            .low(size(low, now.as_ref().map(|it| it.low_bytes))?.unwrap_or_default());
+        if let Some(limit) = size(limit, now.and_then(|it| it.limit_bytes))? {
+            options = options.limit(limit);
+        }
+        match found {
+            Some(group) => group.set(options).map_err(raise),
+            None => cache.group(name, options).map(drop).map_err(raise),
+        }
+    }
+
+    /// What each group may use, uses and has done: a dict by name.
+    fn groups<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let told = PyDict::new(py);
+        for group in self.get()?.groups() {
+            let stats = group.stats().map_err(raise)?;
+            let fields = PyDict::new(py);
+            fields.set_item("limit_bytes", stats.limit_bytes)?;
+            for (name, count) in [
+                ("min_bytes", stats.min_bytes),
+                ("low_bytes", stats.low_bytes),
+                ("usage_bytes", stats.usage_bytes),
+                ("hits", stats.hits),
+                ("misses", stats.misses),
+                ("refaults", stats.refaults),
+                ("evictions", stats.evictions),
+            ] {
+                fields.set_item(name, count)?;
+            }
+            told.set_item(group.name(), fields)?;
+        }
+        Ok(told)
+    }
+
     /// Lets go of the cache: it opens nothing any more, and ends once its files and arrays are
     /// gone. A second close does nothing.
     ///
@@ -149,6 +264,11 @@ impl Cache {
     fn is_here(&self) -> bool {
         self.cache.is_here()
     }
+}
+
+fn group_of(cache: &PageCache, name: &str) -> PyResult<Group> {
+    let found = cache.groups().into_iter().find(|group| group.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("there is no group {name:?}: set_group it")))
 }
 
 /// A knob's value as its text: `True` is `on`.

@@ -22,6 +22,8 @@ class PageCache(_pagetide.Cache):
         64K. It is never exceeded, and never makes a read fail.
     policy
         What is evicted: "pagetide" unless given; `pagetide policies` lists the others.
+    groups
+        True where files are to be opened for groups, each with limits of its own: `set_group`.
     knobs
         Any other setting by the name it has in docs/config.md, such as `readahead_max=0`,
         `direct_io=False`, `dirty="30"`.
@@ -52,16 +54,16 @@ class PageCache(_pagetide.Cache):
         state = "closed" if self.closed else f"{self.stats().memory_bytes >> 10} KiB"
         return f"<pagetide.PageCache {state}, policy={self.policy!r}>"
 
-    def open(self, path, mode="r"):
+    def open(self, path, mode="r", *, group=None):
         """Open a file of bytes; see `File`.
 
         `mode` is as for `io.FileIO`: r, w, x or a, with + for both reading and writing. What other
         programs had written when they closed the file is seen. For text, and for many small reads,
-        wrap it: `io.TextIOWrapper(io.BufferedReader(f))`.
+        wrap it: `io.TextIOWrapper(io.BufferedReader(f))`. The pages it brings in are the `group`'s.
 
         Raises OSError as `open` does: FileNotFoundError, FileExistsError, PermissionError.
         """
-        return File(self.open_raw(path, mode), os.fspath(path), mode)
+        return File(self.open_raw(path, mode, group), os.fspath(path), mode)
 
     def array(
         self, path, dtype="u1", shape=None, mode="r", offset=0, order="C", *, faults="auto"
