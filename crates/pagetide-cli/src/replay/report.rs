@@ -17,7 +17,7 @@ use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 use std::path::Path;
 
 const CAPTION: &str = "How many accesses miss at each size of memory; lower is better. All \
-                       curves answer the same readahead_use. \
+                       curves answer the same question. \
                        Where a curve falls steeply, a little more memory is worth much; where it \
                        is flat, more is wasted.";
 const METHOD: &str = "The trace was replayed, access by \

@@ -10,7 +10,9 @@
 use super::explain::Explained;
 use crate::failure::Failure;
 use crate::report::page::Figure;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
+use crate::report::plots::{
+    Area, DrawError, GREY, Marked, TEXT_PIXELS, colour, mesh, picture, svg,
+};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -24,22 +26,23 @@ const SETTINGS_SHARE: f64 = 0.32;
 
 /// The heading and the figure of one policy at one size.
 pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
-    let Explained { policy, frames, .. } = explained;
-    let title = format!("Settings of {policy} with {frames} frames");
+    let title = title_of(explained);
     let plot = svg(SIZE, |area| draw(area, explained))?;
     let figure = Figure::new(plot, &title, CAPTION);
     Ok((title, figure))
 }
 
-/// The settings and the hit ratio as one SVG document, on a white ground.
+fn title_of(Explained { policy, frames, .. }: &Explained) -> String {
+    format!("Settings of {policy} with {frames} frames")
+}
+
+/// The settings and the hit ratio as one SVG document; `trace` is the name of what was replayed.
 ///
 /// # Errors
 /// Where they cannot be drawn.
-pub(super) fn alone(explained: &Explained) -> Result<String, Failure> {
-    let plot = svg(SIZE, |area| {
-        area.fill(&WHITE)?;
-        draw(area, explained)
-    });
+pub(super) fn alone(trace: &str, explained: &Explained) -> Result<String, Failure> {
+    let title = format!("{}: {trace}", title_of(explained));
+    let plot = picture((SIZE.0, SIZE.1 + 24), &title, |area| draw(area, explained));
     plot.map_err(|error| Failure::on("draw the settings", &*error))
 }
 
@@ -77,7 +80,8 @@ fn bars(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Right, VPos::Center));
     for (setting, row) in settings.iter().zip((0..).map(f64::from)) {
         let at = chart.backend_coord(&(0.0, row + 0.5));
-        area.draw(&Text::new((*setting).to_owned(), (at.0 - 8, at.1), style.clone()))?;
+        let at = (at.0 - 8, at.1 - area.get_pixel_range().1.start);
+        area.draw(&Text::new((*setting).to_owned(), at, style.clone()))?;
     }
     Ok(())
 }
@@ -89,13 +93,11 @@ fn hits(area: &Area<'_>, explained: &Explained) -> Result<(), DrawError> {
         .margin_right(36)
         .x_label_area_size(44)
         .y_label_area_size(74)
-        .build_cartesian_2d(0.0..end_of(explained), 0.0..1.03)?;
+        .build_cartesian_2d(Marked::round(0.0..end_of(explained)), Marked::round(0.0..1.03))?;
     mesh(&mut chart)
         .x_desc("accesses")
         .x_label_formatter(&|accesses| format!("{accesses:.0}"))
         .y_label_formatter(&|ratio| format!("{:.0} %", ratio * 100.0))
-        .x_labels(8)
-        .y_labels(6)
         .draw()?;
     let points = explained.course.points.iter();
     let line = points.map(|point| (point.accesses as f64, point.hit_ratio));

@@ -6,7 +6,9 @@
 
 use crate::failure::Failure;
 use crate::machine;
-use crate::report::plots::{Area, DrawError, GREY, TEXT_PIXELS, colour, mesh, svg};
+use crate::report::plots::{
+    Area, DrawError, GREY, Marked, TEXT_PIXELS, colour, mesh, picture, svg,
+};
 use pagetide_core::units::PAGE_BYTES;
 use plotters::prelude::*;
 
@@ -26,12 +28,12 @@ enum Place {
     Alone,
 }
 
-/// The curves as one SVG document.
+/// The curves as one SVG document under this title.
 ///
 /// # Errors
 /// Where they cannot be drawn.
-pub(crate) fn alone(curves: &[Curve<'_>]) -> Result<String, Failure> {
-    svg((900, 520), |area| draw(area, curves, Place::Alone))
+pub(crate) fn alone(title: &str, curves: &[Curve<'_>]) -> Result<String, Failure> {
+    picture((900, 540), title, |area| draw(area, curves, Place::Alone))
         .map_err(|error| Failure::on("draw the curves", &*error))
 }
 
@@ -48,37 +50,48 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
     let top = points().map(|point| point.1).fold(0.01, f64::max);
     // A lone size still gets an axis; no size at all an empty one.
     let (left, right) = if left > right { (12.0, 13.0) } else { (left, right.max(left + 0.5)) };
-    if place == Place::Alone {
-        area.fill(&WHITE)?;
-    }
+    // At sizes that are powers of two, and not all of many.
+    let every = ((right - left) / 9.0).ceil().max(1.0) as usize;
+    let doublings = (left.ceil() as i32..=right as i32).step_by(every).map(f64::from);
     let mut chart = ChartBuilder::on(area)
         .margin(12)
         .margin_right(36)
         .x_label_area_size(44)
         .y_label_area_size(54)
-        .build_cartesian_2d(left..right, 0.0..top * 1.04)?;
+        .build_cartesian_2d(
+            Marked::at(left..right, doublings.collect()),
+            Marked::round(0.0..top * 1.04),
+        )?;
     mesh(&mut chart)
         .x_desc("memory")
         .y_desc("misses of demand per access")
-        .x_labels(8)
-        .y_labels(6)
         .x_label_formatter(&|doublings| machine::rounded(doublings.exp2().round() as u64))
         .y_label_formatter(&|ratio| format!("{:.*} %", usize::from(top < 0.1), ratio * 100.0))
         .draw()?;
-    for curve in curves {
+    for (nth, curve) in curves.iter().enumerate() {
         let style = colour(curve.policy).stroke_width(2);
         let line = curve.points.iter().map(|&(frames, ratio)| (log_bytes(frames), ratio));
-        chart.draw_series(line.clone().map(|at| Circle::new(at, 3, style.filled())))?;
+        let points = line.clone();
+        // Neighbours differ in more than their colour.
+        let marks = match nth % 3 {
+            0 => chart
+                .draw_series(points.map(|at| Circle::new(at, 3, style.filled())))?
+                .legend(move |(x, y)| Circle::new((x + 9, y), 3, style.filled())),
+            1 => chart
+                .draw_series(points.map(|at| TriangleMarker::new(at, 5, style.filled())))?
+                .legend(move |(x, y)| TriangleMarker::new((x + 9, y), 5, style.filled())),
+            _ => chart
+                .draw_series(points.map(|at| Cross::new(at, 4, style)))?
+                .legend(move |(x, y)| Cross::new((x + 9, y), 4, style)),
+        };
+        marks.label(curve.policy);
         let sampled = line.clone().zip(&curve.errors).filter(|(_, error)| **error > 0.0);
         let bars = sampled.map(|((size, ratio), error)| {
             let ends = [(ratio - error).max(0.0), ratio + error].map(|end| (size, end));
             PathElement::new(ends, colour(curve.policy))
         });
         chart.draw_series(bars)?;
-        chart
-            .draw_series(LineSeries::new(line, style))?
-            .label(curve.policy)
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        chart.draw_series(LineSeries::new(line, style))?;
     }
     if place == Place::Alone {
         chart
@@ -108,11 +121,16 @@ mod tests {
             points: vec![(10, 0.9), (100, 0.5), (1000, 0.0)],
             errors: vec![0.02; 3],
         });
-        let text = alone(&curves).expect("it draws");
+        let text = alone("a & b", &curves).expect("it draws");
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{text}");
-        for word in
-            ["mglru", "lru", "memory", "misses of demand per access", "http://www.w3.org/2000/svg"]
-        {
+        for word in [
+            "a &amp; b",
+            "mglru",
+            "lru",
+            "memory",
+            "misses of demand per access",
+            "http://www.w3.org/2000/svg",
+        ] {
             assert!(text.contains(word), "{word} is missing");
         }
     }
@@ -120,8 +138,9 @@ mod tests {
     #[test]
     fn one_point_and_none_are_drawn() {
         let errors = Vec::new;
-        let point =
-            |points| alone(&[Curve { policy: "lru", points, errors: errors() }]).expect("it draws");
+        let point = |points| {
+            alone("one", &[Curve { policy: "lru", points, errors: errors() }]).expect("it draws")
+        };
         assert!(point(vec![(5, 0.0)]).contains("<circle"));
         assert!(!point(vec![]).contains("<circle"));
     }

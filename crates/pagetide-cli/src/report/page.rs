@@ -22,6 +22,7 @@ figure{margin:0;padding:1rem;background:var(--card);border:1px solid var(--line)
 figure h3{margin:0 0 .4rem;font-size:1rem}figcaption{font-size:.85rem;margin-top:.5rem}
 svg{width:100%;height:auto;display:block}svg text{fill:var(--fg);font-family:system-ui,sans-serif}
 .scroll{overflow-x:auto}
+@media(max-width:40rem){figure{overflow-x:auto}svg{min-width:34rem}}
 table{border-collapse:collapse;font-size:.8rem;font-variant-numeric:tabular-nums}
 th,td{text-align:right;padding:.35rem .7rem;border-bottom:1px solid var(--line);white-space:nowrap}
 th{font-weight:500}th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}

@@ -6,7 +6,7 @@
 
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::ValueFormatter;
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -19,31 +19,69 @@ pub(crate) type DrawError = Box<dyn std::error::Error>;
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// Axes that are not logarithmic.
-pub(crate) type Chart<'a, 'b> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Marked, Marked>>;
+
+/// An axis, and where it is marked.
+pub(crate) struct Marked {
+    axis: RangedCoordf64,
+    marks: Vec<f64>,
+}
+
+impl Marked {
+    /// At these places.
+    pub(crate) fn at(range: Range<f64>, marks: Vec<f64>) -> Marked {
+        Marked { axis: range.into(), marks }
+    }
+
+    /// At round numbers.
+    pub(crate) fn round(range: Range<f64>) -> Marked {
+        let marks = round_ticks(&range, TICKS);
+        Marked::at(range, marks)
+    }
+}
+
+impl Ranged for Marked {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
+        self.axis.map(value, limit)
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.marks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.axis.range()
+    }
+}
 
 /// Pixels of a plot that stands beside others, wide and high.
 pub(crate) const SIZE: (u32, u32) = (520, 300);
 pub(crate) const GREY: RGBColor = RGBColor(128, 134, 144);
 pub(crate) const TEXT_PIXELS: u32 = 13;
+/// Marks of an axis.
+const TICKS: u32 = 6;
 
-/// The colour of a name (a policy, a stage, ...), everywhere in a report.
+/// The colour of a name (a policy, a stage, ...), everywhere in a report. The subjects of the demo
+/// have those of Okabe and Ito, which people tell apart who see two colours of three.
 pub(crate) fn colour(name: &str) -> RGBColor {
     match name {
-        "linux" => RGBColor(0xe0, 0x7b, 0x39),
+        "linux" => RGBColor(0xd5, 0x5e, 0x00),
         "lru" => RGBColor(0x8a, 0x8f, 0x98),
-        "active-inactive" => RGBColor(0x3b, 0x82, 0xc4),
-        "pagetide" => RGBColor(0xe0, 0xa8, 0x00),
-        "mglru" => RGBColor(0x2a, 0x9d, 0x6f),
+        "active-inactive" => RGBColor(0x00, 0x72, 0xb2),
+        "pagetide" => RGBColor(0xe6, 0x9f, 0x00),
+        "mglru" => RGBColor(0x00, 0x9e, 0x73),
         "fifo" => RGBColor(0xb0, 0x5c, 0xc6),
         "clock" => RGBColor(0xd1, 0x49, 0x5b),
         "opt" => RGBColor(0x6d, 0x59, 0xc9),
-        "s3fifo" => RGBColor(0x17, 0xa2, 0xb8),
+        "s3fifo" => RGBColor(0x56, 0xb4, 0xe9),
         "sieve" => RGBColor(0x9c, 0x6b, 0x3f),
         "arc" => RGBColor(0xe3, 0x6f, 0xa8),
         "lirs" => RGBColor(0x7f, 0x9f, 0x2f),
         "2q" => RGBColor(0x4c, 0x6e, 0x91),
-        "w-tinylfu" => RGBColor(0x5f, 0x9e, 0x7f),
+        "w-tinylfu" => RGBColor(0xcc, 0x79, 0xa7),
         _ => colour_by_name(name),
     }
 }
@@ -72,6 +110,17 @@ pub(crate) struct Axes<'a> {
     tick: &'a dyn Fn(f64) -> String,
 }
 
+/// Marks of an axis, about `nr` of them: multiples of 1, 2 or 5 times a power of ten.
+fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
+    let wanted = (range.end - range.start) / f64::from(nr);
+    let power = 10_f64.powf(wanted.log10().floor());
+    let mut steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power);
+    let Some(step) = steps.find(|step| *step >= wanted * 0.999) else { return vec![range.start] };
+    let first = (range.start / step).ceil();
+    let ticks = (0..=nr).map(|nth| (first + f64::from(nth)) * step);
+    ticks.take_while(|at| *at <= range.end).collect()
+}
+
 impl<'a> Axes<'a> {
     /// Seconds up to `right`, and from zero to `top` what `tick` has a word for.
     pub(crate) fn over_seconds(right: f64, top: f64, tick: &'a dyn Fn(f64) -> String) -> Axes<'a> {
@@ -83,11 +132,12 @@ impl<'a> Axes<'a> {
             .margin(8)
             .x_label_area_size(34)
             .y_label_area_size(5 * TEXT_PIXELS)
-            .build_cartesian_2d(self.seconds.clone(), self.values.clone())?;
+            .build_cartesian_2d(
+                Marked::round(self.seconds.clone()),
+                Marked::round(self.values.clone()),
+            )?;
         mesh(&mut chart)
             .x_desc("seconds")
-            .x_labels(6)
-            .y_labels(6)
             .x_label_formatter(&|seconds| format!("{seconds:.1}"))
             .y_label_formatter(&|value| (self.tick)(*value))
             .draw()?;
@@ -157,11 +207,10 @@ pub(crate) fn bars(
             .margin(8)
             .x_label_area_size(34)
             .y_label_area_size(54)
-            .build_cartesian_2d(0.0..groups.len().max(1) as f64, 0.0..top * 1.12)?;
+            .build_cartesian_2d(0.0..groups.len().max(1) as f64, Marked::round(0.0..top * 1.12))?;
         mesh(&mut chart)
             .disable_x_mesh()
             .x_labels(0)
-            .y_labels(6)
             .y_label_formatter(&|value| tick(*value))
             .draw()?;
         for (group, left) in groups.iter().zip((0..).map(f64::from)) {
@@ -229,7 +278,63 @@ pub(crate) fn svg(
     Ok(text.split_off(start))
 }
 
+/// The same as a picture of its own, with a title and on a white ground, as it may end up in any
+/// document.
+pub(crate) fn picture(
+    size: (u32, u32),
+    title: &str,
+    draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
+) -> Result<String, DrawError> {
+    svg(size, |area| {
+        area.fill(&WHITE)?;
+        draw(&area.titled(title, ("sans-serif", TEXT_PIXELS + 5))?)
+    })
+}
+
 /// A count in few characters.
 pub(crate) fn thousands(value: f64) -> String {
     if value >= 10_000.0 { format!("{:.0}k", value / 1000.0) } else { format!("{value:.0}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(round_ticks(&(0.0..1.03), 6), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+        assert_eq!(round_ticks(&(0.5..7.5), 6), [2.0, 4.0, 6.0]);
+        assert_eq!(round_ticks(&(0.0..1234.0), 6), [0.0, 500.0, 1000.0]);
+        for empty in [0.0..0.0, 1.0..0.0, 0.0..f64::NAN] {
+            assert_eq!(round_ticks(&empty, 6).len(), 1);
+        }
+    }
+
+    /// As people see them who lack one kind of cone: Machado, Oliveira and Fernandes, 2009.
+    #[test]
+    fn the_demos_subjects_are_told_apart_without_one_kind_of_cone() {
+        const SEEN: [[[f64; 3]; 3]; 3] = [
+            [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+            [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+            [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+        ];
+        let names = ["linux", "lru", "active-inactive", "mglru", "s3fifo", "w-tinylfu", "pagetide"];
+        for matrix in SEEN {
+            let seen = names.map(|name| {
+                let RGBColor(red, green, blue) = colour(name);
+                matrix.map(|row| {
+                    let [from_red, from_green, from_blue] = row;
+                    from_red * f64::from(red)
+                        + from_green * f64::from(green)
+                        + from_blue * f64::from(blue)
+                })
+            });
+            for (nth, one) in seen.iter().enumerate() {
+                for (other, name) in seen[..nth].iter().zip(names) {
+                    let apart = one.iter().zip(other).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+                    assert!(apart.sqrt() > 30.0, "{name} and {}: {:.0}", names[nth], apart.sqrt());
+                }
+            }
+        }
+    }
 }
