@@ -20,6 +20,7 @@ use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
@@ -94,6 +95,9 @@ pub(crate) struct RunArgs {
     /// At the end, write to this file which pages of files are in memory, for `--warm`.
     #[arg(long, value_name = "FILE")]
     dump: Option<PathBuf>,
+    /// Write it every so often as well, as in 60s: a run that is killed leaves the last one.
+    #[arg(long, value_name = "TIME", requires = "dump", value_parser = steering::parse_every)]
+    dump_every: Option<Duration>,
     /// Bring in what a run with `--dump` has written to this file, beside the program: of each file
     /// that it opens and that has not changed since, the hottest pages first, until memory is full.
     #[arg(long, value_name = "FILE")]

@@ -1,5 +1,5 @@
-//! How a run is seen and steered while it lasts: a socket for `pagetide ctl` and `top`, and metrics
-//! where they are asked for.
+//! How a run is seen and steered while it lasts: a socket for `pagetide ctl` and `top`, metrics and
+//! dumps where they are asked for.
 
 use super::RunArgs;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use crate::terminal;
 use pagetide::control::{Control, MetricsServer};
 use pagetide::{ExpositionFormat, PageCache};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -45,18 +45,26 @@ impl FromStr for MetricsPlace {
     }
 }
 
+/// A time between two dumps, as 60s or 0.5s.
+pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse();
+    let seconds = seconds.ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
+    let seconds = seconds.ok_or("write a time from 0.1s to 86400s, as in 60s");
+    Ok(Duration::from_secs_f64(seconds?))
+}
+
 /// What watches a run; dropped, it ends.
 pub(super) struct Steering {
     _control: Option<Control>,
     _server: Option<MetricsServer>,
-    _file: Option<MetricsFile>,
+    _files: Vec<KeptFile>,
 }
 
 impl Steering {
     /// # Errors
-    /// Where metrics were asked for and cannot be had.
+    /// Where metrics were asked for and cannot be had, or a file cannot be written.
     pub(super) fn start(args: &RunArgs, cache: &PageCache) -> Result<Steering, Failure> {
-        let (mut server, mut file) = (None, None);
+        let (mut server, mut files) = (None, Vec::new());
         match &args.metrics {
             None => {}
             Some(MetricsPlace::Address(address)) => {
@@ -69,7 +77,16 @@ impl Steering {
                 }
                 server = Some(started);
             }
-            Some(MetricsPlace::File(path)) => file = Some(MetricsFile::start(cache, path.clone())?),
+            Some(MetricsPlace::File(path)) => {
+                let cache = cache.clone();
+                let text = move || cache.metrics_text(ExpositionFormat::Prometheus, 0);
+                files.push(KeptFile::start("the metrics", path, INTERVAL, text)?);
+            }
+        }
+        if let (Some(path), Some(every)) = (&args.dump, args.dump_every) {
+            let cache = cache.clone();
+            let text = move || cache.dump().to_string();
+            files.push(KeptFile::start("the dump", path, every, text)?);
         }
         let control = Control::start(cache, &name_of(args));
         if let Err(error) = &control
@@ -77,7 +94,7 @@ impl Steering {
         {
             terminal::note(&format!("pagetide: this run cannot be asked by ctl and top: {error}"));
         }
-        Ok(Steering { _control: control.ok(), _server: server, _file: file })
+        Ok(Steering { _control: control.ok(), _server: server, _files: files })
     }
 }
 
@@ -87,38 +104,40 @@ fn name_of(args: &RunArgs) -> String {
     name.chars().take(NAME_LEN_MAX).collect()
 }
 
-/// A file that has the metrics of a few seconds ago.
-struct MetricsFile {
+/// A file that is written anew every so often, and once more at the end.
+struct KeptFile {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl MetricsFile {
-    fn start(cache: &PageCache, path: PathBuf) -> Result<MetricsFile, Failure> {
-        let write = |cache: &PageCache, path: &PathBuf| {
-            let text = cache.metrics_text(ExpositionFormat::Prometheus, 0);
-            output::write("the metrics", path, &text)
-        };
-        write(cache, &path)?;
+impl KeptFile {
+    /// Has the first one written before it returns.
+    fn start(
+        what: &'static str,
+        path: &Path,
+        every: Duration,
+        text: impl Fn() -> String + Send + 'static,
+    ) -> Result<KeptFile, Failure> {
+        output::write(what, path, &text())?;
         let (stop, stopped) = channel();
-        let cache = cache.clone();
-        let thread = std::thread::Builder::new().name("pagetide-metrics".into());
+        let path = path.to_owned();
+        let thread = std::thread::Builder::new().name("pagetide-file".into());
         let thread = thread.spawn(move || {
             loop {
-                let is_over = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
+                let is_over = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
                 // The next time there may be room again.
-                let _ = write(&cache, &path);
+                let _ = output::write(what, &path, &text());
                 if is_over {
                     return;
                 }
             }
         });
-        let thread = thread.map_err(|error| Failure::on("write metrics", &error))?;
-        Ok(MetricsFile { stop: Some(stop), thread: Some(thread) })
+        let thread = thread.map_err(|error| Failure::on(&format!("write {what}"), &error))?;
+        Ok(KeptFile { stop: Some(stop), thread: Some(thread) })
     }
 }
 
-impl Drop for MetricsFile {
+impl Drop for KeptFile {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -142,5 +161,12 @@ mod tests {
         assert_eq!("0.0.0.0:9464".parse(), Ok(all));
         assert_eq!("m.prom".parse(), Ok(MetricsPlace::File("m.prom".into())));
         assert!("localhost:9464".parse::<MetricsPlace>().is_err());
+    }
+
+    #[test]
+    fn times_between_dumps_are_seconds() {
+        assert_eq!(parse_every("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_every("0.5"), Ok(Duration::from_millis(500)));
+        assert!(["0", "-1s", "NaN", "s", "1m", "1e9"].iter().all(|it| parse_every(it).is_err()));
     }
 }

@@ -1,6 +1,7 @@
 //! A run that is asked and steered while it lasts.
 
 use crate::run::{pagetide, stderr, stdout};
+use crate::schema::check;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -19,10 +20,13 @@ struct LongRun {
 
 impl LongRun {
     fn start(more: &[&str]) -> LongRun {
-        let folder = tempfile::tempdir().expect("a folder");
-        let data = folder.path().join("data");
-        std::fs::write(&data, vec![7; FILE_BYTES]).expect("room");
         let script = "cat \"$0\" > /dev/null; cat \"$0\" > /dev/null; echo $$; read line";
+        LongRun::start_in(folder(), more, script)
+    }
+
+    /// A run of a shell that writes a line and reads one.
+    fn start_in(folder: tempfile::TempDir, more: &[&str], script: &str) -> LongRun {
+        let data = folder.path().join("data");
         let mut child = pagetide()
             .args(["run", "--memory", "8M", "--quiet"])
             .args(more)
@@ -49,10 +53,29 @@ impl LongRun {
         command.output().expect("the binary runs")
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    /// The first row of the document it prints.
+    fn row(&self, args: &[&str]) -> Value {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-        serde_json::from_slice(&output.stdout).expect("one JSON document")
+        let mut document: Value = serde_json::from_slice(&output.stdout).expect("one document");
+        check(&document);
+        document["rows"][0].take()
+    }
+}
+
+/// A folder with a file.
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("data"), vec![7; FILE_BYTES]).expect("room");
+    folder
+}
+
+/// Looks again and again until it is so, for a minute at most.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it has not come in time");
+        std::thread::yield_now();
     }
 }
 
@@ -66,7 +89,7 @@ impl Drop for LongRun {
 #[test]
 fn a_run_is_asked_resized_and_emptied_while_it_lasts() {
     let run = LongRun::start(&[]);
-    let stats = run.json(&["ctl", "stats", "--json"]);
+    let stats = run.row(&["ctl", "stats", "--json"]);
     assert!(stats["accesses"].as_u64() >= Some(2 * 1024), "{stats}");
     assert!(stats["name"].as_str().is_some_and(|name| name.starts_with("sh -c cat")), "{stats}");
     assert_eq!(stats["files"][0]["file"].as_str(), run.data().to_str());
@@ -76,18 +99,18 @@ fn a_run_is_asked_resized_and_emptied_while_it_lasts() {
         "{text}"
     );
 
-    let top = run.json(&["top", "--json"]);
-    assert_eq!(top["caches"][0]["pid"], stats["pid"]);
+    let top = run.row(&["top", "--json"]);
+    assert_eq!(top["pid"], stats["pid"]);
     let text = stdout(&run.run(&["top", "--once"]));
     let row = text.lines().nth(1).expect("a row for the cache");
     assert!(row.contains(" 8.0 MiB ") && row.contains("% ") && row.contains("sh -c cat"), "{text}");
 
-    let dump = run.json(&["ctl", "--json", "dump"]);
-    let pages = dump["files"][0]["pages"].as_array().expect("ranges");
-    let nr: u64 = pages.iter().map(|range| range[1].as_u64().expect("a count")).sum();
+    let dump = run.row(&["ctl", "--json", "dump"]);
+    let ranges = dump["ranges"].as_array().expect("ranges");
+    let nr: u64 = ranges.iter().map(|range| range[1].as_u64().expect("a count")).sum();
     assert_eq!(nr * 4096, stats["resident_bytes"].as_u64().expect("a number"));
 
-    let resized = run.json(&["ctl", &run.pid, "resize", "1M", "--json"]);
+    let resized = run.row(&["ctl", &run.pid, "resize", "1M", "--json"]);
     assert_eq!(resized["memory_bytes"], 1 << 20);
     assert!(resized["resident_bytes"].as_u64() <= Some(1 << 20), "{resized}");
     let refused = run.run(&["ctl", "resize", "1G"]);
@@ -96,9 +119,9 @@ fn a_run_is_asked_resized_and_emptied_while_it_lasts() {
 
     let data = run.data();
     let advise = ["ctl", "advise", data.to_str().expect("UTF-8"), "dontneed", "--json"];
-    assert_eq!(run.json(&advise)["resident_bytes"], 0);
-    assert_eq!(run.json(&["ctl", "drop", "--json"])["dropped_bytes"], 0);
-    assert_eq!(run.json(&["ctl", "sync", "--json"])["dirty_bytes"], 0);
+    assert_eq!(run.row(&advise)["resident_bytes"], 0);
+    assert_eq!(run.row(&["ctl", "drop", "--json"])["dropped_bytes"], 0);
+    assert_eq!(run.row(&["ctl", "sync", "--json"])["dirty_bytes"], 0);
     let no_groups = run.run(&["ctl", "groups", "set", "scans", "low=1M"]);
     assert!(stderr(&no_groups).contains("the cache has none"), "{}", stderr(&no_groups));
 }
@@ -110,8 +133,45 @@ fn generations_are_shown_and_commanded() {
     assert!(text.starts_with("memcg "), "{text}");
     let newest = text.lines().last().and_then(|line| line.split_whitespace().next());
     let command = format!("+ 0 0 {}", newest.expect("a generation"));
-    assert_eq!(run.json(&["ctl", "lru_gen", &command, "--json"])["evicted_bytes"], 0);
+    assert_eq!(run.row(&["ctl", "lru_gen", &command, "--json"])["evicted_bytes"], 0);
     assert_ne!(stdout(&run.run(&["ctl", "lru_gen"])).lines().count(), 0);
+}
+
+/// Killed, a run leaves its last dump; the next begins with it, if the file is as it was.
+#[test]
+fn a_run_begins_with_what_one_that_was_killed_had() {
+    let here = folder();
+    let [dump, summary] = ["dump", "summary"].map(|name| here.path().join(name));
+    let name = dump.to_str().expect("UTF-8");
+    let script = "cat \"$0\" > /dev/null; echo $$; read line";
+    let mut killed = LongRun::start_in(here, &["--dump", name, "--dump-every", "0.1s"], script);
+    let nr_pages = || {
+        let text = std::fs::read_to_string(&dump).expect("it was written at the start");
+        text.parse::<pagetide::ResidentSet>().expect("it is whole").nr_pages()
+    };
+    wait_until(|| nr_pages() == FILE_BYTES as u64 / 4096);
+    killed.child.kill().expect("it runs");
+    killed.child.wait().expect("it ends");
+
+    let here = std::mem::replace(&mut killed.folder, folder());
+    let script = "exec 3< \"$0\"; echo $$; read line";
+    let mut warm = LongRun::start_in(here, &["--warm", name], script);
+    let resident =
+        |run: &LongRun| run.row(&["ctl", &run.pid, "stats", "--json"])["resident_bytes"].as_u64();
+    wait_until(|| resident(&warm) == Some(FILE_BYTES as u64));
+
+    warm.stdin.take();
+    warm.child.wait().expect("it ends");
+    let here = std::mem::replace(&mut warm.folder, folder());
+    std::fs::write(here.path().join("data"), vec![8; FILE_BYTES]).expect("room");
+    let summary = summary.to_str().expect("UTF-8");
+    let mut stale = LongRun::start_in(here, &["--warm", name, "--json", summary], script);
+    stale.stdin.take();
+    stale.child.wait().expect("it ends");
+    let told: Value =
+        serde_json::from_slice(&std::fs::read(summary).expect("it is there")).expect("JSON");
+    let warm = &told["rows"][0]["warm"];
+    assert_eq!((&warm["pages"], &warm["stale_files"]), (&0.into(), &1.into()), "{told}");
 }
 
 #[test]
