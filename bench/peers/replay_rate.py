@@ -36,7 +36,7 @@ def replay(binary, trace, frames, policies):
     """Seconds and misses of each policy, as `pagetide replay` says them."""
     command = [binary, "replay", trace, "--frames", str(frames), "--policy", ",".join(policies)]
     done = subprocess.run([*command, "--jobs", "1", "--json"], check=True, capture_output=True)
-    return {row["policy"]: row for row in json.loads(done.stdout)}
+    return {row["policy"]: row for row in json.loads(done.stdout)["rows"]}
 
 
 def pages_of(trace):

@@ -31,6 +31,7 @@ mod cgroup;
 mod ctl;
 mod dataset;
 mod demo;
+mod document;
 mod failure;
 mod interrupt;
 mod lab;

@@ -12,6 +12,7 @@
 //! here, says the lab's `curve`.
 
 use crate::cells;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -62,7 +63,7 @@ pub(crate) struct MrcArgs {
 
 /// The field names are what `--json` prints, and stay.
 #[derive(Serialize)]
-struct Curves {
+struct Facts {
     accesses: u64,
     /// Distinct pages; estimated where sampled.
     pages: u64,
@@ -70,6 +71,10 @@ struct Curves {
     /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
     /// have what was "recorded".
     readahead: ReadaheadUse,
+}
+
+struct Curves {
+    facts: Facts,
     /// Policy by policy, ascending sizes.
     points: Vec<CurvePoint>,
 }
@@ -93,17 +98,22 @@ pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let cells = sample.cells(&args.policy, &sizes);
     let answers = cells::run(sample.trace(), &cells, args.jobs, interrupt)?;
     let outcomes = answers.iter().map(|answer| answer.outcome);
-    let curves = Curves {
+    let facts = Facts {
         accesses: sample.nr_accesses(),
         pages: sample.nr_pages(),
         sample_rate: args.sample.map(|sampler| sampler.rate()),
         readahead: readahead_use,
-        points: sample.points(&args.policy, &sizes, outcomes),
     };
+    let curves = Curves { facts, points: sample.points(&args.policy, &sizes, outcomes) };
     if let Some(path) = &args.svg {
-        output::write("the picture", path, &drawing::alone(&lines(args, &curves))?)?;
+        output::write(
+            "the picture",
+            path,
+            &drawing::alone(&title(args, &curves), &lines(args, &curves))?,
+        )?;
     }
-    args.json.print(&curves, || text(args, &curves, &sizes))
+    let document = Document::new("pagetide.mrc/1", &curves.points).about(&curves.facts);
+    args.json.print(&document, || text(args, &curves, &sizes))
 }
 
 fn read(args: &MrcArgs, interrupt: &Interrupt) -> Result<(CurveTrace, ReadaheadUse), Failure> {
@@ -125,23 +135,30 @@ fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
         .map(|points| Curve {
             policy: points[0].policy,
             points: points.iter().map(|point| (point.frames, point.miss_ratio)).collect(),
-            errors: points.iter().map(|point| point.error).collect(),
+            errors: points.iter().map(|point| point.miss_ratio_error).collect(),
         })
         .collect()
 }
 
+/// What the picture is of.
+fn title(args: &MrcArgs, curves: &Curves) -> String {
+    let name = args.source.name();
+    format!("Misses by memory of {name}, {} accesses", curves.facts.accesses)
+}
+
 /// What was followed, and the table.
 fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
-    let pages = machine::rounded(Bytes::from_pages(curves.pages).0);
-    let mut text = format!("{} accesses, {} pages ({pages})", curves.accesses, curves.pages);
-    if let Some(rate) = curves.sample_rate {
+    let pages = machine::rounded(Bytes::from_pages(curves.facts.pages).0);
+    let mut text =
+        format!("{} accesses, {} pages ({pages})", curves.facts.accesses, curves.facts.pages);
+    if let Some(rate) = curves.facts.sample_rate {
         text.push_str(&format!(
             ", of which {rate} were followed; +- is one standard error, measured on lru"
         ));
     }
     format!(
         "{text}\n{}\n{}",
-        readahead::describe(curves.readahead),
+        readahead::describe(curves.facts.readahead),
         table(args, curves, sizes).to_text()
     )
 }
@@ -149,13 +166,13 @@ fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
 /// A row a size, a column a policy; with readahead another for what the store gave.
 fn table<'a>(args: &'a MrcArgs, curves: &Curves, sizes: &[u32]) -> Table<'a> {
     // Without readahead it is a page for each miss, and says nothing new.
-    let has_bytes = curves.readahead == ReadaheadUse::Recorded;
+    let has_bytes = curves.facts.readahead == ReadaheadUse::Recorded;
     let mut columns = vec![right("memory", 12), right("frames", 10)];
     for policy in &args.policy {
         columns.push(right(policy.as_str(), 16));
         columns.extend(has_bytes.then_some(right("read", 10)));
     }
-    columns.extend(curves.sample_rate.map(|_| right("+-", 7)));
+    columns.extend(curves.facts.sample_rate.map(|_| right("+-", 7)));
     let mut table = Table::new(&columns);
     for (row, &frames) in sizes.iter().enumerate() {
         let memory = machine::rounded(Bytes::from_pages(frames.into()).0);
@@ -165,8 +182,8 @@ fn table<'a>(args: &'a MrcArgs, curves: &Curves, sizes: &[u32]) -> Table<'a> {
             cells.push(percent(point.miss_ratio, 2));
             cells.extend(has_bytes.then(|| machine::rounded(point.device_read_bytes)));
         }
-        let error = of_size.clone().next().map_or(0.0, |point| point.error);
-        cells.extend(curves.sample_rate.map(|_| format!("{:.2}", error * 100.0)));
+        let error = of_size.clone().next().map_or(0.0, |point| point.miss_ratio_error);
+        cells.extend(curves.facts.sample_rate.map(|_| format!("{:.2}", error * 100.0)));
         table.push(cells);
     }
     table

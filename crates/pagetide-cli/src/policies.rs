@@ -1,5 +1,6 @@
 //! `pagetide policies`: which policies there are, and what each one is for.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::JsonArgs;
 use pagetide_core::lru::{Mechanism, PolicyName};
@@ -76,5 +77,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
         }
         text
     };
-    args.json.print(&policies, || policies.iter().map(line).collect())
+    args.json.print(&Document::new("pagetide.policies/1", &policies), || {
+        policies.iter().map(line).collect()
+    })
 }

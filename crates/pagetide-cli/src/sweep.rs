@@ -11,6 +11,7 @@
 //!
 //! Ignored: rows in OUT.rows that this command does not ask for; they stay.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output::{self, NewFile};
@@ -66,9 +67,22 @@ pub(crate) struct SweepArgs {
 #[derive(Serialize)]
 struct Swept<'a> {
     traces: usize,
-    rows: usize,
-    failed: Vec<&'a TableRow>,
-    standings: Vec<Standing>,
+    /// Rows of the table.
+    cells: usize,
+    failed: Vec<FailedCell<'a>>,
+}
+
+#[derive(Serialize)]
+struct FailedCell<'a> {
+    trace: &'a str,
+    policy: &'static str,
+    size: &'a str,
+    error: &'a str,
+}
+
+fn failure_of(row: &TableRow) -> Option<FailedCell<'_>> {
+    let TableRow { trace, policy, size, error, .. } = row;
+    error.as_ref().map(|error| FailedCell { trace, policy, size, error })
 }
 
 /// Runs the command.
@@ -105,10 +119,11 @@ pub(crate) fn run(args: &SweepArgs, interrupt: &Interrupt) -> Result<(), Failure
         write_table(&rows, &mut file).map_err(|error| Failure::on("write the table", &error))?;
         file.finish()?;
     }
-    let failed: Vec<&TableRow> = rows.iter().filter(|row| row.error.is_some()).collect();
+    let failed = rows.iter().filter_map(failure_of).collect();
     let standings = summarize(&rows);
-    let swept = Swept { traces: sources.len(), rows: rows.len(), failed, standings };
-    args.json.print(&swept, || text(&swept))
+    let swept = Swept { traces: sources.len(), cells: rows.len(), failed };
+    let document = Document::new("pagetide.sweep/1", &standings).about(&swept);
+    args.json.print(&document, || text(&swept, &standings))
 }
 
 struct Watched<'a> {
@@ -161,8 +176,8 @@ fn collect_files(path: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
 }
 
 /// How well each policy did, and what failed.
-fn text(swept: &Swept<'_>) -> String {
-    let mut text = format!("{} traces, {} rows\n", swept.traces, swept.rows);
+fn text(swept: &Swept<'_>, standings: &[Standing]) -> String {
+    let mut text = format!("{} traces, {} rows\n", swept.traces, swept.cells);
     let columns = [
         left("traces in", 0),
         left("policy", 16),
@@ -188,14 +203,14 @@ fn text(swept: &Swept<'_>) -> String {
         ]
     };
     let table = Table::new(&columns).spaced("", "  ");
-    text += &table.with_rows(swept.standings.iter().map(cells_of)).to_text();
-    if !swept.standings.is_empty() {
+    text += &table.with_rows(standings.iter().map(cells_of)).to_text();
+    if !standings.is_empty() {
         text += "won: missed least, ties included; regret: missed more than the best did, mean and \
                  largest, in percent of the accesses\n";
     }
     let mut said: Vec<(&str, &str)> = Vec::new();
     for row in &swept.failed {
-        let failure = (row.trace.as_str(), row.error.as_deref().unwrap_or_default());
+        let failure = (row.trace, row.error);
         if !said.contains(&failure) {
             said.push(failure);
         }

@@ -6,6 +6,7 @@
 //!
 //! Ignored: terminals' widths beyond what the bar library finds out by itself.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pagetide_core::units::Bytes;
@@ -46,28 +47,17 @@ pub(crate) struct JsonArgs {
 }
 
 impl JsonArgs {
-    /// Prints `rows` as JSON where that is asked for, else the `text`.
+    /// Prints the `document` where JSON is asked for, else the `text`.
     ///
     /// # Errors
     /// As [`print()`].
-    pub(crate) fn print(
+    pub(crate) fn print<R: Serialize, A: Serialize>(
         self,
-        rows: &impl Serialize,
+        document: &Document<R, A>,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        if self.json { print_json(rows) } else { print(&text()) }
+        if self.json { print(&document.to_text()?) } else { print(&text()) }
     }
-}
-
-/// Prints `value` as the one JSON document on stdout.
-///
-/// # Errors
-/// As [`print()`].
-pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let mut text =
-        serde_json::to_string_pretty(value).map_err(|error| Failure::on("write JSON", &error))?;
-    text.push('\n');
-    print(&text)
 }
 
 /// Says something beside the result, on stderr.

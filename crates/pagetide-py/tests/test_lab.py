@@ -34,7 +34,7 @@ def trace(tmp_path):
 
 def told(*arguments):
     done = subprocess.run([COMMAND, *map(str, arguments), "--json"], capture_output=True, check=True)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout)["rows"]
 
 
 @needs_command
@@ -51,7 +51,7 @@ def test_a_replay_has_the_numbers_of_the_command(trace):
     rows = pagetide.replay(trace, sizes, POLICIES).to_dicts()
     asked = ["--memory", ",".join(sizes), "--policy", ",".join(POLICIES)]
     for row, expected in zip(rows, told("replay", trace, *asked), strict=True):
-        del row["seconds"], row["memory_bytes"], expected["seconds"]
+        del row["seconds"], expected["seconds"]
         assert row == expected
 
 
@@ -61,7 +61,7 @@ def test_a_curve_has_the_numbers_of_the_command(trace, sample):
     points = pagetide.mrc(trace, POLICIES, points=7, sample=sample).to_dicts()
     sampled = ["--sample", sample] if sample else []
     expected = told("mrc", trace, "--policy", ",".join(POLICIES), "--points", 7, *sampled)
-    assert points == expected["points"]
+    assert points == expected
 
 
 def test_arrays_of_pages_are_as_good_as_a_file(trace):

@@ -16,6 +16,7 @@
 //! for each other.
 
 use crate::cells::{self, Answer};
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -27,6 +28,7 @@ use crate::sizes::SizeArgs;
 use crate::source::SourceArgs;
 use crate::table::{Table, cells, left, number, right};
 use pagetide_core::lru::{Mechanism, PolicyName};
+use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Cell, Contender, Setup};
 use pagetide_lab::trace::ReadaheadUse;
 use serde::Serialize;
@@ -66,6 +68,8 @@ struct AblationRow {
     policy: &'static str,
     /// Memory, in frames.
     frames: u32,
+    /// The same in bytes.
+    memory_bytes: u64,
     /// The mechanism that was flipped; `None` for the policy as it is.
     mechanism: Option<&'static str>,
     /// What it was flipped to.
@@ -117,7 +121,7 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), readahead_use);
     args.output.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
     let text = || format!("{}\n{}", readahead::describe(readahead_use), table(&rows).to_text());
-    args.output.json.print(&rows, text)
+    args.output.json.print(&Document::new("pagetide.ablate/1", &rows), text)
 }
 
 /// A cell, and what was flipped in it.
@@ -194,6 +198,7 @@ fn row(
     AblationRow {
         policy: variant.cell.contender.as_str(),
         frames: variant.cell.frames,
+        memory_bytes: Bytes::from_pages(variant.cell.frames.into()).0,
         mechanism: variant.flipped.map(|(mechanism, _)| mechanism.as_str()),
         is_on: variant.flipped.map(|(_, is_on)| is_on),
         readahead,

@@ -77,6 +77,7 @@ pub(crate) use programs::{OPEN_EACH, OpenEachArgs, open_each};
 pub(crate) use region::{MappedArgs, serve as work_on_mapped};
 
 use crate::dataset::{self, DataFile};
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -321,5 +322,5 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         rows.extend(new);
     }
     args.results.append(|| rows.iter().filter_map(|row| row.to_result(args.runs)).collect())?;
-    args.json.print(&rows, || row::table(&rows).to_text())
+    args.json.print(&Document::new("pagetide.bench/1", &rows), || row::table(&rows).to_text())
 }

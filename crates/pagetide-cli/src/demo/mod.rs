@@ -27,6 +27,7 @@ mod workload;
 
 use crate::cgroup::MemoryGroup;
 use crate::dataset::{self, DataFile};
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::results::ResultsArgs;
@@ -54,9 +55,6 @@ const MEMORY_MIN: Bytes = Bytes(4 << 20);
 const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
 /// Longest timed run that a host which trims idle page cache leaves undisturbed.
 const QUIET_SECONDS: f64 = 18.0;
-
-/// The JSON's.
-const SCHEMA: &str = "pagetide.demo/1";
 
 const EXAMPLES: &str = "Examples:
   pagetide demo                                        all of it, about a minute and a half
@@ -144,7 +142,8 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
         verdict::with_sentences(measured, &rows)
     })?;
     let text = || table::render(&rows) + &table::speeds(&rows) + "\n" + &lines(&verdict);
-    args.json.print(&Document { schema: SCHEMA, rows: &rows, verdict: &verdict }, text)?;
+    let document = Document::new("pagetide.demo/1", &rows).about(Judged { verdict: &verdict });
+    args.json.print(&document, text)?;
     if args.no_report {
         return Ok(());
     }
@@ -153,11 +152,9 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// What `--json` prints. The schema's number changes when a field's name or meaning does.
+/// What there is in the document beside the rows.
 #[derive(Serialize)]
-struct Document<'a> {
-    schema: &'static str,
-    rows: &'a [&'a Row],
+struct Judged<'a> {
     /// In words, a sentence each.
     verdict: &'a [String],
 }

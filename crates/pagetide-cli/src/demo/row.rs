@@ -102,11 +102,11 @@ impl Row {
             }
             _ => None,
         };
-        detail.insert("cpu_ns_per_evicted_page".into(), per_evicted.into());
+        detail.insert("cpu_ns_per_eviction".into(), per_evicted.into());
         detail.insert("seconds".into(), rounded(measured.elapsed.as_secs_f64()).into());
         detail.insert("operations".into(), measured.histogram.len().into());
         let hit_ratio = measure::hit_ratio(hits);
-        detail.insert("hits".into(), how_hits_are_counted(workload, hit_ratio).into());
+        detail.insert("hits_counted_by".into(), how_hits_are_counted(workload, hit_ratio).into());
         let ops_per_s =
             Some(rounded(measured.histogram.len() as f64 / measured.elapsed.as_secs_f64()));
         let row = Row {
@@ -138,8 +138,8 @@ impl Row {
     }
 
     /// CPU time in reclaim per page it freed.
-    pub(crate) fn cpu_ns_per_evicted_page(&self) -> Option<f64> {
-        self.detail.get("cpu_ns_per_evicted_page")?.as_f64()
+    pub(crate) fn cpu_ns_per_eviction(&self) -> Option<f64> {
+        self.detail.get("cpu_ns_per_eviction")?.as_f64()
     }
 
     /// wschange's reads until cached: a list per round of an entry per file.

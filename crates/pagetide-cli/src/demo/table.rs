@@ -91,7 +91,7 @@ fn cells_of(row: &Row) -> Vec<String> {
         size(row.device_write_bytes),
         count(row.refaults),
         count(row.evictions),
-        number(row.cpu_ns_per_evicted_page(), 0),
+        number(row.cpu_ns_per_eviction(), 0),
         size(row.resident_bytes_max),
         last,
     ]

@@ -9,6 +9,7 @@
 //!   FILE --> the first N accesses --> replay --> commands --> lru_gen text
 //! ```
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::sizes::SizeArgs;
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure>
     // Which first settles what accesses have left in logs.
     let text = world.describe_lru_gen(detail);
     let generations = world.lruvec().multigen_summary().map(|summary| rows(&summary));
-    args.json.print(&generations, || text)
+    args.json.print(&Document::new("pagetide.lab.dump/1", generations), || text)
 }
 
 fn refusal(command: &str, error: GenCommandError) -> Failure {

@@ -1,5 +1,6 @@
 //! `pagetide lab list`: which scenarios there are, and what each one measures.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::JsonArgs;
 use pagetide_lab::machine::pcp::PcpWorkload;
@@ -14,7 +15,7 @@ const EXAMPLES: &str = "Examples:
 const WORKLOADS_SOURCE: &str = "Y. Huang, mm: PCP high auto-tuning, RFC of July 2023";
 /// The fields of a workload's row, as `lab run pcp-... --json` prints them.
 const WORKLOAD_METRICS: [(&str, &str); 6] = [
-    ("throughput", "pages taken and freed again, GB (10^9 bytes) a second"),
+    ("allocated_gb_per_s", "pages taken and freed again, GB (10^9 bytes) a second"),
     ("lock_wait_share", "waiting for the zone's lock, of the time not idle, 0 to 1"),
     ("alloc_p99_ns", "99th percentile of allocating a page"),
     ("free_p99_ns", "99th percentile of freeing a page"),
@@ -25,7 +26,7 @@ const WORKLOAD_METRICS: [(&str, &str); 6] = [
 const TIERS_SOURCE: &str = "Huang Ying, memory tiering: hot page selection, version 4, June 2022";
 /// The fields of a row of fast and slow memory, as `lab run pmbench --json` prints them.
 const TIER_METRICS: [(&str, &str); 8] = [
-    ("score", "accesses a second"),
+    ("accesses_per_s", "accesses a second"),
     ("promotion_mb_per_s", "moved to fast memory, MB (2^20 bytes) a second"),
     ("demotion_mb_per_s", "moved to slow memory"),
     ("hint_faults", "faults on armed pages"),
@@ -62,7 +63,7 @@ struct ListedMetric {
 /// # Errors
 /// Where stdout cannot take the list.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
-    args.json.print(&all(), text)
+    args.json.print(&Document::new("pagetide.lab.list/1", all()), text)
 }
 
 fn text() -> String {
@@ -130,7 +131,7 @@ mod tests {
             workload: "",
             tuning: PcpTuning::Fixed.as_str(),
             cpus: 1,
-            throughput: 0.0,
+            allocated_gb_per_s: 0.0,
             lock_wait_share: 0.0,
             alloc_p99_ns: 0,
             free_p99_ns: 0,

@@ -7,6 +7,7 @@
 //!   FILE, PAGE --> replay --> hit, missed, came in, evicted: at which access, in which state
 //! ```
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::sizes::SizeArgs;
@@ -16,6 +17,7 @@ use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::replay::{Setup, Story, story_of};
 use pagetide_lab::trace::DenseTrace;
+use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
   pagetide lab why run.trace 1702 --memory 64M                  page 1702 of the first file
@@ -63,7 +65,13 @@ pub(crate) fn run(args: &WhyArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let story = story_of(Setup::new(args.policy, nr_frames), &trace, rank, keep_on);
     let story = story.ok_or(Failure::Interrupted)?;
     drop(meter);
-    args.json.print(&story, || text(args, &story))
+    #[derive(Serialize)]
+    struct End {
+        is_resident: bool,
+    }
+    let end = End { is_resident: story.is_resident };
+    let document = Document::new("pagetide.lab.why/1", &story.events).about(end);
+    args.json.print(&document, || text(args, &story))
 }
 
 fn text(args: &WhyArgs, story: &Story) -> String {

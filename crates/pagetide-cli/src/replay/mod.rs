@@ -21,6 +21,7 @@ mod report;
 mod selection;
 
 use crate::cells::Answer;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::readahead::{self, ReadaheadArgs};
@@ -118,13 +119,14 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let answers = cells::run(&trace, &cells, args.output.jobs, interrupt)?;
     let rows = rows(&answers, args.fold.is_some() || args.fold_every.is_some());
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
-        output::write("the picture", path, &selection::alone(first)?)?;
+        output::write("the picture", path, &selection::alone(&args.source.name(), first)?)?;
     }
     if let Some(path) = &args.report {
         report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;
     }
     args.output.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;
-    args.output.json.print(&explain::described(&rows, readahead_use, &courses), || {
+    let described = explain::described(&rows, readahead_use, &courses);
+    args.output.json.print(&Document::new("pagetide.replay/1", described), || {
         format!(
             "{}\n{}{}",
             readahead::describe(readahead_use),

@@ -9,6 +9,7 @@
 
 use super::{ReplayArgs, explain, rows, table};
 use crate::cells;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -41,7 +42,8 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     let answers = cells::run(&trace, &cells, args.output.jobs, interrupt)?;
     let rows = rows(&answers, false);
     let readahead_use = ReadaheadUse::of(&trace);
-    args.output.json.print(&explain::described(&rows, readahead_use, &[]), || {
+    let described = explain::described(&rows, readahead_use, &[]);
+    args.output.json.print(&Document::new("pagetide.replay/1", described), || {
         format!(
             "{}\n{}{}",
             readahead::describe(readahead_use),

@@ -1,5 +1,6 @@
 //! What a run was: a few lines for people, one document for scripts.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::machine;
 use crate::output;
@@ -226,10 +227,7 @@ impl Summary {
     /// # Errors
     /// What the system says of the file.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let mut text = serde_json::to_string_pretty(self)
-            .map_err(|error| Failure::on("write JSON", &error))?;
-        text.push('\n');
-        output::write("the summary", path, &text)
+        output::write("the summary", path, &Document::new("pagetide.run/1", [self]).to_text()?)
     }
 }
 

@@ -20,6 +20,7 @@
 
 pub(crate) mod machines;
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine::rounded;
@@ -142,7 +143,7 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let costs = play(args, prices, &shares, &program, interrupt)?;
     let model = describe_model(&program, nr_pages, args.seconds);
     args.output.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
-    args.output.json.print(&costs, || {
+    args.output.json.print(&Document::new("pagetide.tier/1", &costs), || {
         let table = table(&costs).spaced("  ", " ").to_text();
         format!("{model}\n{table}Prices, in ns where no unit is said: {prices}.\n")
     })
@@ -218,10 +219,10 @@ fn play(
         machines.extend(subjects.iter().map(|subject| one(share, *subject)));
     }
     let mut outcomes = machines::run(&machines, args.output.jobs, interrupt)?.into_iter();
-    let all_fast = outcomes.next().map_or(0.0, |outcome| outcome.row.score);
+    let all_fast = outcomes.next().map_or(0.0, |outcome| outcome.row.accesses_per_s);
     let cost = |(outcome, at): (TierOutcome, usize)| Cost {
         fast: shares[at / subjects.len()].0,
-        slowdown: all_fast / outcome.row.score.max(1e-9),
+        slowdown: all_fast / outcome.row.accesses_per_s.max(1e-9),
         row: outcome.row,
     };
     Ok(outcomes.zip(0..).map(cost).collect())

@@ -93,7 +93,7 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, stats: &StatsDocument) {
 
 /// The lines about one cache.
 fn describe(stats: &StatsDocument) -> Vec<String> {
-    let sizes = stats.sizing.iter().map(|it| {
+    let sizes = stats.hit_ratios.iter().map(|it| {
         let error = percent(it.hit_ratio_error, 1);
         format!("with {}: {} +- {error}", rounded(it.memory_bytes), percent(it.hit_ratio, 1))
     });
@@ -145,7 +145,7 @@ mod tests {
             "pid": pid, "name": name, "policy": "pagetide", "memory_bytes": 8 << 20,
             "accesses": 1000, "hits": 900, "hit_ratio": 0.9,
             "setting": {"in_charge": "protect", "why": "it lost less", "changes": 1},
-            "sizing": [{"memory_bytes": 16 << 20, "hit_ratio": 0.95, "hit_ratio_error": 0.01}],
+            "hit_ratios": [{"memory_bytes": 16 << 20, "hit_ratio": 0.95, "hit_ratio_error": 0.01}],
             "files": [{"file": "/data/big.db", "device_read_bytes": 1 << 20}],
             "groups": [{"name": "scans", "limit_bytes": 1 << 20, "min_bytes": 0, "low_bytes": 0,
                         "usage_bytes": 4096, "hits": 1, "misses": 1, "refaults": 0,

@@ -1,12 +1,12 @@
 //! What caches say of themselves, twice, and what happened between.
 
 use crate::ctl::PATIENCE;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::machine::rounded;
 use crate::table::{Column, Table, cells, left, number, percent, right};
 use crate::terminal;
 use pagetide::control::{self, Answer, ControlRequest, SocketPlace, StatsDocument, ask};
-use serde::Serialize;
 use std::time::Instant;
 
 /// One cache as it was seen.
@@ -113,12 +113,9 @@ impl Looks {
     /// # Errors
     /// Where stdout cannot take it.
     pub(super) fn print_json(&self) -> Result<(), Failure> {
-        #[derive(Serialize)]
-        struct Caches<'a> {
-            caches: Vec<&'a StatsDocument>,
-        }
-        let caches = self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();
-        terminal::print_json(&Caches { caches })
+        let caches: Vec<&StatsDocument> =
+            self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();
+        terminal::print(&Document::new("pagetide.top/1", caches).to_text()?)
     }
 
     /// A table of all, for those without a terminal.

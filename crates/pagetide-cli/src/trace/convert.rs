@@ -3,6 +3,7 @@
 //! The record is written beside its place and moved there when it is whole: an interrupt or a full
 //! disk leaves nothing behind, and never half a record.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -28,7 +29,7 @@ pub(crate) struct ConvertArgs {
 #[derive(Serialize)]
 struct Done {
     entries: u64,
-    bytes: u64,
+    len_bytes: u64,
 }
 
 /// Runs the command.
@@ -59,14 +60,15 @@ pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failu
     } else {
         write(args, &mut trace, &mut file, interrupt)?.entries
     };
-    let bytes = file.finish()?;
-    let size = machine::rounded(bytes);
+    let len_bytes = file.finish()?;
+    let size = machine::rounded(len_bytes);
     if out.as_os_str() == "-" {
         terminal::note(&format!("{entries} entries"));
         return Ok(());
     }
     let line = || format!("{}: {entries} entries, {size}\n", out.display());
-    args.json.print(&Done { entries, bytes }, line)
+    let rows = [Done { entries, len_bytes }];
+    args.json.print(&Document::new("pagetide.trace.convert/1", rows), line)
 }
 
 fn write(

@@ -2,6 +2,7 @@
 //!
 //! Memory grows with distinct pages (about 64 bytes each), not with the length of the trace.
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::machine;
@@ -33,7 +34,7 @@ struct Info {
     footprint_bytes: u64,
     mappings: u64,
     threads: u64,
-    skipped: u64,
+    skipped_entries: u64,
     recorded: Option<Recorded>,
     reuse: Reuse,
 }
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure>
         footprint_bytes: census.nr_pages_accessed().saturating_mul(page_bytes),
         mappings: census.nr_mappings(),
         threads: census.nr_threads(),
-        skipped: facts.nr_skipped,
+        skipped_entries: facts.nr_skipped,
         recorded: facts.header.filter(|header| header.is_of_run()).map(|header| Recorded {
             policy: header.policy,
             memory_frames: header.memory_frames,
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure>
         }),
         reuse: census.into_reuse(),
     };
-    args.json.print(&info, || text(&info))
+    args.json.print(&Document::new("pagetide.trace.info/1", [&info]), || text(&info))
 }
 
 fn text(info: &Info) -> String {

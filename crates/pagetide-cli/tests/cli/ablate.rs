@@ -1,6 +1,6 @@
 //! Mechanisms on the command line: switched, listed, and ablated.
 
-use crate::run::{json, run, stderr, stdout};
+use crate::run::{rows_of, run, stderr, stdout};
 use std::fmt::Write;
 
 /// Twelve hundred accesses of two hundred pages, some hot.
@@ -42,9 +42,9 @@ fn unknown_and_foreign_mechanisms_are_usage_errors() {
 fn ablation_has_a_row_for_each_mechanism_that_replay_agrees_with() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = &trace(&folder);
-    let rows = json(&["ablate", name, "--frames", "60,90", "--json"]);
+    let rows = rows_of(&["ablate", name, "--frames", "60,90", "--json"]);
     let rows = rows.as_array().expect("a list");
-    let listed = json(&["policies", "--json"]);
+    let listed = rows_of(&["policies", "--json"]);
     let is_mglru = |policy: &&serde_json::Value| policy["name"] == "mglru";
     let listed = listed.as_array().and_then(|all| all.iter().find(is_mglru)).expect("mglru");
     let mechanisms = listed["mechanisms"].as_array().expect("a list");
@@ -53,7 +53,7 @@ fn ablation_has_a_row_for_each_mechanism_that_replay_agrees_with() {
     let off = rows.iter().find(|row| row["mechanism"] == "tiers").expect("tiers");
     assert_eq!(off["is_on"], false);
     let args = ["replay", name, "--frames", "60", "--policy", "mglru", "--off", "tiers", "--json"];
-    assert_eq!(json(&args)[0]["misses"], off["misses"]);
+    assert_eq!(rows_of(&args)[0]["misses"], off["misses"]);
     assert!(stdout(&run(&["ablate", name, "--frames", "60"])).contains("as it is"));
     assert!(stdout(&run(&["policies", "--mechanisms"])).contains("lazy-promotion"));
 }
@@ -63,16 +63,16 @@ fn folded_rows_are_means_with_a_range_and_live_rows_are_as_ever() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = &trace(&folder);
     let args = ["replay", name, "--frames", "60", "--policy", "active-inactive,opt", "--json"];
-    let live = json(&args);
+    let live = rows_of(&args);
     assert!(live[0].get("miss_ratio_min").is_none());
-    let folded = json(&[&args[..], &["--fold", "2ms"]].concat());
+    let folded = rows_of(&[&args[..], &["--fold", "2ms"]].concat());
     let ratio = |field: &str| folded[0][field].as_f64().expect("a number");
     assert!(ratio("miss_ratio_min") <= ratio("miss_ratio_max"));
     assert!((ratio("miss_ratio_min")..=ratio("miss_ratio_max")).contains(&ratio("miss_ratio")));
     assert_eq!(folded.as_array().map(Vec::len), Some(2));
     assert_eq!(folded[1]["misses"], live[1]["misses"], "the optimum reads no statistics");
     assert_eq!(run(&["replay", name, "--frames", "60", "--fold", "often"]).status.code(), Some(2));
-    let counted = json(&[&args[..], &["--fold-every", "50"]].concat());
+    let counted = rows_of(&[&args[..], &["--fold-every", "50"]].concat());
     assert!(counted[0]["miss_ratio_min"].as_f64() <= counted[0]["miss_ratio"].as_f64());
 }
 
@@ -81,9 +81,9 @@ fn limit_that_pays_for_more_than_pages_holds_fewer_of_them() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = &trace(&folder);
     let args = ["replay", name, "--frames", "128", "--policy", "lru,opt", "--json"];
-    let group = json(&args);
+    let group = rows_of(&args);
     let args = [&args[..], &["--reclaim", "kernel-group"]].concat();
-    let kernel_group = json(&args);
+    let kernel_group = rows_of(&args);
     let held = |rows: &serde_json::Value| {
         let number = |field: &str| rows[0][field].as_u64().expect("a number");
         number("misses") - number("evictions")
@@ -101,8 +101,8 @@ fn background_reclaim_keeps_frames_free_and_misses_more() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = &trace(&folder);
     let args = ["replay", name, "--frames", "128", "--policy", "mglru", "--json"];
-    let group = json(&args);
-    let background = json(&[&args[..], &["--reclaim", "background"]].concat());
+    let group = rows_of(&args);
+    let background = rows_of(&[&args[..], &["--reclaim", "background"]].concat());
     let misses = |rows: &serde_json::Value| rows[0]["misses"].as_u64().expect("a number");
     assert!(misses(&background) >= misses(&group));
     assert!(background[0]["evictions"].as_u64() > Some(0));

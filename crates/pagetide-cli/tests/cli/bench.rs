@@ -18,7 +18,7 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
     assert!(!swaps.contains(dir_name), "swap space was left behind:\n{swaps}");
     let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    rows.as_array().expect("a list of rows").clone()
+    rows["rows"].as_array().expect("a list of rows").clone()
 }
 
 /// Each row that was measured has both times, and a ratio out of those of its rounds.

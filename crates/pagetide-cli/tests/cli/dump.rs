@@ -1,6 +1,6 @@
 //! `pagetide lab dump`: generations as text, and what cannot be asked for.
 
-use crate::run::{json, run, stderr, stdout};
+use crate::run::{rows_of, run, stderr, stdout};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ fn dump_prints_generations_as_lru_gen_does_and_carries_out_commands() {
     assert_eq!(rows.len(), 6, "four generations");
     let (seq, sizes) = (&rows[2][0], &rows[2][2..]);
     assert_eq!((seq.as_str(), sizes), ("0", &["0".to_owned(), "40".to_owned()][..]), "all cold");
-    let generations = json(&["lab", "dump", trace, "--frames", "64", "--json"]);
+    let generations = rows_of(&["lab", "dump", trace, "--frames", "64", "--json"]);
     assert_eq!((&generations[0]["seq"], &generations[0]["file_pages"]), (&json!(0), &json!(40)));
     let aged = ["--command", "+ 0 0 3", "--command", "- 0 0 1"];
     let told = run(&[&["lab", "dump", trace, "--memory", "256K"], &aged[..]].concat());

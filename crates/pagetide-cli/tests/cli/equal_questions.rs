@@ -1,6 +1,6 @@
 //! `mrc`, `replay` and `ablate` of a record with readahead: numbers that can be, in every column.
 
-use crate::run::{json, run, stderr, stdout};
+use crate::run::{document, rows_of, run, stderr, stdout};
 use pagetide::{Bytes, OpenOptions, PageCache};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -57,14 +57,14 @@ fn opt_is_never_above_another_whatever_becomes_of_the_readahead() {
     let record = record.to_str().expect("a plain name");
     for readahead in ["without", "recorded"] {
         let asked = ["--policy", ALL, "--readahead", readahead, "--json"];
-        let rows = json(&[&["replay", record, "--frames", SIZES], &asked[..]].concat());
+        let rows = rows_of(&[&["replay", record, "--frames", SIZES], &asked[..]].concat());
         assert!(rows.as_array().expect("a list").iter().all(|row| row["readahead"] == readahead));
         let replayed = columns(&rows);
         assert_eq!(replayed.len(), 3 * 11);
         check_bound(&replayed, "replay");
-        let curves = json(&[&["mrc", record, "--points", "6"], &asked[..]].concat());
+        let curves = document(&[&["mrc", record, "--points", "6"], &asked[..]].concat());
         assert_eq!(curves["readahead"], readahead);
-        check_bound(&columns(&curves["points"]), "mrc");
+        check_bound(&columns(&curves["rows"]), "mrc");
     }
 }
 
@@ -74,7 +74,7 @@ fn opt_is_never_above_another_in_the_memory_the_run_had() {
     let dir = tempfile::tempdir().expect("a folder");
     let record = record(dir.path());
     let record = record.to_str().expect("a plain name");
-    let rows = json(&["replay", record, "--recorded", "--policy", ALL, "--json"]);
+    let rows = rows_of(&["replay", record, "--recorded", "--policy", ALL, "--json"]);
     assert!(rows.as_array().expect("a list").iter().all(|row| row["readahead"] == "recorded"));
     check_bound(&columns(&rows), "replay --recorded");
 }
@@ -87,7 +87,7 @@ fn device_bytes_stand_beside_the_misses() {
     let record = record.to_str().expect("a plain name");
     let rows = |readahead| {
         let asked = ["--policy", "lru,opt", "--readahead", readahead, "--json"];
-        json(&[&["replay", record, "--frames", SIZES], &asked[..]].concat())
+        rows_of(&[&["replay", record, "--frames", SIZES], &asked[..]].concat())
     };
     for row in rows("without").as_array().expect("a list") {
         assert_eq!(row["device_read_bytes"], row["misses"].as_u64().expect("misses") * PAGE);

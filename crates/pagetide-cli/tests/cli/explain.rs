@@ -24,10 +24,11 @@ fn explain_tells_the_arms_and_draws_them() {
     let asked = ["replay", trace, "--frames", "1000", "--policy", "lru,pagetide", "--explain"];
     let told = run(&[&asked[..], &["--report", report, "--json"]].concat());
     assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
-    let rows: Value = serde_json::from_str(&stdout(&told)).expect("JSON");
+    let document: Value = serde_json::from_str(&stdout(&told)).expect("JSON");
+    let rows = &document["rows"];
     assert!(rows[0].get("settings").is_none(), "lru has no settings: {rows}");
     let settings = rows[1]["settings"].as_array().expect("settings");
-    assert!(settings.len() > 1 && settings[0]["setting"] == "tight", "{rows}");
+    assert!(settings.len() > 1 && settings[0]["in_charge"] == "tight", "{rows}");
     let accesses: u64 =
         settings.iter().map(|stay| stay["accesses"].as_u64().expect("a number")).sum();
     assert_eq!(accesses, 100_000);
@@ -77,7 +78,7 @@ fn why_tells_a_pages_story() {
             run(&["lab", "why", trace, "5", "--frames", "1000", "--policy", policy, "--json"]);
         assert_eq!(told.status.code(), Some(0), "{}", stderr(&told));
         let story: Value = serde_json::from_str(&stdout(&told)).expect("JSON");
-        let events = story["events"].as_array().expect("events");
+        let events = story["rows"].as_array().expect("events");
         assert_eq!((&events[0]["what"], &events[0]["access"]), (&"missed".into(), &6.into()));
         let is_evicted = events.iter().any(|event| event["what"] == "evicted");
         assert!(is_evicted && story["is_resident"] == false, "{policy}: {story}");

@@ -7,13 +7,16 @@ use serde_json::Value;
 fn a_workload_of_the_lists_gives_a_row_a_tuning() {
     let output = run(&["lab", "run", "pcp-pattern-a", "--tuning", "fixed,refill", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let rows = rows.as_array().expect("a list");
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    let rows = document["rows"].as_array().expect("a list");
     let tunings: Vec<_> = rows.iter().map(|row| row["tuning"].as_str()).collect();
     assert_eq!(tunings, [Some("fixed"), Some("refill")]);
     for row in rows {
         let share = row["lock_wait_share"].as_f64().expect("a number");
-        assert!(row["throughput"].as_f64() > Some(0.0) && (0.0..=1.0).contains(&share), "{row}");
+        assert!(
+            row["allocated_gb_per_s"].as_f64() > Some(0.0) && (0.0..=1.0).contains(&share),
+            "{row}"
+        );
         assert_eq!(
             (row["workload"].as_str(), row["cpus"].as_u64()),
             (Some("pcp-pattern-a"), Some(8))

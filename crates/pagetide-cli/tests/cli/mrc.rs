@@ -1,6 +1,6 @@
 //! `pagetide mrc` and `pagetide replay` over many cells: numbers that must agree, and pictures.
 
-use crate::run::{json, run, skewed, stderr, stdout};
+use crate::run::{document, rows_of, run, skewed, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -21,14 +21,14 @@ fn the_curve_is_what_replays_at_its_sizes_say() {
     let dir = tempfile::tempdir().expect("a folder");
     let trace = skewed(dir.path(), 60_000, 6000);
     let name = trace.to_str().expect("a plain name");
-    let curves = json(&["mrc", name, "--policy", "lru,mglru,opt", "--points", "5", "--json"]);
+    let curves = document(&["mrc", name, "--policy", "lru,mglru,opt", "--points", "5", "--json"]);
     assert_eq!((&curves["accesses"], &curves["sample_rate"]), (&60_000.into(), &Value::Null));
     let points = points(&curves);
     assert_eq!(points.len(), 15);
     let sizes: Vec<u64> = points.keys().filter(|key| key.0 == "lru").map(|key| key.1).collect();
     let frames = sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let args = ["replay", name, "--frames", &frames, "--policy", "lru,mglru,opt", "--json"];
-    for row in json(&args).as_array().expect("a list") {
+    for row in rows_of(&args).as_array().expect("a list") {
         let policy = row["policy"].as_str().expect("a name").to_owned();
         let (ratio, error) = points[&(policy, row["frames"].as_u64().expect("a size"))];
         assert_eq!(row["miss_ratio"].as_f64(), Some(ratio), "{row}");
@@ -46,16 +46,16 @@ fn a_sample_states_an_error_that_covers_the_truth() {
     let trace = skewed(dir.path(), 60_000, 6000);
     let name = trace.to_str().expect("a plain name");
     let args = ["mrc", name, "--policy", "lru,active-inactive", "--points", "6", "--sample", "0.3"];
-    let curves = json(&[&args[..], &["--json"]].concat());
+    let curves = document(&[&args[..], &["--json"]].concat());
     assert_eq!(curves["sample_rate"], 0.3);
-    let exact = json(&["trace", "info", name, "--json"])["pages"].as_f64().expect("pages");
+    let exact = rows_of(&["trace", "info", name, "--json"])[0]["pages"].as_f64().expect("pages");
     let estimate = curves["pages"].as_f64().expect("pages");
     assert!((estimate / exact - 1.0).abs() < 0.1, "{estimate} pages for {exact}");
     let sampled = points(&curves);
     let frames: Vec<String> =
         sampled.keys().filter(|key| key.0 == "lru").map(|key| key.1.to_string()).collect();
     let policies = ["--policy", "lru,active-inactive", "--json"];
-    let rows = json(&[&["replay", name, "--frames", &frames.join(",")], &policies[..]].concat());
+    let rows = rows_of(&[&["replay", name, "--frames", &frames.join(",")], &policies[..]].concat());
     for row in rows.as_array().expect("a list") {
         let policy = row["policy"].as_str().expect("a name").to_owned();
         let (ratio, error) = sampled[&(policy, row["frames"].as_u64().expect("a size"))];

@@ -1,5 +1,6 @@
 //! What the tests of the command share: running it, and looking for what it left behind.
 
+use crate::schema::check;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -24,11 +25,18 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs the command with `args`, which must succeed, and reads the JSON it printed.
-pub(crate) fn json(args: &[&str]) -> Value {
+/// Runs the command with `args`, which must succeed, and reads the document it printed.
+pub(crate) fn document(args: &[&str]) -> Value {
     let output = run(args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
-    serde_json::from_slice(&output.stdout).expect("one JSON document")
+    let document = serde_json::from_slice(&output.stdout).expect("one JSON document");
+    check(&document);
+    document
+}
+
+/// The rows of the document it printed.
+pub(crate) fn rows_of(args: &[&str]) -> Value {
+    document(args)["rows"].take()
 }
 
 /// A trace of `nr_uses` skewed uses of `nr_pages` pages at most, of which those of low numbers are

@@ -52,14 +52,14 @@ fn a_sweep_has_the_numbers_of_replay_and_says_which_policy_won() {
     let dir = tempfile::tempdir().expect("a folder");
     let (traces, out) = (traces(dir.path(), 2), dir.path().join("results.parquet"));
     let swept = json(&run(&[&arguments(&traces, &out)[..], &["--json"]].concat()));
-    assert_eq!((&swept["traces"], &swept["rows"]), (&2.into(), &12.into()));
-    assert_eq!(swept["standings"].as_array().map(Vec::len), Some(6), "{swept}");
+    assert_eq!((&swept["traces"], &swept["cells"]), (&2.into(), &12.into()));
+    assert_eq!(swept["rows"].as_array().map(Vec::len), Some(6), "{swept}");
     assert!(fs::read(&out).expect("the table").starts_with(b"PAR1"));
 
     let trace = traces.join("even/0.txt");
     let replay = ["replay", trace.to_str().expect("a name"), "--memory", "1M", "--json"];
     let replayed = json(&run(&[&replay[..], &["--policy", "lru,sieve,opt"]].concat()));
-    for row in replayed.as_array().expect("rows") {
+    for row in replayed["rows"].as_array().expect("rows") {
         let numbers = format!("\"misses\":{},", row["misses"]);
         let policy = format!("\"policy\":{}", row["policy"]);
         let same = rows(&out).iter().any(|it| it.contains(&numbers) && it.contains(&policy));

@@ -1,12 +1,12 @@
 //! `pagetide lab run pmbench` and `pagetide tier`: rows that scripts read, and what no machine is.
 
-use crate::run::{json, run, skewed, stderr, stdout};
+use crate::run::{rows_of, run, skewed, stderr, stdout};
 use serde_json::Value;
 
 const FIELDS: [&str; 10] = [
     "workload",
     "stage",
-    "score",
+    "accesses_per_s",
     "promotion_mb_per_s",
     "demotion_mb_per_s",
     "hint_faults",
@@ -32,7 +32,7 @@ const STAGES: [&str; 9] = [
 #[test]
 fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_several() {
     let usual = ["lab", "run", "pmbench", "--scale", "65536", "--json"];
-    let rows = json(&usual);
+    let rows = rows_of(&usual);
     let rows = rows.as_array().expect("rows");
     let stages: Vec<_> = rows.iter().filter_map(|row| row["stage"].as_str()).collect();
     assert_eq!(stages, STAGES);
@@ -42,13 +42,13 @@ fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_
         let mut wanted = FIELDS;
         wanted.sort_unstable();
         assert!(names.into_iter().eq(wanted), "{row}");
-        assert!(row["score"].as_f64() > Some(0.0), "{row}");
+        assert!(row["accesses_per_s"].as_f64() > Some(0.0), "{row}");
     }
     let more = ["--ratio", "1:2,1:8", "--seeds", "2", "--off", "rate-limit"];
-    let rows = json(&[&usual[..], &more].concat());
+    let rows = rows_of(&[&usual[..], &more].concat());
     let rows = rows.as_array().expect("rows");
     assert_eq!(rows.len(), 2 * 2 * 10);
-    assert_eq!((&rows[0]["ratio"], &rows[1]["seed"]), (&"1:2".into(), &2.into()));
+    assert_eq!((&rows[0]["fast_to_slow"], &rows[1]["seed"]), (&"1:2".into(), &2.into()));
     assert_eq!(rows[19]["stage"], "all~rate-limit");
 }
 
@@ -57,7 +57,7 @@ fn a_slow_tier_costs_more_the_less_is_fast_and_never_less_than_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let trace = skewed(dir.path(), 40_000, 600);
     let name = trace.to_str().expect("a plain name");
-    let rows = json(&["tier", name, "--fast", "50%,10%", "--json"]);
+    let rows = rows_of(&["tier", name, "--fast", "50%,10%", "--json"]);
     let rows = rows.as_array().expect("rows");
     assert_eq!(rows.len(), 2 * 8);
     let slowdown = |fast: f64, stage: &str| {

@@ -1,6 +1,6 @@
 //! `pagetide trace`: counting and converting, and what bad traces get from every command.
 
-use crate::run::{json, left_in, pagetide, run, stderr, stdout};
+use crate::run::{left_in, pagetide, rows_of, run, stderr, stdout};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -28,24 +28,24 @@ fn text(path: &Path) -> &str {
 fn info_counts_and_a_conversion_changes_none_of_it() {
     let dir = tempfile::tempdir().expect("a folder");
     let original = write(dir.path(), "run.csv", csv());
-    let before = json(&["trace", "info", text(&original), "--json"]);
-    assert_eq!(before["format"], "csv");
-    assert_eq!(before["accesses"], 3000);
-    assert_eq!(before["kinds"][1]["name"], "write");
-    assert_eq!(before["pages"], 51, "squares modulo 101");
-    assert_eq!(before["footprint_bytes"], 51 * 4096);
-    assert_eq!(before["reuse"]["first_uses"], 51);
-    assert_eq!(before["recorded"], serde_json::Value::Null);
+    let before = rows_of(&["trace", "info", text(&original), "--json"]);
+    assert_eq!(before[0]["format"], "csv");
+    assert_eq!(before[0]["accesses"], 3000);
+    assert_eq!(before[0]["kinds"][1]["name"], "write");
+    assert_eq!(before[0]["pages"], 51, "squares modulo 101");
+    assert_eq!(before[0]["footprint_bytes"], 51 * 4096);
+    assert_eq!(before[0]["reuse"]["first_uses"], 51);
+    assert_eq!(before[0]["recorded"], serde_json::Value::Null);
     for name in ["run.ptt", "run.ptt.zst"] {
         let record = dir.path().join(name);
-        let done = json(&["trace", "convert", text(&original), text(&record), "--json"]);
-        assert_eq!(done["entries"], 3000);
+        let done = rows_of(&["trace", "convert", text(&original), text(&record), "--json"]);
+        assert_eq!(done[0]["entries"], 3000);
         let length = std::fs::metadata(&record).expect("it is there").len();
-        assert_eq!(done["bytes"], length);
+        assert_eq!(done[0]["len_bytes"], length);
         assert!(length < csv().len() as u64 / 3, "{length} bytes");
-        let mut after = json(&["trace", "info", text(&record), "--json"]);
-        assert_eq!(after["format"], "compact");
-        after["format"] = "csv".into();
+        let mut after = rows_of(&["trace", "info", text(&record), "--json"]);
+        assert_eq!(after[0]["format"], "compact");
+        after[0]["format"] = "csv".into();
         assert_eq!(after, before);
     }
     assert_eq!(left_in(dir.path()).len(), 3, "nothing else is left");
@@ -71,12 +71,15 @@ fn a_hyphen_is_standard_input_and_output() {
     let by_name = run(&["replay", text(&file), "--memory", "1M", "--json"]);
     let misses = |output| {
         let document: serde_json::Value = serde_json::from_str(&stdout(output)).expect("JSON");
-        document[0]["misses"].as_u64().expect("misses")
+        document["rows"][0]["misses"].as_u64().expect("misses")
     };
     assert_eq!(misses(&by_pipe), misses(&by_name));
     let record = write(dir.path(), "loop15.ptt", piped(&["trace", "convert", "-", "-"]).stdout);
-    let known = json(&["trace", "info", text(&record), "--json"]);
-    assert_eq!(known["accesses"], json(&["trace", "info", text(&file), "--json"])["accesses"]);
+    let known = rows_of(&["trace", "info", text(&record), "--json"]);
+    assert_eq!(
+        known[0]["accesses"],
+        rows_of(&["trace", "info", text(&file), "--json"])[0]["accesses"]
+    );
 }
 
 #[test]
@@ -102,10 +105,10 @@ fn bad_traces_get_one_sentence_and_no_partial_document() {
     let dir = tempfile::tempdir().expect("a folder");
     let original = write(dir.path(), "run.csv", csv());
     let record = dir.path().join("run.ptt");
-    json(&["trace", "convert", text(&original), text(&record), "--json"]);
+    rows_of(&["trace", "convert", text(&original), text(&record), "--json"]);
     let whole = std::fs::read(&record).expect("the record");
     let zstd = dir.path().join("run.zst");
-    json(&["trace", "convert", text(&original), text(&zstd), "--json"]);
+    rows_of(&["trace", "convert", text(&original), text(&zstd), "--json"]);
     let packed = std::fs::read(&zstd).expect("the record");
     let bad: [(&str, &[u8], &str); 8] = [
         ("empty.csv", b"", "is empty"),
@@ -142,17 +145,17 @@ fn bad_traces_get_one_sentence_and_no_partial_document() {
 fn lenient_reading_skips_and_counts() {
     let dir = tempfile::tempdir().expect("a folder");
     let damaged = write(dir.path(), "damaged.csv", csv() + "x\n1,fly,2\n1,get,2\n");
-    let info = json(&["trace", "info", text(&damaged), "--lenient", "--json"]);
-    assert_eq!((&info["accesses"], &info["skipped"]), (&3001.into(), &2.into()));
-    let rows = json(&["replay", text(&damaged), "--frames", "9", "--lenient", "--json"]);
+    let info = rows_of(&["trace", "info", text(&damaged), "--lenient", "--json"]);
+    assert_eq!((&info[0]["accesses"], &info[0]["skipped_entries"]), (&3001.into(), &2.into()));
+    let rows = rows_of(&["replay", text(&damaged), "--frames", "9", "--lenient", "--json"]);
     assert_eq!(rows[0]["accesses"], 3001);
     let original = write(dir.path(), "run.csv", csv());
     let record = dir.path().join("run.ptt");
-    json(&["trace", "convert", text(&original), text(&record), "--json"]);
+    rows_of(&["trace", "convert", text(&original), text(&record), "--json"]);
     let whole = std::fs::read(&record).expect("the record");
     let torn = write(dir.path(), "torn.ptt", &whole[..whole.len() - 1]);
-    let info = json(&["trace", "info", text(&torn), "--lenient", "--json"]);
-    assert_eq!((&info["accesses"], &info["skipped"]), (&3000.into(), &1.into()));
+    let info = rows_of(&["trace", "info", text(&torn), "--lenient", "--json"]);
+    assert_eq!((&info[0]["accesses"], &info[0]["skipped_entries"]), (&3000.into(), &1.into()));
 }
 
 #[test]

@@ -116,8 +116,12 @@ fn policies_are_listed_for_people_and_scripts() {
     let output = run(&["policies", "--json"]);
     let list: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let names: Vec<&str> =
-        list.as_array().expect("a list").iter().filter_map(|row| row["name"].as_str()).collect();
+    let names: Vec<&str> = list["rows"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|row| row["name"].as_str())
+        .collect();
     for name in ["mglru", "active-inactive", "lru"] {
         assert!(names.contains(&name), "{names:?}");
     }
@@ -156,8 +160,8 @@ fn run_recorded_by_the_library_replays() {
     let name = record.to_str().expect("a plain name");
     let output = run(&["replay", name, "--memory", "1M,64K", "--policy", "mglru,opt", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let rows: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
-    let rows = rows.as_array().expect("a list");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one document");
+    let rows = told["rows"].as_array().expect("a list");
     assert_eq!(rows.len(), 4);
     assert!(rows.iter().all(|row| row["accesses"] == 500), "{rows:?}");
     assert!(rows[0]["misses"].as_u64() < rows[2]["misses"].as_u64(), "{rows:?}");
@@ -177,7 +181,7 @@ fn replay_counts_misses_of_a_loop_as_belady_and_lru_must() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let rows: serde_json::Value =
         serde_json::from_slice(&output.stdout).expect("one JSON document");
-    let misses: Vec<(u64, u64)> = rows
+    let misses: Vec<(u64, u64)> = rows["rows"]
         .as_array()
         .expect("a list")
         .iter()

@@ -1,7 +1,7 @@
 //! `--memory auto` in a memory cgroup: it takes what is spare, and gives it up before the program's
 //! own memory has the kernel kill something.
 
-use super::{folder, has, is_long, pagetide};
+use super::{folder, has, is_long, pagetide, summary_in};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -87,7 +87,5 @@ fn play(group: &MemoryGroup, here: &Path, seconds: u32) -> serde_json::Value {
     assert!(output.status.success(), "{errors}");
     assert_eq!(group.nr_killed(), 0, "{errors}");
     assert!(errors.contains("pagetide: memory auto: "), "{errors}");
-    let summary = std::fs::read(here.join("summary.json")).unwrap();
-    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
-    summary["auto"].clone()
+    summary_in(&here.join("summary.json"))["auto"].take()
 }

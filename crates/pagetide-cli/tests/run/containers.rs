@@ -1,6 +1,6 @@
 //! As in a container: an unprivileged user whose io_uring and userfaultfd a seccomp filter refuses.
 
-use super::{has, noise, plain_shell_in};
+use super::{has, noise, plain_shell_in, summary_in};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
@@ -50,8 +50,7 @@ print(len(bytes))";
     assert!(output.status.success(), "{errors}");
     assert_eq!(output.stdout, b"3000000\n", "{errors}");
     assert!(std::fs::read(here.path().join("copy")).unwrap() == contents);
-    let summary = std::fs::read(here.path().join("summary.json")).unwrap();
-    let summary: serde_json::Value = serde_json::from_slice(&summary).unwrap();
+    let summary = summary_in(&here.path().join("summary.json"));
     let kernel = &summary["kernel_files"];
     assert_eq!(kernel["mapped, with userfaultfd refused"], 1, "{summary}");
     assert!(summary["device_read_bytes"].as_u64() > Some(0), "{summary}");

@@ -1,6 +1,8 @@
 //! Programs that were not written for us, compared with themselves.
 
-use super::{folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in};
+use super::{
+    folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in, summary_in,
+};
 use std::process::Command;
 
 /// Runs a line under us and without us, in folders that begin the same; compares what is printed.
@@ -162,8 +164,7 @@ fn sorting_stays_within_the_limit() {
     run.args(["run", "--memory", "512K", "--json", "s.json", "--include", "**/a", "--"]);
     run.args(["sort", "-S", "1M", "-T", ".", "a", "-o", "b"]).current_dir(here.path());
     assert!(run.status().unwrap().success());
-    let text = std::fs::read(here.path().join("s.json")).unwrap();
-    let summary: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let summary = summary_in(&here.path().join("s.json"));
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!(count("device_read_bytes") >= lines.len() as u64, "{summary}");
     assert!(count("resident_bytes_max") <= 512 << 10, "{summary}");

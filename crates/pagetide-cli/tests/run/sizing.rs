@@ -1,6 +1,6 @@
 //! What a run says at its end of other sizes of memory, and the report it leaves.
 
-use super::{folder, has, noise, pagetide};
+use super::{folder, has, noise, pagetide, summary_in};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -11,9 +11,9 @@ fn run_with_report(folder: &Path, memory: &str, line: &str) -> (Output, serde_js
     run.args(["--report", "r.html", "--json", "s.json"]);
     run.args(["--exclude", "*.html", "--exclude", "*.json"]);
     let output = run.args(["--", "sh", "-c", line]).current_dir(folder).output().unwrap();
-    let text = std::fs::read_to_string(folder.join("s.json")).unwrap();
+    let summary = summary_in(&folder.join("s.json"));
     let report = std::fs::read_to_string(folder.join("r.html")).unwrap();
-    (output, serde_json::from_str(&text).unwrap(), report)
+    (output, summary, report)
 }
 
 /// A loop over 2 MiB with 1 MiB: nothing hits, and with twice as much nearly all would.

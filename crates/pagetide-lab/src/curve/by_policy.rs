@@ -59,7 +59,7 @@ pub struct CurvePoint {
     /// Bytes from the store, by misses and by readahead.
     pub device_read_bytes: u64,
     /// One standard error of the miss ratio, from sampling; 0 when every page was followed.
-    pub error: f64,
+    pub miss_ratio_error: f64,
 }
 
 /// The trace, or as much of it as is followed.
@@ -187,7 +187,7 @@ impl CurveTrace {
                 memory_bytes: Bytes::from_pages(frames.into()).0,
                 miss_ratio,
                 device_read_bytes: Bytes::from_pages(pages_read).0,
-                error: lru.error(frames),
+                miss_ratio_error: lru.error(frames),
             }
         };
         pairs(contenders, sizes).map(point).collect()

@@ -24,6 +24,7 @@ const LOOK_EVERY: usize = 64;
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SettingStay {
     /// The setting.
+    #[serde(rename = "in_charge")]
     pub setting: &'static str,
     /// Accesses before it took charge.
     pub since: u64,

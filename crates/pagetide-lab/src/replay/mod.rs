@@ -160,6 +160,7 @@ impl ReplayOutcome {
         ReplayRow {
             policy: contender.as_str(),
             frames,
+            memory_bytes: Bytes::from_pages(frames.into()).0,
             accesses: self.accesses,
             misses: self.misses,
             miss_ratio: self.miss_ratio(),
@@ -182,6 +183,8 @@ pub struct ReplayRow {
     pub policy: &'static str,
     /// Memory, in frames.
     pub frames: u32,
+    /// The same in bytes.
+    pub memory_bytes: u64,
     /// Accesses replayed.
     pub accesses: u64,
     /// Accesses that missed.
@@ -205,7 +208,7 @@ pub struct ReplayRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_ratio_max: Option<f64>,
     /// What each kind of memory did, where there were several.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(flatten)]
     pub tiers: Option<TierCounts>,
 }
 

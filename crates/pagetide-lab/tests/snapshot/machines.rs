@@ -65,7 +65,7 @@ pub(crate) fn per_cpu_lists(nr_frames: u32, millis: u64) -> Vec<Row> {
         let mut digest = Digest::EMPTY;
         digest.add_count("nr_failed", outcome.nr_failed);
         digest.add_count("batch", outcome.batch.into());
-        digest.add_measure("throughput", outcome.row.throughput);
+        digest.add_measure("throughput", outcome.row.allocated_gb_per_s);
         digest.add_measure("lock_wait_share", outcome.row.lock_wait_share);
         digest.add_count("alloc_p99_ns", outcome.row.alloc_p99_ns);
         digest.add_count("free_p99_ns", outcome.row.free_p99_ns);
@@ -106,7 +106,7 @@ pub(crate) fn tiers(policies: [&str; 2], seconds: u64) -> Vec<Row> {
             digest.add_count("migration_bytes", outcome.migration_bytes);
             digest.add_count("hint_faults", outcome.row.hint_faults);
             for (name, measure) in [
-                ("score", outcome.row.score),
+                ("score", outcome.row.accesses_per_s),
                 ("promotion_mb_per_s", outcome.row.promotion_mb_per_s),
                 ("demotion_mb_per_s", outcome.row.demotion_mb_per_s),
                 ("fast_share", outcome.row.fast_share),

@@ -116,7 +116,7 @@ class CurvePoint:
     miss_ratio: float
     """Misses over accesses, from 0 to 1."""
     device_read_bytes: int
-    error: float
+    miss_ratio_error: float
     """One standard error of the miss ratio, from sampling; 0 where all pages were followed."""
 
 
@@ -138,7 +138,7 @@ class Curves(Rows):
             points = [point for point in self if point.policy == policy]
             memory = [point.memory_bytes / 2**20 for point in points]
             ratios = [point.miss_ratio for point in points]
-            errors = [point.error for point in points]
+            errors = [point.miss_ratio_error for point in points]
             if any(errors):
                 ax.errorbar(memory, ratios, errors, label=policy)
             else:

@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::{Path, PathBuf};
 
-/// Policy, frames, memory_bytes, miss_ratio, device_read_bytes, error.
+/// Policy, frames, memory_bytes, miss_ratio, device_read_bytes, miss_ratio_error.
 type Point = (&'static str, u32, u64, f64, u64, f64);
 
 enum Refusal {
@@ -54,7 +54,14 @@ pub(crate) fn mrc(
         Refusal::Stopped => PyRuntimeError::new_err("the replays were stopped"),
     })?;
     let point = |it: CurvePoint| {
-        (it.policy, it.frames, it.memory_bytes, it.miss_ratio, it.device_read_bytes, it.error)
+        (
+            it.policy,
+            it.frames,
+            it.memory_bytes,
+            it.miss_ratio,
+            it.device_read_bytes,
+            it.miss_ratio_error,
+        )
     };
     Ok(drawn.into_iter().map(point).collect())
 }

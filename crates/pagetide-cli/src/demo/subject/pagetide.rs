@@ -73,8 +73,8 @@ impl MeasuredCache for PagetideCache {
         if let Some(tiering) = stats.tiering {
             let served: Vec<u64> = tiering.tiers.iter().map(|tier| tier.served).collect();
             detail.insert("served_by_tier".into(), served.into());
-            detail.insert("promoted_pages".into(), tiering.promoted.into());
-            detail.insert("demoted_pages".into(), tiering.demoted.into());
+            detail.insert("promoted".into(), tiering.promoted.into());
+            detail.insert("demoted".into(), tiering.demoted.into());
             detail.insert("hint_faults".into(), tiering.hint_faults.into());
         }
     }

@@ -14,6 +14,7 @@
 mod sensitivity;
 
 use super::play_args::{PlayArgs, workloads};
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
@@ -75,7 +76,7 @@ impl PcpRuns {
             values[values.len() / 2]
         };
         PcpRow {
-            throughput: share(|row| row.throughput),
+            allocated_gb_per_s: share(|row| row.allocated_gb_per_s),
             lock_wait_share: share(|row| row.lock_wait_share),
             alloc_p99_ns: count(|row| row.alloc_p99_ns),
             free_p99_ns: count(|row| row.free_p99_ns),
@@ -85,16 +86,16 @@ impl PcpRuns {
         }
     }
 
-    /// The throughput as data, beside the fixed tuning's among `all`.
+    /// The allocated_gb_per_s as data, beside the fixed tuning's among `all`.
     fn to_result(&self, all: &[PcpRuns]) -> Measured {
-        let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.throughput).collect();
+        let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.allocated_gb_per_s).collect();
         let case = self.workload.to_string();
         let row = Measured::over(case, self.tuning.as_str(), "GB/s", &values);
         let is_fixed =
             |it: &&PcpRuns| it.workload == self.workload && it.tuning == PcpTuning::Fixed;
         match all.iter().find(is_fixed) {
             Some(fixed) if self.tuning != PcpTuning::Fixed => {
-                row.against("fixed", fixed.median().throughput)
+                row.against("fixed", fixed.median().allocated_gb_per_s)
             }
             _ => row,
         }
@@ -121,7 +122,8 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     if args.sensitivity {
         let run_all = |cases: &[PcpCase]| run_all(cases, &seeds, plays.output.jobs, interrupt);
         let rows = sensitivity::rows(&workloads, costs, run_all)?;
-        return plays.output.json.print(&rows, || sensitivity::text(&rows, &costs));
+        let document = Document::new("pagetide.lab.pcp-sensitivity/1", &rows);
+        return plays.output.json.print(&document, || sensitivity::text(&rows, &costs));
     }
     let case = |workload| move |&tuning| PcpCase { workload, tuning, costs };
     let cases: Vec<PcpCase> =
@@ -129,7 +131,7 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     let runs = run_all(&cases, &seeds, plays.output.jobs, interrupt)?;
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
     plays.output.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
-    plays.output.json.print(&rows, || text(&runs, &costs))
+    plays.output.json.print(&Document::new("pagetide.lab.pcp/1", &rows), || text(&runs, &costs))
 }
 
 fn run_all(
@@ -193,10 +195,10 @@ fn table(runs: &[PcpRuns]) -> Table<'static> {
         right("failed", 7),
     ];
     let cells_of = |it: &PcpRuns| {
-        let (row, (low, _, high)) = (it.median(), it.range(|row| row.throughput));
+        let (row, (low, _, high)) = (it.median(), it.range(|row| row.allocated_gb_per_s));
         cells![
             row.tuning,
-            format!("{:.2}", row.throughput),
+            format!("{:.2}", row.allocated_gb_per_s),
             format!("[{low:.2}, {high:.2}]"),
             percent(row.lock_wait_share, 2),
             format!("{} ns", row.alloc_p99_ns),
@@ -230,12 +232,12 @@ fn prices_line(costs: &Costs) -> String {
 mod tests {
     use super::*;
 
-    fn outcome(tuning: PcpTuning, throughput: f64, zone_pages: u64) -> PcpOutcome {
+    fn outcome(tuning: PcpTuning, allocated_gb_per_s: f64, zone_pages: u64) -> PcpOutcome {
         let row = PcpRow {
             workload: PcpWorkload::Kbuild.as_str(),
             tuning: tuning.as_str(),
             cpus: 224,
-            throughput,
+            allocated_gb_per_s,
             lock_wait_share: 0.25,
             alloc_p99_ns: 10,
             free_p99_ns: 20,
@@ -260,7 +262,7 @@ mod tests {
     #[test]
     fn a_row_is_the_median_and_the_table_has_the_range_the_claim_and_the_prices() {
         let row = runs()[0].median();
-        assert_eq!((row.throughput, row.zone_pages, row.cpus), (2.0, 200, 224));
+        assert_eq!((row.allocated_gb_per_s, row.zone_pages, row.cpus), (2.0, 200, 224));
         let text = text(&runs(), &Costs::HOST);
         assert_eq!(text.matches("[1.00, 3.00]").count(), 3, "{text}");
         assert_eq!(text.matches("25.00 %").count(), 3, "{text}");

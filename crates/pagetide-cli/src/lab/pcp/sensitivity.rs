@@ -23,13 +23,13 @@ use serde::Serialize;
 pub(super) struct Row {
     workload: &'static str,
     /// The price that is another, if one is.
-    price: Option<&'static str>,
+    cost: Option<&'static str>,
     /// What it is now, in nanoseconds.
-    ns: Option<u64>,
+    cost_ns: Option<u64>,
     /// Pages taken with the fixed limit, in GB a second.
-    fixed_throughput: f64,
+    fixed_allocated_gb_per_s: f64,
     /// With refill's.
-    refill_throughput: f64,
+    refill_allocated_gb_per_s: f64,
     /// The second of the first.
     ratio: f64,
     /// Of the cycles not idle, those waiting for the zone's lock, with the fixed limit.
@@ -71,11 +71,11 @@ fn row(change: Change, fixed: &PcpRuns, refill: &PcpRuns) -> Row {
     let (fixed, refill) = (fixed.median(), refill.median());
     Row {
         workload: fixed.workload,
-        price: change.map(|(name, _)| name),
-        ns: change.map(|(_, nanos)| nanos.0),
-        fixed_throughput: fixed.throughput,
-        refill_throughput: refill.throughput,
-        ratio: refill.throughput / fixed.throughput,
+        cost: change.map(|(name, _)| name),
+        cost_ns: change.map(|(_, nanos)| nanos.0),
+        fixed_allocated_gb_per_s: fixed.allocated_gb_per_s,
+        refill_allocated_gb_per_s: refill.allocated_gb_per_s,
+        ratio: refill.allocated_gb_per_s / fixed.allocated_gb_per_s,
         fixed_lock_wait_share: fixed.lock_wait_share,
         refill_lock_wait_share: refill.lock_wait_share,
     }
@@ -115,15 +115,15 @@ fn table(rows: &[Row]) -> Table<'static> {
         right("of refill", 13),
     ];
     let cells_of = |row: &Row| {
-        let price = match (row.price, row.ns) {
+        let price = match (row.cost, row.cost_ns) {
             (Some(name), Some(ns)) => format!("{name} {ns}"),
             _ => "as they are".to_owned(),
         };
         let decimals = |value: f64| format!("{value:.2}");
         cells![
             price,
-            decimals(row.fixed_throughput),
-            decimals(row.refill_throughput),
+            decimals(row.fixed_allocated_gb_per_s),
+            decimals(row.refill_allocated_gb_per_s),
             decimals(row.ratio),
             percent(row.fixed_lock_wait_share, 2),
             percent(row.refill_lock_wait_share, 2),
@@ -164,7 +164,11 @@ mod tests {
                         workload: case.workload.as_str(),
                         tuning: case.tuning.as_str(),
                         cpus: 56,
-                        throughput: if case.tuning == PcpTuning::Fixed { 10.0 } else { 25.0 },
+                        allocated_gb_per_s: if case.tuning == PcpTuning::Fixed {
+                            10.0
+                        } else {
+                            25.0
+                        },
                         lock_wait_share: case.costs.named()[0].1.0 as f64 / 1e3,
                         alloc_p99_ns: 1,
                         free_p99_ns: 2,

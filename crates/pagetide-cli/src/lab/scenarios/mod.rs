@@ -14,6 +14,7 @@
 mod plays;
 
 use super::play_args::PlayArgs;
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::results::Measured;
@@ -37,7 +38,8 @@ pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let rows: Vec<SummaryRow> =
         played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
     args.output.results.append(|| rows.iter().map(to_result).collect())?;
-    args.output.json.print(&rows, || text(&played, &rows))
+    let document = Document::new("pagetide.lab.scenarios/1", &rows);
+    args.output.json.print(&document, || text(&played, &rows))
 }
 
 /// The row as data; the reference is what the scenario's source says.

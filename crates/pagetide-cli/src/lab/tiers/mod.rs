@@ -11,6 +11,7 @@
 //! Ignored: the scenarios of reclaim, and the per-CPU lists' workloads, which run apart.
 
 use super::play_args::{PlayArgs, workloads};
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::results::Measured;
@@ -107,7 +108,7 @@ impl TierRuns {
             values[values.len() / 2]
         };
         TierRow {
-            score: median(|row| row.score),
+            accesses_per_s: median(|row| row.accesses_per_s),
             promotion_mb_per_s: median(|row| row.promotion_mb_per_s),
             demotion_mb_per_s: median(|row| row.demotion_mb_per_s),
             hint_faults: median(|row| row.hint_faults as f64) as u64,
@@ -126,7 +127,7 @@ struct Line {
     #[serde(flatten)]
     row: TierRow,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ratio: Option<String>,
+    fast_to_slow: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
 }
@@ -148,7 +149,8 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
     }
     let runs = run_all(cases, &seeds, setup, plays, interrupt)?;
     plays.output.results.append(|| blocks(&runs).flat_map(to_results).collect())?;
-    plays.output.json.print(&lines(&runs, &seeds, ratios.len() > 1), || text(&runs, &setup))
+    let lines = lines(&runs, &seeds, ratios.len() > 1);
+    plays.output.json.print(&Document::new("pagetide.lab.tiers/1", lines), || text(&runs, &setup))
 }
 
 /// What places pages: judges, each stage, and what `--off` asks for.
@@ -212,7 +214,7 @@ fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
         for (outcome, seed) in it.outcomes.iter().zip(seeds) {
             lines.push(Line {
                 row: outcome.row,
-                ratio: has_ratios.then(|| it.ratio.to_string()),
+                fast_to_slow: has_ratios.then(|| it.ratio.to_string()),
                 seed: (seeds.len() > 1).then_some(*seed),
             });
         }
@@ -252,9 +254,10 @@ fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
 /// The scores of a block as data, beside memory that is all fast.
 fn to_results(block: &[TierRuns]) -> Vec<Measured> {
     let is_all_fast = |it: &&TierRuns| matches!(it.subject, Placer::AllFast);
-    let all_fast = block.iter().find(is_all_fast).map(|it| it.median().score / 1e6);
+    let all_fast = block.iter().find(is_all_fast).map(|it| it.median().accesses_per_s / 1e6);
     let measured = |it: &TierRuns| {
-        let scores: Vec<f64> = it.outcomes.iter().map(|outcome| outcome.row.score / 1e6).collect();
+        let scores: Vec<f64> =
+            it.outcomes.iter().map(|outcome| outcome.row.accesses_per_s / 1e6).collect();
         let case = format!("{}, {}", it.workload, it.ratio);
         let row = Measured::over(case, it.subject.as_str(), "M accesses/s", &scores);
         match all_fast {
@@ -297,8 +300,8 @@ fn cells_of(row: &TierRow, before: Option<&TierRow>, workload: TierWorkload) -> 
     };
     cells![
         row.stage,
-        format!("{:.1}", row.score / 1e6),
-        changed(|row| row.score),
+        format!("{:.1}", row.accesses_per_s / 1e6),
+        changed(|row| row.accesses_per_s),
         format!("{:.1}", row.promotion_mb_per_s),
         changed(|row| row.promotion_mb_per_s),
         percent(row.fast_share, 1),

@@ -126,7 +126,7 @@ pub struct PcpRow {
     pub cpus: u32,
     /// Pages taken, in GB (10^9 bytes) a second: what page_fault1 counts. Over a long time as many
     /// are freed, but those come in bursts, which a short stretch has one more or less of.
-    pub throughput: f64,
+    pub allocated_gb_per_s: f64,
     /// Cycles waiting for the zone's lock, of the cycles not idle: 0 to 1.
     pub lock_wait_share: f64,
     /// The 99th percentile of allocating a page.
@@ -227,7 +227,7 @@ fn row(workload: PcpWorkload, tuning: PcpTuning, measured: &Measured) -> PcpRow 
         workload: workload.as_str(),
         tuning: tuning.as_str(),
         cpus: workload.nr_cpus(),
-        throughput: bytes / measured.elapsed.0 as f64,
+        allocated_gb_per_s: bytes / measured.elapsed.0 as f64,
         lock_wait_share: measured.waited.0 as f64 / (measured.busy.0 as f64).max(1.0),
         alloc_p99_ns: measured.alloc_p99.0,
         free_p99_ns: measured.free_p99.0,

@@ -94,7 +94,7 @@ fn rows_have_the_field_names_that_stay() {
         "workload",
         "tuning",
         "cpus",
-        "throughput",
+        "allocated_gb_per_s",
         "lock_wait_share",
         "alloc_p99_ns",
         "free_p99_ns",

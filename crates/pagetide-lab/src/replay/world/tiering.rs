@@ -72,8 +72,8 @@ impl Serialize for TierCounts {
     /// With a list of as many numbers as there are tiers for what each did.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("TierCounts", 9)?;
-        fields.serialize_field("resident", self.resident())?;
-        fields.serialize_field("served", self.served())?;
+        fields.serialize_field("resident_pages_by_tier", self.resident())?;
+        fields.serialize_field("served_by_tier", self.served())?;
         let moves = [
             ("promoted", self.promoted),
             ("demoted", self.demoted),

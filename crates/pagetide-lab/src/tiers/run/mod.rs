@@ -235,7 +235,7 @@ pub struct TierRow {
     /// What placed its pages.
     pub stage: &'static str,
     /// Accesses a second, on the machine.
-    pub score: f64,
+    pub accesses_per_s: f64,
     /// Promoted, in MB (2^20 bytes) a second, on the machine.
     pub promotion_mb_per_s: f64,
     /// Demoted.
@@ -442,7 +442,7 @@ fn outcome(
         row: TierRow {
             workload,
             stage: subject.as_str(),
-            score: per_second(counts.all()),
+            accesses_per_s: per_second(counts.all()),
             promotion_mb_per_s: mb_per_s(migrations.nr_promoted),
             demotion_mb_per_s: mb_per_s(migrations.nr_demoted),
             hint_faults: migrations.nr_hint_faults * scale,

@@ -28,7 +28,9 @@ fn each_stage_on_pmbench_does_what_its_patch_claims() {
         assert!((bytes / moved - 1.0).abs() < 0.02, "{bytes} moved, {moved} by the rates");
         row
     });
-    let score = |later: usize, before: usize| change(rows[before].score, rows[later].score);
+    let score = |later: usize, before: usize| {
+        change(rows[before].accesses_per_s, rows[later].accesses_per_s)
+    };
     let traffic = |later: usize, before: usize| {
         change(rows[before].promotion_mb_per_s, rows[later].promotion_mb_per_s)
     };
@@ -44,10 +46,13 @@ fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
     let setup = setup(300, 100);
     let stages = Stage::ALL.map(Placer::stage);
     let of = |subject| run(&setup, TierWorkload::Oltp, subject).row;
-    let (slow, fast) = (of(Placer::AllSlow).score, of(Placer::AllFast).score);
+    let (slow, fast) = (of(Placer::AllSlow).accesses_per_s, of(Placer::AllFast).accesses_per_s);
     for subject in Placer::JUDGES.into_iter().chain(stages) {
         let row = of(subject);
-        assert!(row.score >= slow * 0.95 && row.score <= fast * 1.001, "{slow} {fast} {row:?}");
+        assert!(
+            row.accesses_per_s >= slow * 0.95 && row.accesses_per_s <= fast * 1.001,
+            "{slow} {fast} {row:?}"
+        );
         for share in [row.fast_share, row.precision, row.recall, row.ping_pong] {
             assert!((0.0..=1.0).contains(&share), "{row:?}");
         }
@@ -62,14 +67,17 @@ fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
 #[test]
 fn without_knobs_pmbench_runs_as_well_as_with_those_tuned_for_it() {
     let setup = setup(1500, 500);
-    let run_stage = |stage| run(&setup, TierWorkload::Pmbench, Placer::stage(stage)).row.score;
+    let run_stage =
+        |stage| run(&setup, TierWorkload::Pmbench, Placer::stage(stage)).row.accesses_per_s;
     let tuned_to = |threshold| {
         let mut setup = setup.with_ratio(Ratio(4)).with_rate_limit(1024);
         setup.knobs.hot_threshold = Millis(threshold);
         setup.knobs.scan_period_max = Millis(480_000);
         let switches =
             TieringSwitches { hot_selection: true, rate_limit: true, ..TieringSwitches::BASE };
-        run(&setup, TierWorkload::Pmbench, Placer::Core { switches, name: "tuned" }).row.score
+        run(&setup, TierWorkload::Pmbench, Placer::Core { switches, name: "tuned" })
+            .row
+            .accesses_per_s
     };
     let tuned = tuned_to(125).max(tuned_to(1000));
     let auto = run_stage(Stage::Auto);
