@@ -300,7 +300,7 @@ void pt_cache_close(struct pt_cache *cache);
 // Cost: an eviction for each page that has to go, and the write-back of those that are dirty.
 int pt_cache_resize(const struct pt_cache *cache, uint64_t memory_bytes);
 
-// Writes back all that is dirty, of all files; does not make it durable: pt_file_sync does.
+// Writes back all that is dirty, of all files; does not make it durable: pt_cache_sync does.
 //
 // Errors: what the system said of a page that could not be written, which stays dirty; -EDEADLK if
 // this thread has a page locked.
@@ -328,6 +328,43 @@ int64_t pt_cache_describe(const struct pt_cache *cache, char *buffer, size_t cap
 
 // Every counter, a line each: its name, a space, its value. Returns as pt_cache_describe does.
 int64_t pt_cache_describe_counters(const struct pt_cache *cache, char *buffer, size_t capacity);
+
+// Writes back all that is dirty, of all files, and makes it durable; where that fails for one, the
+// others still are, and the first error is told.
+//
+// Errors: as pt_cache_flush, and what the system said of a file that could not be made durable.
+// Waits as pt_cache_flush does.
+int pt_cache_sync(const struct pt_cache *cache);
+
+// Writes back what is dirty and not locked, and drops what is not in use, of all files. Returns
+// the bytes that came free.
+int64_t pt_cache_drop(const struct pt_cache *cache);
+
+// The generations as Linux's lru_gen has them, or with full 1 as lru_gen_full; nothing where the
+// policy has none. Returns as pt_cache_describe does.
+int64_t pt_cache_describe_lru_gen(const struct pt_cache *cache,
+                                  uint64_t full,
+                                  char *buffer,
+                                  size_t capacity);
+
+// Carries out commands to the generations, in the format of Linux's lru_gen. Returns how many
+// pages were evicted.
+//
+// Errors: -EINVAL for the first that cannot be carried out; those before it are.
+int64_t pt_cache_command_lru_gen(const struct pt_cache *cache, const char *commands);
+
+// Which pages of files are in memory, and how hot they are, as text for pt_cache_warm (the format
+// is in docs/formats.md). Returns as pt_cache_describe does; what is in memory may have changed by
+// the next call.
+//
+// Cost: a visit to each page in memory.
+int64_t pt_cache_dump(const struct pt_cache *cache, char *buffer, size_t capacity);
+
+// Brings in what a text of pt_cache_dump names, of each file once it is opened and if it has not
+// changed: the hottest pages first, beside the program, until memory is full.
+//
+// Errors: -EINVAL for text that is no dump, or was cut.
+int pt_cache_warm(const struct pt_cache *cache, const char *dump);
 
 // Opens a regular file, with PT_ flags. Two opens of one file share its pages. What other programs
 // had written when they closed the file is seen from now on.

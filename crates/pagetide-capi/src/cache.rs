@@ -169,7 +169,7 @@ pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
 ///
 /// Errors: -EINVAL outside what it was opened for, or less than groups are promised, and then
 /// nothing changed; -EBUSY if too much is pinned or cannot be written back: some was given up.
-/// Waits for another resize.
+/// Waits for another resize, where there are tiers.
 /// Cost: an eviction for each page that has to go, and the write-back of those that are dirty.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_resize(cache: Option<&pt_cache>, memory_bytes: u64) -> c_int {

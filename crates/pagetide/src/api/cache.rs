@@ -257,11 +257,8 @@ impl PageCache {
     /// written back.
     ///
     /// # Concurrency
-    /// Beside others that use the cache; they get frames as they become free. One resize
-    /// waits for another.
-    ///
-    /// # Cost
-    /// Some microseconds for each run of neighbouring frames that becomes free.
+    /// Beside others that use the cache; they get frames as they become free. With tiers, one
+    /// resize waits for another.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
         self.shared.engine.source.resize(memory, &self.shared.limits)
     }

@@ -93,7 +93,8 @@ impl FrameSource {
 
     /// Gives each node its size. Of several that shrink, the fastest goes first: its pages go down.
     fn resize_nodes(&self, sizes: &[u32], limits: &Limits) -> Result<(), ResizeError> {
-        let nr_frames = sizes.iter().sum();
+        let nr_frames: u32 = sizes.iter().sum();
+        span!("resize", frames = nr_frames);
         self.pages.dirty.set_limits(limits.dirty_limits(nr_frames));
         self.pages.reuse.resize(nr_frames);
         let mut all = GivenUp::default();
