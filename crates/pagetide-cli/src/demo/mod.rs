@@ -142,7 +142,7 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
         verdict::with_sentences(measured, &rows)
     })?;
     let text = || table::render(&rows) + &table::speeds(&rows) + "\n" + &lines(&verdict);
-    let document = Document::new("pagetide.demo/1", &rows).about(Judged { verdict: &verdict });
+    let document = Document::new("pagetide.demo/1", &rows).about(Judged { verdicts: &verdict });
     args.json.print(&document, text)?;
     if args.no_report {
         return Ok(());
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
 #[derive(Serialize)]
 struct Judged<'a> {
     /// In words, a sentence each.
-    verdict: &'a [String],
+    verdicts: &'a [String],
 }
 
 fn lines(sentences: &[String]) -> String {

@@ -30,7 +30,7 @@ fn tiny_demo_plays_every_workload_under_every_subject() {
     assert_eq!(document["schema"], "pagetide.demo/1");
     let rows = document["rows"].as_array().expect("a list of rows");
     assert_eq!(rows.len(), 5 * 7);
-    let verdict = document["verdict"].as_array().expect("sentences");
+    let verdict = document["verdicts"].as_array().expect("sentences");
     assert!(
         verdict.iter().any(|said| said.as_str().is_some_and(|said| said.starts_with("uniform: "))),
         "{verdict:?}"

@@ -49,8 +49,8 @@ impl PageCache {
     /// the others still are.
     ///
     /// # Errors
-    /// The first: as [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not be made durable;
-    /// then the next sync of each handle of that file says so, too.
+    /// The first: as [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not be
+    /// made durable; then the next sync of each handle of that file says so, too.
     ///
     /// # Concurrency
     /// As [`PageCache::flush_all`].

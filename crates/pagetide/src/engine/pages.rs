@@ -156,8 +156,8 @@ impl Pages {
         }
     }
 
-    /// Calls `each` with the pages of a mapping that are in memory and not locked, in order, and how
-    /// hot each is.
+    /// Calls `each` with the pages of a mapping that are in memory and not locked, in order, and
+    /// how hot each is.
     pub(crate) fn for_each_resident(&self, mapping: &Mapping, mut each: impl FnMut(PageIndex, u8)) {
         mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };

@@ -1,8 +1,8 @@
 //! What a cache counts, as metrics: name by name, to whatever its user collects them with.
 //!
 //! The library keeps no collector and knows of no global one. A [`MetricsRecorder`] is lent for one
-//! call, and is given every metric once; [`exposition`] is one that writes text, `exporters` are for
-//! collectors of other crates.
+//! call, and is given every metric once; [`exposition`] is one that writes text, `exporters` are
+//! for collectors of other crates.
 //!
 //! Names are those of the statistics, in base units (bytes, seconds). What the kernel counts as
 //! well has its name from `/proc/vmstat`, after `pagetide_vmstat_`.
