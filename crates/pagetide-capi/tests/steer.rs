@@ -1,4 +1,5 @@
 //! A program does to its cache what `pagetide ctl` does.
+#![expect(unsafe_code, reason = "C's functions are called")]
 
 use pagetide_capi::cache::*;
 use pagetide_capi::door::pt_last_error;

@@ -93,7 +93,7 @@ fn every_command_speaks_the_one_language() {
     let path = |name: &str| dir.path().join(name).to_str().expect("a plain name").to_owned();
     let (trace, here) = (trace.to_str().expect("a plain name"), path(""));
     let (record, table) = (path("t.ptt"), path("t.parquet"));
-    let commands: [(&str, &[&str]); 16] = [
+    let commands: [(&str, &[&str]); 17] = [
         ("policies", &["policies"]),
         ("trace.info", &["trace", "info", trace]),
         ("trace.convert", &["trace", "convert", trace, &record]),
@@ -104,6 +104,7 @@ fn every_command_speaks_the_one_language() {
         ("tier", &["tier", trace, "--fast", "50%", "--seconds", "20"]),
         ("sweep", &["sweep", trace, "--policy", "lru", "--memory", "1%", "--out", &table]),
         ("lab.list", &["lab", "list"]),
+        ("lab.seeds", &["lab", "seeds", "--rows", &here]),
         ("lab.dump", &["lab", "dump", trace, "--frames", "90"]),
         ("lab.why", &["lab", "why", trace, "5", "--frames", "90"]),
         ("lab.scenarios", &["lab", "run", "wschange", "--seeds", "1", "--policy", "lru"]),

@@ -15,6 +15,7 @@ mod page;
 mod rows;
 mod sheet;
 
+use crate::document::Document;
 use crate::failure::Failure;
 use crate::terminal::JsonArgs;
 use rows::{Pool, measure};
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &SeedsArgs) -> Result<(), Failure> {
     }
     let pool = Pool::read(&args.rows)?;
     let judged = sheet.judge(&pool);
-    args.json.print(&judged, || page::markdown(&judged))
+    args.json.print(&Document::new("pagetide.lab.seeds/1", &judged), || page::markdown(&judged))
 }
 
 #[cfg(test)]
