@@ -15,6 +15,8 @@
 //! `--jobs 1` measures it best. Ignored: pairs of mechanisms, which may stand in
 //! for each other.
 
+mod report;
+
 use crate::cells::{self, Answer};
 use crate::document::Document;
 use crate::failure::Failure;
@@ -36,7 +38,7 @@ use serde::Serialize;
 const EXAMPLES: &str = "Examples:
   pagetide ablate run.trace --memory 64M
   pagetide ablate twitter.csv.zst --frames 14354 --policy mglru,active-inactive
-  pagetide ablate run.trace --memory 64M,256M --policy mglru";
+  pagetide ablate run.trace --memory 64M,256M --policy mglru --report ablation.html";
 
 /// Switch each mechanism of a policy alone, and say what it is worth on a trace.
 #[derive(Debug, clap::Args)]
@@ -105,7 +107,7 @@ struct AblationRow {
 pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
-    args.output.results.check()?;
+    args.output.check()?;
     let contenders: Vec<Contender> = args.policy.iter().copied().map(Contender::Policy).collect();
     args.setup.check(&contenders, &sizes)?;
     let (mut trace, facts) = args.source.read_dense(interrupt)?;
@@ -119,6 +121,9 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     let rounds = cells.repeat(args.runs as usize);
     let answers = cells::run(&trace, &rounds, args.output.jobs, interrupt)?;
     let rows = rows(&groups, &least_of_rounds(&answers, cells.len()), readahead_use);
+    if let Some(path) = &args.output.report {
+        report::write(path, &args.source.file, &trace, readahead_use, &rows)?;
+    }
     args.output.results.append(|| rows.iter().map(|row| to_result(&args.source, row)).collect())?;
     let text = || format!("{}\n{}", readahead::describe(readahead_use), table(&rows).to_text());
     args.output.json.print(&Document::new("pagetide.ablate/1", &rows), text)

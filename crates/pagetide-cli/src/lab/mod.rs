@@ -1,7 +1,7 @@
 //! `pagetide lab`: experiments in virtual memory, where nothing depends on this machine.
 //!
 //! ```text
-//!   run    scenarios x subjects x seeds, on all cores --> table or JSON
+//!   run    scenarios x subjects x seeds, on all cores --> table, JSON or report
 //!   list   the scenarios, and what each measures
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
 //!   make   a trace of one pure habit, as a file
@@ -27,7 +27,8 @@ const EXAMPLES: &str = "Examples:
   pagetide lab list
   pagetide lab run wschange
   pagetide lab run wschange wsprotect --policy mglru,active-inactive,lru --seeds 20
-  pagetide lab run pcp-page-fault1     56 virtual CPUs and one zone lock
+  pagetide lab run all --report scenarios.html
+  pagetide lab run pcp-page-fault1 --report lists.html     56 virtual CPUs and one zone lock
   pagetide lab run pmbench --seeds 3                       fast and slow memory";
 
 /// Play scenarios and virtual machines; look into replays; make traces.
@@ -51,7 +52,7 @@ enum LabCommand {
 /// Runs the command.
 ///
 /// # Errors
-/// A scenario that there is not, an interrupt.
+/// A scenario that there is not, a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         LabCommand::Run(args) => run::run(args, interrupt),

@@ -15,6 +15,7 @@ const EXAMPLES: &str = "Examples:
   pagetide lab run wschange
   pagetide lab run wsprotect --policy mglru,mglru~tiers,lru
   pagetide lab run get-scan fio-randread --policy all --seeds 30 --json
+  pagetide lab run all --report scenarios.html
   pagetide lab run wschange --first-seed 7 --seeds 1     one seed again
 
 A subject is a policy, as `pagetide policies` lists them, with ~MECHANISM for each mechanism to be
@@ -36,9 +37,9 @@ pub(crate) struct RunArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A scenario or subject that there is not (usage), an interrupt.
+/// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
-    args.plays.output.results.check()?;
+    args.plays.output.check()?;
     if is_about_tiers(args)? {
         tiers::run(&args.plays, &args.tiers, interrupt)
     } else if is_about_lists(args)? {

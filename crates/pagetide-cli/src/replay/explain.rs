@@ -83,6 +83,7 @@ pub(super) fn described<'a>(
     rows.iter().map(|row| Described { row, readahead, settings: settings(row) }).collect()
 }
 
+/// The courses as text.
 pub(super) fn text(courses: &[Explained]) -> String {
     let mut text = String::new();
     for Explained { policy, frames, course } in courses {

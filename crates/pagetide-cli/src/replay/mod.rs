@@ -83,9 +83,6 @@ pub(crate) struct ReplayArgs {
     /// Draw the settings over time of the first that has some, and its hit ratio, into this file.
     #[arg(long, requires = "explain")]
     svg: Option<PathBuf>,
-    /// Write a report with plots, one self-contained HTML file.
-    #[arg(long)]
-    report: Option<PathBuf>,
     #[command(flatten)]
     output: RowsArgs,
 }
@@ -99,8 +96,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
         return recorded::run(args, interrupt);
     }
     output::check("the picture", &args.svg)?;
-    output::check("the report", &args.report)?;
-    args.output.results.check()?;
+    args.output.check()?;
     let sizes = args.sizes.frames()?;
     let usual = [PolicyName::default(), PolicyName::Mglru, PolicyName::Lru].map(Contender::Policy);
     let policies = if args.policy.is_empty() { &usual[..] } else { &args.policy };
@@ -121,7 +117,7 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     if let (Some(path), Some(first)) = (&args.svg, courses.first()) {
         output::write("the picture", path, &selection::alone(&args.source.name(), first)?)?;
     }
-    if let Some(path) = &args.report {
+    if let Some(path) = &args.output.report {
         report::write(path, &args.source.file, &trace, readahead_use, &rows, &courses)?;
     }
     args.output.results.append(|| rows.iter().flat_map(|row| to_results(args, row)).collect())?;

@@ -52,7 +52,7 @@ impl Page {
     }
 
     /// Adds a section: figures beside each other, and a table below them. `words` are its heading
-    /// and paragraphs, as [`heading`] and [`paragraph`] make them.
+    /// and paragraphs, as [`heading`], [`paragraph`] and [`remark`] make them.
     pub(crate) fn section(&mut self, words: &str, figures: &[Figure], table: Option<&Table<'_>>) {
         let figures: String = figures.iter().map(Figure::to_html).collect();
         let table = table.map(Table::to_html).unwrap_or_default();
@@ -76,6 +76,11 @@ pub(crate) fn heading(title: &str) -> String {
 /// A paragraph under it.
 pub(crate) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>", escape(text))
+}
+
+/// The same, less prominent.
+pub(crate) fn remark(text: &str) -> String {
+    format!("<p class=\"dim\">{}</p>", escape(text))
 }
 
 /// A plot with its title and how to read it.

@@ -64,7 +64,7 @@ pub(crate) const TEXT_PIXELS: u32 = 13;
 /// Marks of an axis.
 const TICKS: u32 = 6;
 
-/// The colour of a name (a policy, a stage, ...), everywhere in a report. The subjects of the demo
+/// The colour of a name (a policy, a tuning, ...), everywhere in a report. The subjects of the demo
 /// have those of Okabe and Ito, which people tell apart who see two colours of three.
 pub(crate) fn colour(name: &str) -> RGBColor {
     match name {
@@ -81,12 +81,15 @@ pub(crate) fn colour(name: &str) -> RGBColor {
         "arc" => RGBColor(0xe3, 0x6f, 0xa8),
         "lirs" => RGBColor(0x7f, 0x9f, 0x2f),
         "2q" => RGBColor(0x4c, 0x6e, 0x91),
+        "fixed" => RGBColor(0x8a, 0x8f, 0x98),
+        "depth" => RGBColor(0xd5, 0x5e, 0x00),
+        "refill" => RGBColor(0x00, 0x72, 0xb2),
         "w-tinylfu" => RGBColor(0xcc, 0x79, 0xa7),
         _ => colour_by_name(name),
     }
 }
 
-/// A mid-tone of its own for any other name.
+/// A mid-tone of its own for any other name: a policy with mechanisms turned, or a new one.
 fn colour_by_name(name: &str) -> RGBColor {
     // FNV-1a: neighbouring names end far apart.
     let hash = name
@@ -103,11 +106,14 @@ pub(super) fn css_colour(name: &str) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// The axes of what goes on over time: their ends, and the words for what goes on.
+/// The axes of a plot: their ends, what they are of, and the words for their values.
 pub(crate) struct Axes<'a> {
-    seconds: Range<f64>,
-    values: Range<f64>,
-    tick: &'a dyn Fn(f64) -> String,
+    pub(crate) x: Range<f64>,
+    pub(crate) y: Range<f64>,
+    /// What is counted to the right; nothing where it is plain.
+    pub(crate) x_name: &'a str,
+    pub(crate) x_tick: &'a dyn Fn(f64) -> String,
+    pub(crate) y_tick: &'a dyn Fn(f64) -> String,
 }
 
 /// Marks of an axis, about `nr` of them: multiples of 1, 2 or 5 times a power of ten.
@@ -124,22 +130,23 @@ fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
 impl<'a> Axes<'a> {
     /// Seconds up to `right`, and from zero to `top` what `tick` has a word for.
     pub(crate) fn over_seconds(right: f64, top: f64, tick: &'a dyn Fn(f64) -> String) -> Axes<'a> {
-        Axes { seconds: 0.0..right, values: 0.0..top * 1.03, tick }
+        let (x, y) = (0.0..right, 0.0..top * 1.03);
+        Axes { x, y, x_name: "seconds", x_tick: &|seconds| format!("{seconds:.1}"), y_tick: tick }
     }
 
+    /// Draws them on `area`.
     pub(crate) fn draw<'d, 'b>(&self, area: &'d Area<'b>) -> Result<Chart<'d, 'b>, DrawError> {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
             .x_label_area_size(34)
             .y_label_area_size(5 * TEXT_PIXELS)
-            .build_cartesian_2d(
-                Marked::round(self.seconds.clone()),
-                Marked::round(self.values.clone()),
-            )?;
-        mesh(&mut chart)
-            .x_desc("seconds")
-            .x_label_formatter(&|seconds| format!("{seconds:.1}"))
-            .y_label_formatter(&|value| (self.tick)(*value))
+            .build_cartesian_2d(Marked::round(self.x.clone()), Marked::round(self.y.clone()))?;
+        let mut mesh = mesh(&mut chart);
+        if !self.x_name.is_empty() {
+            mesh.x_desc(self.x_name);
+        }
+        mesh.x_label_formatter(&|value| (self.x_tick)(*value))
+            .y_label_formatter(&|value| (self.y_tick)(*value))
             .draw()?;
         Ok(chart)
     }
@@ -150,17 +157,22 @@ impl<'a> Axes<'a> {
 pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) style: ShapeStyle,
+    /// Each point is marked.
+    pub(crate) has_dots: bool,
 }
 
 impl Line {
     /// In the colour of `name`.
     pub(crate) fn new(name: &str, points: Vec<(f64, f64)>) -> Line {
-        Line { points, style: colour(name).stroke_width(2) }
+        Line { points, style: colour(name).stroke_width(2), has_dots: false }
     }
 }
 
+/// Draws `lines` on a chart.
 pub(crate) fn draw_lines(chart: &mut Chart<'_, '_>, lines: &[Line]) -> Result<(), DrawError> {
-    for Line { points, style } in lines {
+    for Line { points, style, has_dots } in lines {
+        let dots = points.iter().filter(|_| *has_dots);
+        chart.draw_series(dots.map(|at| Circle::new(*at, 3, style.filled())))?;
         chart.draw_series(LineSeries::new(points.iter().copied(), *style))?;
     }
     Ok(())

@@ -14,7 +14,9 @@ use crate::machine;
 use crate::report;
 use crate::report::curves::{self, Curve};
 use crate::report::page::{Figure, Page};
-use crate::report::plots::{Axes, DrawError, GREY, Line, SIZE, draw_lines, lines, svg, thousands};
+use crate::report::plots::{
+    Axes, DrawError, Line, SIZE, colour, draw_lines, lines, svg, thousands,
+};
 use crate::table::escape;
 use pagetide::{CacheStats, Estimate, Sizing};
 use pagetide_core::units::{Bytes, PAGE_BYTES};
@@ -161,8 +163,8 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
         if nr_bands == 0 {
             chart.draw_series([band(all.clone(), right, BANDS[0])])?;
         }
-        let style = GREY.stroke_width(1);
-        draw_lines(&mut chart, &[Line { points: all.collect(), style }])
+        let style = colour("fixed").stroke_width(1);
+        draw_lines(&mut chart, &[Line { points: all.collect(), style, has_dots: false }])
     })
 }
 

@@ -12,6 +12,7 @@ use pagetide_core::units::Bytes;
 use pagetide_lab::tiers::programs::AccessStream;
 use pagetide_lab::tiers::{Placer, TierOutcome, TierSetup, run_while};
 
+/// A machine to be run.
 pub(crate) struct MachineRun<'a> {
     pub(crate) setup: TierSetup,
     pub(crate) workload: &'static str,

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   FILE --> touches, round and round --> shares of fast memory x (judges, stages)
-//!                                     --> slowdown --> table, JSON
+//!                                     --> slowdown --> table, JSON, report
 //! ```
 //!
 //! A trace says which pages, and not how large the program is that it stands for, nor how fast. It
@@ -19,6 +19,7 @@
 //! own.
 
 pub(crate) mod machines;
+pub(crate) mod report;
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -40,7 +41,7 @@ use serde::Serialize;
 
 const EXAMPLES: &str = "Examples:
   pagetide tier run.trace
-  pagetide tier run.trace --fast 25%,10% --slow latency=250ns,bandwidth=40GB
+  pagetide tier run.trace --fast 25%,10% --slow latency=250ns,bandwidth=40GB --report tier.html
   pagetide tier run.trace --ratio 1:4 --cost move_page=5000 --json
 
 Prices, by name, are those of `pagetide lab run pmbench`; its table ends with all.";
@@ -80,13 +81,13 @@ struct Share(f64);
 /// What one division of memory costs under one stage. The field names are what `--json` prints, and
 /// stay.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Cost {
+pub(crate) struct Cost {
     /// The share of memory that is fast, 0 to 1.
-    fast: f64,
+    pub(crate) fast: f64,
     /// Times as long as in memory that is all fast.
-    slowdown: f64,
+    pub(crate) slowdown: f64,
     #[serde(flatten)]
-    row: TierRow,
+    pub(crate) row: TierRow,
 }
 
 fn parse_share(text: &str) -> Result<Share, String> {
@@ -121,11 +122,11 @@ fn parse_speed(text: &str) -> Result<(Item, u64), String> {
 ///
 /// # Errors
 /// Prices or shares that no machine has (usage), a trace that cannot be read or is too small, an
-/// interrupt.
+/// unwritable report, an interrupt.
 pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let prices = prices(args)?;
     let shares = shares(args);
-    args.output.results.check()?;
+    args.output.check()?;
     // Before the trace is read: whether such a machine can be.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);
@@ -142,6 +143,9 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let nr_pages = program.nr_pages();
     let costs = play(args, prices, &shares, &program, interrupt)?;
     let model = describe_model(&program, nr_pages, args.seconds);
+    if let Some(path) = &args.output.report {
+        report::write(path, &model, &costs, &prices)?;
+    }
     args.output.results.append(|| costs.iter().map(|cost| to_result(args, cost)).collect())?;
     args.output.json.print(&Document::new("pagetide.tier/1", &costs), || {
         let table = table(&costs).spaced("  ", " ").to_text();

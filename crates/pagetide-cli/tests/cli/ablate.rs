@@ -42,7 +42,10 @@ fn unknown_and_foreign_mechanisms_are_usage_errors() {
 fn ablation_has_a_row_for_each_mechanism_that_replay_agrees_with() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = &trace(&folder);
-    let rows = rows_of(&["ablate", name, "--frames", "60,90", "--json"]);
+    let report = folder.path().join("ablation.html");
+    let report_name = report.to_str().expect("a plain name");
+    let args = ["ablate", name, "--frames", "60,90", "--report", report_name, "--json"];
+    let rows = rows_of(&args);
     let rows = rows.as_array().expect("a list");
     let listed = rows_of(&["policies", "--json"]);
     let is_mglru = |policy: &&serde_json::Value| policy["name"] == "mglru";
@@ -54,6 +57,8 @@ fn ablation_has_a_row_for_each_mechanism_that_replay_agrees_with() {
     assert_eq!(off["is_on"], false);
     let args = ["replay", name, "--frames", "60", "--policy", "mglru", "--off", "tiers", "--json"];
     assert_eq!(rows_of(&args)[0]["misses"], off["misses"]);
+    let page = std::fs::read_to_string(report).expect("written");
+    assert!(page.contains("<svg") && page.contains("tiers off"));
     assert!(stdout(&run(&["ablate", name, "--frames", "60"])).contains("as it is"));
     assert!(stdout(&run(&["policies", "--mechanisms"])).contains("lazy-promotion"));
 }

@@ -1,11 +1,15 @@
-//! `pagetide lab run pcp-...`: rows that scripts read, and what cannot be asked for.
+//! `pagetide lab run pcp-...`: rows that scripts read, a report, and what cannot be asked for.
 
 use crate::run::{run, stderr, stdout};
 use serde_json::Value;
 
 #[test]
-fn a_workload_of_the_lists_gives_a_row_a_tuning() {
-    let output = run(&["lab", "run", "pcp-pattern-a", "--tuning", "fixed,refill", "--json"]);
+fn a_workload_of_the_lists_gives_a_row_a_tuning_and_a_report() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let report = dir.path().join("lists.html");
+    let path = report.to_str().expect("a plain name");
+    let args = ["lab", "run", "pcp-pattern-a", "--tuning", "fixed,refill", "--report", path];
+    let output = run(&[&args[..], &["--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let document: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     let rows = document["rows"].as_array().expect("a list");
@@ -22,6 +26,8 @@ fn a_workload_of_the_lists_gives_a_row_a_tuning() {
             (Some("pcp-pattern-a"), Some(8))
         );
     }
+    let text = std::fs::read_to_string(&report).expect("a report");
+    assert_eq!(text.matches("<svg").count(), 3);
 }
 
 #[test]

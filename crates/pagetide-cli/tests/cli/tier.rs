@@ -31,8 +31,11 @@ const STAGES: [&str; 9] = [
 /// At a scale at which the model has few accesses to play.
 #[test]
 fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_several() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let report = dir.path().join("tiers.html");
+    let path = report.to_str().expect("a plain name");
     let usual = ["lab", "run", "pmbench", "--scale", "65536", "--json"];
-    let rows = rows_of(&usual);
+    let rows = rows_of(&[&usual[..], &["--report", path]].concat());
     let rows = rows.as_array().expect("rows");
     let stages: Vec<_> = rows.iter().filter_map(|row| row["stage"].as_str()).collect();
     assert_eq!(stages, STAGES);
@@ -44,6 +47,8 @@ fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_
         assert!(names.into_iter().eq(wanted), "{row}");
         assert!(row["accesses_per_s"].as_f64() > Some(0.0), "{row}");
     }
+    let text = std::fs::read_to_string(&report).expect("a report");
+    assert_eq!(text.matches("<svg").count(), 2);
     let more = ["--ratio", "1:2,1:8", "--seeds", "2", "--off", "rate-limit"];
     let rows = rows_of(&[&usual[..], &more].concat());
     let rows = rows.as_array().expect("rows");
@@ -57,7 +62,9 @@ fn a_slow_tier_costs_more_the_less_is_fast_and_never_less_than_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let trace = skewed(dir.path(), 40_000, 600);
     let name = trace.to_str().expect("a plain name");
-    let rows = rows_of(&["tier", name, "--fast", "50%,10%", "--json"]);
+    let report = dir.path().join("tier.html");
+    let path = report.to_str().expect("a plain name");
+    let rows = rows_of(&["tier", name, "--fast", "50%,10%", "--json", "--report", path]);
     let rows = rows.as_array().expect("rows");
     assert_eq!(rows.len(), 2 * 8);
     let slowdown = |fast: f64, stage: &str| {
@@ -68,6 +75,11 @@ fn a_slow_tier_costs_more_the_less_is_fast_and_never_less_than_nothing() {
     for stage in ["oracle", "base", "auto-threshold"] {
         assert!(slowdown(0.1, stage) > slowdown(0.5, stage), "{stage}: {rows:?}");
         assert!(slowdown(0.1, stage) < slowdown(0.1, "all-slow"), "{stage}: {rows:?}");
+    }
+    let text = std::fs::read_to_string(&report).expect("a report");
+    assert_eq!(text.matches("<svg").count(), 3);
+    for fetched in ["src=", "href=", "@import", "url("] {
+        assert!(!text.contains(fetched), "the report fetches something: {fetched}");
     }
     let slower = ["--slow", "latency=1us", "--ratio", "1:4", "--seconds", "60"];
     let text = stdout(&run(&[&["tier", name][..], &slower].concat()));

@@ -1,6 +1,9 @@
-//! What the machine counts: counters and histograms that can be started anew after the warm-up.
+//! What the machine counts, and the samples it takes.
 //!
-//! Ignored: intervals that straddle the start of the measured stretch count where they end.
+//! Problem: a table wants a few numbers over a stretch of time, a plot wants a course. Idea:
+//! counters and histograms that can be started anew after the warm-up, and a sample at fixed
+//! intervals. Ignored: intervals that straddle the start of the measured stretch count where they
+//! end.
 
 use super::clock::Nanos;
 use hdrhistogram::Histogram;
@@ -67,4 +70,19 @@ pub struct Measured {
     pub zone_pages: u64,
     /// Pages on per-CPU lists, the mean over the samples.
     pub idle_pages: u64,
+}
+
+/// One sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When.
+    pub at: Nanos,
+    /// The limit of the first CPU's list, frames.
+    pub high: u32,
+    /// What is on it, frames.
+    pub count: u32,
+    /// What is on all lists, frames.
+    pub listed: u64,
+    /// What is free in the zone, frames.
+    pub free: u64,
 }

@@ -5,12 +5,15 @@
 //! with each tuning; the published figures beside ours, and all prices below.
 //!
 //! ```text
-//!   NAME... x --tuning x --seeds --> machines, on all cores ----> table or JSON (medians)
+//!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
+//!                                                             +--> report (limit and list,
+//!                                                             |    over time)
 //!                 --sensitivity: each price halved, doubled --+--> ratios (sensitivity.rs)
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, which have policies where these have tunings.
 
+mod report;
 mod sensitivity;
 
 use super::play_args::{PlayArgs, workloads};
@@ -38,7 +41,7 @@ pub(super) struct PcpArgs {
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
     /// and doubled.
-    #[arg(long, conflicts_with_all = ["tuning", "results"])]
+    #[arg(long, conflicts_with_all = ["tuning", "report", "results"])]
     sensitivity: bool,
 }
 
@@ -112,7 +115,8 @@ impl PcpRuns {
 /// Runs the workloads of these names.
 ///
 /// # Errors
-/// A name that is none (usage), too little memory for a machine, an interrupt.
+/// A name that is none (usage), too little memory for a machine, an unwritable report, an
+/// interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "pcp-all", &PcpWorkload::ALL)?;
     let tunings: &[PcpTuning] = if args.tuning.is_empty() { &PcpTuning::ALL } else { &args.tuning };
@@ -129,6 +133,9 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     let cases: Vec<PcpCase> =
         workloads.iter().flat_map(|&workload| tunings.iter().map(case(workload))).collect();
     let runs = run_all(&cases, &seeds, plays.output.jobs, interrupt)?;
+    if let Some(path) = &plays.output.report {
+        report::write(path, &runs, &costs)?;
+    }
     let rows: Vec<PcpRow> = runs.iter().map(PcpRuns::median).collect();
     plays.output.results.append(|| runs.iter().map(|it| it.to_result(&runs)).collect())?;
     plays.output.json.print(&Document::new("pagetide.lab.pcp/1", &rows), || text(&runs, &costs))
@@ -223,6 +230,7 @@ fn published_line(workload: PcpWorkload) -> Option<String> {
     Some(text)
 }
 
+/// All prices.
 fn prices_line(costs: &Costs) -> String {
     let prices = costs.named().map(|(name, nanos)| format!("{name} {}", nanos.0));
     format!("Prices in ns: {}.", prices.join(", "))
@@ -244,7 +252,7 @@ mod tests {
             zone_pages,
             idle_pages: 3,
         };
-        PcpOutcome { row, nr_failed: 0, batch: 63 }
+        PcpOutcome { row, samples: Vec::new(), nr_failed: 0, batch: 63 }
     }
 
     fn runs() -> Vec<PcpRuns> {

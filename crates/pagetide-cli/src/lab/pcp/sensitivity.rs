@@ -21,6 +21,7 @@ use serde::Serialize;
 /// A workload with the prices of a line. The field names are what `--json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
+    /// The workload.
     workload: &'static str,
     /// The price that is another, if one is.
     cost: Option<&'static str>,
@@ -175,6 +176,7 @@ mod tests {
                         zone_pages: 3,
                         idle_pages: 4,
                     },
+                    samples: Vec::new(),
                     nr_failed: 0,
                     batch: 63,
                 };

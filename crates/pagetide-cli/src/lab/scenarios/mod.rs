@@ -5,13 +5,14 @@
 //! the scenario's source says.
 //!
 //! ```text
-//!   NAME... --> scenarios --+--> x subjects x seeds --> rows --> table or JSON
-//!   --policy --> subjects --+    (all cores)
+//!   NAME... --> scenarios --+--> x subjects x seeds --> rows --+--> table or JSON
+//!   --policy --> subjects --+    (all cores)                   +--> report
 //! ```
 //!
 //! Ignored: how long anything took; virtual memory has no speed.
 
 mod plays;
+mod report;
 
 use super::play_args::PlayArgs;
 use crate::document::Document;
@@ -28,7 +29,7 @@ const SEEDS: u64 = 10;
 /// Plays the scenarios of these names.
 ///
 /// # Errors
-/// A scenario or subject that there is not (usage), an interrupt.
+/// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {
@@ -37,6 +38,9 @@ pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure>
     let played = plays::run(&cases, &args.seeds(SEEDS), args.output.jobs, interrupt)?;
     let rows: Vec<SummaryRow> =
         played.iter().flat_map(|it| summarize(it.scenario, it.subject, &it.plays)).collect();
+    if let Some(path) = &args.output.report {
+        report::write(path, &played, &rows)?;
+    }
     args.output.results.append(|| rows.iter().map(to_result).collect())?;
     let document = Document::new("pagetide.lab.scenarios/1", &rows);
     args.output.json.print(&document, || text(&played, &rows))

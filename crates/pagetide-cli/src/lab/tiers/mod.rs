@@ -5,10 +5,12 @@
 //! beside what was published.
 //!
 //! ```text
-//!   NAME... x --ratio x (judges, stages, --off) x --seeds --> machines --> table, JSON
+//!   NAME... x --ratio x (judges, stages, --off) x --seeds --> machines --> table, JSON, report
 //! ```
 //!
 //! Ignored: the scenarios of reclaim, and the per-CPU lists' workloads, which run apart.
+
+mod report;
 
 use super::play_args::{PlayArgs, workloads};
 use crate::document::Document;
@@ -135,7 +137,7 @@ struct Line {
 /// Runs the workloads of these names.
 ///
 /// # Errors
-/// A name, policy or price that is none (usage), an interrupt.
+/// A name, policy or price that is none (usage), an unwritable report, an interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "tier-all", &TierWorkload::ALL)?;
     let setup = setup(plays, args)?;
@@ -148,6 +150,9 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
         }
     }
     let runs = run_all(cases, &seeds, setup, plays, interrupt)?;
+    if let Some(path) = &plays.output.report {
+        report::write(path, &runs, &setup.prices)?;
+    }
     plays.output.results.append(|| blocks(&runs).flat_map(to_results).collect())?;
     let lines = lines(&runs, &seeds, ratios.len() > 1);
     plays.output.json.print(&Document::new("pagetide.lab.tiers/1", lines), || text(&runs, &setup))

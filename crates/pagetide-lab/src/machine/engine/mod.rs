@@ -29,7 +29,7 @@ use super::costs::Costs;
 use super::device::{Device, DeviceId};
 use super::lock::{Asker, FifoLock};
 use super::memory::{Memory, Visit};
-use super::meter::{Measured, Meter};
+use super::meter::{Measured, Meter, Sample};
 use super::task::{Job, Stage, Task};
 use super::workload::{TaskId, Workload};
 use crate::random::Random;
@@ -86,6 +86,7 @@ pub struct Machine {
     devices: Vec<Device>,
     tasks: Vec<Task>,
     meter: Meter,
+    samples: Vec<Sample>,
     sample_every: Nanos,
     next_sample: Nanos,
 }
@@ -116,6 +117,7 @@ impl Machine {
             devices: Vec::new(),
             tasks: Vec::new(),
             meter: Meter::new(Nanos::ZERO, 0),
+            samples: Vec::new(),
             sample_every,
             next_sample: Nanos::ZERO,
         })
@@ -128,6 +130,9 @@ impl Machine {
     }
 
     /// Starts a task at the present moment, after those started before it.
+    ///
+    /// # Panics
+    /// When there is no such CPU.
     pub fn start(&mut self, cpu: CpuId, workload: Box<dyn Workload>) -> TaskId {
         assert!(cpu.0 < self.memory.nr_cpus(), "no such CPU: {cpu}");
         let id = TaskId(self.tasks.len() as u32);
@@ -158,6 +163,9 @@ impl Machine {
     }
 
     /// Lets everything before `end` happen.
+    ///
+    /// # Panics
+    /// When `end` is in the past.
     pub fn run_until(&mut self, end: Nanos) {
         while self.agenda.peek().is_some_and(|next| next < end) {
             self.step();
@@ -198,7 +206,15 @@ impl Machine {
         }
     }
 
+    /// All samples since the machine was built.
+    pub fn samples(&self) -> &[Sample] {
+        &self.samples
+    }
+
     /// Frames on a CPU's list.
+    ///
+    /// # Panics
+    /// When there is no such CPU.
     #[cfg(test)]
     pub(super) fn nr_listed_on(&self, cpu: CpuId) -> u32 {
         self.memory.pcp(cpu).count()
@@ -210,6 +226,9 @@ impl Machine {
     }
 
     /// Walks every frame and list.
+    ///
+    /// # Panics
+    /// When a page is lost, or in two places.
     pub fn validate(&self) {
         let in_use = self.tasks.iter().flat_map(|task| task.held.iter().chain(&task.inbox));
         let nr_in_use = in_use.map(|&frame| u64::from(self.memory.order_of(frame).nr_frames()));
@@ -218,9 +237,17 @@ impl Machine {
 
     fn sample_until(&mut self, end: Nanos) {
         while self.next_sample <= end {
+            let listed = self.memory.nr_listed();
+            let pcp = self.memory.pcp(CpuId(0));
+            self.samples.push(Sample {
+                at: self.next_sample,
+                high: pcp.high(),
+                count: pcp.count(),
+                listed,
+                free: self.memory.zone().nr_free(),
+            });
             if self.next_sample >= self.meter.start {
-                let (sum, nr_samples) = self.meter.listed;
-                self.meter.listed = (sum + self.memory.nr_listed(), nr_samples + 1);
+                self.meter.listed = (self.meter.listed.0 + listed, self.meter.listed.1 + 1);
             }
             self.next_sample += self.sample_every;
         }

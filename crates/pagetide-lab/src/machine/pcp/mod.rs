@@ -1,12 +1,16 @@
 //! The per-CPU lists' workloads: what each tuning makes of each program, in one table.
 //!
-//! **Problem.** Whether lists should grow, and when they should shrink again, was argued over with
-//! a handful of programs on machines with 56 to 224 CPUs.
+//! # Problem
 //!
-//! **Idea.** The same programs, in virtual time, each with each tuning:
+//! Whether lists should grow, and when they should shrink again, was argued over with a handful of
+//! programs on machines with 56 to 224 CPUs.
+//!
+//! # Idea
+//!
+//! The same programs, in virtual time, each with each tuning:
 //!
 //! ```text
-//!   workload x tuning x seed --> Machine: warm-up | measured stretch --> PcpRow
+//!   workload x tuning x seed --> Machine: warm-up | measured stretch --> PcpRow, samples
 //! ```
 //!
 //! | name | CPUs | what | memory |
@@ -18,19 +22,23 @@
 //! | `pcp-pressure` | 56 | page-fault1, while a neighbour keeps free memory under HIGH | 16 GiB |
 //! | `pcp-mixed` | 56 | a third of each of the first three | 128 GiB |
 //!
-//! **Data and invariants.** One [`PcpRow`] a run, the same for the same seed. A CPU's periodic
-//! worker ticks each second.
+//! # Data and invariants
 //!
-//! **Ignored.** The seed machines' nodes: all CPUs share one zone here, where 112 did with two
-//! sockets, so `pcp-kbuild` and `pcp-netperf` are fought over harder. Memory bandwidth, which
-//! bounded the published page_fault1. Network protocols: a message costs what it did on the
-//! published machine, all in all, and schedulers: a sleeping task is always woken after the same
-//! time.
+//! One [`PcpRow`] a run, the same for the same seed. A CPU's periodic worker ticks each second.
 //!
-//! **Sources.** The benchmark specification, section C (Y. Huang, "mm: PCP high auto-tuning", RFC
-//! of July 2023). For netperf, reports of the same robot on the same kind of machine, on the
-//! linux-mm list, June and July 2022: `netperf -4 -H 127.0.0.1 -t SCTP_STREAM_MANY -c -C -l 300 --
-//! -m 10K`, with 64 processes on 128 CPUs 9078 Mbit/s each, 70 % idle, 1.29 allocations a message.
+//! # What it deliberately ignores
+//!
+//! The seed machines' nodes: all CPUs share one zone here, where 112 did with two sockets, so
+//! `pcp-kbuild` and `pcp-netperf` are fought over harder. Memory bandwidth, which bounded the
+//! published page_fault1. Network protocols: a message costs what it did on the published machine,
+//! all in all, and schedulers: a sleeping task is always woken after the same time.
+//!
+//! # Sources
+//!
+//! The benchmark specification, section C (Y. Huang, "mm: PCP high auto-tuning", RFC of July 2023).
+//! For netperf, reports of the same robot on the same kind of machine, on the linux-mm list, June
+//! and July 2022: `netperf -4 -H 127.0.0.1 -t SCTP_STREAM_MANY -c -C -l 300 -- -m 10K`, with 64
+//! processes on 128 CPUs 9078 Mbit/s each, 70 % idle, 1.29 allocations a message.
 
 mod programs;
 mod published;
@@ -41,27 +49,73 @@ use super::clock::Nanos;
 use super::costs::Costs;
 use super::device::Device;
 use super::engine::{Machine, MachineConfig, MachineError};
-use super::meter::Measured;
+use super::meter::{Measured, Sample};
 use super::workload::TaskId;
 use pagetide_core::ids::CpuId;
 use pagetide_core::page_alloc::{PcpTuning, WatermarkInputs, WatermarkLevel, Watermarks};
 use pagetide_core::units::PAGE_BYTES;
 use programs::{Compiler, FaultLoop, Loader, LoaderStage, Neighbour, Receiver, Sender, Worker};
 use serde::Serialize;
+use std::fmt;
+use std::str::FromStr;
 
-pagetide_core::named! {
-    /// A workload of the per-CPU lists.
-    pub enum PcpWorkload or UnknownPcpWorkload("no such workload") {
-        PageFault1 = "pcp-page-fault1", "56 CPUs take, touch and free 128 MiB each, in a loop";
-        Kbuild = "pcp-kbuild", "224 CPUs compile: 30000 pages up and down each second";
-        Netperf = "pcp-netperf", "64 pairs on 128 CPUs: 10 KiB taken on one, freed on the other";
-        PatternA = "pcp-pattern-a", "8 CPUs take 2 GiB each once, then very little";
-        Pressure = "pcp-pressure", "page-fault1 while free memory is kept under HIGH";
-        Mixed = "pcp-mixed", "56 CPUs: loops, compilers and pairs side by side";
-    }
+/// A workload of the per-CPU lists.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PcpWorkload {
+    /// `pcp-page-fault1`.
+    PageFault1,
+    /// `pcp-kbuild`.
+    Kbuild,
+    /// `pcp-netperf`.
+    Netperf,
+    /// `pcp-pattern-a`.
+    PatternA,
+    /// `pcp-pressure`.
+    Pressure,
+    /// `pcp-mixed`.
+    Mixed,
 }
 
+/// There is no such workload; the message names those there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no such workload: there are {}", PcpWorkload::ALL.map(PcpWorkload::as_str).join(", "))]
+pub struct UnknownPcpWorkload;
+
 impl PcpWorkload {
+    /// All of them.
+    pub const ALL: [PcpWorkload; 6] = [
+        PcpWorkload::PageFault1,
+        PcpWorkload::Kbuild,
+        PcpWorkload::Netperf,
+        PcpWorkload::PatternA,
+        PcpWorkload::Pressure,
+        PcpWorkload::Mixed,
+    ];
+
+    /// The name, as typed.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            PcpWorkload::PageFault1 => "pcp-page-fault1",
+            PcpWorkload::Kbuild => "pcp-kbuild",
+            PcpWorkload::Netperf => "pcp-netperf",
+            PcpWorkload::PatternA => "pcp-pattern-a",
+            PcpWorkload::Pressure => "pcp-pressure",
+            PcpWorkload::Mixed => "pcp-mixed",
+        }
+    }
+
+    /// What it is, in a line.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            PcpWorkload::PageFault1 => "56 CPUs take, touch and free 128 MiB each, in a loop",
+            PcpWorkload::Kbuild => "224 CPUs compile: 30000 pages up and down each second",
+            PcpWorkload::Netperf => "64 pairs on 128 CPUs: 10 KiB taken on one, freed on the other",
+            PcpWorkload::PatternA => "8 CPUs take 2 GiB each once, then very little",
+            PcpWorkload::Pressure => "page-fault1 while free memory is kept under HIGH",
+            PcpWorkload::Mixed => "56 CPUs: loops, compilers and pairs side by side",
+        }
+    }
+
     /// The memory it runs in, and for how long.
     pub const fn plan(self) -> PcpPlan {
         const GIB: u32 = 1 << 18;
@@ -101,6 +155,20 @@ impl PcpWorkload {
         const FRAME_BYTES: u64 = 9;
         const HELD_BYTES: u64 = 64 << 20;
         u64::from(self.plan().nr_frames) * FRAME_BYTES + HELD_BYTES
+    }
+}
+
+impl fmt::Display for PcpWorkload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for PcpWorkload {
+    type Err = UnknownPcpWorkload;
+
+    fn from_str(text: &str) -> Result<PcpWorkload, UnknownPcpWorkload> {
+        PcpWorkload::ALL.into_iter().find(|it| it.as_str() == text).ok_or(UnknownPcpWorkload)
     }
 }
 
@@ -144,6 +212,8 @@ pub struct PcpRow {
 pub struct PcpOutcome {
     /// The line of the table.
     pub row: PcpRow,
+    /// From the beginning of the warm-up on.
+    pub samples: Vec<Sample>,
     /// Pages asked for and not got, in the measured stretch.
     pub nr_failed: u64,
     /// Frames in a batch.
@@ -195,6 +265,7 @@ pub fn run_plan_while(
     let Some(measured) = play(&mut machine, &plan, keep_on) else { return Ok(None) };
     Ok(Some(PcpOutcome {
         row: row(workload, tuning, &measured),
+        samples: machine.samples().to_vec(),
         nr_failed: measured.nr_failed,
         batch: machine.batch(),
     }))
