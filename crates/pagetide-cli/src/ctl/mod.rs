@@ -31,7 +31,7 @@ Examples:
   pagetide ctl groups set scans low=64M     with min= and limit= as well
   pagetide ctl lru_gen                      the generations, as Linux shows them
   pagetide ctl lru_gen '+ 0 0 5'            and its commands
-  pagetide ctl dump --json | jq '.files[].file'";
+  pagetide ctl dump --json | jq '.rows[].file'";
 
 /// Ask a cache that runs, and steer it.
 #[derive(Debug, clap::Args)]

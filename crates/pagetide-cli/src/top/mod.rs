@@ -24,7 +24,7 @@ are of each cache's whole life.
 Examples:
   pagetide top
   pagetide top --once
-  pagetide top --json | jq '.caches[] | {name, hit_ratio}'";
+  pagetide top --json | jq '.rows[] | {name, hit_ratio}'";
 
 /// Every cache of this user's processes: hit ratio, device, refaults, groups, files, sizes.
 #[derive(Debug, clap::Args)]

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// Policy and frames to miss ratio and error.
 fn points(curves: &Value) -> BTreeMap<(String, u64), (f64, f64)> {
-    let points = curves["points"].as_array().expect("a list").iter().map(|point| {
+    let points = curves["rows"].as_array().expect("a list").iter().map(|point| {
         let policy = point["policy"].as_str().expect("a name").to_owned();
         let frames = point["frames"].as_u64().expect("a size");
         assert_eq!(point["memory_bytes"], frames * 4096);
         let number = |name: &str| point[name].as_f64().expect("a number");
-        ((policy, frames), (number("miss_ratio"), number("error")))
+        ((policy, frames), (number("miss_ratio"), number("miss_ratio_error")))
     });
     points.collect()
 }

@@ -195,7 +195,7 @@ fn replay_counts_misses_of_a_loop_as_belady_and_lru_must() {
     for field in
         ["policy", "accesses", "miss_ratio", "evictions", "refaults", "activations", "seconds"]
     {
-        assert!(rows[0].get(field).is_some(), "no field {field}");
+        assert!(rows["rows"][0].get(field).is_some(), "no field {field}");
     }
 }
 

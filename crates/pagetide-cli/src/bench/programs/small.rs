@@ -183,7 +183,7 @@ pub(super) fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure>
     let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
     let document: serde_json::Value =
         serde_json::from_slice(&text).map_err(|error| Failure::on("read a summary", &error))?;
-    document[name]
+    document["rows"][0][name]
         .as_u64()
         .ok_or_else(|| Failure::Refused(format!("the run's summary has no {name}")))
 }
