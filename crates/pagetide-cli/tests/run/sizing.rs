@@ -83,7 +83,7 @@ fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
     replay.args(["--readahead", "recorded"]);
     let output = replay.current_dir(folder).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    1.0 - rows[0]["miss_ratio"].as_f64().unwrap()
+    1.0 - rows["rows"][0]["miss_ratio"].as_f64().unwrap()
 }
 
 /// Record once, replay at other sizes; and run at those sizes.
@@ -102,9 +102,7 @@ fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
         run.args(settings);
         let output = run.args(["--", "sh", "-c", job]).current_dir(here.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = std::fs::read_to_string(here.path().join("s.json")).unwrap();
-        let summary: serde_json::Value = serde_json::from_str(&text).unwrap();
-        summary["hit_ratio"].as_f64().unwrap()
+        summary_in(&here.path().join("s.json"))["hit_ratio"].as_f64().unwrap()
     };
     // With what is read around misses, a run of more memory reads more than its record knows of.
     for (alone, at_its_size) in [(&["--set", "readahead_max=0"][..], 0.5), (&[], 2.0)] {
