@@ -38,7 +38,7 @@ class PageCache(_pagetide.Cache):
     Raises ValueError for settings that cannot be, MemoryError where memory cannot be reserved.
     """
 
-    def __init__(self, memory, policy="pagetide", **knobs):
+    def __init__(self, memory, policy="pagetide", *, groups=False, **knobs):
         self.policy = policy
         self._regions = weakref.WeakValueDictionary()
         self._regions_lock = threading.Lock()
