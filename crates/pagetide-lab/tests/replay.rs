@@ -270,8 +270,9 @@ fn rows_keep_their_field_names() {
     let lru = Contender::Policy(PolicyName::Lru);
     let row = replay::run(lru, &trace, 2).to_row(lru, 2, 0.5);
     let json = concat!(
-        r#"{"policy":"lru","frames":2,"accesses":4,"misses":3,"miss_ratio":0.75,"#,
-        r#""device_read_bytes":12288,"evictions":1,"refaults":0,"activations":0,"seconds":0.5}"#,
+        r#"{"policy":"lru","frames":2,"memory_bytes":8192,"accesses":4,"misses":3,"#,
+        r#""miss_ratio":0.75,"device_read_bytes":12288,"evictions":1,"refaults":0,"#,
+        r#""activations":0,"seconds":0.5}"#,
     );
     assert_eq!(serde_json::to_string(&row).expect("serializes"), json);
 }

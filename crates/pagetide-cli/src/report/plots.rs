@@ -69,7 +69,7 @@ const TICKS: u32 = 6;
 pub(crate) fn colour(name: &str) -> RGBColor {
     match name {
         "linux" => RGBColor(0xd5, 0x5e, 0x00),
-        "lru" => RGBColor(0x8a, 0x8f, 0x98),
+        "lru" => RGBColor(0x55, 0x5a, 0x63),
         "active-inactive" => RGBColor(0x00, 0x72, 0xb2),
         "pagetide" => RGBColor(0xe6, 0x9f, 0x00),
         "mglru" => RGBColor(0x00, 0x9e, 0x73),
@@ -119,6 +119,9 @@ pub(crate) struct Axes<'a> {
 /// Marks of an axis, about `nr` of them: multiples of 1, 2 or 5 times a power of ten.
 fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
     let wanted = (range.end - range.start) / f64::from(nr);
+    if wanted.is_nan() || wanted <= 0.0 {
+        return vec![range.start];
+    }
     let power = 10_f64.powf(wanted.log10().floor());
     let mut steps = [1.0, 2.0, 5.0, 10.0].into_iter().map(|times| times * power);
     let Some(step) = steps.find(|step| *step >= wanted * 0.999) else { return vec![range.start] };

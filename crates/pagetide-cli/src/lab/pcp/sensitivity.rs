@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(rows.len(), 2 * (1 + 2 * Costs::HOST.named().len()));
         assert!(rows.iter().all(|row| row.ratio == 2.5));
         let value = serde_json::to_value(rows[1]).expect("it serializes");
-        assert_eq!((&value["price"], &value["ns"]), (&"list_hit".into(), &6.into()));
+        assert_eq!((&value["cost"], &value["cost_ns"]), (&"list_hit".into(), &6.into()));
         assert_eq!(value["fixed_lock_wait_share"], 0.006);
         let text = text(&rows, &Costs::HOST);
         assert_eq!(text.matches("as they are").count(), 2, "{text}");
