@@ -107,5 +107,13 @@ fn rows_of(command: &str) -> Result<Vec<Fields>, Failure> {
     if !output.status.success() {
         return Err(refuse(&output.status));
     }
-    serde_json::from_slice(&output.stdout).map_err(|error| refuse(&error))
+    let printed: Printed =
+        serde_json::from_slice(&output.stdout).map_err(|error| refuse(&error))?;
+    Ok(printed.rows)
+}
+
+/// The part of a command's document that is asked about.
+#[derive(serde::Deserialize)]
+struct Printed {
+    rows: Vec<Fields>,
 }
