@@ -12,16 +12,16 @@
 //!
 //! Reading of the paper: the window is the younger half of the small queue, by admissions; a hit
 //! after it is one bit. Here the window is a list of its own, and hits are logged in order, so that
-//! each meets its page where it is. A page enters main without the bit. Which queue gives a victim,
-//! and that pages which find small full go to main until something was evicted, is as in S3-FIFO.
+//! each meets its page where it is. A page enters main without the bit. Main gives a victim while
+//! it has more than its share, else small; how it begins, [`super::small_queue`] says.
 //!
 //! Do not use it for loops longer than memory, nor where the second access of a hot page follows
 //! the first at once and the third after more than 10 % of memory came in.
 //! Source: Zhai et al., "Clock2Q+: a simple and efficient replacement algorithm for metadata cache
 //! in VMware vSAN", VLDB 2026 (arXiv 2511.21958).
 
-use super::ghosts::Ghosts;
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};
+use super::small_queue::SmallQueue;
 use crate::folio::Folios;
 use crate::ids::FrameId;
 use crate::lru::AccessRule;
@@ -30,20 +30,15 @@ const WINDOW: usize = 0;
 const SMALL: usize = 1;
 const MAIN: usize = 2;
 
-/// Window's and small's share of memory together, in percent.
-const SMALL_PERCENT: u64 = 10;
 /// Ghosts as a share of memory, in percent.
 const GHOST_PERCENT: u64 = 50;
 
 /// The rule of Clock2Q+.
 #[derive(Debug)]
 pub struct Clock2QPlusRule {
+    /// The window is a part of small.
     window_max: u64,
-    small_max: u64,
-    main_max: u64,
-    ghosts: Ghosts,
-    /// The evictions, or demotions, have begun.
-    is_warm: bool,
+    queue: SmallQueue,
 }
 
 /// Clock2Q+ with its paper's parameters.
@@ -55,14 +50,8 @@ impl SegmentRule for Clock2QPlusRule {
     const TURNS: u64 = 2;
 
     fn new(nr_frames: u64) -> Clock2QPlusRule {
-        let small_max = (nr_frames * SMALL_PERCENT / 100).max(1);
-        Clock2QPlusRule {
-            window_max: small_max / 2,
-            small_max,
-            main_max: nr_frames - small_max,
-            ghosts: Ghosts::new((nr_frames * GHOST_PERCENT / 100).max(1)),
-            is_warm: false,
-        }
+        let queue = SmallQueue::new(nr_frames, (nr_frames * GHOST_PERCENT / 100).max(1));
+        Clock2QPlusRule { window_max: queue.small_max / 2, queue }
     }
 
     fn admit(
@@ -73,7 +62,7 @@ impl SegmentRule for Clock2QPlusRule {
         is_recalled: bool,
     ) {
         let nr_small = segments.len(WINDOW) + segments.len(SMALL);
-        if is_recalled || !self.is_warm && nr_small >= self.small_max {
+        if is_recalled || self.queue.overflows(nr_small) {
             return segments.push(folios, MAIN, frame);
         }
         segments.push(folios, WINDOW, frame);
@@ -91,11 +80,11 @@ impl SegmentRule for Clock2QPlusRule {
     }
 
     fn recall(&mut self, ghost: Ghost) -> bool {
-        self.ghosts.take(ghost.token)
+        self.queue.recall(ghost)
     }
 
     fn victim_from(&mut self, segments: &mut Segments, _folios: &Folios) -> usize {
-        if segments.len(MAIN) > self.main_max {
+        if self.queue.is_main_over(segments.len(MAIN)) {
             return MAIN;
         }
         [SMALL, WINDOW].into_iter().find(|it| segments.len(*it) > 0).unwrap_or(MAIN)
@@ -109,15 +98,15 @@ impl SegmentRule for Clock2QPlusRule {
     }
 
     fn leave(&mut self, _segments: &Segments, from: usize) -> Option<Ghost> {
-        self.is_warm = true;
-        (from != MAIN).then(|| Ghost { token: self.ghosts.push(), is_second: false })
+        self.queue.warm();
+        (from != MAIN).then(|| self.queue.leave_small())
     }
 
     fn demoted(&mut self) {
-        self.is_warm = true;
+        self.queue.warm();
     }
 
     fn validate(&self, _segments: &Segments) {
-        self.ghosts.validate();
+        self.queue.validate();
     }
 }

@@ -15,6 +15,7 @@ mod s3fifo;
 mod segmented;
 mod sieve;
 mod sketch;
+mod small_queue;
 mod two_queue;
 mod w_tinylfu;
 

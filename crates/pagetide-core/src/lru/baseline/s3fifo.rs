@@ -9,18 +9,17 @@
 //!
 //! Reading of the paper: its parameters, 10 % small and ghosts for 90 %, both rounded down; the two
 //! bits count hits to 3; two hits are needed to leave small for main ("accessed more than once" in
-//! its algorithm 1), where the count starts at 0. Until something was evicted, pages that find
-//! small full go straight to main, as its authors' simulator has it: main is not empty when the
-//! evictions begin. Nor is main looked at, however long, until small has evicted a page once it is
-//! its turn. A ghost hit leaves the ghost queue at once.
+//! its algorithm 1), where the count starts at 0. As its authors' simulator has it, small gives,
+//! once it is its turn, until a page of it is evicted, however long main grows meanwhile; how it
+//! begins, [`super::small_queue`] says.
 //!
 //! Do not use it for loops longer than memory (main turns over with them), or where the working set
 //! comes back just after 90 % of memory was evicted. Tables (guards) count one hit a look at most.
 //! Source: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction",
 //! SOSP 2023.
 
-use super::ghosts::Ghosts;
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};
+use super::small_queue::SmallQueue;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::lru::AccessRule;
@@ -28,9 +27,7 @@ use crate::lru::AccessRule;
 const SMALL: usize = 0;
 const MAIN: usize = 1;
 
-/// Small's share of memory, in percent.
-const SMALL_PERCENT: u64 = 10;
-/// Ghosts, as a share of memory, in percent. Rounded down, as small is: main has what is left.
+/// Ghosts as a share of memory, in percent.
 const GHOST_PERCENT: u64 = 90;
 /// Hits that take a page from small to main.
 const HITS_TO_MAIN: u32 = 2;
@@ -38,11 +35,7 @@ const HITS_TO_MAIN: u32 = 2;
 /// The rule of S3-FIFO.
 #[derive(Debug)]
 pub struct S3FifoRule {
-    small_max: u64,
-    main_max: u64,
-    ghosts: Ghosts,
-    /// The evictions, or demotions, have begun.
-    is_warm: bool,
+    queue: SmallQueue,
     /// Small was chosen to give a page, and has given none yet.
     is_small_giving: bool,
 }
@@ -56,10 +49,8 @@ impl SegmentRule for S3FifoRule {
     const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
 
     fn new(nr_frames: u64) -> S3FifoRule {
-        let small_max = (nr_frames * SMALL_PERCENT / 100).max(1);
-        let ghosts = Ghosts::new(nr_frames * GHOST_PERCENT / 100);
-        let main_max = nr_frames - small_max;
-        S3FifoRule { small_max, main_max, ghosts, is_warm: false, is_small_giving: false }
+        let queue = SmallQueue::new(nr_frames, nr_frames * GHOST_PERCENT / 100);
+        S3FifoRule { queue, is_small_giving: false }
     }
 
     fn admit(
@@ -69,16 +60,16 @@ impl SegmentRule for S3FifoRule {
         frame: FrameId,
         is_recalled: bool,
     ) {
-        let is_overflow = !self.is_warm && segments.len(SMALL) >= self.small_max;
+        let is_overflow = self.queue.overflows(segments.len(SMALL));
         segments.push(folios, if is_recalled || is_overflow { MAIN } else { SMALL }, frame);
     }
 
     fn recall(&mut self, ghost: Ghost) -> bool {
-        self.ghosts.take(ghost.token)
+        self.queue.recall(ghost)
     }
 
     fn victim_from(&mut self, segments: &mut Segments, _folios: &Folios) -> usize {
-        let is_main_due = segments.len(MAIN) > self.main_max && !self.is_small_giving;
+        let is_main_due = self.queue.is_main_over(segments.len(MAIN)) && !self.is_small_giving;
         self.is_small_giving = !is_main_due && segments.len(SMALL) > 0;
         if self.is_small_giving { SMALL } else { MAIN }
     }
@@ -96,15 +87,16 @@ impl SegmentRule for S3FifoRule {
     }
 
     fn leave(&mut self, _segments: &Segments, from: usize) -> Option<Ghost> {
-        (self.is_warm, self.is_small_giving) = (true, false);
-        (from == SMALL).then(|| Ghost { token: self.ghosts.push(), is_second: false })
+        self.demoted();
+        (from == SMALL).then(|| self.queue.leave_small())
     }
 
     fn demoted(&mut self) {
-        (self.is_warm, self.is_small_giving) = (true, false);
+        self.queue.warm();
+        self.is_small_giving = false;
     }
 
     fn validate(&self, _segments: &Segments) {
-        self.ghosts.validate();
+        self.queue.validate();
     }
 }
