@@ -9,7 +9,8 @@
 //! or changes its meaning.
 
 use crate::failure::Failure;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// A document of such rows, with `about` beside them.
 #[derive(Debug, Serialize)]
@@ -45,4 +46,16 @@ impl<R: Serialize, A: Serialize> Document<R, A> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::on("write JSON", &error))
     }
+}
+
+/// The rows of a document that another command has printed.
+///
+/// # Errors
+/// It is no such document.
+pub(crate) fn read_rows(printed: &[u8]) -> serde_json::Result<Vec<Map<String, Value>>> {
+    #[derive(Deserialize)]
+    struct Printed {
+        rows: Vec<Map<String, Value>>,
+    }
+    serde_json::from_slice(printed).map(|it: Printed| it.rows)
 }

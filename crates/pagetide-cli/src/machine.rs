@@ -16,7 +16,7 @@ use pagetide::Estimate;
 use pagetide_core::units::Bytes;
 pub(crate) use pagetide_sweep::read_memory_available;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Room that a run leaves free on the disk, whatever it needs.
 const DISK_SPARE: Bytes = Bytes(64 << 20);
@@ -101,6 +101,14 @@ pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
         dir.display(),
         rounded(free.0),
     )))
+}
+
+/// The file of this command, to start it again.
+///
+/// # Errors
+/// The system cannot name it.
+pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))
 }
 
 /// Refuses when the machine cannot give `needed` bytes of memory and keep a little spare.

@@ -18,6 +18,7 @@ mod lines;
 mod tracefs;
 
 use crate::failure::Failure;
+use crate::machine;
 use crate::terminal;
 use lines::{EventCounts, EventLines};
 use pagetide_core::record::Encoder;
@@ -158,8 +159,7 @@ fn say(args: &RecordArgs, done: &Converted, tally: &EventCounts) {
 
 /// Starts ourselves again, to become the program; returns when that has stopped itself.
 fn start_held(command: &[OsString]) -> Result<Child, Failure> {
-    let own =
-        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let own = machine::own_executable()?;
     let child = Command::new(own)
         .arg(HELD)
         .arg("--")

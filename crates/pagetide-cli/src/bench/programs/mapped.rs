@@ -17,11 +17,11 @@
 use super::super::interleave::TimedRun;
 use super::super::mapped_job::{COMMAND, Job, Measured, Under as Mapped, Work};
 use super::super::{Bench, Row};
-use super::program::{Program, Under, why_not};
-use super::small::summary_number;
+use super::program::{Program, Under, summary_number, why_not_mapped};
 use super::{BENCH, FILE_TIMES};
 use crate::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
+use crate::machine;
 use pagetide_core::units::Bytes;
 use std::ffi::OsString;
 use std::path::Path;
@@ -48,8 +48,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
             "mmap-random" => (memory.0 * FILE_TIMES, &[1, 2]),
             _ => (memory.0 + memory.0 / 16, &[1]),
         };
-        let refused = pagetide_sys::PageFile::new(1).err().map(|error| error.to_string());
-        if let Some(why) = refused.or_else(|| why_not(memory, "taskset")) {
+        if let Some(why) = why_not_mapped(memory, "taskset") {
             for &nr in counts {
                 rows.extend(REFERENCES.map(|it| Row::skipped((BENCH, case, nr), it, why.clone())));
                 rows.push(Row::skipped((BENCH, memory_case(case), nr), LIMIT, why.clone()));
@@ -130,8 +129,7 @@ fn command(
     folder: &Path,
     data: &DataFile,
 ) -> Result<Vec<OsString>, Failure> {
-    let own =
-        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let own = machine::own_executable()?;
     let mut arguments: Vec<OsString> =
         vec!["sh".into(), "-c".into(), START.into(), own.into(), COMMAND.into()];
     for seed in 1..=u64::from(nr) {

@@ -16,8 +16,7 @@ use super::super::interleave::TimedRun;
 use super::super::policies;
 use super::super::{Bench, Row};
 use super::BENCH;
-use super::program::{PROGRAM_BYTES_MIN, Program, Under, why_not};
-use super::small::summary_number;
+use super::program::{PROGRAM_BYTES_MIN, Program, Under, summary_number, why_not_mapped};
 use crate::dataset::make_folder;
 use crate::failure::Failure;
 use crate::machine;
@@ -69,8 +68,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     let mut rows = Vec::new();
     let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
     for case in CASES.into_iter().filter(|case| bench.args.cases.iter().any(|name| name == case)) {
-        let refused = pagetide_sys::PageFile::new(1).err().map(|error| error.to_string());
-        rows.extend(match refused.or_else(|| why_not(memory, "memcached")) {
+        rows.extend(match why_not_mapped(memory, "memcached") {
             Some(why) => vec![Row::skipped((BENCH, case, 1), Under::Linux.name(), why)],
             None => measure(bench, memory, case)?,
         });
@@ -117,8 +115,7 @@ fn command(
     nr_items: u64,
     is_zipf: bool,
 ) -> Result<Vec<OsString>, Failure> {
-    let own =
-        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let own = machine::own_executable()?;
     let mut arguments: Vec<OsString> = vec!["sh".into(), "-c".into(), START.into(), own.into()];
     // In MiB, with one for each size of items.
     let room = (len.0 >> 20) + 64;

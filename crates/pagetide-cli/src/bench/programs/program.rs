@@ -3,12 +3,15 @@
 use super::super::Bench;
 use super::memory::read_memory_below;
 use crate::cgroup::MemoryGroup;
+use crate::document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::machine;
 use pagetide_core::lru::PolicyName;
 use pagetide_core::units::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -53,6 +56,12 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     };
     let missing = [program, HOLDER].into_iter().find(is_missing);
     missing.map(|program| format!("{program} is not installed"))
+}
+
+/// The same for a program whose mappings the run has to serve.
+pub(super) fn why_not_mapped(memory: Bytes, program: &str) -> Option<String> {
+    let refused = pagetide_sys::PageFile::new(1).err().map(|error| error.to_string());
+    refused.or_else(|| why_not(memory, program))
 }
 
 /// A program and its arguments, and the memory that it may have.
@@ -121,8 +130,7 @@ impl Program<'_> {
             shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.handle().members());
             return Ok((shell, Some(group)));
         }
-        let own = std::env::current_exe()
-            .map_err(|error| Failure::on("find my own executable", &error))?;
+        let own = machine::own_executable()?;
         let mut run = Command::new(own);
         run.args(["run", "--memory", &self.memory.0.to_string()]);
         if !of_run.iter().any(|word| word == "--policy") {
@@ -174,4 +182,12 @@ fn output_looked_at(
     };
     interrupt.check()?;
     output.map_err(|error| Failure::on("run a program", &error))
+}
+
+/// A number of a run's summary.
+pub(super) fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
+    let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
+    let rows = document::read_rows(&text).map_err(|error| Failure::on("read a summary", &error))?;
+    let number = rows.first().and_then(|row| row.get(name)?.as_u64());
+    number.ok_or_else(|| Failure::Refused(format!("the run's summary has no {name}")))
 }

@@ -18,7 +18,7 @@
 
 use super::super::interleave::TimedRun;
 use super::super::{Bench, Row};
-use super::program::{PROGRAM_BYTES_MIN, Program, Under};
+use super::program::{PROGRAM_BYTES_MIN, Program, Under, summary_number};
 use super::sqlite::SHELL_BYTES;
 use super::{BENCH, FILE_TIMES};
 use crate::dataset::{drop_from_kernel_cache, make_folder};
@@ -100,8 +100,7 @@ fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> 
     let folder = make_folder(&bench.args.dir)?;
     let nr_files = if bench.args.quick { 500 } else { 10_000 };
     make_tree(bench, folder.path(), nr_files)?;
-    let own =
-        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let own = machine::own_executable()?;
     let arguments = vec![own.into(), OPEN_EACH.into(), folder.path().as_os_str().to_owned()];
     let program = &Program { bench, memory, beside: SHELL_BYTES, arguments };
     let measure = |is_warm: bool| {
@@ -176,14 +175,4 @@ fn measure_pass(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
         device_bytes_per_byte: Some(nr_read.get() as f64 / len as f64),
         ..Row::measured((BENCH, PASS, 1), Under::Linux.name(), &subject, &reference)
     })
-}
-
-/// A number of a run's summary.
-pub(super) fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
-    let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
-    let document: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|error| Failure::on("read a summary", &error))?;
-    document["rows"][0][name]
-        .as_u64()
-        .ok_or_else(|| Failure::Refused(format!("the run's summary has no {name}")))
 }

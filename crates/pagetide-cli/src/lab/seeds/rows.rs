@@ -7,7 +7,7 @@
 //! ```
 
 use crate::failure::Failure;
-use crate::{machine, output, results, terminal};
+use crate::{document, machine, output, results, terminal};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::path::Path;
@@ -107,13 +107,5 @@ fn rows_of(command: &str) -> Result<Vec<Fields>, Failure> {
     if !output.status.success() {
         return Err(refuse(&output.status));
     }
-    let printed: Printed =
-        serde_json::from_slice(&output.stdout).map_err(|error| refuse(&error))?;
-    Ok(printed.rows)
-}
-
-/// The part of a command's document that is asked about.
-#[derive(serde::Deserialize)]
-struct Printed {
-    rows: Vec<Fields>,
+    document::read_rows(&output.stdout).map_err(|error| refuse(&error))
 }

@@ -218,8 +218,7 @@ pub(in crate::bench) fn run_job(
         _ => Some(MemoryGroup::with_limit(memory).map_err(Failure::Refused)?),
     };
     job.group = group.as_ref().map(|group| group.handle().clone());
-    let own =
-        std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))?;
+    let own = machine::own_executable()?;
     let text = serde_json::to_string(&job).map_err(|error| Failure::on("write a job", &error))?;
     let output = output_of(Command::new(own).args([COMMAND, &text]), bench.interrupt)?;
     let under = job.under.name();
