@@ -84,6 +84,12 @@ impl Source for Compact {
         }
     }
 
+    /// One: notes are of the place between two.
+    fn append_requests(&mut self, ready: &mut Vec<Request>) -> Result<(), TraceError> {
+        ready.extend(self.next_request()?);
+        Ok(())
+    }
+
     fn notes(&self) -> &[Note] {
         &self.notes
     }

@@ -181,11 +181,24 @@ pub enum LineProblem {
     NotText,
 }
 
+/// Requests that are read before they are wanted.
+const REQUESTS_READY: usize = 256;
+
 /// A format's reader.
 trait Source: Send {
-    /// The next request, or `None` at the end. Not called again after the end or an error, but for
-    /// [`TraceError::Line`] and [`TraceError::Damaged`], after which the next one is read.
+    /// The next request, or `None` at the end, also when it is asked again. Not called again after
+    /// an error, but for [`TraceError::Line`] and [`TraceError::Damaged`], which are passed over.
     fn next_request(&mut self) -> Result<Option<Request>, TraceError>;
+
+    /// Appends the next requests: at least one, unless it is the end or an error, which comes after
+    /// those that were appended. Many, so that none waits for what the one before has stored.
+    fn append_requests(&mut self, ready: &mut Vec<Request>) -> Result<(), TraceError> {
+        for _ in 0..REQUESTS_READY {
+            let Some(request) = self.next_request()? else { break };
+            ready.push(request);
+        }
+        Ok(())
+    }
 
     /// The header, in the one format that has one.
     fn header(&self) -> Option<&Header> {
@@ -252,7 +265,11 @@ pub struct Trace {
     source: Box<dyn Source>,
     format: Format,
     claim: Claim,
-    request: Option<Request>,
+    /// Read already, never none: the one at `at` is under way, with its pages that are left.
+    ready: Vec<Request>,
+    at: usize,
+    /// What came after those.
+    failure: Option<TraceError>,
     /// The first time there was.
     start: Option<Micros>,
     is_over: bool,
@@ -296,7 +313,9 @@ impl Trace {
             source,
             format,
             claim,
-            request: None,
+            ready: vec![Request { nr_pages: 0, ..Request::page(0, AccessKind::Read) }],
+            at: 0,
+            failure: None,
             start: None,
             is_over: false,
             is_lenient: false,
@@ -304,13 +323,33 @@ impl Trace {
         })
     }
 
-    /// The next request, where it can be one.
-    fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
-        let request = self.source.next_request()?;
-        if let Some(request) = &request {
-            self.claim.add(request)?;
+    /// Goes on to the next request, where it can be one; false at the end.
+    #[inline]
+    fn advance(&mut self) -> Result<bool, TraceError> {
+        if self.at + 1 >= self.ready.len() && !self.make_ready()? {
+            return Ok(false);
         }
-        Ok(request)
+        self.at += 1;
+        let request = &self.ready[self.at];
+        self.claim.add(request)?;
+        self.start = self.start.or(request.at);
+        Ok(true)
+    }
+
+    /// Reads more requests after the last one, which stays: it says what time it is.
+    fn make_ready(&mut self) -> Result<bool, TraceError> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        self.ready.drain(..self.at);
+        self.at = 0;
+        let nr_before = self.ready.len();
+        let appended = self.source.append_requests(&mut self.ready);
+        if self.ready.len() == nr_before {
+            return appended.map(|()| false);
+        }
+        self.failure = appended.err();
+        Ok(true)
     }
 
     /// From here on, lines that make no sense are skipped and counted instead of ending the trace,
@@ -352,7 +391,7 @@ impl Trace {
     /// When the access that came last was made, counted from the first request that had a time;
     /// `None` in formats without times. Times may go back where a trace's do.
     pub fn time(&self) -> Option<Millis> {
-        let (Micros(at), Micros(start)) = (self.request?.at?, self.start?);
+        let (Micros(at), Micros(start)) = (self.ready[self.at].at?, self.start?);
         Some(Millis(at.saturating_sub(start) / 1000))
     }
 
@@ -413,20 +452,15 @@ impl Trace {
     #[inline]
     fn next_pages(&mut self, nr_max: u64) -> Option<Result<Request, TraceError>> {
         while !self.is_over {
-            if let Some(request) = &mut self.request
-                && request.nr_pages > 0
-            {
+            let request = &mut self.ready[self.at];
+            if request.nr_pages > 0 {
                 let pages = Request { nr_pages: request.nr_pages.min(nr_max), ..*request };
                 request.first = request.first.wrapping_add(pages.nr_pages);
                 request.nr_pages -= pages.nr_pages;
                 return Some(Ok(pages));
             }
-            match self.next_request() {
-                Ok(Some(request)) => {
-                    self.start = self.start.or(request.at);
-                    self.request = Some(request);
-                }
-                Ok(None) => self.is_over = true,
+            match self.advance() {
+                Ok(is_there) => self.is_over = !is_there,
                 Err(error) if self.skips(&error) => {
                     // After the cut there is nothing.
                     self.is_over = matches!(error, TraceError::Cut { .. });
