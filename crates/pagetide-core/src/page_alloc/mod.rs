@@ -28,6 +28,7 @@
 //! | `pressure` | the word that tells lists that frames are scarce |
 //! | `slow_path` | what to try, in order, when the fast path finds nothing |
 //! | `fair_zones` | whose turn it is among several zones: for models of them |
+//! | `whole_blocks` | which blocks to empty, of memory that is given up |
 //! | `single` | zone and lists without locks, for one thread: the lab's and the tests' |
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out. Only the
@@ -55,6 +56,7 @@ mod single;
 mod slow_path;
 mod starving;
 mod watermark;
+mod whole_blocks;
 mod zone;
 
 #[cfg(test)]
@@ -75,5 +77,6 @@ pub use watermark::{
     SCALE_FACTOR_DEFAULT, SCALE_FACTOR_MAX, WatermarkInputs, WatermarkLevel, Watermarks,
     min_free_kbytes,
 };
+pub use whole_blocks::{block_of, blocks_to_empty};
 pub use zone::run::{run_min, stock_max};
 pub use zone::{AllocRequest, Zone, ZoneConfig, ZoneStats};

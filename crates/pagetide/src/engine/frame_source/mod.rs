@@ -14,10 +14,11 @@
 //! | `charge` | what groups pay, and what else changes them |
 //! | `moving` | accesses of slow memory, and moves between nodes |
 //! | `tick` | what is due as time goes by |
-//! | `resize` | another size |
+//! | `resize`, `gather` | another size; what is given up in whole blocks |
 
 mod charge;
 mod claims;
+mod gather;
 pub(crate) mod here;
 mod moving;
 mod reclaim;

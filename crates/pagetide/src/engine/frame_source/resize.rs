@@ -4,6 +4,7 @@
 //!   grow       frames out of service --> the zone: at once
 //!   shrink     free frames --> out of service, given to the system
 //!              too few?  make room below, demote into it, evict what is left, write what is dirty
+//!              many?     gathered in whole blocks first (`gather`)
 //! ```
 //!
 //! Problem: what is given up holds pages, and threads use them meanwhile. Idea: only free frames
@@ -106,7 +107,7 @@ impl FrameSource {
         // What did not shrink is no room for another to grow: the limit holds.
         all.done()?;
         for (nth, size) in sizes.iter().enumerate() {
-            self.pages.nodes.at(nth).frames.resize(*size);
+            self.pages.nodes.at(nth).frames.resize(*size, Vec::new());
         }
         Ok(())
     }
@@ -115,7 +116,7 @@ impl FrameSource {
     fn shrink(&self, nth: usize, nr_frames: u32) -> GivenUp {
         let node = self.pages.nodes.at(nth);
         let was = node.frames.nr_managed();
-        let mut now = node.frames.resize(nr_frames);
+        let mut now = node.frames.resize(nr_frames, Vec::new());
         let mut rounds = 0;
         while now > nr_frames && rounds < ROUNDS_MAX {
             let nr_wanted = u64::from(now - nr_frames);
@@ -127,7 +128,7 @@ impl FrameSource {
                 self.flusher.flush_for_room();
                 rounds += 1;
             }
-            now = node.frames.resize(nr_frames);
+            now = node.frames.resize(nr_frames, self.take_gathered(nth, now - nr_frames));
         }
         GivenUp { wanted: (was - nr_frames).into(), given_up: was.saturating_sub(now).into() }
     }

@@ -102,7 +102,7 @@ fn loom_frames_taken_out_of_service_are_nobody_elses() {
             let frames = Arc::clone(&frames);
             thread::spawn(move || take_and_give(&frames, CpuId(0)))
         };
-        let nr_left = frames.resize(NR_FRAMES / 2);
+        let nr_left = frames.resize(NR_FRAMES / 2, Vec::new());
         assert!((NR_FRAMES / 2..=NR_FRAMES / 2 + 2).contains(&nr_left), "{nr_left} left");
         other.join().expect("no panic");
         check_all_there(&frames);

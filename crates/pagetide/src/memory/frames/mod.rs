@@ -147,11 +147,24 @@ impl ArenaFrames {
         self.zone.set_reclaim_active(active);
     }
 
-    /// Grows or shrinks what is in service to `nr_frames`; returns what it is then. Takes only free
-    /// frames: reclaim first.
-    pub(crate) fn resize(&self, nr_frames: u32) -> u32 {
+    /// Takes up to `nr` free frames, whatever the level.
+    pub(crate) fn take_free(&self, nr: u32) -> Vec<ClaimedFrame> {
         self.zone.drain_lists();
+        let request = AllocRequest::fast(Order::BASE).at(None);
+        let mut taken = Vec::new();
+        let take = |_: &_, frame| taken.push(self.claim(frame));
+        self.zone.lock_zone().alloc_bulk(&request, nr, take);
+        taken
+    }
+
+    /// Grows or shrinks what is in service to `nr_frames`; returns what it is then. Takes only free
+    /// frames, and these, which are free from here on: reclaim first.
+    pub(crate) fn resize(&self, nr_frames: u32, free: Vec<ClaimedFrame>) -> u32 {
+        self.zone.drain_lists();
+        let free = free.into_iter().map(|claimed| self.arena.release(claimed).0 - self.first);
+        let mut free = free.map(|frame| (FrameId(frame), Order::BASE));
         let mut zone = self.zone.lock_zone();
+        zone.free_bulk(|_| free.next());
         let now = zone.nr_managed();
         if nr_frames > now {
             zone.give_back(nr_frames - now, |first, order| {
