@@ -6,24 +6,32 @@
 
 use super::{MetricKind, MetricSample, MetricValue, MetricsRecorder};
 
-/// A metric as plain numbers: their names, and values.
-fn numbers(metric: &MetricSample<'_>) -> Vec<(String, MetricValue<'static>)> {
-    let named = |suffix: &str, value| (format!("{}{suffix}", metric.name), value);
-    match metric.value {
-        MetricValue::Whole(value) => vec![named("", MetricValue::Whole(value))],
-        MetricValue::Real(value) => vec![named("", MetricValue::Real(value))],
-        MetricValue::Latency(times) => vec![
-            named("_count", MetricValue::Whole(times.count())),
-            named("_sum", MetricValue::Real(times.sum().as_secs_f64())),
-        ],
+/// What collectors take.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(u64),
+    Real(f64),
+}
+
+impl Number {
+    fn as_real(self) -> f64 {
+        match self {
+            Number::Whole(value) => value as f64,
+            Number::Real(value) => value,
+        }
     }
 }
 
-fn as_real(value: MetricValue<'_>) -> f64 {
-    match value {
-        MetricValue::Whole(value) => value as f64,
-        MetricValue::Real(value) => value,
-        MetricValue::Latency(times) => times.sum().as_secs_f64(),
+/// A metric as plain numbers: their names, and values.
+fn numbers(metric: &MetricSample<'_>) -> Vec<(String, Number)> {
+    let named = |suffix: &str, value| (format!("{}{suffix}", metric.name), value);
+    match metric.value {
+        MetricValue::Whole(value) => vec![named("", Number::Whole(value))],
+        MetricValue::Real(value) => vec![named("", Number::Real(value))],
+        MetricValue::Latency(times) => vec![
+            named("_count", Number::Whole(times.count())),
+            named("_sum", Number::Real(times.sum().as_secs_f64())),
+        ],
     }
 }
 
@@ -53,13 +61,13 @@ impl MetricsRecorder for ForMetrics<'_> {
             let key = metrics::Key::from_parts(name.clone(), labels.clone());
             let help = metric.help.to_owned().into();
             match value {
-                MetricValue::Whole(value) if metric.kind != MetricKind::Gauge => {
+                Number::Whole(value) if metric.kind != MetricKind::Gauge => {
                     self.0.describe_counter(name.into(), None, help);
                     self.0.register_counter(&key, &ABOUT).absolute(value);
                 }
                 value => {
                     self.0.describe_gauge(name.into(), None, help);
-                    self.0.register_gauge(&key, &ABOUT).set(as_real(value));
+                    self.0.register_gauge(&key, &ABOUT).set(value.as_real());
                 }
             }
         }
@@ -100,7 +108,7 @@ impl MetricsRecorder for ForOpenTelemetry {
         };
         let labels: Vec<opentelemetry::KeyValue> = metric.labels.iter().map(label).collect();
         for (name, value) in numbers(metric) {
-            let (help, value) = (metric.help.to_owned(), as_real(value));
+            let (help, value) = (metric.help.to_owned(), value.as_real());
             if metric.kind == MetricKind::Gauge {
                 let gauge = self.meter.f64_gauge(name).with_description(help).build();
                 gauge.record(value, &labels);
