@@ -202,6 +202,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_read_as_each_version_has_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |files: &[(&str, &str)]| {
+            files
+                .iter()
+                .for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+        };
+        let read = |names| Group::open(folder.path(), names).and_then(|group| group.read());
+        let room = |total, spare| Some(SpareMemory { total, spare, stalled_us: 0 });
+        assert_eq!(read(&V2), None, "no files");
+        write(&[("memory.max", "max\n"), ("memory.high", "max\n"), ("memory.current", "700\n")]);
+        assert_eq!(read(&V2), None, "no limit");
+        write(&[("memory.max", "1000\n"), ("memory.stat", "anon 1\ninactive_file 50\n")]);
+        assert_eq!(read(&V2), room(1000, 300));
+        write(&[("memory.high", "800\n")]);
+        assert_eq!(read(&V2), room(800, 150), "little is left: files that are not in use count");
+        write(&[("memory.limit_in_bytes", "9223372036854771712\n")]);
+        write(&[("memory.usage_in_bytes", "900\n"), ("memory.stat", "total_inactive_file 30\n")]);
+        assert_eq!(read(&V1), None, "no limit");
+        write(&[("memory.limit_in_bytes", "1000\n")]);
+        assert_eq!(read(&V1), room(1000, 130));
+    }
+
+    #[test]
     fn numbers_are_found_by_the_word_before_them() {
         let text = "inactive_file 4096\ntotal_inactive_file 8192\nMemTotal:   12 kB\n";
         assert_eq!(number_after(text, "inactive_file"), Some(4096));
