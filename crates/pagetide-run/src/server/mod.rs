@@ -248,8 +248,8 @@ impl Server {
                 done(0)
             }
             _ => {
-                let one = self.wake(process, request.id)?;
-                self.answer_by(&one, sender.author, request, target)
+                let act = |one: &Arc<OpenFile>| self.answer_by(one, sender.author, request, target);
+                self.on(process, request.id, act)
             }
         }
     }

@@ -134,6 +134,23 @@ impl Server {
         Ok(one)
     }
 
+    /// What `act` comes to on the description, which the process uses. Where the end of a socket of
+    /// the process closed it meanwhile, it is opened again, and that is tried once more.
+    pub(super) fn on<T>(
+        &self,
+        process: u64,
+        id: u64,
+        mut act: impl FnMut(&Arc<OpenFile>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        loop {
+            let one = self.wake(process, id)?;
+            match act(&one) {
+                Err(Errno::IO) if !one.inner().is_open => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// An idle description is used again, by a process that had it all the time.
     pub(super) fn open_again(&self, one: &OpenFile) {
         let mut state = one.file.state.write().expect("no holder panics");

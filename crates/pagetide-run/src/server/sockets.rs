@@ -13,6 +13,7 @@ use super::changes::Author;
 use super::identity::{lock, path_of};
 use super::life::Link;
 use super::packets::{Received, receive, receive_next};
+use super::requests::OpenFile;
 use super::trays::ThreadTray;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
@@ -278,10 +279,8 @@ impl<'a> Connection<'a> {
             return outcome.unwrap_or_else(Answer::failed);
         }
         self.long = None;
-        let begin = || {
-            let one = self.server.wake(self.process, request.id)?;
-            writing::begin(&one, author, request, source)
-        };
+        let act = |one: &Arc<OpenFile>| writing::begin(one, author, request, source);
+        let begin = || self.server.on(self.process, request.id, act);
         match self.server.with_room(begin) {
             Ok((answer, long)) => {
                 self.long = long.filter(|_| request.flags & LAST == 0);
