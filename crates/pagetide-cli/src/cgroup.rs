@@ -108,6 +108,26 @@ impl Drop for MemoryGroup {
     }
 }
 
+/// Gives the group that this process is in another limit.
+///
+/// # Errors
+/// What the kernel says where it cannot get down to it.
+pub(crate) fn limit_own_group(limit: Bytes) -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let membership = fs::read_to_string("/proc/self/cgroup")?;
+    let places = candidates(&mounts, &membership).into_iter();
+    let mut files = places.map(|(version, path)| path.join(limit_file(version)));
+    let file = files.find(|file| file.exists()).ok_or(io::ErrorKind::NotFound)?;
+    fs::write(file, limit.0.to_string())
+}
+
+fn limit_file(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.max",
+    }
+}
+
 impl GroupHandle {
     /// Moves this process, with all its threads, into the group.
     ///
@@ -223,10 +243,7 @@ fn make_under(version: Version, parent: &Path, limit: Bytes) -> Result<MemoryGro
     let path = parent.join(format!("pagetide-{}-{serial}", std::process::id()));
     fs::create_dir(&path).map_err(|error| error.to_string())?;
     let group = MemoryGroup(GroupHandle { version, path: path.clone() });
-    let file = match version {
-        Version::V1 => "memory.limit_in_bytes",
-        Version::V2 => "memory.max",
-    };
+    let file = limit_file(version);
     if !path.join(file).exists() {
         return Err("the memory controller is not lent to children here".to_owned());
     }

@@ -81,8 +81,8 @@ pub(super) const SECTIONS: [Section; 12] = [
                of a get of memcached's, which has its values in a file of 2x or 4x the limit.",
         shape: Shape::Against,
         commands: &[
-            "bench run --memory 128M --runs {runs} --cases mmap-random,mmap-loop",
-            "bench run --memory 256M --runs {runs} --cases memcached-even,memcached-zipf",
+            "bench run --memory 32M --runs 5 --cases mmap-random,mmap-loop",
+            "bench run --memory 128M --runs 5 --cases memcached-even,memcached-zipf",
         ],
     },
     Section {
@@ -93,8 +93,8 @@ pub(super) const SECTIONS: [Section; 12] = [
                same limit.",
         shape: Shape::Against,
         commands: &[
-            "bench region --runs {runs} --cases faults,load,evict,zipf",
-            "bench region --runs {runs} --cases file-loads,file-stores,sum,again",
+            "bench region --runs 5 --cases faults,load,evict,zipf",
+            "bench region --memory 32M --runs 5 --cases file-loads,file-stores,sum,again",
         ],
     },
     Section {

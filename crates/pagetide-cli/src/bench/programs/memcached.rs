@@ -8,7 +8,9 @@
 //! The subject is memcached under `run --mmap cache`, by each policy; *linux* the kernel's mapping
 //! in a cgroup of the same limit. The load comes from this command (`memcached-load`), which is
 //! under the same limit, beside memcached: it sets all keys, then gets keys by chance, several at
-//! once, and checks each value. What is timed is the gets, once they have gone on for a while.
+//! once, and checks each value. What is timed is the gets, once they have gone on for a while. The
+//! cgroup has its limit once all keys are set: before, each page that had left would have 8 MiB
+//! read around it, for minutes.
 //!
 //! Ignored: memcached's own threads that look for what has expired; several workers of its.
 
@@ -17,6 +19,7 @@ use super::super::policies;
 use super::super::{Bench, Row};
 use super::BENCH;
 use super::program::{PROGRAM_BYTES_MIN, Program, Under, summary_number, why_not_mapped};
+use crate::cgroup;
 use crate::dataset::make_folder;
 use crate::failure::Failure;
 use crate::machine;
@@ -57,6 +60,9 @@ pub(crate) struct MemcachedLoadArgs {
     millis: u64,
     #[arg(long)]
     zipf: bool,
+    /// Bytes that its cgroup may have from the gets on.
+    #[arg(long)]
+    limit: Option<u64>,
 }
 
 /// The rows of the cases that are asked for by name: they are slow.
@@ -85,11 +91,13 @@ fn measure(bench: &Bench<'_>, memory: Bytes, case: &'static str) -> Result<Vec<R
     let timed_run = |policy: Option<PolicyName>| -> TimedRun<'_> {
         Box::new(move || {
             let folder = make_folder(&bench.args.dir)?;
-            let arguments = command(bench, folder.path(), len, nr_items, is_zipf)?;
-            let program = Program { bench, memory, beside: BESIDE, arguments };
+            let mut arguments = command(bench, folder.path(), len, nr_items, is_zipf)?;
             let Some(policy) = policy else {
+                arguments.push(format!("--limit={}", memory.0 + BESIDE).into());
+                let program = Program { bench, memory, beside: BESIDE + len.0, arguments };
                 return read_ns(&program.run(Under::Linux, &[], None)?.1);
             };
+            let program = Program { bench, memory, beside: 0, arguments };
             let summary = folder.path().join("summary.json");
             let words = ["--mmap", "cache", "--policy", policy.as_str(), "--json"];
             let mut of_run: Vec<OsString> = words.map(OsString::from).into();
@@ -120,7 +128,7 @@ fn command(
     // In MiB, with one for each size of items.
     let room = (len.0 >> 20) + 64;
     arguments.extend([folder.into(), room.to_string().into(), LOAD.into()]);
-    let millis = bench.duration(4000).as_millis();
+    let millis = bench.duration(600).as_millis();
     arguments.push(folder.join("socket").into());
     arguments.extend([nr_items.to_string(), millis.to_string()].map(OsString::from));
     arguments.extend(is_zipf.then(|| "--zipf".into()));
@@ -142,6 +150,13 @@ pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     let mut client = Client { answers: BufReader::new(socket), line: String::new() };
     for key in 0..args.nr_items {
         client.set(key).map_err(refuse)?;
+    }
+    // The answer comes after all that were set.
+    client.get(&[0]).map_err(refuse)?;
+    if let Some(limit) = args.limit {
+        rustix::fs::sync();
+        let limited = cgroup::limit_own_group(Bytes(limit));
+        limited.map_err(|error| Failure::on("limit the cgroup", &error))?;
     }
     let shuffle = Shuffle::new(args.nr_items, 1);
     let skew = if args.zipf { Skew::Zipf(0.99) } else { Skew::Uniform };
@@ -182,9 +197,8 @@ struct Client {
 
 impl Client {
     fn set(&mut self, key: u32) -> std::io::Result<()> {
-        let text = format!("set {key} 0 0 {VALUE_BYTES}\r\n{}\r\n", value_of(key));
-        self.answers.get_mut().write_all(text.as_bytes())?;
-        self.expect("STORED\r\n")
+        let text = format!("set {key} 0 0 {VALUE_BYTES} noreply\r\n{}\r\n", value_of(key));
+        self.answers.get_mut().write_all(text.as_bytes())
     }
 
     fn get(&mut self, keys: &[u32]) -> std::io::Result<()> {

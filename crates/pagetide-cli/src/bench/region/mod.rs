@@ -195,7 +195,7 @@ fn evict(bench: &Bench<'_>, memory: Bytes, nr_threads: u32) -> Result<Row, Failu
     let region = make(&cache, RegionOptions::over(&data.path))?;
     let nr_frames = memory.whole_pages() as u32;
     let bare = BareRegion::new(&data.path, data.nr_pages, nr_frames)?;
-    let duration = bench.duration(1000);
+    let duration = bench.duration(500);
     let time = |words: &[AtomicU64], nr_faults: &dyn Fn() -> u64| {
         let seeds: Vec<_> =
             (0..nr_threads).map(|nth| SmallRng::seed_from_u64(nth.into())).collect();
@@ -231,7 +231,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
         Ok(u64::from_le_bytes(page[..8].try_into().expect("eight bytes")))
     };
     let word = |index: u64| Ok(region.words()[index as usize * WORDS].load(Relaxed));
-    let duration = bench.duration(2000);
+    let duration = bench.duration(1000);
     let (mut word_round, mut guard_round) = (SEED, SEED);
     let timed_runs: [TimedRun<'_>; 2] = [
         Box::new(|| {

@@ -167,7 +167,7 @@ fn measure(
                 len: case.len(memory).0,
                 threads,
                 seed: 1,
-                millis: bench.duration(1500).as_millis() as u64,
+                millis: bench.duration(400).as_millis() as u64,
                 data: data.cloned(),
                 folder: folder.to_owned(),
                 policy: bench.policy().as_str().to_owned(),
