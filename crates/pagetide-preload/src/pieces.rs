@@ -36,11 +36,17 @@ pub(crate) struct Piece {
     pub(crate) has_own_pages: bool,
     /// It is being put in place: its pages cannot be touched for a moment.
     pub(crate) is_moving: bool,
+    /// It is to stay in memory; a child has it without that.
+    pub(crate) is_locked: bool,
 }
 
 impl Piece {
     pub(crate) fn end(&self) -> usize {
         self.start + self.len
+    }
+
+    pub(crate) fn with_lock(&self, is_locked: bool) -> Piece {
+        Piece { is_locked, ..*self }
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
@@ -57,7 +63,8 @@ impl Piece {
         let flags = u64::from(self.is_shared)
             | u64::from(self.is_moving) << 1
             | u64::from(self.is_written) << 2
-            | u64::from(self.has_own_pages) << 3;
+            | u64::from(self.has_own_pages) << 3
+            | u64::from(self.is_locked) << 4;
         let (start, len, protection) = (self.start as u64, self.len as u64, self.protection as u64);
         [start, len, self.offset, self.id, self.map, self.file, self.process, protection, flags]
     }
@@ -77,6 +84,7 @@ impl Piece {
             is_moving: flags & 2 != 0,
             is_written: flags & 4 != 0,
             has_own_pages: flags & 8 != 0,
+            is_locked: flags & 16 != 0,
         }
     }
 }
@@ -127,12 +135,15 @@ pub(crate) fn pause() {
     let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// The first piece that has an address of a range.
+/// The piece with the lowest of the addresses of a range that pieces have.
 pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
     if !is_any() {
         return None;
     }
-    look(|| (0..END.load(SeqCst)).map(load).find(|piece| piece.overlaps(start, end)))
+    look(|| {
+        let all = (0..END.load(SeqCst)).map(load);
+        all.filter(|piece| piece.overlaps(start, end)).min_by_key(|piece| piece.start)
+    })
 }
 
 /// A store that the server is being asked to allow: its piece stays as it is.
@@ -256,11 +267,12 @@ impl Drop for Changing {
     }
 }
 
-/// A child has none of the threads that were storing, or putting pieces in place.
+/// A child has none of the threads that were storing, or putting pieces in place, nor anything
+/// locked in memory.
 pub(crate) fn forget_threads() {
     STORES.iter().for_each(|nr| nr.store(0, SeqCst));
     for index in 0..END.load(SeqCst) {
-        store(index, &Piece { is_moving: false, ..load(index) });
+        store(index, &Piece { is_moving: false, is_locked: false, ..load(index) });
     }
 }
 
@@ -301,4 +313,20 @@ pub(crate) fn set_signals(blocked: u64) -> u64 {
     // SAFETY: two sets of the kernel's size, which live through the call (S20).
     let _ = unsafe { next::system(libc::SYS_rt_sigprocmask, arguments) };
     before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_range_are_met_in_the_order_of_their_addresses() {
+        let words = |start| [start, 0x1000, 0, 1, 1, 1, 1, 1, 0];
+        let [high, low] = [0x3000, 0x1000].map(|start| Piece::of(words(start)));
+        let mut changing = Changing::begin();
+        assert!(changing.add(&high) && changing.add(&low));
+        drop(changing);
+        let found = [find(0, 0x9000), find(low.end(), 0x9000), find(high.end(), 0x9000)];
+        assert_eq!(found, [Some(low), Some(high), None]);
+    }
 }

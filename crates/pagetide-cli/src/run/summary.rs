@@ -40,6 +40,8 @@ pub(super) struct Summary {
     mappings: u64,
     /// What programs have stored to private ones: their own memory, of which a page each.
     private_mapping_bytes: u64,
+    /// Calls that were to lock more of mapped files in memory than may be.
+    mapping_locks_refused: u64,
     /// What `--warm` has brought in; `null` without it.
     warm: Option<WarmSummary>,
     /// How `--memory auto` went; `null` where the limit is fixed.
@@ -208,6 +210,7 @@ impl Summary {
             processes: server.nr_processes(),
             mappings: server.nr_mappings(),
             private_mapping_bytes: server.own_bytes_of_mappings(),
+            mapping_locks_refused: server.nr_locks_refused(),
             warm: is_warmed.then(|| {
                 let warm = server.cache().warm_stats();
                 WarmSummary {

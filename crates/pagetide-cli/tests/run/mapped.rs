@@ -112,13 +112,28 @@ fn what_is_stored_to_a_private_mapping_is_the_processs_own() {
 fn what_is_asked_for_about_mapped_memory_is_done_or_refused() {
     let test = "what_is_asked_for_about_mapped_memory_is_done_or_refused";
     let (name, source) = ("asked", include_str!("mapped_asked.c"));
-    CheckedProgram { name, source, arguments: &["served"], nr_mappings_min: 3 }
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 3 }
         .check_beside_the_kernel(test, &["64M"]);
     let here = folder();
     if has("gcc", test) && is_served(here.path(), test) {
         compile(here.path(), name, source);
-        let (_, counts) = run_counted(here.path(), "64M", &["--mmap", "cache"], &["./asked", "s"]);
+        let (_, counts) = run_counted(here.path(), "64M", &["--mmap", "cache"], &["./asked"]);
         assert_eq!(counts["private_mapping_bytes"], 10 * 4096, "what was locked: {counts}");
+    }
+}
+
+#[test]
+fn what_is_locked_stays_and_is_given_back() {
+    let test = "what_is_locked_stays_and_is_given_back";
+    let (name, source) = ("locked", include_str!("mapped_locked.c"));
+    // The program's seven, and one for each child.
+    CheckedProgram { name, source, arguments: &["served"], nr_mappings_min: 11 }
+        .check_beside_the_kernel(test, &["2M"]);
+    let here = folder();
+    if has("gcc", test) && is_served(here.path(), test) {
+        compile(here.path(), name, source);
+        let (_, counts) = run_counted(here.path(), "2M", &["--mmap", "cache"], &["./locked", "s"]);
+        assert!(counts["mapping_locks_refused"].as_u64() >= Some(5), "{counts}");
     }
 }
 

@@ -23,7 +23,7 @@ fn leave_run() {
         // What cannot be handed over has been said.
         let _ = serve::hand_over(id, Reason::OtherUser);
     }
-    maps::hand_over_all(true);
+    maps::hand_over_all();
     serve::say_goodbye(maps::count_own_pages());
     view::give_up();
     process::leave_run();

@@ -3,8 +3,7 @@
 //! ```text
 //!   mmap                    served, or the file is the kernel's before the call
 //!   munmap, mremap, ..      of what is served: noted, and done
-//!   mlock                   of what is served: refused, but for the program's own pages
-//!   mlockall, ..            of what is served: it is the kernel's before the call
+//!   mlock, munlock, ..      of what is served: the server keeps it, within a share of the limit
 //!   send, fwrite, ..        of bytes of what is served: of copies
 //!   sigaction, signal, ..   of SIGBUS and SIGSEGV, once anything is served: kept
 //! ```
@@ -23,6 +22,11 @@ taken_over! {
         if let Some(id) = Some(fd).filter(|_| is_file).and_then(serve::managed) {
             let wanted = Wanted { at: at as usize, len, protection, flags, offset };
             match maps::map(id, wanted) {
+                Ok(start) if flags & libc::MAP_LOCKED != 0 && maps::lock(start, len).is_err() => {
+                    maps::forget(start, start + len.next_multiple_of(4096));
+                    errno::set(errno::Errno(libc::EAGAIN));
+                    return Some(libc::MAP_FAILED);
+                }
                 Ok(start) => return Some(start as *mut c_void),
                 Err(reason) => {
                     if let Err(errno) = hand_over([fd], reason) {
@@ -110,15 +114,24 @@ taken_over! {
     }
 
     fn mlock(at: *const c_void, len: size_t) -> c_int {
-        refuse_to_lock(at, len)
+        lock(at, len)
     }
 
     fn mlock2(at: *const c_void, len: size_t, flags: libc::c_uint) -> c_int {
-        refuse_to_lock(at, len)
+        lock(at, len)
     }
 
     fn mlockall(flags: c_int) -> c_int {
-        maps::hand_over_all(flags & libc::MCL_FUTURE != 0);
+        maps::lock_all(flags).err().map(|errno| or_minus_one(Err(errno)))
+    }
+
+    fn munlock(at: *const c_void, len: size_t) -> c_int {
+        maps::unlock(at as usize, len);
+        None
+    }
+
+    fn munlockall() -> c_int {
+        maps::unlock(0, usize::MAX & !4095);
         None
     }
 
@@ -147,11 +160,10 @@ taken_over! {
     }
 }
 
-/// The answer where something of the range cannot be locked.
-fn refuse_to_lock(at: *const c_void, len: size_t) -> Option<c_int> {
-    let is_ours = maps::overlaps(at as usize, len);
-    let refused = is_ours.then(|| maps::lock(at as usize, len).err()).flatten();
-    refused.map(|errno| or_minus_one(Err(errno)))
+/// The answer where some of the range is served.
+fn lock(at: *const c_void, len: size_t) -> Option<c_int> {
+    let locked = maps::overlaps(at as usize, len).then(|| maps::lock(at as usize, len))?;
+    Some(or_minus_one(locked.map(|()| 0)))
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,7 @@
 //! A touch of a page that is not there.
 
 use super::kernels::give_to_kernel;
+use super::pins::lock_again;
 use super::place::{Obtained, obtain, tell_unmapped};
 use super::uffd::{own_uffd, show};
 use super::{PAGE_BYTES, find};
@@ -86,6 +87,7 @@ pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
     let back = |now: &Piece| Changing::begin().replace(&moving, now);
     match obtained {
         Obtained::Mapped(now) => {
+            lock_again(piece, &now);
             let is_back = back(&now);
             tell_unmapped(piece);
             is_back

@@ -12,6 +12,7 @@
 //! **Ignored.** Copies past the end of the file: the kernel drops those as a file is cut.
 
 use super::PAGE_BYTES;
+use super::pins::lock_by_kernel;
 use super::place::{copy_if_there, protect, tell_unmapped};
 use super::uffd::{own_uffd, register};
 use crate::errno::Errno;
@@ -31,6 +32,10 @@ pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
         if is_given.is_ok() {
             Changing::begin().remove(&moving);
             tell_unmapped(piece);
+            if piece.is_locked {
+                // It stays in memory as far as the kernel allows it.
+                let _ = lock_by_kernel(piece.start, piece.len);
+            }
         } else {
             Changing::begin().replace(&moving, piece);
         }

@@ -48,7 +48,9 @@ mod fault;
 mod forks;
 mod given;
 mod kernels;
+mod locks;
 mod own_pages;
+mod pins;
 mod place;
 mod ranges;
 mod remap;
@@ -56,10 +58,10 @@ pub(crate) mod signals;
 mod uffd;
 
 pub(crate) use given::{in_copies, in_own_memory};
+pub(crate) use locks::{lock, lock_all, unlock};
 pub(crate) use own_pages::count_all as count_own_pages;
 pub(crate) use ranges::{
-    advise, forget, hand_over, hand_over_all, lock, overlaps, populate, populate_to_write, protect,
-    sync,
+    advise, forget, hand_over, hand_over_all, overlaps, populate, populate_to_write, protect, sync,
 };
 pub(crate) use remap::remap;
 
@@ -88,7 +90,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Whether it is a mapping that can be served.
     fn is_served(&self) -> bool {
-        const REFUSED: c_int = libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_SYNC;
+        const REFUSED: c_int = libc::MAP_HUGETLB | libc::MAP_SYNC;
         self.len > 0
             && self.offset >= 0
             && (self.offset as usize).is_multiple_of(PAGE_BYTES)
@@ -148,6 +150,7 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
         is_written: wanted.is_written(),
         has_own_pages: wanted.is_copied(),
         is_moving: false,
+        is_locked: false,
     };
     let fixed = wanted.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
     if fixed & libc::MAP_FIXED != 0 {

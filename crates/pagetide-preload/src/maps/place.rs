@@ -131,6 +131,13 @@ pub(super) fn tell_unmapped(piece: &Piece) {
     }
 }
 
+/// A request whose answer is a result alone.
+pub(super) fn ask_only(one: &Request) -> Result<(), Errno> {
+    let answer = ask(one, Parcel::default())?;
+    answer.files.into_iter().filter(|file| *file >= 0).for_each(own::close);
+    if answer.reply.result < 0 { Err(Errno(-answer.reply.result as c_int)) } else { Ok(()) }
+}
+
 /// Copies bytes of the program's, without a signal where they are not there.
 ///
 /// # Errors

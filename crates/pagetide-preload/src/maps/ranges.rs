@@ -1,9 +1,8 @@
 //! What programs do to ranges of addresses in which there are pieces.
 
 use super::fault::{Access, obtain_again, serve_fault};
-use super::place::tell_unmapped;
-use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages};
-use crate::channel::{Parcel, ask};
+use super::place::{ask_only, tell_unmapped};
+use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages, pins};
 use crate::errno::Errno;
 use crate::pieces::{Changing, Piece, is_any};
 use crate::{next, own, pieces, serve};
@@ -34,6 +33,7 @@ pub(crate) fn forget(start: usize, end: usize) {
 pub(super) fn unmap(piece: &Piece) {
     own_pages::tell(piece);
     Changing::begin().remove(piece);
+    pins::let_go(piece);
     // SAFETY: the program's own addresses, which it unmaps (S36).
     let _ = unsafe { next::system(libc::SYS_munmap, [piece.start, piece.len, 0, 0, 0, 0]) };
     tell_unmapped(piece);
@@ -53,11 +53,9 @@ pub(crate) fn hand_over(start: usize, len: usize) {
     }
 }
 
-/// All of it is the kernel's, and so are later mappings where `for_good` says so.
-pub(crate) fn hand_over_all(for_good: bool) {
-    if for_good {
-        IS_REFUSED.store(true, Relaxed);
-    }
+/// All of it is the kernel's, and so are later mappings.
+pub(crate) fn hand_over_all() {
+    IS_REFUSED.store(true, Relaxed);
     hand_over(0, usize::MAX & !(PAGE_BYTES - 1));
 }
 
@@ -153,21 +151,6 @@ fn is_any_such(start: usize, len: usize, is_meant: impl Fn(&Piece) -> bool) -> b
     false
 }
 
-/// Before mlock(2) of a range with pieces: its pages are there then.
-///
-/// # Errors
-/// ENOMEM: some of it is no memory of the program's own, and stays within the limit.
-pub(crate) fn lock(start: usize, len: usize) -> Result<(), Errno> {
-    let is_own = |one: &Piece| one.has_own_pages && one.protection & libc::PROT_WRITE != 0;
-    if is_any_such(start, len, |one| !is_own(one)) {
-        populate(start, len);
-        return Err(Errno(libc::ENOMEM));
-    }
-    let before = start % PAGE_BYTES;
-    populate_to_write(start - before, len.saturating_add(before));
-    Ok(())
-}
-
 /// Tells the server how a range will be used.
 pub(crate) fn advise(start: usize, len: usize, advice: u64) {
     let mut at = start;
@@ -193,11 +176,4 @@ pub(crate) fn sync(start: usize, len: usize) -> Result<(), Errno> {
         at = piece.end();
     }
     Ok(())
-}
-
-/// A request whose answer is a result alone.
-fn ask_only(one: &Request) -> Result<(), Errno> {
-    let answer = ask(one, Parcel::default())?;
-    answer.files.into_iter().filter(|file| *file >= 0).for_each(own::close);
-    if answer.reply.result < 0 { Err(Errno(-answer.reply.result as c_int)) } else { Ok(()) }
 }

@@ -5,6 +5,7 @@
 //!   touch    of a hole: a signal there --> the page is put there         Op::Fault
 //!   store    to a page that may only be read: as a touch --> dirty, and allowed there
 //!   munmap   of the last part                                            Op::Unmap
+//!   mlock    kept, within a share of the limit                           Op::Lock
 //! ```
 //!
 //! A mapping keeps its description open, as in the kernel. The userfaultfd by which its holes are
@@ -36,6 +37,7 @@ use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{PAGE_FILE_PAGES_MAX, PageFile, StoreFault};
 use rustix::fs::{Mode, OFlags};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -58,6 +60,7 @@ pub(super) struct Maps {
     next: AtomicU64,
     nr_ever: AtomicU64,
     own_bytes: AtomicU64,
+    nr_locks_refused: AtomicU64,
 }
 
 struct Mapped {
@@ -85,6 +88,12 @@ impl Maps {
         mapped.filter(|one| one.is_written).map(|one| Arc::clone(&one.uffd))
     }
 
+    fn is_of(&self, process: u64, number: u64, id: u64) -> bool {
+        let by_process = lock(&self.by_process);
+        let mapped = by_process.get(&process).and_then(|maps| maps.get(&number));
+        mapped.is_some_and(|one| one.id == id)
+    }
+
     fn has(&self, process: u64, id: u64) -> bool {
         let by_process = lock(&self.by_process);
         by_process.get(&process).is_some_and(|maps| maps.values().any(|one| one.id == id))
@@ -101,6 +110,11 @@ impl Server {
     /// own memory, beside the limit.
     pub fn own_bytes_of_mappings(&self) -> u64 {
         self.maps.own_bytes.load(Relaxed)
+    }
+
+    /// Calls that were to lock mapped files in memory, and more than may be.
+    pub fn nr_locks_refused(&self) -> u64 {
+        self.maps.nr_locks_refused.load(Relaxed)
     }
 
     /// So much more is that.
@@ -188,23 +202,51 @@ impl Server {
         let mapped = by_process.get_mut(&process).and_then(|maps| maps.remove(&request.flags));
         drop(by_process);
         if let Some(one) = mapped.and_then(|mapped| self.find(mapped.id)) {
+            one.unlock_pages(request.flags, &(0..u64::MAX));
             self.unmapped(&one)?;
         }
         done(0)
     }
 
+    /// Pages of a mapping are locked in memory, or not any more.
+    pub(super) fn lock_pages(&self, process: u64, request: &Request) -> Outcome {
+        let (number, id) = (request.flags, request.id);
+        let one = self.find(id).filter(|_| self.maps.is_of(process, number, id));
+        let one = one.ok_or(Errno::BADF)?;
+        let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
+        let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
+        let pages = offset >> PAGE_SHIFT..end.div_ceil(PAGE_BYTES as u64);
+        if request.total == 1 {
+            one.unlock_pages(number, &pages);
+            return done(0);
+        }
+        let state = one.file.state.read().expect("no holder panics");
+        let Hands::Ours(opened) = &state.hands else { return Err(Errno::NOMEM) };
+        if one.map_handle(opened).lock_pages(number, pages).errno()? {
+            return done(0);
+        }
+        self.maps.nr_locks_refused.fetch_add(1, Relaxed);
+        self.say_once(
+            "pagetide: a program was to lock more of mapped files in memory than half of the \
+             limit, or than they have: it got ENOMEM",
+        );
+        Err(Errno::NOMEM)
+    }
+
     /// The process says no more; if it has ended, neither has it any mapping.
     pub(super) fn unmap_all(&self, process: u64) {
-        let ids: Vec<u64> = {
+        let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);
             let mut left = lock(&self.maps.left);
             left.retain(|one| !one.life.is_over());
             let maps = by_process.remove(&process).unwrap_or_default();
-            let ids = maps.values().map(|one| one.id).collect();
+            let numbers = maps.values().map(|one| (one.number, one.id)).collect();
             left.extend(maps.into_values());
-            ids
+            numbers
         };
-        for one in ids.into_iter().filter_map(|id| self.find(id)) {
+        let found = |(number, id)| self.find(id).map(|one| (number, one));
+        for (number, one) in maps.into_iter().filter_map(found) {
+            one.unlock_pages(number, &(0..u64::MAX));
             // There is no process to tell; a later sync of the file still says so.
             let _ = self.unmapped(&one);
         }
@@ -216,6 +258,16 @@ impl Server {
             inner.nr_maps = inner.nr_maps.saturating_sub(1);
         }
         self.release(one, 0)
+    }
+}
+
+impl OpenFile {
+    /// A mapping has pages locked no more; of a file that is the kernel's, it has none.
+    fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
+        let state = self.file.state.read().expect("no holder panics");
+        if let Hands::Ours(opened) = &state.hands {
+            opened.file.unlock_pages(number, pages);
+        }
     }
 }
 

@@ -218,6 +218,7 @@ impl Server {
             Op::Map => self.map(sender, request, files),
             Op::Fault => self.fault(process, request),
             Op::Unmap => self.unmap(process, request),
+            Op::Lock => self.lock_pages(process, request),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)

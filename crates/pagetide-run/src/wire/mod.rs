@@ -34,7 +34,7 @@ pub use notices::*;
 pub use patience::Patience;
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -218,6 +218,10 @@ ops! {
     /// Nothing is left of mapping `flags`; or, where that is 0, of a part of which `len` bytes were
     /// the process's own.
     Unmap,
+    /// `len` bytes of mapping `flags`, from `offset` of its file on, are to stay in memory, or with
+    /// `total` 1 need not any more. ENOMEM where too much would be locked, or the file is the
+    /// kernel's.
+    Lock,
 }
 
 impl Op {

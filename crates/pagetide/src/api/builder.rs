@@ -38,7 +38,7 @@ use pagetide_sys::numa::{NODES, read_nodes};
 use pagetide_sys::{ArenaOptions, FrameArena, fetch_to_write, read_monotonic_ns};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -308,6 +308,7 @@ impl Builder {
             arena,
             folios,
             dirty: DirtyPages::new(limits.dirty_limits(limits.nr_frames)),
+            nr_locked: AtomicU64::new(0),
             counters: Arc::default(),
             recorder: self.create_record(limits, plan.filter(|_| is_tiered), now)?,
             reuse: ReuseSampler::new(limits.nr_frames),

@@ -134,6 +134,18 @@ pub trait MappedPages {
     /// As [`MappedPages::map_in`].
     fn map_in_to_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError>;
 
+    /// Locks pages in memory for `locker`, a number of the caller's: they are [mapped
+    /// in](MappedPages::map_in), and stay until it lets them go, they are cut off, or [all are
+    /// taken out](MappedPages::unmap_all). `false`, and none is locked, where half of the memory
+    /// limit is too little for all pages that are locked, or the file has no such pages.
+    ///
+    /// # Errors
+    /// As [`MappedPages::map_in`]; `locker` has none of these pages locked then.
+    fn lock_pages(&self, locker: u64, pages: Range<u64>) -> Result<bool, ReadError>;
+
+    /// `locker` lets go of pages that it has locked.
+    fn unlock_pages(&self, locker: u64, pages: &Range<u64>);
+
     /// Takes all pages out of the memory file: no process has one mapped when this returns. They
     /// stay in memory where `keep` says so, and are dropped otherwise, dirty ones too. The caller
     /// sees to it that none is mapped in meanwhile.

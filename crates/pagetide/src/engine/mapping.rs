@@ -13,8 +13,8 @@
 
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
-use crate::engine::leaving::Leaving;
 use crate::engine::swap::SwapMap;
+use crate::engine::{leaving::Leaving, locked::LockedPages};
 use crate::memory::compressed::Copied;
 use crate::memory::locks::lock;
 use crate::memory::store::{Backing, Identity, hash};
@@ -49,6 +49,7 @@ pub(crate) struct Mapping {
     pub(crate) agreement: Agreement,
     /// Pages to be dropped before they are used again.
     pub(crate) leaving: Leaving,
+    pub(crate) locked: LockedPages,
     /// Writers share it, `set_len` has it alone: a write never meets a truncation half-way. Under
     /// it, no page is waited for that a guard may have.
     pub(crate) resize: RwLock<()>,
@@ -193,6 +194,7 @@ impl Mapping {
             backing: RwLock::new(Some(Arc::new(backing))),
             agreement: Agreement::new(None),
             leaving: Leaving::default(),
+            locked: LockedPages::default(),
             resize: RwLock::new(()),
             dirty: DirtyIndex::of_file(),
             flush: Mutex::new(()),

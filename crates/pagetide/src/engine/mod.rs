@@ -38,6 +38,7 @@ pub(crate) mod held;
 pub(crate) mod in_flight;
 pub(crate) mod leaving;
 pub(crate) mod limits;
+pub(crate) mod locked;
 pub(crate) mod mapping;
 pub(crate) mod open;
 pub(crate) mod pages;

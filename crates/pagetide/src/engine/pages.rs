@@ -32,6 +32,7 @@ use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{ClaimedFrame, FrameArena, Lock, PageHandle, PageRef, current_cpu, fetch};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
@@ -47,6 +48,8 @@ pub(crate) struct Pages {
     pub(crate) pool: Option<Box<CompressedPool>>,
     pub(crate) rule: AccessRule,
     pub(crate) dirty: DirtyPages,
+    /// Pages that processes have locked in memory, of all files.
+    pub(crate) nr_locked: AtomicU64,
     /// Of what is in no group, and of what is not counted by group.
     pub(crate) counters: Arc<Counters>,
     pub(crate) recorder: Option<Recorder>,

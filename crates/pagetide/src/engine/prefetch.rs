@@ -252,7 +252,8 @@ impl ReadsAhead<'_> {
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
             // A stream goes on where a part of its file is here already.
-            if wish.is_for_maps && wish.run.marker == Some(index) {
+            let is_marked = wish.is_for_maps && wish.run.marker == Some(index);
+            if is_marked && !mapping.locked.holds(index) {
                 page.take_from_file();
                 page.unmap_user();
             }

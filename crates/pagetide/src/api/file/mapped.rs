@@ -16,12 +16,14 @@ use crate::api::seam::{MappedPages, SharedPages};
 use crate::engine::errors::ReadError;
 use crate::engine::flush::Flusher;
 use crate::engine::flush::scope::OnLocked;
+use crate::engine::locked::LOCKED_SHARE;
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{Lock, PageFile, PageRef, StoreFault};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,8 +82,34 @@ impl MappedPages for File {
         Err(handle.store_error(index, io::ErrorKind::OutOfMemory.into()))
     }
 
+    fn lock_pages(&self, locker: u64, pages: Range<u64>) -> Result<bool, ReadError> {
+        let handle = &*self.handle;
+        let (mapping, all) = (&handle.mapping, &handle.pages);
+        let most = (all.nodes.managed_bytes() / LOCKED_SHARE) >> PAGE_SHIFT;
+        if pages.end > mapping.nr_pages()
+            || !mapping.locked.add(locker, pages.clone(), &all.nr_locked, most)
+        {
+            return Ok(false);
+        }
+        for page in pages.clone() {
+            let brought = self.lock_in(page);
+            if !matches!(brought, Ok(true)) {
+                self.unlock_pages(locker, &pages);
+                return brought;
+            }
+        }
+        Ok(true)
+    }
+
+    fn unlock_pages(&self, locker: u64, pages: &Range<u64>) {
+        let handle = &*self.handle;
+        let is_gone = |page, by| by == locker && pages.contains(&page);
+        handle.mapping.locked.remove(&handle.pages.nr_locked, is_gone);
+    }
+
     fn unmap_all(&self, keep: bool) {
         let handle = &*self.handle;
+        handle.mapping.locked.remove(&handle.pages.nr_locked, |_, _| true);
         let table = &handle.mapping.table;
         let Some(file) = table.page_file() else { return };
         // What is on its way has its page locked.
@@ -97,6 +125,20 @@ impl MappedPages for File {
             }
         });
         assert_eq!(file.nr_held(), 0, "no page was put there meanwhile");
+    }
+}
+
+impl File {
+    /// Maps in a page that reclaim is to leave alone from now on.
+    fn lock_in(&self, index: u64) -> Result<bool, ReadError> {
+        while self.map_in(index)? {
+            // What reclaim had claimed before has left once its lock is to be had.
+            let page = self.handle.page_or_make(index)?;
+            if self.handle.lock_page(page)?.frame().is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

@@ -64,6 +64,7 @@ impl Handle {
     fn cut_pages(&self, len: u64) {
         let (engine, mapping) = (self.engine(), &self.mapping);
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
+        mapping.locked.remove(&engine.pages.nr_locked, |page, _| page >= first_gone);
         let gone = PageIndex(first_gone)..PageIndex(u64::MAX);
         mapping.table.for_each_present(gone, |page, _| match lock_to_cut(page) {
             Ok(mut page) => engine.pages.drop_locked(mapping, &mut page),

@@ -182,8 +182,8 @@ impl DrivenPass for Claims<'_> {
             }
             Claim::Busy | Claim::Gone => return Err(Refusal::Busy),
         };
-        // The word may hold another frame by now.
-        if lock.frame() != Some(victim.frame) {
+        // The word may hold another frame by now; and what a process has locked stays.
+        if lock.frame() != Some(victim.frame) || mapping.locked.holds(victim.page.index.0) {
             return Err(Refusal::Busy);
         }
         self.claimed.push(Claimed { lock, epoch, left: None });
