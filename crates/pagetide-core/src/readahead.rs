@@ -149,6 +149,11 @@ const ROW: usize = 6;
 /// A request of fewer pages has too few pieces to matter.
 const SCATTERED_MIN: usize = 16;
 
+/// Pages that are here already, and are read over rather than asked around by two requests. A file
+/// of which three quarters were here, four pages at a time, was read at 1,008 MiB/s so, and at 432
+/// in the requests between them.
+pub const READ_OVER_MAX: u64 = 8;
+
 /// Whether a request for pages in so many pieces of memory is served sooner through memory in a
 /// row, and by a copy from there. A device takes a descriptor for each piece: one of them took 3.9,
 /// 1.8 and 1.2 us for a page of 512 KiB in pieces of 4, 16 and 512 KiB, where to copy it takes 0.4.

@@ -107,6 +107,49 @@ fn a_stream_into_scattered_frames_reads_what_the_file_holds() {
     cache.validate();
 }
 
+/// Pages that are here already, and newer than the file, cut no request in pieces: neither what is
+/// asked for ahead, nor what a call waits for.
+#[test]
+fn requests_read_over_a_few_pages_that_are_here() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nr_pages, page) = (600, PAGE as u64);
+    let path = patterned_file(dir.path(), "a", nr_pages * PAGE);
+    let nr_runs = (nr_pages as u64).div_ceil(32);
+    for (advice, every, nr_here, nr_requests) in [
+        (Advice::WillNeed, 8, 1, 5),
+        (Advice::WillNeed, 16, 8, 5),
+        (Advice::WillNeed, 32, 9, nr_runs),
+        (Advice::Random, 8, 1, 3),
+        (Advice::Random, 16, 8, 3),
+        (Advice::Random, 32, 9, nr_runs),
+    ] {
+        let cache = PageCache::builder().memory(Bytes(16 << 20)).background(false);
+        let cache = cache.build().unwrap();
+        let file = cache.open(&path, rw()).unwrap();
+        let is_here = |index: u64| index % every < nr_here;
+        (0..nr_pages as u64).filter(|index| is_here(*index)).for_each(|index| {
+            file.write_at(&[7; PAGE], index * page).unwrap();
+        });
+        let before = cache.stats();
+        file.advise(advice, 0, 0).unwrap();
+        let mut whole = vec![0; nr_pages * PAGE];
+        assert_eq!(file.read_at(&mut whole, 0).unwrap(), whole.len());
+        let after = cache.stats();
+        let case = format!("{advice:?}, {nr_here} of {every}");
+        assert_eq!(after.device_reads - before.device_reads, nr_requests, "{case}");
+        assert_eq!(after.accesses - before.accesses, nr_pages as u64, "{case}");
+        for (index, bytes) in (0..).zip(whole.chunks_exact(PAGE)) {
+            let expected =
+                if is_here(index) { vec![7; PAGE] } else { pattern_at(index * page, PAGE) };
+            assert!(bytes == expected, "page {index}, {case}");
+        }
+        cache.validate();
+        // As it was, for the next.
+        file.write_at(&pattern_at(0, nr_pages * PAGE), 0).unwrap();
+        file.flush().unwrap();
+    }
+}
+
 /// A random miss brings its neighbours while memory is ample, and alone what it wants later. What
 /// was not read leaves first, and is no stream's waste.
 #[test]

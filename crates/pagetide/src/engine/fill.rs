@@ -9,7 +9,8 @@
 //!
 //! All pages of a run stay locked until the read is done, so no reader sees half a page. A run ends
 //! early at a page that is locked or resident, at the end of the file, and where frames run out;
-//! only the first page matters to the caller.
+//! only the first page matters to the caller. A call that wants pages behind a few that are
+//! resident reads over these: what comes from behind them is read ahead.
 
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
@@ -17,6 +18,7 @@ use crate::engine::pages::Pages;
 use crate::engine::stats::counters::{Counters, Event};
 use pagetide_core::ids::{CpuId, FrameId, GroupId, PageId, PageIndex};
 use pagetide_core::lru::AccessPath;
+use pagetide_core::readahead::READ_OVER_MAX;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{AlignedBuf, Lock, PageHandle, PageRef};
@@ -82,8 +84,22 @@ impl From<NoFrame> for FillError {
     }
 }
 
-/// A run of pages, filled and still locked; the first is the one asked for.
+/// A run of pages, filled and still locked; the first is the one asked for. Some between them may
+/// have been resident.
 pub(crate) type Filled<'m> = Vec<Lock<PageRef<'m>>>;
+
+/// From the first page of a run to behind its last.
+pub(crate) fn range_of<H: PageHandle>(run: &[Lock<H>]) -> Range<u64> {
+    let index_of = |page: &Lock<H>| page.page().index().0;
+    run.first().map_or(0, index_of)..run.last().map_or(0, |last| index_of(last) + 1)
+}
+
+/// Resident pages that a request may read over: of a file alone, of which whole runs are asked for.
+pub(crate) fn nr_over_max(mapping: &Mapping) -> u64 {
+    let is_file =
+        mapping.swap.is_none() && mapping.backing().is_ok_and(|backing| backing.file().is_some());
+    if is_file { READ_OVER_MAX } else { 0 }
+}
 
 /// What brings contents into frames.
 pub(crate) struct Filler {
@@ -322,9 +338,11 @@ impl Filler {
             return Ok(());
         }
         let backing = mapping.backing()?;
+        let range = range_of(run);
+        let nr_pages = (range.end - range.start) as usize;
         let nr_bytes =
-            self.pages.timed_read(mapping, run.len(), || backing.read_pages(offset, run))?;
-        self.pages.check_length(mapping, offset, run.len(), nr_bytes);
+            self.pages.timed_read(mapping, nr_pages, || backing.read_pages(offset, run))?;
+        self.pages.check_length(mapping, offset, nr_pages, nr_bytes);
         Ok(())
     }
 
@@ -367,10 +385,20 @@ impl Filler {
         for index in first + 1..end {
             let Some(page) = mapping.table.page_or_make(PageIndex(index)) else { return };
             let Ok(mut page) = page.try_lock() else { return };
+            let nr_over = index - range_of(run).end;
+            let is_wanted = index - first < plan.nr_wanted;
             if page.frame().is_some() {
+                if is_wanted && !plan.to_file && nr_over < nr_over_max(mapping) {
+                    continue;
+                }
                 return;
             }
-            let kind = if index - first < plan.nr_wanted { plan.kind } else { plan.beyond };
+            let kind = match is_wanted {
+                true if run.len() as u64 == index - first => plan.kind,
+                true => AccessPath::Readahead,
+                false if nr_over > 0 => return,
+                false => plan.beyond,
+            };
             let admitted = match kind {
                 AccessPath::Around => self.admit_around(cpu, mapping, &mut page),
                 AccessPath::Readahead => self.admit_ahead(cpu, mapping, &mut page),

@@ -2,7 +2,8 @@
 //!
 //! Readers leave runs in a bounded queue and go on; one thread locks the absent pages of each run,
 //! gives them frames and submits the reads in pieces, so that the first pages are usable while the
-//! rest is still coming, and the device always has work.
+//! rest is still coming, and the device always has work. A piece reads over a few pages that are
+//! here already: where many of a stream are, they would cut it into small requests.
 //!
 //! A reader may overtake the worker, which is late then for what it has passed: what is behind the
 //! reader's last miss is left out, or it would come in, perhaps again, for no use.
@@ -10,6 +11,7 @@
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
 //! part of the memory, or of what a group has room for, is being filled at a time.
 
+use crate::engine::fill::{nr_over_max, range_of};
 use crate::engine::frame_source::FrameSource;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
@@ -183,8 +185,8 @@ impl ReadsAhead<'_> {
         (nr_max - self.nr_in_flight).min(PIECE_MAX)
     }
 
-    /// Submits a run as pieces of pages that follow each other. Returns how many of them are on
-    /// their way.
+    /// Submits a run as pieces of pages that follow each other, or nearly. Returns how many of them
+    /// are on their way.
     pub(crate) fn submit(&mut self, wish: &Wish) -> u64 {
         let mut nr_submitted = 0;
         let mapping = &wish.mapping;
@@ -192,24 +194,21 @@ impl ReadsAhead<'_> {
         let mut piece: Vec<Lock<WordRef>> = Vec::new();
         let mut room = self.wait_for_room(wish);
         let tag = mapping.tag().unwrap_or(0);
+        let nr_over_max = nr_over_max(mapping);
         for index in wish.run.start..end {
             self.prefetcher.pages.arena.fetch_hints(tag, PageIndex(index + FETCHED_AHEAD));
             let nr_left = end - index;
+            if piece.len() as u64 == room || is_apart(&piece, index, nr_over_max) {
+                self.submit_piece(wish, std::mem::take(&mut piece));
+                room = self.wait_for_room(wish);
+            }
             match self.admit(wish, index, nr_left, nr_left.min(room - piece.len() as u64)) {
                 Admitted::Page(page) => {
                     nr_submitted += 1;
                     piece.push(page);
                 }
-                Admitted::NotNeeded if piece.is_empty() => {}
-                Admitted::NotNeeded => {
-                    self.submit_piece(wish, std::mem::take(&mut piece));
-                    room = self.wait_for_room(wish);
-                }
+                Admitted::NotNeeded => {}
                 Admitted::NoFrame => break,
-            }
-            if piece.len() as u64 == room {
-                self.submit_piece(wish, std::mem::take(&mut piece));
-                room = self.wait_for_room(wish);
             }
         }
         self.submit_piece(wish, piece);
@@ -273,10 +272,13 @@ impl ReadsAhead<'_> {
     }
 
     fn submit_piece(&mut self, wish: &Wish, mut pages: Vec<Lock<WordRef>>) {
-        let Some(first) = pages.first() else { return };
-        let offset = first.page().index().0 << PAGE_SHIFT;
+        if pages.is_empty() {
+            return;
+        }
+        let range = range_of(&pages);
+        let offset = range.start << PAGE_SHIFT;
         let prefetcher = self.prefetcher;
-        prefetcher.pages.count_read(&wish.mapping, pages.len());
+        prefetcher.pages.count_read(&wish.mapping, (range.end - range.start) as usize);
         let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
         let is_for_maps = wish.is_for_maps && self.staging.has_any();
         if is_for_maps {
@@ -327,10 +329,11 @@ impl ReadsAhead<'_> {
         self.prefetcher.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
+                let range = range_of(&pages);
                 self.prefetcher.pages.check_length(
                     &piece.mapping,
                     piece.offset,
-                    pages.len(),
+                    (range.end - range.start) as usize,
                     nr_bytes,
                 );
                 self.prefetcher.pages.set_marker(&pages, piece.marker);
@@ -352,6 +355,12 @@ impl ReadsAhead<'_> {
             }
         }
     }
+}
+
+/// Whether a page is none of the piece's.
+fn is_apart(piece: &[Lock<WordRef>], index: u64, nr_over_max: u64) -> bool {
+    let range = range_of(piece);
+    !piece.is_empty() && (index - range.end > nr_over_max || index - range.start >= PIECE_MAX)
 }
 
 /// Which mapping each piece on its way is of: a read keeps its file open until it is over, and with

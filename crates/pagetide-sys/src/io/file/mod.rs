@@ -38,20 +38,19 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rustix::fs::{Advice, FileType, OFlags, Statx, StatxFlags};
 
 pub use self::error::{OpenStoreError, StoreError};
+pub(crate) use self::frames::{PARTS_MAX, first_of, len_of, parts, place_of};
 use self::held::Held;
 use self::look::read_statx;
 pub use self::look::{Fingerprint, Look};
 use crate::io::aligned::AlignedBuf;
-use crate::page::token::{Lock, PageHandle};
 
 mod error;
+mod frames;
 mod held;
 mod look;
 mod nameless;
 
 const PAGE: u64 = PAGE_BYTES as u64;
-/// The most parts one `preadv` takes (IOV_MAX on Linux).
-pub(crate) const PARTS_MAX: usize = 1024;
 const NOTHING_CACHED: u64 = u64::MAX;
 
 /// How a store is to be opened. It is always opened for reading.
@@ -197,63 +196,6 @@ impl StoreFile {
     /// Whether a write that ends at `end` goes through the kernel's page cache.
     pub(crate) fn is_small(&self, end: u64) -> bool {
         matches!(&self.descriptors, Descriptors::One(held) if held.is_small(end))
-    }
-
-    /// Reads from `offset` into the locked frames, one after the other; returns the bytes read.
-    ///
-    /// Fewer than asked for means the end of the file; the frames are zero from there. Interrupted
-    /// and short reads are continued. Each lock must hold a resident page, or this panics.
-    ///
-    /// # Errors
-    /// [`StoreError::Read`]; the frames hold anything.
-    pub fn read_frames<H: PageHandle>(
-        &self,
-        offset: u64,
-        frames: &mut [Lock<H>],
-    ) -> Result<usize, StoreError> {
-        self.continue_read_frames(offset, frames, 0)
-    }
-
-    /// As [`read_frames`](Self::read_frames), where `done` bytes have been read already.
-    pub(crate) fn continue_read_frames<H: PageHandle>(
-        &self,
-        offset: u64,
-        frames: &mut [Lock<H>],
-        mut done: usize,
-    ) -> Result<usize, StoreError> {
-        let len = frames.len() * PAGE_BYTES;
-        let mut direct = self.direct().filter(|_| offset.is_multiple_of(PAGE));
-        while done < len {
-            let file = direct.filter(|_| done.is_multiple_of(PAGE_BYTES));
-            let at = offset + done as u64;
-            if file.is_none() && done > 0 && self.is_known_end(at) {
-                break;
-            }
-            let result = match &mut *frames {
-                // Nothing is allocated for one: it may be a fault.
-                [frame] => {
-                    let part = [part(frame, done)];
-                    self.through(file, |file| read_parts(file, &part, at))
-                }
-                frames => {
-                    let parts = parts(frames, done);
-                    self.through(file, |file| read_parts(file, &parts, at))
-                }
-            };
-            match result {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if file.is_some() && is_refusal_of_direct(&error) => direct = None,
-                Err(source) => return Err(StoreError::Read { offset, len, source }),
-            }
-        }
-        let mut start = done % PAGE_BYTES;
-        for frame in &mut frames[done / PAGE_BYTES..] {
-            frame.fill_zero(start..PAGE_BYTES);
-            start = 0;
-        }
-        Ok(done)
     }
 
     /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end of the
@@ -445,40 +387,6 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
 /// What file systems say to a direct request they will not do as asked.
 pub(crate) fn is_refusal_of_direct(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
-}
-
-/// The memory of at most [`PARTS_MAX`] of `frames` from byte `done` on; those that follow each
-/// other in memory are one part, which the kernel looks up at once.
-pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<libc::iovec> {
-    let mut parts: Vec<libc::iovec> = Vec::new();
-    let mut skip = done % PAGE_BYTES;
-    for frame in frames[done / PAGE_BYTES..].iter_mut().take(PARTS_MAX) {
-        let part = part(frame, skip);
-        skip = 0;
-        match parts.last_mut() {
-            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == part.iov_base => {
-                last.iov_len += part.iov_len;
-            }
-            _ => parts.push(part),
-        }
-    }
-    parts
-}
-
-/// The memory of one frame from byte `done` on.
-fn part<H: PageHandle>(frame: &mut Lock<H>, done: usize) -> libc::iovec {
-    let iov_base = frame.fill_target().wrapping_add(done).cast();
-    libc::iovec { iov_base, iov_len: PAGE_BYTES - done }
-}
-
-fn read_parts(file: &File, parts: &[libc::iovec], offset: u64) -> io::Result<usize> {
-    let offset =
-        libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-    let nr_parts = parts.len() as libc::c_int;
-    // SAFETY: S8 (the kernel gets only what is exclusively held): the parts are frames whose locks
-    // the caller holds by `&mut`, until after the call.
-    let count = unsafe { libc::preadv(file.as_raw_fd(), parts.as_ptr(), nr_parts, offset) };
-    usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
 #[cfg(test)]

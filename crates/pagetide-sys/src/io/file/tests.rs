@@ -5,18 +5,23 @@ use pagetide_core::ids::{FrameId, PageIndex};
 
 use super::*;
 use crate::page::table::WordRef;
+use crate::page::token::Lock;
 use crate::{ArenaOptions, FrameArena, PageTable};
 
 const NR_FRAMES: u32 = 8;
 
 /// Locked resident pages full of 0xee, as many as there are frames.
 fn locked_frames() -> Vec<Lock<WordRef>> {
+    // Backwards, so that the file's order is not memory's.
+    locked_frames_in(|index| NR_FRAMES - 1 - index)
+}
+
+fn locked_frames_in(frame_of: impl Fn(u32) -> u32) -> Vec<Lock<WordRef>> {
     let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("32 KiB");
     let table = Arc::new(PageTable::new(Arc::new(arena)));
     let locked = |index: u32| {
         let mut lock = table.word_ref(PageIndex(index.into())).expect("in range").lock();
-        // Backwards, so that the file's order is not memory's.
-        lock.install(table.arena().claim(FrameId(NR_FRAMES - 1 - index)).expect("free"));
+        lock.install(table.arena().claim(FrameId(frame_of(index))).expect("free"));
         lock.write(0, &[0xee; PAGE_BYTES]);
         lock
     };
@@ -223,16 +228,21 @@ fn errors_name_operation_and_range() {
 fn frames_that_follow_each_other_are_one_part() {
     let mut frames = locked_frames();
     assert_eq!(parts(&mut frames, 0).len(), NR_FRAMES as usize, "they lie backwards");
-    frames.reverse();
+    let mut frames = locked_frames_in(|index| index);
     let lengths = |frames: &mut [Lock<WordRef>], done| -> Vec<usize> {
         parts(frames, done).iter().map(|part| part.iov_len).collect()
     };
     assert_eq!(lengths(&mut frames, 0), [NR_FRAMES as usize * PAGE_BYTES]);
     let done = PAGE_BYTES + 100;
     assert_eq!(lengths(&mut frames, done), [NR_FRAMES as usize * PAGE_BYTES - done]);
-    frames.swap(0, 1);
+    let mut frames = locked_frames_in(|index| if index < 2 { 1 - index } else { index });
     let rest = (NR_FRAMES as usize - 2) * PAGE_BYTES;
     assert_eq!(lengths(&mut frames, 0), [PAGE_BYTES, PAGE_BYTES, rest]);
+    // Pages without a frame are a part each time.
+    drop(frames.remove(3));
+    assert_eq!(lengths(&mut frames, 0), [1, 1, 1, 1, 4].map(|nr| nr * PAGE_BYTES));
+    assert_eq!(lengths(&mut frames, 4 * PAGE_BYTES), [4 * PAGE_BYTES]);
+    assert_eq!(lengths(&mut frames, 3 * PAGE_BYTES), [1, 4].map(|nr| nr * PAGE_BYTES));
 }
 
 #[test]

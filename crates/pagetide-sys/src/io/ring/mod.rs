@@ -37,7 +37,9 @@ use io_uring::{IoUring, opcode, squeue, types};
 use pagetide_core::units::PAGE_BYTES;
 
 use crate::io::aligned::AlignedBuf;
-use crate::io::file::{PARTS_MAX, StoreError, StoreFile, is_refusal_of_direct, parts};
+use crate::io::file::{
+    PARTS_MAX, StoreError, StoreFile, first_of, is_refusal_of_direct, len_of, parts, place_of,
+};
 use crate::memory::huge_buffer::HugePart;
 use crate::page::table::WordRef;
 use crate::page::token::Lock;
@@ -133,8 +135,9 @@ impl IoQueue {
         self.nr_in_flight() + self.done.len()
     }
 
-    /// Reads from `offset`, a multiple of the page length, into the locked frames. They come back,
-    /// locked, in a [`Completion::Read`] with `token`.
+    /// Reads from `offset`, a multiple of the page length, into the locked frames, and over pages
+    /// between them ([`StoreFile::read_frames`]). They come back, locked, in a
+    /// [`Completion::Read`] with `token`.
     ///
     /// `through` a part, which comes back with the frames, the device sees one piece of memory,
     /// however the frames lie. Requests that are executed as they are submitted do without.
@@ -151,10 +154,10 @@ impl IoQueue {
         token: u64,
     ) {
         assert!(offset.is_multiple_of(PAGE_BYTES as u64), "frames hold whole pages, not {offset}");
-        let len = locks.len() * PAGE_BYTES;
+        let len = len_of(&locks);
         let has_room = through.as_ref().is_none_or(|part| len <= part.len());
         assert!(has_room, "{len} bytes go through a shorter part");
-        let is_queued = self.ring.is_some() && !locks.is_empty() && locks.len() <= PARTS_MAX;
+        let is_queued = self.ring.is_some() && (1..=PARTS_MAX * PAGE_BYTES).contains(&len);
         let needs_parts = is_queued && through.is_none();
         let parts = Parts(if needs_parts { parts(&mut locks, 0) } else { Vec::new() });
         let memory = Memory::Read { locks, parts, through };
@@ -284,7 +287,7 @@ impl Pending {
         let fd = types::Fd(self.file.aligned_fd());
         match &self.memory {
             Memory::Read { locks, through: Some(part), .. } => {
-                let len = (locks.len() * PAGE_BYTES) as u32;
+                let len = len_of(locks) as u32;
                 opcode::Read::new(fd, part.first(), len).offset(self.offset).build()
             }
             Memory::Read { parts: Parts(parts), .. } => {
@@ -305,11 +308,12 @@ impl Pending {
         let done = to_count(result);
         match memory {
             Memory::Read { mut locks, through, .. } => {
-                let len = locks.len() * PAGE_BYTES;
+                let len = len_of(&locks);
                 let result = match done {
                     Ok(mut done) => {
                         if let Some(part) = &through {
-                            done = copy_pages(&part[..done.min(len)], &mut locks) * PAGE_BYTES;
+                            done = done.min(len) / PAGE_BYTES * PAGE_BYTES;
+                            copy_pages(&part[..done], &mut locks);
                         }
                         file.continue_read_frames(offset, &mut locks, done)
                     }
@@ -328,17 +332,16 @@ impl Pending {
     }
 }
 
-/// Copies the whole pages among `bytes` into the first of the frames, or where they are mapped;
-/// returns how many.
-fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) -> usize {
-    let nr_whole = (bytes.len() / PAGE_BYTES).min(locks.len());
-    let mut done = 0;
+/// Copies whole pages into the first of the frames, or where they are mapped.
+fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) {
+    let first = first_of(locks);
+    let nr_whole = locks.partition_point(|lock| place_of(lock, first) < bytes.len());
     let alike = |one: &Lock<WordRef>, next: &Lock<WordRef>| {
-        one.goes_where_mapped() == next.goes_where_mapped()
+        place_of(next, first) - place_of(one, first) == PAGE_BYTES
+            && one.goes_where_mapped() == next.goes_where_mapped()
     };
     for run in locks[..nr_whole].chunk_by_mut(alike) {
-        let bytes = &bytes[done * PAGE_BYTES..][..run.len() * PAGE_BYTES];
-        done += run.len();
+        let bytes = &bytes[place_of(&run[0], first)..][..run.len() * PAGE_BYTES];
         if run[0].goes_where_mapped() {
             Lock::put_where_mapped(run, bytes);
         }
@@ -346,7 +349,6 @@ fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) -> usize {
         let absent = pages.filter(|(lock, _)| !lock.is_where_mapped());
         absent.for_each(|(lock, page)| lock.write(0, page));
     }
-    nr_whole
 }
 
 /// The bytes a completion stands for; none for an answer that a plain call may do better than.

@@ -66,6 +66,47 @@ fn reads_through_a_part_arrive_in_their_frames() {
     }
 }
 
+/// Pages that are skipped lie in the middle, at the end of the file, and behind it.
+#[test]
+fn reads_skip_pages_that_have_no_frame() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store(&folder, 9 * PAGE_BYTES + 100);
+    let cases: [(&[u32], usize); 5] = [
+        (&[0, 1, 4, 5], 6 * PAGE_BYTES),
+        (&[0, 9], 9 * PAGE_BYTES + 100),
+        (&[2, 8, 9], 7 * PAGE_BYTES + 100),
+        (&[8, 11, 12], PAGE_BYTES + 100),
+        (&[1], PAGE_BYTES),
+    ];
+    for (mut queue, goes_through) in
+        queues(4).into_iter().chain(queues(4)).zip([false, false, true, true])
+    {
+        for (indices, nr_bytes) in cases {
+            let table = table(NR_PAGES);
+            let locks: Vec<_> = indices.iter().map(|index| lock(&table, *index)).collect();
+            let offset = u64::from(indices[0]) * PAGE_BYTES as u64;
+            let buffer = || HugeBuffer::new(10 * PAGE_BYTES).expect("a little");
+            let part = goes_through.then(|| buffer().into_parts(10 * PAGE_BYTES).remove(0));
+            queue.submit_read(Arc::clone(&file), offset, locks, part, 0);
+            let mut completions = Vec::new();
+            queue.reap(1, &mut completions);
+            let Some(Completion::Read { locks, result, .. }) = completions.pop() else {
+                panic!("a read")
+            };
+            assert_eq!(result.expect("read"), nr_bytes, "{indices:?}");
+            for (lock, index) in locks.iter().zip(indices) {
+                let mut page = [*index as u8 + 1; PAGE_BYTES];
+                match index {
+                    9 => page[100..].fill(0),
+                    10.. => page.fill(0),
+                    _ => {}
+                }
+                assert!(lock.bytes() == page, "page {index} of {indices:?}");
+            }
+        }
+    }
+}
+
 const NR_PAGES: u32 = 40;
 
 /// Two pages at a time, each pair with the number of its first as its token.

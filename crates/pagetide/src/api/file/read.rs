@@ -237,7 +237,10 @@ impl Handle {
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
         run[0].read(piece.within, &mut target[..nr_read]);
-        let filled_end = piece.index + run.len() as u64;
+        // Behind pages that were here, what came is not of this miss.
+        let filled =
+            (piece.index..).zip(&run).take_while(|(at, page)| page.page().index().0 == *at);
+        let filled_end = piece.index + filled.count() as u64;
         let nr_wanted = (piece.last + 1).min(filled_end) - piece.index;
         self.counters.add(Event::Miss, nr_wanted - 1);
         if piece.counts && !plan.is_noted {
