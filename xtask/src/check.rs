@@ -121,9 +121,11 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
     let install = options.installs.then_some(&INSTALL);
     let total = if options.is_long { TOTAL_LONG } else { TOTAL };
-    let mut sum = Tally::default();
+    let (mut sum, mut times) = (Tally::default(), Vec::new());
     for step in install.into_iter().chain(steps) {
-        let tally = climb(root, step, options.is_long, total.saturating_sub(start.elapsed()));
+        let before = start.elapsed();
+        let tally = climb(root, step, options.is_long, total.saturating_sub(before));
+        times.push((start.elapsed() - before, step.name));
         let has_failed = tally.failed > 0;
         sum.add(tally);
         if has_failed && !options.keeps_going {
@@ -134,9 +136,16 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     for cause in sum.by_cause() {
         println!("{cause}");
     }
-    println!("total {:.1} s", start.elapsed().as_secs_f64());
+    println!("total {:.1} s: {}", start.elapsed().as_secs_f64(), longest(times));
     println!("{}", sum.summary());
     sum.failed == 0
+}
+
+/// What takes long on this machine: the three longest steps.
+fn longest(mut times: Vec<(Duration, &str)>) -> String {
+    times.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
+    let said = times.iter().take(3).map(|(time, name)| format!("{name} {} s", time.as_secs()));
+    said.collect::<Vec<_>>().join(", ")
 }
 
 /// Runs one step and prints its line. A failed step counts at least one failure.
@@ -357,6 +366,13 @@ fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_longest_steps_are_named_the_longest_first() {
+        let times = [(3, "docs"), (80, "tests"), (0, "tidy"), (9, "clippy")];
+        let times = times.map(|(seconds, name)| (Duration::from_secs(seconds), name));
+        assert_eq!(longest(times.to_vec()), "tests 80 s, clippy 9 s, docs 3 s");
+    }
 
     #[test]
     fn unknown_flags_are_refused() {

@@ -164,6 +164,10 @@ fn collect_sources(args: &SweepArgs) -> Result<Vec<Source>, Failure> {
 
 /// A file that does not exist is one, too: its row says so.
 fn collect_files(path: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        let why = "a sweep reads its traces more than once, so not from standard input: name files";
+        return Err(Failure::Refused(why.to_owned()));
+    }
     if !path.is_dir() {
         to.push(path.to_owned());
         return Ok(());

@@ -4,7 +4,7 @@ use crate::run::{pagetide, stderr, stdout};
 use crate::schema::check;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 const FILE_BYTES: usize = 4 << 20;
@@ -202,6 +202,51 @@ fn check_by_promtool(text: &str) {
     assert!(promtool.wait().expect("it ends").success(), "promtool finds fault with\n{text}");
 }
 
+/// An address of this machine's that is free.
+fn free_address() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it has one").to_string()
+}
+
+/// What is served there; nothing, where nothing is.
+fn get(address: &str, path: &str) -> String {
+    let mut text = String::new();
+    if let Ok(mut client) = std::net::TcpStream::connect(address) {
+        let asked = client.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes());
+        let _ = asked.and_then(|()| client.read_to_string(&mut text));
+    }
+    text
+}
+
+/// A real Prometheus asks for them, and knows them then, where Debian's package is installed.
+fn check_by_prometheus(folder: &Path, metrics: &str) {
+    let [config, data, log] = ["prometheus.yml", "data", "log"].map(|name| folder.join(name));
+    let job = format!(
+        "{{job_name: a, scrape_interval: 1s, static_configs: [{{targets: ['{metrics}']}}]}}"
+    );
+    std::fs::write(&config, format!("scrape_configs: [{job}]\n")).expect("room");
+    let own = free_address();
+    let prometheus = Command::new("prometheus")
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!("--storage.tsdb.path={}", data.display()))
+        .arg(format!("--web.listen-address={own}"))
+        .stderr(std::fs::File::create(log).expect("room"))
+        .spawn();
+    let Ok(mut prometheus) = prometheus else {
+        eprintln!("SKIPPED: check_by_prometheus: there is no prometheus: install prometheus");
+        return;
+    };
+    let begun = std::time::Instant::now();
+    let mut text = String::new();
+    while !text.contains("\"8388608\"") && begun.elapsed() < std::time::Duration::from_secs(60) {
+        text = get(&own, "/api/v1/query?query=pagetide_memory_bytes");
+        std::thread::yield_now();
+    }
+    prometheus.kill().expect("it runs");
+    prometheus.wait().expect("it ends");
+    assert!(text.contains("\"8388608\""), "{text}");
+}
+
 #[test]
 fn metrics_are_served_and_written() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -211,16 +256,12 @@ fn metrics_are_served_and_written() {
     assert!(text.contains("\npagetide_memory_bytes 8388608\n"), "{text}");
     check_by_promtool(&text);
 
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let address = free.local_addr().expect("it has one").to_string();
-    drop(free);
+    let address = free_address();
     let _run = LongRun::start(&["--metrics", &address]);
-    let mut client = std::net::TcpStream::connect(&address).expect("it listens");
-    client.write_all(b"GET /metrics?files=5 HTTP/1.1\r\n\r\n").expect("it reads");
-    let mut text = String::new();
-    client.read_to_string(&mut text).expect("it answers");
+    let text = get(&address, "/metrics?files=5");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(body.contains("pagetide_file_device_read_bytes_total{file="), "{body}");
     check_by_promtool(body);
+    check_by_prometheus(folder.path(), &address);
 }

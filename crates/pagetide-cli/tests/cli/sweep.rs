@@ -117,6 +117,8 @@ fn what_cannot_be_swept_is_said_before_or_in_its_row() {
         let output = run(&[&arguments(&absent, &out)[..], &wrong].concat());
         assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
     }
+    let piped = run(&arguments(Path::new("-"), &out));
+    assert!(stderr(&piped).contains("not from standard input"), "{}", stderr(&piped));
     let nowhere = dir.path().join("no/where.parquet");
     assert!(stderr(&run(&arguments(&absent, &nowhere))).contains("cannot write the table"));
 }
