@@ -94,6 +94,12 @@ pub(crate) fn range_of<H: PageHandle>(run: &[Lock<H>]) -> Range<u64> {
     run.first().map_or(0, index_of)..run.last().map_or(0, |last| index_of(last) + 1)
 }
 
+/// Pages that a read of the run asks for, those that it reads over among them.
+pub(crate) fn nr_asked(run: &[Lock<impl PageHandle>]) -> usize {
+    let range = range_of(run);
+    (range.end - range.start) as usize
+}
+
 /// Resident pages that a request may read over: of a file alone, of which whole runs are asked for.
 pub(crate) fn nr_over_max(mapping: &Mapping) -> u64 {
     let is_file =
@@ -338,8 +344,7 @@ impl Filler {
             return Ok(());
         }
         let backing = mapping.backing()?;
-        let range = range_of(run);
-        let nr_pages = (range.end - range.start) as usize;
+        let nr_pages = nr_asked(run);
         let nr_bytes =
             self.pages.timed_read(mapping, nr_pages, || backing.read_pages(offset, run))?;
         self.pages.check_length(mapping, offset, nr_pages, nr_bytes);
@@ -382,13 +387,15 @@ impl Filler {
     ) {
         let first = run[0].page().index().0;
         let end = (first + plan.nr.min(RUN_MAX)).min(mapping.nr_pages());
+        let reads_over = plan.nr_wanted > 1 && !plan.to_file;
+        let nr_over_max = if reads_over { nr_over_max(mapping) } else { 0 };
         for index in first + 1..end {
             let Some(page) = mapping.table.page_or_make(PageIndex(index)) else { return };
             let Ok(mut page) = page.try_lock() else { return };
             let nr_over = index - range_of(run).end;
             let is_wanted = index - first < plan.nr_wanted;
             if page.frame().is_some() {
-                if is_wanted && !plan.to_file && nr_over < nr_over_max(mapping) {
+                if is_wanted && nr_over < nr_over_max {
                     continue;
                 }
                 return;

@@ -11,7 +11,7 @@
 //! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
 //! part of the memory, or of what a group has room for, is being filled at a time.
 
-use crate::engine::fill::{nr_over_max, range_of};
+use crate::engine::fill::{nr_asked, nr_over_max, range_of};
 use crate::engine::frame_source::FrameSource;
 use crate::engine::in_flight::InFlight;
 use crate::engine::mapping::Mapping;
@@ -275,10 +275,9 @@ impl ReadsAhead<'_> {
         if pages.is_empty() {
             return;
         }
-        let range = range_of(&pages);
-        let offset = range.start << PAGE_SHIFT;
+        let offset = range_of(&pages).start << PAGE_SHIFT;
         let prefetcher = self.prefetcher;
-        prefetcher.pages.count_read(&wish.mapping, (range.end - range.start) as usize);
+        prefetcher.pages.count_read(&wish.mapping, nr_asked(&pages));
         let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
         let is_for_maps = wish.is_for_maps && self.staging.has_any();
         if is_for_maps {
@@ -329,11 +328,10 @@ impl ReadsAhead<'_> {
         self.prefetcher.pages.record(&piece.mapping, first, record::AccessKind::Filled);
         match nr_bytes {
             Some(nr_bytes) => {
-                let range = range_of(&pages);
                 self.prefetcher.pages.check_length(
                     &piece.mapping,
                     piece.offset,
-                    (range.end - range.start) as usize,
+                    nr_asked(&pages),
                     nr_bytes,
                 );
                 self.prefetcher.pages.set_marker(&pages, piece.marker);

@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
+use pagetide_core::readahead::READ_OVER_MAX;
 use pagetide_core::units::PAGE_BYTES;
 
 use super::error::StoreError;
@@ -25,17 +26,17 @@ use crate::page::token::{Lock, PageHandle};
 /// The most parts one `preadv` takes (IOV_MAX on Linux).
 pub(crate) const PARTS_MAX: usize = 1024;
 
-const SKIPPED_PAGES: usize = 8;
+const SKIPPED_BYTES: usize = READ_OVER_MAX as usize * PAGE_BYTES;
 
 /// Where pages go that are skipped.
 #[repr(align(4096))]
-struct Skipped(UnsafeCell<[u8; SKIPPED_PAGES * PAGE_BYTES]>);
+struct Skipped(UnsafeCell<[u8; SKIPPED_BYTES]>);
 
 // SAFETY: S8 (the kernel gets only what is exclusively held, or what nothing reads): no reference
 // to the bytes is ever made.
 unsafe impl Sync for Skipped {}
 
-static SKIPPED: Skipped = Skipped(UnsafeCell::new([0; SKIPPED_PAGES * PAGE_BYTES]));
+static SKIPPED: Skipped = Skipped(UnsafeCell::new([0; SKIPPED_BYTES]));
 
 impl StoreFile {
     /// Reads from `offset` into the locked frames, which are of pages in the file's order, the
@@ -113,7 +114,7 @@ pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<l
             continue;
         }
         while at < place {
-            let iov_len = (place - at).min(SKIPPED_PAGES * PAGE_BYTES);
+            let iov_len = (place - at).min(SKIPPED_BYTES);
             parts.push(libc::iovec { iov_base: SKIPPED.0.get().cast(), iov_len });
             at += iov_len;
         }
