@@ -19,12 +19,14 @@ mod tracefs;
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::run::cannot_run;
 use crate::terminal;
 use lines::{EventCounts, EventLines};
 use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_lab::trace::{ConvertError, Converted, Format, Header, Trace, TraceError, convert};
-use pagetide_run::launch::{Caught, Forwarder, exit_code, exit_code_of, pass_to};
+use pagetide_run::launch::{Caught, Forwarder, exit_code, pass_to};
+use pagetide_run::program;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_parent_process_death_signal, waitpid,
 };
@@ -87,9 +89,7 @@ pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
     let _ = kill_process(getpid(), Signal::STOP);
     let _ = set_parent_process_death_signal(None);
     let error = Command::new(&args.command[0]).args(&args.command[1..]).exec();
-    let name = Path::new(&args.command[0]).display();
-    terminal::note(&format!("pagetide: cannot run {name}: {error}"));
-    ExitCode::from(exit_code_of(&error))
+    cannot_run(Path::new(&args.command[0]), &error)
 }
 
 /// Runs the command; the exit code is the program's.
@@ -97,6 +97,10 @@ pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
 /// # Errors
 /// Usage, where this user or this kernel cannot trace; a record that cannot be written.
 pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
+    let program = Path::new(&args.command[0]);
+    if program::find(program).is_none() {
+        return Ok(cannot_run(program, &rustix::io::Errno::NOENT.into()));
+    }
     let instance = Instance::create()?;
     let out = File::create(&args.output)
         .map_err(|error| Failure::on_path("write the record", &args.output, &error))?;

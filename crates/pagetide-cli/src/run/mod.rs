@@ -18,6 +18,7 @@ use pagetide::{BuildError, PageCache, ResidentSet};
 use pagetide_core::lru::PolicyName;
 use pagetide_run::{Ended, Filter, Prepared, Program, RunError, launch};
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -151,13 +152,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     drop(steering);
     match ended {
         Ok(ended) => finish(args, ended, watcher),
-        Err(RunError::Start { program, source }) => {
-            let name = program.display();
-            terminal::note(&format!("pagetide: cannot run {name}: {source}"));
-            Ok(ExitCode::from(launch::exit_code_of(&source)))
-        }
+        Err(RunError::Start { program, source }) => Ok(cannot_run(&program, &source)),
         Err(error) => Err(failure_of(error)),
     }
+}
+
+/// Says so; returns what a shell would end with.
+pub(crate) fn cannot_run(program: &Path, error: &io::Error) -> ExitCode {
+    terminal::note(&format!("pagetide: cannot run {}: {error}", program.display()));
+    ExitCode::from(launch::exit_code_of(error))
 }
 
 fn failure_of(error: RunError) -> Failure {

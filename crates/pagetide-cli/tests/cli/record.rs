@@ -95,15 +95,15 @@ fn a_signal_is_the_programs_and_the_instance_goes() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_127() {
-    if instances("a_program_that_is_not_there_is_127").is_none() {
-        return;
-    }
+fn a_program_that_is_not_there_is_127_and_one_sentence() {
     let here = folder();
     let mut command = pagetide();
     command.args(["record", "--filemap", "--", "no-such-program"]).current_dir(here.path());
     let output = command.output().expect("it runs");
-    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(127), 1), "{said}");
+    assert!(said.contains("no-such-program"), "{said}");
+    assert!(!here.path().join("filemap.ptt").exists());
 }
 
 #[test]

@@ -20,7 +20,8 @@
 mod on_disk;
 
 #[cfg(feature = "server")]
-pub(crate) use on_disk::{find, is_program, sentence};
+pub use on_disk::find;
+pub(crate) use on_disk::{is_program, sentence};
 
 use std::ffi::CStr;
 

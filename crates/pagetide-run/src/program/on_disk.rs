@@ -56,10 +56,10 @@ fn ourselves() -> Owner {
     Owner { user: user.as_raw(), group: group.as_raw() }
 }
 
-/// Where a shell would find `command`.
-pub(crate) fn find(command: &Path) -> Option<PathBuf> {
+/// Where a shell would find `command`, if it is there.
+pub fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 || command.is_absolute() {
-        return Some(command.to_owned());
+        return command.exists().then(|| command.to_owned());
     }
     let folders = std::env::var_os("PATH")?;
     std::env::split_paths(&folders).map(|folder| folder.join(command)).find(|path| path.is_file())

@@ -28,7 +28,8 @@ impl Pool {
     /// A folder or file that cannot be read, a line that is no object.
     pub(super) fn read(folder: &Path) -> Result<Pool, Failure> {
         let refuse = |error: &dyn Display| {
-            Failure::Refused(format!("cannot read {}: {error}", folder.display()))
+            let told = "the folder of measured rows; --rows names another";
+            Failure::Refused(format!("cannot read {}, {told}: {error}", folder.display()))
         };
         let mut rows = Vec::new();
         for entry in folder.read_dir().map_err(|error| refuse(&error))? {
