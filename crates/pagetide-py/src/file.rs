@@ -67,6 +67,15 @@ impl Open {
     }
 }
 
+impl Drop for Open {
+    /// As `close` does, of a file that was not; an error cannot be told.
+    fn drop(&mut self) {
+        if self.mode.write {
+            let _ = self.file.flush();
+        }
+    }
+}
+
 /// The compiled half of `pagetide.File`.
 #[pyclass(frozen, module = "pagetide._pagetide")]
 pub(crate) struct RawFile {

@@ -43,6 +43,12 @@ def test_it_is_a_raw_file(cache, path, contents):
             call()
 
 
+def test_a_file_that_no_name_holds_is_good_for_a_call(cache, path, contents, tmp_path):
+    assert cache.open(path).read() == contents
+    assert cache.open(tmp_path / "new", "w").write(b"tide") == 4
+    assert (tmp_path / "new").read_bytes() == b"tide"
+
+
 def test_lines_and_text(cache, tmp_path):
     path = tmp_path / "text"
     path.write_text("one\ntwo\nthree")

@@ -14,7 +14,13 @@ testing = pytest.importorskip("zarr.testing.store")
 import numpy as np  # noqa: E402
 from zarr.core.buffer import cpu  # noqa: E402
 
+from conftest import run_python  # noqa: E402
 from pagetide.zarr import Store  # noqa: E402
+
+
+def test_it_is_there_without_an_import_of_its_own():
+    status, said, complaint = run_python("import pagetide; print(pagetide.zarr.Store.__name__)")
+    assert (status, said) == (0, "Store\n"), complaint
 
 
 class TestStore(testing.StoreTests):

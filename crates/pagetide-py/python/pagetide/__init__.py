@@ -13,8 +13,11 @@ its limit, and what is used least leaves.
     >>> rows = pagetide.replay("twitter.csv.zst", ["64M", "256M"], ["lru", "mglru", "opt"])
     >>> pagetide.mrc("twitter.csv.zst", ["mglru", "pagetide"]).plot()
 
-`replay`, `mrc` and `sweep` answer what other policies and sizes would do, from a trace. Sizes are bytes, or text in binary units such as "512M".
+`replay`, `mrc` and `sweep` answer what other policies and sizes would do, from a trace. Sizes are
+bytes, or text in binary units such as "512M".
 """
+
+import importlib
 
 from pagetide._cache import CacheStats, PageCache
 from pagetide._file import File
@@ -39,3 +42,10 @@ __all__ = [
     "Region", "ReplayRow", "ReplayRows", "Rows", "Standing", "Standings", "SweepRow", "SweepRows",
     "__version__", "mrc", "replay", "sweep",
 ]
+
+
+def __getattr__(name):
+    # Imported where it is used: without zarr all else works.
+    if name == "zarr":
+        return importlib.import_module("pagetide.zarr")
+    raise AttributeError(f"module 'pagetide' has no attribute {name!r}")

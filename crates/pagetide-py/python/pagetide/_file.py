@@ -29,6 +29,11 @@ class File(io.RawIOBase):
             if getattr(type(self), call) is getattr(File, call):
                 setattr(self, call, getattr(raw, call))
 
+    def __del__(self):
+        # Not closed here: the call of `cache.open(path).read()` is made when this has gone. The
+        # compiled half is flushed and let go of after it.
+        pass
+
     def __repr__(self):
         state = " closed" if self.closed else ""
         return f"<pagetide.File name={self.name!r} mode={self.mode!r}{state}>"
