@@ -80,6 +80,41 @@ def test_shapes_and_slices_are_numpys(over, plain):
     assert np.array_equal(np.fromfile(over_path(over), "i4").reshape(plain.shape), plain)
 
 
+def test_rows_by_number_are_numpys(tmp_path, faults):
+    plain = np.random.default_rng(1).integers(0, 1 << 30, (3000, 25, 8), dtype="i4")
+    plain.tofile(tmp_path / "rows")
+    cache = pagetide.PageCache(memory="256K")
+    a = cache.array(tmp_path / "rows", "i4", plain.shape, "r+", faults=faults)
+    a[::50] = plain[::50] = 7
+    chance = np.random.default_rng(2)
+    for shape in [900, (20, 3), 1, 0]:
+        index = chance.integers(-3000, 3000, shape)
+        for index in (index, index.astype("i2"), index.tolist(), np.abs(index).astype("u8") % 3000):
+            assert np.array_equal(a[index], plain[index]) and type(a[index]) is np.ndarray
+            # From the last to the first; and rows that are no single piece.
+            assert np.array_equal(a[::-1][index], plain[::-1][index])
+            assert np.array_equal(a[:, ::2][index], plain[:, ::2][index])
+    assert np.array_equal(a[a[:, 0, 0] > 5], plain[plain[:, 0, 0] > 5])
+    for wrong in ([3000], [-3001], np.array([1 << 63], "u8"), [0.5]):
+        with pytest.raises(IndexError):
+            a[wrong]
+
+
+def test_rows_by_number_are_brought_in_together(tmp_path, faults):
+    rows = np.arange(4 << 20, dtype="u1").reshape(-1, 4096)
+    rows.tofile(tmp_path / "rows")
+    a = pagetide.PageCache(memory="1M").array(tmp_path / "rows", faults=faults).reshape(-1, 4096)
+    chance = np.random.default_rng(2)
+    for _ in range(20):
+        index = chance.integers(len(rows), size=50)
+        assert np.array_equal(a[index], rows[index])
+    assert a.region.stats()["missing_faults"] == 0
+    # Once they stay and are mapped, numpy's own way is faster.
+    for _ in range(6):
+        a[[1, 2, 3]]
+    assert not a.region._misses(3)
+
+
 def over_path(array):
     """The file in the folder that the fixture has made."""
     return array_paths[id(array.region)]

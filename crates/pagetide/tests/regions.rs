@@ -48,6 +48,42 @@ fn a_region_four_times_the_memory_keeps_what_is_stored() {
     assert_eq!(counted, Some(&("region_missing_faults", stats.missing_faults)));
 }
 
+/// Of files and of swapped memory, with threads and without: more rows than memory holds, across
+/// pages, some of them changed and some not yet.
+#[test]
+fn rows_that_are_gathered_are_what_loads_find() {
+    const NR_PAGES: u64 = 512;
+    const ROW: usize = 100;
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = patterned_file(folder.path(), "rows", NR_PAGES as usize * PAGE);
+    for background in [true, false] {
+        let cache = PageCache::builder().memory(Bytes(128 << 12)).background(background).build();
+        let cache = cache.expect("a cache");
+        let over_file = RegionOptions::over(&file);
+        for options in [over_file, RegionOptions::anonymous(Bytes(NR_PAGES << 12))] {
+            let Some(region) = region("rows_that_are_gathered", &cache, options) else { return };
+            let mut random = Random::new(3);
+            for page in 0..256 {
+                store(&region, page * 2, page as u64);
+            }
+            let last = NR_PAGES * PAGE as u64 - ROW as u64;
+            let offsets: Vec<u64> = (0..2000).map(|_| random.below(last + 1)).collect();
+            let mut rows = vec![0; offsets.len() * ROW];
+            let nr_read = region.gather(&offsets, &mut rows).expect("gathered");
+            assert!(nr_read > 0, "nothing was read together");
+            for (offset, row) in offsets.iter().zip(rows.chunks(ROW)) {
+                let mut expected = [0; ROW];
+                region.read(*offset, &mut expected).expect("read");
+                assert!(row == expected, "the row at {offset}");
+            }
+            let past = region.gather(&[0, last + 1], &mut rows[..2 * ROW]);
+            assert!(matches!(past, Err(ReadError::PastEnd { .. })), "{past:?}");
+            assert_eq!(region.gather(&[], &mut rows).expect("nothing"), 0);
+        }
+        cache.validate();
+    }
+}
+
 /// Two threads count in pages of their own, in one page together, and look at what the other has
 /// counted, while memory is a quarter of what they use.
 #[test]

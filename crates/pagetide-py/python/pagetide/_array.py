@@ -59,10 +59,28 @@ class Array(np.ndarray):
         return low - self.region.address, high - low
 
     def __getitem__(self, index):
+        if isinstance(index, (np.ndarray, list)) and (rows := self._gather(index)) is not None:
+            return rows
         found = super().__getitem__(index)
         if type(found) is Array and found.region is None:
             return found.view(np.ndarray)
         return found
+
+    def _gather(self, index):
+        """Rows by their numbers, brought in together; None where numpy does as well."""
+        region, index = self.region, np.asarray(index)
+        is_rows = index.dtype.kind in "iu" and index.ndim > 0
+        if region is None or not is_rows or not region._misses(index.size):
+            return None
+        first, length = self.view(np.ndarray)[:1], len(self)
+        if not (first.size and index.size and first.flags.c_contiguous
+                and index.min() >= -length and index.max() < length):
+            return None
+        rows = np.empty(index.shape + self.shape[1:], self.dtype)
+        index = index.astype("i8", order="C")
+        starts = np.where(index < 0, index + length, index) * self.strides[0]
+        region.gather(starts + (first.ctypes.data - region.address), rows)
+        return rows
 
     def __array_wrap__(self, array, context=None, return_scalar=False):
         array = super().__array_wrap__(array, context)

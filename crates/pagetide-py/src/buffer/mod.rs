@@ -7,8 +7,9 @@ mod ffi;
 
 use crate::process::is_in_region;
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::exceptions::{PyBufferError, PyTypeError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::convert::Infallible;
 
 /// Bytes that are copied at a time, where they go through a buffer.
 const PART_BYTES: usize = 256 << 10;
@@ -83,6 +84,26 @@ impl Target {
         }
         Ok(done)
     }
+}
+
+/// A copy of a buffer's bytes.
+pub(crate) fn bytes(array: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    let mut all = Vec::new();
+    let copied = Source::of(array)?.drain(0, |part, _| {
+        all.extend_from_slice(part);
+        Ok::<_, Infallible>(part.len())
+    });
+    copied.map(|_| all).map_err(|never| match never {})
+}
+
+/// A copy of a buffer's elements, of 64 bits each.
+pub(crate) fn words(array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
+    let bytes = bytes(array)?;
+    let (words, left) = bytes.as_chunks::<8>();
+    if !left.is_empty() {
+        return Err(PyValueError::new_err("an array whose elements are not of 64 bits"));
+    }
+    Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
 }
 
 fn contiguous(object: &Bound<'_, PyAny>) -> PyResult<PyUntypedBuffer> {

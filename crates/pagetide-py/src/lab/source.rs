@@ -2,7 +2,7 @@
 
 use super::parse;
 use super::watch::Watched;
-use crate::buffer::Source as Bytes;
+use crate::buffer::{bytes, words};
 use crate::errors::raise_on;
 use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::units::Millis;
@@ -11,7 +11,6 @@ use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Header, ReadaheadUse, 
 use pagetide_sweep::{ReadTraceError, Reading, Watch, read_whole};
 use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
-use std::convert::Infallible;
 use std::path::PathBuf;
 
 /// Buffers of pages, and if they are known of times and kinds.
@@ -123,24 +122,6 @@ impl Loaded {
     pub(super) fn reader(&self) -> Reader {
         Reader::of(self.header.as_ref())
     }
-}
-
-fn bytes(array: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-    let mut all = Vec::new();
-    let copied = Bytes::of(array)?.drain(0, |part, _| {
-        all.extend_from_slice(part);
-        Ok::<_, Infallible>(part.len())
-    });
-    copied.map(|_| all).map_err(|never| match never {})
-}
-
-fn words(array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-    let bytes = bytes(array)?;
-    let (words, left) = bytes.as_chunks::<8>();
-    if !left.is_empty() {
-        return Err(PyValueError::new_err("an array whose elements are not of 64 bits"));
-    }
-    Ok(words.iter().map(|word| u64::from_ne_bytes(*word)).collect())
 }
 
 fn trace_of(pages: &[u64], times: Option<&[u64]>, kinds: Option<&[u8]>) -> PyResult<DenseTrace> {

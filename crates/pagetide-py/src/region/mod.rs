@@ -2,18 +2,21 @@
 
 mod ffi;
 
+use crate::buffer::{Target, words};
 use crate::call::detached;
 use crate::errors::raise;
 use crate::file::read_advice;
 use crate::process::{Local, MappedRange};
 use pagetide::{
-    CreateRegionError, FaultDelivery, PageCache, Region, RegionOptions, RegionStats, UffdSource,
+    CreateRegionError, FaultDelivery, PageCache, ReadError, Region, RegionOptions, RegionStats,
+    UffdSource,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Threads of a region that serve its faults: one may wait for a device while another works.
 const NR_HANDLERS: usize = 2;
@@ -72,12 +75,21 @@ pub(crate) struct PyRegion {
     _range: MappedRange,
     region: Local<Region>,
     is_writable: bool,
+    /// Faults until the last gather.
+    nr_faults: AtomicU64,
+    /// Pages that the last gather had to read.
+    nr_gathered: AtomicU64,
 }
+
+/// A row in so many that was not in memory makes the next gather bring its rows in together.
+const ABSENT_PART: u64 = 64;
 
 impl PyRegion {
     pub(crate) fn new(region: Region, path: Option<&Path>, is_writable: bool) -> PyResult<Self> {
         let range = MappedRange::note(&region, path)?;
-        Ok(PyRegion { _range: range, region: Local::new(region), is_writable })
+        let [nr_faults, nr_gathered] = [0, u64::MAX].map(AtomicU64::new);
+        let region = Local::new(region);
+        Ok(PyRegion { _range: range, region, is_writable, nr_faults, nr_gathered })
     }
 
     fn region(&self) -> PyResult<&Region> {
@@ -145,6 +157,35 @@ impl PyRegion {
             false => region.populate(offset..end),
         })?;
         populated.map_err(raise)
+    }
+
+    /// Whether so many rows from anywhere are better brought in together than by touches: whether
+    /// more than a few of the last ones were absent. At first they are.
+    #[pyo3(name = "_misses")]
+    fn misses(&self, nr_rows: u64) -> bool {
+        let Ok(region) = self.region() else { return false };
+        let nr_faults = region.nr_faults();
+        let since = nr_faults - self.nr_faults.swap(nr_faults, Relaxed).min(nr_faults);
+        let nr_absent = since.saturating_add(self.nr_gathered.swap(0, Relaxed));
+        nr_absent.saturating_mul(ABSENT_PART) >= nr_rows.max(1)
+    }
+
+    /// Fills `target`, which is no region's memory, with rows, one after the other, from each of
+    /// the offsets (64 bits) on; what is absent is read together.
+    fn gather(
+        &self,
+        py: Python<'_>,
+        offsets: &Bound<'_, PyAny>,
+        target: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (region, offsets, mut target) = (self.region()?, words(offsets)?, Target::of(target)?);
+        let gathered = detached(py, || {
+            target.fill(0, |bytes, _| {
+                self.nr_gathered.store(region.gather(&offsets, bytes)?, Relaxed);
+                Ok(bytes.len())
+            })
+        })?;
+        gathered.map(drop).map_err(|error: ReadError| raise(error))
     }
 
     /// "willneed" brings `nbytes` bytes from `offset` on into memory (0: to the end), "dontneed"

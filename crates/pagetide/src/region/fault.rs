@@ -300,7 +300,7 @@ impl Faults {
 }
 
 /// What was read ahead is used: it was not in vain.
-fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
+pub(super) fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
     if let Some(frame) = page.frame() {
         engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
     }

@@ -23,6 +23,7 @@
 //! what such ranges are good for.
 
 mod fault;
+mod gather;
 mod huge;
 mod options;
 mod owned;
@@ -46,7 +47,7 @@ use crate::engine::fill::Filled;
 use crate::engine::flush::Flusher;
 use crate::engine::mapping::Mapping;
 use crate::workers::CacheShared;
-use fault::Faults;
+use fault::{Faults, note_used};
 use options::Opened;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::record::AccessKind;
@@ -304,6 +305,11 @@ impl Region {
         self.file().advise(advice, offset, len)
     }
 
+    /// Faults so far on pages that were not mapped, in memory or not.
+    pub fn nr_faults(&self) -> u64 {
+        self.faults.nr_served[..2].iter().map(|nr| nr.load(Relaxed)).sum()
+    }
+
     /// Faults so far, and memory taken now.
     ///
     /// # Cost
@@ -357,6 +363,7 @@ impl Region {
         let brought = self.faults.bring_in(engine, &self.mapping, &mut run, kind);
         brought.map_err(|source| self.store_error(index, source))?;
         run[0].set_young();
+        note_used(engine, &run[0]);
         use_it(&mut run);
         drop(run);
         engine.pages.record(&self.mapping, index, AccessKind::Unpin);

@@ -1,0 +1,77 @@
+//! Rows from anywhere in a region, copied out together.
+//!
+//! Problem: of random rows each is a fault, and each fault waits for a read of its own, where a
+//! device does many at once. Idea: all that is absent is asked for first; then the rows are copied
+//! from wherever their pages are, and nothing is mapped for it.
+//!
+//! ```text
+//!   offsets  a b c d e f ...   absent: requests, in flight together -> waited for
+//!            a b c d           copied to the target, in their order
+//! ```
+//!
+//! Data and invariants: no more is asked for at a time than a part of memory, or what came first
+//! would leave before it is copied. A page that cannot be had is read once more, for its error.
+
+use super::Region;
+use crate::engine::errors::ReadError;
+use crate::engine::prefetch::Wish;
+use pagetide_core::readahead::ReadaheadRun;
+use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Pages that are asked for together: one part of memory in so many.
+const MEMORY_PART: u64 = 8;
+
+impl Region {
+    /// Copies rows out, one after the other, without faults: `target.len() / offsets.len()` bytes
+    /// from each of the offsets on. Returns how many pages had to be read, as far as is known
+    /// beforehand.
+    ///
+    /// # Errors
+    /// As for [`Region::read`]; `target` may be filled in part.
+    ///
+    /// # Cost
+    /// Absent pages are read together, as many as a device has requests for; a resident page costs
+    /// a lock and a copy.
+    pub fn gather(&self, offsets: &[u64], target: &mut [u8]) -> Result<u64, ReadError> {
+        let row_bytes = target.len().checked_div(offsets.len()).unwrap_or(0);
+        if row_bytes == 0 {
+            return Ok(0);
+        }
+        offsets.iter().try_for_each(|offset| self.check_range(*offset, row_bytes))?;
+        let pages_a_row = row_bytes.div_ceil(PAGE_BYTES) as u64 + 1;
+        let nr_pages = self.shared.engine.source.room_of(&self.mapping) / MEMORY_PART;
+        let nr_together = (nr_pages / pages_a_row).max(1) as usize;
+        let mut nr_read = 0;
+        let parts = offsets.chunks(nr_together).zip(target.chunks_mut(nr_together * row_bytes));
+        for (offsets, target) in parts {
+            nr_read += self.bring_in_together(offsets, row_bytes);
+            let rows = offsets.iter().zip(target.chunks_exact_mut(row_bytes));
+            rows.into_iter().try_for_each(|(offset, row)| self.read(*offset, row))?;
+        }
+        Ok(nr_read)
+    }
+
+    /// Waits for all of the rows to be in memory, as far as that is easy; returns how many pages
+    /// were read.
+    fn bring_in_together(&self, offsets: &[u64], row_bytes: usize) -> u64 {
+        let mut reads = self.shared.engine.prefetcher.begin();
+        let (mut nr_read, reached) = (0, Arc::default());
+        for &offset in offsets {
+            let pages =
+                offset >> PAGE_SHIFT..(offset + row_bytes as u64).div_ceil(PAGE_BYTES as u64);
+            if self.is_stored(pages.clone()) {
+                let run = ReadaheadRun::asked_for(pages.start, pages.end - pages.start);
+                nr_read += reads.submit(&Wish::new(&self.mapping, run, &reached));
+            }
+        }
+        reads.end();
+        nr_read
+    }
+
+    /// Whether there is something to be read: not of what was never stored to.
+    fn is_stored(&self, mut pages: Range<u64>) -> bool {
+        self.mapping.swap.as_ref().is_none_or(|swap| pages.all(|page| swap.is_stored(page)))
+    }
+}
