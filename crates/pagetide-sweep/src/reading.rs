@@ -5,7 +5,7 @@ use pagetide_lab::trace::{DenseTrace, Facts, Format, ReadaheadUse, Trace, TraceE
 use std::path::Path;
 
 /// Entries between two looks at whether to go on.
-const LOOK_EVERY: usize = 1 << 16;
+const LOOK_EVERY: usize = 1 << 18;
 /// A trace that takes no more is read without asking how much memory there is.
 const BYTES_UNASKED: u64 = 256 << 20;
 

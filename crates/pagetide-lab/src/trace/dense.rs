@@ -21,6 +21,14 @@ use super::page_ranks::PageRanks;
 use super::{Access, AccessKind, Note, Trace, TraceError};
 use pagetide_core::ids::{MappingId, PageId, PageType};
 use pagetide_core::units::Millis;
+use std::mem::take;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+/// Entries whose pages are looked up together.
+const BATCH: usize = 4096;
+/// Batches that wait to be looked up, at the most.
+const BATCHES_READY: usize = 4;
 
 /// Keeps the items whose place says so.
 fn retain<T>(items: &mut Vec<T>, is_kept: &[bool]) {
@@ -84,23 +92,31 @@ impl DenseTrace {
     ///
     /// # Cost
     /// As [`DenseTrace::read`]. Where there are many pages it is a third less than to push the
-    /// entries one by one, as pages are looked up many at a time.
+    /// entries one by one, as pages are looked up many at a time; and a second thread does that.
     pub fn read_some(&mut self, trace: &mut Trace, nr_max: usize) -> Result<usize, TraceError> {
-        const BATCH: usize = 1024;
-        let mut nr_read = 0;
-        let mut pages = Vec::with_capacity(BATCH);
-        while nr_read < nr_max {
-            let wanted = BATCH.min(nr_max - nr_read);
-            pages.clear();
-            let read = self.read_batch(trace, wanted, &mut pages);
-            self.pages.append_ranks(&pages, &mut self.ranks);
-            nr_read += pages.len();
-            read?;
-            if pages.len() < wanted {
-                break;
+        let (mut ranks, mut known) = (take(&mut self.ranks), take(&mut self.pages));
+        let read = thread::scope(|scope| {
+            let (found, batches) = sync_channel::<Vec<PageId>>(BATCHES_READY);
+            scope.spawn(|| {
+                batches.into_iter().for_each(|pages| known.append_ranks(&pages, &mut ranks));
+            });
+            let mut nr_read = 0;
+            while nr_read < nr_max {
+                let wanted = BATCH.min(nr_max - nr_read);
+                let mut pages = Vec::with_capacity(wanted);
+                let read = self.read_batch(trace, wanted, &mut pages);
+                let nr_pages = pages.len();
+                found.send(pages).expect("it takes all there are");
+                nr_read += nr_pages;
+                read?;
+                if nr_pages < wanted {
+                    break;
+                }
             }
-        }
-        Ok(nr_read)
+            Ok(nr_read)
+        });
+        (self.ranks, self.pages) = (ranks, known);
+        read
     }
 
     /// The same, but for the ranks: the pages are the caller's to look up.
