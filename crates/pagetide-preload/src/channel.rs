@@ -17,9 +17,10 @@ use crate::errno::Errno;
 use crate::{next, own, pieces, process, table};
 use libc::{c_int, c_void, iovec, msghdr};
 use pagetide_run::wire::{
-    Greeting, Op, Patience, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX,
-    VERSION, variable,
+    Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX, VERSION,
+    variable,
 };
+use pagetide_sys::Patience;
 use std::cell::Cell;
 use std::io::Write;
 use std::sync::OnceLock;

@@ -63,6 +63,7 @@ pub use machine::cpu::{
     read_self_anonymous_bytes, read_thread_cpu_time_ns, read_total_memory,
 };
 pub use machine::cpu_cache::read_cache_slice;
+pub use machine::patience::Patience;
 pub use machine::prefetch::{fetch, fetch_to_write};
 pub use machine::room::{MemoryRoom, SpareMemory};
 pub use machine::try_lock::{TryGuard, TryLock};

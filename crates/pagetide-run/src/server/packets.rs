@@ -1,7 +1,8 @@
 //! Packets as they come in: bytes, descriptors beside them, and the process that sent them.
 
 use crate::errno::Errno;
-use crate::wire::{Patience, REQUEST_FILES_MAX};
+use crate::wire::REQUEST_FILES_MAX;
+use pagetide_sys::Patience;
 use rustix::io::IoSliceMut;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::cell::Cell;

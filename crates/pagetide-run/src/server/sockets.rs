@@ -18,9 +18,10 @@ use super::trays::ThreadTray;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
 use crate::wire::{
-    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, Patience, REPLY_FILES_MAX, REQUEST_BYTES, Reply,
-    Request, VERSION,
+    CHUNK_BYTES, GREETING_BYTES, Greeting, Op, REPLY_FILES_MAX, REQUEST_BYTES, Reply, Request,
+    VERSION,
 };
+use pagetide_sys::Patience;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::IoSlice;
 use rustix::net::{

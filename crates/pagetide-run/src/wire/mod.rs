@@ -28,10 +28,8 @@
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
 mod notices;
-mod patience;
 
 pub use notices::*;
-pub use patience::Patience;
 
 /// Both ends must be of the same one.
 pub const VERSION: u32 = 14;

@@ -4,6 +4,7 @@ pub(crate) mod cpu;
 pub(crate) mod cpu_cache;
 pub mod device;
 pub mod numa;
+pub(crate) mod patience;
 pub(crate) mod prefetch;
 pub mod rights;
 pub(crate) mod room;
