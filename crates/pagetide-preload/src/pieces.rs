@@ -38,6 +38,8 @@ pub(crate) struct Piece {
     pub(crate) is_moving: bool,
     /// It is to stay in memory; a child has it without that.
     pub(crate) is_locked: bool,
+    /// The program has said that it reads by chance.
+    pub(crate) is_random: bool,
 }
 
 impl Piece {
@@ -64,7 +66,8 @@ impl Piece {
             | u64::from(self.is_moving) << 1
             | u64::from(self.is_written) << 2
             | u64::from(self.has_own_pages) << 3
-            | u64::from(self.is_locked) << 4;
+            | u64::from(self.is_locked) << 4
+            | u64::from(self.is_random) << 5;
         let (start, len, protection) = (self.start as u64, self.len as u64, self.protection as u64);
         [start, len, self.offset, self.id, self.map, self.file, self.process, protection, flags]
     }
@@ -85,6 +88,7 @@ impl Piece {
             is_written: flags & 4 != 0,
             has_own_pages: flags & 8 != 0,
             is_locked: flags & 16 != 0,
+            is_random: flags & 32 != 0,
         }
     }
 }
@@ -146,7 +150,8 @@ pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
     })
 }
 
-/// A store that the server is being asked to allow: its piece stays as it is.
+/// A store that the server is being asked to allow, or what else is done to a piece by its
+/// addresses: it stays as it is.
 pub(crate) struct Storing(usize);
 
 impl Storing {

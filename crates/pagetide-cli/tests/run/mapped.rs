@@ -76,6 +76,14 @@ fn a_mapped_file_is_as_the_kernels() {
 }
 
 #[test]
+fn what_is_read_by_chance_is_the_files_and_what_is_stored_beside_stays() {
+    let test = "what_is_read_by_chance_is_the_files_and_what_is_stored_beside_stays";
+    let (name, source) = ("mapped_random", include_str!("mapped_random.c"));
+    CheckedProgram { name, source, arguments: &[], nr_mappings_min: 4 }
+        .check_beside_the_kernel(test, &["1M"]);
+}
+
+#[test]
 fn processes_see_what_others_write_to_what_they_map() {
     let arguments: &[_] = if is_long() { &["100000"] } else { &["4000"] };
     let (name, source) = ("soak", include_str!("mapped_soak.c"));

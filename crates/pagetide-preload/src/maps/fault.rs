@@ -1,5 +1,6 @@
 //! A touch of a page that is not there.
 
+use super::cooling;
 use super::kernels::give_to_kernel;
 use super::pins::lock_again;
 use super::place::{Obtained, obtain, tell_unmapped};
@@ -51,6 +52,7 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
                     // If it has left already, it is asked for again.
                     is_shown(at, piece);
                 }
+                cooling::note(at, piece);
                 true
             }
             fault::OTHER_FILE => obtain_again(piece, piece),

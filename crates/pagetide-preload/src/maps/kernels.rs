@@ -55,7 +55,7 @@ fn map(piece: &Piece, at: Option<usize>, protection: c_int, real: c_int) -> Resu
 
 fn give_with_own_pages(piece: &Piece, real: c_int) -> Result<(), Errno> {
     if piece.process != own::number() {
-        register(own_uffd()?, piece.start, piece.len, false)?;
+        register(own_uffd()?, piece.start, piece)?;
     }
     let beside = map(piece, None, libc::PROT_READ | libc::PROT_WRITE, real)?;
     let put_over = || {

@@ -44,6 +44,7 @@
 //!
 //! Source: userfaultfd(2), ioctl_userfaultfd(2), sigaction(2).
 
+mod cooling;
 mod fault;
 mod forks;
 mod given;
@@ -151,6 +152,7 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
         has_own_pages: wanted.is_copied(),
         is_moving: false,
         is_locked: false,
+        is_random: false,
     };
     let fixed = wanted.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
     if fixed & libc::MAP_FIXED != 0 {

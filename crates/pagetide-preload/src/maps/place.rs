@@ -85,7 +85,7 @@ fn map_registered(piece: &Piece, fixed: c_int, file: c_int, uffd: c_int) -> Resu
 
 /// Registers a mapping of the memory file that is out of reach, and lets the program have it.
 fn make_ready(piece: &Piece, start: usize, uffd: c_int) -> Result<(), Errno> {
-    register(uffd, start, piece.len, piece.is_written)?;
+    register(uffd, start, piece)?;
     keep_from_children(start, piece.len, true)?;
     protect(start, piece.len, piece.protection)
 }

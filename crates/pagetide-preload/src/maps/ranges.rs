@@ -2,9 +2,10 @@
 
 use super::fault::{Access, obtain_again, serve_fault};
 use super::place::{ask_only, tell_unmapped};
+use super::uffd::{own_uffd, register};
 use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages, pins};
 use crate::errno::Errno;
-use crate::pieces::{Changing, Piece, is_any};
+use crate::pieces::{Changing, Piece, Storing, is_any};
 use crate::{next, own, pieces, serve};
 use libc::c_int;
 use pagetide_run::wire::{Op, Reason, Request};
@@ -164,6 +165,24 @@ pub(crate) fn advise(start: usize, len: usize, advice: u64) {
         let one = Request { flags: advice, offset, len, total: 1, ..one };
         let _ = ask_only(&one);
         at = piece.end();
+        if start <= piece.start && piece.end() <= end {
+            note_order(&piece, advice);
+        }
+    }
+}
+
+/// How a whole piece is going to be read. What was ever to be read by chance is mapped page by page
+/// for good: the kernel takes nothing back that it is to tell of.
+fn note_order(piece: &Piece, advice: u64) {
+    let is_random = advice == libc::MADV_RANDOM as u64;
+    let is_order =
+        is_random || [libc::MADV_NORMAL, libc::MADV_SEQUENTIAL].contains(&(advice as i32));
+    let now = Piece { is_random, ..*piece };
+    let is_here = piece.process == own::number() && !piece.is_written && !piece.has_own_pages;
+    if is_order && is_here && now != *piece && Changing::begin().replace(piece, &now) {
+        let same = is_random.then(|| Storing::begin(&now)).flatten();
+        // Where that is refused, what is around a page is mapped with it.
+        let _ = same.map(|_same| own_uffd().and_then(|uffd| register(uffd, now.start, &now)));
     }
 }
 

@@ -6,6 +6,7 @@
 //! Source: userfaultfd(2), ioctl_userfaultfd(2).
 
 use crate::errno::Errno;
+use crate::pieces::Piece;
 use crate::{next, own};
 use libc::c_int;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -23,6 +24,9 @@ const STORES: u64 = HOLES | 1 << 0 | 1 << 10 | 1 << 12;
 
 /// What a mapping is to tell of.
 const REGISTER_HOLES: u64 = 1 << 0;
+/// And no store is told of, as nothing is protected; but the kernel maps one page at a touch, and
+/// nothing around it.
+const REGISTER_ALONE: u64 = 1 << 0 | 1 << 1;
 const REGISTER_ALL: u64 = 1 << 0 | 1 << 1 | 1 << 2;
 /// Pages that are shown are protected.
 const SHOW_PROTECTED: u64 = 1 << 1;
@@ -73,22 +77,22 @@ fn open_uffd(features: u64) -> Result<c_int, Errno> {
 ///
 /// # Errors
 /// Where the kernel cannot.
-pub(super) fn register(
-    uffd: c_int,
-    start: usize,
-    len: usize,
-    is_written: bool,
-) -> Result<(), Errno> {
+pub(super) fn register(uffd: c_int, start: usize, piece: &Piece) -> Result<(), Errno> {
     const IOC_REGISTER: usize = 0xc020_aa00;
-    if is_written && IS_FOR_LOADS.load(Relaxed) {
+    if piece.is_written && IS_FOR_LOADS.load(Relaxed) {
         return Err(Errno(libc::ENOSYS));
     }
-    let mode = if is_written { REGISTER_ALL } else { REGISTER_HOLES };
-    let mut range = [start as u64, len as u64, mode, 0];
+    let is_alone = piece.is_random && !IS_FOR_LOADS.load(Relaxed);
+    let mode = match (piece.is_written, is_alone) {
+        (true, _) => REGISTER_ALL,
+        (false, true) => REGISTER_ALONE,
+        (false, false) => REGISTER_HOLES,
+    };
+    let mut range = [start as u64, piece.len as u64, mode, 0];
     let arguments = [uffd as usize, IOC_REGISTER, range.as_mut_ptr() as usize, 0, 0, 0];
     // SAFETY: four words, as the manual page has it, that live through the call (S20).
     unsafe { next::system(libc::SYS_ioctl, arguments) }?;
-    match is_written.then(|| show(uffd, start, 1 << 12)) {
+    match piece.is_written.then(|| show(uffd, start, 1 << 12)) {
         // Kernels before 6.4 show no page protected.
         Some(Err(Errno(libc::EINVAL))) => Err(Errno(libc::ENOSYS)),
         _ => Ok(()),
