@@ -89,12 +89,14 @@ pub(super) const SECTIONS: [Section; 12] = [
         name: "regions",
         title: "Regions",
         note: "Nanoseconds of a fault of a region, or of an access to it; against the kernel's own \
-               mappings of the same file (`random`: told MADV_RANDOM) in a memory cgroup of the \
-               same limit.",
+               mappings of the same file (`random`: told MADV_RANDOM), and its swap, in a memory \
+               cgroup of the same limit. `x4` is four threads; `-memory`: what the region has \
+               taken.",
         shape: Shape::Against,
         commands: &[
             "bench region --runs 5 --cases faults,load,evict,zipf",
             "bench region --memory 32M --runs 5 --cases file-loads,file-stores,sum,again",
+            "bench region --memory 32M --runs 3 --cases anon-loads,anon-stores,fill",
         ],
     },
     Section {

@@ -93,4 +93,6 @@ pub(super) struct Measured {
     pub(super) ns: f64,
     /// CPU time of the process.
     pub(super) cpu_ns: f64,
+    /// What a region had taken at its end, bytes: its pages, and what is known of them.
+    pub(super) memory: u64,
 }

@@ -10,7 +10,7 @@ use std::fs;
 ///
 /// # Cost
 /// A walk over the page tables of each: some 10 ns a mapped page.
-pub(super) fn read_memory_below(process: u32) -> u64 {
+pub(in crate::bench) fn read_memory_below(process: u32) -> u64 {
     let (mut unseen, mut sum) = (vec![process], 0);
     while let Some(one) = unseen.pop() {
         // It may have ended meanwhile.

@@ -38,6 +38,7 @@ use pagetide_core::units::Bytes;
 use program::{Under, why_not};
 
 pub(crate) use memcached::{LOAD, MemcachedLoadArgs, load};
+pub(super) use memory::read_memory_below;
 pub(super) use program::output_of;
 pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 

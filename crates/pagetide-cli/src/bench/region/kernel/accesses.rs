@@ -11,21 +11,38 @@ pub(super) const SEED: u64 = 1;
 /// Operations between looks at the clock.
 const BATCH: u32 = 16;
 
-/// As long untimed as timed: memory is full then, in all that are compared. A thread for each
+/// The longest untimed, in times of what is timed: the kernel reads around what was not advised
+/// otherwise, and needs milliseconds an access, but few of them.
+const WARM_MAX: u32 = 3;
+
+/// As long untimed as timed, or longer, until there were `nr_warm` accesses: a thread for each
 /// state.
 ///
 /// # Errors
 /// The first failure of an access.
 pub(super) fn time_accesses<S: Send>(
     job: &Job,
-    [warm, timed]: [Vec<S>; 2],
+    nr_warm: u64,
+    [mut warm, mut timed]: [Vec<S>; 2],
     access: impl Fn(&mut S) -> Result<(), Failure> + Sync,
 ) -> Result<Measured, Failure> {
     let duration = Duration::from_millis(job.millis);
-    time_threads((duration, BATCH), warm, &access)?;
-    let (started, cpu_ns) = (Instant::now(), read_process_cpu_time_ns());
-    let ns = time_threads((duration, BATCH), timed, &access)?;
-    let (elapsed, cpu_ns) = (started.elapsed(), read_process_cpu_time_ns() - cpu_ns);
-    let nr = elapsed.as_nanos() as f64 * f64::from(job.threads) / ns;
-    Ok(Measured { ns, cpu_ns: cpu_ns as f64 / nr })
+    // Nanoseconds of an access of one thread, and accesses.
+    let round = |states: &mut Vec<S>| -> Result<(f64, f64), Failure> {
+        let started = Instant::now();
+        let states = states.iter_mut().collect();
+        let ns = time_threads((duration, BATCH), states, |state: &mut &mut S| access(state))?;
+        Ok((ns, started.elapsed().as_nanos() as f64 * f64::from(job.threads) / ns))
+    };
+    let mut nr_left = nr_warm as f64;
+    for _ in 0..WARM_MAX {
+        nr_left -= round(&mut warm)?.1;
+        if nr_left <= 0.0 {
+            break;
+        }
+    }
+    let cpu_ns = read_process_cpu_time_ns();
+    let (ns, nr) = round(&mut timed)?;
+    let cpu_ns = (read_process_cpu_time_ns() - cpu_ns) as f64 / nr;
+    Ok(Measured { ns, cpu_ns, memory: 0 })
 }

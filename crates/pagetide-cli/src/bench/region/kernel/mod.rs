@@ -11,13 +11,15 @@
 //!   fill         swap          a page of anonymous memory of 7/8 memory, all words stored
 //!   fill-more    swap          the same of 4x memory
 //!   sort         swap          a word of 4x memory, sorted in place
+//!   *-memory     limit         bytes that the stores' region had taken in the end, by 4 threads
 //! ```
 //!
 //! *mmap*: a shared mapping of the same file; *random*: with `MADV_RANDOM`; *swap*: anonymous
 //! memory, and a swap file in the same folder for as long as the bench runs. Each turn is a process
 //! of its own, the kernel's in a memory cgroup of the limit; files are dropped from the kernel's
-//! page cache before each. Rows have the ratio of CPU times as well, which other programs disturb
-//! less; of the kernel's, what its own threads do is not in it. The limit is at least 16 MiB.
+//! page cache before each, and no frame is touched beforehand. What is by chance is timed once
+//! memory is full. Rows have the ratio of CPU times as well, which other programs disturb less; of
+//! the kernel's, what its own threads do is not in it. The limit is at least 16 MiB.
 //!
 //! Ignored: what the kernel's page tables take of the cgroup's limit (0.2 % of what is mapped).
 
@@ -93,6 +95,15 @@ impl Case {
         })
     }
 
+    /// The name of the row that has its memory.
+    fn memory_name(&self) -> Option<&'static str> {
+        match self.name {
+            "file-stores" => Some("file-stores-memory"),
+            "anon-stores" => Some("anon-stores-memory"),
+            _ => None,
+        }
+    }
+
     fn is_over_file(&self) -> bool {
         !self.references.contains(&Under::Swap)
     }
@@ -158,7 +169,7 @@ fn measure(
     for &threads in case.threads {
         let contenders = || [Under::Pagetide].into_iter().chain(case.references.iter().copied());
         let cpu: Vec<RefCell<Vec<f64>>> = contenders().map(|_| RefCell::default()).collect();
-        let killed = RefCell::new(None);
+        let (killed, taken) = (RefCell::new(None), RefCell::new(Vec::new()));
         let timed_run = |(under, cpu)| -> TimedRun<'_> {
             let job = Job {
                 work: case.work,
@@ -174,10 +185,13 @@ fn measure(
                 settings: bench.args.set.clone(),
                 group: None,
             };
-            let (cpu, killed): (&RefCell<Vec<f64>>, _) = (cpu, &killed);
+            let (cpu, killed, taken): (&RefCell<Vec<f64>>, _, _) = (cpu, &killed, &taken);
             Box::new(move || {
                 let measured = run_job(bench, job.clone(), killed)?;
                 cpu.borrow_mut().push(measured.cpu_ns);
+                if under == Under::Pagetide {
+                    taken.borrow_mut().push(measured.memory as f64);
+                }
                 Ok(measured.ns)
             })
         };
@@ -189,6 +203,11 @@ fn measure(
             continue;
         }
         let samples = samples?;
+        if let Some(name) = case.memory_name().filter(|_| threads == 4) {
+            let limit = Samples::from(vec![memory.0 as f64; taken.borrow().len()]);
+            let taken = taken.take().into();
+            rows.push(Row::measured((BENCH, name, threads), "limit", &taken, &limit));
+        }
         let cpu: Vec<Samples> = cpu.into_iter().map(|cpu| cpu.into_inner().into()).collect();
         for (under, (other, its_cpu)) in contenders().zip(samples.iter().zip(&cpu)).skip(1) {
             let identity = (BENCH, case.name, threads);

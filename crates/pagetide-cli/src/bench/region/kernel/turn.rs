@@ -4,6 +4,7 @@
 //! the kernel serves. The process joins its cgroup last, so that the limit is for the mapping.
 
 use super::super::super::mapped_job::{Job, Measured, Under};
+use super::super::super::programs::read_memory_below;
 use super::work;
 use crate::failure::Failure;
 use crate::settings;
@@ -42,8 +43,10 @@ pub(crate) fn serve(args: &MappedArgs) -> Result<(), Failure> {
 
 fn in_region(job: &Job) -> Result<Measured, Failure> {
     let refuse = |error: &dyn std::error::Error| Failure::on("make a region", error);
+    let own = std::process::id();
+    let before = read_memory_below(own);
     let policy: PolicyName = job.policy.parse().map_err(|error| refuse(&error))?;
-    let cache = settings::apply(PageCache::builder().pretouch(true), &job.settings)
+    let cache = settings::apply(PageCache::builder(), &job.settings)
         .map_err(|error| refuse(&error))?
         .memory(Bytes(job.memory))
         .policy(policy)
@@ -54,13 +57,13 @@ fn in_region(job: &Job) -> Result<Measured, Failure> {
         None => RegionOptions::anonymous(Bytes(job.len)).swap_in(&job.folder),
     };
     let region = cache.region(options).map_err(|error| refuse(&error))?;
-    let measured = work::run(job, region.words(), || Ok(()));
-    // Nothing of it is needed: neither what is dirty nor the order in which things end.
-    if job.data.is_none() {
-        return measured;
+    let mut measured = work::run(job, region.words(), || Ok(()))?;
+    measured.memory = read_memory_below(own).saturating_sub(before);
+    // Of anonymous memory, what is dirty is not needed any more.
+    if job.data.is_some() {
+        region.sync().map_err(|error| Failure::on("sync a region", &error))?;
     }
-    region.sync().map_err(|error| Failure::on("sync a region", &error))?;
-    measured
+    Ok(measured)
 }
 
 fn by_library(job: &Job) -> Result<Measured, Failure> {

@@ -74,7 +74,8 @@ fn time_once(nr: u64, work: impl FnOnce()) -> Measured {
     let (started, cpu_ns) = (Instant::now(), read_process_cpu_time_ns());
     work();
     let (elapsed, cpu_ns) = (started.elapsed(), read_process_cpu_time_ns() - cpu_ns);
-    Measured { ns: elapsed.as_nanos() as f64 / nr as f64, cpu_ns: cpu_ns as f64 / nr as f64 }
+    let (ns, cpu_ns) = (elapsed.as_nanos() as f64 / nr as f64, cpu_ns as f64 / nr as f64);
+    Measured { ns, cpu_ns, memory: 0 }
 }
 
 fn by_chance(
@@ -116,7 +117,9 @@ fn by_chance(
             }
         }
     };
-    time_accesses(job, [warm, timed], access)
+    // Of these, a quarter or so are misses.
+    let nr_warm = if skew == Skew::Uniform { 0 } else { job.memory / PAGE_BYTES as u64 * 8 };
+    time_accesses(job, nr_warm, [warm, timed], access)
 }
 
 fn sum(words: &[AtomicU64]) -> u64 {
