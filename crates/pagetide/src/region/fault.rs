@@ -21,6 +21,7 @@
 //!
 //! What a stream of faults wants beside: see `streams`.
 
+use super::twice::Twice;
 use crate::engine::Engine;
 use crate::engine::fill::{FillError, FillPlan, Filled};
 use crate::engine::flush::pass::Flushed;
@@ -59,6 +60,7 @@ pub(super) struct Faults {
     pub(super) nr_failed: AtomicU64,
     /// Handed over to the helper.
     pub(super) nr_helped: AtomicU64,
+    pub(super) twice: Twice,
     /// No thread will wait for a fault any more.
     pub(super) stops: AtomicBool,
 }
@@ -259,7 +261,7 @@ impl Faults {
             engine.pages.mark_whole_dirty(mapping, index, frame);
         }
         // Refused only where memory of the kernel's own is short.
-        if page.map_user(is_write).is_err() {
+        if !self.twice.map(mapping, page, is_write) && page.map_user(is_write).is_err() {
             return self.fail(engine, page);
         }
         Served::Yes

@@ -30,6 +30,7 @@ mod owned;
 mod service;
 mod stats;
 mod streams;
+mod twice;
 
 pub use options::RegionOptions;
 #[cfg(feature = "allocator-api2")]
@@ -171,6 +172,9 @@ impl Region {
         };
         let service = FaultService::start(serving, nr_handlers.unwrap_or(1));
         let service = service.map_err(CreateRegionError::Thread)?;
+        if memory.delivery() == FaultDelivery::Signal {
+            faults.twice.begin(&engine.source);
+        }
         let (file, shared) = (Some(file), Arc::clone(shared));
         Ok(Region { file, memory, mapping, shared, faults, service, len })
     }
@@ -400,6 +404,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         self.service.stop();
         let (engine, mapping) = (&self.shared.engine, &self.mapping);
+        self.faults.twice.end(&engine.source, mapping);
         if mapping.swap.is_some() {
             let _no_write_back = crate::memory::locks::lock(&mapping.flush);
             mapping

@@ -29,6 +29,18 @@ impl FrameArena {
         Ok(discarded + self.discard_run(&mut run)?)
     }
 
+    /// Gives the memory of a claimed frame back to the system, where pages have theirs elsewhere.
+    ///
+    /// Panics when the frame was claimed from another arena.
+    pub fn empty(&self, claimed: &mut ClaimedFrame) {
+        assert_eq!(claimed.arena, self.id, "S3: claimed from another arena");
+        let frame = claimed.frame.0;
+        // SAFETY: S3 (one claim a frame), S4: by `&mut`, it is the caller's alone.
+        if unsafe { self.memory.empty(frame..frame + 1) }.is_ok() {
+            self.note_memory_gone(frame);
+        }
+    }
+
     /// Frames that are not in service yet, and are to have no memory before they are: not as parts
     /// of huge pages, nor by pre-touching.
     pub fn withhold(&self, frames: Range<FrameId>) {

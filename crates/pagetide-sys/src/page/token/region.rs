@@ -134,6 +134,39 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map_run(start..start + nr, frame) as usize }
     }
 
+    /// As [`Lock::map_user`], of a page that is not mapped; but its frame keeps its memory until
+    /// [`Lock::empty_behind_users`]. Returns whether it is mapped then.
+    ///
+    /// Panics if the page is not resident, is mapped, or is no region's.
+    ///
+    /// # Cost
+    /// A copy, and a system call.
+    pub fn map_user_beside(&mut self, write: bool) -> bool {
+        let frame = self.frame().expect("S25: only a resident page is mapped");
+        let (region, place) = self.page().region().expect("S25: only regions have users");
+        let source = region.lender().arena().address(frame).expose_provenance();
+        // SAFETY: S25 (this is the lock, and `&mut self` excludes its slices): the frame is only
+        // read.
+        unsafe { region.fill(place..place + 1, source, write) == 1 }
+    }
+
+    /// Gives back the memory of frames whose pages their regions' users have.
+    ///
+    /// # Cost
+    /// A system call for all of them, where the kernel lets that be.
+    pub fn empty_behind_users<'l>(pages: impl Iterator<Item = &'l Lock<H>> + Clone)
+    where
+        H: 'l,
+    {
+        let mapped = pages.filter(|page| page.user_access() != UserAccess::None);
+        let Some((region, _)) = mapped.clone().find_map(|page| page.page().region()) else {
+            return;
+        };
+        let frames = mapped.filter_map(|page| page.frame().map(|frame| frame.0));
+        // SAFETY: S4, S25 (these are the locks): the pages' bytes are at the users' places.
+        unsafe { region.lender().empty_frames(frames) };
+    }
+
     /// Takes pages that are to be evicted from their regions' users, where those may only read
     /// them, and gives back the memory of the others' frames: nothing has their bytes then. Those
     /// of one region are best next to each other.
@@ -150,9 +183,10 @@ impl<H: PageHandle> Lock<H> {
         });
         for page in pages {
             let Some((region, place)) = page.page().region() else { continue };
-            match (page.user_access(), page.frame()) {
-                (UserAccess::Read, _) => leaving.add(region, Some(place), None),
-                (UserAccess::None, Some(frame)) => leaving.add(region, None, Some(frame.0)),
+            // A page that is mapped may be in its frame as well.
+            match (page.user_access(), page.frame().map(|frame| frame.0)) {
+                (UserAccess::Read, frame) => leaving.add(region, Some(place), frame),
+                (UserAccess::None, Some(frame)) => leaving.add(region, None, Some(frame)),
                 _ => {}
             }
         }

@@ -22,12 +22,15 @@ use crate::memory::percpu::PerCpu;
 use pagetide_core::ids::CpuId;
 use pagetide_core::lru::ReclaimBatch;
 use pagetide_sys::read_nr_cpus_possible;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// What threads in faults reclaim with.
 #[derive(Default)]
 pub(crate) struct Here {
     batches: OnceLock<PerCpu<Mutex<ReclaimBatch>>>,
+    /// Frames that regions have set aside.
+    pub(crate) nr_aside: AtomicU64,
     /// Held by the thread that makes background passes.
     turn: Mutex<()>,
 }
