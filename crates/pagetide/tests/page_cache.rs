@@ -74,6 +74,34 @@ fn readahead_windows_are_as_large_as_asked_for() {
     }
 }
 
+/// With what is missing on its way together, each page comes once, and a page that is here not.
+#[test]
+fn many_ranges_are_one_request_each_and_those_that_are_here_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let (nr_pages, page) = (600, PAGE as u64);
+    let path = patterned_file(dir.path(), "a", nr_pages * PAGE);
+    for background in [true, false] {
+        let builder = PageCache::builder().memory(Bytes(1 << 20)).background(background);
+        let cache = builder.build().unwrap();
+        let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
+        file.advise(Advice::Random, 0, 0).unwrap();
+        let read_every = |step: u64| {
+            let mut buffers = vec![[0; 100]; (nr_pages as u64 / step) as usize];
+            let starts = (0..).map(|nth| nth * step * page + 50);
+            let mut ranges: Vec<_> =
+                starts.zip(&mut buffers).map(|(at, buffer)| (at, &mut buffer[..])).collect();
+            file.read_many(&mut ranges).unwrap();
+            let is_right = |(at, bytes): &(u64, &mut [u8])| bytes == &pattern_at(*at, 100);
+            assert!(ranges.iter().all(is_right));
+            cache.stats().device_reads
+        };
+        // 100 of the 600 pages, in a memory of 256; then 50 of these, and then more than fit.
+        assert_eq!([6, 12].map(read_every), [100, 100], "with workers: {background}");
+        read_every(1);
+        cache.validate();
+    }
+}
+
 /// What a stream finds free is every second frame, so its requests go through memory in a row.
 #[test]
 fn a_stream_into_scattered_frames_reads_what_the_file_holds() {
@@ -375,6 +403,7 @@ fn resize_gives_memory_up_and_takes_it_back() {
 #[derive(Clone, Debug)]
 enum Op {
     Read { offset: u64, len: usize },
+    ReadMany { offset: u64, step: u64, nr: u64, len: usize },
     Write { offset: u64, len: usize, byte: u8 },
     SetLen(u64),
     Guard { index: u64 },
@@ -390,6 +419,8 @@ fn op() -> impl Strategy<Value = Op> {
     let len = 0..3 * PAGE;
     prop_oneof![
         6 => (0..SPAN, len.clone()).prop_map(|(offset, len)| Op::Read { offset, len }),
+        3 => (0..SPAN, 0..SPAN / 8, 0..40u64, len.clone())
+            .prop_map(|(offset, step, nr, len)| Op::ReadMany { offset, step, nr, len }),
         6 => (0..SPAN, len, any::<u8>())
             .prop_map(|(offset, len, byte)| Op::Write { offset, len, byte }),
         1 => (0..SPAN).prop_map(Op::SetLen),
@@ -419,6 +450,20 @@ fn apply(file: &File, twin: &mut Vec<u8>, op: &Op) {
             let start = (offset as usize).min(twin.len());
             let end = (offset as usize + len).min(twin.len());
             assert_eq!(&bytes[..nr_read], &twin[start..end.max(start)]);
+        }
+        Op::ReadMany { offset, step, nr, len } => {
+            let mut buffers = vec![vec![0xaa; len]; nr as usize];
+            let starts = (0..nr).map(|nth| offset + nth * step);
+            let mut ranges: Vec<_> =
+                starts.zip(&mut buffers).map(|(at, buffer)| (at, &mut buffer[..])).collect();
+            match file.read_many(&mut ranges) {
+                Ok(()) => ranges.iter().for_each(|(at, bytes)| {
+                    let at = *at as usize;
+                    assert!(len == 0 || bytes[..] == twin[at..at + len]);
+                }),
+                Err(ReadError::UnexpectedEnd { end, .. }) => assert!(end as usize > twin.len()),
+                Err(other) => panic!("{other}"),
+            }
         }
         Op::Write { offset, len, byte } => {
             file.write_at(&vec![byte; len], offset).unwrap();

@@ -3,12 +3,15 @@
 //! ```text
 //!   subject   file.read_at(random page), memory a sixteenth of the file: 15 of 16 reads miss
 //!   direct    O_DIRECT pread of a random page of the same file
+//!
+//!   depth-8, depth-32: file.read_many(so many random pages); fio, io_uring at this depth, O_DIRECT
 //! ```
 //!
 //! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
 
 use super::direct::DirectFile;
 use super::interleave::{Samples, TimedRun, time_threads};
+use super::programs::read_fio;
 use super::{Bench, Identity, Row};
 use crate::dataset::DataFile;
 use crate::failure::Failure;
@@ -18,11 +21,16 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use pagetide_sys::AlignedBuf;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use std::process::Command;
 
 /// File size over memory.
 const FILE_TIMES: u64 = 16;
 /// Operations between looks at the clock.
 const BATCH: u32 = 16;
+
+/// Pages that are asked for together.
+const DEPTHS: [(&str, usize); 2] = [("depth-8", 8), ("depth-32", 32)];
+const FIO: &str = "io_uring";
 
 const IDENTITY: Identity<'static> = ("miss", "random", 1);
 
@@ -37,7 +45,61 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let cache = bench.make_cache(bench.policy(), memory)?;
     let file = bench.open_random(&cache, &data)?;
     let [subject, reference] = measure(bench, &data, &file, &direct)?;
-    Ok(vec![Row::measured(IDENTITY, "direct", &subject, &reference)])
+    let mut rows = vec![Row::measured(IDENTITY, "direct", &subject, &reference)];
+    for (case, depth) in DEPTHS {
+        rows.push(measure_many(bench, &data, &file, (case, depth))?);
+    }
+    Ok(rows)
+}
+
+/// Random pages of one file, `depth` at a time, against fio with as many requests in flight.
+fn measure_many(
+    bench: &Bench<'_>,
+    data: &DataFile,
+    file: &File,
+    (case, depth): (&'static str, usize),
+) -> Result<Row, Failure> {
+    let identity = ("miss", case, 1);
+    let mut command = fio(bench, data, depth);
+    if Command::new("fio").arg("--version").output().is_err() {
+        return Ok(Row::skipped(identity, FIO, "fio is not installed".to_owned()));
+    }
+    let mut random = SmallRng::seed_from_u64(3);
+    let mut pages = vec![[0; PAGE_BYTES]; depth];
+    let many: TimedRun<'_> = Box::new(|| {
+        let threads = vec![(&mut random, &mut pages)];
+        let nanoseconds = time_threads((bench.duration(1500), 1), threads, |(random, pages)| {
+            let offset = |random: &mut SmallRng| random.random_range(0..data.nr_pages);
+            let mut ranges: Vec<_> = pages
+                .iter_mut()
+                .map(|page| (Bytes::from_pages(offset(random)).0, &mut page[..]))
+                .collect();
+            file.read_many(&mut ranges)
+                .map_err(|error| Failure::on_path("read", &data.path, &error.into()))
+        })?;
+        Ok(nanoseconds / depth as f64)
+    });
+    let raw: TimedRun<'_> = Box::new(|| {
+        let output = command.output().map_err(|error| Failure::on("run fio", &error))?;
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let per_second = read_fio(&printed, "iops")
+            .ok_or_else(|| Failure::Refused(format!("cannot make sense of fio's: {printed}")))?;
+        Ok(1e9 / per_second)
+    });
+    let [subject, reference] = bench.interleave(case, [many, raw])?;
+    Ok(Row::measured(identity, FIO, &subject, &reference))
+}
+
+fn fio(bench: &Bench<'_>, data: &DataFile, depth: usize) -> Command {
+    let mut command = Command::new("fio");
+    let runtime = bench.duration(1500).as_millis();
+    command
+        .args(["--name=bench", "--readonly", "--rw=randread", "--bs=4k", "--direct=1"])
+        .args(["--ioengine=io_uring", "--norandommap", "--randrepeat=0", "--time_based"])
+        .args([format!("--iodepth={depth}"), format!("--runtime={runtime}ms")])
+        .args(["--output-format=json", "--filename"])
+        .arg(&data.path);
+    command
 }
 
 /// Random reads of one file, through the page cache and past everything, in turn.

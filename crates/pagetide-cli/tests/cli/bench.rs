@@ -82,7 +82,9 @@ fn policies_are_measured_side_by_side_and_against_the_first() {
 
 #[test]
 fn miss_and_seq_are_measured_against_the_bare_device() {
-    check(&quick("miss"), &[("random", 1, "direct")]);
+    let expected =
+        [("random", 1, "direct"), ("depth-8", 1, "io_uring"), ("depth-32", 1, "io_uring")];
+    check(&quick("miss"), &expected);
     check(&quick("seq"), &[("cold", 1, "direct")]);
 }
 

@@ -103,6 +103,24 @@ impl Prefetcher {
         reads.end();
     }
 
+    /// Brings runs in, by the caller, and waits for them; what is locked or finds no frame stays
+    /// out.
+    pub(crate) fn bring_in(
+        &self,
+        mapping: &Arc<Mapping>,
+        mut runs: impl Iterator<Item = ReadaheadRun>,
+    ) {
+        let Some(run) = runs.next() else { return };
+        let mut reads = self.begin();
+        let mut wish = Wish::new(mapping, run, &Arc::default());
+        reads.submit(&wish);
+        for run in runs {
+            wish.run = run;
+            reads.submit(&wish);
+        }
+        reads.end();
+    }
+
     /// Waits for the reads that keep files open of which no handle is left.
     pub(crate) fn wait_for_closed_files(&self) {
         self.on_their_way.wait_for_closed_files();

@@ -89,7 +89,7 @@ impl Fio<'_> {
 }
 
 /// A number of fio's about its reads.
-fn read_fio(printed: &str, name: &str) -> Option<f64> {
+pub(crate) fn read_fio(printed: &str, name: &str) -> Option<f64> {
     // Warnings may come first.
     let document = &printed[printed.find('{')?..];
     let mut documents = serde_json::Deserializer::from_str(document).into_iter();

@@ -37,6 +37,7 @@ use crate::machine;
 use pagetide_core::units::Bytes;
 use program::{Under, why_not};
 
+pub(super) use fio::read_fio;
 pub(crate) use memcached::{LOAD, MemcachedLoadArgs, load};
 pub(super) use memory::read_memory_below;
 pub(super) use program::output_of;

@@ -63,12 +63,16 @@ impl Handle {
     }
 
     fn prefetch(&self, range: Range<PageIndex>) {
-        // Half of what there is room for: more would evict what was just brought in.
-        let most = self.engine().source.room_of(&self.mapping) / 2;
         let end = range.end.0.min(self.mapping.nr_pages());
-        let nr = end.saturating_sub(range.start.0).min(most);
+        let nr = end.saturating_sub(range.start.0).min(self.prefetched_max());
         let run = ReadaheadRun::asked_for(range.start.0, nr);
         self.engine().prefetcher.prefetch(self.wish(run, &Arc::default()));
+    }
+
+    /// Pages that may be brought in before they are read: half of what there is room for, as more
+    /// would evict what was just brought in.
+    pub(super) fn prefetched_max(&self) -> u64 {
+        self.engine().source.room_of(&self.mapping) / 2
     }
 
     fn drop_range(&self, range: Range<PageIndex>) -> Result<(), AdviseError> {

@@ -6,6 +6,7 @@
 mod advise;
 mod cursor;
 mod guard;
+mod many;
 mod mapped;
 mod read;
 mod resize;
