@@ -103,22 +103,24 @@ impl Prefetcher {
         reads.end();
     }
 
-    /// Brings runs in, by the caller, and waits for them; what is locked or finds no frame stays
-    /// out.
+    /// Brings runs in, by the caller, and waits for them, as far as that is easy: what is locked or
+    /// finds no frame stays out. Returns how many pages were read.
     pub(crate) fn bring_in(
         &self,
         mapping: &Arc<Mapping>,
-        mut runs: impl Iterator<Item = ReadaheadRun>,
-    ) {
-        let Some(run) = runs.next() else { return };
-        let mut reads = self.begin();
+        runs: impl Iterator<Item = ReadaheadRun>,
+    ) -> u64 {
+        let mut runs = runs.peekable();
+        let Some(&run) = runs.peek() else { return 0 };
         let mut wish = Wish::new(mapping, run, &Arc::default());
-        reads.submit(&wish);
-        for run in runs {
+        let mut reads = self.begin();
+        let mut submit = |run| {
             wish.run = run;
-            reads.submit(&wish);
-        }
+            reads.submit(&wish)
+        };
+        let nr_read = runs.map(&mut submit).sum();
         reads.end();
+        nr_read
     }
 
     /// Waits for the reads that keep files open of which no handle is left.

@@ -14,11 +14,9 @@
 
 use super::Region;
 use crate::engine::errors::ReadError;
-use crate::engine::prefetch::Wish;
 use pagetide_core::readahead::ReadaheadRun;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Pages that are asked for together: one part of memory in so many.
 const MEMORY_PART: u64 = 8;
@@ -46,28 +44,19 @@ impl Region {
         let mut nr_read = 0;
         let parts = offsets.chunks(nr_together).zip(target.chunks_mut(nr_together * row_bytes));
         for (offsets, target) in parts {
-            nr_read += self.bring_in_together(offsets, row_bytes);
+            let runs = offsets.iter().filter_map(|offset| self.run_of(*offset, row_bytes));
+            nr_read += self.shared.engine.prefetcher.bring_in(&self.mapping, runs);
             let rows = offsets.iter().zip(target.chunks_exact_mut(row_bytes));
             rows.into_iter().try_for_each(|(offset, row)| self.read(*offset, row))?;
         }
         Ok(nr_read)
     }
 
-    /// Waits for all of the rows to be in memory, as far as that is easy; returns how many pages
-    /// were read.
-    fn bring_in_together(&self, offsets: &[u64], row_bytes: usize) -> u64 {
-        let mut reads = self.shared.engine.prefetcher.begin();
-        let (mut nr_read, reached) = (0, Arc::default());
-        for &offset in offsets {
-            let pages =
-                offset >> PAGE_SHIFT..(offset + row_bytes as u64).div_ceil(PAGE_BYTES as u64);
-            if self.is_stored(pages.clone()) {
-                let run = ReadaheadRun::asked_for(pages.start, pages.end - pages.start);
-                nr_read += reads.submit(&Wish::new(&self.mapping, run, &reached));
-            }
-        }
-        reads.end();
-        nr_read
+    /// Pages of a row, if there is something to be read.
+    fn run_of(&self, offset: u64, row_bytes: usize) -> Option<ReadaheadRun> {
+        let pages = offset >> PAGE_SHIFT..(offset + row_bytes as u64).div_ceil(PAGE_BYTES as u64);
+        let run = ReadaheadRun::asked_for(pages.start, pages.end - pages.start);
+        self.is_stored(pages).then_some(run)
     }
 
     /// Whether there is something to be read: not of what was never stored to.
