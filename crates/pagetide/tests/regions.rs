@@ -80,7 +80,9 @@ fn rows_that_are_gathered_are_what_loads_find() {
             assert!(matches!(past, Err(ReadError::PastEnd { .. })), "{past:?}");
             assert_eq!(region.gather(&[], &mut rows).expect("nothing"), 0);
         }
-        cache.validate();
+        if !background {
+            cache.validate();
+        }
     }
 }
 
