@@ -18,14 +18,12 @@ use crate::machine;
 use crate::terminal::{self, Meter};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use pagetide_lab::trace::{Access, DenseTrace, Facts, Format, Trace, TraceError};
-use pagetide_sweep::Reading;
+use pagetide_sweep::{ReadTraceError, Reading, read_entries};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 /// Entries read between looks for Ctrl-C.
 const CHECK_EVERY: u64 = 1 << 16;
-/// A trace that takes no more is read without asking how much memory there is.
-const TRACE_BYTES_UNASKED: u64 = 256 << 20;
 
 /// The arguments of all commands that read a trace.
 #[derive(Debug, clap::Args)]
@@ -154,22 +152,6 @@ impl SourceArgs {
         self.finish(&trace, nr_accesses)
     }
 
-    /// Refuses to read on where there may be no memory for as much again.
-    fn check_room(&self, read: &DenseTrace) -> Result<(), Failure> {
-        let Some(available) = machine::read_memory_available() else { return Ok(()) };
-        if read.bytes_held() <= available.0 {
-            return Ok(());
-        }
-        Err(Failure::Refused(format!(
-            "the trace {} does not fit into memory: its first {} entries take {}, and the machine \
-             has {} available; use a part of it, or mrc with --sample",
-            self.file.display(),
-            read.nr_entries(),
-            machine::rounded(read.bytes_held()),
-            machine::rounded(available.0),
-        )))
-    }
-
     /// Reads the whole trace into memory.
     ///
     /// # Errors
@@ -177,26 +159,33 @@ impl SourceArgs {
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
         // Replays take the memory that reading frees.
         pagetide_sys::keep_freed_memory();
-        let mut dense = DenseTrace::default();
-        let mut bytes_checked = TRACE_BYTES_UNASKED;
         let mut trace = self.open()?;
         let meter = Meter::new("reading the trace".to_owned(), None);
-        loop {
-            let read = dense.read_some(&mut trace, CHECK_EVERY as usize);
-            let nr_read = read.map_err(|error| self.refuse(&error))?;
-            if nr_read == 0 {
-                break;
-            }
-            interrupt.check()?;
-            meter.add(nr_read as u64);
-            if dense.bytes_held() > bytes_checked {
-                bytes_checked = dense.bytes_held().saturating_mul(2);
-                self.check_room(&dense)?;
-            }
-        }
+        let mut nr_before = 0;
+        let read = read_entries(&mut trace, |read| {
+            meter.add(read.nr_entries() - nr_before);
+            nr_before = read.nr_entries();
+            !interrupt.is_set()
+        });
+        let mut dense = read.map_err(|error| self.refuse_whole(&error))?;
         drop(meter);
         let facts = self.finish(&trace, dense.nr_accesses())?;
         dense.push_notes(&facts.notes);
         Ok((dense, facts))
+    }
+
+    /// A sentence about a trace that is not in memory as a whole.
+    fn refuse_whole(&self, error: &ReadTraceError) -> Failure {
+        match error {
+            ReadTraceError::Trace(error) => self.refuse(error),
+            ReadTraceError::NoRoom { entries, held, available } => Failure::Refused(format!(
+                "the trace {} does not fit into memory: its first {entries} entries take {}, and \
+                 the machine has {} available; use a part of it, or mrc with --sample",
+                self.file.display(),
+                machine::rounded(*held),
+                machine::rounded(*available),
+            )),
+            _ => Failure::Interrupted,
+        }
     }
 }

@@ -34,7 +34,7 @@ pub use crew::{Watch, run_cells};
 pub use journal::{Journal, JournalError};
 pub use parquet::{WriteTableError, write_table};
 pub use question::{BadShard, BadSize, MemorySize, Question, Shard};
-pub use reading::{ReadTraceError, Reading, read_whole};
+pub use reading::{ReadTraceError, Reading, read_entries, read_whole};
 pub use room::read_memory_available;
 pub use row::{Numbers, Row};
 pub use summary::{Standing, summarize};

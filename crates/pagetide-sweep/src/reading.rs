@@ -81,17 +81,7 @@ pub fn read_whole(
     if reading.is_lenient {
         trace.skip_malformed();
     }
-    let (mut dense, mut bytes_checked) = (DenseTrace::default(), BYTES_UNASKED);
-    while dense.read_some(&mut trace, LOOK_EVERY)? > 0 {
-        let held = dense.bytes_held();
-        if !keep_on(held) {
-            return Err(ReadTraceError::Stopped);
-        }
-        if held > bytes_checked {
-            bytes_checked = held.saturating_mul(2);
-            check_room(&dense)?;
-        }
-    }
+    let mut dense = read_entries(&mut trace, |read| keep_on(read.bytes_held()))?;
     let facts = Facts::at_end(&trace, dense.nr_accesses())?;
     dense.push_notes(&facts.notes);
     let readahead_use = match reading.has_readahead {
@@ -99,6 +89,28 @@ pub fn read_whole(
         false => ReadaheadUse::take_from(&mut dense),
     };
     Ok((dense, facts, readahead_use))
+}
+
+/// Reads all entries of an open trace; `keep_on` is given now and then what there is so far.
+///
+/// # Errors
+/// As [`read_whole`].
+pub fn read_entries(
+    trace: &mut Trace,
+    mut keep_on: impl FnMut(&DenseTrace) -> bool,
+) -> Result<DenseTrace, ReadTraceError> {
+    let (mut dense, mut bytes_checked) = (DenseTrace::default(), BYTES_UNASKED);
+    while dense.read_some(trace, LOOK_EVERY)? > 0 {
+        if !keep_on(&dense) {
+            return Err(ReadTraceError::Stopped);
+        }
+        let held = dense.bytes_held();
+        if held > bytes_checked {
+            bytes_checked = held.saturating_mul(2);
+            check_room(&dense)?;
+        }
+    }
+    Ok(dense)
 }
 
 /// Refuses to read on where there may be no memory for as much again.
