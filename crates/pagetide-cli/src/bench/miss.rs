@@ -11,7 +11,7 @@
 
 use super::direct::DirectFile;
 use super::interleave::{Samples, TimedRun, time_threads};
-use super::programs::read_fio;
+use super::programs::{output_of, read_fio, why_not_there};
 use super::{Bench, Identity, Row};
 use crate::dataset::DataFile;
 use crate::failure::Failure;
@@ -61,8 +61,8 @@ fn measure_many(
 ) -> Result<Row, Failure> {
     let identity = ("miss", case, 1);
     let mut command = fio(bench, data, depth);
-    if Command::new("fio").arg("--version").output().is_err() {
-        return Ok(Row::skipped(identity, FIO, "fio is not installed".to_owned()));
+    if let Some(why) = why_not_there("fio") {
+        return Ok(Row::skipped(identity, FIO, why));
     }
     let mut random = SmallRng::seed_from_u64(3);
     let mut pages = vec![[0; PAGE_BYTES]; depth];
@@ -80,7 +80,7 @@ fn measure_many(
         Ok(nanoseconds / depth as f64)
     });
     let raw: TimedRun<'_> = Box::new(|| {
-        let output = command.output().map_err(|error| Failure::on("run fio", &error))?;
+        let output = output_of(&mut command, bench.interrupt)?;
         let printed = String::from_utf8_lossy(&output.stdout);
         let per_second = read_fio(&printed, "iops")
             .ok_or_else(|| Failure::Refused(format!("cannot make sense of fio's: {printed}")))?;

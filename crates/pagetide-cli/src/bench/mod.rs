@@ -84,7 +84,7 @@ use crate::machine;
 use crate::results::ResultsArgs;
 use crate::settings::{self, Setting};
 use crate::terminal::{self, JsonArgs, Progress};
-use ::pagetide::{Advice, File, OpenOptions, PageCache};
+use ::pagetide::{Advice, Builder, File, OpenOptions, PageCache};
 use interleave::{Samples, TimedRun};
 use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::units::Bytes;
@@ -268,11 +268,28 @@ impl Bench<'_> {
         switches: Switches,
         memory: Bytes,
     ) -> Result<PageCache, Failure> {
-        settings::apply(PageCache::builder().pretouch(true), &self.args.set)
+        self.build(PageCache::builder().pretouch(true).switches(switches), policy, memory)
+    }
+
+    /// As [`Bench::make_cache`]; but no frame is touched beforehand, as the kernel's memory is not.
+    fn make_untouched_cache(
+        &self,
+        policy: PolicyName,
+        memory: Bytes,
+    ) -> Result<PageCache, Failure> {
+        self.build(PageCache::builder(), policy, memory)
+    }
+
+    fn build(
+        &self,
+        builder: Builder,
+        policy: PolicyName,
+        memory: Bytes,
+    ) -> Result<PageCache, Failure> {
+        settings::apply(builder, &self.args.set)
             .map_err(|error| Failure::on("set a knob", &error))?
             .memory(memory)
             .policy(policy)
-            .switches(switches)
             .build()
             .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))
     }

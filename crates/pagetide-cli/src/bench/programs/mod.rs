@@ -40,7 +40,7 @@ use program::{Under, why_not};
 pub(super) use fio::read_fio;
 pub(crate) use memcached::{LOAD, MemcachedLoadArgs, load};
 pub(super) use memory::read_memory_below;
-pub(super) use program::output_of;
+pub(super) use program::{output_of, why_not_there};
 pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 
 const BENCH: &str = "run";

@@ -50,12 +50,14 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     if let Err(failure) = crate::run::library::find() {
         return Some(failure);
     }
-    let is_missing = |program: &&str| {
-        let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-        !version.is_ok_and(|status| status.success())
-    };
-    let missing = [program, HOLDER].into_iter().find(is_missing);
-    missing.map(|program| format!("{program} is not installed"))
+    [program, HOLDER].into_iter().find_map(why_not_there)
+}
+
+/// That a program is not installed, if so.
+pub(in crate::bench) fn why_not_there(program: &str) -> Option<String> {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    let is_there = version.is_ok_and(|status| status.success());
+    (!is_there).then(|| format!("{program} is not installed"))
 }
 
 /// The same for a program whose mappings the run has to serve.

@@ -30,7 +30,6 @@ use crate::dataset::DataFile;
 use crate::failure::Failure;
 use crate::machine;
 use crate::pages::{PagePicker, Shuffle, Skew};
-use crate::settings;
 use ::pagetide::{CreateRegionError, Detail, PageCache, PolicyName, Region, RegionOptions};
 use bare::BareRegion;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
@@ -62,13 +61,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     machine::check_memory(Bytes(4 * memory.0))?;
     // A part is left free, so that nothing is evicted.
     let len = Bytes(memory.0 / 8 * 7);
-    // No frame is touched beforehand, as the kernel's memory is not.
-    let cache = settings::apply(PageCache::builder(), &bench.args.set)
-        .map_err(|error| Failure::on("set a knob", &error))?
-        .memory(memory)
-        .policy(PolicyName::Mglru)
-        .build()
-        .map_err(|error| Failure::on(&format!("make a cache of {memory}"), &error))?;
+    let cache = bench.make_untouched_cache(PolicyName::Mglru, memory)?;
     if let Err(CreateRegionError::Memory(why)) = cache.region(RegionOptions::anonymous(len)) {
         return Ok(vec![Row::skipped(("region", "missing", 1), "kernel", why.to_string())]);
     }
