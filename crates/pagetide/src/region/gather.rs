@@ -46,8 +46,8 @@ impl Region {
         for (offsets, target) in parts {
             let runs = offsets.iter().filter_map(|offset| self.run_of(*offset, row_bytes));
             nr_read += self.shared.engine.prefetcher.bring_in(&self.mapping, runs);
-            let rows = offsets.iter().zip(target.chunks_exact_mut(row_bytes));
-            rows.into_iter().try_for_each(|(offset, row)| self.read(*offset, row))?;
+            let mut rows = offsets.iter().zip(target.chunks_exact_mut(row_bytes));
+            rows.try_for_each(|(offset, row)| self.read(*offset, row))?;
         }
         Ok(nr_read)
     }

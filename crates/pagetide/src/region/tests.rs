@@ -56,23 +56,21 @@ fn most_resident_bytes(name: &str, nr_frames: u64, background: bool) -> Option<u
     Some(most)
 }
 
+fn check_limit(name: &str, nr_frames: u64) {
+    let Some(most) = most_resident_bytes(name, nr_frames, false) else { return };
+    assert!(most <= nr_frames << 12, "{most} bytes");
+    assert!(most > (nr_frames << 12) / 2, "{most} bytes: the test looks at nothing");
+}
+
 #[test]
 fn the_limit_holds_at_every_moment() {
-    const NAME: &str = "the_limit_holds_at_every_moment";
-    const NR_FRAMES: u64 = 256;
-    let Some(most) = most_resident_bytes(NAME, NR_FRAMES, false) else { return };
-    assert!(most <= NR_FRAMES << 12, "{most} bytes");
-    assert!(most > (NR_FRAMES << 12) / 2, "{most} bytes: the test looks at nothing");
+    check_limit("the_limit_holds_at_every_moment", 256);
 }
 
 /// In so much memory, pages may be in their frames and mapped as well.
 #[test]
 fn the_limit_holds_for_pages_that_are_in_memory_twice() {
-    const NAME: &str = "the_limit_holds_for_pages_that_are_in_memory_twice";
-    const NR_FRAMES: u64 = 2048;
-    let Some(most) = most_resident_bytes(NAME, NR_FRAMES, false) else { return };
-    assert!(most <= NR_FRAMES << 12, "{most} bytes");
-    assert!(most > (NR_FRAMES << 12) / 2, "{most} bytes: the test looks at nothing");
+    check_limit("the_limit_holds_for_pages_that_are_in_memory_twice", 2048);
 }
 
 /// Its pages that come back leave memory behind, which is given back together, and at the end.
