@@ -68,21 +68,27 @@ pub(super) const SECTIONS: [Section; 12] = [
         name: "programs",
         title: "Unmodified programs",
         note: "fio, sqlite3 and others under `pagetide run`, against a memory cgroup of the same \
-               limit; nanoseconds of a read, a query, a KiB or a file.",
+               limit; nanoseconds of a read, a query, a transaction, a KiB or a file.",
         shape: Shape::Against,
-        commands: &["bench run --memory 512M --runs {runs} \
-                     --cases warm,resident,seq,stream,sqlite,small-open,one-pass-cat"],
+        commands: &[
+            "bench run --memory 512M --runs {runs} \
+                     --cases warm,resident,seq,stream,sqlite,small-open,one-pass-cat",
+            "bench run --memory 64M --runs 5 --cases mariadb",
+        ],
     },
     Section {
         name: "mapped",
         title: "Unmodified programs that map their files",
         note: "Under `pagetide run --mmap cache`, against the kernel's mapping in a memory cgroup \
-               of the same limit (`linux-random`: told MADV_RANDOM); nanoseconds of a page, or \
-               of a get of memcached's, which has its values in a file of 2x or 4x the limit.",
+               of the same limit (`linux-random`: told MADV_RANDOM; `linux-read`: not mapped); \
+               nanoseconds of a page, of a query, or of a get: memcached's values are in a file of \
+               2x or 4x the limit, databases and the index of vectors have 4x. `-device`: bytes \
+               read from the device.",
         shape: Shape::Against,
         commands: &[
             "bench run --memory 32M --runs 5 --cases mmap-random,mmap-loop",
             "bench run --memory 128M --runs 5 --cases memcached-even,memcached-zipf",
+            "bench run --memory 64M --runs 5 --cases sqlite-mapped,lmdb,vectors",
         ],
     },
     Section {

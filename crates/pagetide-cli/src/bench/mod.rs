@@ -25,6 +25,9 @@
 //!           mmap-loop        linux-default kernel's mapping in a cgroup of the same limit
 //!   run     memcached-even,  linux         gets of a memcached that maps its values, under the
 //!           memcached-zipf                 same, by each policy; in a cgroup
+//!   run     sqlite-mapped,   linux...      real programs under `pagetide run`; in a cgroup of the
+//!           lmdb, vectors,                 same limit. `-device`: bytes read from the device
+//!           build, mariadb
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
 //!                                          as much fast memory
 //!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x
@@ -129,9 +132,13 @@ pub(crate) struct BenchArgs {
     /// Of `run`, `region` and `items`, only these cases, as in seq,stream. Of `run`, mmap-random
     /// and mmap-loop are measured only if they are named here: a file of 4x the memory, and one of
     /// 1.06x, over and over, mapped under `run --mmap cache` and in a cgroup; and so are
-    /// memcached-even and memcached-zipf.
+    /// memcached-even, memcached-zipf, sqlite-mapped, lmdb, vectors (usearch), build and mariadb.
     #[arg(long, value_name = "CASE", value_delimiter = ',')]
     cases: Vec<String>,
+    /// Of `run`, what the case build makes: the folder of a C project with a Makefile. MAKEFLAGS go
+    /// to make.
+    #[arg(long, value_name = "FOLDER")]
+    source: Option<PathBuf>,
     /// Small sizes and short runs, to see that it works.
     #[arg(long)]
     quick: bool,

@@ -131,9 +131,10 @@ impl Row {
 
     /// What its numbers count.
     fn unit(&self) -> &'static str {
-        match &*self.case {
-            case if case.starts_with("locked") => "frames",
-            case if case.ends_with("-memory") => "bytes",
+        // A policy may follow.
+        match self.case.split(' ').next().unwrap_or_default() {
+            "locked" => "frames",
+            case if case.ends_with("-memory") || case.ends_with("-device") => "bytes",
             _ => "ns",
         }
     }

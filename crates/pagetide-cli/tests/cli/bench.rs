@@ -23,8 +23,11 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
 
 /// Each row that was measured has both times, and a ratio out of those of its rounds.
 fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
+    // Bytes read from the device come beside the times, where there are any.
+    let is_time = |row: &&Value| row["case"].as_str().is_some_and(|case| !case.contains("-device"));
     let found: Vec<(&str, u64, &str)> = rows
         .iter()
+        .filter(is_time)
         .map(|row| {
             let text = |field: &str| row[field].as_str().expect("a text field");
             (text("case"), row["threads"].as_u64().expect("threads"), text("reference"))
@@ -120,6 +123,35 @@ fn mapped_files_are_measured_against_the_kernels_mappings() {
         ("mmap-loop-memory", 1, "limit"),
     ];
     check(&quick_with("run", &["--cases", "mmap-random,mmap-loop"]), &expected);
+}
+
+#[test]
+fn scripts_are_measured_and_say_what_is_missing() {
+    let source = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(source.path().join(name), text).expect("a file");
+    };
+    write("Makefile", "all: a.o b.o\n");
+    write("a.c", "int a(void) { return 1; }\n");
+    write("b.c", "int b(void) { return 2; }\n");
+    let place = source.path().to_str().expect("a plain name");
+    let cases = ["--cases", "build,sqlite-mapped", "--source", place];
+    let expected = [
+        ("sqlite-mapped", 1, "linux-mapped"),
+        ("sqlite-mapped", 1, "linux-read"),
+        ("build mglru", 1, "linux"),
+        ("build mglru-6.1", 1, "linux"),
+        ("build mglru-6.1", 1, "mglru"),
+        ("build active-inactive", 1, "linux"),
+        ("build active-inactive", 1, "mglru"),
+    ];
+    let rows = quick_with("run", &cases);
+    match rows.iter().find_map(|row| row["skipped"].as_str()) {
+        Some(why) => eprintln!("SKIPPED: bench run: {why}"),
+        None => check(&rows, &expected),
+    }
+    let rows = quick_with("run", &["--cases", "build"]);
+    assert!(rows[0]["skipped"].as_str().is_some_and(|why| why.contains("--source")), "{rows:?}");
 }
 
 #[test]

@@ -83,7 +83,8 @@ impl Fio<'_> {
         let mut name = OsString::from("--filename=");
         name.push(self.file);
         arguments.push(name);
-        let program = Program { bench: self.bench, memory, beside: FIO_BYTES, arguments };
+        let program =
+            Program { bench: self.bench, memory, beside: FIO_BYTES, nr_mappings: 0, arguments };
         Work { program, file: self.file }
     }
 }

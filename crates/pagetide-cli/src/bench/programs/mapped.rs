@@ -14,10 +14,10 @@
 //!
 //! Ignored: the CPU time of the run's server, which takes it from the program here.
 
-use super::super::interleave::TimedRun;
 use super::super::mapped_job::{COMMAND, Job, Measured, Under as Mapped, Work};
 use super::super::{Bench, Row};
-use super::program::{Program, Under, summary_number, why_not_mapped};
+use super::contest::{self, Turn};
+use super::program::{Program, Under, why_not_mapped};
 use super::{BENCH, FILE_TIMES};
 use crate::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
@@ -78,48 +78,35 @@ fn measure(
     (case, nr): (&'static str, u32),
     folder: &Path,
     data: &DataFile,
-) -> Result<[Row; 3], Failure> {
+) -> Result<Vec<Row>, Failure> {
     let beside = (BESIDE.0 + BESIDE.1 * data.nr_pages) * u64::from(nr);
-    let work = if case == "mmap-loop" { Work::Again } else { Work::Uniform };
-    let own = if case == "mmap-loop" { Mapped::Library } else { Mapped::LibraryRandom };
-    let summary = folder.join("summary.json");
-    let of_run: [OsString; 4] =
-        ["--mmap".into(), "cache".into(), "--json".into(), summary.clone().into()];
-    let (of_run, summary) = (&of_run, &summary);
-    let timed_run = |(under, mapped): (Under, Mapped)| -> TimedRun<'_> {
-        Box::new(move || {
-            let arguments = command(bench, memory, (work, mapped), nr, folder, data)?;
-            let program = Program { bench, memory, beside, arguments };
-            drop_from_kernel_cache(&data.path)?;
-            let of_run = if under == Under::Run { &of_run[..] } else { &[] };
-            let (_, printed) = program.run(under, of_run, None)?;
-            if under == Under::Run && summary_number(summary, "mappings")? < nr.into() {
-                return Err(Failure::Refused("the run did not serve what was mapped".into()));
-            }
-            let each: Result<Vec<Measured>, _> =
-                printed.lines().map(serde_json::from_str).collect();
-            let each = each.map_err(|error| Failure::on("understand the program", &error))?;
-            Ok(1.0 / each.iter().map(|one| 1.0 / one.ns).sum::<f64>())
-        })
+    let (work, own) = match case {
+        "mmap-loop" => (Work::Again, Mapped::Library),
+        _ => (Work::Uniform, Mapped::LibraryRandom),
     };
-    let contenders =
-        [(Under::Run, own), (Under::Linux, Mapped::LibraryRandom), (Under::Linux, Mapped::Library)];
-    let label = format!("run {case}, {nr} processes");
-    let [subject, random, default] = bench.interleave(&label, contenders.map(timed_run))?;
-    let row = |name, other| Row::measured((BENCH, case, nr), name, &subject, other);
-    let most_memory = || -> Result<f64, Failure> {
-        let arguments = command(bench, memory, (work, own), nr, folder, data)?;
-        let program = Program { bench, memory, beside, arguments };
+    let program = |mapped| -> Result<Program<'_>, Failure> {
+        let arguments = command(bench, memory, (work, mapped), nr, folder, data)?;
         drop_from_kernel_cache(&data.path)?;
-        Ok(program.most_memory(of_run)? as f64)
+        Ok(Program { bench, memory, beside, nr_mappings: nr.into(), arguments })
     };
-    let of_memory = Row::measured(
-        (BENCH, memory_case(case), nr),
-        LIMIT,
-        &vec![most_memory()?].into(),
-        &vec![memory.0 as f64].into(),
-    );
-    Ok([row(REFERENCES[0], &random), row(REFERENCES[1], &default), of_memory])
+    let turn = |under| {
+        let mapped = match under {
+            Under::Run(_) => own,
+            Under::Linux(name) if name == REFERENCES[0] => Mapped::LibraryRandom,
+            Under::Linux(_) => Mapped::Library,
+        };
+        let ran = program(mapped)?.run(under, None)?;
+        let each: Result<Vec<Measured>, _> =
+            ran.printed.lines().map(serde_json::from_str).collect();
+        let each = each.map_err(|error| Failure::on("understand the program", &error))?;
+        let ns = 1.0 / each.iter().map(|one| 1.0 / one.ns).sum::<f64>();
+        Ok(Turn { ns, device_read: ran.device_read as f64 })
+    };
+    let mut rows = contest::rows(bench, (case, nr), &[bench.policy()], &REFERENCES, &turn)?;
+    let most = program(own)?.most_memory()? as f64;
+    let (most, limit) = (vec![most].into(), vec![memory.0 as f64].into());
+    rows.push(Row::measured((BENCH, memory_case(case), nr), LIMIT, &most, &limit));
+    Ok(rows)
 }
 
 /// The command line of so many processes.

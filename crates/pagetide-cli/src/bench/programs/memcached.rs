@@ -14,11 +14,10 @@
 //!
 //! Ignored: memcached's own threads that look for what has expired; several workers of its.
 
-use super::super::interleave::TimedRun;
-use super::super::policies;
 use super::super::{Bench, Row};
 use super::BENCH;
-use super::program::{PROGRAM_BYTES_MIN, Program, Under, summary_number, why_not_mapped};
+use super::contest::{self, Turn};
+use super::program::{LINUX, PROGRAM_BYTES_MIN, Program, Under, why_not_mapped};
 use crate::cgroup;
 use crate::dataset::make_folder;
 use crate::failure::Failure;
@@ -75,7 +74,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
     for case in CASES.into_iter().filter(|case| bench.args.cases.iter().any(|name| name == case)) {
         rows.extend(match why_not_mapped(memory, "memcached") {
-            Some(why) => vec![Row::skipped((BENCH, case, 1), Under::Linux.name(), why)],
+            Some(why) => vec![Row::skipped((BENCH, case, 1), LINUX, why)],
             None => measure(bench, memory, case)?,
         });
     }
@@ -88,32 +87,17 @@ fn measure(bench: &Bench<'_>, memory: Bytes, case: &'static str) -> Result<Vec<R
     machine::check_disk(&bench.args.dir, len)?;
     let names = if bench.args.policy.is_empty() { &POLICIES[..] } else { &bench.args.policy };
     let nr_items = len.0 / ITEM_BYTES;
-    let timed_run = |policy: Option<PolicyName>| -> TimedRun<'_> {
-        Box::new(move || {
-            let folder = make_folder(&bench.args.dir)?;
-            let mut arguments = command(bench, folder.path(), len, nr_items, is_zipf)?;
-            let Some(policy) = policy else {
-                arguments.push(format!("--limit={}", memory.0 + BESIDE).into());
-                let program = Program { bench, memory, beside: BESIDE + len.0, arguments };
-                return read_ns(&program.run(Under::Linux, &[], None)?.1);
-            };
-            let program = Program { bench, memory, beside: 0, arguments };
-            let summary = folder.path().join("summary.json");
-            let words = ["--mmap", "cache", "--policy", policy.as_str(), "--json"];
-            let mut of_run: Vec<OsString> = words.map(OsString::from).into();
-            of_run.push(summary.clone().into());
-            let (_, printed) = program.run(Under::Run, &of_run, None)?;
-            match summary_number(&summary, "mappings")? {
-                0 => Err(Failure::Refused("the run did not serve what was mapped".into())),
-                _ => read_ns(&printed),
-            }
-        })
+    let turn = |under| {
+        let folder = make_folder(&bench.args.dir)?;
+        let mut arguments = command(bench, folder.path(), len, nr_items, is_zipf)?;
+        if under == Under::Linux(LINUX) {
+            arguments.push(format!("--limit={}", memory.0 + BESIDE).into());
+        }
+        let program = Program { bench, memory, beside: BESIDE + len.0, nr_mappings: 1, arguments };
+        let ran = program.run(under, None)?;
+        Ok(Turn { ns: read_ns(&ran.printed)?, device_read: ran.device_read as f64 })
     };
-    let contenders = names.iter().copied().map(Some).chain([None]).map(timed_run).collect();
-    let samples = bench.interleave_all(&format!("run {case}"), contenders)?;
-    let (linux, subjects) = samples.split_last().expect("each contender has its samples");
-    let references = [(Under::Linux.name(), linux)];
-    Ok(policies::rows((BENCH, case, 1), names, subjects, &references))
+    contest::rows(bench, (case, 1), names, &[LINUX], &turn)
 }
 
 fn command(

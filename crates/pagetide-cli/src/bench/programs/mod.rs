@@ -8,9 +8,10 @@
 //!   resident  the same, uniform, over 3/8 of memory; timed once all that is there
 //!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: a KiB
 //!   stream    the same by read(2), which has a position
-//!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold
 //!   mmap-*    loads of a mapped file, where they are asked for: see mapped.rs
 //!   memcached-*   with its values in a mapped file, where they are asked for: see memcached.rs
+//!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold: see scripts/
+//!   sqlite-mapped, lmdb, vectors, build, mariadb   the same way, where they are asked for
 //!   small-open, one-pass-cat   many small files; a large file, once: see small.rs
 //! ```
 //!
@@ -22,20 +23,21 @@
 //!
 //! Ignored: what the program takes beside its files.
 
+mod contest;
 mod fio;
 mod mapped;
 mod memcached;
 mod memory;
 mod program;
+mod scripts;
 mod small;
-mod sqlite;
 mod turns;
 
 use super::{Bench, Identity, Row};
 use crate::failure::Failure;
 use crate::machine;
 use pagetide_core::units::Bytes;
-use program::{Under, why_not};
+use program::{LINUX, why_not};
 
 pub(super) use fio::read_fio;
 pub(crate) use memcached::{LOAD, MemcachedLoadArgs, load};
@@ -55,13 +57,11 @@ const FIO_CASES: [(&str, u32); 7] = [
     ("seq", 1),
     ("stream", 1),
 ];
-/// What the sqlite shell measures.
-const SQLITE: &str = "sqlite";
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let fio = FIO_CASES.iter().map(|(case, _)| *case);
     let named = mapped::CASES.into_iter().chain(memcached::CASES);
-    let named = named.chain(small::CASES).chain([SQLITE]);
+    let named = named.chain(small::CASES).chain(scripts::names());
     bench.refuse_unknown(BENCH, fio.chain(named))?;
     let memory = bench.memory(512 << 20, 16 << 20);
     machine::check_memory(Bytes(memory.0 * 2))?;
@@ -75,11 +75,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             rows.extend(cases.iter().map(|&(case, jobs)| skipped((BENCH, case, jobs), &why)));
         }
     }
-    match why_not(memory, sqlite::SHELL) {
-        _ if !bench.wants(SQLITE) => {}
-        None => rows.push(sqlite::measure(bench, Bytes(memory.0 / 4))?),
-        Some(why) => rows.push(skipped((BENCH, SQLITE, 1), &why)),
-    }
+    rows.extend(scripts::run(bench, memory)?);
     match why_not(memory, "cat") {
         None => rows.extend(small::run(bench, memory)?),
         Some(why) => {
@@ -93,5 +89,5 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
 }
 
 fn skipped(identity: Identity<'_>, why: &str) -> Row {
-    Row::skipped(identity, Under::Linux.name(), why.to_owned())
+    Row::skipped(identity, LINUX, why.to_owned())
 }

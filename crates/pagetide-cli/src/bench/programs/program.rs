@@ -3,6 +3,7 @@
 use super::super::Bench;
 use super::memory::read_memory_below;
 use crate::cgroup::MemoryGroup;
+use crate::dataset::make_folder;
 use crate::document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -24,22 +25,16 @@ const HOLDER: &str = "taskset";
 /// The least that a program can run with in a memory cgroup.
 pub(super) const PROGRAM_BYTES_MIN: u64 = 16 << 20;
 
+/// The kernel's page cache, where a case has no other reference.
+pub(super) const LINUX: &str = "linux";
+
 /// What a program runs under.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Under {
-    /// The kernel's page cache, in a memory cgroup.
-    Linux,
-    /// `pagetide run`.
-    Run,
-}
-
-impl Under {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Under::Linux => "linux",
-            Under::Run => "run",
-        }
-    }
+    /// The kernel's page cache, in a memory cgroup; the reference's name.
+    Linux(&'static str),
+    /// `pagetide run`, by a policy.
+    Run(PolicyName),
 }
 
 /// Why this machine cannot measure with `program`, if so.
@@ -72,79 +67,98 @@ pub(super) struct Program<'a> {
     pub(super) memory: Bytes,
     /// What the cgroup gets more, as programs' own memory is in its limit.
     pub(super) beside: u64,
+    /// How many mapped files the run has to serve, at least.
+    pub(super) nr_mappings: u64,
     pub(super) arguments: Vec<OsString>,
 }
 
+/// How a program went.
+pub(super) struct Ran {
+    pub(super) seconds: f64,
+    pub(super) printed: String,
+    /// Bytes read from the device, by the program and all below it, and by what it ran under.
+    pub(super) device_read: u64,
+}
+
 impl Program<'_> {
-    /// Runs it, on `cpu` if there is one: the seconds that it took, and what it printed. As much
-    /// free memory as it may use is touched just before. `of_run` is for `pagetide run`.
-    pub(super) fn run(
-        &self,
-        under: Under,
-        of_run: &[OsString],
-        cpu: Option<usize>,
-    ) -> Result<(f64, String), Failure> {
-        self.run_looked_at(under, of_run, cpu, &mut |_| ())
+    /// Runs it, on `cpu` if there is one. As much free memory as it may use is touched just before.
+    ///
+    /// # Errors
+    /// A program that fails, a mapping that the run did not serve, an interrupt.
+    pub(super) fn run(&self, under: Under, cpu: Option<usize>) -> Result<Ran, Failure> {
+        self.run_looked_at(under, cpu, &mut |_| ())
     }
 
     /// The most memory that it takes under `pagetide run`, bytes, of all looks at it.
-    pub(super) fn most_memory(&self, of_run: &[OsString]) -> Result<u64, Failure> {
+    pub(super) fn most_memory(&self) -> Result<u64, Failure> {
         let mut most = 0;
         let mut look = |process| most = read_memory_below(process).max(most);
-        self.run_looked_at(Under::Run, of_run, None, &mut look)?;
+        self.run_looked_at(Under::Run(self.bench.policy()), None, &mut look)?;
         Ok(most)
     }
 
     fn run_looked_at(
         &self,
         under: Under,
-        of_run: &[OsString],
         cpu: Option<usize>,
         look: &mut dyn FnMut(u32),
-    ) -> Result<(f64, String), Failure> {
+    ) -> Result<Ran, Failure> {
         drop(self.bench.make_cache(PolicyName::Fifo, self.memory)?);
-        let (mut command, _group) = self.command_under(under, of_run)?;
+        let folder = make_folder(&self.bench.args.dir)?;
+        let summary = folder.path().join("summary.json");
+        let (mut command, _group) = self.command_under(under, &summary)?;
         if let Some(cpu) = cpu {
             command.args([HOLDER, "--cpu-list", &cpu.to_string()]);
         }
         command.args(&self.arguments).env("LC_ALL", "C");
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), read_device_bytes());
         let output = output_looked_at(&mut command, self.bench.interrupt, look)?;
-        let seconds = start.elapsed().as_secs_f64();
-        if output.status.success() {
-            return Ok((seconds, String::from_utf8_lossy(&output.stdout).into_owned()));
+        let (seconds, device_read) = (start.elapsed().as_secs_f64(), read_device_bytes() - before);
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let program = Path::new(&self.arguments[0]).display();
+            let under = if let Under::Linux(name) = under { name } else { "run" };
+            let why = format!("{program} under {under}: {}: {errors}", output.status);
+            return Err(Failure::Refused(why));
         }
-        let errors = String::from_utf8_lossy(&output.stderr);
-        let (program, under) = (Path::new(&self.arguments[0]).display(), under.name());
-        Err(Failure::Refused(format!("{program} under {under}: {}: {errors}", output.status)))
+        let is_served = |nr| nr >= self.nr_mappings;
+        if matches!(under, Under::Run(_)) && !is_served(summary_number(&summary, "mappings")?) {
+            return Err(Failure::Refused("the run did not serve what was mapped".into()));
+        }
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(Ran { seconds, printed, device_read })
     }
 
     /// The beginning of the command line. The group goes with what comes beside the command.
     fn command_under(
         &self,
         under: Under,
-        of_run: &[OsString],
+        summary: &Path,
     ) -> Result<(Command, Option<MemoryGroup>), Failure> {
-        if under == Under::Linux {
+        let Under::Run(policy) = under else {
             let limit = Bytes(self.memory.0 + self.beside);
             let group = MemoryGroup::with_limit(limit).map_err(Failure::Refused)?;
             let mut shell = Command::new("sh");
             shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group.handle().members());
             return Ok((shell, Some(group)));
-        }
-        let own = machine::own_executable()?;
-        let mut run = Command::new(own);
-        run.args(["run", "--memory", &self.memory.0.to_string()]);
-        if !of_run.iter().any(|word| word == "--policy") {
-            run.args(["--policy", self.bench.policy().as_str()]);
-        }
-        run.args(of_run);
+        };
+        let mut run = Command::new(machine::own_executable()?);
+        run.args(["run", "--memory", &self.memory.0.to_string(), "--policy", policy.as_str()]);
+        run.arg("--json").arg(summary);
+        run.args((self.nr_mappings > 0).then_some("--mmap=cache"));
         for setting in &self.bench.args.set {
             run.arg("--set").arg(setting.to_string());
         }
         run.arg("--");
         Ok((run, None))
     }
+}
+
+/// Bytes that this process, and all below it that have been waited for, read from devices.
+fn read_device_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
+    line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Runs `command` to its end, or ends it at Ctrl-C.
@@ -187,7 +201,7 @@ fn output_looked_at(
 }
 
 /// A number of a run's summary.
-pub(super) fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
+fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
     let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
     let rows = document::read_rows(&text).map_err(|error| Failure::on("read a summary", &error))?;
     let number = rows.first().and_then(|row| row.get(name)?.as_u64());

@@ -18,15 +18,13 @@
 
 use super::super::interleave::TimedRun;
 use super::super::{Bench, Row};
-use super::program::{PROGRAM_BYTES_MIN, Program, Under, summary_number};
-use super::sqlite::SHELL_BYTES;
+use super::program::{LINUX, PROGRAM_BYTES_MIN, Program, Under};
 use super::{BENCH, FILE_TIMES};
 use crate::dataset::{drop_from_kernel_cache, make_folder};
 use crate::failure::Failure;
 use crate::machine;
 use pagetide_core::units::Bytes;
 use std::cell::Cell;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,6 +38,8 @@ pub(super) const ROWS: [(&str, &str); 3] =
     [(OPEN, "small-open cold"), (OPEN, "small-open warm"), (PASS, PASS)];
 /// The hidden command that `small-open` measures.
 pub(crate) const OPEN_EACH: &str = "open-each";
+/// What `sh` and `cat` take beside their files, by fio's measure.
+const BESIDE: u64 = 5 << 20;
 const FOLDER_FILES: u32 = 100;
 
 /// Opens, reads and closes every file below a folder; `bench run` starts itself this way.
@@ -63,16 +63,17 @@ pub(crate) fn open_each(args: &OpenEachArgs) -> Result<(), Failure> {
 }
 
 /// Hands every file below `folder` to `take`.
-fn for_each_file(
+pub(super) fn for_each_file(
     folder: &Path,
     take: &mut impl FnMut(&Path) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("look into", folder, &error);
     for entry in fs::read_dir(folder).map_err(refuse)? {
         let entry = entry.map_err(refuse)?;
-        if entry.file_type().map_err(refuse)?.is_dir() {
+        let kind = entry.file_type().map_err(refuse)?;
+        if kind.is_dir() {
             for_each_file(&entry.path(), take)?;
-        } else {
+        } else if kind.is_file() {
             take(&entry.path())?;
         }
     }
@@ -102,7 +103,7 @@ fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> 
     make_tree(bench, folder.path(), nr_files)?;
     let own = machine::own_executable()?;
     let arguments = vec![own.into(), OPEN_EACH.into(), folder.path().as_os_str().to_owned()];
-    let program = &Program { bench, memory, beside: SHELL_BYTES, arguments };
+    let program = &Program { bench, memory, beside: BESIDE, nr_mappings: 0, arguments };
     let measure = |is_warm: bool| {
         let name = ROWS[usize::from(is_warm)].1;
         let timed_run = |under: Under| -> TimedRun<'_> {
@@ -113,13 +114,12 @@ fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> 
                 } else {
                     for_each_file(folder, &mut |path| drop_from_kernel_cache(path))?;
                 }
-                let (seconds, _) = program.run(under, &[], None)?;
-                Ok(seconds * 1e9 / f64::from(nr_files))
+                Ok(program.run(under, None)?.seconds * 1e9 / f64::from(nr_files))
             })
         };
-        let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
+        let timed_runs = [timed_run(Under::Run(bench.policy())), timed_run(Under::Linux(LINUX))];
         let [subject, reference] = bench.interleave(&format!("run {name}"), timed_runs)?;
-        Ok(Row::measured((BENCH, name, 1), Under::Linux.name(), &subject, &reference))
+        Ok(Row::measured((BENCH, name, 1), LINUX, &subject, &reference))
     };
     Ok([measure(false)?, measure(true)?])
 }
@@ -149,30 +149,26 @@ fn make_tree(bench: &Bench<'_>, place: &Path, nr_files: u32) -> Result<(), Failu
 /// A file of [`FILE_TIMES`] the memory, read once.
 fn measure_pass(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let len = memory.0 * FILE_TIMES;
-    let (folder, data) = bench.make_file(&bench.args.dir, Bytes(len))?;
+    let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(len))?;
     let file = data.path.clone().into_os_string();
     let arguments = vec!["sh".into(), "-c".into(), "cat \"$0\" >/dev/null".into(), file];
-    let program = Program { bench, memory, beside: SHELL_BYTES, arguments };
-    let summary = folder.path().join("summary.json");
-    let of_run: Vec<OsString> = vec!["--json".into(), summary.clone().into_os_string()];
+    let program = Program { bench, memory, beside: BESIDE, nr_mappings: 0, arguments };
     let nr_read = Cell::new(0_u64);
     let timed_run = |under: Under| -> TimedRun<'_> {
-        let (program, of_run, summary, nr_read) = (&program, &of_run, &summary, &nr_read);
-        let path = &data.path;
+        let (program, nr_read, path) = (&program, &nr_read, &data.path);
         Box::new(move || {
             drop_from_kernel_cache(path)?;
-            let of_run = if under == Under::Run { &of_run[..] } else { &[] };
-            let (seconds, _) = program.run(under, of_run, None)?;
-            if under == Under::Run {
-                nr_read.set(nr_read.get().max(summary_number(summary, "device_read_bytes")?));
+            let ran = program.run(under, None)?;
+            if under != Under::Linux(LINUX) {
+                nr_read.set(nr_read.get().max(ran.device_read));
             }
-            Ok(seconds * 1e9 / (len >> 10) as f64)
+            Ok(ran.seconds * 1e9 / (len >> 10) as f64)
         })
     };
-    let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
+    let timed_runs = [timed_run(Under::Run(bench.policy())), timed_run(Under::Linux(LINUX))];
     let [subject, reference] = bench.interleave(&format!("run {PASS}"), timed_runs)?;
     Ok(Row {
         device_bytes_per_byte: Some(nr_read.get() as f64 / len as f64),
-        ..Row::measured((BENCH, PASS, 1), Under::Linux.name(), &subject, &reference)
+        ..Row::measured((BENCH, PASS, 1), LINUX, &subject, &reference)
     })
 }

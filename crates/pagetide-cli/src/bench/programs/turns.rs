@@ -16,7 +16,7 @@
 
 use super::super::interleave::{Samples, TimedRun, interleave};
 use super::super::{Identity, Row};
-use super::program::{Program, Under};
+use super::program::{LINUX, Program, Under};
 use crate::dataset::drop_from_kernel_cache;
 use crate::failure::Failure;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -48,7 +48,7 @@ fn cpu_for(turn: u32, ends: [usize; 2]) -> usize {
 }
 
 /// The first and the last CPU we may use.
-fn end_cpus() -> [usize; 2] {
+pub(super) fn end_cpus() -> [usize; 2] {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
     let first = cpus.next().unwrap_or(0);
@@ -62,11 +62,6 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn run(&self, under: Under, cpu: Option<usize>) -> Result<(f64, String), Failure> {
-        drop_from_kernel_cache(self.file)?;
-        self.program.run(under, &[], cpu)
-    }
-
     /// Subject and reference in turn; `read` makes nanoseconds of what the program printed and of
     /// the seconds it took.
     pub(super) fn row(
@@ -81,17 +76,19 @@ impl Work<'_> {
             let turn = Cell::new(0);
             Box::new(move || {
                 let cpu = turns.is_held.then(|| cpu_for(turn.replace(turn.get() + 1), ends));
-                let (seconds, printed) = self.run(under, cpu)?;
-                read(&printed, seconds)
-                    .ok_or_else(|| Failure::Refused(format!("cannot make sense of: {printed}")))
+                drop_from_kernel_cache(self.file)?;
+                let ran = self.program.run(under, cpu)?;
+                read(&ran.printed, ran.seconds).ok_or_else(|| {
+                    Failure::Refused(format!("cannot make sense of: {}", ran.printed))
+                })
             })
         };
         let label = format!("run {case}, {jobs} jobs");
-        let timed_runs = [timed_run(Under::Run), timed_run(Under::Linux)];
+        let timed_runs = [timed_run(Under::Run(bench.policy())), timed_run(Under::Linux(LINUX))];
         let nr_turns = bench.args.runs * turns.nr;
         let samples = interleave(&label, nr_turns, bench.interrupt, timed_runs)?;
         let [subject, reference] = samples.map(|one: Samples| one.means_of(turns.nr));
-        Ok(Row::measured(identity, Under::Linux.name(), &subject, &reference))
+        Ok(Row::measured(identity, LINUX, &subject, &reference))
     }
 }
 
