@@ -81,8 +81,8 @@ impl PageSet {
     pub(crate) fn iter_from(&self, from: u64) -> impl Iterator<Item = u64> {
         self.used_parts((from / PART_PAGES) as usize).flat_map(move |(first, part)| {
             let skipped = from.saturating_sub(first) / WORD_PAGES;
-            let words = part.words.iter().zip((first..).step_by(WORD_PAGES as usize));
-            words.skip(skipped as usize).flat_map(move |(word, first)| {
+            part.words.iter().enumerate().skip(skipped as usize).flat_map(move |(nth, word)| {
+                let first = first + nth as u64 * WORD_PAGES;
                 let bits = word.load(Relaxed) & u64::MAX << from.saturating_sub(first).min(63);
                 set_bits(bits).map(move |nth| first + nth)
             })

@@ -289,7 +289,11 @@ impl<'e> Pass<'e> {
 
     /// Room for a run of so many pages; what is in it is to be written over.
     fn buffer(&mut self, nr_pages: u64) -> AlignedBuf {
-        let nr_pages = if nr_pages <= SHORT_RUN { SHORT_RUN } else { RUN_MAX };
+        let nr_pages = match nr_pages {
+            1 => 1,
+            ..=SHORT_RUN => SHORT_RUN,
+            _ => RUN_MAX,
+        };
         let nr_bytes = nr_pages as usize * PAGE_BYTES;
         let fitting = self.spare.iter().position(|spare| spare.len() >= nr_bytes);
         fitting.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
