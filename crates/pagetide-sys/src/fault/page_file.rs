@@ -147,7 +147,8 @@ impl PageFile {
     /// # Errors
     /// What the system says of pipes; `Unsupported` where pages do not leave by them.
     pub fn prepare_writers(&self) -> io::Result<()> {
-        self.pipe.get_or_try_init(|| PagePipe::new().map(|pipe| Box::new(Mutex::new(pipe))))?;
+        self.pipe
+            .get_or_try_init(|| PagePipe::of_files().map(|pipe| Box::new(Mutex::new(pipe))))?;
         Ok(())
     }
 

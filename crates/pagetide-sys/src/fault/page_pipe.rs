@@ -1,21 +1,25 @@
-//! Pages that leave a memory file while other processes may be storing to them.
+//! Pages that leave while they may be stored to: a memory file's, by other processes, or a
+//! region's, by its user.
 //!
 //! **Problem.** Bytes that are copied before the page is taken from its mappers lack the stores in
-//! between, and once its hole is punched they are gone. No call protects a page for all of them.
+//! between, and once it is taken they are gone. No call protects a file's page for all of them; one
+//! that protects a region's has each CPU forget its address, a page at a time.
 //!
-//! **Idea.** A pipe holds the page itself (splice(2) moves a reference, no bytes). The hole is
-//! punched then, after which no process has the page mapped; what is read from the pipe is final.
+//! **Idea.** A pipe holds the page itself (splice(2) and vmsplice(2) take a reference, no bytes).
+//! Then it is taken, after which nothing has it mapped; what is read from the pipe is final.
 //!
 //! ```text
-//!   memory file  | p | --splice--> pipe holds p --punch--> no mapper --read--> its last bytes
+//!   memory file  | p | --splice----> pipe holds p --punch----> no mapper --read--> its last bytes
+//!   region       | p | --vmsplice--> pipe holds p --madvise--> no mapper --read--> its last bytes
 //! ```
 //!
-//! **Invariant.** S33: the kernel is seen to move the page, not a copy, before the first is taken.
+//! **Invariant.** S25, S33: the kernel is seen to hold the page, not a copy, before the first is
+//! taken.
 //!
-//! Source: splice(2), fallocate(2), userfaultfd(2).
+//! Source: splice(2), vmsplice(2), fallocate(2), userfaultfd(2).
 
 use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
@@ -33,13 +37,33 @@ pub(crate) struct PagePipe {
 }
 
 impl PagePipe {
+    /// One for pages of memory files.
+    ///
     /// # Errors
     /// What the system says of pipes, and `Unsupported` where it copies.
-    pub(crate) fn new() -> io::Result<PagePipe> {
-        static MOVES_PAGES: OnceLock<bool> = OnceLock::new();
+    pub(crate) fn of_files() -> io::Result<PagePipe> {
+        static HOLDS_PAGES: OnceLock<bool> = OnceLock::new();
+        PagePipe::open_if(&HOLDS_PAGES, PagePipe::holds_pages_of_files)
+    }
+
+    /// One for pages of private memory.
+    ///
+    /// # Errors
+    /// As of [`PagePipe::of_files`].
+    pub(crate) fn of_memory() -> io::Result<PagePipe> {
+        static HOLDS_PAGES: OnceLock<bool> = OnceLock::new();
+        PagePipe::open_if(&HOLDS_PAGES, PagePipe::holds_pages_of_memory)
+    }
+
+    fn open_if(
+        holds_pages: &OnceLock<bool>,
+        probe: impl FnOnce(&PagePipe) -> io::Result<bool>,
+    ) -> io::Result<PagePipe> {
         let pipe = PagePipe::open()?;
-        let moves_pages = *MOVES_PAGES.get_or_init(|| pipe.moves_pages().unwrap_or(false));
-        if moves_pages { Ok(pipe) } else { Err(io::ErrorKind::Unsupported.into()) }
+        match holds_pages.get_or_init(|| probe(&pipe).unwrap_or(false)) {
+            true => Ok(pipe),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
     }
 
     fn open() -> io::Result<PagePipe> {
@@ -51,13 +75,27 @@ impl PagePipe {
     }
 
     /// Whether a page that was put in changes with the file.
-    fn moves_pages(&self) -> io::Result<bool> {
+    fn holds_pages_of_files(&self) -> io::Result<bool> {
         let file = crate::memory::mapped::memory_file("pagetide-probe", FRAME_BYTES)?;
         let mut found = [0; FRAME_BYTES];
         rustix::io::pwrite(&file, &[1; FRAME_BYTES], 0)?;
-        self.hold(std::os::fd::AsFd::as_fd(&file), 0, 1)?;
+        self.hold(file.as_fd(), 0, 1)?;
         rustix::io::pwrite(&file, &[2; FRAME_BYTES], 0)?;
         self.read(&mut found)?;
+        Ok(found == [2; FRAME_BYTES])
+    }
+
+    /// The same of memory.
+    fn holds_pages_of_memory(&self) -> io::Result<bool> {
+        #[repr(align(4096))]
+        struct Page([u8; FRAME_BYTES]);
+        let (mut page, mut found) = (Page([1; _]), [0; FRAME_BYTES]);
+        let iov_base = std::ptr::from_mut(&mut page).cast();
+        // SAFETY: S9 (the page lives).
+        let nr_bytes =
+            unsafe { self.hold_memory(&[libc::iovec { iov_base, iov_len: FRAME_BYTES }]) };
+        page.0.fill(2);
+        self.read(&mut found[..nr_bytes])?;
         Ok(found == [2; FRAME_BYTES])
     }
 
@@ -80,6 +118,33 @@ impl PagePipe {
             }
         }
         Ok(())
+    }
+
+    /// Holds pages of private memory, as many as it has room for; returns how many bytes, up to the
+    /// first page that is not there.
+    ///
+    /// # Safety
+    /// They are whole pages of mappings that live.
+    pub(crate) unsafe fn hold_memory(&self, pages: &[libc::iovec]) -> usize {
+        let (input, first, nr) = (self.input.as_raw_fd(), pages.as_ptr(), pages.len());
+        // SAFETY: S9 (live values of the layout that the manual page says); nothing is written, by
+        // the caller's word for what is read.
+        let nr_bytes = unsafe { libc::vmsplice(input, first, nr, libc::SPLICE_F_NONBLOCK) };
+        usize::try_from(nr_bytes).unwrap_or(0)
+    }
+
+    /// The bytes of what it holds, to several places, which are no longer than that.
+    ///
+    /// # Safety
+    /// The caller may write these places.
+    pub(crate) unsafe fn read_to(&self, targets: &[libc::iovec]) -> io::Result<()> {
+        let (output, first, nr) = (self.output.as_raw_fd(), targets.as_ptr(), targets.len());
+        // SAFETY: S9 (live values of the layout that the manual page says), and the caller's word
+        // for what is written.
+        let nr_bytes = unsafe { libc::readv(output, first, nr as libc::c_int) };
+        let nr_bytes = usize::try_from(nr_bytes).map_err(|_| io::Error::last_os_error())?;
+        let is_all = nr_bytes == targets.iter().map(|target| target.iov_len).sum();
+        if is_all { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     /// The bytes of what it holds, which it holds no longer.

@@ -1,27 +1,34 @@
-//! Memory that leaves its place in many places at once: copied elsewhere, or not needed any more.
+//! Memory that leaves its place in many places at once: for other places, or not needed any more.
 //!
 //! **Problem.** To take a page out of a mapping, every CPU that runs the user is made to forget its
 //! address, which costs more than all else of an eviction: up to 17 us on a virtual machine.
 //!
 //! **Idea.** `process_madvise` takes many ranges, and has the other CPUs forget them all at once.
+//! What is needed, [a pipe](PagePipe) holds meanwhile, with all that was stored to it.
 //!
 //! **Ignored.** Kernels before 6.13 refuse it, and those before 6.16 have the CPUs forget a range
-//! at a time: pages leave one by one there.
+//! at a time: pages leave one by one there. Memory that the process has the kernel merge (KSM): a
+//! store to it is to another page than the pipe holds.
 //!
-//! Source: process_madvise(2), pidfd_open(2), process_vm_readv(2).
+//! Source: process_madvise(2), pidfd_open(2).
 
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::mm::{Advice, madvise};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
+use crate::fault::page_pipe::PagePipe;
+use crate::memory::frames::FRAME_BYTES;
+
 /// What takes memory away.
 pub(super) struct Leaving {
-    /// This process, as the calls want to be told.
+    /// This process, as the call wants to be told.
     process: Option<OwnedFd>,
-    id: libc::pid_t,
+    /// Where the kernel holds pages by one.
+    pipe: Option<Mutex<PagePipe>>,
 }
 
 /// Ranges of one call.
@@ -31,9 +38,8 @@ const NOTHING: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0
 
 impl Leaving {
     pub(super) fn new() -> Leaving {
-        let id = getpid();
-        let process = pidfd_open(id, PidfdFlags::empty()).ok();
-        Leaving { process, id: id.as_raw_nonzero().get() }
+        let process = pidfd_open(getpid(), PidfdFlags::empty()).ok();
+        Leaving { process, pipe: PagePipe::of_memory().ok().map(Mutex::new) }
     }
 
     /// Takes the memory of these ranges away; returns whether all of it is gone.
@@ -63,30 +69,40 @@ impl Leaving {
         unsafe { self.empty(&part[..nr]) && are_gone }
     }
 
-    /// Copies ranges to others of the same length, at most [`TOGETHER`]; returns the bytes, up to
-    /// the first range that is not there. A touch of that would be a fault of our own.
+    /// Takes pages away, and puts their last bytes into others; returns how many, as many as are
+    /// held together, up to the first that is not there. Panics if the kernel refuses.
     ///
     /// # Safety
-    /// The targets are whole pages of frames that are the caller's (S4).
-    pub(super) unsafe fn copy_all(
+    /// As of [`Leaving::empty_all`], but for the bytes; the targets are whole pages of frames that
+    /// are the caller's (S4), as many.
+    pub(super) unsafe fn take_all(
         &self,
         sources: impl Iterator<Item = Range<usize>>,
         targets: impl Iterator<Item = Range<usize>>,
     ) -> usize {
+        let Some(pipe) = &self.pipe else { return 0 };
+        let pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut from, mut to, mut nr) = ([NOTHING; TOGETHER], [NOTHING; TOGETHER], 0);
         let vector = |range: Range<usize>| libc::iovec {
             iov_base: ptr::with_exposed_provenance_mut(range.start),
             iov_len: range.len(),
         };
-        for (source, target) in sources.zip(targets).take(TOGETHER) {
+        for (source, target) in sources.zip(targets).take(TOGETHER.min(pipe.nr_pages())) {
             (from[nr], to[nr]) = (vector(source), vector(target));
             nr += 1;
         }
-        let (to, from, nr) = (to.as_ptr(), from.as_ptr(), nr as libc::c_ulong);
-        // SAFETY: S4, by the caller's word, S9 (live values of the layout that the manual page
-        // says).
-        let result = unsafe { libc::process_vm_readv(self.id, to, nr, from, nr, 0) };
-        usize::try_from(result).unwrap_or(0)
+        // SAFETY: S24, S25, by the caller's word.
+        let nr_held = unsafe { pipe.hold_memory(&from[..nr]) } / FRAME_BYTES;
+        if nr_held == 0 {
+            return 0;
+        }
+        // SAFETY: S25, by the caller's word: the pipe has the bytes.
+        let are_gone = unsafe { self.empty(&from[..nr_held]) };
+        assert!(are_gone, "S25: what cannot be unmapped cannot be called unmapped");
+        // SAFETY: S4, by the caller's word.
+        let read = unsafe { pipe.read_to(&to[..nr_held]) };
+        read.expect("S25: the pipe holds as many pages");
+        nr_held
     }
 
     /// # Safety

@@ -20,7 +20,7 @@
 //! A page moves in writable. One that is to be read only is copied in, write-protected, and its
 //! frame is emptied: to protect it after a move would have every CPU that runs the user flush its
 //! translations once more, which costs more than the copy. For the same reason pages that are
-//! looked at together are copied back, and taken from the user by one call.
+//! looked at together are taken from the user by one call, and copied back.
 //!
 //! Where the kernel does not move (before 6.8), or not now (a child has the page as well, after
 //! fork; a device is at it), pages to be written are copied, too: there are never two.
@@ -230,12 +230,12 @@ impl FrameLender {
         frames.map(|frame| self.arena.memory().addresses(frame..frame + 1))
     }
 
-    /// Copies pages of the user's `memory` that it may only read into `frames`, as far as they are
-    /// there; returns how many, from the first on.
+    /// Takes pages out of the user's `memory`, into `frames`, many at once; returns how many, up to
+    /// the first that is not there. Panics if the kernel refuses.
     ///
     /// # Safety
     /// S25: the caller has the pages locked, whose frames they are, in the same order.
-    pub(super) unsafe fn copy_back(
+    pub(super) unsafe fn take_out_some(
         &self,
         memory: &FrameMemory,
         pages: &[u32],
@@ -244,8 +244,8 @@ impl FrameLender {
         frames.iter().for_each(|frame| self.arena.note_memory_used(FrameId(*frame)));
         let sources = pages.iter().map(|page| memory.addresses(*page..*page + 1));
         let targets = frames.iter().map(|frame| self.arena.memory().addresses(*frame..*frame + 1));
-        // SAFETY: S25: the frames are the caller's, and their bytes are elsewhere.
-        unsafe { self.leaving.copy_all(sources, targets) / FRAME_BYTES }
+        // SAFETY: S25: the pages and the frames are the caller's.
+        unsafe { self.leaving.take_all(sources, targets) }
     }
 
     /// Takes the page out of the user's mapping, into `frame`. Panics if the kernel refuses.

@@ -378,21 +378,17 @@ impl RegionMemory {
         }
     }
 
-    /// Takes pages out of the user's mapping that it may only read, into their frames; panics if
-    /// the kernel refuses.
+    /// Takes pages out of the user's mapping, into their frames; panics if the kernel refuses.
     ///
     /// # Safety
     /// The caller has the pages locked (S25); the frames are theirs, in the same order.
     pub(crate) unsafe fn unmap_all(&self, pages: &[u32], frames: &[u32]) {
         pages.iter().for_each(|page| self.split_around(*page));
         // SAFETY: S25 (by the caller's word).
-        let nr_copied = unsafe { self.lender.copy_back(&self.user, pages, frames) };
-        let (copied, others) = pages.split_at(nr_copied);
-        // SAFETY: S25 (by the caller's word): the bytes are in the frames.
-        let are_gone = unsafe { self.lender.empty_places(&self.user, copied, &[]) };
-        assert!(are_gone, "S25: what cannot be unmapped cannot be called unmapped");
-        copied.iter().for_each(|page| self.note(*page, UserAccess::None));
-        for (page, frame) in others.iter().zip(&frames[nr_copied..]) {
+        let nr_taken = unsafe { self.lender.take_out_some(&self.user, pages, frames) };
+        let (taken, others) = pages.split_at(nr_taken);
+        taken.iter().for_each(|page| self.note(*page, UserAccess::None));
+        for (page, frame) in others.iter().zip(&frames[nr_taken..]) {
             // SAFETY: S25 (by the caller's word).
             unsafe { self.unmap(*page, *frame) };
         }

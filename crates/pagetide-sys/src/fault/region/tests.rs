@@ -387,10 +387,15 @@ fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
                 let counters = [0, 1].map(|thread| scope.spawn(move || count(thread)));
                 for round in 0..2000_u64 {
                     let page = bench.page(round % 8).lock();
-                    match round / 8 % 4 {
+                    match round / 8 % 5 {
                         0 => page.unmap_user(),
                         1 => page.protect_from_user(),
                         2 => drop(page.test_and_clear_young()),
+                        3 => {
+                            drop(page);
+                            let locks: Vec<_> = (0..8).map(|nth| bench.page(nth).lock()).collect();
+                            Lock::unmap_users(locks.iter());
+                        }
                         // And, behind the counters' backs, those between.
                         _ => {
                             drop(page);

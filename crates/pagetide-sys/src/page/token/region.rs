@@ -197,8 +197,7 @@ impl<H: PageHandle> Lock<H> {
     /// best next to each other.
     ///
     /// # Cost
-    /// A copy of each page that its user may only read, and a system call for all of those; a
-    /// system call for each of the others.
+    /// A copy of each page, and three system calls for all of them, where the kernel lets that be.
     pub fn unmap_users<'l>(pages: impl Iterator<Item = &'l Lock<H>>)
     where
         H: 'l,
@@ -208,11 +207,10 @@ impl<H: PageHandle> Lock<H> {
             unsafe { region.unmap_all(places, frames) };
         });
         for page in pages {
-            match (page.page().region(), page.user_access()) {
-                (Some((region, place)), UserAccess::Read) => {
-                    leaving.add(region, Some(place), page.frame().map(|frame| frame.0));
-                }
-                _ => page.unmap_user(),
+            if let Some((region, place)) = page.page().region()
+                && page.user_access() != UserAccess::None
+            {
+                leaving.add(region, Some(place), page.frame().map(|frame| frame.0));
             }
         }
         leaving.end();
