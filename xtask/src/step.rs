@@ -3,12 +3,14 @@
 //! A check that hangs is worse than one that fails, so every command runs under `timeout`
 //! (coreutils), which ends the whole process group. Output goes to a file and not through a pipe: a
 //! forgotten grandchild that keeps a pipe open cannot hold the check up, and the log survives it.
+//! What takes long says each minute where it is: with the last line of its log.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How a command, and so a step, ended.
@@ -35,6 +37,7 @@ pub(crate) struct StepContext<'a> {
 
 /// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
 const TIMED_OUT: [i32; 2] = [124, 137];
+const MINUTE: Duration = Duration::from_secs(60);
 
 impl<'a> StepContext<'a> {
     /// Makes an empty log `<target folder>/xtask/<name>.log`.
@@ -106,7 +109,7 @@ impl<'a> StepContext<'a> {
         limit_seconds: u64,
     ) -> io::Result<Option<i32>> {
         let log = OpenOptions::new().append(true).open(&self.log)?;
-        let status = Command::new("timeout")
+        let mut child = Command::new("timeout")
             .arg("--kill-after=10")
             .arg(limit_seconds.to_string())
             .arg(program)
@@ -120,8 +123,28 @@ impl<'a> StepContext<'a> {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            .status()?;
-        Ok(status.code())
+            .spawn()?;
+        let (ended, end) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let begun = Instant::now();
+                while end.recv_timeout(MINUTE) == Err(RecvTimeoutError::Timeout) {
+                    self.say_where(begun.elapsed());
+                }
+            });
+            let status = child.wait();
+            drop(ended);
+            Ok(status?.code())
+        })
+    }
+
+    /// Ends the step's line, and begins one as long.
+    fn say_where(&self, elapsed: Duration) {
+        let log = self.read_log();
+        let last = log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word yet");
+        let last: String = last.trim().chars().take(100).collect();
+        print!("after {} min: {last}\n{:21}", elapsed.as_secs() / 60, "");
+        io::stdout().flush().ok();
     }
 }
 
