@@ -305,7 +305,7 @@ impl Bench<'_> {
 /// Runs the command.
 ///
 /// # Errors
-/// A refusal (disk, memory, folder), a failed read, an interrupt.
+/// A refusal (disk, memory, folder), nothing that can be measured, a failed read, an interrupt.
 pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
         return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));
@@ -346,5 +346,11 @@ pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure
         rows.extend(new);
     }
     args.results.append(|| rows.iter().filter_map(|row| row.to_result(args.runs)).collect())?;
-    args.json.print(&Document::new("pagetide.bench/1", &rows), || row::table(&rows).to_text())
+    args.json.print(&Document::new("pagetide.bench/1", &rows), || row::table(&rows).to_text())?;
+    match rows.first().and_then(|row| row.skipped.as_ref()) {
+        Some(why) if rows.iter().all(|row| row.skipped.is_some()) => {
+            Err(Failure::Refused(format!("nothing could be measured: {why}")))
+        }
+        _ => Ok(()),
+    }
 }

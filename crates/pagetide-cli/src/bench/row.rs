@@ -67,6 +67,7 @@ impl Row {
 
     /// A row that says why this machine has no numbers for it.
     pub(super) fn skipped(identity: Identity<'_>, reference: &'static str, why: String) -> Row {
+        terminal::note(&format!("{} {}: skipped: {why}", identity.0, identity.1));
         Row { reference: Some(reference), skipped: Some(why), ..Row::empty(identity) }
     }
 

@@ -1,7 +1,8 @@
 //! The benches from end to end, quick: rows of the promised shape, and nothing left behind.
 
-use crate::run::{left_in, run, stderr};
+use crate::run::{left_in, pagetide, run, stderr};
 use serde_json::Value;
+use std::process::Output;
 
 fn quick(name: &str) -> Vec<Value> {
     quick_with(name, &[])
@@ -12,11 +13,17 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let dir_name = dir.path().to_str().expect("a plain name");
     let usual = ["bench", name, "--quick", "--runs", "2", "--dir", dir_name, "--json"];
     let output = run(&[&usual, options].concat());
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let errors = stderr(&output);
+    let is_all_skipped = errors.contains("pagetide: nothing could be measured: ");
+    assert_eq!(output.status.code(), Some(i32::from(is_all_skipped)), "{errors}");
     assert!(left_in(dir.path()).is_empty());
     // Other swap space is another bench's.
     let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
     assert!(!swaps.contains(dir_name), "swap space was left behind:\n{swaps}");
+    rows_of(&output)
+}
+
+fn rows_of(output: &Output) -> Vec<Value> {
     let rows: Value = serde_json::from_slice(&output.stdout).expect("one JSON document");
     rows["rows"].as_array().expect("a list of rows").clone()
 }
@@ -89,6 +96,15 @@ fn miss_and_seq_are_measured_against_the_bare_device() {
         [("random", 1, "direct"), ("depth-8", 1, "io_uring"), ("depth-32", 1, "io_uring")];
     check(&quick("miss"), &expected);
     check(&quick("seq"), &[("cold", 1, "direct")]);
+}
+
+#[test]
+fn a_bench_that_can_measure_nothing_fails_and_says_why() {
+    let output = pagetide().args(["bench", "run", "--quick", "--json"]).env("PATH", "/").output();
+    let output = output.expect("the binary runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("pagetide: nothing could be measured: "));
+    assert!(rows_of(&output).iter().all(|row| row.get("skipped").is_some()));
 }
 
 #[test]
