@@ -4,6 +4,8 @@ use crate::run::{pagetide, stderr, stdout};
 use crate::schema::check;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
@@ -189,6 +191,32 @@ fn where_no_cache_is_that_is_said() {
     }
 }
 
+#[test]
+fn another_user_is_turned_away_though_the_socket_lets_it_in() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: another_user_is_turned_away_though_the_socket_lets_it_in: needs root");
+        return;
+    }
+    let run = LongRun::start(&[]);
+    let sockets = run.folder.path().join("pagetide");
+    let socket = std::fs::read_dir(&sockets).expect("its folder").next().expect("a socket");
+    let socket = socket.expect("a name").path();
+    // Where the binary is, another user may not be let in.
+    let command = run.folder.path().join("command");
+    std::fs::copy(pagetide().get_program(), &command).expect("room");
+    let asked = |uid: u32| {
+        let asked = Command::new(&command).arg("ctl").arg(&socket).arg("stats").uid(uid).output();
+        asked.expect("the binary runs").status.code()
+    };
+    assert_eq!(asked(0), Some(0));
+    for path in [run.folder.path(), &sockets, &socket] {
+        let all = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(path, all).expect("it is ours");
+    }
+    assert_eq!(asked(65534), Some(1));
+    assert_eq!(asked(0), Some(0), "others are answered still");
+}
+
 /// Prometheus's own check, where Debian's package `prometheus` is installed.
 fn check_by_promtool(text: &str) {
     let command = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
@@ -262,6 +290,12 @@ fn metrics_are_served_and_written() {
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(body.contains("pagetide_file_device_read_bytes_total{file="), "{body}");
+    // The dashboard shows nothing that is not there, but of groups and tiers, which a run has not.
+    let dashboard = include_str!("../../../../docs/grafana.json");
+    let is_of_a_run = |word: &&str| !word.contains("_group_") && !word.contains("_tier_");
+    let words = dashboard.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');
+    let shown = words.filter(|word| word.starts_with("pagetide_")).filter(is_of_a_run);
+    assert_eq!(shown.filter(|name| !body.contains(name)).collect::<Vec<_>>(), [""; 0]);
     check_by_promtool(body);
     check_by_prometheus(folder.path(), &address);
 }

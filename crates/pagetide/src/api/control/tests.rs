@@ -5,6 +5,7 @@ use crate::{Bytes, GroupOptions, OpenOptions, PolicyName};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -162,7 +163,19 @@ fn metrics_are_served_and_their_server_is_bounded() {
     assert!(body.contains("\npagetide_resident_bytes 40960\n") && body.contains("{file="));
     assert!(get(address, "GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     drop(silent);
-    for _ in 0..1000 {
-        assert!(get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-    }
+    // Beside a thread that reads.
+    let is_over = AtomicBool::new(false);
+    let all_served = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let begun = Instant::now();
+            while !is_over.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE {
+                subject.read(10);
+            }
+        });
+        let mut asked = (0..1000).map(|_| get(address, "GET / HTTP/1.1\r\n\r\n"));
+        let all_served = asked.all(|text| text.starts_with("HTTP/1.1 200"));
+        is_over.store(true, Ordering::Relaxed);
+        all_served
+    });
+    assert!(all_served);
 }
