@@ -2,7 +2,7 @@
 //!
 //! Problem: a fixed limit that survives the worst moment is too small in all others; one that does
 //! not is killed, and what a program takes at once is faster than any cache gives up. Idea: leave
-//! the most that others had lately, and believe that this is much until bursts have come back to one
+//! the most that others had lately, and believe that it is much until bursts have come back to one
 //! height; give up at once what they take beyond it.
 //!
 //! ```text
