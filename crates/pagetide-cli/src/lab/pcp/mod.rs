@@ -41,7 +41,7 @@ pub(super) struct PcpArgs {
     tuning: Vec<PcpTuning>,
     /// For pcp-... only: instead of the table, what refill makes of fixed with each price halved
     /// and doubled.
-    #[arg(long, conflicts_with_all = ["tuning", "report", "results"])]
+    #[arg(long, conflicts_with_all = ["tuning", "results"])]
     sensitivity: bool,
 }
 
@@ -126,6 +126,9 @@ pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Re
     if args.sensitivity {
         let run_all = |cases: &[PcpCase]| run_all(cases, &seeds, plays.output.jobs, interrupt);
         let rows = sensitivity::rows(&workloads, costs, run_all)?;
+        if let Some(path) = &plays.output.report {
+            sensitivity::write(path, &rows, &costs)?;
+        }
         let document = Document::new("pagetide.lab.pcp-sensitivity/1", &rows);
         return plays.output.json.print(&document, || sensitivity::text(&rows, &costs));
     }

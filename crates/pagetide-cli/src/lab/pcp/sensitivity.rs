@@ -10,13 +10,17 @@
 //! A line is the medians over the seeds. Ignored: prices that move together, as those of a slower
 //! interconnect would.
 
-use super::{PcpCase, PcpRuns, prices_line};
+use super::{PcpCase, PcpRuns, prices_line, published_line};
 use crate::failure::Failure;
-use crate::table::{Table, cells, left, percent, right};
+use crate::report;
+use crate::report::page::{Figure, Page, heading, paragraph, remark};
+use crate::report::plots::{Bar, DrawError, Group, bars};
+use crate::table::{Table, cells, escape, left, percent, right};
 use pagetide_core::page_alloc::PcpTuning;
 use pagetide_lab::machine::pcp::PcpWorkload;
 use pagetide_lab::machine::{Costs, Nanos, Price};
 use serde::Serialize;
+use std::path::Path;
 
 /// A workload with the prices of a line. The field names are what `--json` prints, and stay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -42,6 +46,8 @@ pub(super) struct Row {
 /// One price changed, or none.
 type Change = Option<(&'static str, Nanos)>;
 
+/// As many have room for their names.
+const GROUPS_A_PLOT: usize = 4;
 const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 
 /// Runs the lines of all workloads.
@@ -95,6 +101,50 @@ fn changed(costs: Costs, change: Change) -> Costs {
     let Some((name, nanos)) = change else { return costs };
     let price: Price = format!("{name}={}", nanos.0).parse().expect("a price has a name");
     costs.with(&price).expect("a price of this table")
+}
+
+/// Writes the report: a workload's ratios as bars, price by price, and the table.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub(super) fn write(path: &Path, rows: &[Row], costs: &Costs) -> Result<(), Failure> {
+    report::write(path, render(rows, costs))
+}
+
+fn render(rows: &[Row], costs: &Costs) -> Result<String, DrawError> {
+    let said = "What refill gains over the fixed limit in virtual time, with the prices as they \
+                are and with one of them halved or doubled.";
+    let mut page = Page::new("Pagetide per-CPU lists: prices", said, &["halved", "doubled"]);
+    for rows in rows.chunk_by(|one, other| one.workload == other.workload) {
+        let usual = rows[0].ratio;
+        let published = rows[0].workload.parse().ok().and_then(published_line).unwrap_or_default();
+        let words = heading(rows[0].workload)
+            + &paragraph(&format!("With the prices as they are: {usual:.2}."))
+            + &remark(&published);
+        let mut figures = Vec::new();
+        for groups in groups(rows).chunks(GROUPS_A_PLOT) {
+            let plot = bars(groups, usual, |ratio| format!("{ratio:.1}"))?;
+            let title = format!("{} to {}", groups[0].title, groups[groups.len() - 1].title);
+            let caption = "Throughput of refill over that of fixed, with that price another.";
+            figures.push(Figure::new(plot, &title, caption));
+        }
+        page.section(&words, &figures, Some(&table(rows)));
+    }
+    Ok(page.finish("How this was run", &escape(&prices_line(costs))))
+}
+
+/// A pair of bars a price; after the first row, each price has its two.
+fn groups(rows: &[Row]) -> Vec<Group> {
+    let bar = |(row, name): (&Row, &str)| Bar {
+        name: name.to_owned(),
+        value: row.ratio,
+        label: format!("{:.2}", row.ratio),
+    };
+    let group = |pair: &[Row]| Group {
+        title: pair[0].cost.unwrap_or_default().to_owned(),
+        bars: pair.iter().zip(["halved", "doubled"]).map(bar).collect(),
+    };
+    rows[1..].chunks_exact(2).map(group).collect()
 }
 
 /// A block a workload, and the prices as they are.
@@ -192,6 +242,9 @@ mod tests {
         let value = serde_json::to_value(rows[1]).expect("it serializes");
         assert_eq!((&value["cost"], &value["cost_ns"]), (&"list_hit".into(), &6.into()));
         assert_eq!(value["fixed_lock_wait_share"], 0.006);
+        let page = render(&rows, &Costs::HOST).expect("it draws");
+        assert_eq!(page.matches("<svg").count(), 2 * Costs::HOST.named().len() / GROUPS_A_PLOT);
+        report::assert_stands_alone(&page);
         let text = text(&rows, &Costs::HOST);
         assert_eq!(text.matches("as they are").count(), 2, "{text}");
         assert!(text.contains("zone_lines 2276") && text.contains("Prices in ns"), "{text}");
