@@ -253,9 +253,11 @@ impl Twin for Arc {
     }
 }
 
+/// LIRS by the sum of so many distances.
 struct Lirs {
+    distances: usize,
     frames: usize,
-    /// From the bottom to the top.
+    /// Accesses of pages from the bottom to the top, of each as many as there are distances.
     stack: Vec<u32>,
     lir: Vec<u32>,
     /// Resident HIR pages.
@@ -266,9 +268,26 @@ struct Lirs {
 }
 
 impl Lirs {
-    fn forget_ghost(&mut self, at: usize) {
-        let (_, page) = self.ghosts.remove(at);
-        take(&mut self.stack, page);
+    fn new(distances: usize, frames: usize) -> Lirs {
+        let (stack, lir, queue) = (vec![], vec![], vec![]);
+        Lirs { distances, frames, stack, lir, queue, ghosts: vec![], evictions: 0 }
+    }
+
+    fn is_near(&self, page: u32) -> bool {
+        let nr_stacked = self.stack.iter().filter(|stacked| **stacked == page).count();
+        nr_stacked == self.distances || self.lir.len() < self.lir_max()
+    }
+
+    fn push(&mut self, page: u32) {
+        if self.stack.iter().filter(|stacked| **stacked == page).count() == self.distances {
+            take(&mut self.stack, page);
+        }
+        self.stack.push(page);
+    }
+
+    fn forget_oldest_ghost(&mut self) {
+        let (_, page) = self.ghosts.remove(0);
+        self.stack.retain(|stacked| *stacked != page);
     }
 
     fn prune(&mut self) {
@@ -276,34 +295,36 @@ impl Lirs {
             && !self.lir.contains(&bottom)
         {
             self.stack.remove(0);
-            self.ghosts.retain(|ghost| ghost.1 != bottom);
+            if !self.stack.contains(&bottom) {
+                self.ghosts.retain(|ghost| ghost.1 != bottom);
+            }
         }
     }
 
     fn evict(&mut self) {
-        if self.queue.is_empty() {
-            let bottom = self.stack.remove(0);
+        let page = if self.queue.is_empty() {
+            let bottom = self.stack[0];
             take(&mut self.lir, bottom);
             self.prune();
-            return;
-        }
-        let page = self.queue.remove(0);
+            bottom
+        } else {
+            self.queue.remove(0)
+        };
         if self.stack.contains(&page) {
             self.ghosts.push((self.evictions, page));
             self.evictions += 1;
-            while self.ghosts[0].0 + 2 * (self.frames as u64) < self.evictions {
-                self.forget_ghost(0);
+            while self.evictions > self.ghosts[0].0 + self.history_max() {
+                self.forget_oldest_ghost();
             }
         }
     }
 
     fn enter(&mut self, page: u32, is_lir: bool) {
-        take(&mut self.stack, page);
-        self.stack.push(page);
+        self.push(page);
         if is_lir {
             self.lir.push(page);
             if self.lir.len() > self.lir_max() {
-                let bottom = self.stack.remove(0);
+                let bottom = self.stack[0];
                 take(&mut self.lir, bottom);
                 self.queue.push(bottom);
             }
@@ -311,9 +332,17 @@ impl Lirs {
             self.queue.push(page);
         }
         self.prune();
-        while self.stack.len() > 2 * self.frames {
-            self.forget_ghost(0);
+        self.limit_stack();
+    }
+
+    fn limit_stack(&mut self) {
+        while self.stack.len() as u64 > self.history_max() {
+            self.forget_oldest_ghost();
         }
+    }
+
+    fn history_max(&self) -> u64 {
+        (2 * self.distances * self.frames) as u64
     }
 
     fn lir_max(&self) -> usize {
@@ -324,44 +353,37 @@ impl Lirs {
 impl Twin for Lirs {
     fn access(&mut self, page: u32) -> bool {
         if self.lir.contains(&page) {
-            take(&mut self.stack, page);
-            self.stack.push(page);
+            self.push(page);
             self.prune();
+            self.limit_stack();
             return false;
         }
-        if take(&mut self.queue, page) {
-            let is_lir = self.stack.contains(&page) || self.lir.len() < self.lir_max();
-            self.enter(page, is_lir);
-            return false;
-        }
-        if self.lir.len() + self.queue.len() == self.frames {
+        let is_hit = take(&mut self.queue, page);
+        if !is_hit && self.lir.len() + self.queue.len() == self.frames {
             self.evict();
         }
-        let ghost = self.ghosts.iter().position(|ghost| ghost.1 == page);
-        if let Some(at) = ghost {
-            self.forget_ghost(at);
-        }
-        self.enter(page, ghost.is_some() || self.lir.len() < self.lir_max());
-        true
+        self.ghosts.retain(|ghost| ghost.1 != page);
+        let is_lir = self.is_near(page);
+        self.enter(page, is_lir);
+        !is_hit
     }
 }
 
-fn twins(frames: usize) -> [(PolicyName, Box<dyn Twin>); 6] {
+fn twins(frames: usize) -> [(PolicyName, Box<dyn Twin>); 7] {
     let sieve = Sieve { frames, queue: vec![], hand: 0 };
     let s3fifo = S3Fifo { frames, small: vec![], main: vec![], ghosts: vec![], is_warm: false };
     let (small, main, ghosts) = (vec![], vec![], vec![]);
     let clock2q_plus = Clock2QPlus { frames, small, main, ghosts, admitted: 0, is_warm: false };
     let two_queue = TwoQueue { frames, a1in: vec![], a1out: vec![], am: vec![] };
     let arc = Arc { frames, p: 0, t1: vec![], t2: vec![], b1: vec![], b2: vec![] };
-    let (stack, lir, queue) = (vec![], vec![], vec![]);
-    let lirs = Lirs { frames, stack, lir, queue, ghosts: vec![], evictions: 0 };
     [
         (PolicyName::Sieve, Box::new(sieve)),
         (PolicyName::S3Fifo, Box::new(s3fifo)),
         (PolicyName::Clock2QPlus, Box::new(clock2q_plus)),
         (PolicyName::TwoQueue, Box::new(two_queue)),
         (PolicyName::Arc, Box::new(arc)),
-        (PolicyName::Lirs, Box::new(lirs)),
+        (PolicyName::Lirs, Box::new(Lirs::new(1, frames))),
+        (PolicyName::Lirs2, Box::new(Lirs::new(2, frames))),
     ]
 }
 

@@ -61,6 +61,8 @@ names! {
         "W-TinyLFU (Einziger et al. 2017): a frequency sketch decides which page enters main.";
     Lirs = "lirs",
         "LIRS (Jiang and Zhang 2002): keeps pages whose last two accesses lie close together.";
+    Lirs2 = "lirs2",
+        "LIRS2 (Zhong et al. 2021): LIRS by the sum of the last two distances of accesses.";
 }
 
 /// The policy where none is named: the one with nothing to set.

@@ -4,7 +4,7 @@
 //! know of a new one.
 
 use super::baseline::{
-    Arc, Clock, Clock2QPlus, Fifo, Lirs, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu,
+    Arc, Clock, Clock2QPlus, Fifo, Lirs, Lirs2, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu,
 };
 use super::capability::Capabilities;
 use super::drain::{apply_entries, drain_and_refault};
@@ -94,7 +94,8 @@ policies!(
     TwoQueue,
     Arc,
     WTinyLfu,
-    Lirs
+    Lirs,
+    Lirs2
 );
 
 /// A policy, and how it is set.

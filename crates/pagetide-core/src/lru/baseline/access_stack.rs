@@ -1,15 +1,17 @@
-//! A list of numbered things in the order they were last seen, linked by index.
+//! The latest accesses of numbered pages, in order, linked by index.
 //!
 //! [`crate::list::FolioList`] links resident folios through their descriptors, and a folio is on
 //! one such list at most. LIRS orders folios that are on a list already, and pages that have no
-//! folio: this stack has links of its own, 8 bytes for each number there is.
+//! folio: this stack has links of its own, 8 bytes for each access there may be.
 //!
-//! Invariant: the caller knows what is on the stack; only debug builds notice a mistake, late.
+//! Invariant: of a page, accesses leave oldest first, so an older one is never there alone.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 const NIL: u32 = u32::MAX;
+/// Above an access that is not on the stack.
+const OFF: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Links {
@@ -17,68 +19,113 @@ struct Links {
     below: u32,
 }
 
-/// A stack of numbers below its capacity, from which any can be removed. All operations O(1).
+/// The last `EACH` accesses of each page, from which any can be removed. All operations O(1).
 #[derive(Debug)]
-pub(super) struct RecencyStack {
+pub(super) struct AccessStack<const EACH: usize> {
+    /// By page the latest accesses, then those before them.
     links: Box<[Links]>,
+    nr_pages: u32,
     top: u32,
     bottom: u32,
     len: u32,
 }
 
-impl RecencyStack {
-    /// An empty stack for the numbers below `capacity`.
-    pub(super) fn new(capacity: u32) -> RecencyStack {
-        let unlinked = Links { above: NIL, below: NIL };
-        let links = vec![unlinked; capacity as usize].into();
-        RecencyStack { links, top: NIL, bottom: NIL, len: 0 }
+impl<const EACH: usize> AccessStack<EACH> {
+    /// An empty stack for the pages below `nr_pages`.
+    pub(super) fn new(nr_pages: u32) -> AccessStack<EACH> {
+        let off = Links { above: OFF, below: NIL };
+        let links = vec![off; EACH * nr_pages as usize].into();
+        AccessStack { links, nr_pages, top: NIL, bottom: NIL, len: 0 }
     }
 
-    /// The number seen longest ago.
+    /// The page of the oldest access.
     pub(super) fn bottom(&self) -> Option<u32> {
-        (self.bottom != NIL).then_some(self.bottom)
+        (self.bottom != NIL).then(|| self.bottom % self.nr_pages)
     }
 
-    /// How many numbers are on the stack.
+    /// How many accesses are on the stack.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Puts a number that is not on the stack on its top.
-    pub(super) fn push(&mut self, number: u32) {
-        self.links[number as usize] = Links { above: NIL, below: self.top };
-        match self.top {
-            NIL => self.bottom = number,
-            top => self.links[top as usize].above = number,
+    /// Whether any access of the page is on the stack.
+    pub(super) fn holds(&self, page: u32) -> bool {
+        self.is_on(page)
+    }
+
+    /// Whether as many of its accesses are on the stack as may be.
+    pub(super) fn holds_all(&self, page: u32) -> bool {
+        self.is_on(self.access(page, EACH - 1))
+    }
+
+    /// Puts an access of the page on the top. One too many of it leaves.
+    pub(super) fn push(&mut self, page: u32) {
+        if self.holds_all(page) {
+            self.take(self.access(page, EACH - 1));
         }
-        self.top = number;
+        for age in (1..EACH).rev() {
+            self.replace(self.access(page, age - 1), self.access(page, age));
+        }
+        self.links[page as usize] = Links { above: NIL, below: self.top };
+        match self.top {
+            NIL => self.bottom = page,
+            top => self.links[top as usize].above = page,
+        }
+        self.top = page;
         self.len += 1;
     }
 
-    /// Takes a number that is on the stack out of it.
-    pub(super) fn remove(&mut self, number: u32) {
-        debug_assert!(self.len > 0, "{number} removed from an empty stack");
-        let Links { above, below } = self.links[number as usize];
+    /// Takes the oldest access off the stack.
+    pub(super) fn pop_bottom(&mut self) {
+        if self.bottom != NIL {
+            self.take(self.bottom);
+        }
+    }
+
+    /// Takes what there is of the page off the stack.
+    pub(super) fn remove(&mut self, page: u32) {
+        for age in 0..EACH {
+            let access = self.access(page, age);
+            if self.is_on(access) {
+                self.take(access);
+            }
+        }
+    }
+
+    /// Makes the accesses of a page those of one that has none.
+    pub(super) fn rename(&mut self, page: u32, successor: u32) {
+        debug_assert!(!self.holds(successor), "{successor} has accesses of its own");
+        for age in 0..EACH {
+            self.replace(self.access(page, age), self.access(successor, age));
+        }
+    }
+
+    fn access(&self, page: u32, age: usize) -> u32 {
+        age as u32 * self.nr_pages + page
+    }
+
+    fn is_on(&self, access: u32) -> bool {
+        self.links[access as usize].above != OFF
+    }
+
+    fn take(&mut self, access: u32) {
+        let Links { above, below } = self.links[access as usize];
         self.join(below, above);
+        self.links[access as usize].above = OFF;
         self.len -= 1;
     }
 
-    /// Gives the place of a number that is on the stack to one that is not.
-    pub(super) fn replace(&mut self, number: u32, successor: u32) {
-        let Links { above, below } = self.links[number as usize];
-        self.join(below, successor);
-        self.join(successor, above);
+    /// Gives the place of an access, if it has one, to another that has none.
+    fn replace(&mut self, access: u32, successor: u32) {
+        let Links { above, below } = self.links[access as usize];
+        if above != OFF {
+            self.join(below, successor);
+            self.join(successor, above);
+            self.links[access as usize].above = OFF;
+        }
     }
 
-    /// From the bottom to the top.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
-        core::iter::successors(self.bottom(), |number| {
-            let above = self.links[*number as usize].above;
-            (above != NIL).then_some(above)
-        })
-    }
-
-    /// Makes two numbers neighbours; where one is none, the other is an end.
+    /// Makes two accesses neighbours; where one is none, the other is an end.
     fn join(&mut self, below: u32, above: u32) {
         match below {
             NIL => self.bottom = above,
@@ -90,13 +137,20 @@ impl RecencyStack {
         }
     }
 
+    fn accesses(&self) -> impl Iterator<Item = u32> {
+        core::iter::successors((self.bottom != NIL).then_some(self.bottom), |access| {
+            let above = self.links[*access as usize].above;
+            (above != NIL).then_some(above)
+        })
+    }
+
     /// Walks the stack and panics where links or the length are wrong. O(len).
     pub(super) fn validate(&self) {
         let mut count = 0;
         let mut below = NIL;
-        for number in self.iter() {
-            assert_eq!(self.links[number as usize].below, below, "{number} does not point back");
-            below = number;
+        for access in self.accesses() {
+            assert_eq!(self.links[access as usize].below, below, "{access} does not point back");
+            below = access;
             count += 1;
             assert!(count <= self.len, "stack longer than its length {}", self.len);
         }
@@ -110,33 +164,52 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
+    fn agrees_with_a_vector<const EACH: usize>(ops: &[(u8, u32, u32)]) {
+        let mut stack = AccessStack::<EACH>::new(8);
+        let mut twin: Vec<u32> = Vec::new();
+        for (op, page, other) in ops {
+            let nr_held = twin.iter().filter(|on| *on == page).count();
+            match op {
+                0 => {
+                    stack.push(*page);
+                    if nr_held == EACH {
+                        let oldest = twin.iter().position(|on| on == page);
+                        oldest.map(|at| twin.remove(at));
+                    }
+                    twin.push(*page);
+                }
+                1 => {
+                    stack.remove(*page);
+                    twin.retain(|on| on != page);
+                }
+                2 => {
+                    stack.pop_bottom();
+                    twin = twin.split_off(twin.len().min(1));
+                }
+                _ if !twin.contains(other) => {
+                    stack.rename(*page, *other);
+                    twin.iter_mut().filter(|on| *on == page).for_each(|on| *on = *other);
+                }
+                _ => {}
+            }
+            stack.validate();
+            assert!(stack.accesses().map(|access| access % 8).eq(twin.iter().copied()));
+            assert_eq!(stack.bottom(), twin.first().copied());
+            let nr_held = twin.iter().filter(|on| *on == page).count();
+            assert_eq!(
+                (stack.holds(*page), stack.holds_all(*page)),
+                (nr_held > 0, nr_held == EACH)
+            );
+        }
+    }
+
     proptest! {
         #[test]
         fn stacks_agree_with_vectors(
-            ops in prop::collection::vec((0..3u8, 0..8u32, 0..8u32), 0..200),
+            ops in prop::collection::vec((0..4u8, 0..8u32, 0..8u32), 0..200),
         ) {
-            let mut stack = RecencyStack::new(8);
-            let mut twin: Vec<u32> = Vec::new();
-            for (op, number, other) in ops {
-                match (op, twin.iter().position(|on| *on == number)) {
-                    (0, None) => {
-                        stack.push(number);
-                        twin.push(number);
-                    }
-                    (1, Some(at)) => {
-                        stack.remove(number);
-                        twin.remove(at);
-                    }
-                    (2, Some(at)) if !twin.contains(&other) => {
-                        stack.replace(number, other);
-                        twin[at] = other;
-                    }
-                    _ => {}
-                }
-                stack.validate();
-                prop_assert_eq!(stack.iter().collect::<Vec<_>>(), twin.clone());
-                prop_assert_eq!(stack.bottom(), twin.first().copied());
-            }
+            agrees_with_a_vector::<1>(&ops);
+            agrees_with_a_vector::<2>(&ops);
         }
     }
 }

@@ -1,36 +1,38 @@
-//! LIRS: pages whose last two accesses lie close together stay, whatever came since.
+//! LIRS and LIRS2: pages whose last accesses lie close together stay, whatever came since.
 //!
 //! Problem: LRU asks when a page was last seen; a loop just longer than memory beats it. The
-//! distance between the last two accesses (the inter-reference recency) says more.
+//! distance between the last two accesses (the inter-reference recency) says more; where accesses
+//! go to and fro it is now short, now long, and the sum of the last two distances says more yet.
 //!
 //! ```text
-//!   stack S, by recency:   top  H h L L H h h L ... L  bottom (always L)      L: LIR, 99 %
+//!   stack S, accesses:     top  H h L L H h h L ... L  bottom (always L)      L: LIR, 99 %
 //!   queue Q, residents:    newest H . . . H oldest --> victim                 H: HIR, 1 %
 //!                                                                             h: HIR, evicted
-//!   seen again in S: it becomes L, and the L at the bottom becomes an H outside S
+//!   seen again, the access before in S (LIRS2: the two before): it becomes L, and the L at the
+//!   bottom becomes an H
 //! ```
 //!
-//! Reading of the paper: HIR pages have 1 % of what memory holds ([`Held`]). Until there are as
-//! many LIR pages as there may be, a page that comes in, or is seen again, becomes one. S holds at
-//! most twice as many pages as memory, as later versions of its authors' code bound it; the page
-//! evicted longest ago leaves first. The stack and its evicted pages are in arrays of this policy's
-//! own, see [`RecencyStack`]: 48 bytes a frame.
+//! Reading of the papers: HIR pages have 1 % of what memory holds ([`Held`]). Until there are as
+//! many LIR pages as there may be, a page that comes in, or is seen again, becomes one. S holds the
+//! last access of each page and at most twice as many as memory has pages, as later versions of its
+//! authors' code bound it; the page evicted longest ago leaves first. With LIRS2 that is the last
+//! two, and four times. Of [`AccessStack`] and ghosts a frame has 48 bytes, LIRS2's 120.
 //!
-//! Frames are numbered from the lruvec's first, then come the ghosts' slots.
-//!
-//! Invariants: the bottom of S is a LIR page, or S is empty. [`Flags::LINK`] says what a resident
-//! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated
-//! its place in S is its ghost's: if its page is dropped meanwhile, only a ghost is left over.
+//! Invariants: the bottom of S is a LIR page's, or S is empty. [`Flags::LINK`] says what a resident
+//! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated,
+//! or its page has come back and is on no list yet, what S has of it is its ghost's: if the page is
+//! dropped meanwhile, only a ghost is left over.
 //!
 //! Do not use it where the working set shifts: LIR pages not needed any more leave only as fast
 //! as others are seen twice while in S. Nor with hot pages seen only through guards, of which it
 //! learns when it tries to evict them.
 //! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
-//! to improve buffer cache performance", SIGMETRICS 2002.
+//! to improve buffer cache performance", SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an improved
+//! LIRS replacement algorithm", SYSTOR 2021.
 
+use super::access_stack::AccessStack;
 use super::held::Held;
 use super::queue::must_stay;
-use super::recency_stack::RecencyStack;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
@@ -42,16 +44,15 @@ use crate::lru::{
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// HIR pages' share of memory, in percent.
-const HIR_PERCENT: u32 = 1;
-/// The stack's length, in memories; also for how many evictions ghosts are remembered.
+/// The stack's length for each distance, in memories; also for how many evictions ghosts are
+/// remembered.
 const STACK_MEMORIES: u32 = 2;
 
-/// What a resident folio is, in [`Flags::LINK`].
+/// What a folio is, in [`Flags::LINK`].
 const HIR: u32 = 0;
-/// A HIR folio that is in the stack too.
-const HIR_STACKED: u32 = 1;
-const LIR: u32 = 2;
+const LIR: u32 = 1;
+/// Its page has come back, and a ghost has its accesses.
+const RETURNED: u32 = 2;
 
 /// No eviction has this number: a slot that holds it is not in the stack.
 const NO_GHOST: u64 = u64::MAX;
@@ -62,17 +63,21 @@ pub struct LirsCursor {
     budget: Option<[u64; 2]>,
 }
 
-/// LIRS. Evicts one page a miss.
+/// LIRS by the distance between two accesses.
+pub type Lirs = LirsBy<1>;
+/// LIRS by the sum of the last two distances.
+pub type Lirs2 = LirsBy<2>;
+
+/// LIRS by the sum of so many distances. Evicts one page a miss.
 #[derive(Debug)]
-pub struct Lirs {
+pub struct LirsBy<const DISTANCES: usize> {
     id: LruvecId,
     first_frame: FrameId,
     nr_frames: u32,
     held: Held,
-    lir_max: u32,
     nr_lir: u32,
     /// Frames by their place; then the ghosts' slots.
-    stack: RecencyStack,
+    stack: AccessStack<DISTANCES>,
     /// Resident HIR folios, the next victim at the old end.
     queue: FolioList,
     /// By slot: the number of the eviction whose ghost is in the stack, or [`NO_GHOST`].
@@ -84,13 +89,10 @@ pub struct Lirs {
     stand_ins: Box<[u64]>,
 }
 
-/// LIR pages that a memory of so many may have.
-const fn lir_max_of(held: u32) -> u32 {
-    let hir = held / 100 * HIR_PERCENT;
-    held - if hir > 1 { hir } else { 1 }
-}
+impl<const DISTANCES: usize> LirsBy<DISTANCES> {
+    /// How many accesses the stack holds, and evictions it remembers, for each page of memory.
+    const HISTORY: u32 = STACK_MEMORIES * DISTANCES as u32;
 
-impl Lirs {
     fn kind(folios: &Folios, frame: FrameId) -> u32 {
         folios[frame].flags().link()
     }
@@ -108,20 +110,21 @@ impl Lirs {
         FrameId(self.first_frame.0 + place)
     }
 
-    /// The number of the eviction whose ghost stands in for the isolated folio.
+    /// The number of the eviction whose ghost stands in for the folio.
     fn stand_in(&mut self, frame: FrameId) -> &mut u64 {
         let place = self.place(frame);
         &mut self.stand_ins[place as usize]
     }
 
-    /// Shares memory by what is held now; LIR pages over their share become HIR.
+    /// The same, if it is remembered; it stands in no more.
+    fn take_stand_in(&mut self, frame: FrameId) -> Option<u64> {
+        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
+        self.is_remembered(eviction).then_some(eviction)
+    }
+
+    /// Shares memory by what is held now.
     fn follow_held(&mut self, folios: &Folios) {
-        self.lir_max = lir_max_of(self.held.now());
-        while self.nr_lir > self.lir_max
-            && let Some(bottom) = self.take_bottom(folios)
-        {
-            self.queue.push_head(folios, bottom);
-        }
+        self.limit_lir(folios);
         self.limit_stack();
     }
 
@@ -147,7 +150,7 @@ impl Lirs {
         self.next += 1;
         let slot = self.slot(eviction);
         self.ghosts[slot] = eviction;
-        self.stack.replace(self.place(frame), self.ghost_number(eviction));
+        self.stack.rename(self.place(frame), self.ghost_number(eviction));
         eviction
     }
 
@@ -168,7 +171,7 @@ impl Lirs {
 
     /// Keeps the stack within its length. Residents alone never exceed it.
     fn limit_stack(&mut self) {
-        while self.stack.len() > STACK_MEMORIES * self.held.now() && self.oldest < self.next {
+        while self.stack.len() > Self::HISTORY * self.held.now() && self.oldest < self.next {
             self.forget_oldest();
         }
     }
@@ -176,55 +179,59 @@ impl Lirs {
     /// Removes what lies below the lowest LIR page.
     fn prune(&mut self, folios: &Folios) {
         while let Some(bottom) = self.stack.bottom() {
-            if bottom >= self.nr_frames {
-                self.ghosts[(bottom - self.nr_frames) as usize] = NO_GHOST;
-            } else if Lirs::kind(folios, self.frame_at(bottom)) == LIR {
+            let is_ghost = bottom >= self.nr_frames;
+            if !is_ghost && Self::kind(folios, self.frame_at(bottom)) == LIR {
                 return;
-            } else {
-                Lirs::set_kind(folios, self.frame_at(bottom), HIR);
             }
-            self.stack.remove(bottom);
+            self.stack.pop_bottom();
+            if is_ghost && !self.stack.holds(bottom) {
+                self.ghosts[(bottom - self.nr_frames) as usize] = NO_GHOST;
+            }
         }
     }
 
-    /// Puts a folio that is nowhere on the top of the stack as LIR, in exchange for the bottom one
-    /// if there are enough.
-    fn enter_lir(&mut self, folios: &Folios, frame: FrameId) {
-        Lirs::set_kind(folios, frame, LIR);
+    /// Notes the access of a folio that is on no list, and lists it.
+    fn enter(&mut self, folios: &Folios, frame: FrameId, is_lir: bool) {
         self.stack.push(self.place(frame));
-        self.nr_lir += 1;
-        if self.nr_lir > self.lir_max
-            && let Some(bottom) = self.take_bottom(folios)
-        {
-            self.queue.push_head(folios, bottom);
+        Self::set_kind(folios, frame, if is_lir { LIR } else { HIR });
+        if is_lir {
+            self.nr_lir += 1;
+            self.limit_lir(folios);
+        } else {
+            self.queue.push_head(folios, frame);
         }
         self.prune(folios);
     }
 
-    /// Takes the LIR folio that was seen longest ago out of the stack; it is nowhere then, and HIR.
+    /// How many LIR pages there may be: all but 1 %.
+    fn lir_max(&self) -> u32 {
+        self.held.now() - (self.held.now() / 100).max(1)
+    }
+
+    /// LIR pages over their share become HIR.
+    fn limit_lir(&mut self, folios: &Folios) {
+        while self.nr_lir > self.lir_max()
+            && let Some(bottom) = self.take_bottom(folios)
+        {
+            self.queue.push_head(folios, bottom);
+        }
+    }
+
+    /// Makes the LIR folio at the bottom of the stack HIR; it is on no list then.
     fn take_bottom(&mut self, folios: &Folios) -> Option<FrameId> {
         let frame = self.frame_at(self.stack.bottom()?);
-        debug_assert_eq!(Lirs::kind(folios, frame), LIR, "the bottom is a LIR page");
-        self.unlink(folios, frame);
-        Lirs::set_kind(folios, frame, HIR);
+        debug_assert_eq!(Self::kind(folios, frame), LIR, "the bottom is a LIR page");
+        self.cease_lir(folios, frame);
         Some(frame)
     }
 
-    /// Takes a listed folio off everything.
-    fn unlink(&mut self, folios: &Folios, frame: FrameId) {
-        let kind = Lirs::kind(folios, frame);
-        if kind != HIR {
-            self.stack.remove(self.place(frame));
-        }
-        if kind == LIR {
-            self.nr_lir -= 1;
-            self.prune(folios);
-        } else {
-            self.queue.remove(folios, frame);
-        }
+    fn cease_lir(&mut self, folios: &Folios, frame: FrameId) {
+        Self::set_kind(folios, frame, HIR);
+        self.nr_lir -= 1;
+        self.prune(folios);
     }
 
-    /// The next folio to look at, off everything but, if it is HIR, the stack.
+    /// The next folio to look at, off everything but the stack.
     fn next(&mut self, folios: &Folios, budget: &mut [u64; 2]) -> Option<FrameId> {
         let [hir, lir] = budget;
         if *hir > 0
@@ -237,36 +244,30 @@ impl Lirs {
         self.take_bottom(folios)
     }
 
-    /// Gives a folio that comes back its place in the stack, if its ghost still has it.
-    fn readmit(&mut self, folios: &Folios, frame: FrameId) {
-        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
-        let is_stacked = self.is_remembered(eviction);
-        if is_stacked {
-            self.stack.replace(self.ghost_number(eviction), self.place(frame));
-            let slot = self.slot(eviction);
-            self.ghosts[slot] = NO_GHOST;
+    /// Gives a folio that comes back its places in the stack, if its ghost still has them.
+    fn readmit(&mut self, frame: FrameId) {
+        if let Some(eviction) = self.take_stand_in(frame) {
+            self.stack.rename(self.ghost_number(eviction), self.place(frame));
+            self.forget(eviction);
         }
-        Lirs::set_kind(folios, frame, if is_stacked { HIR_STACKED } else { HIR });
-        self.queue.push_head(folios, frame);
     }
 }
 
-impl LruPolicy for Lirs {
+impl<const DISTANCES: usize> LruPolicy for LirsBy<DISTANCES> {
     type Cursor = LirsCursor;
 
     const ACCESS: AccessRule = AccessRule::LogEach;
 
-    fn new(config: &LruConfig) -> Lirs {
+    fn new(config: &LruConfig) -> Self {
         let nr_frames = config.nr_frames.max(1);
-        let nr_ghosts = STACK_MEMORIES * nr_frames;
-        Lirs {
+        let nr_ghosts = Self::HISTORY * nr_frames;
+        LirsBy {
             id: config.id,
             first_frame: config.first_frame,
             nr_frames,
             held: Held::new(nr_frames),
-            lir_max: lir_max_of(nr_frames),
             nr_lir: 0,
-            stack: RecencyStack::new(nr_frames + nr_ghosts),
+            stack: AccessStack::new(nr_frames + nr_ghosts),
             queue: FolioList::new(),
             ghosts: vec![NO_GHOST; nr_ghosts as usize].into(),
             oldest: 0,
@@ -276,50 +277,45 @@ impl LruPolicy for Lirs {
     }
 
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        *self.stand_in(frame) = NO_GHOST;
-        let is_recalled = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
-        if self.nr_lir < self.lir_max || is_recalled && self.lir_max > 0 {
-            self.enter_lir(cx.folios, frame);
+        if Self::kind(cx.folios, frame) == RETURNED {
+            self.readmit(frame);
         } else {
-            Lirs::set_kind(cx.folios, frame, HIR_STACKED);
-            self.stack.push(self.place(frame));
-            self.queue.push_head(cx.folios, frame);
-            self.prune(cx.folios);
+            *self.stand_in(frame) = NO_GHOST;
         }
+        let is_recalled = cx.folios[frame].clear(Flags::ACTIVE).any(Flags::ACTIVE);
+        let is_lir = self.nr_lir < self.lir_max() || is_recalled && self.lir_max() > 0;
+        self.enter(cx.folios, frame, is_lir);
         self.limit_stack();
     }
 
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        match Lirs::kind(cx.folios, frame) {
-            LIR => {
-                self.stack.remove(self.place(frame));
-                self.stack.push(self.place(frame));
-                self.prune(cx.folios);
-            }
-            HIR if self.nr_lir >= self.lir_max => {
-                Lirs::set_kind(cx.folios, frame, HIR_STACKED);
-                self.stack.push(self.place(frame));
-                self.queue.move_to_head(cx.folios, frame);
-                self.prune(cx.folios);
-            }
-            _ => {
-                self.unlink(cx.folios, frame);
-                self.enter_lir(cx.folios, frame);
-            }
+        let place = self.place(frame);
+        if Self::kind(cx.folios, frame) == LIR {
+            self.stack.push(place);
+            self.prune(cx.folios);
+        } else {
+            self.queue.remove(cx.folios, frame);
+            let is_lir = self.nr_lir < self.lir_max() || self.stack.holds_all(place);
+            self.enter(cx.folios, frame, is_lir);
         }
         self.limit_stack();
     }
 
     /// A folio that became LIR since reclaim wanted it stays.
     fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        if Lirs::kind(cx.folios, frame) != LIR {
+        if Self::kind(cx.folios, frame) != LIR {
             self.queue.remove(cx.folios, frame);
             self.queue.push_tail(cx.folios, frame);
         }
     }
 
     fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId) {
-        self.unlink(cx.folios, frame);
+        self.stack.remove(self.place(frame));
+        if Self::kind(cx.folios, frame) == LIR {
+            self.cease_lir(cx.folios, frame);
+        } else {
+            self.queue.remove(cx.folios, frame);
+        }
     }
 
     fn refault(
@@ -335,9 +331,20 @@ impl LruPolicy for Lirs {
         if age == 0 || age > self.next || !self.is_remembered(self.next - age) {
             return;
         }
-        self.forget(self.next - age);
-        cx.count_activation(page_type);
-        cx.folios[frame].set(Flags::ACTIVE);
+        let eviction = self.next - age;
+        let is_near = self.stack.holds_all(self.ghost_number(eviction));
+        let place = frame.0.wrapping_sub(self.first_frame.0);
+        if place < self.nr_frames {
+            *self.stand_in(frame) = eviction;
+            Self::set_kind(cx.folios, frame, RETURNED);
+        } else {
+            // The page has come back to another node's memory.
+            self.forget(eviction);
+        }
+        if is_near {
+            cx.count_activation(page_type);
+            cx.folios[frame].set(Flags::ACTIVE);
+        }
     }
 
     fn isolate(
@@ -361,9 +368,8 @@ impl LruPolicy for Lirs {
                 self.queue.push_head(cx.folios, frame);
                 continue;
             }
-            if Lirs::kind(cx.folios, frame) == HIR_STACKED {
+            if self.stack.holds(self.place(frame)) {
                 *self.stand_in(frame) = self.leave_ghost(frame);
-                Lirs::set_kind(cx.folios, frame, HIR);
             }
             victims.take(cx.folios, frame);
         }
@@ -377,8 +383,7 @@ impl LruPolicy for Lirs {
         _cursor: &mut LirsCursor,
         frame: FrameId,
     ) -> Option<ShadowEntry> {
-        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
-        self.is_remembered(eviction).then(|| ShadowEntry::new(eviction, self.id, false))
+        self.take_stand_in(frame).map(|eviction| ShadowEntry::new(eviction, self.id, false))
     }
 
     fn put_back(
@@ -389,7 +394,8 @@ impl LruPolicy for Lirs {
         frame: FrameId,
         refusal: Refusal,
     ) -> PutBack {
-        self.readmit(cx.folios, frame);
+        self.readmit(frame);
+        self.queue.push_head(cx.folios, frame);
         match refusal {
             Refusal::Young => self.touch(cx, frame),
             Refusal::Dirty => {
@@ -413,32 +419,22 @@ impl LruPolicy for Lirs {
     fn validate(&self, folios: &Folios) {
         self.queue.validate(folios);
         self.stack.validate();
-        let (mut nr_lir, mut nr_stacked, mut nr_ghosts) = (0, 0, 0);
-        for number in self.stack.iter() {
-            if number >= self.nr_frames {
-                let eviction = self.ghosts[(number - self.nr_frames) as usize];
-                assert!(self.is_remembered(eviction), "a ghost that is not in the stack");
-                nr_ghosts += 1;
-                continue;
-            }
-            match Lirs::kind(folios, self.frame_at(number)) {
-                LIR => nr_lir += 1,
-                kind => {
-                    assert_eq!(kind, HIR_STACKED, "{} in the stack", self.frame_at(number));
-                    assert!(nr_lir > 0, "the bottom of the stack is not a LIR page");
-                    nr_stacked += 1;
-                }
-            }
+        let (frames, ghosts) = (0..self.nr_frames, self.nr_frames..);
+        let is_lir = |number: u32| {
+            number < self.nr_frames && Self::kind(folios, self.frame_at(number)) == LIR
+        };
+        assert!(self.stack.bottom().is_none_or(is_lir), "the bottom is not a LIR page's");
+        let nr_lir = frames.filter(|number| self.stack.holds(*number) && is_lir(*number));
+        assert_eq!(nr_lir.count(), self.nr_lir as usize, "LIR folios");
+        assert!(self.queue.iter(folios).all(|frame| Self::kind(folios, frame) == HIR), "LIR in Q");
+        for (number, eviction) in ghosts.zip(&self.ghosts) {
+            let is_remembered = self.is_remembered(*eviction);
+            assert_eq!(self.stack.holds(number), is_remembered, "ghost {number} of {eviction}");
         }
-        assert_eq!(nr_lir, self.nr_lir, "LIR folios");
-        let is_stacked = |frame: &FrameId| Lirs::kind(folios, *frame) == HIR_STACKED;
-        assert_eq!(self.queue.iter(folios).filter(is_stacked).count(), nr_stacked, "HIR, stacked");
-        let nr_remembered = self.ghosts.iter().filter(|eviction| **eviction != NO_GHOST).count();
-        assert_eq!(nr_remembered, nr_ghosts, "ghosts remembered and stacked");
     }
 }
 
-impl Capabilities for Lirs {
+impl<const DISTANCES: usize> Capabilities for LirsBy<DISTANCES> {
     fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
         Some(self)
     }
@@ -448,18 +444,17 @@ impl Capabilities for Lirs {
     }
 }
 
-impl AgesByTables for Lirs {
+impl<const DISTANCES: usize> AgesByTables for LirsBy<DISTANCES> {
     /// A folio seen young by a walk counts as touched.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.touch(cx, frame);
     }
 }
 
-impl MovesBetweenNodes for Lirs {
+impl<const DISTANCES: usize> MovesBetweenNodes for LirsBy<DISTANCES> {
     /// The page has not left memory: its ghost would stand for nothing.
     fn demoted(&mut self, _cx: &mut Context<'_>, frame: FrameId) {
-        let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
-        if self.is_remembered(eviction) {
+        if let Some(eviction) = self.take_stand_in(frame) {
             self.forget(eviction);
         }
     }

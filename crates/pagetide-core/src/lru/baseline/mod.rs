@@ -1,6 +1,7 @@
 //! Published policies to measure against, each a short file that names its paper and when not to
 //! use it.
 
+mod access_stack;
 mod arc;
 mod clock;
 mod clock2q_plus;
@@ -10,7 +11,6 @@ mod held;
 mod lirs;
 mod lru;
 mod queue;
-mod recency_stack;
 mod s3fifo;
 mod segmented;
 mod sieve;
@@ -23,7 +23,7 @@ pub use arc::{Arc, ArcRule};
 pub use clock::{Clock, ClockRule};
 pub use clock2q_plus::{Clock2QPlus, Clock2QPlusRule};
 pub use fifo::{Fifo, FifoRule};
-pub use lirs::{Lirs, LirsCursor};
+pub use lirs::{Lirs, Lirs2, LirsBy, LirsCursor};
 pub use lru::{Lru, LruRule};
 pub use queue::{Queue, QueueCursor, QueueRule};
 pub use s3fifo::{S3Fifo, S3FifoRule};
