@@ -83,7 +83,7 @@ pub(super) const SECTIONS: [Section; 12] = [
                of the same limit (`linux-random`: told MADV_RANDOM; `linux-read`: not mapped); \
                nanoseconds of a page, of a query, or of a get: memcached's values are in a file of \
                2x or 4x the limit, databases and the index of vectors have 4x. `-device`: bytes \
-               read from the device.",
+               read from the device, an operation.",
         shape: Shape::Against,
         commands: &[
             "bench run --memory 32M --runs 5 --cases mmap-random,mmap-loop",

@@ -11,8 +11,8 @@ use std::cell::RefCell;
 /// What a turn took.
 pub(super) struct Turn {
     pub(super) ns: f64,
-    /// Bytes.
-    pub(super) device_read: f64,
+    /// Bytes an operation, where turns have what can be compared.
+    pub(super) device_read: Option<f64>,
 }
 
 /// The rows of a case in so many threads or processes: times, and bytes read from the device.
@@ -34,19 +34,22 @@ pub(super) fn rows(
         let (under, device): (&Under, &RefCell<Vec<f64>>) = (under, device);
         Box::new(move || {
             let Turn { ns, device_read } = turn(*under)?;
-            device.borrow_mut().push(device_read);
+            device.borrow_mut().extend(device_read);
             Ok(ns)
         })
     };
     let timed_runs = contenders.iter().zip(&device).map(timed_run).collect();
     let times = bench.interleave_all(&format!("run {case}, x{nr}"), timed_runs)?;
-    let device = device.into_iter().map(|bytes| bytes.into_inner().into()).collect();
+    let device: Vec<Vec<f64>> = device.into_iter().map(RefCell::into_inner).collect();
     let rows_of = |case: &str, samples: Vec<Samples>| {
         let (subjects, others) = samples.split_at(names.len());
         let references: Vec<_> = references.iter().copied().zip(others).collect();
         policies::rows((BENCH, case, nr), names, subjects, &references)
     };
     let mut rows = rows_of(case, times);
-    rows.extend(rows_of(&format!("{case}-device"), device));
+    if device.iter().all(|bytes| !bytes.is_empty()) {
+        let device = device.into_iter().map(Samples::from).collect();
+        rows.extend(rows_of(&format!("{case}-device"), device));
+    }
     Ok(rows)
 }

@@ -100,7 +100,7 @@ fn measure(
             ran.printed.lines().map(serde_json::from_str).collect();
         let each = each.map_err(|error| Failure::on("understand the program", &error))?;
         let ns = 1.0 / each.iter().map(|one| 1.0 / one.ns).sum::<f64>();
-        Ok(Turn { ns, device_read: ran.device_read as f64 })
+        Ok(Turn { ns, device_read: None })
     };
     let mut rows = contest::rows(bench, (case, nr), &[bench.policy()], &REFERENCES, &turn)?;
     let most = program(own)?.most_memory()? as f64;

@@ -7,8 +7,8 @@
 //! What is needed, [a pipe](PagePipe) holds meanwhile, with all that was stored to it.
 //!
 //! **Ignored.** Kernels before 6.13 refuse it, and those before 6.16 have the CPUs forget a range
-//! at a time: pages leave one by one there. Memory that the process has the kernel merge (KSM): a
-//! store to it is to another page than the pipe holds.
+//! at a time: pages leave one by one there. A process that has the kernel merge its memory (KSM,
+//! `PR_SET_MEMORY_MERGE`) only once it has regions, whose memory says before that it is not to be.
 //!
 //! Source: process_madvise(2), pidfd_open(2).
 

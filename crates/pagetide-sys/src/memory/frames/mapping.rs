@@ -58,10 +58,15 @@ impl Mapping {
     }
 
     /// As [`Mapping::reserve`], of small pages, and of which only what is touched is ever counted
-    /// against what the machine has. Its address may be given away: its provenance is exposed.
+    /// against what the machine has. Nothing of it is merged with pages of the same contents (KSM):
+    /// a page that a pipe holds must stay the one that is stored to. Its address may be given away:
+    /// its provenance is exposed.
     pub(super) fn reserve_thin(len: usize) -> io::Result<Mapping> {
         let mapping = Mapping::map(len, READ_WRITE, MapFlags::NORESERVE)?;
         mapping.advise(0..len, PageSize::Small);
+        // SAFETY: S1 (the range is this mapping); the advice changes no contents. A kernel that
+        // does not know it does not merge.
+        let _ = unsafe { madvise(mapping.base().cast(), len, Advice::LinuxUnmergeable) };
         mapping.base().expose_provenance();
         Ok(mapping)
     }

@@ -28,5 +28,5 @@ if step == 'run':
             value = look.get(b'%010d' % chance.randrange(nr))
             if get < few:
                 found = (31 * found + value[0] + value[999]) & 0xffffffff
-        print('ns', (time.perf_counter() - started) * 1e9 / nr_gets)
+        print('ns', (time.perf_counter() - started) * 1e9 / nr_gets, nr_gets)
         print(found)

@@ -42,7 +42,7 @@ run)
   start data
   load --events="$4" run >"$2/load" || fail
   stop
-  awk '/total time:/ { sub("s", "", $3); print "ns", $3 * 1e9 / '"$4"' }' "$2/load"
+  awk '/total time:/ { sub("s", "", $3); print "ns", $3 * 1e9 / '"$4"', '"$4"' }' "$2/load"
   ;;
 after)
   start data

@@ -3,8 +3,8 @@
 //! ```text
 //!   check    prints what is missing, and what to install; nothing where all is there
 //!   make     the files, once                 before   before each turn, untimed
-//!   run      what is measured; prints `ns` and nanoseconds of an operation where it knows better
-//!            than the clock of the whole, and what it found
+//!   run      what is measured; prints `ns` with nanoseconds of an operation, and how many there
+//!            were, where it knows better than the clock of the whole; and what it found
 //!   after    after each turn, untimed: prints what has become of the files
 //! ```
 //!
@@ -172,10 +172,10 @@ impl Case<'_> {
         let turn = |under| {
             let turns = cpus.iter().map(|cpu| self.turn(under, *cpu, &answer));
             let turns: Vec<Turn> = turns.collect::<Result<_, _>>()?;
-            let mean = |number: fn(&Turn) -> f64| {
-                turns.iter().map(number).sum::<f64>() / turns.len() as f64
-            };
-            Ok(Turn { ns: mean(|turn| turn.ns), device_read: mean(|turn| turn.device_read) })
+            let nr = turns.len() as f64;
+            let device_read: Option<f64> = turns.iter().map(|turn| turn.device_read).sum();
+            let ns = turns.iter().map(|turn| turn.ns).sum::<f64>() / nr;
+            Ok(Turn { ns, device_read: device_read.map(|bytes| bytes / nr) })
         };
         contest::rows(bench, (script.name, 1), policies, script.references, &turn)
     }
@@ -206,9 +206,13 @@ impl Case<'_> {
             let why = format!("{}: {found:.200} instead of {expected:.200}", script.name);
             return Err(Failure::Refused(why));
         }
-        let time = times.first().and_then(|line| line[3..].parse().ok());
-        let ns = time.unwrap_or(ran.seconds * 1e9 / self.nr as f64);
-        Ok(Turn { ns, device_read: ran.device_read as f64 })
+        let said: Vec<f64> =
+            times.iter().flat_map(|line| line.split(' ')).flat_map(str::parse).collect();
+        let (ns, nr) = match said[..] {
+            [ns, nr] => (ns, nr),
+            _ => (ran.seconds * 1e9 / self.nr as f64, self.nr as f64),
+        };
+        Ok(Turn { ns, device_read: Some(ran.device_read as f64 / nr) })
     }
 
     fn command(&self, step: &str, reference: &str) -> Vec<OsString> {

@@ -23,6 +23,6 @@ run)
   began=$(date +%s%N)
   head -n "$nr" "$2/queries.sql" | sqlite3 -cmd "pragma mmap_size=$mapped" "$2/bench.db" |
     sed -n "2,$(($4 / 10 + 1))p" | cksum
-  echo "ns $((($(date +%s%N) - began) / nr))"
+  echo "ns $((($(date +%s%N) - began) / nr)) $nr"
   ;;
 esac

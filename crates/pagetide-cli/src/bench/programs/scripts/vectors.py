@@ -23,5 +23,5 @@ if step == 'run':
     queries = numpy.random.default_rng(2).standard_normal((nr_queries, ndim), numpy.float32)
     started = time.perf_counter()
     found = [index.search(query, 10, threads=1) for query in queries]
-    print('ns', (time.perf_counter() - started) * 1e9 / nr_queries)
+    print('ns', (time.perf_counter() - started) * 1e9 / nr_queries, nr_queries)
     print(found[0].keys)
