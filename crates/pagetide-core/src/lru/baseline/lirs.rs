@@ -27,8 +27,8 @@
 //! as others are seen twice while in S. Nor with hot pages seen only through guards, of which it
 //! learns when it tries to evict them.
 //! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
-//! to improve buffer cache performance", SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an improved
-//! LIRS replacement algorithm", SYSTOR 2021.
+//! to improve buffer cache performance", SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an
+//! improved LIRS replacement algorithm", SYSTOR 2021.
 
 use super::access_stack::AccessStack;
 use super::held::Held;
