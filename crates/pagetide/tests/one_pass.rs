@@ -5,7 +5,7 @@
 //! part of them as they ever are.
 //!
 //! Not asked of the policies that are their papers whole and know no readahead: what comes in waits
-//! on a queue of a hundredth (LIRS, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, and a
+//! on a queue of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, and a
 //! window may be longer than that. 2Q's, of a quarter, is long enough.
 
 use pagetide::{Bytes, OpenOptions, PageCache, PolicyName};
@@ -15,8 +15,13 @@ const PAGE: u64 = 4096;
 const FILE_TIMES: u64 = 4;
 /// Of which the last has windows as large as the default's.
 const MEMORIES: [u64; 3] = [512, 2048, 4096];
-const SHORT_QUEUES: [PolicyName; 4] =
-    [PolicyName::S3Fifo, PolicyName::Clock2QPlus, PolicyName::WTinyLfu, PolicyName::Lirs];
+const SHORT_QUEUES: [PolicyName; 5] = [
+    PolicyName::S3Fifo,
+    PolicyName::Clock2QPlus,
+    PolicyName::WTinyLfu,
+    PolicyName::Lirs,
+    PolicyName::Lirs2,
+];
 
 /// Device bytes of a file byte, where `len` bytes are read at a time.
 fn device_bytes_per_byte(path: &Path, memory: u64, policy: PolicyName, len: usize) -> f64 {
