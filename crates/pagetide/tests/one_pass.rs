@@ -5,8 +5,8 @@
 //! part of them as they ever are.
 //!
 //! Not asked of the policies that are their papers whole and know no readahead: what comes in waits
-//! on a queue of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, and a
-//! window may be longer than that. 2Q's, of a quarter, is long enough.
+//! on a queue of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, and
+//! a window may be longer than that. 2Q's, of a quarter, is long enough.
 
 use pagetide::{Bytes, OpenOptions, PageCache, PolicyName};
 use std::path::Path;
