@@ -94,7 +94,7 @@ impl Row {
     pub(super) fn note_spread(&self) {
         let what = format!("{} {} x{}", self.bench, self.case, self.threads);
         let times = match (self.subject_ns_min, self.subject_ns_max) {
-            (Some(low), Some(high)) => format!("{low:.1} to {high:.1} ns"),
+            (Some(low), Some(high)) => format!("{low:.1} to {high:.1} {}", self.unit()),
             _ => return,
         };
         match (self.reference, self.ratio_min, self.ratio_max) {

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::mm::{Advice, madvise};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
@@ -80,8 +80,8 @@ impl Leaving {
         sources: impl Iterator<Item = Range<usize>>,
         targets: impl Iterator<Item = Range<usize>>,
     ) -> usize {
-        let Some(pipe) = &self.pipe else { return 0 };
-        let pipe = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        // After a panic the pipe may hold pages still.
+        let Some(Ok(pipe)) = self.pipe.as_ref().map(Mutex::lock) else { return 0 };
         let (mut from, mut to, mut nr) = ([NOTHING; TOGETHER], [NOTHING; TOGETHER], 0);
         let vector = |range: Range<usize>| libc::iovec {
             iov_base: ptr::with_exposed_provenance_mut(range.start),
