@@ -103,7 +103,6 @@ pub(super) const SECTIONS: [Section; 12] = [
             "bench region --runs 5 --cases faults,load,evict,zipf",
             "bench region --memory 32M --runs 5 --cases file-loads,file-stores,sum,again",
             "bench region --memory 32M --runs 3 --cases anon-loads,anon-stores,fill",
-            "bench region --memory 64M --runs 3 --cases sort",
         ],
     },
     Section {
