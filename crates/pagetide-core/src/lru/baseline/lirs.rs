@@ -12,11 +12,11 @@
 //!   bottom becomes an H
 //! ```
 //!
-//! Reading of the papers: HIR pages have 1 % of what memory holds ([`Held`]). Until there are as
-//! many LIR pages as there may be, a page that comes in, or is seen again, becomes one. S holds the
-//! last access of each page and at most twice as many as memory has pages, as later versions of its
-//! authors' code bound it; the page evicted longest ago leaves first. With LIRS2 that is the last
-//! two, and four times. Of [`AccessStack`] and ghosts a frame has 48 bytes, LIRS2's 120.
+//! Reading of the first paper and the second's abstract: HIR pages have 1 % of what memory holds
+//! ([`Held`]). Until there are as many LIR pages as there may be, a page that comes in, or is seen
+//! again, becomes one. S holds the last access of each page and at most twice as many as memory has
+//! pages, as later versions of its authors' code bound it; the page evicted longest ago leaves
+//! first. With LIRS2 that is the last two, and four times. A frame has 48 bytes, LIRS2's 120.
 //!
 //! Invariants: the bottom of S is a LIR page's, or S is empty. [`Flags::LINK`] says what a resident
 //! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated,
