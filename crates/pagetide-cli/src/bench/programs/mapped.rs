@@ -43,7 +43,7 @@ const START: &str = "work=$1; shift; for job; do \"$0\" \"$work\" \"$job\" & all
 /// interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    for case in CASES.into_iter().filter(|case| bench.args.cases.iter().any(|name| name == case)) {
+    for case in CASES.into_iter().filter(|case| bench.is_named(case)) {
         let (len, counts): (_, &[u32]) = match case {
             "mmap-random" => (memory.0 * FILE_TIMES, &[1, 2]),
             _ => (memory.0 + memory.0 / 16, &[1]),

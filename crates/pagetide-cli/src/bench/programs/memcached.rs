@@ -72,7 +72,7 @@ pub(crate) struct MemcachedLoadArgs {
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
-    for case in CASES.into_iter().filter(|case| bench.args.cases.iter().any(|name| name == case)) {
+    for case in CASES.into_iter().filter(|case| bench.is_named(case)) {
         rows.extend(match why_not_mapped(memory, "memcached") {
             Some(why) => vec![Row::skipped((BENCH, case, 1), LINUX, why)],
             None => measure(bench, memory, case)?,

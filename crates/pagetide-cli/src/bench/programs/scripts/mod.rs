@@ -121,10 +121,9 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
 /// A refusal (disk, cgroup), a script that fails, a mapping that the run did not serve, another
 /// answer than the first, an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
-    let is_named = |name| bench.args.cases.iter().any(|case| case == name);
     let is_wanted = |script: &&Script| match script.name {
         "sqlite" => bench.wants("sqlite"),
-        name => is_named(name),
+        name => bench.is_named(name),
     };
     let memory = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
     let mut rows = Vec::new();
