@@ -10,6 +10,7 @@ mod broken_disk;
 mod coherence;
 mod containers;
 mod coverage;
+mod data_packages;
 #[path = "../../../pagetide/tests/common/failing_disk.rs"]
 mod failing_disk;
 mod filesystems;

@@ -1,5 +1,6 @@
 //! Mapped files that the page cache serves: what the kernel's mappings show, and no more memory.
 
+use super::data_packages::python_with;
 use super::odd_programs::mount_small;
 use super::{folder, has, is_long, plain_shell_in, run_counted};
 use std::path::Path;
@@ -226,16 +227,6 @@ fn calls_take_what_is_mapped_and_absent() {
         .check("calls_take_what_is_mapped_and_absent", &["1M"]);
 }
 
-/// What of `packages` is missing is said.
-fn has_packages(packages: &str, test: &str) -> bool {
-    let import = Command::new("python3").args(["-c", &format!("import {packages}")]).output();
-    let is_there = import.is_ok_and(|output| output.status.success());
-    if !is_there {
-        eprintln!("SKIPPED: {test}: python3 has not all of {packages}: pip install them");
-    }
-    is_there
-}
-
 #[test]
 fn programs_that_map_their_data_find_the_same() {
     let test = "programs_that_map_their_data_find_the_same";
@@ -243,16 +234,17 @@ fn programs_that_map_their_data_find_the_same() {
         [("lmdb", "lmdb"), ("usearch", "numpy, usearch"), ("faiss", "faiss"), ("memmap", "numpy")];
     for (work, packages) in [("sqlite", "sqlite3")].into_iter().chain(programs) {
         let (here, theirs) = (folder(), folder());
-        if !is_served(here.path(), test) || !has_packages(packages, test) {
+        if !is_served(here.path(), test) {
             continue;
         }
+        let Some(python) = python_with(packages, test) else { continue };
         let (script, name) = (include_str!("mapped_programs.py"), "programs.py");
         std::fs::write(theirs.path().join(name), script).unwrap();
-        plain_shell_in(theirs.path(), &format!("python3 {name} {work} fill"));
+        plain_shell_in(theirs.path(), &format!("'{python}' {name} {work} fill"));
         let source = theirs.path().display();
         plain_shell_in(here.path(), &format!("cp -r '{source}'/. ."));
-        let expected = plain_shell_in(theirs.path(), &format!("python3 {name} {work} use"));
-        let (output, nr_mappings) = run_mapped(here.path(), "4M", &["python3", name, work, "use"]);
+        let expected = plain_shell_in(theirs.path(), &format!("'{python}' {name} {work} use"));
+        let (output, nr_mappings) = run_mapped(here.path(), "4M", &[&python, name, work, "use"]);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{work}: {errors}");
         assert!(nr_mappings > 0, "{work}: {errors}");

@@ -1,8 +1,11 @@
-"""Inserts rows into a database that others write as well. Arguments: journal mode, name, rows."""
+"""Inserts rows into a database that others write as well.
+
+Arguments: name, rows, journal mode, and the size of mappings in bytes if the database is mapped.
+"""
 import sqlite3
 import sys
 
-mode, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+name, count, mode = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 rows = sqlite3.connect("rows.db", timeout=5, isolation_level=None)
 
 
@@ -16,6 +19,8 @@ def persist(statement, *values):
                 raise
 
 
+for size in sys.argv[4:]:
+    assert persist("pragma mmap_size=%s" % size) == [(int(size),)]
 while persist("pragma journal_mode=%s" % mode) != [(mode,)]:
     pass
 persist("pragma synchronous=normal")

@@ -10,7 +10,14 @@ fn run() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--"]
 }
 
+/// As [`run`], with mapped files served by the page cache.
+fn run_with_maps() -> Vec<&'static str> {
+    vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--mmap", "cache", "--"]
+}
+
 /// Two writers, or twice two where a shell begins them; all rows, whatever the mixture.
+///
+/// `mode` is a journal's mode, and a size of mappings where there are to be some: `wal 1000000`.
 fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     if !has("python3", test) {
         return;
@@ -19,7 +26,7 @@ fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     std::fs::write(here.path().join("rows.py"), include_str!("rows.py")).unwrap();
     let nr_rows = if is_long() { 3000 } else { 200 };
     let begin = |(number, words): (usize, &Vec<&str>)| -> Child {
-        let writer = |name: String| format!("{} rows.py {mode} {name} {nr_rows}", python());
+        let writer = |name: String| format!("{} rows.py {name} {nr_rows} {mode}", python());
         let second =
             format!("& {}; second=$?; wait $! && exit $second", writer(format!("{number}b")));
         let line = writer(format!("{number}a")) + if is_forked { &second } else { "" };
@@ -59,4 +66,10 @@ mixtures! {
     inside_only_with_a_truncated_journal = "truncate", [run()], true;
     inside_only_with_a_log = "wal", [run()], true;
     many_everywhere_with_a_kept_journal = "persist", [run(), run(), vec![]], true;
+    mapped_inside_and_outside_with_a_journal = "delete 1000000000", [run(), vec![]], true;
+    mapped_inside_and_outside_with_a_log = "wal 1000000000", [run(), vec![]], true;
+    served_maps_and_outside_with_a_journal = "delete 1000000000", [run_with_maps(), vec![]], true;
+    served_maps_and_outside_with_a_log = "wal 1000000000", [run_with_maps(), vec![]], true;
+    served_maps_in_two_runs_with_a_kept_journal =
+        "persist 1000000000", [run_with_maps(), run_with_maps()], true;
 }
