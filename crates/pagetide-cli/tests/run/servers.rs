@@ -1,5 +1,6 @@
 //! Large programs: a database server under a load, a compiler and what drives it.
 
+use super::mapped::is_served;
 use super::{folder, has, is_long, pagetide, plain_shell_in, run_counted};
 use serde_json::Value;
 use std::path::Path;
@@ -49,34 +50,76 @@ fn cargo_builds_and_tests_a_crate() {
     assert_eq!(printed, "42\n1\n24\n");
 }
 
-/// The server will not run as root: as root, another user runs it.
-#[test]
-fn a_database_server_that_is_killed_keeps_what_was_committed() {
-    let test = "a_database_server_that_is_killed_keeps_what_was_committed";
+/// Returns the words that begin a program as a user that PostgreSQL's server runs for: it will not
+/// run as root. Returns nothing, and says so, if PostgreSQL is not installed.
+fn postgres_words(here: &Path, test: &str) -> Option<Vec<&'static str>> {
     let found = "PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1); \
                  for name in initdb pgbench postgres psql; do command -v $name; done | wc -l; \
                  id -u";
     let seen = plain_shell_in(Path::new("/"), found);
     let lines: Vec<&str> = seen.lines().collect();
     if lines[0] != "4" {
-        eprintln!("SKIPPED: {test}: PostgreSQL is not installed (postgresql)");
-        return;
+        eprintln!("SKIPPED: {test}: PostgreSQL is not installed (apt-get install postgresql)");
+        return None;
     }
+    if lines[1] != "0" {
+        return Some(vec!["env"]);
+    }
+    if !has("setpriv", test) {
+        return None;
+    }
+    plain_shell_in(here, "chown -R 65534 .");
+    Some(vec!["setpriv", "--reuid=65534", "--clear-groups", "env"])
+}
+
+#[test]
+fn a_database_server_that_is_killed_keeps_what_was_committed() {
+    let test = "a_database_server_that_is_killed_keeps_what_was_committed";
     let here = folder();
     std::fs::write(here.path().join("postgres.sh"), include_str!("postgres.sh")).unwrap();
-    let mut run = Command::new("env");
-    if lines[1] == "0" {
-        if !has("setpriv", test) {
-            return;
-        }
-        plain_shell_in(here.path(), "chown -R 65534 .");
-        run.args(["setpriv", "--reuid=65534", "--clear-groups", "env"]);
-    }
+    let Some(words) = postgres_words(here.path(), test) else { return };
+    let mut run = Command::new(words[0]);
     let (load, memory) =
         if is_long() { (["20", "2000", "10"], "64M") } else { (["2", "50", "1"], "16M") };
-    run.arg(pagetide()).args(["run", "--memory", memory, "--", "sh", "postgres.sh"]).args(load);
+    run.args(&words[1..]).arg(pagetide());
+    run.args(["run", "--memory", memory, "--", "sh", "postgres.sh"]).args(load);
     let output = run.current_dir(here.path()).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t|t|t\nt\n", "{errors}");
+}
+
+/// One load of a server's, natively and under `run` in both modes: the tables are equal after a
+/// restart, and no page has a wrong checksum when the server's own tool reads it natively.
+#[test]
+fn a_database_servers_tables_are_those_of_a_native_run() {
+    let test = "a_database_servers_tables_are_those_of_a_native_run";
+    let (load, memory) = if is_long() { (["20", "20000"], "64M") } else { (["1", "300"], "4M") };
+    let mut printed = Vec::new();
+    for mode in ["native", "kernel", "cache"] {
+        let here = folder();
+        let script = include_str!("postgres_compared.sh");
+        std::fs::write(here.path().join("load.sh"), script).unwrap();
+        let Some(words) = postgres_words(here.path(), test) else { return };
+        if mode == "cache" && !is_served(here.path(), test) {
+            continue;
+        }
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir(here.path());
+        if mode != "native" {
+            command.arg(pagetide()).args(["run", "--memory", memory, "--mmap", mode, "--"]);
+        }
+        let output = command.args(["sh", "load.sh"]).args(load).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{mode}: {errors}");
+        let check = "PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1); \
+                     pg_checksums --check --pgdata=data | grep 'Bad checksums'";
+        assert_eq!(plain_shell_in(here.path(), check), "Bad checksums:  0\n", "{mode}");
+        printed.push((mode, String::from_utf8(output.stdout).unwrap()));
+    }
+    let expected = &printed[0].1;
+    assert_eq!(expected.lines().count(), 4, "{expected}");
+    for (mode, tables) in &printed[1..] {
+        assert_eq!(tables, expected, "{mode}");
+    }
 }

@@ -2,6 +2,7 @@
 //! a run within a run. Every row is there, and the database is whole.
 
 use super::agents::python;
+use super::mapped::is_served;
 use super::{folder, has, is_long, pagetide, plain_shell_in};
 use std::process::{Child, Command};
 
@@ -44,6 +45,35 @@ fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     let seen = plain_shell_in(here.path(), &format!("{} -c \"{check}\"", python()));
     let nr_all = mixture.len() * nr_rows * if is_forked { 2 } else { 1 };
     assert_eq!(seen.trim(), format!("ok {nr_all} {nr_all}"));
+}
+
+/// Transactions that must exclude each other, by a program of a run and one outside, which opens the
+/// database while the run holds its locks.
+fn take_turns(test: &str, mmap: &str) {
+    if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
+        return;
+    }
+    let nr_rounds = if is_long() { "100" } else { "6" };
+    for mode in ["delete", "wal"] {
+        let here = folder();
+        std::fs::write(here.path().join("turns.py"), include_str!("sqlite_turns.py")).unwrap();
+        let mut driver = Command::new(python());
+        driver.args(["turns.py", mode, nr_rounds]).arg(pagetide());
+        driver.args(["run", "--memory", "1M", "--mmap", mmap, "--"]).current_dir(here.path());
+        let output = driver.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{mmap} {mode}: {errors}");
+    }
+}
+
+#[test]
+fn a_mapped_database_is_locked_for_writers_outside() {
+    take_turns("a_mapped_database_is_locked_for_writers_outside", "kernel");
+}
+
+#[test]
+fn a_database_with_served_mappings_is_locked_for_writers_outside() {
+    take_turns("a_database_with_served_mappings_is_locked_for_writers_outside", "cache");
 }
 
 macro_rules! mixtures {

@@ -2,7 +2,7 @@
 
 use super::agents::python;
 use super::mapped::is_served;
-use super::{folder, has, is_long, pagetide, plain_shell_in, run_counted, run_in};
+use super::{folder, has, is_long, pagetide, plain_shell_in, run_counted};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
@@ -20,6 +20,20 @@ const SUITES: [&str; 12] = [
     "test_sqlite3",
     "test_mmap",
     "test_posix",
+];
+
+/// Suites of the calls that `run` intercepts.
+const SYSTEM_SUITES: [&str; 5] =
+    ["test_fcntl", "test_mmap", "test_os", "test_signal", "test_subprocess"];
+
+/// The same without the classes that mostly wait: 5 s in place of 80 s.
+const SYSTEM_SUITES_SHORT: [&str; 6] = [
+    "test_fcntl",
+    "test_mmap",
+    "test_os",
+    "test_signal.PosixTests",
+    "test_signal.PendingSignalsTests",
+    "test_subprocess.POSIXProcessTestCase",
 ];
 
 /// An interpreter that has its own tests; the newest there is, which does most by itself.
@@ -45,18 +59,18 @@ fn failures(output: &Output) -> (BTreeSet<String>, String) {
     (failed, text)
 }
 
-#[test]
-fn pythons_own_tests_fail_where_they_fail_without_us() {
-    let test = "pythons_own_tests_fail_where_they_fail_without_us";
-    if !has("python3", test) {
+/// Runs suites of Python's under `run`, with mappings served by `mmap`. A suite that fails there is
+/// run natively as well, where the same tests must fail.
+fn check_suites(test: &str, mmap: &str, suites: &[&str]) {
+    if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
         return;
     }
     let Some(python) = tested_python(test) else { return };
-    for suite in &SUITES[..if is_long() { SUITES.len() } else { 3 }] {
+    for suite in suites {
         // Some of the tests are of more than a file at once; a run of their own needs no more.
         let words = [&python, "-m", "unittest", "-v", &format!("test.{suite}")];
         let ours = folder();
-        let output = run_in(ours.path(), "16M", &words);
+        let (output, _) = run_counted(ours.path(), "16M", &["--mmap", mmap], &words);
         let (failed, text) = failures(&output);
         let ran = text.lines().any(|line| line.starts_with("Ran "));
         if output.status.success() && ran {
@@ -66,8 +80,31 @@ fn pythons_own_tests_fail_where_they_fail_without_us() {
         let plain = Command::new(&python).args(&words[1..]).current_dir(theirs.path()).output();
         let (expected, _) = failures(&plain.unwrap());
         let new: Vec<&String> = failed.difference(&expected).collect();
-        assert!(ran && new.is_empty(), "{} {suite}: {new:?}\n{text}", pagetide().display());
+        assert!(ran && new.is_empty(), "{} {mmap} {suite}: {new:?}\n{text}", pagetide().display());
     }
+}
+
+#[test]
+fn pythons_own_tests_fail_where_they_fail_without_us() {
+    let suites = &SUITES[..if is_long() { SUITES.len() } else { 3 }];
+    check_suites("pythons_own_tests_fail_where_they_fail_without_us", "kernel", suites);
+}
+
+/// The suites of the system's calls that `run` intercepts, in the short form or whole.
+fn system_suites() -> &'static [&'static str] {
+    if is_long() { &SYSTEM_SUITES } else { &SYSTEM_SUITES_SHORT }
+}
+
+#[test]
+fn pythons_tests_of_system_calls_pass_as_they_do_without_us() {
+    let test = "pythons_tests_of_system_calls_pass_as_they_do_without_us";
+    check_suites(test, "kernel", system_suites());
+}
+
+#[test]
+fn pythons_tests_of_system_calls_pass_with_served_mappings() {
+    let test = "pythons_tests_of_system_calls_pass_with_served_mappings";
+    check_suites(test, "cache", system_suites());
 }
 
 /// A test of file systems that is like others' fsx: operations on one file that random numbers
