@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns an interpreter that has all of `packages`: the one that `cargo x check --install` makes
-/// in the target folder, or the one in the path.
+/// Returns an interpreter that has all of `packages`: that of a virtual environment
+/// `target/python-packages`, or the one in the path.
 pub(super) fn python_with(packages: &str, test: &str) -> Option<String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let installed = target.join("python-packages/bin/python3").display().to_string();
@@ -19,9 +19,8 @@ pub(super) fn python_with(packages: &str, test: &str) -> Option<String> {
     let found = [installed, python().to_owned()].into_iter().find(imports);
     if found.is_none() {
         eprintln!(
-            "SKIPPED: {test}: python3 has not all of {packages} (cargo x check --install, or pip \
-             install {})",
-            packages.replace(',', "")
+            "SKIPPED: {test}: python3 has not all of {packages} (python3 -m venv \
+             target/python-packages; target/python-packages/bin/pip install them)"
         );
     }
     found

@@ -26,7 +26,7 @@ const SUITES: [&str; 12] = [
 const SYSTEM_SUITES: [&str; 5] =
     ["test_fcntl", "test_mmap", "test_os", "test_signal", "test_subprocess"];
 
-/// The same without the classes that mostly wait: 5 s in place of 80 s.
+/// The same without the classes that mostly wait.
 const SYSTEM_SUITES_SHORT: [&str; 6] = [
     "test_fcntl",
     "test_mmap",
