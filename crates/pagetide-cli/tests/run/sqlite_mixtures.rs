@@ -47,7 +47,7 @@ fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     assert_eq!(seen.trim(), format!("ok {nr_all} {nr_all}"));
 }
 
-/// Transactions that must exclude each other, by a program of a run and one outside, which opens the
+/// Transactions that must exclude each other: a program of a run, and one outside that opens the
 /// database while the run holds its locks.
 fn take_turns(test: &str, mmap: &str) {
     if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
