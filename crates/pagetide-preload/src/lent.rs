@@ -128,7 +128,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
 
 /// Keeps a descriptor, out of the program's way unless that would drop locks.
 fn keep(fd: c_int) -> c_int {
-    if may_be_locked(file_of(fd)) { own::keep_here(fd) } else { own::keep(fd) }
+    let is_locked = may_be_locked(file_of(fd)) || has_locks(fd);
+    if is_locked { own::keep_here(fd) } else { own::keep(fd) }
 }
 
 /// The program puts a descriptor of its own in the place of one of ours.
@@ -156,6 +157,83 @@ pub(crate) fn note_lock(fd: c_int) {
 fn may_be_locked(file: u64) -> bool {
     let bit = file >> 52;
     LOCKED[bit as usize / 64].load(Relaxed) & 1 << (bit % 64) != 0
+}
+
+/// Returns true if a process has a record lock on the file. An OFD lock has another owner than
+/// every process, so the kernel names a lock of this process as well, also one from before an exec.
+fn has_locks(real: c_int) -> bool {
+    // SAFETY: numbers, for which zeros are valid (S20).
+    let mut lock: flock64 = unsafe { std::mem::zeroed() };
+    lock.l_type = libc::F_WRLCK as i16;
+    let asked = process::control(real, libc::F_OFD_GETLK, process::address(&raw mut lock));
+    asked.is_ok() && lock.l_type != libc::F_UNLCK as i16
+}
+
+/// Disposes of a real descriptor that the program does not know. Every real descriptor of a
+/// program's file ends here, because the kernel drops this process's record locks on a file with
+/// the first descriptor of the file that the process closes. Where there may be such locks, the
+/// descriptor is kept until the program closes one of the same file.
+pub(crate) fn dispose(real: c_int) {
+    let file = file_of(real);
+    if may_be_locked(file) || has_locks(real) {
+        keep_until_close(own::keep_here(real), file);
+    } else if own::has(real) {
+        own::close_own(real);
+    } else {
+        own::close(real);
+    }
+}
+
+/// Remembers a descriptor of ours, to be closed as the program closes one of the same file.
+fn keep_until_close(fd: c_int, file: u64) {
+    NR_KEPT_EVER.fetch_add(1, Relaxed);
+    let word = word_of(own::number(), fd);
+    let free = |(_, slot): &&(AtomicU64, AtomicU64)| {
+        slot.compare_exchange(0, word, AcqRel, Relaxed).is_ok()
+    };
+    if let Some((of, _)) = KEPT.iter().find(free) {
+        of.store(file, Release);
+    }
+}
+
+/// Leaves each descriptor that may keep record locks open for the program that is executed next,
+/// and calls `note` with its number: the kernel keeps a process's locks across exec.
+pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
+    let lent = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
+    let lent = lent.map(|slot| (slot.file.load(Acquire), slot.word.load(Acquire)));
+    let kept = KEPT.iter().map(|(file, word)| (file.load(Acquire), word.load(Acquire)));
+    let may_stay = |(file, word): &(u64, u64)| {
+        *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file)
+    };
+    for (_, word) in lent.chain(kept).filter(may_stay) {
+        let fd = descriptor_in(word).filter(|fd| *fd >= 0 && own::has(*fd));
+        if let Some(fd) = fd
+            && process::control(fd, libc::F_SETFD, 0).is_ok()
+        {
+            note(fd);
+        }
+    }
+}
+
+/// Returns true if an exec closes a stand-in of the file, and drops this process's locks by that.
+fn is_closed_by_exec(file: u64) -> bool {
+    let is_closed = |fd| process::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 != 0);
+    table::managed().any(|(fd, _)| is_closed(fd) && file_of(fd) == file)
+}
+
+/// Takes over a descriptor that the program before an exec had kept for its locks.
+pub(crate) fn take_over(fd: c_int) {
+    let cloexec = libc::FD_CLOEXEC as usize;
+    if process::control(fd, libc::F_SETFD, cloexec).is_ok() {
+        note_lock(fd);
+        keep_until_close(own::keep_here(fd), file_of(fd));
+    }
+}
+
+/// The exec has failed: the next one is to close what [`keep_across_exec`] has left open.
+pub(crate) fn close_on_exec(fd: c_int) {
+    // A descriptor that the program has closed meanwhile needs nothing.
+    let _ = process::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize);
 }
 
 /// The program closes a stand-in of description `id`, which is still open: the file's locks are
@@ -214,22 +292,7 @@ fn close_kept(file: u64) {
 /// closed, and what was lent as well; or kept for as long as there may be locks.
 pub(crate) fn retire(id: u64, real: c_int) {
     let lent = take(slot_of(id), id).filter(|fd| own::has(*fd));
-    let file = file_of(real);
-    if !may_be_locked(file) {
-        own::close(real);
-        lent.into_iter().for_each(own::close_own);
-        return;
-    }
-    for fd in [Some(own::keep_here(real)), lent].into_iter().flatten() {
-        NR_KEPT_EVER.fetch_add(1, Relaxed);
-        let word = word_of(own::number(), fd);
-        let free = |(_, slot): &&(AtomicU64, AtomicU64)| {
-            slot.compare_exchange(0, word, AcqRel, Relaxed).is_ok()
-        };
-        if let Some((of, _)) = KEPT.iter().find(free) {
-            of.store(file, Release);
-        }
-    }
+    [Some(real), lent].into_iter().flatten().for_each(dispose);
 }
 
 /// Takes what description `id` was lent out of its place.

@@ -62,6 +62,7 @@ static FINI: extern "C" fn() = fini;
 extern "C" fn init() {
     if process::is_on() {
         channel::run_before_close(self_read::finish);
+        calls::spawn::take_over_kept();
         calls::spawn::hand_over_standard_descriptors();
     }
 }

@@ -174,7 +174,8 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     lent::stand_in_closes(fd, id);
     // While the server knows the description.
     let source = &[self_read::tell_before_asking()];
-    let reply = ask(&Request::new(Op::Close, id), Parcel { source, ..Parcel::default() })?.reply;
+    let close = Request { offset: fd.into(), ..Request::new(Op::Close, id) };
+    let reply = ask(&close, Parcel { source, ..Parcel::default() })?.reply;
     channel::close_if_idle();
     if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
 }

@@ -50,9 +50,12 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
     if process::is_on() && flags & CLOEXEC == 0 {
         let end = (last as usize).min(table::LEN - 1);
         for fd in first as usize..=end {
-            if table::entry(fd as c_int) != Entry::Unknown {
+            let fd = fd as c_int;
+            if table::entry(fd) != Entry::Unknown {
                 // Errors of write-back have no place to go to here.
-                let _ = serve::forget(fd as c_int);
+                let _ = serve::forget(fd);
+                // One by one: the server takes all others for open still.
+                own::close(fd);
             }
         }
     }

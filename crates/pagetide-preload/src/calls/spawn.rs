@@ -16,7 +16,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, maps, own, process, serve};
+use crate::{channel, lent, maps, own, process, serve};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -34,7 +34,70 @@ pub(crate) fn hand_over_standard_descriptors() {
 
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const RUN: &[u8] = b"PAGETIDE_RUN=";
+const KEPT: &[u8] = b"PAGETIDE_KEPT=";
 const LIBRARY: &[u8] = b"libpagetide_preload.so";
+/// The most descriptors that an exec keeps for their locks.
+const NR_KEPT_MAX: usize = 64;
+/// Room for as many numbers, each with a comma.
+const KEPT_BYTES: usize = NR_KEPT_MAX * 8;
+
+/// Takes over the descriptors that the program before an exec had kept for its record locks.
+pub(crate) fn take_over_kept() {
+    let Some(kept) = process::variable(c"PAGETIDE_KEPT") else { return };
+    let numbers = std::str::from_utf8(kept.to_bytes()).unwrap_or_default().split(',');
+    numbers.filter_map(|number| number.parse().ok()).for_each(lent::take_over);
+    // SAFETY: a string; no thread of the program runs yet (S20).
+    unsafe { libc::unsetenv(c"PAGETIDE_KEPT".as_ptr()) };
+}
+
+/// Descriptors that an exec leaves open, and their numbers as the next program finds them.
+struct Kept {
+    numbers: [c_int; NR_KEPT_MAX],
+    nr: usize,
+    text: [u8; KEPT_BYTES],
+    len: usize,
+}
+
+impl Kept {
+    /// Leaves open what keeps this process's record locks.
+    fn collect() -> Kept {
+        let mut kept =
+            Kept { numbers: [-1; NR_KEPT_MAX], nr: 0, text: [0; KEPT_BYTES], len: 0 };
+        if process::is_on() {
+            lent::keep_across_exec(|fd| kept.add(fd));
+        }
+        kept
+    }
+
+    fn add(&mut self, fd: c_int) {
+        if self.nr < NR_KEPT_MAX {
+            let mut rest = &mut self.text[self.len..];
+            let room = rest.len();
+            let is_whole = write!(rest, "{fd},").is_ok();
+            self.len += if is_whole { room - rest.len() } else { 0 };
+            self.numbers[self.nr] = fd;
+            self.nr += 1;
+        }
+    }
+
+    fn text(&self) -> &[u8] {
+        &self.text[..self.len]
+    }
+}
+
+/// Executes a program by `exec`, which is given the environment: record locks stay, as in the
+/// kernel. Returns if that has failed.
+///
+/// # Safety
+/// `given` is an environment of our caller's.
+unsafe fn execute(given: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_int {
+    let kept = Kept::collect();
+    // SAFETY: our caller's environment (S20).
+    let environment = unsafe { Environment::new(given, kept.text()) };
+    let result = exec(environment.strings);
+    kept.numbers[..kept.nr].iter().for_each(|fd| lent::close_on_exec(*fd));
+    result
+}
 
 unsafe extern "C" {
     static environ: Strings;
@@ -119,16 +182,18 @@ struct Environment {
 }
 
 impl Environment {
+    /// `kept` are the numbers of descriptors that stay open for the next program.
+    ///
     /// # Safety
     /// `given` is an environment of our caller's.
-    unsafe fn new(given: Strings) -> Environment {
+    unsafe fn new(given: Strings, kept: &[u8]) -> Environment {
         let as_given = Environment { _memory: None, strings: given };
         if given.is_null() || !process::is_on() && !process::has_left_run() {
             return as_given;
         }
         if process::has_left_run() {
             // SAFETY: our caller's environment (S20).
-            return unsafe { Environment::with(given, &[], &[]) }.unwrap_or(as_given);
+            return unsafe { Environment::with(given, [&[], &[], &[]]) }.unwrap_or(as_given);
         }
         // SAFETY: our caller's environment (S20).
         let given_preload = unsafe { lookup(given, PRELOAD) };
@@ -136,34 +201,40 @@ impl Environment {
         let has_run = unsafe { lookup(given, RUN) }.is_some();
         let has_library = given_preload
             .is_some_and(|value| value.windows(LIBRARY.len()).any(|part| part == LIBRARY));
-        if has_run && has_library {
+        if has_run && has_library && kept.is_empty() {
             return as_given;
         }
         let (preload, run) = process::own_variables();
         let given_preload = given_preload.unwrap_or_default();
         let separator: &[u8] = if given_preload.is_empty() { b"" } else { b":" };
-        let (first, second) = ([PRELOAD, preload, separator, given_preload], [RUN, run]);
+        let first: &[&[u8]] = match has_library {
+            true => &[PRELOAD, given_preload],
+            false => &[PRELOAD, preload, separator, given_preload],
+        };
+        let third: &[&[u8]] = if kept.is_empty() { &[] } else { &[KEPT, kept] };
         // SAFETY: our caller's environment (S20).
-        unsafe { Environment::with(given, &first, &second) }.unwrap_or(as_given)
+        unsafe { Environment::with(given, [first, &[RUN, run], third]) }.unwrap_or(as_given)
     }
 
-    /// A copy of `given` with two variables, each in parts, in place of those that we have; one
-    /// without parts is left out.
+    /// Copies `given` with our variables, each in parts, in place of those that it has. The first
+    /// is `LD_PRELOAD`, which stays as it is without parts; the others are left out without parts.
     ///
     /// # Safety
     /// `given` is an environment of our caller's.
-    unsafe fn with(given: Strings, preload: &[&[u8]], run: &[&[u8]]) -> Option<Environment> {
+    unsafe fn with(given: Strings, ours: [&[&[u8]]; 3]) -> Option<Environment> {
+        let preload = ours[0];
         let mut nr = 0;
         // SAFETY: a vector that ends with null (S20).
         while !unsafe { *given.wrapping_add(nr) }.is_null() {
             nr += 1;
         }
-        let pointers = (nr + 3) * size_of::<*const c_char>();
-        let len = pointers + preload.iter().chain(run).map(|part| part.len()).sum::<usize>() + 2;
+        let pointers = (nr + ours.len() + 1) * size_of::<*const c_char>();
+        let nr_bytes = ours.iter().copied().flatten().map(|part| part.len()).sum::<usize>();
+        let len = pointers + nr_bytes + ours.len();
         let memory = Scratch::new(len).ok()?;
         let start = memory.place(0).cast::<*const c_char>();
-        // SAFETY: the mapping begins with room for `nr + 3` pointers, which are zero (S22).
-        let vector = unsafe { std::slice::from_raw_parts_mut(start, nr + 3) };
+        // SAFETY: the mapping begins with room for as many pointers, which are zero (S22).
+        let vector = unsafe { std::slice::from_raw_parts_mut(start, nr + ours.len() + 1) };
         // SAFETY: and ends with the rest, of which the vector has no part (S22).
         let mut text =
             unsafe { std::slice::from_raw_parts_mut(memory.place(pointers), len - pointers) };
@@ -174,12 +245,12 @@ impl Environment {
             // SAFETY: an entry is a string (S20).
             let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
             let is_replaced = bytes.starts_with(PRELOAD) && !preload.is_empty();
-            if !is_replaced && !bytes.starts_with(RUN) {
+            if !is_replaced && !bytes.starts_with(RUN) && !bytes.starts_with(KEPT) {
                 vector[at] = entry;
                 at += 1;
             }
         }
-        for parts in [preload, run].into_iter().filter(|parts| !parts.is_empty()) {
+        for parts in ours.into_iter().filter(|parts| !parts.is_empty()) {
             vector[at] = text.as_ptr().cast();
             at += 1;
             text = put(text, parts);
@@ -227,10 +298,10 @@ fn current_environment() -> Strings {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, given: Strings) -> c_int {
     prepare(libc::AT_FDCWD, path);
-    // SAFETY: our caller's environment (S20).
-    let environment = unsafe { Environment::new(given) };
     // SAFETY: our caller's arguments (S20).
-    unsafe { next::execve(path, arguments, environment.strings) }
+    let exec = |environment| unsafe { next::execve(path, arguments, environment) };
+    // SAFETY: our caller's environment (S20).
+    unsafe { execute(given, exec) }
 }
 
 #[unsafe(no_mangle)]
@@ -242,10 +313,10 @@ unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn execvpe(name: *const c_char, arguments: Strings, given: Strings) -> c_int {
     prepare_name(name);
-    // SAFETY: our caller's environment (S20).
-    let environment = unsafe { Environment::new(given) };
     // SAFETY: our caller's arguments (S20).
-    unsafe { next::execvpe(name, arguments, environment.strings) }
+    let exec = |environment| unsafe { next::execvpe(name, arguments, environment) };
+    // SAFETY: our caller's environment (S20).
+    unsafe { execute(given, exec) }
 }
 
 #[unsafe(no_mangle)]
@@ -259,10 +330,10 @@ unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, given: Strings) -> c
     if process::is_on() {
         prepare_file(fd);
     }
-    // SAFETY: our caller's environment (S20).
-    let environment = unsafe { Environment::new(given) };
     // SAFETY: our caller's arguments (S20).
-    unsafe { next::fexecve(fd, arguments, environment.strings) }
+    let exec = |environment| unsafe { next::fexecve(fd, arguments, environment) };
+    // SAFETY: our caller's environment (S20).
+    unsafe { execute(given, exec) }
 }
 
 #[unsafe(no_mangle)]
@@ -278,10 +349,10 @@ unsafe extern "C" fn execveat(
     } else {
         prepare(folder, path);
     }
-    // SAFETY: our caller's environment (S20).
-    let environment = unsafe { Environment::new(given) };
     // SAFETY: our caller's arguments (S20).
-    unsafe { next::execveat(folder, path, arguments, environment.strings, flags) }
+    let exec = |environment| unsafe { next::execveat(folder, path, arguments, environment, flags) };
+    // SAFETY: our caller's environment (S20).
+    unsafe { execute(given, exec) }
 }
 
 #[unsafe(no_mangle)]
@@ -296,7 +367,7 @@ unsafe extern "C" fn posix_spawn(
     prepare(libc::AT_FDCWD, path);
     let given = if given.is_null() { current_environment() } else { given };
     // SAFETY: our caller's environment (S20).
-    let environment = unsafe { Environment::new(given) };
+    let environment = unsafe { Environment::new(given, &[]) };
     // SAFETY: our caller's arguments (S20).
     unsafe { next::posix_spawn(pid, path, actions, attributes, arguments, environment.strings) }
 }
@@ -313,7 +384,7 @@ unsafe extern "C" fn posix_spawnp(
     prepare_name(name);
     let given = if given.is_null() { current_environment() } else { given };
     // SAFETY: our caller's environment (S20).
-    let environment = unsafe { Environment::new(given) };
+    let environment = unsafe { Environment::new(given, &[]) };
     // SAFETY: our caller's arguments (S20).
     unsafe { next::posix_spawnp(pid, name, actions, attributes, arguments, environment.strings) }
 }

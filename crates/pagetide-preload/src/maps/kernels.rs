@@ -17,7 +17,7 @@ use super::place::{copy_if_there, protect, tell_unmapped};
 use super::uffd::{own_uffd, register};
 use crate::errno::Errno;
 use crate::pieces::{Changing, Piece};
-use crate::{next, own, process};
+use crate::{lent, next, own, process};
 use libc::c_int;
 
 /// Maps the kernel's file in place of a piece, which is none any more.
@@ -40,7 +40,7 @@ pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
             Changing::begin().replace(&moving, piece);
         }
     }
-    own::close(real);
+    lent::dispose(real);
 }
 
 /// Maps the kernel's file for a piece, in its place or anywhere.

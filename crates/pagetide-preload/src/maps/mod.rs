@@ -67,7 +67,7 @@ pub(crate) use ranges::{
 pub(crate) use remap::remap;
 
 use crate::pieces::{Changing, Piece};
-use crate::{own, pieces, process};
+use crate::{lent, own, pieces, process};
 use libc::{c_int, off_t};
 use pagetide_run::wire::{Reason, variable};
 use place::{Obtained, obtain};
@@ -161,7 +161,7 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
     let piece = match obtain(&piece, fixed) {
         Obtained::Mapped(piece) => piece,
         Obtained::Kernel(real) => {
-            own::close(real);
+            lent::dispose(real);
             return Err(Reason::Mapped);
         }
         Obtained::Short => return Err(Reason::Short),

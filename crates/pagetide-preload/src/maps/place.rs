@@ -7,7 +7,7 @@ use super::uffd::{own_uffd, register};
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::pieces::Piece;
-use crate::{next, own, pieces};
+use crate::{lent, next, own, pieces};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, Request, Status, fault};
 
@@ -134,7 +134,7 @@ pub(super) fn tell_unmapped(piece: &Piece) {
 /// A request whose answer is a result alone.
 pub(super) fn ask_only(one: &Request) -> Result<(), Errno> {
     let answer = ask(one, Parcel::default())?;
-    answer.files.into_iter().filter(|file| *file >= 0).for_each(own::close);
+    answer.files.into_iter().filter(|file| *file >= 0).for_each(lent::dispose);
     if answer.reply.result < 0 { Err(Errno(-answer.reply.result as c_int)) } else { Ok(()) }
 }
 

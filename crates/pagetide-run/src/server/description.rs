@@ -178,6 +178,26 @@ impl Description {
         inner.real = real.map_or_else(Real::Failed, Real::Here);
     }
 
+    /// Returns true if no process is known to have the description.
+    pub(super) fn is_idle(&self) -> bool {
+        !self.inner().is_open
+    }
+
+    /// Returns true if the server keeps a real descriptor although no process is known to have the
+    /// description: only a process that has never used its stand-in may need it.
+    pub(super) fn keeps_real(&self) -> bool {
+        let inner = self.inner();
+        matches!(inner.real, Real::Here(_)) && inner.nr_known + inner.nr_maps == 0
+    }
+
+    /// Closes the real descriptor: no process has a stand-in that it could take the place of.
+    pub(super) fn let_go_of_real(&self) {
+        let mut inner = self.inner();
+        if matches!(inner.real, Real::Here(_)) && inner.nr_known + inner.nr_maps == 0 {
+            inner.real = Real::Given;
+        }
+    }
+
     /// Whether `real` has this description's access mode, no more and no less.
     fn may_as(&self, real: &std::fs::File) -> bool {
         let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));

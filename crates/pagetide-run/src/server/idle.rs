@@ -1,11 +1,11 @@
-//! Descriptions that no process is known to have, and which of them can be forgotten.
+//! The thread that finds descriptions which no process holds any more.
 //!
-//! **Problem.** A child that was forked just before its parent closed a descriptor has it still,
-//! and we learn of that when it first uses it: in a second, or in a week. Until then its
-//! description must be kept, with a descriptor or two of ours; and those keep a file's room on the
-//! disk after its last name is gone, and its file system in use. **Idea.** After a last close a
-//! thread looks at the descriptors of all processes of the tree: a description of whose file none
-//! is open is forgotten.
+//! **Problem.** A child that is forked before its parent closes a descriptor still has the
+//! descriptor. The server learns of the child when the child first asks something: in a second, in
+//! a week, or never. Until then the server keeps the description. The kept descriptors occupy the
+//! file's room on the disk after its last name is gone, keep its file system busy, and keep its
+//! locks. **Idea.** After a last close, and while the server keeps a real descriptor for a process,
+//! a thread asks `holders` about each such description, and forgets those that no process holds.
 //!
 //! ```text
 //!   last close --> [`Look`] --> a look, then a pause of 19 times as long: 5 % of a processor
@@ -13,21 +13,16 @@
 //! ```
 //!
 //! ```text
-//!   idle --100 ms--> look --open nowhere--> look again --open nowhere--> forgotten
-//!                      ^---- open somewhere: again, after twice the time (10 s at most)
+//!   idle --> look --held by none--> look again --held by none--> forgotten
+//!              ^---- held: again, after twice the time (1 s at most; 50 ms for a real descriptor)
 //! ```
 //!
 //! A write for which a disk has no room looks at once.
 //!
-//! Ignored: a descriptor that is on its way through a socket, and in no table, in both moments.
+//! Ignored: a descriptor that is on its way through a socket, in no table of any process.
 
 use super::Server;
 use super::identity::lock;
-use crate::descendants::processes_below_us;
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +32,16 @@ const PAUSE_FACTOR: u32 = 19;
 /// each time, up to so late.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// The longest pause while the server keeps a real descriptor, and with it perhaps a lock.
+const PAUSE_OF_REAL: Duration = Duration::from_millis(50);
+
+/// What a look left.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Left {
+    Nothing,
+    Descriptions,
+    RealDescriptors,
+}
 
 /// What the thread that looks waits for.
 #[derive(Default)]
@@ -71,52 +76,14 @@ pub(super) fn look_on(server: &Server) {
             return;
         }
         let began = Instant::now();
-        let is_any_left = server.forget_idle();
+        let left = server.forget_idle();
         let own = began.elapsed() * PAUSE_FACTOR;
         let next = if is_called { PAUSE_MIN } else { pause * 2 };
-        pause = if is_any_left { next.max(own).min(PAUSE_MAX) } else { Duration::MAX };
+        pause = match left {
+            Left::Nothing => Duration::MAX,
+            Left::Descriptions => next.max(own).min(PAUSE_MAX),
+            Left::RealDescriptors => next.max(own).min(PAUSE_OF_REAL.max(own)),
+        };
         std::thread::sleep(own.min(PAUSE_MAX));
     }
-}
-
-/// Device and inode of every file that a process of the tree has open. Costs a look at every
-/// descriptor of theirs.
-pub(super) fn collect_open_files() -> BTreeSet<(u64, u64)> {
-    processes_below_us().into_iter().flat_map(open_files_of).collect()
-}
-
-/// Whether a process of the tree has the file open, or only named.
-pub(super) fn is_open_below_us(file: (u64, u64)) -> bool {
-    processes_below_us().into_iter().any(|process| open_files_of(process).any(|one| one == file))
-}
-
-/// Whether a process of the tree has a descriptor that only names the file: a stand-in.
-pub(super) fn is_named_below_us(file: (u64, u64)) -> bool {
-    processes_below_us().into_iter().any(|process| {
-        descriptors_of(process).any(|(number, one)| one == file && is_name(process, &number))
-    })
-}
-
-/// Whether the descriptor was opened with `O_PATH`.
-fn is_name(process: u32, number: &OsStr) -> bool {
-    const O_PATH: u32 = 0o10000000;
-    let number = number.to_string_lossy();
-    let about = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")).unwrap_or_default();
-    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-    flags.is_some_and(|flags| flags & O_PATH != 0)
-}
-
-fn open_files_of(process: u32) -> impl Iterator<Item = (u64, u64)> {
-    descriptors_of(process).map(|(_, file)| file)
-}
-
-/// The number of each descriptor of a process, and the device and inode of its file.
-fn descriptors_of(process: u32) -> impl Iterator<Item = (OsString, (u64, u64))> {
-    let entries = fs::read_dir(format!("/proc/{process}/fd"));
-    let entries = entries.into_iter().flatten().flatten();
-    entries.filter_map(|entry| {
-        let stat = fs::metadata(entry.path()).ok()?;
-        Some((entry.file_name(), (stat.dev(), stat.ino())))
-    })
 }

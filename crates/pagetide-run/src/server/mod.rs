@@ -14,6 +14,7 @@ mod answer;
 mod breaks;
 mod changes;
 mod description;
+mod holders;
 mod identity;
 mod idle;
 mod life;
@@ -40,7 +41,8 @@ use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
 use identity::{FileKey, lock};
-use idle::Look;
+use holders::{Closing, Descriptors, Held};
+use idle::{Left, Look};
 use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
@@ -179,12 +181,12 @@ impl Server {
     /// A socket of `process` is gone; with the last, the process.
     fn leave(&self, process: u64) {
         if self.processes.leave(process) {
-            self.forget_all(process);
+            self.forget_all(process, Closing::Nothing);
         }
     }
 
-    /// The process has no descriptor any more that we know of.
-    fn forget_all(&self, process: u64) {
+    /// Forgets all descriptors of a process that has ended, or is about to.
+    fn forget_all(&self, process: u64, closing: Closing) {
         self.unmap_all(process);
         for (id, nr) in self.processes.forget_all(process) {
             if let Some(description) = self.find(id) {
@@ -192,6 +194,7 @@ impl Server {
                 let _ = self.release(&description, nr);
             }
         }
+        self.let_go_of_unheld(closing);
     }
 
     /// Answers one request that is no write. Bytes to send along are put into `target`.
@@ -207,7 +210,7 @@ impl Server {
         let outcome = match request.op {
             Op::Leave => {
                 self.note_own_bytes(request.len);
-                self.forget_all(process);
+                self.forget_all(process, Closing::Process(sender.pid));
                 done(0)
             }
             Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
@@ -245,8 +248,12 @@ impl Server {
             }
             Op::Close => {
                 self.touch(source);
-                self.forget_one(process, request.id)?;
-                done(0)
+                let closed = self.forget_one(process, request.id);
+                if let Some(one) = self.find(request.id) {
+                    let number = request.offset as i32;
+                    self.let_go_if_unheld(&one, Closing::Descriptor(sender.pid, number));
+                }
+                closed.and_then(|()| done(0))
             }
             _ => {
                 let act = |one: &Arc<OpenFile>| self.answer_by(one, sender.author, request, target);
@@ -275,7 +282,10 @@ impl Server {
             Op::Advise => one.advise(request),
             Op::SetFlags => one.set_flags(author, request.flags),
             Op::GetFlags => one.flags(),
-            Op::Lend => one.lend(),
+            Op::Lend => {
+                self.let_go_of_others(one);
+                one.lend()
+            }
             Op::HandOver => {
                 let reason = Reason::from_number(request.flags).ok_or(Errno::INVAL)?;
                 self.hand_over(one, reason)
@@ -380,7 +390,19 @@ impl Server {
         }
         drop(state);
         one.settle(None);
+        self.look.call();
+        self.let_go_of_others(one);
         one.kernel_answer()
+    }
+
+    /// Lets go of real descriptors of the file that no process holds: a lock is about to be taken
+    /// on another description of the file.
+    fn let_go_of_others(&self, one: &OpenFile) {
+        for other in one.file.descriptions().into_iter().filter(|other| other.id != one.id) {
+            if let Some(other) = self.find(other.id) {
+                self.let_go_if_unheld(&other, Closing::Nothing);
+            }
+        }
     }
 
     fn file(&self, key: FileKey) -> Arc<ServedFile> {
@@ -396,27 +418,73 @@ impl Server {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// Forgets descriptions that no process can have; returns whether there are others that no
-    /// process is known to have.
-    fn forget_idle(&self) -> bool {
+    /// Forgets descriptions that no process holds. Lets go of real descriptors of which no process
+    /// holds a stand-in. Returns what is left to look for.
+    fn forget_idle(&self) -> Left {
         let _turn = lock(&self.look.turn);
-        let is_idle = |one: &Arc<OpenFile>| !one.inner().is_open;
-        let descriptions = lock(&self.descriptions);
-        let idle: Vec<_> = descriptions.values().filter(|one| is_idle(one)).cloned().collect();
-        drop(descriptions);
-        if idle.is_empty() {
-            return false;
+        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
+        let wanted: Vec<_> =
+            all.into_iter().filter(|one| one.is_idle() || one.keeps_real()).collect();
+        if wanted.is_empty() {
+            return Left::Nothing;
         }
+        let files: BTreeSet<_> = wanted.iter().map(|one| one.file.key.numbers()).collect();
+        let look = || Descriptors::collect(|file| files.contains(&file));
         // Twice: a child may be forked, and its parent gone, amid a look.
-        let mut open = idle::collect_open_files();
-        open.extend(idle::collect_open_files());
-        let (held, gone): (Vec<_>, Vec<_>) =
-            idle.into_iter().partition(|one| open.contains(&one.file.key.numbers()));
-        let mut descriptions = lock(&self.descriptions);
-        for one in gone.iter().filter(|one| is_idle(one)) {
-            descriptions.remove(&one.id);
+        let looks = [look(), look()];
+        let mut left = Left::Nothing;
+        for one in wanted {
+            let held = looks.iter().map(|look| {
+                look.find_holder(&one, one.file.key.numbers(), Closing::Nothing)
+            });
+            if held.into_iter().any(|held| held != Held::No) {
+                let is_real = one.keeps_real();
+                left = left.max(if is_real { Left::RealDescriptors } else { Left::Descriptions });
+                continue;
+            }
+            one.let_go_of_real();
+            if one.is_idle() {
+                lock(&self.descriptions).remove(&one.id);
+            }
         }
-        !held.is_empty()
+        left
+    }
+
+    /// Lets go of the real descriptor of each description that no process holds. Costs a look at
+    /// the processes for each description of which there is one, and nothing if there is none.
+    fn let_go_of_unheld(&self, closing: Closing) {
+        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
+        for one in all.into_iter().filter(|one| one.keeps_real()) {
+            self.let_go_if_unheld(&one, closing);
+        }
+    }
+
+    /// Lets go of real descriptors that stand in the way of a lease on the file; returns true if
+    /// there were any.
+    fn forget_settled(&self, file: &ServedFile) -> bool {
+        let descriptions = file.descriptions().into_iter();
+        let is_unheld = |one: &Arc<description::Description>| {
+            one.keeps_real()
+                && holders::find_holder(one, file.key.numbers(), Closing::Nothing) == Held::No
+        };
+        let unheld: Vec<_> = descriptions.filter(is_unheld).collect();
+        unheld.iter().for_each(|one| one.let_go_of_real());
+        !unheld.is_empty()
+    }
+
+    /// Lets go of the real descriptor of a description that no process holds.
+    fn let_go_if_unheld(&self, one: &OpenFile, closing: Closing) {
+        if !one.keeps_real() {
+            return;
+        }
+        match holders::find_holder(one, one.file.key.numbers(), closing) {
+            Held::No => one.let_go_of_real(),
+            Held::Yes => self.look.call(),
+            Held::Unknown => self.say_once(
+                "pagetide: the kernel refuses to compare descriptors of a program (kcmp): locks \
+                 of files that the kernel has may stay until that program ends",
+            ),
+        }
     }
 
     /// What `act` comes to. Where a disk has no room for it, what no process has any more may have

@@ -2,14 +2,16 @@
 
 use super::answer::{Answer, Outcome, done};
 use super::changes::Contents;
-use super::description::{Access, Description, Real};
+use super::description::{Access, Description};
+use super::holders::Closing;
 use super::identity::{FileKey, path_of};
 use super::requests::OpenFile;
 use super::served_file::{Hands, ServedFile};
-use super::{Sender, Server, idle, stranger};
+use super::{Sender, Server, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
+use pagetide::seam::HeldFiles;
 use pagetide_sys::lease::is_same_open_file;
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
@@ -45,14 +47,17 @@ impl Server {
         if self.is_excluded(&file, &stand_in, len) {
             return self.leave_to_kernel(&file, Reason::Excluded);
         }
+        let mut state = file.state.write().expect("no holder panics");
         if truncates && !access.write {
+            // A read lease does not tell of the kernel's cut by such an open.
+            file.hand_over(&mut state)?;
+            drop(state);
             return self.leave_to_kernel(&file, Reason::Interface);
         }
-        let mut state = file.state.write().expect("no holder panics");
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);
         if acquired.as_ref().is_err_and(|why| *why == Some(Reason::Outside))
-            && file.forget_settled()
+            && self.forget_settled(&file)
         {
             acquired = state.acquire(&file, self, &stand_in, None, write);
         }
@@ -180,14 +185,12 @@ impl Server {
     /// stand-in left, nothing more will be asked.
     pub(super) fn installed(&self, process: u64, id: u64) {
         let Some(one) = self.find(id) else { return };
-        if !idle::is_named_below_us(one.file.key.numbers()) {
-            one.inner().real = Real::Given;
-        }
         let nr = self.processes.forget_description(process, id);
         if nr > 0 {
             // The kernel has the file: there is nothing to write back.
             let _ = self.release(&one, nr);
         }
+        self.let_go_if_unheld(&one, Closing::Nothing);
     }
 
     /// `nr` descriptors less; with the last that can write, what is dirty is written, so that the
@@ -218,6 +221,14 @@ impl Server {
         (inner.handle, inner.map_handle) = (None, None);
         drop(inner);
         state.close(one);
+        if one.access.write {
+            state.stop_writing(&one.file, self);
+        }
+        drop(state);
+        if one.access.write {
+            // A file that is open to be written cannot be executed.
+            self.cache.wait_for_closed_files();
+        }
         self.look.call();
         written
     }

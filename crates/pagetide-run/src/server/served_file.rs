@@ -16,9 +16,8 @@
 //! ```
 
 use super::Server;
-use super::description::{Description, Real};
+use super::description::Description;
 use super::identity::{FileKey, lock};
-use super::idle;
 use super::opened::Opened;
 use super::turn::Turn;
 use crate::errno::Errno;
@@ -93,21 +92,6 @@ impl ServedFile {
         lock(&self.descriptions).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Real descriptors of idle descriptions, which stand in the way of a lease, are given up if no
-    /// process can have one of the descriptions; returns whether there were any.
-    pub(super) fn forget_settled(&self) -> bool {
-        let is_settled = |one: &Arc<Description>| {
-            let inner = one.inner();
-            !inner.is_open && matches!(inner.real, Real::Here(_))
-        };
-        let settled: Vec<_> = self.descriptions().into_iter().filter(is_settled).collect();
-        if settled.is_empty() || idle::is_open_below_us(self.key.numbers()) {
-            return false;
-        }
-        settled.iter().for_each(|one| one.inner().real = Real::Given);
-        true
-    }
-
     /// Leaves the file to the kernel: what is dirty is written back, and each description has a
     /// real descriptor from here on.
     ///
@@ -180,7 +164,9 @@ impl State {
             Hands::Ours(opened) if !write || opened.kind == LeaseKind::Write => {
                 return Ok(opened.file.reopen());
             }
-            Hands::Ours(_) => return self.upgrade(file, server, stand_in),
+            Hands::Ours(_) => {
+                return self.exchange_lease(file, server, stand_in, LeaseKind::Write);
+            }
             Hands::Free => {}
         }
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
@@ -190,13 +176,31 @@ impl State {
         Ok(handle)
     }
 
-    /// From a read lease to a write lease, with nothing in between but our letting go: what another
-    /// process changes in that moment is noticed as at any open.
-    fn upgrade(
+    /// Exchanges a write lease for a read lease if no writer is left: the server has the file open
+    /// to be read alone, so that the file can be executed. What could not be written keeps the
+    /// write lease.
+    pub(super) fn stop_writing(&mut self, file: &Arc<ServedFile>, server: &Server) {
+        let is_due = match &self.hands {
+            Hands::Ours(opened) if self.nr_writers == 0 && opened.kind == LeaseKind::Write => {
+                opened.file.is_stored() || opened.flush().is_ok()
+            }
+            _ => false,
+        };
+        let reader = file.descriptions().into_iter().find(|one| one.inner().handle.is_some());
+        if let Some(reader) = reader.filter(|_| is_due) {
+            // Whether the file is still served or the kernel's, each reader can go on.
+            let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
+        }
+    }
+
+    /// Exchanges the lease for one of another kind. The server lets go of the file in between: what
+    /// another process changes in that moment is noticed as at any open.
+    fn exchange_lease(
         &mut self,
         file: &Arc<ServedFile>,
         server: &Server,
         stand_in: &OwnedFd,
+        kind: LeaseKind,
     ) -> Result<File, Option<Reason>> {
         let Hands::Ours(before) = std::mem::replace(&mut self.hands, Hands::Free) else {
             return Err(None);
@@ -205,7 +209,7 @@ impl State {
         let readers: Vec<_> = descriptions.iter().filter(|one| one.take_handle()).collect();
         before.let_go();
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
-        match Opened::take(server, lease, stand_in, None, true) {
+        match Opened::take(server, lease, stand_in, None, kind == LeaseKind::Write) {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();

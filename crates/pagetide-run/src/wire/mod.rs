@@ -32,7 +32,7 @@ mod notices;
 pub use notices::*;
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -130,8 +130,8 @@ ops! {
     Adopt,
     /// The process has one descriptor more of description `id`.
     Dup,
-    /// The process has one descriptor less of it. The data are what an [`Op::Touch`] has, which
-    /// comes before that.
+    /// The process closes descriptor number `offset` of description `id`, once this is answered.
+    /// The data are what an [`Op::Touch`] has, which comes before that.
     Close,
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
     Read,

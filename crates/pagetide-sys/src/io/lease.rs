@@ -142,28 +142,37 @@ pub fn is_same_open_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Option<b
     if let Ok(same) = control(one, F_DUPFD_QUERY, other.as_raw_fd()) {
         return Some(same == 1);
     }
-    const KCMP_FILE: libc::c_long = 0;
-    // SAFETY: S9 (numbers): no arguments.
-    let own = libc::c_long::from(unsafe { libc::getpid() });
-    let (one, other) = (one.as_raw_fd().into(), other.as_raw_fd().into());
-    // SAFETY: S9: numbers only.
-    match unsafe { kcmp(own, KCMP_FILE, one, other) } {
-        0 => Some(true),
-        1.. => Some(false),
-        _ => None,
+    match kcmp(own_pid(), one, own_pid(), other.as_raw_fd()) {
+        Ok(order) => Some(order == 0),
+        Err(_) => None,
     }
 }
 
-/// # Safety
-/// None beyond the system call's: numbers only.
-unsafe fn kcmp(
-    own: libc::c_long,
-    kind: libc::c_long,
-    one: libc::c_long,
-    other: libc::c_long,
-) -> libc::c_long {
+/// Returns true if descriptor `number` of process `pid` is of the open file that `one` is of, and
+/// false if that process has no such descriptor. `None` if the kernel does not tell.
+pub fn is_open_file_of(one: BorrowedFd<'_>, pid: i32, number: RawFd) -> Option<bool> {
+    match kcmp(own_pid(), one, pid, number) {
+        Ok(order) => Some(order == 0),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EBADF)) => Some(false),
+        Err(_) => None,
+    }
+}
+
+fn own_pid() -> i32 {
+    // SAFETY: S9 (numbers): no arguments.
+    unsafe { libc::getpid() }
+}
+
+/// Compares the open file behind a descriptor of process `own` with one of process `pid`: 0 means
+/// that they are the same.
+fn kcmp(own: i32, one: BorrowedFd<'_>, pid: i32, other: RawFd) -> io::Result<libc::c_long> {
+    const KCMP_FILE: libc::c_long = 0;
+    let (one, other) = (one.as_raw_fd(), other);
     // SAFETY: S9: numbers only.
-    unsafe { libc::syscall(libc::SYS_kcmp, own, own, kind, one, other) }
+    match unsafe { libc::syscall(libc::SYS_kcmp, own, pid, KCMP_FILE, one, other) } {
+        ..0 => Err(io::Error::last_os_error()),
+        order => Ok(order),
+    }
 }
 
 fn send_signals_to(file: BorrowedFd<'_>, listener: LeaseListener) -> io::Result<()> {

@@ -1,0 +1,113 @@
+//! Which processes hold a description: the one answer to "may the server let go of it?".
+//!
+//! **Problem.** The kernel keeps a lock of an open file description until the last descriptor of
+//! that description is closed. A real descriptor that the server keeps too long keeps the lock too
+//! long; one that it drops too early leaves a process without its file. The number of the file
+//! (device and inode) does not answer the question: other descriptions of the same file may be open.
+//!
+//! **Idea.** Each description has a stand-in of its own here. `kcmp` tells whether a descriptor of
+//! another process is that same stand-in:
+//!
+//! ```text
+//!   /proc/PID/fd of every process below the run
+//!     --> descriptors of the same device and inode   (cheap, excludes nearly all)
+//!     --> kcmp with the stand-in kept here           (exact)
+//! ```
+//!
+//! A descriptor that is being closed is still open while its process waits for the server's reply.
+//! The request names it, and it does not count.
+//!
+//! **Ignored.** A descriptor on its way through a socket, in no table of any process.
+//!
+//! Source: kcmp(2), proc(5) "/proc/pid/fd".
+
+use super::description::Description;
+use crate::descendants::processes_below_us;
+use pagetide_sys::lease::is_open_file_of;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::{AsFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+
+/// Descriptors that do not count, because the call that closes them waits for the server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Closing {
+    /// None.
+    Nothing,
+    /// One descriptor of a process.
+    Descriptor(i32, RawFd),
+    /// Every descriptor of a process.
+    Process(i32),
+}
+
+impl Closing {
+    fn has(self, pid: i32, number: RawFd) -> bool {
+        match self {
+            Closing::Nothing => false,
+            Closing::Descriptor(process, descriptor) => (process, descriptor) == (pid, number),
+            Closing::Process(process) => process == pid,
+        }
+    }
+}
+
+/// What a look at the processes found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Held {
+    No,
+    Yes,
+    /// The kernel refuses to compare descriptors of a process: the description must be kept.
+    Unknown,
+}
+
+/// Looks for a process below the run that holds a stand-in of a description. Costs a look at each
+/// descriptor of each process.
+pub(super) fn find_holder(one: &Description, file: (u64, u64), closing: Closing) -> Held {
+    match Descriptors::collect(|other| other == file).find_holder(one, file, closing) {
+        // A process may be forked, and its parent end, amid a look: a second one decides.
+        Held::No => Descriptors::collect(|other| other == file).find_holder(one, file, closing),
+        held => held,
+    }
+}
+
+/// Process and number of each descriptor of the processes below the run, by device and inode.
+#[derive(Default)]
+pub(super) struct Descriptors(BTreeMap<(u64, u64), Vec<(i32, RawFd)>>);
+
+impl Descriptors {
+    /// Lists the descriptors of all files that `is_wanted` accepts.
+    pub(super) fn collect(is_wanted: impl Fn((u64, u64)) -> bool) -> Descriptors {
+        let mut found = Descriptors::default();
+        for pid in processes_below_us().into_iter().map(u32::cast_signed) {
+            let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+            for entry in entries.into_iter().flatten().flatten() {
+                let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+                let file = fs::metadata(entry.path()).map(|stat| (stat.dev(), stat.ino()));
+                if let (Some(number), Ok(file)) = (number, file)
+                    && is_wanted(file)
+                {
+                    found.0.entry(file).or_default().push((pid, number));
+                }
+            }
+        }
+        found
+    }
+
+    /// Looks for a descriptor of a description of `file`.
+    pub(super) fn find_holder(
+        &self,
+        one: &Description,
+        file: (u64, u64),
+        closing: Closing,
+    ) -> Held {
+        let mut is_refused = false;
+        let descriptors = self.0.get(&file).into_iter().flatten();
+        for &(pid, number) in descriptors.filter(|(pid, number)| !closing.has(*pid, *number)) {
+            match is_open_file_of(one.stand_in.as_fd(), pid, number) {
+                Some(true) => return Held::Yes,
+                Some(false) => {}
+                None => is_refused = true,
+            }
+        }
+        if is_refused { Held::Unknown } else { Held::No }
+    }
+}
