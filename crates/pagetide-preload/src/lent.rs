@@ -232,6 +232,15 @@ pub(crate) fn retire(id: u64, real: c_int) {
     }
 }
 
+/// Closes a real descriptor of a program's file, unless that would drop locks.
+pub(crate) fn dispose(real: c_int) {
+    if may_be_locked(file_of(real)) {
+        own::keep_here(real);
+    } else {
+        own::close(real);
+    }
+}
+
 /// Takes what description `id` was lent out of its place.
 fn take(slot: &Slot, id: u64) -> Option<c_int> {
     let fd = descriptor_in(slot.word.load(Acquire)).filter(|fd| id != 0 && *fd >= 0)?;
