@@ -37,7 +37,9 @@
 //! inherits it: in its place a child finds addresses past the end of an empty file, and maps its
 //! own at the first touch. Only what has pages of its own is inherited, out of reach until then.
 //! While the server may be allowing a store by its address, nothing else is mapped there
-//! (`Storing`). Nothing here takes a lock that the program's code could hold, or allocates.
+//! (`Storing`). One system call frees or replaces a range, exactly once: while the table is held
+//! (`in_place_of`), or by the thread that has marked the piece there (`Moving`).
+//! Nothing here takes a lock that the program's code could hold, or allocates.
 //!
 //! **Ignored.** munmap and the like without the C library. A handler of SIGBUS that is installed
 //! so. A thread that has SIGBUS blocked by such means, or during another signal's handler.

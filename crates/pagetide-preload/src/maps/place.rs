@@ -4,7 +4,6 @@
 //! cannot be touched, for a touch would fill a hole with zeros. What is mapped over a range is
 //! mapped while this thread has marked the piece there, or holds the table.
 
-use super::ranges::hold;
 use super::uffd::{own_uffd, register};
 use super::{is_over, mapping};
 use crate::channel::{self, Parcel, ask};
@@ -75,8 +74,10 @@ pub(super) fn obtain(piece: &Piece, new: Option<c_int>) -> Obtained {
 fn map_new(piece: &Piece, flags: c_int, file: c_int, uffd: c_int) -> Result<Piece, Errno> {
     let _blocked = Blocked::begin();
     let is_over = is_over(flags);
-    let mut changing =
-        if is_over { hold(&[(piece.start, piece.end())])? } else { Changing::begin() };
+    let mut changing = match is_over {
+        true => Changing::at_rest(&[(piece.start, piece.end())]).ok_or(Errno(libc::ENOMEM))?,
+        false => Changing::begin(),
+    };
     if !changing.has_room() {
         return Err(Errno(libc::ENOMEM));
     }

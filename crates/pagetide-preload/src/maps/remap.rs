@@ -91,8 +91,8 @@ fn move_pieces(start: usize, end: usize, how: [usize; 4]) -> Result<Piece, Errno
         false if !reserve(&whole, libc::MAP_FIXED) => return Err(Errno(libc::ENOMEM)),
         false => {}
     }
-    // SAFETY: the pieces' own addresses, of which no page can be touched, and those that the program
-    // gives up; the table is held (S36).
+    // SAFETY: the pieces' own addresses, of which no page can be touched, and those that the
+    // program gives up; the table is held (S36).
     let moved = unsafe { next::system(libc::SYS_mremap, [start, whole.len, len, flags, new, 0]) };
     if moved.is_ok() || !is_mapped(new, new_end - new) {
         changing.leave_in(new, new_end);
