@@ -202,9 +202,8 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     let lent = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
     let lent = lent.map(|slot| (slot.file.load(Acquire), slot.word.load(Acquire)));
     let kept = KEPT.iter().map(|(file, word)| (file.load(Acquire), word.load(Acquire)));
-    let may_stay = |(file, word): &(u64, u64)| {
-        *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file)
-    };
+    let may_stay =
+        |(file, word): &(u64, u64)| *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file);
     for (_, word) in lent.chain(kept).filter(may_stay) {
         let fd = descriptor_in(word).filter(|fd| *fd >= 0 && own::has(*fd));
         if let Some(fd) = fd

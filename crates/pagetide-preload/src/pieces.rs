@@ -4,8 +4,13 @@
 //! signals blocked meanwhile and touches nothing that could fault; a count tells readers that it
 //! was changed as they read. A fork waits for that thread. An entry with length 0 is free. While
 //! the server is asked to allow a store, which it does by address, the entry stays as it is.
+//!
+//! The thread that has marked an entry (`is_moving`) may map something at its addresses, and no
+//! other thread changes the entry. A system call that frees or replaces addresses of pieces is made
+//! while the table is held and its pieces are at rest: not marked, and with no store being allowed
+//! ([`Changing::at_rest`]). So an entry never names addresses that are mapped by someone else.
 
-use crate::next;
+use crate::{next, own};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
@@ -40,9 +45,17 @@ pub(crate) struct Piece {
     pub(crate) is_locked: bool,
     /// The program has said that it reads by chance.
     pub(crate) is_random: bool,
+    /// It is no piece any more: its addresses were freed, and the server is to be told.
+    pub(crate) is_gone: bool,
 }
 
 impl Piece {
+    /// A part of a mapping that this process is about to make.
+    pub(crate) fn new(start: usize, len: usize, offset: u64, id: u64) -> Piece {
+        let words = [start as u64, len as u64, offset, id, 0, 0, own::number(), 0, 0];
+        Piece::of(words)
+    }
+
     pub(crate) fn end(&self) -> usize {
         self.start + self.len
     }
@@ -52,7 +65,11 @@ impl Piece {
     }
 
     fn overlaps(&self, start: usize, end: usize) -> bool {
-        self.len > 0 && self.start < end && start < self.end()
+        self.is_there() && self.start < end && start < self.end()
+    }
+
+    fn is_there(&self) -> bool {
+        self.len > 0 && !self.is_gone
     }
 
     /// The part of it between two addresses of it.
@@ -67,7 +84,8 @@ impl Piece {
             | u64::from(self.is_written) << 2
             | u64::from(self.has_own_pages) << 3
             | u64::from(self.is_locked) << 4
-            | u64::from(self.is_random) << 5;
+            | u64::from(self.is_random) << 5
+            | u64::from(self.is_gone) << 6;
         let (start, len, protection) = (self.start as u64, self.len as u64, self.protection as u64);
         [start, len, self.offset, self.id, self.map, self.file, self.process, protection, flags]
     }
@@ -89,6 +107,7 @@ impl Piece {
             has_own_pages: flags & 8 != 0,
             is_locked: flags & 16 != 0,
             is_random: flags & 32 != 0,
+            is_gone: flags & 64 != 0,
         }
     }
 }
@@ -175,15 +194,62 @@ impl Drop for Storing {
 
 /// Whether anything is left of a mapping.
 pub(crate) fn has(map: u64) -> bool {
-    look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.len > 0 && piece.map == map))
+    look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.is_there() && piece.map == map))
 }
 
 /// All pieces there are, one after the other: the first from an index on, and the index after it.
 pub(crate) fn from(index: usize) -> Option<(Piece, usize)> {
     look(|| {
         let mut all = (index..END.load(SeqCst)).map(|index| (load(index), index + 1));
-        all.find(|(piece, _)| piece.len > 0)
+        all.find(|(piece, _)| piece.is_there())
     })
+}
+
+/// Signals of this thread are blocked as long as it lives.
+pub(crate) struct Blocked(u64);
+
+impl Blocked {
+    pub(crate) fn begin() -> Blocked {
+        Blocked(set_signals(u64::MAX))
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        set_signals(self.0);
+    }
+}
+
+/// A piece that this thread has marked, to map something at its addresses. No handler interrupts
+/// it: one that frees them would wait for ever.
+pub(crate) struct Moving {
+    marked: Piece,
+    _blocked: Blocked,
+}
+
+impl Moving {
+    /// Marks a piece, as `wanted`, if it is still what it was and no other thread has marked it.
+    pub(crate) fn begin(piece: &Piece, wanted: &Piece) -> Option<Moving> {
+        let _blocked = Blocked::begin();
+        let marked = Piece { is_moving: true, ..*wanted };
+        let is_mine = !piece.is_moving && Changing::begin().replace(piece, &marked);
+        is_mine.then_some(Moving { marked, _blocked })
+    }
+
+    /// What is in the table.
+    pub(crate) fn piece(&self) -> &Piece {
+        &self.marked
+    }
+
+    /// The piece is this from now on.
+    pub(crate) fn end(self, now: &Piece) {
+        Changing::begin().replace(&self.marked, now);
+    }
+
+    /// It is none any more.
+    pub(crate) fn remove(self) {
+        Changing::begin().remove(&self.marked);
+    }
 }
 
 /// The table, to be changed.
@@ -192,6 +258,25 @@ pub(crate) struct Changing {
 }
 
 impl Changing {
+    /// Holds the table once the pieces of these ranges are at rest, and cuts them in two where the
+    /// ranges begin and end. `None` where there is no room for that.
+    pub(crate) fn at_rest(ranges: &[(usize, usize)]) -> Option<Changing> {
+        let is_busy = |index: usize| {
+            let piece = load(index);
+            let is_meant = ranges.iter().any(|range| piece.overlaps(range.0, range.1));
+            is_meant && (piece.is_moving || STORES[index].load(SeqCst) > 0)
+        };
+        loop {
+            let mut changing = Changing::begin();
+            if !(0..END.load(SeqCst)).any(is_busy) {
+                let is_cut = ranges.iter().all(|range| changing.cut(range.0, range.1));
+                return is_cut.then_some(changing);
+            }
+            drop(changing);
+            pause();
+        }
+    }
+
     pub(crate) fn begin() -> Changing {
         let signals = set_signals(u64::MAX);
         while IS_CHANGING.swap(true, SeqCst) {
@@ -204,6 +289,29 @@ impl Changing {
     /// As [`find`].
     pub(crate) fn find(&self, start: usize, end: usize) -> Option<Piece> {
         (0..END.load(SeqCst)).map(load).find(|piece| piece.overlaps(start, end))
+    }
+
+    /// Whether any piece within a range is such a one.
+    pub(crate) fn any_in(&self, start: usize, end: usize, is: impl Fn(&Piece) -> bool) -> bool {
+        let mut all = (0..END.load(SeqCst)).map(load);
+        all.any(|piece| piece.overlaps(start, end) && is(&piece))
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        (0..NR_PIECES).any(|index| load(index).len == 0)
+    }
+
+    /// The pieces within a range, which has been freed or replaced, are none any more. The server
+    /// is to be told of them: see [`Changing::take_gone`].
+    pub(crate) fn leave_in(&mut self, start: usize, end: usize) {
+        self.replace_in(start, end, |piece| Piece { is_gone: true, ..piece });
+    }
+
+    /// One of the pieces that have left a range.
+    pub(crate) fn take_gone(&mut self, start: usize, end: usize) -> Option<Piece> {
+        let is_meant = |one: &Piece| one.len > 0 && start <= one.start && one.end() <= end;
+        let gone = (0..END.load(SeqCst)).map(load).find(|one| one.is_gone && is_meant(one))?;
+        self.remove(&gone).then_some(gone)
     }
 
     /// Adds a piece, if there is room.
@@ -245,7 +353,8 @@ impl Changing {
         while let Some(next) = self.find(at, at + 1).filter(|_| at <= end) {
             let before = self.find(at.wrapping_sub(1), at).filter(|before| before.end() == at);
             let whole = before.map(|before| Piece { len: before.len + next.len, ..before });
-            if let Some(whole) = whole.filter(|whole| whole.part(at, whole.end()) == next) {
+            let is_alike = |whole: &Piece| !next.is_moving && whole.part(at, whole.end()) == next;
+            if let Some(whole) = whole.filter(is_alike) {
                 self.remove(&next);
                 self.replace(&whole.part(whole.start, at), &whole);
             }
@@ -254,7 +363,7 @@ impl Changing {
     }
 
     /// Cuts pieces in two where the range begins and ends. `false` where there is no room.
-    pub(crate) fn cut(&mut self, start: usize, end: usize) -> bool {
+    fn cut(&mut self, start: usize, end: usize) -> bool {
         [start, end].into_iter().all(|at| {
             let crossing = |piece: &Piece| piece.start != at;
             let Some(whole) = self.find(at, at + 1).filter(crossing) else { return true };
@@ -277,24 +386,16 @@ impl Drop for Changing {
 pub(crate) fn forget_threads() {
     STORES.iter().for_each(|nr| nr.store(0, SeqCst));
     for index in 0..END.load(SeqCst) {
-        store(index, &Piece { is_moving: false, is_locked: false, ..load(index) });
+        let piece = load(index);
+        let len = if piece.is_gone { 0 } else { piece.len };
+        store(index, &Piece { len, is_gone: false, is_moving: false, is_locked: false, ..piece });
     }
 }
 
-/// Keeps the table as it is, over a fork; waits for threads that put pieces in place, but not for
-/// ever: this one may be in a handler that has interrupted one of them.
+/// Keeps the table as it is, over a fork, once no thread puts a piece in place. (No handler that
+/// forks has interrupted such a thread: it has all signals blocked.)
 pub(crate) fn hold() {
-    const TRIES: u32 = 10_000;
-    let is_moving = || (0..END.load(SeqCst)).map(load).any(|one| one.len > 0 && one.is_moving);
-    let mut changing = Changing::begin();
-    for _ in 0..TRIES {
-        if !is_moving() {
-            break;
-        }
-        drop(changing);
-        pause();
-        changing = Changing::begin();
-    }
+    let Some(changing) = Changing::at_rest(&[(0, usize::MAX & !4095)]) else { return };
     HELD_SIGNALS.store(changing.signals, SeqCst);
     std::mem::forget(changing);
 }
@@ -307,7 +408,13 @@ pub(crate) fn let_go() {
 /// As [`from`], by the thread that holds the table.
 pub(crate) fn held_from(index: usize) -> Option<(Piece, usize)> {
     let mut all = (index..END.load(SeqCst)).map(|index| (load(index), index + 1));
-    all.find(|(piece, _)| piece.len > 0)
+    all.find(|(piece, _)| piece.is_there())
+}
+
+/// It is none any more, by the thread that holds the table.
+pub(crate) fn held_remove(piece: &Piece) {
+    let place = (0..END.load(SeqCst)).find(|index| load(*index) == *piece);
+    place.into_iter().for_each(|index| store(index, &Piece { len: 0, ..*piece }));
 }
 
 /// Blocks these signals of this thread, and no others; returns those that were.

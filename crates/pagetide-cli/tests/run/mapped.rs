@@ -14,7 +14,7 @@ fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
 
 pub(super) fn compile(folder: &Path, name: &str, source: &str) {
     std::fs::write(folder.join("program.c"), source).unwrap();
-    plain_shell_in(folder, &format!("gcc -O1 -w program.c -o {name}"));
+    plain_shell_in(folder, &format!("gcc -O1 -w -pthread program.c -o {name}"));
 }
 
 /// Whether the kernel gives us what it takes; says so if not.
@@ -106,6 +106,15 @@ fn mappings_that_are_moved_show_what_they_did() {
     let (name, source) = ("moved", include_str!("mapped_moved.c"));
     CheckedProgram { name, source, arguments: &[], nr_mappings_min: 100 }
         .check_beside_the_kernel("mappings_that_are_moved_show_what_they_did", &["512K", "64M"]);
+}
+
+#[test]
+fn memory_that_other_threads_map_stays_theirs() {
+    let arguments: &[_] = if is_long() { &["60"] } else { &["3"] };
+    let (name, source) = ("space", include_str!("mapped_space.c"));
+    // In three seconds, and of two threads that change mappings.
+    CheckedProgram { name, source, arguments, nr_mappings_min: 10 }
+        .check_beside_the_kernel("memory_that_other_threads_map_stays_theirs", &["4M"]);
 }
 
 #[test]

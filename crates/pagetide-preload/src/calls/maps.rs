@@ -9,9 +9,9 @@
 //! ```
 
 use super::interfaces::hand_over;
-use crate::errno::or_minus_one;
+use crate::errno::{Errno, or_minus_one};
 use crate::maps::{self, Wanted, signals};
-use crate::{errno, next, pieces, serve};
+use crate::{errno, next, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
 
 taken_over! {
@@ -23,8 +23,8 @@ taken_over! {
             let wanted = Wanted { at: at as usize, len, protection, flags, offset };
             match maps::map(id, wanted) {
                 Ok(start) if flags & libc::MAP_LOCKED != 0 && maps::lock(start, len).is_err() => {
-                    maps::forget(start, start + len.next_multiple_of(4096));
-                    errno::set(errno::Errno(libc::EAGAIN));
+                    let _ = maps::unmap(start, len);
+                    errno::set(Errno(libc::EAGAIN));
                     return Some(libc::MAP_FAILED);
                 }
                 Ok(start) => return Some(start as *mut c_void),
@@ -36,24 +36,26 @@ taken_over! {
                 }
             }
         }
-        if flags & libc::MAP_FIXED != 0 {
-            maps::forget(at as usize, (at as usize).saturating_add(len.next_multiple_of(4096)));
-        }
-        None
+        let of_kernels = || {
+            let [protection, flags, fd] = [protection, flags, fd].map(|number| number as usize);
+            let arguments = [at as usize, len, protection, flags, fd, offset as usize];
+            // SAFETY: our caller's arguments; the table is held (S36).
+            unsafe { next::system(libc::SYS_mmap, arguments) }
+        };
+        let is_over = maps::is_over(flags);
+        let mapped = is_over.then(|| maps::in_place_of(at as usize, len, of_kernels)).flatten()?;
+        Some(address_of(mapped))
     }
 
     fn munmap(at: *mut c_void, len: size_t) -> c_int {
-        let start = at as usize;
-        if pieces::is_any() && start.is_multiple_of(4096) && len > 0 {
-            maps::forget(start, start.saturating_add(len.next_multiple_of(4096)));
-        }
-        None
+        let unmapped = maps::unmap(at as usize, len)?;
+        Some(or_minus_one(unmapped.map(|_| 0)))
     }
 
     fn mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int {
         if maps::overlaps(at as usize, len) {
-            let refused = maps::protect(at as usize, len, protection).err();
-            return refused.map(|errno| or_minus_one(Err(errno)));
+            let protected = maps::protect(at as usize, len, protection)?;
+            return Some(or_minus_one(protected.map(|()| 0)));
         }
         None
     }
@@ -62,13 +64,7 @@ taken_over! {
         old: *mut c_void, old_len: size_t, len: size_t, flags: c_int, new: *mut c_void,
     ) -> *mut c_void {
         let moved = maps::remap(old as usize, old_len, len, flags, new as usize)?;
-        Some(moved.map_or_else(
-            |errno| {
-                errno::set(errno);
-                libc::MAP_FAILED
-            },
-            |start| start as *mut c_void,
-        ))
+        Some(address_of(moved))
     }
 
     fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
@@ -158,6 +154,17 @@ taken_over! {
             unsafe { next::sendto(fd, bytes, len, flags, address, address_len) }
         })
     }
+}
+
+/// The address, or what mmap(2) and mremap(2) say in its place.
+fn address_of(mapped: Result<usize, Errno>) -> *mut c_void {
+    mapped.map_or_else(
+        |errno| {
+            errno::set(errno);
+            libc::MAP_FAILED
+        },
+        |start| start as *mut c_void,
+    )
 }
 
 /// The answer where some of the range is served.

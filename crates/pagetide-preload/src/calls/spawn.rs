@@ -61,8 +61,7 @@ struct Kept {
 impl Kept {
     /// Leaves open what keeps this process's record locks.
     fn collect() -> Kept {
-        let mut kept =
-            Kept { numbers: [-1; NR_KEPT_MAX], nr: 0, text: [0; KEPT_BYTES], len: 0 };
+        let mut kept = Kept { numbers: [-1; NR_KEPT_MAX], nr: 0, text: [0; KEPT_BYTES], len: 0 };
         if process::is_on() {
             lent::keep_across_exec(|fd| kept.add(fd));
         }

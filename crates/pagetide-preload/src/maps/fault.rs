@@ -7,7 +7,7 @@ use super::place::{Obtained, obtain, tell_unmapped};
 use super::uffd::{own_uffd, show};
 use super::{PAGE_BYTES, find};
 use crate::channel::{Parcel, ask};
-use crate::pieces::{Changing, Piece, Storing};
+use crate::pieces::{Moving, Piece, Storing};
 use crate::{own, process, serve};
 use pagetide_run::wire::{Op, Reason, Request, Status, fault};
 
@@ -80,30 +80,24 @@ fn is_shown(at: usize, piece: &Piece) -> bool {
 /// Maps a piece anew as `wanted`, which has its place: one that this process has not mapped yet, or
 /// whose memory file is another now, or that is to be written from now on.
 pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
-    let moving = Piece { is_moving: true, ..*wanted };
-    if piece.is_moving || !Changing::begin().replace(piece, &moving) {
-        // Another thread does.
-        return true;
-    }
-    let obtained = obtain(&moving, libc::MAP_FIXED);
-    let back = |now: &Piece| Changing::begin().replace(&moving, now);
-    match obtained {
+    // Another thread does, or has unmapped it.
+    let Some(moving) = Moving::begin(piece, wanted) else { return true };
+    match obtain(moving.piece(), None) {
         Obtained::Mapped(now) => {
             lock_again(piece, &now);
-            let is_back = back(&now);
+            moving.end(&now);
             tell_unmapped(piece);
-            is_back
         }
         Obtained::Kernel(real) => {
-            back(piece);
+            moving.end(piece);
             give_to_kernel(piece, real);
-            true
         }
-        Obtained::OtherFile => back(piece) && serve::hand_over(piece.id, Reason::Mapped).is_ok(),
-        Obtained::Short | Obtained::Failed => {
-            back(piece);
-            false
+        Obtained::OtherFile => {
+            moving.end(piece);
+            // Where it is not, the piece stays what it was.
+            let _ = serve::hand_over(piece.id, Reason::Mapped);
         }
-    };
+        Obtained::Short | Obtained::Failed => moving.end(piece),
+    }
     find(piece.start).is_none_or(|now| now != *piece)
 }

@@ -4,10 +4,16 @@
 use super::place::{keep_from_children, protect, reserve};
 use crate::own;
 use crate::pieces::{self, Piece};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The number of the process that forks.
+static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Before fork: no thread is changing the table. A child inherits what has pages of its own, out of
 /// reach, as it will not be registered there.
 extern "C" fn before_fork() {
+    FORKS.store(own::number(), Relaxed);
     pieces::hold();
     for_each(|piece| {
         if is_inherited(piece) && protect(piece.start, piece.len, libc::PROT_NONE).is_ok() {
@@ -31,22 +37,24 @@ extern "C" fn in_parent() {
 }
 
 /// A child has none of the mappings: it keeps the addresses, and maps its own at the first touch.
+/// Addresses that the parent had only kept are inherited.
 extern "C" fn in_child() {
     pieces::forget_threads();
     for_each(|piece| {
-        // What goes wrong leaves no mapping at the addresses, or one that is out of reach.
         if piece.has_own_pages {
+            // What goes wrong leaves it to the child's children as well, out of reach.
             let _ = keep_from_children(piece.start, piece.len, true);
-        } else {
-            reserve(piece);
+        } else if piece.process == FORKS.load(Relaxed) && !reserve(piece, libc::MAP_FIXED_NOREPLACE)
+        {
+            // Another handler of forks has mapped something there: that stays.
+            pieces::held_remove(piece);
         }
     });
     pieces::let_go();
 }
 
-/// What a thread puts in place meanwhile is not: it decides what may be done there.
 fn is_inherited(piece: &Piece) -> bool {
-    piece.has_own_pages && !piece.is_moving
+    piece.has_own_pages
 }
 
 fn for_each(mut each: impl FnMut(&Piece)) {

@@ -11,33 +11,33 @@
 //!
 //! **Ignored.** Copies past the end of the file: the kernel drops those as a file is cut.
 
-use super::PAGE_BYTES;
 use super::pins::lock_by_kernel;
-use super::place::{copy_if_there, protect, tell_unmapped};
+use super::place::{copy_if_there, is_mapped, protect, tell_unmapped};
 use super::uffd::{own_uffd, register};
+use super::{PAGE_BYTES, mapping};
 use crate::errno::Errno;
-use crate::pieces::{Changing, Piece};
+use crate::pieces::{Moving, Piece};
 use crate::{lent, next, own, process};
 use libc::c_int;
 
 /// Maps the kernel's file in place of a piece, which is none any more.
 pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
-    let moving = Piece { is_moving: true, ..*piece };
     // Another thread may be doing so, or have done it.
-    if !piece.is_moving && Changing::begin().replace(piece, &moving) {
-        let is_given = match piece.has_own_pages {
+    if let Some(moving) = Moving::begin(piece, piece) {
+        let given = match piece.has_own_pages {
             true => give_with_own_pages(piece, real),
             false => map(piece, Some(piece.start), piece.protection, real).map(drop),
         };
-        if is_given.is_ok() {
-            Changing::begin().remove(&moving);
+        if given.is_ok() && piece.is_locked {
+            // It stays in memory as far as the kernel allows it.
+            let _ = lock_by_kernel(piece.start, piece.len);
+        }
+        // A call that replaces may fail after it has freed.
+        if given.is_ok() || !is_mapped(piece.start, piece.len) {
+            moving.remove();
             tell_unmapped(piece);
-            if piece.is_locked {
-                // It stays in memory as far as the kernel allows it.
-                let _ = lock_by_kernel(piece.start, piece.len);
-            }
         } else {
-            Changing::begin().replace(&moving, piece);
+            moving.end(piece);
         }
     }
     lent::dispose(real);
@@ -47,10 +47,9 @@ pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
 fn map(piece: &Piece, at: Option<usize>, protection: c_int, real: c_int) -> Result<usize, Errno> {
     let kind = if piece.is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
     let kind = kind | at.map_or(libc::MAP_NORESERVE, |_| libc::MAP_FIXED);
-    let [protection, kind, real] = [protection, kind, real].map(|number| number as usize);
-    let arguments = [at.unwrap_or(0), piece.len, protection, kind, real, piece.offset as usize];
-    // SAFETY: the piece's own addresses, or any that are free (S36).
-    unsafe { next::system(libc::SYS_mmap, arguments) }
+    let part = Piece { start: at.unwrap_or(0), ..*piece };
+    // SAFETY: the addresses of a piece that this thread has marked, or any that are free (S36).
+    unsafe { mapping(&part, protection, kind, real) }
 }
 
 fn give_with_own_pages(piece: &Piece, real: c_int) -> Result<(), Errno> {
@@ -64,7 +63,8 @@ fn give_with_own_pages(piece: &Piece, real: c_int) -> Result<(), Errno> {
         protect(beside, piece.len, piece.protection)?;
         let how = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as usize;
         let arguments = [beside, piece.len, piece.len, how, piece.start, 0];
-        // SAFETY: the mapping just made, to the piece's own addresses (S36).
+        // SAFETY: the mapping just made, to the addresses of a piece that this thread has marked
+        // (S36).
         unsafe { next::system(libc::SYS_mremap, arguments) }.map(drop)
     };
     let result = put_over();

@@ -28,7 +28,7 @@ pub(crate) fn lock(start: usize, len: usize) -> Result<(), Errno> {
     let start = start & !(PAGE_BYTES - 1);
     // What the kernel has by now is no piece any more.
     populate(start, end - start);
-    if !Changing::begin().cut(start, end) {
+    if Changing::at_rest(&[(start, end)]).is_none() {
         return Err(Errno(libc::ENOMEM));
     }
     let mut at = start;
@@ -69,7 +69,7 @@ pub(crate) fn lock_all(flags: c_int) -> Result<(), Errno> {
 pub(crate) fn unlock(start: usize, len: usize) {
     let (start, end) = (start & !(PAGE_BYTES - 1), start.saturating_add(len));
     let end = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX);
-    if !pieces::is_any() || !Changing::begin().cut(start, end) {
+    if !pieces::is_any() || Changing::at_rest(&[(start, end)]).is_none() {
         return;
     }
     let mut at = start;

@@ -37,7 +37,9 @@
 //! inherits it: in its place a child finds addresses past the end of an empty file, and maps its
 //! own at the first touch. Only what has pages of its own is inherited, out of reach until then.
 //! While the server may be allowing a store by its address, nothing else is mapped there
-//! (`Storing`). Nothing here takes a lock that the program's code could hold, or allocates.
+//! (`Storing`). One system call frees or replaces a range, exactly once: while the table is held
+//! (`in_place_of`), or by the thread that has marked the piece there (`Moving`).
+//! Nothing here takes a lock that the program's code could hold, or allocates.
 //!
 //! **Ignored.** munmap and the like without the C library. A handler of SIGBUS that is installed
 //! so. A thread that has SIGBUS blocked by such means, or during another signal's handler.
@@ -62,12 +64,14 @@ pub(crate) use given::{in_copies, in_own_memory};
 pub(crate) use locks::{lock, lock_all, unlock};
 pub(crate) use own_pages::count_all as count_own_pages;
 pub(crate) use ranges::{
-    advise, forget, hand_over, hand_over_all, overlaps, populate, populate_to_write, protect, sync,
+    advise, hand_over, hand_over_all, in_place_of, overlaps, populate, populate_to_write, protect,
+    sync, unmap,
 };
 pub(crate) use remap::remap;
 
-use crate::pieces::{Changing, Piece};
-use crate::{lent, own, pieces, process};
+use crate::errno::Errno;
+use crate::pieces::Piece;
+use crate::{lent, next, pieces, process};
 use libc::{c_int, off_t};
 use pagetide_run::wire::{Reason, variable};
 use place::{Obtained, obtain};
@@ -123,6 +127,27 @@ fn pages(len: usize) -> usize {
     len.next_multiple_of(PAGE_BYTES)
 }
 
+/// Whether mmap(2) with these flags replaces what is at its addresses.
+pub(crate) fn is_over(flags: c_int) -> bool {
+    flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) == libc::MAP_FIXED
+}
+
+/// mmap(2) of a part of a file.
+///
+/// # Safety
+/// The addresses may be replaced, where the kind says so.
+unsafe fn mapping(
+    part: &Piece,
+    protection: c_int,
+    kind: c_int,
+    file: c_int,
+) -> Result<usize, Errno> {
+    let [protection, kind, file] = [protection, kind, file].map(|number| number as usize);
+    let arguments = [part.start, part.len, protection, kind, file, part.offset as usize];
+    // SAFETY: by the caller's word (S36).
+    unsafe { next::system(libc::SYS_mmap, arguments) }
+}
+
 fn find(address: usize) -> Option<Piece> {
     pieces::find(address, address + 1)
 }
@@ -138,27 +163,24 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
     if uffd::own_uffd().is_err() {
         return Err(Reason::Unwatched);
     }
+    let len = wanted.len.checked_next_multiple_of(PAGE_BYTES).ok_or(Reason::Mapped)?;
     let piece = Piece {
-        start: wanted.at,
-        len: pages(wanted.len),
-        offset: wanted.offset as u64,
-        id,
-        map: 0,
-        file: 0,
-        process: own::number(),
         protection: wanted.protection,
         is_shared: wanted.is_shared(),
         is_written: wanted.is_written(),
         has_own_pages: wanted.is_copied(),
-        is_moving: false,
-        is_locked: false,
-        is_random: false,
+        ..Piece::new(wanted.at, len, wanted.offset as u64, id)
     };
-    let fixed = wanted.flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE);
-    if fixed & libc::MAP_FIXED != 0 {
-        forget(piece.start, piece.end());
+    let end = piece.start.checked_add(len).ok_or(Reason::Mapped)?;
+    let is_over = is_over(wanted.flags);
+    if is_over {
+        own_pages::tell_in(piece.start, end);
     }
-    let piece = match obtain(&piece, fixed) {
+    let obtained = obtain(&piece, Some(wanted.flags));
+    if is_over {
+        ranges::tell_gone(piece.start, end);
+    }
+    let piece = match obtained {
         Obtained::Mapped(piece) => piece,
         Obtained::Kernel(real) => {
             lent::dispose(real);
@@ -167,10 +189,6 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
         Obtained::Short => return Err(Reason::Short),
         Obtained::OtherFile | Obtained::Failed => return Err(Reason::Mapped),
     };
-    if !Changing::begin().add(&piece) {
-        ranges::unmap(&piece);
-        return Err(Reason::Mapped);
-    }
     if wanted.flags & libc::MAP_POPULATE != 0 {
         // As the kernel has it: what is shared is not made dirty.
         let populate = if piece.has_own_pages { populate_to_write } else { populate };

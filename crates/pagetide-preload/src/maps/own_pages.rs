@@ -19,13 +19,18 @@ const SWAPPED: u64 = 1 << 62;
 /// It is of a file, or of shared memory.
 const OF_FILE: u64 = 1 << 61;
 
-/// Tells the server how much of a piece, which is about to go, is the program's own.
-pub(super) fn tell(piece: &Piece) {
-    let bytes = if piece.has_own_pages { count(piece) } else { 0 };
-    if bytes > 0 {
-        // A server that is gone has nothing more to say.
-        let _ =
-            ask(&Request { len: bytes, ..Request::new(Op::Unmap, piece.id) }, Parcel::default());
+/// Tells the server how much of the pieces in a range, which is about to go, is the program's own.
+pub(super) fn tell_in(start: usize, end: usize) {
+    let mut at = start;
+    while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
+        at = at.max(piece.start);
+        let part = Piece { start: at, len: piece.end().min(end) - at, ..piece };
+        let len = if piece.has_own_pages { count(&part) } else { 0 };
+        if len > 0 {
+            // A server that is gone has nothing more to say.
+            let _ = ask(&Request { len, ..Request::new(Op::Unmap, piece.id) }, Parcel::default());
+        }
+        at = part.end();
     }
 }
 

@@ -1,12 +1,14 @@
 //! A piece's place in the address space: mapped from a memory file of the server's, or kept free.
 //!
 //! S36: a range is mapped from a memory file only while it is registered; until then its pages
-//! cannot be touched, for a touch would fill a hole with zeros.
+//! cannot be touched, for a touch would fill a hole with zeros. What is mapped over a range is
+//! mapped while this thread has marked the piece there, or holds the table.
 
 use super::uffd::{own_uffd, register};
+use super::{is_over, mapping};
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
-use crate::pieces::Piece;
+use crate::pieces::{Blocked, Changing, Piece};
 use crate::{lent, next, own, pieces};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, Request, Status, fault};
@@ -28,11 +30,12 @@ pub(super) enum Obtained {
     Failed,
 }
 
-/// Asks for the memory file of a piece, and maps it, registered.
-pub(super) fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
+/// Asks for the memory file of a piece, and maps it, registered: in the place of the piece, which
+/// this thread has marked, or as a new one that the program asks for with these flags.
+pub(super) fn obtain(piece: &Piece, new: Option<c_int>) -> Obtained {
     let Ok(uffd) = own_uffd() else { return Obtained::Failed };
     let (offset, len) = (piece.offset as i64, piece.len as u64);
-    let (flags, total) = (u64::from(piece.is_written), u64::from(piece.is_moving));
+    let (flags, total) = (u64::from(piece.is_written), u64::from(new.is_none()));
     let one = Request { offset, len, flags, total, ..Request::new(Op::Map, piece.id) };
     let files = &[uffd];
     let answer = ask(&one, Parcel { files, ..Parcel::default() });
@@ -41,16 +44,17 @@ pub(super) fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
             let (map, file) = (answer.reply.offset, answer.reply.total);
             let named = Piece { map, file, process: own::number(), ..*piece };
             // What a child has inherited, or mremap has moved, stays, with its own pages.
-            let is_kept = piece.is_moving && piece.has_own_pages;
+            let is_kept = new.is_none() && piece.has_own_pages;
             let is_other = is_kept && file != piece.file;
-            let at = match is_kept {
-                true if is_other => Err(Errno(libc::ENXIO)),
-                true => make_ready(&named, piece.start, uffd).map(|()| piece.start),
-                false => map_registered(&named, fixed, answer.files[0], uffd),
+            let mapped = match new {
+                Some(flags) => map_new(&named, flags, answer.files[0], uffd),
+                None if is_other => Err(Errno(libc::ENXIO)),
+                None if is_kept => make_ready(&named, uffd).map(|()| named),
+                None => map_again(&named, answer.files[0], uffd).map(|()| named),
             };
             own::close(answer.files[0]);
-            match at {
-                Ok(start) => Obtained::Mapped(Piece { start, is_moving: false, ..named }),
+            match mapped {
+                Ok(now) => Obtained::Mapped(Piece { is_moving: false, ..now }),
                 Err(_) => {
                     tell_unmapped(&named);
                     if is_other { Obtained::OtherFile } else { Obtained::Failed }
@@ -65,29 +69,69 @@ pub(super) fn obtain(piece: &Piece, fixed: c_int) -> Obtained {
     }
 }
 
-/// Puts a memory file where the piece is, or is to be: out of reach until it is registered.
-fn map_registered(piece: &Piece, fixed: c_int, file: c_int, uffd: c_int) -> Result<usize, Errno> {
-    let sharing = if piece.is_written { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
-    let kind = (sharing | libc::MAP_NORESERVE | fixed) as usize;
-    let none = libc::PROT_NONE as usize;
-    let at = [piece.start, piece.len, none, kind, file as usize, piece.offset as usize];
-    // SAFETY: where the program asked for it, or a piece is already (S36).
-    let start = unsafe { next::system(libc::SYS_mmap, at) }?;
-    let result = make_ready(piece, start, uffd);
-    if result.is_err() && piece.is_moving {
-        reserve(piece);
-    } else if result.is_err() {
-        // SAFETY: the mapping just made, of which the program knows nothing (S36).
-        let _ = unsafe { next::system(libc::SYS_munmap, [start, piece.len, 0, 0, 0, 0]) };
+/// Maps a memory file for the program, where it asked for it: over what was there, or where nothing
+/// is. The piece is in the table, marked, from the moment in which it is mapped.
+fn map_new(piece: &Piece, flags: c_int, file: c_int, uffd: c_int) -> Result<Piece, Errno> {
+    let _blocked = Blocked::begin();
+    let is_over = is_over(flags);
+    let mut changing = match is_over {
+        true => Changing::at_rest(&[(piece.start, piece.end())]).ok_or(Errno(libc::ENOMEM))?,
+        false => Changing::begin(),
+    };
+    if !changing.has_room() {
+        return Err(Errno(libc::ENOMEM));
     }
-    result.map(|()| start)
+    let mapped =
+        map_out_of_reach(piece, flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE), file);
+    if is_over && (mapped.is_ok() || !is_mapped(piece.start, piece.len)) {
+        changing.leave_in(piece.start, piece.end());
+    }
+    let marked = Piece { start: mapped?, is_moving: true, ..*piece };
+    changing.add(&marked);
+    drop(changing);
+    let ready = make_ready(&marked, uffd);
+    let mut changing = Changing::begin();
+    match ready {
+        Ok(()) => changing.replace(&marked, &Piece { is_moving: false, ..marked }),
+        Err(_) => changing.remove(&marked),
+    };
+    if ready.is_err() && !is_over {
+        // SAFETY: the mapping just made, of which the program knows nothing (S36).
+        let _ = unsafe { next::system(libc::SYS_munmap, [marked.start, marked.len, 0, 0, 0, 0]) };
+    }
+    // What was to replace something stays, out of reach: the kernel's file is to replace it.
+    ready.map(|()| marked)
+}
+
+/// Puts a memory file in the place of a piece that this thread has marked.
+fn map_again(piece: &Piece, file: c_int, uffd: c_int) -> Result<(), Errno> {
+    map_out_of_reach(piece, libc::MAP_FIXED, file)?;
+    make_ready(piece, uffd).inspect_err(|_| {
+        reserve(piece, libc::MAP_FIXED);
+    })
+}
+
+/// Maps a memory file so that no page of it can be touched before it is registered.
+fn map_out_of_reach(piece: &Piece, fixed: c_int, file: c_int) -> Result<usize, Errno> {
+    let sharing = if piece.is_written { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+    let kind = sharing | libc::MAP_NORESERVE | fixed;
+    // SAFETY: where the program asked for it, or a piece is that this thread has marked (S36).
+    unsafe { mapping(piece, libc::PROT_NONE, kind, file) }
 }
 
 /// Registers a mapping of the memory file that is out of reach, and lets the program have it.
-fn make_ready(piece: &Piece, start: usize, uffd: c_int) -> Result<(), Errno> {
-    register(uffd, start, piece)?;
-    keep_from_children(start, piece.len, true)?;
-    protect(start, piece.len, piece.protection)
+fn make_ready(piece: &Piece, uffd: c_int) -> Result<(), Errno> {
+    register(uffd, piece.start, piece)?;
+    keep_from_children(piece.start, piece.len, true)?;
+    protect(piece.start, piece.len, piece.protection)
+}
+
+/// Whether something is mapped at each address of a range. (msync does nothing else, so called.)
+pub(super) fn is_mapped(start: usize, len: usize) -> bool {
+    let arguments = [start, len, libc::MS_ASYNC as usize, 0, 0, 0];
+    // SAFETY: numbers (S20).
+    let looked_at = unsafe { next::system(libc::SYS_msync, arguments) };
+    looked_at != Err(Errno(libc::ENOMEM))
 }
 
 /// Whether children have a range.
@@ -104,18 +148,19 @@ pub(super) fn protect(start: usize, len: usize, protection: c_int) -> Result<(),
         .map(drop)
 }
 
-/// Addresses past the end of an empty file: each touch is SIGBUS. Returns whether they are there.
-pub(super) fn reserve(piece: &Piece) -> bool {
+/// Addresses past the end of an empty file: each touch is SIGBUS. They replace what is there, or
+/// nothing, as the flag says. Returns whether they are there.
+pub(super) fn reserve(piece: &Piece, fixed: c_int) -> bool {
     let name = c"pagetide-reserved".as_ptr() as usize;
     let flags = libc::MFD_CLOEXEC as usize;
     // SAFETY: a string (S20).
     let made = unsafe { next::system(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]) };
     let Ok(empty) = made else { return false };
-    let kind = (libc::MAP_PRIVATE | libc::MAP_FIXED) as usize;
-    let arguments = [piece.start, piece.len, piece.protection as usize, kind, empty, 0];
-    // SAFETY: the piece's own addresses, of which this process has no mapping, or one that failed
-    // (S36).
-    let mapped = unsafe { next::system(libc::SYS_mmap, arguments) };
+    let whole = Piece { offset: 0, ..*piece };
+    // SAFETY: the addresses of a piece that this thread has marked, or holds the table for; or of
+    // which this process has no mapping (S36).
+    let mapped =
+        unsafe { mapping(&whole, piece.protection, libc::MAP_PRIVATE | fixed, empty as c_int) };
     own::close(empty as c_int);
     mapped.is_ok()
 }

@@ -1,11 +1,11 @@
 //! What programs do to ranges of addresses in which there are pieces.
 
 use super::fault::{Access, obtain_again, serve_fault};
-use super::place::{ask_only, tell_unmapped};
+use super::place::{self, ask_only, is_mapped, tell_unmapped};
 use super::uffd::{own_uffd, register};
 use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages, pins};
 use crate::errno::Errno;
-use crate::pieces::{Changing, Piece, Storing, is_any};
+use crate::pieces::{Changing, Piece, Storing, is_any, pause};
 use crate::{next, own, pieces, serve};
 use libc::c_int;
 use pagetide_run::wire::{Op, Reason, Request};
@@ -17,27 +17,65 @@ pub(crate) fn overlaps(start: usize, len: usize) -> bool {
     is_any() && pieces::find(start, start.saturating_add(pages(len))).is_some()
 }
 
-/// Unmaps what is ours in a range; the rest is the caller's to unmap.
-pub(crate) fn forget(start: usize, end: usize) {
-    if !is_any() || pieces::find(start, end).is_none() {
-        return;
+/// Has one system call free or replace a range, or move it away, and takes the pieces that were
+/// there out of the table: it is held meanwhile, so that no thread maps anything there. `None`
+/// where there is no piece.
+///
+/// # Errors
+/// The call's; ENOMEM where a piece can neither be cut in two nor given up.
+pub(crate) fn in_place_of(
+    start: usize,
+    len: usize,
+    call: impl FnOnce() -> Result<usize, Errno>,
+) -> Option<Result<usize, Errno>> {
+    let len = len.checked_next_multiple_of(PAGE_BYTES)?;
+    let end = start.checked_add(len).filter(|_| start.is_multiple_of(PAGE_BYTES))?;
+    if !overlaps(start, len) {
+        return None;
     }
-    if !Changing::begin().cut(start, end) {
-        hand_over(start, end - start);
-        return;
-    }
-    while let Some(piece) = pieces::find(start, end) {
-        unmap(&piece);
-    }
+    own_pages::tell_in(start, end);
+    let result = hold(&[(start, end)]).and_then(|mut changing| {
+        let result = call();
+        // A call that replaces may fail after it has freed.
+        if result.is_ok() || !is_mapped(start, len) {
+            changing.leave_in(start, end);
+        }
+        result
+    });
+    tell_gone(start, end);
+    Some(result)
 }
 
-pub(super) fn unmap(piece: &Piece) {
-    own_pages::tell(piece);
-    Changing::begin().remove(piece);
-    pins::let_go(piece);
-    // SAFETY: the program's own addresses, which it unmaps (S36).
-    let _ = unsafe { next::system(libc::SYS_munmap, [piece.start, piece.len, 0, 0, 0, 0]) };
-    tell_unmapped(piece);
+/// munmap(2) of a range with pieces.
+pub(crate) fn unmap(start: usize, len: usize) -> Option<Result<usize, Errno>> {
+    in_place_of(start, len, || {
+        // SAFETY: the program's own addresses, which it unmaps; the table is held (S36).
+        unsafe { next::system(libc::SYS_munmap, [start, len, 0, 0, 0, 0]) }
+    })
+}
+
+/// Holds the table, with the pieces of these ranges at rest; what there is no room for in the table
+/// is handed over.
+///
+/// # Errors
+/// ENOMEM where that cannot be.
+pub(super) fn hold(ranges: &[(usize, usize)]) -> Result<Changing, Errno> {
+    Changing::at_rest(ranges)
+        .or_else(|| {
+            ranges.iter().for_each(|range| hand_over(range.0, range.1 - range.0));
+            Changing::at_rest(ranges)
+        })
+        .ok_or(Errno(libc::ENOMEM))
+}
+
+/// Tells the server of the pieces that have left a range.
+pub(super) fn tell_gone(start: usize, end: usize) {
+    loop {
+        let gone = Changing::begin().take_gone(start, end);
+        let Some(piece) = gone else { return };
+        pins::let_go(&piece);
+        tell_unmapped(&piece);
+    }
 }
 
 /// Has the kernel map what is ours in a range: it is to do what we cannot.
@@ -60,43 +98,73 @@ pub(crate) fn hand_over_all() {
     hand_over(0, usize::MAX & !(PAGE_BYTES - 1));
 }
 
-/// mprotect(2) of a range with pieces, before the kernel does it: what cannot be served so is the
-/// kernel's.
+/// mprotect(2) of a range with pieces. `None` where they are the kernel's now, as what cannot be
+/// served so is.
 ///
 /// # Errors
-/// ENOMEM where the kernel must not: a child could not register what it has inherited.
-pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Result<(), Errno> {
-    let end = start.saturating_add(pages(len));
+/// The kernel's. ENOMEM where a child could not register what it has inherited, and where a piece
+/// can be neither served nor given up.
+pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Option<Result<(), Errno>> {
+    let len = len.checked_next_multiple_of(PAGE_BYTES)?;
+    let end = start.checked_add(len).filter(|_| start.is_multiple_of(PAGE_BYTES))?;
     let is_write = protection & libc::PROT_WRITE != 0;
     let is_known = [libc::PROT_NONE, libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE];
-    if !is_known.contains(&protection) || !Changing::begin().cut(start, end) {
+    if !is_known.contains(&protection) {
         hand_over(start, len);
-        return Ok(());
+        return None;
     }
-    let mut at = 0;
-    while let Some((mut piece, next)) = pieces::from(at) {
-        at = next;
-        if piece.start < start || piece.end() > end {
+    loop {
+        if let Err(errno) = prepare_to_protect(start, end, is_write) {
+            return Some(Err(errno));
+        }
+        let mut changing = match hold(&[(start, end)]) {
+            Ok(changing) => changing,
+            Err(errno) => return Some(Err(errno)),
+        };
+        if changing.any_in(start, end, |piece| !is_prepared(piece, is_write)) {
+            // Another thread has moved it meanwhile.
             continue;
         }
-        let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
-        if has_own_pages && piece.process != own::number() {
-            obtain_again(&piece, &piece);
-            let Some(now) = find(piece.start) else { continue };
-            if now.process != own::number() {
-                return Err(Errno(libc::ENOMEM));
-            }
-            piece = now;
+        let result = place::protect(start, len, protection);
+        if result.is_ok() {
+            changing.replace_in(start, end, |piece| {
+                let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
+                Piece { protection, has_own_pages, ..piece }
+            });
+            changing.join(start, end);
+        }
+        return Some(result);
+    }
+}
+
+/// Whether a piece is mapped so that the kernel can allow stores there, or anything else.
+fn is_prepared(piece: &Piece, is_write: bool) -> bool {
+    let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
+    (!has_own_pages || piece.process == own::number())
+        && (!is_write || !piece.is_shared || piece.is_written)
+}
+
+/// Maps the pieces of a range so that their protection can be changed.
+fn prepare_to_protect(start: usize, end: usize, is_write: bool) -> Result<(), Errno> {
+    let mut at = start;
+    while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
+        if piece.is_moving {
+            pause();
+            continue;
+        }
+        if is_prepared(&piece, is_write) {
+            at = piece.end();
+            continue;
         }
         let is_written = piece.is_written || is_write && piece.is_shared;
-        let now = Piece { protection, is_written, has_own_pages, ..piece };
-        if is_written == piece.is_written {
-            Changing::begin().replace(&piece, &now);
-        } else if !cfg!(target_arch = "x86_64") || !obtain_again(&piece, &now) {
+        let is_refused = is_written && !cfg!(target_arch = "x86_64");
+        if is_refused || !obtain_again(&piece, &Piece { is_written, ..piece }) {
             hand_over(piece.start, piece.len);
         }
+        if find(piece.start) == Some(piece) {
+            return Err(Errno(libc::ENOMEM));
+        }
     }
-    Changing::begin().join(start, end);
     Ok(())
 }
 

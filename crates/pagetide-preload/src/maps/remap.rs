@@ -9,12 +9,12 @@
 //! old addresses mapped: those of MREMAP_DONTUNMAP, or of no length, are the kernel's.
 
 use super::fault::obtain_again;
-use super::place::{NO_PROCESS, protect, reserve};
-use super::ranges::{forget, hand_over, overlaps};
-use super::{PAGE_BYTES, pages};
+use super::place::{NO_PROCESS, is_mapped, protect, reserve};
+use super::ranges::{hand_over, hold, in_place_of, overlaps, tell_gone, unmap};
+use super::{PAGE_BYTES, own_pages, pages};
 use crate::errno::Errno;
 use crate::next;
-use crate::pieces::{Changing, Piece, pause};
+use crate::pieces::{Changing, Piece};
 use libc::c_int;
 
 /// mremap(2). `None` where the kernel is to answer: nothing of it is served any more, or it is
@@ -35,64 +35,74 @@ pub(crate) fn remap(
     if is_refused {
         return None;
     }
-    if is_fixed {
-        forget(new, new_end);
+    let old = (end - start).max(1);
+    let is_odd = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 || start == end;
+    if is_odd && overlaps(start, old) {
+        hand_over(start, old);
+        if overlaps(start, old) {
+            return Some(Err(Errno(libc::ENOMEM)));
+        }
     }
-    if !overlaps(start, (end - start).max(1)) {
-        return None;
-    }
-    if flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 || start == end {
-        hand_over(start, (end - start).max(1));
-        return None;
+    if !overlaps(start, old) {
+        let of_kernels = || {
+            // SAFETY: our caller's arguments; the table is held (S36).
+            unsafe { next::system(libc::SYS_mremap, [start, old_len, len, flags as usize, new, 0]) }
+        };
+        return is_fixed.then(|| in_place_of(new, len, of_kernels)).flatten();
     }
     let kept = end.min(start + len);
-    if kept < end {
-        forget(kept, end);
-        // SAFETY: the program's own addresses, which it gives up (S36).
-        let _ = unsafe { next::system(libc::SYS_munmap, [kept, end - kept, 0, 0, 0, 0]) };
+    if kept < end
+        && let Some(Err(errno)) = unmap_rest(kept, end)
+    {
+        return Some(Err(errno));
     }
     if kept == start + len && !is_fixed {
         return Some(Ok(start));
     }
-    Some(move_pieces(start, kept, [len, flags as usize, new]))
+    own_pages::tell_in(new, new_end);
+    let moved = move_pieces(start, kept, [len, flags as usize, new, new_end]);
+    tell_gone(start, kept);
+    tell_gone(new, new_end);
+    if let Ok(now) = &moved
+        && !obtain_again(now, now)
+    {
+        hand_over(now.start, len);
+    }
+    Some(moved.map(|now| now.start))
 }
 
-/// Has the kernel move what is in a range, as one.
-fn move_pieces(start: usize, end: usize, how: [usize; 3]) -> Result<usize, Errno> {
-    let mut changing = Changing::begin();
-    let whole = loop {
-        if !changing.cut(start, end) {
-            return Err(Errno(libc::ENOMEM));
-        }
-        match joined(&changing, start, end) {
-            None => return Err(Errno(libc::EFAULT)),
-            Some(whole) if !whole.is_moving => break whole,
-            // Another thread puts a part in place.
-            Some(_) => {
-                drop(changing);
-                pause();
-                changing = Changing::begin();
-            }
-        }
-    };
+/// Unmaps what a smaller mapping has no place for, whether pieces are there or not.
+fn unmap_rest(start: usize, end: usize) -> Option<Result<usize, Errno>> {
+    unmap(start, end - start).or_else(|| {
+        // SAFETY: the program's own addresses, which it gives up (S36).
+        Some(unsafe { next::system(libc::SYS_munmap, [start, end - start, 0, 0, 0, 0]) })
+    })
+}
+
+/// Has the kernel move what is in a range, as one, over what is at the new addresses.
+fn move_pieces(start: usize, end: usize, how: [usize; 4]) -> Result<Piece, Errno> {
+    let [len, flags, new, new_end] = how;
+    let mut changing = hold(&[(start, end), (new, new_end)])?;
+    let whole = joined(&changing, start, end).ok_or(Errno(libc::EFAULT))?;
     // From here on the server allows no store there.
     changing.replace_in(start, end, |part| Piece { process: NO_PROCESS, ..part });
     match whole.has_own_pages {
         true => protect(start, whole.len, libc::PROT_NONE)?,
-        false if !reserve(&whole) => return Err(Errno(libc::ENOMEM)),
+        false if !reserve(&whole, libc::MAP_FIXED) => return Err(Errno(libc::ENOMEM)),
         false => {}
     }
-    let [len, flags, new] = how;
-    // SAFETY: the pieces' own addresses, of which no page can be touched (S36).
-    let at = unsafe { next::system(libc::SYS_mremap, [start, whole.len, len, flags, new, 0]) }?;
-    changing.replace_in(start, end, |part| Piece { len: 0, ..part });
-    let now = Piece { start: at, len, process: NO_PROCESS, ..whole };
-    changing.add(&now);
-    drop(changing);
-    if !obtain_again(&now, &now) {
-        hand_over(at, len);
+    // SAFETY: the pieces' own addresses, of which no page can be touched, and those that the
+    // program gives up; the table is held (S36).
+    let moved = unsafe { next::system(libc::SYS_mremap, [start, whole.len, len, flags, new, 0]) };
+    if moved.is_ok() || !is_mapped(new, new_end - new) {
+        changing.leave_in(new, new_end);
     }
-    Ok(at)
+    let now = Piece { start: moved?, len, process: NO_PROCESS, ..whole };
+    // The first has the whole's number; of the others the server is told.
+    let first = changing.find(start, start + 1).ok_or(Errno(libc::EFAULT))?;
+    changing.leave_in(first.end(), end);
+    changing.replace(&first, &now);
+    Ok(now)
 }
 
 /// The pieces of a range as one, if they are parts of one mapping.

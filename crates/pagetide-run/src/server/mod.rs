@@ -40,8 +40,8 @@ use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
 use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
-use identity::{FileKey, lock};
 use holders::{Closing, Descriptors, Held};
+use identity::{FileKey, lock};
 use idle::{Left, Look};
 use maps::Maps;
 use pagetide::PageCache;
@@ -434,9 +434,9 @@ impl Server {
         let looks = [look(), look()];
         let mut left = Left::Nothing;
         for one in wanted {
-            let held = looks.iter().map(|look| {
-                look.find_holder(&one, one.file.key.numbers(), Closing::Nothing)
-            });
+            let held = looks
+                .iter()
+                .map(|look| look.find_holder(&one, one.file.key.numbers(), Closing::Nothing));
             if held.into_iter().any(|held| held != Held::No) {
                 let is_real = one.keeps_real();
                 left = left.max(if is_real { Left::RealDescriptors } else { Left::Descriptions });

@@ -153,7 +153,9 @@ pub fn is_same_open_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Option<b
 pub fn is_open_file_of(one: BorrowedFd<'_>, pid: i32, number: RawFd) -> Option<bool> {
     match kcmp(own_pid(), one, pid, number) {
         Ok(order) => Some(order == 0),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EBADF)) => Some(false),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EBADF)) => {
+            Some(false)
+        }
         Err(_) => None,
     }
 }
