@@ -21,7 +21,7 @@ use crate::tally::{self, Tally};
 use crate::tidy;
 
 /// How long a whole check may take. The steps that can be skipped get only what is left of it.
-const TOTAL: Duration = Duration::from_secs(1140);
+const TOTAL: Duration = Duration::from_secs(840);
 /// The same with `--long`, and of each step that runs tests.
 const TOTAL_LONG: Duration = Duration::from_secs(4 * 3600);
 /// What tests look at: `1` is the long form.

@@ -2,8 +2,9 @@
 //!
 //! **Problem.** The kernel keeps a lock of an open file description until the last descriptor of
 //! that description is closed. A real descriptor that the server keeps too long keeps the lock too
-//! long; one that it drops too early leaves a process without its file. The number of the file
-//! (device and inode) does not answer the question: other descriptions of the same file may be open.
+//! long. One that it drops too early leaves a process without its file. The number of the file
+//! (device and inode) does not answer the question, because other descriptions of the same file may
+//! be open.
 //!
 //! **Idea.** Each description has a stand-in of its own here. `kcmp` tells whether a descriptor of
 //! another process is that same stand-in:
@@ -21,13 +22,18 @@
 //!
 //! Source: kcmp(2), proc(5) "/proc/pid/fd".
 
+use super::Server;
 use super::description::Description;
+use super::identity::lock;
+use super::requests::OpenFile;
+use super::served_file::ServedFile;
 use crate::descendants::processes_below_us;
 use pagetide_sys::lease::is_open_file_of;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 
 /// Descriptors that do not count, because the call that closes them waits for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,5 +115,53 @@ impl Descriptors {
             }
         }
         if is_refused { Held::Unknown } else { Held::No }
+    }
+}
+
+impl Server {
+    /// Lets go of the real descriptor of each description that no process holds. Costs a look at
+    /// the processes for each description of which there is one, and nothing if there is none.
+    pub(super) fn let_go_of_unheld(&self, closing: Closing) {
+        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
+        for one in all.into_iter().filter(|one| one.keeps_real()) {
+            self.let_go_if_unheld(&one, closing);
+        }
+    }
+
+    /// Lets go of real descriptors that stand in the way of a lease on the file; returns true if
+    /// there were any.
+    pub(super) fn forget_settled(&self, file: &ServedFile) -> bool {
+        let descriptions = file.descriptions().into_iter();
+        let is_unheld = |one: &Arc<Description>| {
+            one.keeps_real() && find_holder(one, file.key.numbers(), Closing::Nothing) == Held::No
+        };
+        let unheld: Vec<_> = descriptions.filter(is_unheld).collect();
+        unheld.iter().for_each(|one| one.let_go_of_real());
+        !unheld.is_empty()
+    }
+
+    /// Lets go of the real descriptor of a description that no process holds.
+    pub(super) fn let_go_if_unheld(&self, one: &OpenFile, closing: Closing) {
+        if !one.keeps_real() {
+            return;
+        }
+        match find_holder(one, one.file.key.numbers(), closing) {
+            Held::No => one.let_go_of_real(),
+            Held::Yes => self.look.call(),
+            Held::Unknown => self.say_once(
+                "pagetide: the kernel refuses to compare descriptors of a program (kcmp): locks \
+                 of files that the kernel has may stay until that program ends",
+            ),
+        }
+    }
+
+    /// Lets go of real descriptors of the file that no process holds: a lock is about to be taken
+    /// on another description of the file.
+    pub(super) fn let_go_of_others(&self, one: &OpenFile) {
+        for other in one.file.descriptions().into_iter().filter(|other| other.id != one.id) {
+            if let Some(other) = self.find(other.id) {
+                self.let_go_if_unheld(&other, Closing::Nothing);
+            }
+        }
     }
 }

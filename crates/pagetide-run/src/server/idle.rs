@@ -22,7 +22,9 @@
 //! Ignored: a descriptor that is on its way through a socket, in no table of any process.
 
 use super::Server;
+use super::holders::{Closing, Descriptors, Held};
 use super::identity::lock;
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -85,5 +87,39 @@ pub(super) fn look_on(server: &Server) {
             Left::RealDescriptors => next.max(own).min(PAUSE_OF_REAL.max(own)),
         };
         std::thread::sleep(own.min(PAUSE_MAX));
+    }
+}
+
+impl Server {
+    /// Forgets descriptions that no process holds. Lets go of real descriptors of which no process
+    /// holds a stand-in. Returns what is left to look for.
+    pub(super) fn forget_idle(&self) -> Left {
+        let _turn = lock(&self.look.turn);
+        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
+        let wanted: Vec<_> =
+            all.into_iter().filter(|one| one.is_idle() || one.keeps_real()).collect();
+        if wanted.is_empty() {
+            return Left::Nothing;
+        }
+        let files: BTreeSet<_> = wanted.iter().map(|one| one.file.key.numbers()).collect();
+        let look = || Descriptors::collect(|file| files.contains(&file));
+        // Twice: a child may be forked, and its parent gone, amid a look.
+        let looks = [look(), look()];
+        let mut left = Left::Nothing;
+        for one in wanted {
+            let held = looks
+                .iter()
+                .map(|look| look.find_holder(&one, one.file.key.numbers(), Closing::Nothing));
+            if held.into_iter().any(|held| held != Held::No) {
+                let is_real = one.keeps_real();
+                left = left.max(if is_real { Left::RealDescriptors } else { Left::Descriptions });
+                continue;
+            }
+            one.let_go_of_real();
+            if one.is_idle() {
+                lock(&self.descriptions).remove(&one.id);
+            }
+        }
+        left
     }
 }

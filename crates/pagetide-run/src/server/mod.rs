@@ -40,9 +40,9 @@ use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
 use answer::{Answer, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
-use holders::{Closing, Descriptors, Held};
+use holders::Closing;
 use identity::{FileKey, lock};
-use idle::{Left, Look};
+use idle::Look;
 use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
@@ -395,16 +395,6 @@ impl Server {
         one.kernel_answer()
     }
 
-    /// Lets go of real descriptors of the file that no process holds: a lock is about to be taken
-    /// on another description of the file.
-    fn let_go_of_others(&self, one: &OpenFile) {
-        for other in one.file.descriptions().into_iter().filter(|other| other.id != one.id) {
-            if let Some(other) = self.find(other.id) {
-                self.let_go_if_unheld(&other, Closing::Nothing);
-            }
-        }
-    }
-
     fn file(&self, key: FileKey) -> Arc<ServedFile> {
         let mut files = lock(&self.files);
         if files.len() >= FILES_MAX && !files.contains_key(&key) {
@@ -416,75 +406,6 @@ impl Server {
 
     fn remember(&self, description: &Arc<OpenFile>) {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
-    }
-
-    /// Forgets descriptions that no process holds. Lets go of real descriptors of which no process
-    /// holds a stand-in. Returns what is left to look for.
-    fn forget_idle(&self) -> Left {
-        let _turn = lock(&self.look.turn);
-        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
-        let wanted: Vec<_> =
-            all.into_iter().filter(|one| one.is_idle() || one.keeps_real()).collect();
-        if wanted.is_empty() {
-            return Left::Nothing;
-        }
-        let files: BTreeSet<_> = wanted.iter().map(|one| one.file.key.numbers()).collect();
-        let look = || Descriptors::collect(|file| files.contains(&file));
-        // Twice: a child may be forked, and its parent gone, amid a look.
-        let looks = [look(), look()];
-        let mut left = Left::Nothing;
-        for one in wanted {
-            let held = looks
-                .iter()
-                .map(|look| look.find_holder(&one, one.file.key.numbers(), Closing::Nothing));
-            if held.into_iter().any(|held| held != Held::No) {
-                let is_real = one.keeps_real();
-                left = left.max(if is_real { Left::RealDescriptors } else { Left::Descriptions });
-                continue;
-            }
-            one.let_go_of_real();
-            if one.is_idle() {
-                lock(&self.descriptions).remove(&one.id);
-            }
-        }
-        left
-    }
-
-    /// Lets go of the real descriptor of each description that no process holds. Costs a look at
-    /// the processes for each description of which there is one, and nothing if there is none.
-    fn let_go_of_unheld(&self, closing: Closing) {
-        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
-        for one in all.into_iter().filter(|one| one.keeps_real()) {
-            self.let_go_if_unheld(&one, closing);
-        }
-    }
-
-    /// Lets go of real descriptors that stand in the way of a lease on the file; returns true if
-    /// there were any.
-    fn forget_settled(&self, file: &ServedFile) -> bool {
-        let descriptions = file.descriptions().into_iter();
-        let is_unheld = |one: &Arc<description::Description>| {
-            one.keeps_real()
-                && holders::find_holder(one, file.key.numbers(), Closing::Nothing) == Held::No
-        };
-        let unheld: Vec<_> = descriptions.filter(is_unheld).collect();
-        unheld.iter().for_each(|one| one.let_go_of_real());
-        !unheld.is_empty()
-    }
-
-    /// Lets go of the real descriptor of a description that no process holds.
-    fn let_go_if_unheld(&self, one: &OpenFile, closing: Closing) {
-        if !one.keeps_real() {
-            return;
-        }
-        match holders::find_holder(one, one.file.key.numbers(), closing) {
-            Held::No => one.let_go_of_real(),
-            Held::Yes => self.look.call(),
-            Held::Unknown => self.say_once(
-                "pagetide: the kernel refuses to compare descriptors of a program (kcmp): locks \
-                 of files that the kernel has may stay until that program ends",
-            ),
-        }
     }
 
     /// What `act` comes to. Where a disk has no room for it, what no process has any more may have
