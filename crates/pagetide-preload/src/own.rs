@@ -55,9 +55,14 @@ pub(crate) fn keep(fd: c_int) -> c_int {
     keep_here(move_up(fd))
 }
 
-/// Takes note of a descriptor where it is: to move it is to close its old number.
+/// Takes note of a descriptor where it is: to move it is to close its old number. A descriptor that
+/// is in the list already has one entry still: a second one would stay after the close, and hide a
+/// later file of the program.
 pub(crate) fn keep_here(fd: c_int) -> c_int {
     let word = word_of(number(), fd);
+    if place_of(fd) != usize::MAX {
+        return fd;
+    }
     LOWEST.fetch_min(fd, Ordering::AcqRel);
     for (index, slot) in OWN.iter().enumerate() {
         if slot.load(Ordering::Relaxed) == 0

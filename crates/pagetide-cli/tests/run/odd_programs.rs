@@ -41,6 +41,8 @@ macro_rules! scripts {
 
 scripts! {
     a_program_that_is_killed_leaves_no_lock = "killed_locks.py";
+    what_is_kept_for_locks_hides_no_later_file = "kept_locks.py";
+    a_refused_close_range_closes_nothing = "refused_closes.py";
     a_fork_among_busy_threads_is_served = "forks.py";
     a_file_that_a_spawn_cuts_is_cut_for_all = "spawn_cuts.py";
     a_copy_is_refused_once_another_process_has_its_target_append = "shared_flags.py";

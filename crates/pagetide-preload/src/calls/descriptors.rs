@@ -54,8 +54,11 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
             if table::entry(fd) != Entry::Unknown {
                 // Errors of write-back have no place to go to here.
                 let _ = serve::forget(fd);
-                // One by one: the server takes all others for open still.
-                own::close(fd);
+                if flags == 0 {
+                    // One by one: the server takes all others for open still. With flags, the
+                    // kernel may refuse the call, or close what no other thread shares.
+                    own::close(fd);
+                }
             }
         }
     }
