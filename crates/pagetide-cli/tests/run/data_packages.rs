@@ -60,7 +60,8 @@ fn compare(package: &str, test: &str) {
     }
 }
 
-/// The page cache has read more than its limit, and served mappings where the package makes any.
+/// Asserts that the page cache was used within its limit, and that it served mappings if the
+/// package makes any.
 fn assert_served(counts: &Value, is_mapped: bool) {
     let count = |name: &str| counts[name].as_u64().unwrap();
     assert!(count("accesses") > 0, "{counts}");

@@ -116,6 +116,10 @@ impl Inner {
         matches!(self.real, Real::Given)
     }
 
+    fn keeps_real(&self) -> bool {
+        matches!(self.real, Real::Here(_)) && self.nr_known + self.nr_maps == 0
+    }
+
     pub(super) fn appends(&self) -> bool {
         self.flags & O_APPEND != 0
     }
@@ -186,14 +190,13 @@ impl Description {
     /// Returns true if the server keeps a real descriptor although no process is known to have the
     /// description: only a process that has never used its stand-in may need it.
     pub(super) fn keeps_real(&self) -> bool {
-        let inner = self.inner();
-        matches!(inner.real, Real::Here(_)) && inner.nr_known + inner.nr_maps == 0
+        self.inner().keeps_real()
     }
 
     /// Closes the real descriptor: no process has a stand-in that it could take the place of.
     pub(super) fn let_go_of_real(&self) {
         let mut inner = self.inner();
-        if matches!(inner.real, Real::Here(_)) && inner.nr_known + inner.nr_maps == 0 {
+        if inner.keeps_real() {
             inner.real = Real::Given;
         }
     }

@@ -186,8 +186,11 @@ impl State {
             }
             _ => false,
         };
-        let reader = file.descriptions().into_iter().find(|one| one.inner().handle.is_some());
-        if let Some(reader) = reader.filter(|_| is_due) {
+        if !is_due {
+            return;
+        }
+        let mut descriptions = file.descriptions().into_iter();
+        if let Some(reader) = descriptions.find(|one| one.inner().handle.is_some()) {
             // Whether the file is still served or the kernel's, each reader can go on.
             let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
         }
