@@ -32,6 +32,7 @@ mod signals;
 mod simulation;
 mod sizing;
 mod sqlite_mixtures;
+mod stopped_readers;
 mod suites;
 mod users;
 
