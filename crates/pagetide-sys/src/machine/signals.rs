@@ -27,6 +27,7 @@ pub(crate) fn all() -> libc::sigset_t {
 }
 
 /// Returns true if `signal` is in the set.
+#[cfg(feature = "run")]
 pub(crate) fn has(set: &libc::sigset_t, signal: i32) -> bool {
     // SAFETY: S9 (live values): a live set; a number that is no signal is refused.
     unsafe { libc::sigismember(set, signal) == 1 }
@@ -40,6 +41,7 @@ pub(crate) fn block(set: &libc::sigset_t) -> io::Result<()> {
 }
 
 /// The set that is blocked in the calling thread.
+#[cfg(feature = "run")]
 pub(crate) fn blocked() -> libc::sigset_t {
     let mut set = set_of(&[]);
     // SAFETY: S9 (live values): no new set, and a live one for the old.
@@ -48,12 +50,14 @@ pub(crate) fn blocked() -> libc::sigset_t {
 }
 
 /// Blocks this set in the calling thread, and no other signal.
+#[cfg(feature = "run")]
 pub(crate) fn set_blocked(set: &libc::sigset_t) {
     // SAFETY: S9 (live values): a live set, and no old set wanted.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
 }
 
 /// Returns true if the process ignores `signal`.
+#[cfg(feature = "run")]
 pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: S9 (live values): zeros are a valid action.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -63,18 +67,21 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
 }
 
 /// Has the process ignore `signal`.
+#[cfg(feature = "run")]
 pub(crate) fn ignore(signal: i32) {
     // SAFETY: S9 (numbers): no handler is installed.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
 /// Has `signal` do what it does by default.
+#[cfg(feature = "run")]
 pub(crate) fn set_default(signal: i32) {
     // SAFETY: S9 (numbers): no handler is installed.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
 /// Sends `signal` to the calling thread.
+#[cfg(feature = "run")]
 pub(crate) fn raise(signal: i32) {
     // SAFETY: S9 (numbers).
     unsafe { libc::raise(signal) };
