@@ -9,14 +9,22 @@
 //!   SIGINT, SIGTERM, SIGHUP --> flag --> loops return Failure::Interrupted --> Drop guards
 //! ```
 //!
-//! Data: one atomic flag, set once, never cleared. Ignored: SIGKILL, which cannot be caught (a
-//! child asks the kernel to die with its parent, so at least nothing keeps running).
+//! Data: one atomic flag of the process, set once, never cleared. Ignored: SIGKILL, which cannot be
+//! caught (a child asks the kernel to die with its parent, so at least nothing keeps running).
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The flag of this process.
+static CURRENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// Returns true once the program is to stop; for code that no command hands its flag to.
+pub(crate) fn is_set() -> bool {
+    CURRENT.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
 
 /// A flag that turns true when the program is to stop.
 #[derive(Clone, Debug, Default)]
@@ -28,11 +36,16 @@ impl Interrupt {
     /// # Errors
     /// Where the kernel refuses the handler.
     pub(crate) fn watch() -> io::Result<Interrupt> {
-        let flag = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(CURRENT.get_or_init(Arc::default));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&flag))?;
         }
-        Ok(Interrupt(flag))
+        Ok(Interrupt::follow(flag))
+    }
+
+    /// The flag that another sets, as this process's; the first one stays.
+    pub(crate) fn follow(flag: Arc<AtomicBool>) -> Interrupt {
+        Interrupt(Arc::clone(CURRENT.get_or_init(|| flag)))
     }
 
     /// Whether to stop.

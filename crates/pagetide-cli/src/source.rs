@@ -28,8 +28,8 @@ const CHECK_EVERY: u64 = 1 << 16;
 /// The arguments of all commands that read a trace.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
-    /// The record, or a trace in another known format (also compressed by zstd or gzip); `-` for
-    /// standard input.
+    /// The record, or a trace in another known format (also compressed by zstd, gzip or xz); `-`
+    /// for standard input.
     pub(crate) file: PathBuf,
     #[command(flatten)]
     format: FormatArgs,

@@ -13,8 +13,10 @@
 //!
 //! Source: Linux prctl(2), proc(5) "/proc/pid/task/tid/children".
 
+use pagetide_sys::signals;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use signal_hook::consts::{SIGINT, SIGQUIT, SIGTERM};
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
@@ -42,18 +44,23 @@ pub(crate) fn has_none() -> bool {
 pub(crate) enum Ended {
     /// A child has ended.
     Child(Pid, WaitStatus),
+    /// A child was stopped by this signal.
+    Stopped(Pid, i32),
     /// There is none any more.
     All,
 }
 
-/// Waits for the next child to end.
+/// Waits for the next child to end or to be stopped.
 ///
 /// # Errors
 /// What the system says.
 pub(crate) fn wait_for_next() -> io::Result<Ended> {
     loop {
-        match wait(WaitOptions::empty()) {
-            Ok(Some((pid, status))) => return Ok(Ended::Child(pid, status)),
+        match wait(WaitOptions::UNTRACED) {
+            Ok(Some((pid, status))) => {
+                let stopped = status.stopping_signal().map(|signal| Ended::Stopped(pid, signal));
+                return Ok(stopped.unwrap_or(Ended::Child(pid, status)));
+            }
             Ok(None) | Err(Errno::INTR) => {}
             Err(Errno::CHILD) => return Ok(Ended::All),
             Err(error) => return Err(error.into()),
@@ -80,14 +87,10 @@ pub(crate) fn processes_below_us() -> Vec<u32> {
 
 /// Passes `signal` on to all of them. What a terminal sends to a group may not reach them, and
 /// shells have them ignore it: it asks them to end, in other words.
-pub(crate) fn pass_on(signal: Signal) {
+pub(crate) fn pass_on(signal: i32) {
     let signal = match signal {
-        Signal::INT | Signal::QUIT => Signal::TERM,
+        SIGINT | SIGQUIT => SIGTERM,
         signal => signal,
     };
-    let processes = processes_below_us().into_iter();
-    for process in processes.filter_map(|one| Pid::from_raw(one.cast_signed())) {
-        // It may have ended already.
-        let _ = kill_process(process, signal);
-    }
+    processes_below_us().into_iter().for_each(|process| signals::send(process, signal));
 }

@@ -3,18 +3,23 @@
 //! ```text
 //!   LD_PRELOAD    our library, before whatever was there
 //!   PAGETIDE_RUN  version, flags, the server's name, the limit
-//!   signals       SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT --> the program
+//!   signals       all that can be caught --> the program, which begins with those ignored and
+//!                 blocked that this process began with
 //!   status        its exit code, 128 + signal, 127 not found, 126 cannot be executed
 //! ```
 //!
+//! No signal but SIGKILL, and its own faults, ends the server before its programs.
+//!
 //! A terminal sends its Ctrl-C to the whole foreground group, the program included, and so may
-//! kill(1): those are not passed on a second time.
+//! kill(1): those signals are not forwarded a second time. Limits on CPU time and on the length of
+//! files are each process's own: the kernel's SIGXCPU and SIGXFSZ are not forwarded.
 
 use crate::wire::VARIABLE;
+use pagetide_sys::caught::{self, Arrival, CaughtSignals};
 use pagetide_sys::sentinel::Sentinel;
-use rustix::process::{Pid, Signal, WaitStatus, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
-use signal_hook::iterator::{Handle, Signals};
+use pagetide_sys::{inherited, signals};
+use rustix::process::{Pid, WaitStatus};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTOU, SIGXCPU, SIGXFSZ};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
@@ -36,11 +41,9 @@ pub(crate) fn start(
         preload.push(OsStr::new(":"));
         preload.push(before);
     }
-    let child = Command::new(&command[0])
-        .args(&command[1..])
-        .env("LD_PRELOAD", preload)
-        .env(VARIABLE, variable)
-        .spawn()?;
+    let mut program = Command::new(&command[0]);
+    program.args(&command[1..]).env("LD_PRELOAD", preload).env(VARIABLE, variable);
+    let child = inherited::spawn(&mut program)?;
     // It is waited for with all others.
     Ok(Pid::from_child(&child))
 }
@@ -64,13 +67,10 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     }
 }
 
-/// What is passed on.
-const SIGNALS: [i32; 6] = [SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGQUIT];
-
-/// Signals that are ours no more: from here on they wait for a program to be passed on to. Before
-/// it is started, so that none can end us and leave it behind.
+/// Signals that no longer end this process: from here on they wait for a program to be forwarded
+/// to. Before the program is started, so that none can end the server and leave it behind.
 #[derive(Debug)]
-pub struct Caught(Signals);
+pub struct Caught(CaughtSignals);
 
 impl Caught {
     /// Catches them.
@@ -78,72 +78,85 @@ impl Caught {
     /// # Errors
     /// What the system says.
     pub fn new() -> io::Result<Caught> {
-        Signals::new(SIGNALS).map(Caught)
+        CaughtSignals::catch().map(Caught)
     }
 }
 
 /// What is done with a signal.
-pub type Deliver = Box<dyn Fn(Signal) + Send>;
+pub type Deliver = Box<dyn Fn(Arrival) + Send>;
 
-/// Passes signals on until dropped.
+/// Forwards signals until dropped; then they do what they do by default.
 #[derive(Debug)]
 pub struct Forwarder {
-    handle: Handle,
     deliver: Sender<Deliver>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Forwarder {
-    /// Has the thread that is going to pass them on, before there is a program that would be left
-    /// behind if it were refused.
+    /// Starts the thread that is going to forward them, before there is a program that would be
+    /// left behind if it were refused.
     ///
     /// # Errors
     /// What the system says of threads.
     pub fn new(caught: Caught) -> io::Result<Forwarder> {
-        let Caught(mut signals) = caught;
-        let handle = signals.handle();
+        let Caught(signals) = caught;
         let (deliver, begun) = channel::<Deliver>();
         let thread =
             std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
-                // Without a program there is nothing to pass on.
+                // Without a program there is nothing to forward to.
                 let Ok(deliver) = begun.recv() else { return };
-                signals.forever().filter_map(Signal::from_named_raw).for_each(deliver);
+                std::iter::from_fn(|| signals.next()).for_each(deliver);
             })?;
-        Ok(Forwarder { handle, deliver, thread: Some(thread) })
+        Ok(Forwarder { deliver, thread: Some(thread) })
     }
 
-    /// Hands to `deliver` what has come since, and what comes.
-    pub fn begin(&self, deliver: impl Fn(Signal) + Send + 'static) {
+    /// Hands to `deliver` the signals that have come since, and those that come.
+    pub fn begin(&self, deliver: impl Fn(Arrival) + Send + 'static) {
         // The thread waits for it.
         let _ = self.deliver.send(Box::new(deliver));
     }
 }
 
-/// Passes signals on to `child`, but for those that it has itself, as a member of our group: from
-/// a terminal's keys, or by kill(2) of the group.
-pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Signal) + Send + 'static {
-    move |signal| {
-        let came_to_all = match &sentinel {
-            Some(sentinel) => sentinel.has(signal.as_raw()),
-            None => matches!(signal, Signal::INT | Signal::QUIT) && is_in_foreground(),
-        };
-        let is_in_group = rustix::process::getpgid(Some(child)) == Ok(rustix::process::getpgrp());
-        if !(came_to_all && is_in_group) {
-            // It may have ended already.
-            let _ = kill_process(child, signal);
+/// Forwards signals to `child`, but for those that it has itself, as a member of this process's
+/// group: from a terminal's keys, or by kill(2) of the group.
+pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Arrival) + Send + 'static {
+    move |arrival| {
+        let Arrival { signal, is_from_kernel } = arrival;
+        if is_from_kernel && [SIGXCPU, SIGXFSZ].contains(&signal) {
+            return;
+        }
+        if !(came_to_all(signal, sentinel.as_deref()) && is_in_our_group(child)) {
+            signals::send(child.as_raw_pid().cast_unsigned(), signal);
         }
     }
+}
+
+/// Returns true if `signal` asks this process to end; one that it was started to ignore does not.
+pub(crate) fn ends(signal: i32) -> bool {
+    [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal) && !inherited::is_ignored(signal)
+}
+
+/// Returns true if `signal`, which came here, came to the whole group.
+pub(crate) fn came_to_all(signal: i32, sentinel: Option<&Sentinel>) -> bool {
+    match sentinel {
+        Some(sentinel) => sentinel.has(signal),
+        None => [SIGINT, SIGQUIT, SIGTSTP, SIGTTOU].contains(&signal) && is_in_foreground(),
+    }
+}
+
+pub(crate) fn is_in_our_group(child: Pid) -> bool {
+    rustix::process::getpgid(Some(child)) == Ok(rustix::process::getpgrp())
 }
 
 /// A process that tells what came to our whole group. To be started before there is a second
 /// thread; `None` where the system refuses it, and a terminal's keys are all that is told apart.
 pub fn start_sentinel() -> Option<Arc<Sentinel>> {
-    Sentinel::start(&SIGNALS).ok().map(Arc::new)
+    Sentinel::start().ok().map(Arc::new)
 }
 
 impl Drop for Forwarder {
     fn drop(&mut self) {
-        self.handle.close();
+        caught::end_waiting();
         // A thread that still waits for what to do has nothing to wait for.
         self.deliver = channel().0;
         if let Some(thread) = self.thread.take() {

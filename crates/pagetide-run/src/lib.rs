@@ -34,6 +34,8 @@ mod errno;
 #[cfg(feature = "server")]
 mod filter;
 #[cfg(feature = "server")]
+mod job_control;
+#[cfg(feature = "server")]
 pub mod launch;
 #[cfg(feature = "server")]
 mod library;

@@ -2,6 +2,7 @@
 
 use crate::descendants::{self, Ended as Waited};
 use crate::filter::Filter;
+use crate::job_control;
 use crate::launch::{self, Caught, Forwarder};
 use crate::limits::{self, Kept};
 use crate::program;
@@ -16,7 +17,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Most processes that are still there are about to end. After so long, a person wonders.
@@ -98,6 +99,10 @@ pub struct Ended {
     pub server: Arc<Server>,
     /// Whether all that was written is in the files.
     pub written_back: Result<(), SyncError>,
+    /// True once a signal asks this process to end; only its own work is left.
+    pub interrupt: Arc<AtomicBool>,
+    /// Catches signals until it is dropped.
+    _forwarder: Forwarder,
 }
 
 impl Prepared {
@@ -109,7 +114,7 @@ impl Prepared {
         if server_of_this_process().is_some_and(|name| server::answers(&name)) {
             return Err(RunError::Nested);
         }
-        let kept = limits::allow_long_files().map_err(on("watch for a signal"))?;
+        let kept = limits::raise_own().map_err(on("watch for a signal"))?;
         descendants::adopt_orphans().map_err(on("have orphans for children"))?;
         let sentinel = launch::start_sentinel();
         if let Some(sentinel) = &sentinel {
@@ -139,9 +144,14 @@ impl Prepared {
             program: PathBuf::from(&program.command[0]),
             source,
         })?;
-        let exit_code = wait_for_all(child, &forwarder, self.sentinel, say)?;
+        let stage = Arc::new(Stage::default());
+        stage.take_signals(&forwarder, child, self.sentinel.clone());
+        let exit_code = wait_for_all(child, &stage, self.sentinel.as_deref(), say)?;
         serving.stop();
-        Ok(Ended { exit_code, written_back: server.finish(), server })
+        let written_back = server.finish();
+        stage.set(OVER);
+        let interrupt = Arc::clone(&stage.interrupt);
+        Ok(Ended { exit_code, written_back, server, interrupt, _forwarder: forwarder })
     }
 }
 
@@ -174,35 +184,82 @@ fn warn_of_unserved(command: &OsStr, say: Say) {
     }
 }
 
+/// The program runs: signals are for it.
+const RUNS: u8 = 0;
+/// The program has ended, others of its processes have not: signals are for those.
+const LEFT: u8 = 1;
+/// All that was written is in the files: signals are for this process.
+const OVER: u8 = 2;
+
+/// How far a run has come, which says where signals go.
+#[derive(Default)]
+struct Stage {
+    now: AtomicU8,
+    interrupt: Arc<AtomicBool>,
+    /// A signal came that stops a job.
+    stops: AtomicBool,
+}
+
+impl Stage {
+    fn set(&self, stage: u8) {
+        self.now.store(stage, Relaxed);
+    }
+
+    /// Has signals go where this stage says.
+    fn take_signals(
+        self: &Arc<Stage>,
+        forwarder: &Forwarder,
+        child: Pid,
+        sentinel: Option<Arc<Sentinel>>,
+    ) {
+        let to_child = launch::pass_to(child, sentinel);
+        let stage = Arc::clone(self);
+        forwarder.begin(move |arrival| {
+            let signal = arrival.signal;
+            let stops = job_control::stops(signal);
+            match stage.now.load(Relaxed) {
+                RUNS => {
+                    to_child(arrival);
+                    stage.stops.fetch_or(stops, Relaxed);
+                }
+                now => {
+                    if now == LEFT {
+                        descendants::pass_on(signal);
+                    } else if launch::ends(signal) {
+                        stage.interrupt.store(true, Relaxed);
+                    }
+                    if stops {
+                        job_control::stop();
+                    }
+                }
+            }
+        });
+    }
+}
+
 /// Waits for the program, and then for every other process below; returns the program's exit code.
 fn wait_for_all(
     child: Pid,
-    forwarder: &Forwarder,
-    sentinel: Option<Arc<Sentinel>>,
+    stage: &Stage,
+    sentinel: Option<&Sentinel>,
     say: Say,
 ) -> Result<u8, RunError> {
-    let has_ended = Arc::new(AtomicBool::new(false));
-    let to_child = launch::pass_to(child, sentinel);
-    let seen = Arc::clone(&has_ended);
-    forwarder.begin(move |signal| {
-        if seen.load(Relaxed) {
-            descendants::pass_on(signal);
-        } else {
-            to_child(signal);
-        }
-    });
-    let mut exit_code = 1;
+    let (mut exit_code, mut has_ended) = (1, false);
     loop {
         match descendants::wait_for_next().map_err(on("wait for the program"))? {
             Waited::Child(pid, status) if pid == child => {
                 exit_code = launch::code_of(status);
-                has_ended.store(true, Relaxed);
+                has_ended = true;
+                stage.set(LEFT);
                 say_later_that_processes_are_left(say);
             }
-            Waited::Child(..) => {}
+            Waited::Stopped(pid, signal) if pid == child => {
+                job_control::follow(child, signal, &stage.stops, sentinel);
+            }
+            Waited::Child(..) | Waited::Stopped(..) => {}
             Waited::All => return Ok(exit_code),
         }
-        if has_ended.load(Relaxed) && descendants::has_none() {
+        if has_ended && descendants::has_none() {
             return Ok(exit_code);
         }
     }

@@ -67,7 +67,9 @@ pub use machine::patience::Patience;
 pub use machine::prefetch::{fetch, fetch_to_write};
 pub use machine::room::{MemoryRoom, SpareMemory};
 pub use machine::try_lock::{TryGuard, TryLock};
-pub use machine::{device, numa, rights, sentinel};
+#[cfg(feature = "run")]
+pub use machine::{caught, inherited};
+pub use machine::{device, numa, rights, sentinel, signals};
 pub use memory::arena::{
     ArenaOptions, ClaimError, ClaimedFrame, FrameArena, NR_FRAMES_MAX, Placement, ReserveError,
 };

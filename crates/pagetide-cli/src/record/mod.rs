@@ -19,6 +19,7 @@ mod tracefs;
 
 use crate::failure::Failure;
 use crate::machine;
+use crate::output;
 use crate::run::cannot_run;
 use crate::terminal;
 use lines::{EventCounts, EventLines};
@@ -101,6 +102,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     if program::find(program).is_none() {
         return Ok(cannot_run(program, &rustix::io::Errno::NOENT.into()));
     }
+    output::check("the record", [&args.output])?;
     let instance = Instance::create()?;
     let out = File::create(&args.output)
         .map_err(|error| Failure::on_path("write the record", &args.output, &error))?;

@@ -10,6 +10,7 @@ mod summary;
 mod watch;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::output;
 use crate::settings::{self, Setting};
 use crate::terminal;
@@ -21,9 +22,15 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
+
+/// How often signals are looked for once the program has ended.
+const TICK: Duration = Duration::from_millis(50);
+/// After a signal the command ends on its own within this time, or is ended.
+const TIME_TO_END: Duration = Duration::from_secs(1);
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
 those under /proc /sys /dev /usr /lib /lib64 /bin /sbin /etc, and programs and libraries.
@@ -131,6 +138,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the report", &args.report)?;
     output::check("the summary", &args.json)?;
     output::check("the dump", &args.dump)?;
+    output::check("the record", &args.record)?;
+    if let Some(MetricsPlace::File(path)) = &args.metrics {
+        output::check("the metrics", [path])?;
+    }
     let warm = args.warm.as_deref().map(read_dump).transpose()?;
     let program = Program {
         command: args.command.clone(),
@@ -148,6 +159,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let watcher = args.report.as_ref().map(|_| Watcher::start(&cache)).transpose()?;
     let steering = Steering::start(args, &cache)?;
     let ended = prepared.run(cache, &program, terminal::note);
+    if let Ok(ended) = &ended {
+        end_in_time(Interrupt::follow(Arc::clone(&ended.interrupt)));
+    }
     // From here on there is nothing left to steer.
     drop(steering);
     match ended {
@@ -195,26 +209,30 @@ fn build(args: &RunArgs) -> Result<PageCache, Failure> {
 
 /// Makes what was written back durable, and says how it went.
 fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<ExitCode, Failure> {
-    let Ended { exit_code, server, written_back } = ended;
+    let Ended { exit_code, server, written_back, .. } = &ended;
+    let exit_code = *exit_code;
     if server.cache().stats().device_writes > 0 {
         rustix::fs::sync();
     }
-    if let Some(path) = &args.dump {
-        output::write("the dump", path, &server.cache().dump().to_string())?;
-    }
-    let summary = summary::Summary::collect(&server, exit_code, args.warm.is_some());
+    let written_back = written_back.as_ref().copied();
+    let written_back =
+        written_back.map_err(|error| Failure::on("write back what the program wrote", error));
+    let summary = summary::Summary::collect(server, exit_code, args.warm.is_some());
     if !args.quiet {
         terminal::note(&summary.to_string());
     }
-    if let (Some(path), Some(watcher)) = (&args.report, watcher) {
+    // Each is written although another cannot be.
+    let dumped = args
+        .dump
+        .as_ref()
+        .map_or(Ok(()), |path| output::write("the dump", path, &server.cache().dump().to_string()));
+    let reported = args.report.as_ref().zip(watcher).map_or(Ok(()), |(path, watcher)| {
         let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
         let stats = server.cache().stats();
-        report::write(path, &command.join(" "), &stats, &watcher.stop())?;
-    }
-    if let Some(path) = &args.json {
-        summary.write(path)?;
-    }
-    written_back.map_err(|error| Failure::on("write back what the program wrote", &error))?;
+        report::write(path, &command.join(" "), &stats, &watcher.stop())
+    });
+    let summed_up = args.json.as_ref().map_or(Ok(()), |path| summary.write(path));
+    first_of([written_back, dumped, reported, summed_up])?;
     let nr_lost = server.nr_lost();
     if nr_lost > 0 {
         return Err(Failure::Refused(format!(
@@ -222,4 +240,26 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
         )));
     }
     Ok(ExitCode::from(exit_code))
+}
+
+/// Returns the first failure, and prints the others.
+fn first_of<const N: usize>(results: [Result<(), Failure>; N]) -> Result<(), Failure> {
+    let mut failures = results.into_iter().filter_map(Result::err);
+    let Some(first) = failures.next() else { return Ok(()) };
+    failures.for_each(|failure| terminal::note(&format!("pagetide: {failure}")));
+    Err(first)
+}
+
+/// Ends the process some time after a signal: a write to standard error or to a record waits for
+/// its reader. All that the program wrote is in its files by then.
+fn end_in_time(interrupt: Interrupt) {
+    let thread = std::thread::Builder::new().name("pagetide-end".into());
+    // Without the thread the end waits for all readers.
+    let _ = thread.spawn(move || {
+        while !interrupt.is_set() {
+            std::thread::sleep(TICK);
+        }
+        std::thread::sleep(TIME_TO_END);
+        std::process::exit(i32::from(Failure::Interrupted.exit_code()));
+    });
 }

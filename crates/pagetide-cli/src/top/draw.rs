@@ -6,13 +6,13 @@
 //!   files                                    of which most was read
 //! ```
 
+use super::keys::Key;
 use super::look::{COLUMNS, Looks, Seen, nothing};
 use crate::ctl::latency;
 use crate::machine::rounded;
 use crate::table::percent;
 use pagetide::control::StatsDocument;
 use ratatui::Frame;
-use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
@@ -30,11 +30,11 @@ impl View {
         self.nth = self.nth.min(nr.saturating_sub(1));
     }
 
-    pub(super) fn press(&mut self, key: KeyCode) {
+    pub(super) fn press(&mut self, key: Key) {
         match key {
-            KeyCode::Up | KeyCode::Char('k') => self.nth = self.nth.saturating_sub(1),
-            KeyCode::Down | KeyCode::Char('j') => self.nth += 1,
-            _ => {}
+            Key::Up => self.nth = self.nth.saturating_sub(1),
+            Key::Down => self.nth += 1,
+            Key::End => {}
         }
     }
 }
@@ -169,8 +169,8 @@ mod tests {
     fn the_chosen_cache_is_told_of_below_all() {
         let looks = Looks::of(vec![seen(7, "first job"), seen(8, "second job")]);
         let mut view = View::default();
-        view.press(KeyCode::Down);
-        view.press(KeyCode::Down);
+        view.press(Key::Down);
+        view.press(Key::Down);
         view.choose_among(2);
         let text = screen(&looks, &view, 120);
         for part in [

@@ -52,7 +52,7 @@ impl Lately {
 }
 
 /// The last look at all caches.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     seen: Vec<Seen>,
 }

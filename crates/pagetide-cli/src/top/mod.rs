@@ -4,18 +4,22 @@
 //!   sockets --list--> caches --ask--> statistics --two looks--> rates --draw--> terminal
 //! ```
 //!
-//! What it costs a cache is one request a second, which the cache's own thread for that answers.
+//! A cache answers one request a second, in its own thread for requests. The command ends within a
+//! second when its terminal is closed, and on SIGINT, SIGTERM and SIGHUP.
 
 mod draw;
+mod keys;
 mod look;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::terminal;
 use draw::View;
+use keys::{Key, Keyboard};
 use look::Looks;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use std::time::{Duration, Instant};
+use std::mem::ManuallyDrop;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 const EXAMPLES: &str = "Keys: up and down choose a cache, q ends. Rates are of the last interval; \
 with --once, counts
@@ -41,8 +45,10 @@ pub(crate) struct TopArgs {
     interval: u64,
 }
 
-/// How often keys and signals are looked for.
+/// How often signals are looked for.
 const TICK: Duration = Duration::from_millis(100);
+/// After a signal the command ends on its own within this time, or is ended.
+const TIME_TO_END: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 ///
@@ -54,49 +60,100 @@ pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         looks.look()?;
         return if args.json { looks.print_json() } else { terminal::print(&looks.text()) };
     }
+    end_in_time(interrupt.clone())?;
     looks.look()?;
-    let mut terminal = ratatui::try_init()
+    let keyboard = Keyboard::open().map_err(|error| on_terminal(&error))?;
+    let terminal = ratatui::try_init()
         .map_err(|error| Failure::on("draw on this terminal (see --once)", &error))?;
-    let shown = show(&mut terminal, &mut looks, Duration::from_secs(args.interval), interrupt);
-    ratatui::restore();
+    // Its drop prints that the terminal is gone, and panics where standard error is as well.
+    let mut terminal = ManuallyDrop::new(terminal);
+    let looked = look_again_and_again(looks.clone(), Duration::from_secs(args.interval))?;
+    let shown = Screen { keyboard, looked }.show(&mut terminal, looks, interrupt);
+    // A terminal that is gone has nothing to be restored.
+    let _ = terminal.show_cursor();
+    let _ = ratatui::try_restore();
     shown
 }
 
-fn show(
-    terminal: &mut ratatui::DefaultTerminal,
-    looks: &mut Looks,
-    interval: Duration,
-    interrupt: &Interrupt,
-) -> Result<(), Failure> {
-    let mut view = View::default();
-    let mut looked_at = Instant::now();
-    let on_terminal = |error: std::io::Error| Failure::on("draw on this terminal", &error);
-    while !interrupt.is_set() {
-        view.choose_among(looks.seen().len());
-        terminal.draw(|frame| draw::draw(frame, looks, &view)).map_err(on_terminal)?;
-        loop {
-            if event::poll(TICK).map_err(on_terminal)? {
-                match event::read().map_err(on_terminal)? {
-                    Event::Key(key) if is_end(key) => return Ok(()),
-                    Event::Key(key) => view.press(key.code),
-                    _ => {}
-                }
-                break;
-            }
-            if interrupt.is_set() || looked_at.elapsed() >= interval {
-                break;
-            }
-        }
-        if looked_at.elapsed() >= interval {
-            looks.look()?;
-            looked_at = Instant::now();
-        }
-    }
-    Ok(())
+fn on_terminal(error: &std::io::Error) -> Failure {
+    Failure::on("draw on this terminal", error)
 }
 
-fn is_end(key: KeyEvent) -> bool {
-    let is_ctrl_c = key.code == KeyCode::Char('c') && key.modifiers == KeyModifiers::CONTROL;
-    key.kind == KeyEventKind::Press
-        && (is_ctrl_c || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
+/// Ends the process some time after a signal: a write to a terminal that is stopped, or whose
+/// other end does not read, does not return.
+fn end_in_time(interrupt: Interrupt) -> Result<(), Failure> {
+    let watch = move || {
+        while !interrupt.is_set() {
+            std::thread::sleep(TICK);
+        }
+        std::thread::sleep(TIME_TO_END);
+        let _ = ratatui::crossterm::terminal::disable_raw_mode();
+        std::process::exit(i32::from(Failure::Interrupted.exit_code()));
+    };
+    start_thread("pagetide-end", watch)
+}
+
+/// Looks at all caches every `interval`, in a thread: a cache may be slow to answer.
+fn look_again_and_again(
+    mut looks: Looks,
+    interval: Duration,
+) -> Result<Receiver<Result<Looks, Failure>>, Failure> {
+    let (sender, looked) = channel();
+    let look = move || {
+        loop {
+            std::thread::sleep(interval);
+            let seen = looks.look().map(|()| looks.clone());
+            let has_failed = seen.is_err();
+            if sender.send(seen).is_err() || has_failed {
+                return;
+            }
+        }
+    };
+    start_thread("pagetide-look", look)?;
+    Ok(looked)
+}
+
+fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map(drop).map_err(|error| Failure::on("start a thread", &error))
+}
+
+/// The sources of a screen's changes.
+struct Screen {
+    keyboard: Keyboard,
+    looked: Receiver<Result<Looks, Failure>>,
+}
+
+impl Screen {
+    fn show(
+        &self,
+        terminal: &mut ratatui::DefaultTerminal,
+        mut looks: Looks,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
+        let mut view = View::default();
+        loop {
+            view.choose_among(looks.seen().len());
+            terminal
+                .draw(|frame| draw::draw(frame, &looks, &view))
+                .map_err(|error| on_terminal(&error))?;
+            let drawn = terminal.size().map_err(|error| on_terminal(&error))?;
+            loop {
+                if interrupt.is_set() {
+                    return Ok(());
+                }
+                let keys = self.keyboard.wait(TICK).map_err(|error| on_terminal(&error))?;
+                if keys.contains(&Key::End) {
+                    return Ok(());
+                }
+                keys.iter().for_each(|key| view.press(*key));
+                let seen = self.looked.try_recv().ok().transpose()?;
+                let is_new = seen.is_some();
+                looks = seen.unwrap_or(looks);
+                if is_new || !keys.is_empty() || terminal.size().ok() != Some(drawn) {
+                    break;
+                }
+            }
+        }
+    }
 }

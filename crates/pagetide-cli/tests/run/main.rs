@@ -7,6 +7,7 @@ mod as_without;
 mod auto;
 mod bad_luck;
 mod broken_disk;
+mod closed_terminals;
 mod coherence;
 mod containers;
 mod coverage;
@@ -32,6 +33,7 @@ mod signals;
 mod simulation;
 mod sizing;
 mod sqlite_mixtures;
+mod stopped_readers;
 mod suites;
 mod users;
 
@@ -127,4 +129,16 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
         (state >> 33) as u8
     };
     std::iter::repeat_with(next).take(len).collect()
+}
+
+/// What a script of this folder prints, which gets the command and a folder.
+fn script(name: &str) -> String {
+    let here = folder();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run").join(name);
+    let mut command = Command::new(agents::python());
+    let output = command.arg(script).arg(pagetide()).arg(here.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    eprintln!("{errors}");
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
 }

@@ -1,8 +1,8 @@
 //! A signal for the whole process group reaches the program once, and one for the command alone,
-//! too.
+//! too. None ends the server before its programs.
 
 use super::agents::Tree;
-use super::{folder, has, pagetide};
+use super::{folder, has, pagetide, script};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -33,4 +33,41 @@ fn an_interrupt_is_delivered_once() {
     }
     drop(agent);
     tree.finish();
+}
+
+#[test]
+fn no_signal_of_the_group_ends_the_server_first() {
+    if !has("python3", "no_signal_of_the_group_ends_the_server_first") {
+        return;
+    }
+    assert_eq!(script("group_signals.py"), "failed: []\n");
+}
+
+const INHERITED: &str = "nothing True
+nohup True
+a service True
+a job of a script True
+much True
+no children True
+alarm 142
+limits True True
+SIGTSTP to the job: True True
+SIGTSTP to the command: True True
+SIGTSTP to the program: True True S
+ended 143
+SIGTTIN to the job: True True
+SIGTTIN to the command: True True
+SIGTTIN to the program: True True S
+ended 143
+SIGTTOU to the job: True True
+SIGTTOU to the program: True True S
+ended 143
+";
+
+#[test]
+fn a_program_begins_and_stops_as_without_a_run() {
+    if !has("python3", "a_program_begins_and_stops_as_without_a_run") {
+        return;
+    }
+    assert_eq!(script("inherited_signals.py"), INHERITED);
 }

@@ -12,7 +12,7 @@
 //! Source: the blkparse(1) manual page, default output format.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};
 
 const SECTOR_BYTES: u64 = 512;
 
@@ -24,7 +24,7 @@ pub(super) struct Blkparse {
 }
 
 impl TextParser for Blkparse {
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong> {
         let mut words = line.split_ascii_whitespace();
         let Some(device) = words.next() else { return Ok(None) };
         self.is_over |= device.starts_with("CPU") || device == "Total";
@@ -32,7 +32,7 @@ impl TextParser for Blkparse {
             return Ok(None);
         }
         if !is_device(device) {
-            return Err(LineProblem::NoField { field: "device" });
+            return Err(LineProblem::UnknownWord { field: "device" }.at(device));
         }
         let at = words.nth(2).and_then(Micros::parse_secs);
         let action = words.nth(1).ok_or(LineProblem::NoField { field: "action" })?;

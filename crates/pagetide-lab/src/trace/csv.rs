@@ -5,22 +5,54 @@
 //!   0, 13053225291711363978, 737, 13               1,5633898,2a,512,42932745
 //! ```
 //!
-//! The page is the first column with one of the names below; `op`, if there, tells reads from
-//! writes: in words, or as the SCSI operation code in hexadecimal. `time` is in seconds, whole or
-//! not, as in libCacheSim's; one that is no number is no time. Other columns are ignored.
+//! The page is the first column with one of the names below. A number is its own page. If the first
+//! id is a word, all ids that are no numbers are hashed to pages: 64-bit FNV-1a, the same in every
+//! run. Other columns are ignored, but for these two:
+//!
+//! ```text
+//!   op     a word, a SCSI operation code in hexadecimal, or 0 (a read) and 1 (a write)
+//!   time   seconds, whole or not, as in libCacheSim's; one that is no number is no time
+//! ```
+//!
+//! Fields may be quoted, as RFC 4180 has it: with commas, line ends and doubled quotation marks
+//! inside. Lines without a quotation mark, which are most, are cut at their commas alone.
 //!
 //! Sources: libCacheSim's data folder; SCSI block commands (operation codes); Twitter's cache trace
-//! (operation words).
+//! (operation words); RFC 4180; Fowler, Noll and Vo, "FNV hash" (RFC 9923).
 
-use super::{AccessKind, LineParser, LineProblem, Micros, Request, number};
-use memchr::memchr_iter;
+use super::{AccessKind, LineParser, LineProblem, Micros, Request, Wrong, number};
+use memchr::{memchr, memchr_iter};
+use std::borrow::Cow;
 
-const PAGE_COLUMNS: [&str; 8] =
-    ["object", "obj_id", "obj-id", "object_id", "id", "lbn", "lba", "key"];
+const PAGE_COLUMNS: [&str; 14] = [
+    "object",
+    "obj",
+    "obj_id",
+    "obj-id",
+    "object_id",
+    "id",
+    "lbn",
+    "lba",
+    "key",
+    "page",
+    "page_id",
+    "block",
+    "block_id",
+    "block-id",
+];
+const OPERATION_COLUMNS: [&str; 4] = ["op", "operation", "opcode", "op_type"];
+
+/// The longest row that spans lines, bytes.
+const ROW_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Default)]
 pub(super) struct Csv {
     columns: Option<Columns>,
+    /// The first id was a word, or a number.
+    has_words: Option<bool>,
+    /// The lines so far of a row with an open quote.
+    open_row: Vec<u8>,
+    nr_open_lines: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -30,39 +62,134 @@ struct Columns {
     time: Option<usize>,
 }
 
-/// The position of the page's column, when `line` names the columns.
-pub(super) fn page_column(line: &str) -> Option<usize> {
-    names(line).position(|name| PAGE_COLUMNS.iter().any(|known| name.eq_ignore_ascii_case(known)))
+/// A field of a row.
+struct Field<'l> {
+    text: Cow<'l, [u8]>,
+    /// Where it begins in its row, bytes.
+    start: usize,
 }
 
-fn names(line: &str) -> impl Iterator<Item = &str> {
-    line.trim_start_matches('#').split(',').map(str::trim)
+/// Returns true if `line` names a column for the page.
+pub(super) fn has_page_column(line: &str) -> bool {
+    Columns::find(line.as_bytes()).is_some()
 }
 
 impl LineParser for Csv {
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem> {
-        let Some(columns) = self.columns else {
-            let line = str::from_utf8(line).map_err(|_| LineProblem::NotText)?;
-            let page = page_column(line).ok_or(LineProblem::NoPageColumn)?;
-            let position = |wanted| names(line).position(|name| name.eq_ignore_ascii_case(wanted));
-            let (operation, time) = (position("op"), position("time"));
-            self.columns = Some(Columns { page, operation, time });
-            return Ok(None);
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
+        let is_open = !self.open_row.is_empty();
+        let is_comment = !is_open && line.starts_with(b"#") && self.columns.is_some();
+        if is_comment || !is_open && memchr(b'"', line).is_none() {
+            return self.parse_plain(line);
+        }
+        let mut row = std::mem::take(&mut self.open_row);
+        if is_open {
+            row.push(b'\n');
+        }
+        row.extend_from_slice(line);
+        let nr_lines_back = std::mem::take(&mut self.nr_open_lines);
+        let outcome = match quoted_fields(&row) {
+            Ok(fields) => self.parse_fields(&fields).map_err(|wrong| {
+                let field = fields.iter().find(|field| wrong.is_in(&field.text));
+                match field.filter(|_| !is_open) {
+                    Some(field) => wrong.problem.at_column(field.start + 1, 0),
+                    None => wrong,
+                }
+            }),
+            Err(start) if row.len() > ROW_BYTES_MAX => {
+                Err(LineProblem::OpenQuote.at_column(start + 1, nr_lines_back))
+            }
+            Err(_) => {
+                (self.open_row, self.nr_open_lines) = (row, nr_lines_back + 1);
+                return Ok(None);
+            }
         };
+        // The buffer is used for the next such row.
+        row.clear();
+        self.open_row = row;
+        outcome
+    }
+
+    fn finish(&mut self) -> Result<(), Wrong> {
+        let row = std::mem::take(&mut self.open_row);
+        match quoted_fields(&row) {
+            Err(start) => Err(LineProblem::OpenQuote.at_column(start + 1, self.nr_open_lines)),
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+impl Csv {
+    /// A line without a quotation mark.
+    fn parse_plain(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
+        let Some(columns) = self.columns else { return self.name_columns(line) };
         if line.is_empty() || line.starts_with(b"#") {
             return Ok(None);
         }
-        let [page, op, time] = columns.fields_of(line);
-        let page = number(page, "page")?;
+        self.request(columns, columns.fields_of(line)).map(Some)
+    }
+
+    /// A row with quotation marks.
+    fn parse_fields(&mut self, fields: &[Field<'_>]) -> Result<Option<Request>, Wrong> {
+        let Some(columns) = self.columns else {
+            self.columns = Columns::of_names(fields);
+            return self.columns.map(|_| None).ok_or(LineProblem::NoPageColumn.into());
+        };
+        let wanted = [Some(columns.page), columns.operation, columns.time];
+        let texts = wanted.map(|nth| fields.get(nth?).map(|field| &*field.text));
+        self.request(columns, texts).map(Some)
+    }
+
+    fn name_columns(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
+        self.columns = Columns::find(line);
+        self.columns.map(|_| None).ok_or(LineProblem::NoPageColumn.into())
+    }
+
+    /// The request of a row's page, operation and time.
+    fn request(&mut self, columns: Columns, fields: [Option<&[u8]>; 3]) -> Result<Request, Wrong> {
+        let [page, op, time] = fields;
+        let page = self.page(page.ok_or(LineProblem::NoField { field: "page" })?)?;
         let kind = match columns.operation {
             Some(_) => operation(op)?,
             None => AccessKind::Read,
         };
-        Ok(Some(Request::page(page, kind).at(time.and_then(Micros::parse_secs))))
+        Ok(Request::page(page, kind).at(time.and_then(Micros::parse_secs)))
+    }
+
+    fn page(&mut self, field: &[u8]) -> Result<u64, Wrong> {
+        let id = field.trim_ascii();
+        let number_or = number(Some(id), "page");
+        match number_or {
+            Ok(page) => {
+                self.has_words.get_or_insert(false);
+                Ok(page)
+            }
+            Err(wrong) if id.is_empty() => Err(wrong),
+            Err(_) if *self.has_words.get_or_insert(true) => Ok(hash(id)),
+            Err(wrong) => Err(wrong),
+        }
     }
 }
 
 impl Columns {
+    /// The columns that a first line names.
+    fn find(line: &[u8]) -> Option<Columns> {
+        let fields = quoted_fields(line).ok()?;
+        Columns::of_names(&fields)
+    }
+
+    fn of_names(names: &[Field<'_>]) -> Option<Columns> {
+        let is = |field: &Field<'_>, known: &str| {
+            let name = field.text.trim_ascii();
+            let name = name.strip_prefix(b"#").unwrap_or(name).trim_ascii();
+            name.eq_ignore_ascii_case(known.as_bytes())
+        };
+        let position = |wanted: &[&str]| {
+            names.iter().position(|field| wanted.iter().any(|known| is(field, known)))
+        };
+        let page = position(&PAGE_COLUMNS)?;
+        Some(Columns { page, operation: position(&OPERATION_COLUMNS), time: position(&["time"]) })
+    }
+
     /// The fields of page, operation and time, in one walk up to the last of them.
     fn fields_of<'l>(&self, line: &'l [u8]) -> [Option<&'l [u8]>; 3] {
         let wanted = [Some(self.page), self.operation, self.time];
@@ -81,13 +208,59 @@ impl Columns {
     }
 }
 
-fn operation(field: Option<&[u8]>) -> Result<AccessKind, LineProblem> {
+/// The fields of a row, of which some may be quoted; or where a quote begins that has no end.
+fn quoted_fields(row: &[u8]) -> Result<Vec<Field<'_>>, usize> {
+    let (mut fields, mut start) = (Vec::new(), 0);
+    loop {
+        let blank = row[start..].iter().take_while(|byte| **byte == b' ').count();
+        let (text, after) = if row.get(start + blank) == Some(&b'"') {
+            let (text, after) = unquote(row, start + blank + 1).ok_or(start + blank)?;
+            start += blank;
+            (Cow::Owned(text), after)
+        } else {
+            let end = memchr(b',', &row[start..]).map_or(row.len(), |len| start + len);
+            (Cow::Borrowed(&row[start..end]), end)
+        };
+        fields.push(Field { text, start });
+        // Blanks may follow the closing mark.
+        match memchr(b',', &row[after..]) {
+            Some(len) => start = after + len + 1,
+            None => return Ok(fields),
+        }
+    }
+}
+
+/// The text of a quoted field from `start` on, and where its closing mark ends.
+fn unquote(row: &[u8], mut start: usize) -> Option<(Vec<u8>, usize)> {
+    let mut text = Vec::new();
+    loop {
+        let mark = start + memchr(b'"', &row[start..])?;
+        text.extend_from_slice(&row[start..mark]);
+        if row.get(mark + 1) != Some(&b'"') {
+            return Some((text, mark + 1));
+        }
+        text.push(b'"');
+        start = mark + 2;
+    }
+}
+
+/// FNV-1a, 64 bits.
+fn hash(word: &[u8]) -> u64 {
+    word.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn operation(field: Option<&[u8]>) -> Result<AccessKind, Wrong> {
     let word = field.ok_or(LineProblem::NoField { field: "op" })?.trim_ascii();
     match &word.to_ascii_lowercase()[..] {
-        b"08" | b"28" | b"a8" | b"88" | b"r" | b"read" | b"get" | b"gets" => Ok(AccessKind::Read),
-        b"0a" | b"2a" | b"aa" | b"8a" | b"w" | b"write" | b"set" | b"put" | b"add" | b"replace"
-        | b"cas" | b"append" | b"prepend" | b"incr" | b"decr" => Ok(AccessKind::Write),
-        b"delete" => Ok(AccessKind::Discard),
-        _ => Err(LineProblem::UnknownWord { field: "op" }),
+        b"0" | b"08" | b"28" | b"a8" | b"88" | b"r" | b"read" | b"get" | b"gets" => {
+            Ok(AccessKind::Read)
+        }
+        b"1" | b"0a" | b"2a" | b"aa" | b"8a" | b"w" | b"write" | b"set" | b"put" | b"add"
+        | b"replace" | b"cas" | b"append" | b"prepend" | b"incr" | b"decr" | b"update"
+        | b"insert" => Ok(AccessKind::Write),
+        b"delete" | b"remove" | b"trim" | b"discard" => Ok(AccessKind::Discard),
+        _ => Err(LineProblem::UnknownWord { field: "op" }.at(word)),
     }
 }

@@ -1,14 +1,12 @@
 //! Numbers in the fields of a line.
 
-use super::LineProblem;
+use super::{LineProblem, Wrong};
 
 /// A field as a decimal number; `name` is for the complaint.
-pub(super) fn number(
-    field: Option<impl AsRef<[u8]>>,
-    name: &'static str,
-) -> Result<u64, LineProblem> {
+pub(super) fn number(field: Option<impl AsRef<[u8]>>, name: &'static str) -> Result<u64, Wrong> {
     let field = field.ok_or(LineProblem::NoField { field: name })?;
-    whole(field.as_ref()).ok_or(LineProblem::NotANumber { field: name })
+    let digits = field.as_ref().trim_ascii();
+    whole(digits).ok_or_else(|| LineProblem::NotANumber { field: name }.at(digits))
 }
 
 /// Digits with spaces around them, of a number that fits.

@@ -4,7 +4,7 @@
 //! Source: the kernel's tracepoints `filemap:mm_filemap_get_pages` and its neighbours.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};
 
 #[derive(Default)]
 pub(super) struct Filemap {
@@ -12,7 +12,7 @@ pub(super) struct Filemap {
 }
 
 impl TextParser for Filemap {
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong> {
         if line.is_empty() || line.starts_with("time_us,") {
             return Ok(None);
         }

@@ -12,7 +12,7 @@
 //! Source: fio documentation, "Trace file format".
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};
 
 #[derive(Default)]
 pub(super) struct Fio {
@@ -27,12 +27,12 @@ enum Version {
 }
 
 impl TextParser for Fio {
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong> {
         let Some(version) = self.version else {
             self.version = Some(match line.trim() {
                 "fio version 2 iolog" => Version::Two,
                 "fio version 3 iolog" => Version::Three,
-                _ => return Err(LineProblem::WrongFirstLine),
+                _ => return Err(LineProblem::WrongFirstLine.into()),
             });
             return Ok(None);
         };
@@ -45,12 +45,13 @@ impl TextParser for Fio {
             Version::Three => Some(Micros::from_millis(number(words.next(), "timestamp")?)),
         };
         let file = words.next().ok_or(LineProblem::NoField { field: "file" })?;
-        let kind = match words.next().ok_or(LineProblem::NoField { field: "action" })? {
+        let action = words.next().ok_or(LineProblem::NoField { field: "action" })?;
+        let kind = match action {
             "read" => AccessKind::Read,
             "write" => AccessKind::Write,
             "trim" => AccessKind::Discard,
             "add" | "open" | "close" | "wait" | "sync" | "datasync" => return Ok(None),
-            _ => return Err(LineProblem::UnknownWord { field: "action" }),
+            _ => return Err(LineProblem::UnknownWord { field: "action" }.at(action)),
         };
         let offset_bytes = number(words.next(), "offset")?;
         let len_bytes = number(words.next(), "length")?;

@@ -1,6 +1,6 @@
 //! The formats' names, and how a file's format is told.
 
-use super::AccessKind;
+use super::{AccessKind, TraceError};
 use pagetide_core::record::MAGIC;
 
 pagetide_core::named! {
@@ -45,6 +45,39 @@ pagetide_core::named! {
     }
 }
 
+/// Bytes at the front of a file that are all text are text, and not numbers, if so many.
+const TEXT_BYTES_MIN: usize = 24;
+
+/// Refuses a file that begins as no file of the format does. Text formats say so by the line.
+///
+/// # Errors
+/// [`TraceError::OtherFormat`].
+pub(super) fn check(format: Format, prefix: &[u8]) -> Result<(), TraceError> {
+    let is_text = prefix.len() >= TEXT_BYTES_MIN && is_text(prefix);
+    let (offset, expected) = match format {
+        Format::Compact => {
+            let differs = MAGIC.iter().zip(prefix).position(|(magic, byte)| magic != byte);
+            let Some(offset) = differs else { return Ok(()) };
+            (offset, "the mark of an access record: PTREC, CR, LF, control-Z")
+        }
+        Format::Vscsi => match super::vscsi::mismatch(prefix) {
+            Some(mismatch) => mismatch,
+            None => return Ok(()),
+        },
+        Format::OracleGeneral if is_text => (0, "binary records of 24 bytes, not text"),
+        Format::U32Le | Format::I32Be if is_text => (0, "binary numbers of 4 bytes, not text"),
+        Format::U64Le | Format::I64Be | Format::U64LeRw if is_text => {
+            (0, "binary numbers of 8 bytes, not text")
+        }
+        _ => return Ok(()),
+    };
+    Err(TraceError::OtherFormat { format, offset, expected })
+}
+
+fn is_text(prefix: &[u8]) -> bool {
+    prefix.iter().all(|&byte| byte == b'\t' || byte == b'\n' || byte == b'\r' || byte >= b' ')
+}
+
 /// Tells the format of a file by its first bytes and its name, or `None` for a guess too many.
 pub(super) fn detect(prefix: &[u8], name: &str) -> Option<Format> {
     if prefix.starts_with(&MAGIC) {
@@ -53,9 +86,7 @@ pub(super) fn detect(prefix: &[u8], name: &str) -> Option<Format> {
     if name.contains("oracleGeneral") {
         return Some(Format::OracleGeneral);
     }
-    let is_text =
-        prefix.iter().all(|&byte| byte == b'\t' || byte == b'\n' || byte == b'\r' || byte >= b' ');
-    if is_text && !prefix.is_empty() {
+    if is_text(prefix) && !prefix.is_empty() {
         return detect_text(&String::from_utf8_lossy(prefix));
     }
     if super::vscsi::looks_right(prefix) {
@@ -65,6 +96,7 @@ pub(super) fn detect(prefix: &[u8], name: &str) -> Option<Format> {
 }
 
 fn detect_text(text: &str) -> Option<Format> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let first = text.lines().find(|line| !line.trim().is_empty())?;
     if first.starts_with("fio version ") {
         return Some(Format::Fio);
@@ -76,7 +108,7 @@ fn detect_text(text: &str) -> Option<Format> {
     {
         return Some(Format::Lackey);
     }
-    if super::csv::page_column(first).is_some() {
+    if super::csv::has_page_column(first) {
         return Some(Format::Csv);
     }
     if super::msr::kind_of(first).is_ok_and(AccessKind::is_access) {

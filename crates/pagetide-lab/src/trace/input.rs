@@ -15,6 +15,10 @@ const BUFFER_BYTES: usize = 64 << 10;
 const LINE_BYTES_MAX: u64 = 64 << 10;
 /// The mark a zstd frame starts with.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The mark an xz stream starts with.
+const XZ_MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
+/// The byte order mark that some editors begin UTF-8 with.
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// The mark a gzip member starts with: the magic and "deflate".
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
@@ -56,16 +60,20 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Looks through zstd or gzip, if there is any, and returns the decompressed bytes and a copy
-    /// of the first 4 KiB of them.
+    /// Looks through zstd, gzip or xz, if there is any, and returns the decompressed bytes and a
+    /// copy of the first 4 KiB of them.
     pub(super) fn open(reader: DynRead) -> Result<(Input, Vec<u8>), TraceError> {
         let start = |source| TraceError::Read { offset: 0, source };
-        let (magic, mut reader) = peek(reader, ZSTD_MAGIC.len()).map_err(start)?;
-        if magic == ZSTD_MAGIC {
+        let (magic, mut reader) = peek(reader, XZ_MAGIC.len()).map_err(start)?;
+        if magic.starts_with(&ZSTD_MAGIC) {
             let decoder = zstd::Decoder::new(reader).map_err(start)?;
             reader = Box::new(Ahead::start(decoder).map_err(start)?);
         } else if magic.starts_with(&GZIP_MAGIC) {
             let decoder = flate2::read::MultiGzDecoder::new(reader);
+            reader = Box::new(Ahead::start(decoder).map_err(start)?);
+        } else if magic.starts_with(&XZ_MAGIC) {
+            // As xz(1) has it, streams may follow each other.
+            let decoder = lzma_rust2::XzReader::new(reader, true);
             reader = Box::new(Ahead::start(decoder).map_err(start)?);
         }
         let nr_read = BytesRead::default();
@@ -113,10 +121,12 @@ impl Input {
         }
         self.offset += line.len() as u64;
         self.line_number += 1;
+        let is_first = self.line_number == 1;
+        let line = line.strip_prefix(&BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(line);
         let Some(line) = line.strip_suffix(b"\n") else {
             let is_too_long = line.len() as u64 == LINE_BYTES_MAX;
             let (line_number, problem) = (self.line_number, LineProblem::NotText);
-            let error = TraceError::Line { line: line_number, problem };
+            let error = TraceError::Line { line: line_number, column: LINE_BYTES_MAX + 1, problem };
             return if is_too_long { Err(error) } else { Ok(Some(line)) };
         };
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))

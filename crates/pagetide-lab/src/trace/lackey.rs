@@ -12,18 +12,18 @@
 //!
 //! Source: Valgrind manual, "Lackey: an example tool".
 
-use super::{AccessKind, LineProblem, Request, TextParser, number};
+use super::{AccessKind, LineProblem, Request, TextParser, Wrong, number};
 use pagetide_core::ids::MappingId;
 
 pub(super) struct Lackey;
 
 impl TextParser for Lackey {
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong> {
         parse(line)
     }
 }
 
-pub(super) fn parse(line: &str) -> Result<Option<Request>, LineProblem> {
+pub(super) fn parse(line: &str) -> Result<Option<Request>, Wrong> {
     if line.starts_with("==") || line.starts_with("--") || line.trim().is_empty() {
         return Ok(None);
     }
@@ -32,12 +32,12 @@ pub(super) fn parse(line: &str) -> Result<Option<Request>, LineProblem> {
     let kind = match word {
         "I" | "L" => AccessKind::Table,
         "S" | "M" => AccessKind::TableWrite,
-        _ => return Err(LineProblem::UnknownWord { field: "access" }),
+        _ => return Err(LineProblem::UnknownWord { field: "access" }.at(word)),
     };
     let (address, len_bytes) =
         range.trim().split_once(',').ok_or(LineProblem::NoField { field: "size" })?;
     let address = u64::from_str_radix(address, 16)
-        .map_err(|_| LineProblem::NotANumber { field: "address" })?;
+        .map_err(|_| LineProblem::NotANumber { field: "address" }.at(address))?;
     let len_bytes = number(Some(len_bytes), "size")?;
-    Request::bytes(MappingId(0), address, len_bytes, kind).map(Some)
+    Ok(Some(Request::bytes(MappingId(0), address, len_bytes, kind)?))
 }

@@ -6,9 +6,9 @@
 //! **Idea.**
 //!
 //! ```text
-//!   file -> zstd, gzip? -> which format? -> requests -> split into pages -> Access, Access, ...
-//!            input      format        one file      Trace
-//!                                     a format
+//!   file -> zstd, gzip, xz? -> which format? -> requests -> split into pages -> Access, ...
+//!            input              format         one file      Trace
+//!                                              a format
 //! ```
 //!
 //! A format's reader turns one line or record into one request: some consecutive pages of one
@@ -16,7 +16,7 @@
 //!
 //! **Data and invariants.** Reading streams: memory does not grow with the trace, save for one name
 //! per distinct file in the formats that name files. A trace ends after its first error. Errors say
-//! the line, or the byte of the decompressed file.
+//! the line and column, or the byte of the decompressed file, and the value that is expected there.
 //!
 //! **Ignored.** Latencies, and the parts of a millisecond that are left when a request's time is
 //! counted from the first one's. In block and object traces an id is a page: their sizes are
@@ -43,6 +43,7 @@ mod fio;
 mod format;
 mod input;
 mod lackey;
+mod line;
 mod mappings;
 mod msr;
 mod oracle_general;
@@ -61,12 +62,14 @@ pub use convert::{ConvertError, Converted, convert};
 pub use dense::DenseTrace;
 pub use facts::{Facts, ReadaheadUse};
 pub use format::{Format, UnknownFormatName};
+pub use line::LineProblem;
 pub use page_ranks::PageRanks;
 pub use pagetide_core::record::{Access, AccessKind, Ending, Header, Note};
 
 use claim::Claim;
 use digits::number;
 use input::Input;
+use line::Wrong;
 use pagetide_core::ids::PageType;
 use pagetide_core::record::RecordError;
 use pagetide_core::units::Millis;
@@ -96,14 +99,26 @@ pub enum TraceError {
     /// No known format looks like this; name the format.
     #[error("cannot tell the trace's format from its name or its first bytes")]
     UnknownFormat,
+    /// The file begins as no file of the named format does.
+    #[error("byte {offset}: this is no {format} trace: expected {expected}")]
+    OtherFormat {
+        /// The format that was named.
+        format: Format,
+        /// The byte of the decompressed file.
+        offset: usize,
+        /// What a file of that format has there.
+        expected: &'static str,
+    },
     /// The file has no byte in it.
     #[error("the trace is empty")]
     Empty,
     /// A line is not what the format says; check the format, or repair the line.
-    #[error("line {line}: {problem}")]
+    #[error("line {line}, column {column}: {problem}")]
     Line {
         /// The line, from 1.
         line: u64,
+        /// The byte of the line where the field begins, from 1.
+        column: u64,
         /// What is wrong with it.
         problem: LineProblem,
     },
@@ -145,42 +160,6 @@ pub enum TraceError {
     Record(#[from] RecordError),
 }
 
-/// What is wrong with a line of a text format.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum LineProblem {
-    /// A field is not there.
-    #[error("no field \"{field}\"")]
-    NoField {
-        /// The field's name.
-        field: &'static str,
-    },
-    /// A field is there, but is not a number that fits.
-    #[error("field \"{field}\" is not a number of the right size")]
-    NotANumber {
-        /// The field's name.
-        field: &'static str,
-    },
-    /// A field has a word that the format does not know.
-    #[error("field \"{field}\" has an unknown word")]
-    UnknownWord {
-        /// The field's name.
-        field: &'static str,
-    },
-    /// The first line names no column that could be the page.
-    #[error("the first line names no column for the page: object, obj_id, id, lbn, lba or key")]
-    NoPageColumn,
-    /// The first line is not the one this format starts with.
-    #[error("not the first line of a file in this format")]
-    WrongFirstLine,
-    /// The request is longer than 2^24 pages, or runs past the end of numbers.
-    #[error("the request spans too many pages")]
-    TooManyPages,
-    /// The line is longer than 64 KiB or not UTF-8: the file is no text.
-    #[error("the line is too long or not text")]
-    NotText,
-}
-
 /// Requests that are read before they are wanted.
 const REQUESTS_READY: usize = 256;
 
@@ -220,19 +199,24 @@ trait Source: Send {
 /// A format of lines: what one means.
 trait LineParser: Send {
     /// The request on `line` (without its line end), or `None` when the line holds none.
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem>;
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong>;
+
+    /// Called at the end of the file, for a format whose entries may span lines.
+    fn finish(&mut self) -> Result<(), Wrong> {
+        Ok(())
+    }
 }
 
 /// A format whose lines are taken apart as text, which takes as long as all else.
 trait TextParser: Send {
     /// As [`LineParser::parse_line`].
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem>;
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong>;
 }
 
 struct Text<P>(P);
 
 impl<P: TextParser> LineParser for Text<P> {
-    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, LineProblem> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
         self.0.parse_text(str::from_utf8(line).map_err(|_| LineProblem::NotText)?)
     }
 }
@@ -246,18 +230,22 @@ impl<P: LineParser> Source for LineSource<P> {
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
         loop {
             let line = self.input.line_number() + 1;
-            let Some(bytes) = self.input.read_line()? else { return Ok(None) };
+            let Some(bytes) = self.input.read_line()? else {
+                let finished = self.parser.finish().map(|()| None);
+                return finished.map_err(|wrong| error_on(line, b"", wrong));
+            };
             match self.parser.parse_line(bytes) {
                 Ok(None) => {}
                 Ok(request) => return Ok(request),
-                Err(problem) => {
-                    let is_text = str::from_utf8(bytes).is_ok();
-                    let problem = if is_text { problem } else { LineProblem::NotText };
-                    return Err(TraceError::Line { line, problem });
-                }
+                Err(wrong) => return Err(error_on(line, bytes, wrong)),
             }
         }
     }
+}
+
+fn error_on(line: u64, bytes: &[u8], wrong: Wrong) -> TraceError {
+    let (problem, column, nr_lines_back) = wrong.locate(bytes);
+    TraceError::Line { line: line - nr_lines_back, column, problem }
 }
 
 /// An open trace: an iterator of accesses. It ends after the first error.
@@ -278,14 +266,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens the trace at `path`, decompressing it if it is zstd or gzip.
+    /// Opens the trace at `path`, decompressing it if it is zstd, gzip or xz.
     ///
     /// Without `format`, the format is told by the file's name and first 4 KiB. The raw formats
     /// have no mark to be told by: they must be named.
     ///
     /// # Errors
-    /// [`TraceError::Open`], [`TraceError::UnknownFormat`], and for a damaged start
-    /// [`TraceError::Read`] and [`TraceError::Record`].
+    /// [`TraceError::Open`], [`TraceError::UnknownFormat`], [`TraceError::OtherFormat`], and for a
+    /// damaged start [`TraceError::Read`] and [`TraceError::Record`].
     pub fn open(path: &Path, format: Option<Format>) -> Result<Trace, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::Open { source })?;
         let name = path.file_name().map(|name| name.to_string_lossy());
@@ -305,8 +293,10 @@ impl Trace {
         if prefix.is_empty() {
             return Err(TraceError::Empty);
         }
-        let format = format.or_else(|| format::detect(&prefix, name));
-        let format = format.ok_or(TraceError::UnknownFormat)?;
+        let format = match format {
+            Some(format) => format::check(format, &prefix).map(|()| format)?,
+            None => format::detect(&prefix, name).ok_or(TraceError::UnknownFormat)?,
+        };
         let claim = Claim::new(input.bytes_read());
         let source = source_of(format, input, &prefix)?;
         Ok(Trace {

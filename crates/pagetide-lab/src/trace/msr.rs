@@ -5,7 +5,7 @@
 //! the traces.
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};
 
 #[derive(Default)]
 pub(super) struct Msr {
@@ -13,7 +13,7 @@ pub(super) struct Msr {
 }
 
 impl TextParser for Msr {
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong> {
         if line.is_empty() || line.starts_with("Timestamp") {
             return Ok(None);
         }
@@ -29,16 +29,17 @@ impl TextParser for Msr {
 }
 
 /// What the line's fourth field says.
-pub(super) fn kind_of(line: &str) -> Result<AccessKind, LineProblem> {
-    match line.split(',').nth(3).ok_or(LineProblem::NoField { field: "type" })? {
+pub(super) fn kind_of(line: &str) -> Result<AccessKind, Wrong> {
+    let word = line.split(',').nth(3).ok_or(LineProblem::NoField { field: "type" })?;
+    match word {
         "Read" => Ok(AccessKind::Read),
         "Write" => Ok(AccessKind::Write),
-        _ => Err(LineProblem::UnknownWord { field: "type" }),
+        _ => Err(LineProblem::UnknownWord { field: "type" }.at(word)),
     }
 }
 
 /// "host,disk", as one name.
-fn disk_of(line: &str) -> Result<&str, LineProblem> {
+fn disk_of(line: &str) -> Result<&str, Wrong> {
     let no_disk = LineProblem::NoField { field: "disk" };
     let (_, rest) = line.split_once(',').ok_or(no_disk)?;
     let (end, _) = rest.match_indices(',').nth(1).ok_or(no_disk)?;

@@ -21,7 +21,7 @@
 //! "Tracepoints for Monitoring Results".
 
 use super::mappings::Mappings;
-use super::{AccessKind, LineProblem, Micros, Request, TextParser, number};
+use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};
 
 #[derive(Default)]
 pub(super) struct PerfScript {
@@ -29,10 +29,10 @@ pub(super) struct PerfScript {
 }
 
 impl TextParser for PerfScript {
-    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, LineProblem> {
+    fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong> {
         let Some((event, fields)) = event_of(line) else {
             let is_comment = line.trim().is_empty() || line.starts_with('#');
-            let problem = LineProblem::NoField { field: "event" };
+            let problem = LineProblem::NoField { field: "event" }.at(line);
             return if is_comment { Ok(None) } else { Err(problem) };
         };
         let request = match event {
@@ -52,20 +52,19 @@ impl TextParser for PerfScript {
 }
 
 impl PerfScript {
-    fn file_pages(
-        &mut self,
-        fields: &str,
-        kind: AccessKind,
-    ) -> Result<Option<Request>, LineProblem> {
+    fn file_pages(&mut self, fields: &str, kind: AccessKind) -> Result<Option<Request>, Wrong> {
         let (dev, ino) = (field(fields, "dev")?, field(fields, "ino")?);
         let offsets = field(fields, "ofs")?;
         let (first, last) = offsets.split_once('-').unwrap_or((offsets, offsets));
         let (first, last) = (number(Some(first), "ofs")?, number(Some(last), "ofs")?);
         let mapping = self.mappings.number(&format!("{dev},{ino}"));
-        Request::bytes(mapping, first, length(first, last, "ofs")? + 1, kind).map(Some)
+        let len_bytes =
+            length(first, last).ok_or(LineProblem::NotANumber { field: "ofs" }.at(offsets))?;
+        let len_bytes = len_bytes.checked_add(1).ok_or(LineProblem::TooManyPages)?;
+        Ok(Some(Request::bytes(mapping, first, len_bytes, kind)?))
     }
 
-    fn region(&mut self, fields: &str) -> Result<Option<Request>, LineProblem> {
+    fn region(&mut self, fields: &str) -> Result<Option<Request>, Wrong> {
         let target = field(fields, "target_id")?;
         let mut words = fields.split_ascii_whitespace().skip(2);
         let missing = LineProblem::NoField { field: "region" };
@@ -76,15 +75,15 @@ impl PerfScript {
             return Ok(None);
         }
         let mapping = self.mappings.number(target);
-        let len_bytes = length(start, end, "region")?;
-        Request::bytes(mapping, start, len_bytes, AccessKind::Table).map(Some)
+        let len_bytes =
+            length(start, end).ok_or(LineProblem::NotANumber { field: "region" }.at(range))?;
+        Ok(Some(Request::bytes(mapping, start, len_bytes, AccessKind::Table)?))
     }
 }
 
-fn length(first: u64, last: u64, field: &'static str) -> Result<u64, LineProblem> {
-    let too_long = LineProblem::TooManyPages;
-    let length = last.checked_sub(first).ok_or(LineProblem::NotANumber { field })?;
-    if length == u64::MAX { Err(too_long) } else { Ok(length) }
+/// The bytes between two offsets, of which the first may not be the larger.
+fn length(first: u64, last: u64) -> Option<u64> {
+    last.checked_sub(first)
 }
 
 /// The event's name, "group:name", and what follows its colon.
@@ -113,8 +112,8 @@ fn other_event(line: &str) -> Option<(&str, &str)> {
 }
 
 /// The value of "name=value" or "name value".
-fn field<'a>(fields: &'a str, name: &'static str) -> Result<&'a str, LineProblem> {
+fn field<'a>(fields: &'a str, name: &'static str) -> Result<&'a str, Wrong> {
     let mut words = fields.split([' ', '=']);
     words.by_ref().find(|word| *word == name);
-    words.next().ok_or(LineProblem::NoField { field: name })
+    words.next().ok_or(LineProblem::NoField { field: name }.into())
 }

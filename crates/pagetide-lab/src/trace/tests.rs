@@ -38,7 +38,9 @@ fn complaint(bytes: &[u8], format: Format) -> String {
         }
         Err(error) => error,
     };
-    error.to_string()
+    let said = error.to_string();
+    // What is expected has a test of its own.
+    said.split_once(": expected ").map_or(said.clone(), |(problem, _)| problem.to_owned())
 }
 
 fn compact(accesses: &[Access]) -> Vec<u8> {
@@ -80,7 +82,7 @@ fn decimal_lines_skip_marks_and_carriage_returns() {
     assert_eq!(read(text, None), [(0, 2819, Read), (0, 85, Read), (0, 2819, Read)]);
     assert_eq!(
         complaint(b"1\n2\nx3\n", Format::Decimal),
-        "line 3: field \"page\" is not a number of the right size"
+        "line 3, column 1: field \"page\" is not a number of the right size"
     );
 }
 
@@ -90,11 +92,14 @@ fn arc_lines_expand() {
     assert_eq!(detected(text), Some(Format::ArcLis));
     let pages = [(0, 110_889, Read), (0, 110_890, Read), (0, 110_891, Read), (0, 7, Read)];
     assert_eq!(read(text, None), pages);
-    assert_eq!(complaint(b"5\n", Format::ArcLis), "line 1: no field \"count\"");
+    assert_eq!(complaint(b"5\n", Format::ArcLis), "line 1, column 2: no field \"count\"");
     let endless = b"1 1 0 0\n2 99999999999 0 1\n";
-    assert_eq!(complaint(endless, Format::ArcLis), "line 2: the request spans too many pages");
+    assert_eq!(
+        complaint(endless, Format::ArcLis),
+        "line 2, column 1: the request spans too many pages"
+    );
     let overflow = format!("{} 2 0 0\n", u64::MAX);
-    let spans = "line 1: the request spans too many pages";
+    let spans = "line 1, column 1: the request spans too many pages";
     assert_eq!(complaint(overflow.as_bytes(), Format::ArcLis), spans);
 }
 
@@ -108,11 +113,11 @@ fn csv_finds_the_page_column_by_name() {
     assert_eq!(read(scsi, None), [(0, 42, Write), (0, 43, Read)]);
     assert_eq!(
         complaint(b"time,size\n", Format::Csv),
-        "line 1: the first line names no column for the page: object, obj_id, id, lbn, lba or key"
+        "line 1, column 1: the first line names no column for the page"
     );
     assert_eq!(
         complaint(b"op,id\nfly,1\n", Format::Csv),
-        "line 2: field \"op\" has an unknown word"
+        "line 2, column 1: field \"op\" has an unknown word"
     );
 }
 
@@ -159,10 +164,10 @@ fn fio_logs_split_bytes_into_pages() {
     assert_eq!(read(three, None), [(0, 3, Read)]);
     assert_eq!(
         complaint(b"fio version 1 iolog\n", Format::Fio),
-        "line 1: not the first line of a file in this format"
+        "line 1, column 1: not the first line of a file in this format"
     );
     let cut = b"fio version 3 iolog\n20 a read 4096\n";
-    assert_eq!(complaint(cut, Format::Fio), "line 2: no field \"length\"");
+    assert_eq!(complaint(cut, Format::Fio), "line 2, column 15: no field \"length\"");
 }
 
 #[test]
@@ -180,7 +185,7 @@ fn lackey_lines_are_table_accesses() {
     assert_eq!(detected(b" L 1ffe,8\n"), Some(Format::Lackey));
     assert_eq!(
         complaint(b" L zz,8\n", Format::Lackey),
-        "line 1: field \"address\" is not a number of the right size"
+        "line 1, column 4: field \"address\" is not a number of the right size"
     );
 }
 
@@ -190,7 +195,7 @@ fn filemap_files_are_mappings() {
         4,254:0,4fa7d,0,1\n";
     assert_eq!(detected(text), Some(Format::Filemap));
     assert_eq!(read(text, None), [(0, 9, Read), (0, 10, Read), (1, 0, Read), (0, 0, Read)]);
-    assert_eq!(complaint(b"0,1,2\n", Format::Filemap), "line 1: no field \"ino_hex\"");
+    assert_eq!(complaint(b"0,1,2\n", Format::Filemap), "line 1, column 6: no field \"ino_hex\"");
 }
 
 #[test]
@@ -201,7 +206,7 @@ fn msr_disks_are_mappings() {
     assert_eq!(read(text, None), [(0, 2, Read), (0, 3, Read), (1, 0, Write)]);
     assert_eq!(
         complaint(b"1,hm,0,Fly,0,1,1\n", Format::Msr),
-        "line 1: field \"type\" has an unknown word"
+        "line 1, column 8: field \"type\" has an unknown word"
     );
 }
 
@@ -222,11 +227,17 @@ CPU0 (sda):
     let endless = b"8,0 3 2 0.1 697 Q W 99999999999999999999 + 16 [a]\n";
     assert_eq!(
         complaint(endless, Format::Blkparse),
-        "line 1: field \"sector\" is not a number of the right size"
+        "line 1, column 21: field \"sector\" is not a number of the right size"
     );
     let far = b"8,0 3 2 0.1 697 Q W 18446744073709551615 + 16 [a]\n";
-    assert_eq!(complaint(far, Format::Blkparse), "line 1: the request spans too many pages");
-    assert_eq!(complaint(b"sda 1 2\n", Format::Blkparse), "line 1: no field \"device\"");
+    assert_eq!(
+        complaint(far, Format::Blkparse),
+        "line 1, column 1: the request spans too many pages"
+    );
+    assert_eq!(
+        complaint(b"sda 1 2\n", Format::Blkparse),
+        "line 1, column 1: field \"device\" has an unknown word"
+    );
 }
 
 #[test]
@@ -250,11 +261,11 @@ fn perf_script_reads_filemap_and_damon_events() {
    my-cat-93      [001] d..1. 12.4: mm_filemap_fault: dev=254:0 ino=2ae ofs=0\n";
     assert_eq!(detected(plain), Some(Format::PerfScript));
     assert_eq!(read(plain, None), [(0, 1, Read), (0, 2, Read), (1, 0, Table)]);
-    assert_eq!(complaint(b"hello\n", Format::PerfScript), "line 1: no field \"event\"");
+    assert_eq!(complaint(b"hello\n", Format::PerfScript), "line 1, column 1: no field \"event\"");
     let backwards = b"a 1 [0] 1.0: filemap:mm_filemap_get_pages: dev=1:0 ino=1 ofs=9-1\n";
     assert_eq!(
         complaint(backwards, Format::PerfScript),
-        "line 1: field \"ofs\" is not a number of the right size"
+        "line 1, column 62: field \"ofs\" is not a number of the right size"
     );
 }
 
@@ -371,10 +382,13 @@ fn text_that_is_no_trace_is_refused() {
     assert_eq!(detected(b"hello world\n"), None);
     assert_eq!(detected(b""), None);
     let long = vec![b'1'; 100_000];
-    assert_eq!(complaint(&long, Format::Decimal), "line 1: the line is too long or not text");
+    assert_eq!(
+        complaint(&long, Format::Decimal),
+        "line 1, column 65537: the line is too long or not text"
+    );
     assert_eq!(
         complaint(b"1\n\xff\xfe\n", Format::Decimal),
-        "line 2: the line is too long or not text"
+        "line 2, column 1: the line is too long or not text"
     );
 }
 
@@ -499,3 +513,82 @@ proptest! {
         let _ = open(text.as_bytes(), "", None);
     }
 }
+
+#[test]
+fn csv_fields_may_be_quoted_and_ids_may_be_words() {
+    let plain = b"time,key,op\n1,12,get\n2,7,set\n";
+    let quoted =
+        b"\xef\xbb\xbf\"time\", \"key\",\"op\"\r\n\"1\",\"12\",\"get\"\r\n2,\"7\" ,set\r\n";
+    assert_eq!(detected(quoted), Some(Format::Csv));
+    assert_eq!(read(quoted, None), read(plain, None));
+    let bare_mark = b"\xef\xbb\xbfid\n5\n";
+    assert_eq!(read(bare_mark, None), [(0, 5, Read)]);
+
+    let words = b"id,op\nabc,r\n\"a,\n\"\"b\",w\nabc,r\n12,r\n";
+    let pages: Vec<(u32, u64, AccessKind)> = read(words, None);
+    // The published value of FNV-1a for "abc" by 64 bits.
+    assert_eq!(pages[0], (0, 0xe71f_a219_0541_574b, Read));
+    assert_eq!((pages[2], pages[3]), (pages[0], (0, 12, Read)));
+    assert!(pages[1].1 != pages[0].1 && pages[1].2 == Write);
+    assert_eq!(read(b"id,op\n1,0\n2,1\n", None), [(0, 1, Read), (0, 2, Write)]);
+}
+
+#[test]
+fn csv_complaints_name_line_and_column() {
+    let complain = |text: &str| complaint(text.as_bytes(), Format::Csv);
+    let number = "field \"page\" is not a number of the right size";
+    assert_eq!(complain("id,op\n1,r\ntwo,r\n"), format!("line 3, column 1: {number}"));
+    assert_eq!(complain("op,id\n\"r\",1\n\"r\",\"two\"\n"), format!("line 3, column 5: {number}"));
+    assert_eq!(complain("op,id\nr,\n"), format!("line 2, column 3: {number}"));
+    let word = "field \"op\" has an unknown word";
+    assert_eq!(complain("id,op\n1, 7\n"), format!("line 2, column 4: {word}"));
+    assert_eq!(complain("id,op\n1,\"7\"\n"), format!("line 2, column 3: {word}"));
+    assert_eq!(complain("id,op\n1\n"), "line 2, column 2: no field \"op\"");
+    let open = "a quoted field has no end";
+    assert_eq!(complain("id\n1\n2,\"a\nb\n"), format!("line 3, column 3: {open}"));
+    let endless = "id,a\n1,\"x\n".to_owned() + &"2,x\n".repeat(100_000);
+    assert_eq!(complain(&endless), format!("line 2, column 3: {open}"));
+}
+
+/// Each format, named for a file of every other kind: an error says where the file differs and
+/// what was expected there.
+#[test]
+fn another_format_than_the_named_one_is_refused_with_place_and_expectation() {
+    let binary: Vec<u8> =
+        (0..4096_u32).flat_map(|nr| nr.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    let text = b"what we have here is a text of some lines\nthat is no trace of any kind\n";
+    for format in Format::ALL {
+        let is_raw = ["u32le", "u64le", "i32be", "i64be", "u64le-rw", "oracle-general"];
+        for file in [&binary[..], text] {
+            if is_raw.contains(&format.as_str()) && file != text {
+                continue;
+            }
+            let trace = open(file, "", Some(format));
+            let error = match trace {
+                Ok(mut trace) => trace.find_map(Result::err).unwrap_or_else(|| panic!("{format}")),
+                Err(error) => error,
+            };
+            let said = error.to_string();
+            let has_place = said.starts_with("line 1, column ") || said.starts_with("byte ");
+            assert!(has_place && said.contains(": expected "), "{format}: {said}");
+        }
+    }
+}
+
+#[test]
+fn xz_is_decompressed_and_cut_off_where_it_is() {
+    // `printf '3\n1\n2\n' | xz -c`, and the same once more.
+    let packed = XZ.repeat(2);
+    assert_eq!(detected(&packed), Some(Format::Decimal));
+    let pages: Vec<u64> = read(&packed, None).iter().map(|access| access.1).collect();
+    assert_eq!(pages, [3, 1, 2, 3, 1, 2]);
+    let cut = complaint(&XZ[..XZ.len() / 2], Format::Decimal);
+    assert!(cut.starts_with("cannot read the trace at byte "), "{cut}");
+}
+
+const XZ: &[u8] = &[
+    0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x04, 0xe6, 0xd6, 0xb4, 0x46, 0x02, 0x00, 0x21, 0x01,
+    0x16, 0x00, 0x00, 0x00, 0x74, 0x2f, 0xe5, 0xa3, 0x01, 0x00, 0x05, 0x33, 0x0a, 0x31, 0x0a, 0x32,
+    0x0a, 0x00, 0x00, 0x00, 0x06, 0x1d, 0x30, 0xa0, 0x95, 0xf5, 0x84, 0xff, 0x00, 0x01, 0x1e, 0x06,
+    0xc1, 0x2f, 0xa4, 0x1d, 0x1f, 0xb6, 0xf3, 0x7d, 0x01, 0x00, 0x00, 0x00, 0x00, 0x04, 0x59, 0x5a,
+];

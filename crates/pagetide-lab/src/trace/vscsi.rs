@@ -12,7 +12,7 @@
 //! traces; libCacheSim's documentation of the record; the SCSI block commands for the codes.
 
 use super::input::Input;
-use super::{AccessKind, Micros, Request, Source, TraceError};
+use super::{AccessKind, Format, Micros, Request, Source, TraceError};
 use pagetide_core::ids::MappingId;
 
 const BLOCK_BYTES: u64 = 512;
@@ -41,8 +41,9 @@ impl Vscsi {
     /// `prefix` holds the first record, which tells the version.
     ///
     /// # Errors
-    /// [`TraceError::UnknownFormat`] when it is neither.
+    /// [`TraceError::OtherFormat`] when it is neither.
     pub(super) fn new(input: Input, prefix: &[u8]) -> Result<Vscsi, TraceError> {
+        super::format::check(Format::Vscsi, prefix)?;
         let version = version_of(prefix).ok_or(TraceError::UnknownFormat)?;
         Ok(Vscsi { input, version })
     }
@@ -81,6 +82,22 @@ pub(super) fn looks_right(prefix: &[u8]) -> bool {
         };
         let is_same = |bytes: &[u8]| version_of(bytes) == Some(version);
         first.is_some_and(is_same) && second.is_none_or(is_same)
+    })
+}
+
+/// The byte where a file begins as neither version does, and what a file has there.
+pub(super) fn mismatch(prefix: &[u8]) -> Option<(usize, &'static str)> {
+    if version_of(prefix).is_some() {
+        return None;
+    }
+    if prefix.len() < 32 {
+        return Some((prefix.len(), "records of 32 bytes (version 1) or 40 bytes (version 2)"));
+    }
+    let command = "a SCSI command that reads or writes: 08, 28, a8, 88, 0a, 2a, aa or 8a, then 00";
+    Some(match (prefix[15], prefix[3]) {
+        (1, _) => (12, command),
+        (_, 2) => (0, command),
+        _ => (3, "02 (version 2), or 01 in byte 15 (version 1)"),
     })
 }
 

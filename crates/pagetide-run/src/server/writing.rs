@@ -18,6 +18,7 @@ use super::turn::HeldTurn;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
 use pagetide::File;
+use pagetide::seam::SharedPages;
 use std::sync::Arc;
 
 /// A call that has more packets to come.
@@ -138,7 +139,7 @@ fn try_once(
             return done(0);
         }
         let base = if appends { handle.len() } else { position };
-        let total = allowed(base, wanted, request.len)?;
+        let total = allowed(handle, base, wanted, request.len)?;
         if !has_growth && base + total > handle.len() {
             return done(0);
         }
@@ -209,7 +210,7 @@ impl LongWrite {
             if source.is_empty() {
                 return done(0);
             }
-            let len = allowed(offset, source.len() as u64, request.len)? as usize;
+            let len = allowed(handle, offset, source.len() as u64, request.len)? as usize;
             nr_written = write_front(author, opened, handle, &source[..len], offset)?;
             if moves_position {
                 inner.position.set(offset + nr_written as u64);
@@ -222,9 +223,16 @@ impl LongWrite {
     }
 }
 
+/// Ends of writes up to here need not be asked about, bytes.
+const LEN_UNASKED: u64 = 64 << 20;
+
 /// How many of `wanted` bytes at `base` may be written by a process that may not make a file longer
-/// than `len_max`.
-fn allowed(base: u64, wanted: u64, len_max: u64) -> Result<u64, Errno> {
-    let left = len_max.min(FILE_BYTES_MAX - 1).checked_sub(base).filter(|left| *left > 0);
+/// than `len_max`, to a file system that has a longest file as well.
+fn allowed(handle: &File, base: u64, wanted: u64, len_max: u64) -> Result<u64, Errno> {
+    let is_short = base.saturating_add(wanted) <= LEN_UNASKED;
+    let most = if is_short { FILE_BYTES_MAX } else { handle.len_max().min(FILE_BYTES_MAX) };
+    // The wire has no number for a length of FILE_BYTES_MAX itself.
+    let left = len_max.min(most).min(FILE_BYTES_MAX - 1);
+    let left = left.checked_sub(base).filter(|left| *left > 0);
     left.map(|left| left.min(wanted)).ok_or(Errno::FBIG)
 }

@@ -2,7 +2,7 @@
 //!
 //! **Problem.** A process that passes signals on to its child, in the same group, passes on what
 //! the child has already: kill(2) of a group and of a process look the same to the receiver.
-//! **Idea.** A second process in the group, which does nothing but have the same signals blocked.
+//! **Idea.** A second process in the group, which does nothing but have all signals blocked.
 //! Asked after a signal came here, it looks whether the signal is pending there as well.
 //!
 //! ```text
@@ -34,9 +34,9 @@ impl Sentinel {
     ///
     /// # Errors
     /// What the system says of sockets and processes.
-    pub fn start(signals: &[i32]) -> io::Result<Sentinel> {
+    pub fn start() -> io::Result<Sentinel> {
         let (near, far) = UnixStream::pair()?;
-        let set = signals::set_of(signals);
+        let set = signals::all();
         let parent = std::process::id();
         // SAFETY: S30 (one thread): the child is a copy in which nothing was under way.
         match unsafe { libc::fork() } {

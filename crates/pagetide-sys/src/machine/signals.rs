@@ -1,18 +1,36 @@
-//! Sets of signals, and blocking them in a thread.
+//! Sets of signals, blocking them in a thread, and what a process does about one.
 //!
-//! Source: Linux man pages sigsetops(3), pthread_sigmask(3).
+//! Source: Linux man pages sigsetops(3), pthread_sigmask(3), signal(2), kill(2).
 
 use std::io;
 
 /// The set of these signals; a number that is no signal is left out.
 pub(crate) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: S9 (live values): zeros are a valid set.
-    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    for signal in signals {
-        // SAFETY: S9 (live values): a live set; a number that is no signal is refused.
-        unsafe { libc::sigaddset(&mut set, *signal) };
-    }
+    let set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    signals.iter().copied().fold(set, with)
+}
+
+/// The set and `signal`.
+pub(crate) fn with(mut set: libc::sigset_t, signal: i32) -> libc::sigset_t {
+    // SAFETY: S9 (live values): a live set; a number that is no signal is refused.
+    unsafe { libc::sigaddset(&mut set, signal) };
     set
+}
+
+/// Every signal, but those of the C library's own.
+pub(crate) fn all() -> libc::sigset_t {
+    let mut set = set_of(&[]);
+    // SAFETY: S9 (live values): a live set.
+    unsafe { libc::sigfillset(&mut set) };
+    set
+}
+
+/// Returns true if `signal` is in the set.
+#[cfg(feature = "run")]
+pub(crate) fn has(set: &libc::sigset_t, signal: i32) -> bool {
+    // SAFETY: S9 (live values): a live set; a number that is no signal is refused.
+    unsafe { libc::sigismember(set, signal) == 1 }
 }
 
 /// Blocks the set in the calling thread, and so in all that it starts from here on.
@@ -20,4 +38,57 @@ pub(crate) fn block(set: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: S9 (live values): a set of signals, and no old set wanted.
     let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) };
     if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
+}
+
+/// The set that is blocked in the calling thread.
+#[cfg(feature = "run")]
+pub(crate) fn blocked() -> libc::sigset_t {
+    let mut set = set_of(&[]);
+    // SAFETY: S9 (live values): no new set, and a live one for the old.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set) };
+    set
+}
+
+/// Blocks this set in the calling thread, and no other signal.
+#[cfg(feature = "run")]
+pub(crate) fn set_blocked(set: &libc::sigset_t) {
+    // SAFETY: S9 (live values): a live set, and no old set wanted.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
+}
+
+/// Returns true if the process ignores `signal`.
+#[cfg(feature = "run")]
+pub(crate) fn is_ignored(signal: i32) -> bool {
+    // SAFETY: S9 (live values): zeros are a valid action.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: S9 (live values): no new action, and a live one for the old.
+    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+    failed == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Has the process ignore `signal`.
+#[cfg(feature = "run")]
+pub(crate) fn ignore(signal: i32) {
+    // SAFETY: S9 (numbers): no handler is installed.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Has `signal` do what it does by default.
+#[cfg(feature = "run")]
+pub(crate) fn set_default(signal: i32) {
+    // SAFETY: S9 (numbers): no handler is installed.
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+}
+
+/// Sends `signal` to the calling thread.
+#[cfg(feature = "run")]
+pub(crate) fn raise(signal: i32) {
+    // SAFETY: S9 (numbers).
+    unsafe { libc::raise(signal) };
+}
+
+/// Sends `signal`, a real-time signal too, to a process, which may have ended.
+pub fn send(pid: u32, signal: i32) {
+    // SAFETY: S9 (numbers).
+    unsafe { libc::kill(pid.cast_signed(), signal) };
 }

@@ -49,6 +49,9 @@ pub trait SharedPages {
     /// What a view finds the file's pages by. `None` where the cache is not shared.
     fn tag(&self) -> Option<u32>;
 
+    /// The longest that the file may become, bytes: what its file system takes.
+    fn len_max(&self) -> u64;
+
     /// No view finds the file's pages from here on, and no page is admitted that was read before.
     fn hide(&self);
 

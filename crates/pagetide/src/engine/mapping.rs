@@ -13,6 +13,7 @@
 
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
+use crate::engine::longest::Longest;
 use crate::engine::swap::SwapMap;
 use crate::engine::{leaving::Leaving, locked::LockedPages};
 use crate::memory::compressed::Copied;
@@ -31,15 +32,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-/// The longest a file can be, bytes: what the page table reaches.
-pub(crate) const FILE_BYTES_MAX: u64 = pagetide_sys::PAGES_MAX << PAGE_SHIFT;
-
 /// One file's pages.
 pub(crate) struct Mapping {
     pub(crate) id: MappingId,
     pub(crate) table: Arc<PageTable>,
     public: Public,
     stored_len: AtomicU64,
+    pub(super) longest: Longest,
     pub(crate) identity: Option<Identity>,
     /// Tells the file from others in a sample of pages, by its identity: the same whenever it is
     /// opened again.
@@ -189,6 +188,7 @@ impl Mapping {
             table: Arc::new(table),
             public: Public::Own { len: AtomicU64::new(len), writes: AtomicU64::new(0) },
             stored_len: AtomicU64::new(len),
+            longest: Longest::default(),
             name_hash: hash(&(identity, identity.is_none().then_some(id.0))),
             identity,
             backing: RwLock::new(Some(Arc::new(backing))),

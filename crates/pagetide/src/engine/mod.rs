@@ -39,6 +39,7 @@ pub(crate) mod in_flight;
 pub(crate) mod leaving;
 pub(crate) mod limits;
 pub(crate) mod locked;
+mod longest;
 pub(crate) mod mapping;
 pub(crate) mod open;
 pub(crate) mod pages;

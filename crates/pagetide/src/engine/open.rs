@@ -3,7 +3,8 @@
 use crate::engine::Engine;
 use crate::engine::errors::OpenError;
 use crate::engine::groups::directory::Member;
-use crate::engine::mapping::{FILE_BYTES_MAX, Mapping};
+use crate::engine::longest::FILE_BYTES_MAX;
+use crate::engine::mapping::Mapping;
 use crate::engine::registry::Slots;
 use crate::memory::store::{Backing, Identity};
 use pagetide_core::ids::PageIndex;

@@ -187,6 +187,12 @@ impl Backing {
         }
     }
 
+    /// The longest that the store may become, bytes, up to `most`.
+    pub(crate) fn read_len_max(&self, most: u64) -> u64 {
+        // A store that cannot say so refuses the write-back.
+        self.file().and_then(|file| file.read_len_max(most).ok()).unwrap_or(most)
+    }
+
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         match self {
             Backing::File { file, .. } => file.set_len(len).map_err(StoreError::into_os_error),

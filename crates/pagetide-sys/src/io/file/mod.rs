@@ -23,7 +23,7 @@
 //! **Ignored.** Other programs changing the file meanwhile: a [`Look`] tells, before and after.
 //!
 //! Source: Linux man pages open(2) `O_DIRECT`, statx(2) `STATX_DIOALIGN`, preadv(2),
-//! posix_fadvise(2).
+//! posix_fadvise(2), lseek(2).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagetide_core::units::{Bytes, PAGE_BYTES};
-use rustix::fs::{Advice, FileType, OFlags, Statx, StatxFlags};
+use rustix::fs::{Advice, FileType, OFlags, SeekFrom, Statx, StatxFlags};
 
 pub use self::error::{OpenStoreError, StoreError};
 pub(crate) use self::frames::{PARTS_MAX, first_of, len_of, parts, place_of};
@@ -319,6 +319,30 @@ impl StoreFile {
     /// [`StoreError::Stat`].
     pub fn read_len(&self) -> Result<u64, StoreError> {
         Ok(self.look()?.fingerprint.len)
+    }
+
+    /// The longest that the file system lets the file become, bytes, up to `most`. Does not change
+    /// the file.
+    ///
+    /// lseek(2) refuses offsets beyond that length, which differs by file system, block size and
+    /// kind of inode.
+    ///
+    /// # Errors
+    /// What lseek(2) says of a file without a position.
+    pub fn read_len_max(&self, most: u64) -> io::Result<u64> {
+        let file = self.any();
+        let position = rustix::fs::tell(file)?;
+        let accepts = |len| rustix::fs::seek(file, SeekFrom::Start(len)).is_ok();
+        let (mut accepted, mut refused) = (0, most);
+        if accepts(most) {
+            accepted = most;
+        }
+        while accepted + 1 < refused && accepted < most {
+            let between = accepted + (refused - accepted) / 2;
+            if accepts(between) { accepted = between } else { refused = between }
+        }
+        rustix::fs::seek(file, SeekFrom::Start(position))?;
+        Ok(accepted)
     }
 
     /// Cuts or extends the file to `len` bytes; what is added reads as zero.

@@ -1,28 +1,35 @@
 //! A listener that answers small requests, whatever its clients do.
 //!
-//! One thread waits for all of them at once; a request is answered as soon as it is whole, and its
-//! connection closed when the answer is sent.
+//! One thread polls all connections. A request is answered as soon as it is whole, and its
+//! connection is closed when the answer is sent.
 //!
 //! ```text
-//!   connection   at most CLIENTS_MAX; further ones wait in the system's queue
+//!   connection   accepted at once; a full table drops the connection with the earliest deadline
 //!   request      at most as long as the protocol says, there within REQUEST_TIME, or it is closed
 //!   answer       taken within ANSWER_TIME, or it is closed
 //! ```
 //!
-//! So a client that says nothing, sends garbage or does not read costs one of the places for a few
-//! seconds, and nothing grows.
+//! A client that says nothing, sends garbage or does not read costs one place in the table, and
+//! nothing grows. It delays no other client, because a new connection never waits for a place. A
+//! connection whose request has arrived is answered before it is dropped.
 //!
-//! Ignored: fairness between clients; one answer that takes long holds up the others.
+//! Ignored: fairness between clients. One answer that takes long holds up the others.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, listen, recv, send};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-const CLIENTS_MAX: usize = 32;
+/// Most connections in the table.
+const CLIENTS_MAX: usize = 512;
+/// Connections in the system's queue; the system may allow fewer.
+const BACKLOG: i32 = 4096;
+/// The table takes at most one in so many of the process's descriptors.
+const DESCRIPTOR_SHARE: u64 = 4;
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long no client is accepted after the system has refused to: it has no descriptor left.
@@ -59,6 +66,8 @@ impl Door {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let seen = stop.try_clone()?;
         let listener = listener.into();
+        // The standard library's queue is 128 connections long.
+        listen(&listener, BACKLOG)?;
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || serve(&listener, &seen, protocol))?;
         Ok(Door { stop, thread: Some(thread) })
@@ -77,28 +86,80 @@ impl Drop for Door {
 }
 
 fn serve<P: Protocol>(listener: &OwnedFd, stop: &OwnedFd, mut protocol: P) {
-    let mut clients: Vec<Client> = Vec::new();
+    let mut clients = Clients { open: Vec::new(), most: places() };
     let mut paused_until: Option<Instant> = None;
     loop {
         paused_until = paused_until.filter(|until| *until > Instant::now());
-        let is_listening = clients.len() < CLIENTS_MAX && paused_until.is_none();
-        let wake_at = clients.iter().map(|client| client.deadline).chain(paused_until).min();
-        let Ok(ready) = wait(listener, stop, &clients, is_listening, wake_at) else { return };
+        let is_listening = paused_until.is_none();
+        let deadlines = clients.open.iter().map(|client| client.deadline);
+        let wake_at = deadlines.chain(paused_until).min();
+        let Ok(ready) = wait(listener, stop, &clients.open, is_listening, wake_at) else { return };
         // A request that came in time is answered, late as it may be because of others.
         let mut is_ready = ready.clients.iter();
-        clients.retain_mut(|client| {
+        clients.open.retain_mut(|client| {
             let is_open = !is_ready.next().copied().unwrap_or(false)
                 || client.go_on(&mut protocol) == Next::Wait;
             is_open && client.deadline > Instant::now()
         });
-        if !ready.listener {
-            continue;
+        if ready.listener && clients.accept(listener, &mut protocol).is_err() {
+            paused_until = Some(Instant::now() + PAUSE);
         }
-        match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok(socket) if protocol.admits(socket.as_fd()) => clients.push(Client::new(socket)),
-            Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
-            Err(_) => paused_until = Some(Instant::now() + PAUSE),
+    }
+}
+
+/// Returns the number of connections that this process's descriptors allow.
+fn places() -> usize {
+    let share = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |nr| nr / DESCRIPTOR_SHARE);
+    usize::try_from(share).unwrap_or(CLIENTS_MAX).clamp(1, CLIENTS_MAX)
+}
+
+/// The table of connections.
+struct Clients {
+    open: Vec<Client>,
+    most: usize,
+}
+
+impl Clients {
+    /// Accepts the connections in the queue, at most one table full of them.
+    ///
+    /// # Errors
+    /// The system refuses, and there is no connection to drop for it.
+    fn accept<P: Protocol>(&mut self, listener: &OwnedFd, protocol: &mut P) -> Result<(), Errno> {
+        for _ in 0..self.most {
+            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) if protocol.admits(socket.as_fd()) => self.add(socket, protocol),
+                Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return Ok(()),
+                // No descriptor is left.
+                Err(error) if !self.drop_one(protocol) => return Err(error),
+                Err(_) => {}
+            }
         }
+        Ok(())
+    }
+
+    fn add<P: Protocol>(&mut self, socket: OwnedFd, protocol: &mut P) {
+        let mut client = Client::new(socket);
+        // Most requests are there already.
+        if client.go_on(protocol) == Next::Close {
+            return;
+        }
+        if self.open.len() >= self.most {
+            self.drop_one(protocol);
+        }
+        self.open.push(client);
+    }
+
+    /// Drops the connection with the earliest deadline: the oldest that has not asked. Returns
+    /// false if there is none.
+    fn drop_one<P: Protocol>(&mut self, protocol: &mut P) -> bool {
+        let open = self.open.iter().enumerate();
+        let Some((oldest, _)) = open.min_by_key(|(_, client)| client.deadline) else {
+            return false;
+        };
+        // Its request may have come since the last poll.
+        let _ = self.open.remove(oldest).go_on(protocol);
+        true
     }
 }
 

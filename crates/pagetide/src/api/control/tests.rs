@@ -4,6 +4,7 @@ use super::*;
 use crate::{Bytes, GroupOptions, OpenOptions, PolicyName};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -178,4 +179,63 @@ fn metrics_are_served_and_their_server_is_bounded() {
         all_served
     });
     assert!(all_served);
+}
+
+/// The connections of a flood.
+const STALLED: usize = 5000;
+
+/// Raises the limit on descriptors; returns how many connections of two floods it allows each.
+fn descriptors_for_stalled() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    // Other tests run beside this one.
+    let most = limit.maximum.map_or(u64::MAX, |most| most.saturating_sub(1500) / 2);
+    let most = usize::try_from(most).unwrap_or(STALLED).min(STALLED);
+    if most < STALLED {
+        eprintln!("SKIPPED in part: descriptors allow {most} stalled connections of {STALLED}");
+    }
+    most
+}
+
+/// The median and the longest time of `ask`, called in turn.
+fn times_of(mut ask: impl FnMut()) -> [Duration; 2] {
+    let time = |ask: &mut dyn FnMut()| {
+        let begun = Instant::now();
+        ask();
+        begun.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..50).map(|_| time(&mut ask)).collect();
+    times.sort();
+    [times[25], times[49]]
+}
+
+#[test]
+fn stalled_clients_delay_no_other() {
+    let subject = subject();
+    let server = MetricsServer::start(&subject.cache, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = server.address();
+    let nr_each = descriptors_for_stalled();
+    let mut halves = [const { Vec::new() }; 2];
+    for nth in 0..nr_each {
+        let mut silent = UnixStream::connect(subject.control.path()).unwrap();
+        let mut half_sent = TcpStream::connect(address).unwrap();
+        if nth % 2 == 0 {
+            // The connection may be gone already.
+            let _ = silent.write_all(b"\"sta");
+            let _ = half_sent.write_all(b"GET /metrics HTTP/1.1\r\nHost:");
+        }
+        halves[0].push(OwnedFd::from(silent));
+        halves[1].push(OwnedFd::from(half_sent));
+    }
+    let stats = times_of(|| {
+        subject.stats();
+    });
+    let scrape = times_of(|| {
+        let text = get(address, "GET /metrics HTTP/1.1\r\n\r\n");
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    });
+    eprintln!("beside {nr_each} stalled clients each: stats {stats:?}, scrape {scrape:?}");
+    // Stalled clients have 2 s: a client that waits for one of them takes longer than this.
+    assert!(stats[0].max(scrape[0]) < Duration::from_secs(1), "{stats:?} {scrape:?}");
 }

@@ -7,7 +7,6 @@
 
 use super::{File, Handle};
 use crate::engine::errors::WriteError;
-use crate::engine::mapping::FILE_BYTES_MAX;
 use crate::memory::locks::lock;
 use pagetide_core::ids::PageIndex;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -31,10 +30,8 @@ impl File {
         if !handle.access.write {
             return Err(WriteError::NotWritable);
         }
-        if len > FILE_BYTES_MAX {
-            return Err(WriteError::TooLong { end: len, most: FILE_BYTES_MAX });
-        }
         let mapping = &handle.mapping;
+        mapping.check_end(len)?;
         let _no_writers = mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&mapping.flush);
         let refused = |source| WriteError::SetLen { len, source };
@@ -107,8 +104,9 @@ fn lock_to_cut(page: PageRef<'_>) -> Result<Lock<PageRef<'_>>, LockRefused> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Bytes, OpenOptions, PageCache, Tier};
+    use crate::{Bytes, OpenOptions, PageCache, Tier, WriteError};
     use pagetide_core::units::PAGE_BYTES;
+    use std::path::Path;
 
     /// A cut sets the length, looks at the last page, and drops its copy; a read before that
     /// finds the copy.
@@ -136,5 +134,43 @@ mod tests {
         assert_eq!(file.read_at(&mut all[..PAGE_BYTES], 0).unwrap(), PAGE_BYTES);
         let (left, cut_off) = all[..PAGE_BYTES].split_at(100);
         assert!(left == [1; 100] && cut_off.iter().all(|byte| *byte == 0));
+    }
+
+    /// On the disk and in memory: their file systems have other longest files.
+    #[test]
+    fn a_write_past_the_longest_file_fails_at_once_and_the_rest_still_syncs() {
+        let shared_memory = Path::new("/dev/shm");
+        let folders = [
+            Some(tempfile::tempdir()),
+            shared_memory.exists().then(|| tempfile::tempdir_in(shared_memory)),
+        ];
+        for folder in folders.into_iter().flatten().map(Result::unwrap) {
+            let builder = PageCache::builder().memory(Bytes(1 << 20));
+            let cache = builder.background(false).build().unwrap();
+            let options = OpenOptions::new().read(true).write(true).create(true);
+            let path = folder.path().join("a");
+            let file = cache.open(&path, options).unwrap();
+            let refused = |result: Result<(), WriteError>| match result {
+                Err(WriteError::TooLong { most, .. }) => most,
+                other => panic!("{other:?}"),
+            };
+            file.write_all_at(b"first", 0).unwrap();
+            let most = refused(file.write_all_at(b"x", u64::MAX - 1));
+            assert_eq!(refused(file.write_all_at(b"xy", most - 1)), most);
+            assert_eq!(refused(file.write_all_at(b"x", most)), most);
+            assert_eq!(refused(file.set_len(most + 1)), most);
+            file.sync_all().unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"first");
+
+            file.write_all_at(b"last", most - 4).unwrap();
+            file.sync_all().unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), most);
+            let mut last = [0; 8];
+            assert_eq!(file.read_at(&mut last, most - 4).unwrap(), 4);
+            assert_eq!(&last[..4], b"last");
+            file.set_len(most - 1).unwrap();
+            file.set_len(most).unwrap();
+            file.sync_all().unwrap();
+        }
     }
 }

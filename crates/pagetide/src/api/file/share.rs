@@ -37,6 +37,10 @@ impl SharedPages for File {
         self.handle.mapping.tag()
     }
 
+    fn len_max(&self) -> u64 {
+        self.handle.mapping.len_max()
+    }
+
     fn hide(&self) {
         self.handle.mapping.set_visible(false);
         self.handle.mapping.note_foreign_writer();

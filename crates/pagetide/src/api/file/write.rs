@@ -8,7 +8,6 @@ use super::{File, Handle};
 use crate::engine::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, FillPlan, Filled};
 use crate::engine::flush::scope::OnLocked;
-use crate::engine::mapping::FILE_BYTES_MAX;
 use crate::engine::stats::counters::Event;
 use crate::memory::store::Backing;
 use pagetide_core::ids::{CpuId, PageId, PageIndex};
@@ -63,9 +62,7 @@ impl File {
             return Err(WriteError::NotWritable);
         }
         let end = offset.saturating_add(source.len() as u64);
-        if end > FILE_BYTES_MAX {
-            return Err(WriteError::TooLong { end, most: FILE_BYTES_MAX });
-        }
+        handle.mapping.check_end(end)?;
         while *done < source.len() {
             let at = offset + *done as u64;
             let within = at as usize % PAGE_BYTES;

@@ -6,12 +6,13 @@
 //!
 //! ```text
 //!   check(path) ... the work ... create(path) --> folder/.pagetide-XXXX --> finish --> path
-//!                                     `-- a pipe, `-` (standard output): nothing to move, written
-//!                                         directly
+//!                                     `-- a pipe, a device, `-` (standard output): a Stream
 //! ```
 //!
-//! Data: a temporary file, removed on drop unless it was finished. Ignored: a place that stops
-//! being writable while the work is done.
+//! Data: a temporary file, removed on drop unless it was finished; the streams that were opened.
+//! Ignored: a place that stops being writable while the work is done.
+
+mod stream;
 
 use crate::failure::Failure;
 use rustix::io::Errno;
@@ -20,6 +21,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use stream::Stream;
 use tempfile::NamedTempFile;
 
 /// Tries whether a file could be written to each of `paths`, and leaves all as it was.
@@ -61,8 +64,10 @@ pub(crate) struct NewFile<'a> {
 enum To {
     /// A file beside its place, and the place.
     Beside(NamedTempFile, PathBuf),
-    /// The place itself.
+    /// The place itself, a regular file.
     There(File),
+    /// A place with a reader.
+    Stream(Arc<Stream>),
 }
 
 impl<'a> NewFile<'a> {
@@ -72,7 +77,7 @@ impl<'a> NewFile<'a> {
     /// Where it could not be there.
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
-            To::There(file) if !is_standard_output(path) && file.metadata()?.is_file() => {
+            To::There(file) => {
                 file.set_len(0)?;
                 Ok(To::There(file))
             }
@@ -94,6 +99,7 @@ impl<'a> NewFile<'a> {
                 Ok(len)
             }
             To::There(file) => Ok(file.metadata().map_err(refuse)?.len()),
+            To::Stream(stream) => Ok(stream.written()),
         }
     }
 }
@@ -102,12 +108,13 @@ impl To {
     /// How `path` is to be written; changes nothing there.
     fn find(path: &Path) -> io::Result<To> {
         if is_standard_output(path) {
-            return Ok(To::There(io::stdout().as_fd().try_clone_to_owned()?.into()));
+            let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+            return Ok(To::Stream(Arc::new(Stream::new(stdout))));
         }
         let there = fs::metadata(path).ok();
         match &there {
             Some(there) if there.is_dir() => return Err(Errno::ISDIR.into()),
-            Some(there) if !there.is_file() => return open(path),
+            Some(there) if !there.is_file() => return Stream::open(path).map(To::Stream),
             _ => {}
         }
         // What a link leads to is replaced, and not the link.
@@ -139,6 +146,7 @@ impl Write for NewFile<'_> {
         match &mut self.to {
             To::Beside(file, _) => file.as_file_mut().write(bytes),
             To::There(file) => file.write(bytes),
+            To::Stream(stream) => stream.write(bytes),
         }
     }
 
@@ -146,6 +154,7 @@ impl Write for NewFile<'_> {
         match &mut self.to {
             To::Beside(file, _) => file.as_file_mut().flush(),
             To::There(file) => file.flush(),
+            To::Stream(_) => Ok(()),
         }
     }
 }

@@ -1,0 +1,122 @@
+//! A pipe, a terminal or a device that a command writes: its reader may be slow, or gone.
+//!
+//! ```text
+//!   open    never waits; a pipe without a reader is refused, and one with a reader stays open
+//!           until the process ends, so that the reader waits for the result
+//!   write   waits for the reader: until it is gone, takes nothing for PATIENCE, or a signal asks
+//!           this process to end
+//! ```
+//!
+//! Each write is at most as long as a pipe takes whole. So a pipe that is ready does not block,
+//! although standard output may be shared with processes that expect it to block.
+//!
+//! Source: Linux man pages fifo(7), pipe(7) "PIPE_BUF".
+
+use crate::interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a reader may take nothing.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often signals are looked for.
+const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// The longest write that a pipe takes whole, bytes.
+const CHUNK_BYTES: usize = 4096;
+
+/// Pipes that stay open until the process ends.
+static PIPES: Mutex<Vec<(PathBuf, Arc<Stream>)>> = Mutex::new(Vec::new());
+
+/// An open stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    file: File,
+    written: AtomicU64,
+    /// The reader has taken nothing for so long that it is not waited for again.
+    is_stuck: AtomicBool,
+}
+
+impl Stream {
+    pub(super) fn new(file: File) -> Stream {
+        Stream { file, written: AtomicU64::new(0), is_stuck: AtomicBool::new(false) }
+    }
+
+    /// Opens the stream at `path`, or returns the pipe that was opened there before.
+    ///
+    /// # Errors
+    /// There is no reader, or what the system says.
+    pub(super) fn open(path: &Path) -> io::Result<Arc<Stream>> {
+        let mut pipes = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, stream)) = pipes.iter().find(|(at, _)| at == path) {
+            return Ok(Arc::clone(stream));
+        }
+        let is_pipe = fs::metadata(path)?.file_type().is_fifo();
+        let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+        let opened = File::options().write(true).custom_flags(flags).open(path);
+        let file = opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::ENXIO) if is_pipe => without_reader(path),
+            _ => error,
+        })?;
+        let stream = Arc::new(Stream::new(file));
+        if is_pipe {
+            pipes.push((path.to_owned(), Arc::clone(&stream)));
+        }
+        Ok(stream)
+    }
+
+    /// Bytes that were written so far.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// Writes some of `bytes`; returns how many.
+    ///
+    /// # Errors
+    /// The reader is gone or takes nothing, or a signal asks this process to end.
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let chunk = &bytes[..bytes.len().min(CHUNK_BYTES)];
+        let begun = Instant::now();
+        while !self.is_stuck.load(Relaxed) {
+            if interrupt::is_set() {
+                return Err(io::Error::other("a signal ended the wait for its reader"));
+            }
+            match self.try_write(chunk) {
+                Ok(nr) => {
+                    self.written.fetch_add(nr as u64, Relaxed);
+                    return Ok(nr);
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::PIPE) => {
+                    let why = "its reader has gone, and the rest is lost";
+                    return Err(io::Error::new(io::ErrorKind::BrokenPipe, why));
+                }
+                Err(error) => return Err(error.into()),
+            }
+            self.is_stuck.fetch_or(begun.elapsed() >= PATIENCE, Relaxed);
+        }
+        let secs = PATIENCE.as_secs();
+        let why = format!("its reader has taken nothing for {secs} s, and the rest is lost");
+        Err(io::Error::new(io::ErrorKind::TimedOut, why))
+    }
+
+    /// Waits a moment for room, and writes where there is some.
+    fn try_write(&self, chunk: &[u8]) -> Result<usize, Errno> {
+        let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
+        if poll(&mut fds, Some(&TICK))? == 0 {
+            return Err(Errno::AGAIN);
+        }
+        rustix::io::write(&self.file, chunk)
+    }
+}
+
+fn without_reader(path: &Path) -> io::Error {
+    let path = path.display();
+    let why = format!("no process reads this pipe: start its reader first, as in `cat {path} &`");
+    io::Error::new(io::ErrorKind::NotConnected, why)
+}

@@ -1,0 +1,124 @@
+//! The keyboard of a terminal that may go away.
+//!
+//! Problem: crossterm's reader takes the end of a terminal for no key, and asks again without a
+//! pause. Idea: poll the terminal and read its bytes here; an end or a hang-up is an error.
+//!
+//! ```text
+//!   ESC [ A, ESC O A, k    up          q, ESC alone, Ctrl-C   the end
+//!   ESC [ B, ESC O B, j    down        all others             nothing
+//! ```
+//!
+//! Ignored: a sequence that two reads split, which the terminal writes at once.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+/// Bytes of one read; a person types fewer.
+const READ_BYTES: usize = 256;
+const ESCAPE: u8 = 0x1b;
+/// Ctrl-C, where the terminal passes keys on as bytes.
+const INTERRUPT: u8 = 0x03;
+
+/// A key with a meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Key {
+    Up,
+    Down,
+    End,
+}
+
+/// The terminal that keys come from.
+#[derive(Debug)]
+pub(super) struct Keyboard(OwnedFd);
+
+impl Keyboard {
+    /// Opens standard input if it is a terminal, else the process's own terminal.
+    ///
+    /// # Errors
+    /// There is neither.
+    pub(super) fn open() -> io::Result<Keyboard> {
+        let stdin = io::stdin();
+        let terminal = match stdin.is_terminal() {
+            true => stdin.as_fd().try_clone_to_owned()?,
+            false => File::open("/dev/tty")?.into(),
+        };
+        Ok(Keyboard(terminal))
+    }
+
+    /// Waits for keys, at most `timeout`, and returns them in order.
+    ///
+    /// # Errors
+    /// The terminal is closed.
+    pub(super) fn wait(&self, timeout: Duration) -> io::Result<Vec<Key>> {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
+        };
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(Vec::new()),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = [0; READ_BYTES];
+        match rustix::io::read(&self.0, &mut bytes) {
+            Ok(0) => Err(closed()),
+            Ok(nr_read) => Ok(keys_of(&bytes[..nr_read])),
+            Err(Errno::INTR | Errno::AGAIN) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn closed() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed")
+}
+
+/// The keys in what a terminal has sent.
+fn keys_of(bytes: &[u8]) -> Vec<Key> {
+    let mut keys = Vec::new();
+    let mut rest = bytes;
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after) {
+            (b'k', _) => keys.push(Key::Up),
+            (b'j', _) => keys.push(Key::Down),
+            (b'q' | &INTERRUPT, _) => keys.push(Key::End),
+            (&ESCAPE, [b'[' | b'O', sequence @ ..]) => {
+                // Parameters come before the letter.
+                let end = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
+                let len = end.map_or(sequence.len(), |end| end + 1);
+                match sequence[..len].last() {
+                    Some(b'A') => keys.push(Key::Up),
+                    Some(b'B') => keys.push(Key::Down),
+                    _ => {}
+                }
+                rest = &sequence[len..];
+            }
+            (&ESCAPE, []) => keys.push(Key::End),
+            _ => {}
+        }
+    }
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_from_the_bytes_of_a_terminal() {
+        assert_eq!(keys_of(b"k\x1b[A\x1bOA"), [Key::Up; 3]);
+        assert_eq!(keys_of(b"j\x1b[B\x1b[1;5B"), [Key::Down; 3]);
+        assert_eq!(keys_of(b"\x1b[5~xj"), [Key::Down]);
+        for end in [&b"q"[..], b"\x03", b"\x1b"] {
+            assert_eq!(keys_of(end), [Key::End]);
+        }
+        assert_eq!(keys_of(b"\x1b["), []);
+        assert_eq!(keys_of("\u{e4} ".as_bytes()), []);
+    }
+}

@@ -1,0 +1,143 @@
+//! What is wrong with a line, and where.
+//!
+//! ```text
+//!   parser --> Wrong { problem, place } --LineSource--> "line 3, column 9: field ..."
+//! ```
+//!
+//! A parser cuts a line into fields and seldom counts bytes: the address of the field at fault says
+//! where it is in the line.
+
+/// What is wrong with a line of a text format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineProblem {
+    /// A field is not there.
+    #[error("no field \"{field}\": expected {}", expected_field(field))]
+    NoField {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// A field is there, but is not a number that fits.
+    #[error("field \"{field}\" is not a number of the right size: expected {}", number_of(field))]
+    NotANumber {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// A field has a word that the format does not know.
+    #[error("field \"{field}\" has an unknown word: expected {}", words_of(field))]
+    UnknownWord {
+        /// The field's name.
+        field: &'static str,
+    },
+    /// The first line names no column that could be the page.
+    #[error(
+        "the first line names no column for the page: expected object, obj, obj_id, object_id, id, \
+         key, page, page_id, block, block_id, lbn or lba"
+    )]
+    NoPageColumn,
+    /// The first line is not the one this format starts with.
+    #[error(
+        "not the first line of a file in this format: expected \"fio version 2 iolog\" or \"fio \
+         version 3 iolog\""
+    )]
+    WrongFirstLine,
+    /// The request is longer than 2^24 pages, or runs past the end of numbers.
+    #[error("the request spans too many pages: expected at most 2^24, of bytes below 2^64")]
+    TooManyPages,
+    /// A quoted field does not end.
+    #[error("a quoted field has no end: expected a second quotation mark within 64 KiB")]
+    OpenQuote,
+    /// The line is longer than 64 KiB or not UTF-8: the file is no text.
+    #[error("the line is too long or not text: expected UTF-8, and at most 64 KiB a line")]
+    NotText,
+}
+
+fn expected_field(field: &str) -> &'static str {
+    match field {
+        "event" => "\"time: group:name: fields\", as in \"12.3: filemap:mm_filemap_fault: \"",
+        "address" => "\"access address,size\", as in \" L 1ffeff7e8,8\"",
+        _ => "one more field",
+    }
+}
+
+fn number_of(field: &str) -> &'static str {
+    match field {
+        "address" => "a hexadecimal number below 2^64",
+        "ofs" | "region" => "whole numbers below 2^64, the smaller one first",
+        _ => "a whole number below 2^64",
+    }
+}
+
+fn words_of(field: &str) -> &'static str {
+    match field {
+        "op" => {
+            "0 or r, read, get, gets; 1 or w, write, set, put, add, replace, cas, append, prepend, \
+             incr, decr, update, insert; delete, remove, trim, discard; or a SCSI code (28, 2a)"
+        }
+        "type" => "Read or Write",
+        "access" => "I, L, S or M",
+        "action" => "read, write, trim, add, open, close, wait, sync or datasync",
+        "device" => "\"major,minor\", as in 8,0",
+        _ => "another word",
+    }
+}
+
+impl LineProblem {
+    /// The problem, with the field of the line that has it.
+    pub(super) fn at(self, field: impl AsRef<[u8]>) -> Wrong {
+        Wrong { problem: self, place: Place::Address(field.as_ref().as_ptr().addr()) }
+    }
+
+    /// The problem, at a column of a line some lines back.
+    pub(super) fn at_column(self, column: usize, nr_lines_back: u64) -> Wrong {
+        Wrong { problem: self, place: Place::Column { column, nr_lines_back } }
+    }
+}
+
+/// A problem, and its place if the parser knows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wrong {
+    pub(super) problem: LineProblem,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Unknown,
+    /// Where the field is in memory.
+    Address(usize),
+    Column {
+        column: usize,
+        nr_lines_back: u64,
+    },
+}
+
+impl From<LineProblem> for Wrong {
+    fn from(problem: LineProblem) -> Wrong {
+        Wrong { problem, place: Place::Unknown }
+    }
+}
+
+impl Wrong {
+    /// Returns true if the field at fault begins in `bytes`.
+    pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
+        let start = bytes.as_ptr().addr();
+        let is_there = |at: usize| (start..=start + bytes.len()).contains(&at);
+        matches!(self.place, Place::Address(at) if is_there(at))
+    }
+
+    /// The problem of this line, its column from 1, and the number of lines that it lies back.
+    pub(super) fn locate(self, line: &[u8]) -> (LineProblem, u64, u64) {
+        if let Err(error) = str::from_utf8(line) {
+            return (LineProblem::NotText, error.valid_up_to() as u64 + 1, 0);
+        }
+        let start = line.as_ptr().addr();
+        let (column, nr_lines_back) = match self.place {
+            Place::Address(at) if (start..=start + line.len()).contains(&at) => (at - start + 1, 0),
+            Place::Column { column, nr_lines_back } => (column, nr_lines_back),
+            _ if matches!(self.problem, LineProblem::NoField { .. }) => (line.len() + 1, 0),
+            _ => (1, 0),
+        };
+        (self.problem, column as u64, nr_lines_back)
+    }
+}
