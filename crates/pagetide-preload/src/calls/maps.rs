@@ -147,6 +147,7 @@ taken_over! {
             // SAFETY: our caller's arguments, and a copy of its bytes (S20).
             unsafe { next::send(fd, bytes, len, flags) }
         })
+        .or_else(|| super::filling::no_socket(fd, buffer, len))
     }
 
     fn sendto(
@@ -157,6 +158,7 @@ taken_over! {
             // SAFETY: our caller's arguments, and a copy of its bytes (S20).
             unsafe { next::sendto(fd, bytes, len, flags, address, address_len) }
         })
+        .or_else(|| super::filling::no_socket(fd, buffer, len))
     }
 }
 
