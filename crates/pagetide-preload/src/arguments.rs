@@ -45,6 +45,39 @@ pub(crate) fn is_null(start: usize) -> bool {
     start < LOWEST
 }
 
+/// Checks that there can be a `T` at an address.
+fn check_place<T>(at: *const T) -> Result<(), Errno> {
+    check_range(at as usize, size_of::<T>())?;
+    if is_null(at as usize) { Err(Errno(libc::EFAULT)) } else { Ok(()) }
+}
+
+/// Reads an argument that is given by its address.
+///
+/// # Errors
+/// EFAULT if there can be no memory.
+///
+/// # Safety
+/// As of any call that is given such an address.
+pub(crate) unsafe fn load<T: Copy>(at: *const T) -> Result<T, Errno> {
+    check_place(at)?;
+    // SAFETY: our caller's argument (S20), aligned or not.
+    Ok(unsafe { at.read_unaligned() })
+}
+
+/// Writes a result to where a call is to store it.
+///
+/// # Errors
+/// EFAULT if there can be no memory.
+///
+/// # Safety
+/// As of any call that is given such an address.
+pub(crate) unsafe fn store<T: Copy>(at: *mut T, value: T) -> Result<(), Errno> {
+    check_place(at)?;
+    // SAFETY: our caller's argument (S20), aligned or not.
+    unsafe { at.write_unaligned(value) };
+    Ok(())
+}
+
 /// Returns `errno`, or EBADF if the descriptor does not permit the access at all.
 pub(crate) fn refuse(fd: c_int, access: Access, errno: Errno) -> Errno {
     let permitted = serve::status_flags(fd).is_ok_and(|flags| match access {

@@ -9,7 +9,7 @@
 //! ```
 
 use super::read_write::write_managed;
-use crate::arguments::{CALL_BYTES_MAX, check_range, is_null};
+use crate::arguments::{CALL_BYTES_MAX, is_null, load, store};
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
@@ -61,12 +61,8 @@ impl End {
         if at.is_null() {
             return Ok(End { fd, at: None });
         }
-        check_range(at as usize, size_of::<off_t>())?;
-        if is_null(at as usize) {
-            return Err(Errno(libc::EFAULT));
-        }
-        // SAFETY: our caller says so (S20); any address is aligned for this.
-        let at = unsafe { at.read_unaligned() };
+        // SAFETY: our caller says so (S20).
+        let at = unsafe { load(at)? };
         Ok(End { fd, at: Some(at) })
     }
 
@@ -393,8 +389,8 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
     let source = match request {
         FICLONE => Some(argument as c_int),
         // SAFETY: the source comes first in the range of our caller's (S20).
-        FICLONERANGE if argument != 0 => Some(unsafe { *(argument as *const i64) } as c_int),
-        FICLONERANGE | FIDEDUPERANGE => Some(fd),
+        FICLONERANGE => unsafe { load(argument as *const i64) }.ok().map(|fd| fd as c_int),
+        FIDEDUPERANGE if !is_null(argument) => Some(fd),
         _ => None,
     };
     if source.is_some_and(|source| is_managed(source, fd)) {
@@ -427,8 +423,8 @@ fn of_managed(fd: c_int, request: c_ulong, argument: usize) -> Result<Option<c_i
 fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
     let end = End { fd, at: None };
     let nr_left = process::stat(fd)?.st_size - end.place();
-    // SAFETY: null, or our caller's variable (S20).
-    *unsafe { nr_bytes.as_mut() }.ok_or(Errno(libc::EFAULT))? = nr_left as c_int;
+    // SAFETY: our caller's variable (S20).
+    unsafe { store(nr_bytes, nr_left as c_int)? };
     Ok(0)
 }
 

@@ -3,7 +3,7 @@
 //! A page that is absent would have the kernel drop what it has received. Ignored: recvmmsg, and
 //! names and control data of messages.
 
-use crate::arguments::{CALL_BYTES_MAX, Vector, check_range};
+use crate::arguments::{CALL_BYTES_MAX, Vector, check_range, load};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::part;
 use crate::{maps, next, serve};
@@ -30,11 +30,16 @@ taken_over! {
     }
 
     fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: our caller's message, or null (S20).
+        if serve::managed(socket).is_some() {
+            return Some(or_minus_one(Err(Errno(libc::ENOTSOCK))));
+        }
+        // SAFETY: our caller's message (S20).
+        unsafe { load(message) }.ok()?;
+        // SAFETY: our caller's message, of which there is memory (S20).
         let message = unsafe { message.as_mut() }?;
         let (parts, nr) = (message.msg_iov, message.msg_iovlen);
         // SAFETY: our caller's parts (S20).
-        let vector = unsafe { Vector::new(parts, nr as c_int) }.ok()?;
+        let vector = unsafe { Vector::new(parts, c_int::try_from(nr).unwrap_or(-1)) }.ok()?;
         maps::in_own_memory(vector.parts(), |own, iov_len| {
             let mut part = iovec { iov_base: own, iov_len };
             (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);

@@ -11,7 +11,7 @@
 use super::interfaces::hand_over;
 use crate::errno::or_minus_one;
 use crate::maps::{self, Wanted, signals};
-use crate::{errno, next, pieces, serve};
+use crate::{errno, next, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
 
 taken_over! {
@@ -44,7 +44,7 @@ taken_over! {
 
     fn munmap(at: *mut c_void, len: size_t) -> c_int {
         let start = at as usize;
-        if pieces::is_any() && start.is_multiple_of(4096) && len > 0 {
+        if maps::overlaps(start, len) && start.is_multiple_of(4096) && len > 0 {
             maps::forget(start, start.saturating_add(len.next_multiple_of(4096)));
         }
         None
@@ -72,7 +72,7 @@ taken_over! {
     }
 
     fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
-        if !maps::overlaps(at as usize, len) {
+        if !maps::overlaps(at as usize, len) || !(at as usize).is_multiple_of(4096) {
             return None;
         }
         match advice {
@@ -99,7 +99,9 @@ taken_over! {
     }
 
     fn posix_madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
-        if advice == libc::POSIX_MADV_DONTNEED || !maps::overlaps(at as usize, len) {
+        let is_known = matches!(advice, 0..libc::POSIX_MADV_DONTNEED);
+        let is_aligned = (at as usize).is_multiple_of(4096);
+        if !is_known || !is_aligned || !maps::overlaps(at as usize, len) {
             return None;
         }
         maps::advise(at as usize, len, advice as u64);
@@ -118,7 +120,7 @@ taken_over! {
     }
 
     fn mlock2(at: *const c_void, len: size_t, flags: libc::c_uint) -> c_int {
-        lock(at, len)
+        if flags & !(libc::MLOCK_ONFAULT as libc::c_uint) == 0 { lock(at, len) } else { None }
     }
 
     fn mlockall(flags: c_int) -> c_int {

@@ -11,7 +11,7 @@
 
 use crate::channel::{self, Parcel};
 use crate::errno::{Errno, or_minus_one};
-use crate::{limits, next, own, process, serve};
+use crate::{arguments, limits, next, own, process, serve};
 use libc::{
     c_char, c_int, c_uint, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t,
 };
@@ -117,16 +117,17 @@ taken_over! {
     fn utimensat(
         folder: c_int, path: *const c_char, times: *const timespec, flags: c_int,
     ) -> c_int {
-        if path.is_null()
-            && let Some(result) = set_times(folder, times)
-        {
-            return Some(result);
-        }
         write_back_path(folder, path, flags);
         None
     }
 
     fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
+        if path.is_null() {
+            serve::managed(folder)?;
+            write_back(folder);
+            // SAFETY: a path that ends with zero, and our caller's times (S20).
+            return Some(unsafe { next::utimes(process::path_of(folder).as_ptr().cast(), times) });
+        }
         write_back_path(folder, path, 0);
         None
     }
@@ -207,7 +208,7 @@ fn write_back(fd: c_int) {
 
 /// As [`write_back`], for the file at a path. errno stays.
 fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
-    if !process::is_on() || path.is_null() {
+    if !process::is_on() || arguments::is_null(path as usize) {
         return;
     }
     let before = crate::errno::read();

@@ -13,7 +13,7 @@ use super::fault::{Access, serve_fault};
 use super::place::copy_if_there;
 use super::ranges::{is_any_written, overlaps};
 use super::{PAGE_BYTES, find};
-use crate::arguments::{CALL_BYTES_MAX, check_range, total_of};
+use crate::arguments::{CALL_BYTES_MAX, total_of};
 use crate::pieces;
 use crate::pieces::Piece;
 use crate::scratch::Scratch;
@@ -30,9 +30,7 @@ pub(crate) fn in_copies(
     len: usize,
     mut give: impl FnMut(*const c_void, usize, usize) -> isize,
 ) -> Option<isize> {
-    // What the kernel refuses is not copied.
     let len = len.min(CALL_BYTES_MAX);
-    check_range(buffer as usize, len).ok()?;
     if !overlaps(buffer as usize, len) {
         return None;
     }
