@@ -28,6 +28,7 @@
 #![expect(unsafe_code, reason = "each function of it takes C's arguments")]
 
 mod alone;
+mod arguments;
 mod calls;
 mod channel;
 mod errno;

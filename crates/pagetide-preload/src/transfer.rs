@@ -8,14 +8,15 @@
 //! Calls longer than a packet reserve their range with the first, and go on in it with others.
 //! Where the file changes hands in the middle of one, the kernel does the rest.
 
+use crate::arguments::{Access, refuse, total_of, usable};
 use crate::channel::PARTS_MAX;
 use crate::errno::Errno;
 use crate::held_signals::HeldSignals;
 use crate::serve::{plain, request};
-use crate::{limits, next, self_read, view};
+use crate::{limits, next, process, self_read, serve, view};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::write as flag;
-use pagetide_run::wire::{CHUNK_BYTES, Op, PAGE_SHIFT, Reply, Request};
+use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reply, Request};
 
 /// The parts of a call's memory from byte `skip` on, as many as fit a packet.
 struct Window {
@@ -59,11 +60,6 @@ impl Window {
     }
 }
 
-fn total_of(parts: &[iovec]) -> Result<usize, Errno> {
-    let sum = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len));
-    sum.filter(|sum| isize::try_from(*sum).is_ok()).ok_or(Errno(libc::EINVAL))
-}
-
 /// Where a call reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
@@ -78,16 +74,22 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// Returns how many bytes of `parts` the call moves at most.
+    ///
     /// # Errors
-    /// EINVAL where `len` bytes from there end past the last offset there is.
+    /// What the kernel says of arguments, in its order; EINVAL also where the bytes end past the
+    /// last offset there is.
     #[inline]
-    fn must_end(self, len: usize) -> Result<(), Errno> {
-        match self {
-            Place::At(offset) if offset.checked_add_unsigned(len as u64).is_none() => {
-                Err(Errno(libc::EINVAL))
-            }
-            _ => Ok(()),
-        }
+    pub(crate) fn check(self, fd: c_int, parts: &[iovec], access: Access) -> Result<usize, Errno> {
+        let checked = match self {
+            Place::At(..0) => return Err(Errno(libc::EINVAL)),
+            Place::At(offset) => total_of(parts).and_then(|total| {
+                let end = offset.checked_add_unsigned(total as u64);
+                end.map(|_| total).ok_or(Errno(libc::EINVAL))
+            }),
+            _ => total_of(parts),
+        };
+        checked.map_err(|errno| refuse(fd, access, errno))
     }
 }
 
@@ -117,18 +119,40 @@ pub(crate) fn read(
     parts: &[iovec],
     place: Place,
 ) -> Result<Option<usize>, Errno> {
-    let total = total_of(parts)?;
-    place.must_end(total)?;
+    let wanted = place.check(fd, parts, Access::Read)?;
+    let total = usable(parts, wanted);
+    if total < wanted && total == 0 {
+        return nowhere(fd, id, place).map(Some);
+    }
+    let only = |part: iovec| iovec { iov_len: total, ..part };
     let begun = match (place, parts) {
-        (Place::At(offset), [only]) if offset >= 0 => begin_at(fd, id, *only, offset)?,
+        (Place::At(offset), [part]) => begin_at(fd, id, only(*part), offset)?,
         (Place::At(base), _) => Begun::Part(Range { base, most: total, done: 0 }),
-        (_, [only]) if view::tag(id).is_some() => begin_reserved(fd, id, *only)?,
+        (_, [part]) if view::tag(id).is_some() => begin_reserved(fd, id, only(*part))?,
         _ => begin_asked(id, parts, total)?,
     };
     match begun {
         Begun::Whole(nr_bytes) => Ok(Some(nr_bytes)),
         Begun::Part(range) => go_on(fd, id, parts, place, range),
         Begun::Kernel => Ok(None),
+    }
+}
+
+/// A read to where there is no memory, of which nothing is noticed at the file's end.
+fn nowhere(fd: c_int, id: u64, place: Place) -> Result<usize, Errno> {
+    let at = match place {
+        Place::At(offset) => offset,
+        _ => {
+            let flags = libc::SEEK_CUR as u64;
+            let asked = plain(Request { flags, ..Request::new(Op::Seek, id) })?;
+            asked.map_or(0, |reply| reply.result)
+        }
+    };
+    let is_at_end = process::stat(fd).is_ok_and(|stat| at >= stat.st_size);
+    let errno = if is_at_end { Errno(0) } else { Errno(libc::EFAULT) };
+    match refuse(fd, Access::Read, errno) {
+        Errno(0) => Ok(0),
+        errno => Err(errno),
     }
 }
 
@@ -159,7 +183,7 @@ fn begin_reserved(fd: c_int, id: u64, only: iovec) -> Result<Begun, Errno> {
 
 /// Asks for a range at the position, and the front of its bytes.
 fn begin_asked(id: u64, parts: &[iovec], total: usize) -> Result<Begun, Errno> {
-    let window = Window::new(parts, 0, CHUNK_BYTES);
+    let window = Window::new(parts, 0, CHUNK_BYTES.min(total));
     let (len, total) = (window.len as u64, total as u64);
     let first = Request { len, total, ..Request::new(Op::Read, id) };
     let Some(reply) = request(&first, &[], window.parts())? else { return Ok(Begun::Kernel) };
@@ -182,8 +206,8 @@ fn go_on(
 ) -> Result<Option<usize>, Errno> {
     let Range { base, most, mut done } = range;
     loop {
-        let window = Window::new(parts, done, CHUNK_BYTES);
-        let len = window.len.min(most - done);
+        let window = Window::new(parts, done, CHUNK_BYTES.min(most - done));
+        let len = window.len;
         let offset = base + done as off_t;
         let more = Request { offset, len: len as u64, ..Request::new(Op::ReadAt, id) };
         match request(&more, &[], window.parts()) {
@@ -296,8 +320,18 @@ pub(crate) fn write(
     place: Place,
     more: u64,
 ) -> Result<Option<usize>, Errno> {
-    let total = total_of(parts)?;
-    place.must_end(total)?;
+    let wanted = place.check(fd, parts, Access::Write)?;
+    let total = usable(parts, wanted);
+    if total < wanted && total == 0 {
+        let appends = serve::status_flags(fd)? & libc::O_APPEND != 0;
+        let errno = match place {
+            _ if appends => Errno(libc::EFAULT),
+            Place::At(at) if at as u64 >= limits::file_len_max() => limits::exceed(),
+            Place::At(at) if at as u64 >= FILE_BYTES_MAX => Errno(libc::EFBIG),
+            _ => Errno(libc::EFAULT),
+        };
+        return Err(refuse(fd, Access::Write, errno));
+    }
     let (op, offset, flags) = match place {
         Place::Position => (Op::Write, 0, 0),
         Place::At(offset) => (Op::WriteAt, offset, 0),

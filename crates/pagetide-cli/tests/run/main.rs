@@ -7,6 +7,7 @@ mod as_without;
 mod auto;
 mod bad_luck;
 mod broken_disk;
+mod call_table;
 mod closed_terminals;
 mod coherence;
 mod containers;

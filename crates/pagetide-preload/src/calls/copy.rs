@@ -9,14 +9,15 @@
 //! ```
 
 use super::read_write::write_managed;
+use crate::arguments::{CALL_BYTES_MAX, is_null, load, store};
 use crate::errno::{Errno, or_minus_one};
 use crate::process::{self, is_regular};
 use crate::scratch::Scratch;
 use crate::transfer::{Place, part};
-use crate::{alone, next, serve};
-use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t};
-use pagetide_run::wire::Reason;
+use crate::{alone, limits, next, serve};
+use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
+use pagetide_run::wire::{FILE_BYTES_MAX, Reason};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The description that last took a copy of ours, and has had its status flags since: most copies
@@ -51,15 +52,18 @@ struct End {
 impl End {
     /// As the system call has it: a place, where the pointer is not null.
     ///
+    /// # Errors
+    /// EFAULT for an address at which there is no memory.
+    ///
     /// # Safety
     /// `at` is null, or an offset of our caller's.
-    unsafe fn new(fd: c_int, at: *const off_t) -> End {
+    unsafe fn new(fd: c_int, at: *const off_t) -> Result<End, Errno> {
         if at.is_null() {
-            return End { fd, at: None };
+            return Ok(End { fd, at: None });
         }
         // SAFETY: our caller says so (S20).
-        let at = unsafe { *at };
-        End { fd, at: Some(at) }
+        let at = unsafe { load(at)? };
+        Ok(End { fd, at: Some(at) })
     }
 
     fn read(&mut self, buffer: &Scratch, len: usize) -> ssize_t {
@@ -102,15 +106,21 @@ impl End {
         self.at.unwrap_or_else(|| unsafe { lseek64(self.fd, 0, libc::SEEK_CUR) })
     }
 
-    /// Whether it is written at its end only.
+    /// Returns true if it is written at its end only.
     fn appends(&self) -> bool {
         serve::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 
-    /// Whether a copy may go there at all, of which nothing was written that says so.
-    ///
     /// # Errors
-    /// EBADF where it is not written, or at its end only.
+    /// EBADF if the end cannot be read.
+    fn must_be_read(&self) -> Result<(), Errno> {
+        let flags = serve::status_flags(self.fd)?;
+        let is_read = flags & libc::O_ACCMODE != libc::O_WRONLY && flags & libc::O_PATH == 0;
+        if is_read { Ok(()) } else { Err(Errno(libc::EBADF)) }
+    }
+
+    /// # Errors
+    /// EBADF if the end is not written, or at its end only.
     fn must_take_copies(&self) -> Result<(), Errno> {
         // Another process that has the description could have changed its flags.
         let has_them = |id| id == TAKES_COPIES.load(Relaxed) && alone::is_alone_with(id);
@@ -118,8 +128,11 @@ impl End {
             return Ok(());
         }
         let flags = serve::status_flags(self.fd)?;
-        let takes = flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_APPEND == 0;
-        if takes { Ok(()) } else { Err(Errno(libc::EBADF)) }
+        if is_written(flags) && flags & libc::O_APPEND == 0 {
+            Ok(())
+        } else {
+            Err(Errno(libc::EBADF))
+        }
     }
 
     /// Goes back over what was read and could not be written.
@@ -140,14 +153,21 @@ impl End {
     unsafe fn store(&self, at: *mut off_t) {
         if let Some(now) = self.at {
             // SAFETY: not null, or there were no place; our caller says the rest (S20).
-            unsafe { *at = now };
+            unsafe { at.write_unaligned(now) };
         }
     }
 }
 
-/// Where a copy between two ends begins, refused as the kernel refuses it: what is no regular file,
-/// what only appends, and parts of one file that overlap.
-fn check_range(from: &End, to: &End, len: usize) -> Result<(), Errno> {
+/// Returns true if status flags permit writes.
+fn is_written(flags: c_int) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0
+}
+
+/// Returns how much copy_file_range moves at most.
+///
+/// # Errors
+/// What the kernel says of the arguments, in its order.
+fn check_copy(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
     let stats = [process::stat(from.fd)?, process::stat(to.fd)?];
     if stats.iter().any(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR) {
         return Err(Errno(libc::EISDIR));
@@ -155,19 +175,99 @@ fn check_range(from: &End, to: &End, len: usize) -> Result<(), Errno> {
     if !stats.iter().all(is_regular) {
         return Err(Errno(libc::EINVAL));
     }
+    to.must_take_copies()?;
+    match check_places(from, to, len, &stats) {
+        Ok(nr @ 1..) => Ok(nr),
+        // The read would have said so.
+        refused => from.must_be_read().and(refused),
+    }
+}
+
+/// As [`check_copy`], of two regular files.
+fn check_places(from: &End, to: &End, len: usize, stats: &[stat; 2]) -> Result<usize, Errno> {
     let [source, target] = stats;
     let is_one = (source.st_dev, source.st_ino) == (target.st_dev, target.st_ino);
-    // Of a managed file, the write says so: one request less for each call.
-    if (is_one || serve::managed(to.fd).is_none()) && to.appends() {
+    // A position is asked for where it matters.
+    let limit = limits::file_len_max();
+    let is_asked = is_one || len > isize::MAX as usize;
+    let source_at = from.at.or_else(|| is_asked.then(|| from.place()));
+    let target_at = to.at.or_else(|| (is_asked || limit != u64::MAX).then(|| to.place()));
+    let places = [source_at, target_at].into_iter().flatten();
+    if places.clone().any(|at| (at as u64).checked_add(len as u64).is_none()) {
+        return Err(Errno(libc::EOVERFLOW));
+    }
+    let mut left = match source_at {
+        Some(at @ 0..) => (len as u64).min((source.st_size - at).max(0) as u64),
+        _ => len as u64,
+    };
+    if let Some(at) = target_at.and_then(|at| u64::try_from(at).ok()) {
+        if at >= limit {
+            from.must_be_read()?;
+            return Err(limits::exceed());
+        }
+        if at >= FILE_BYTES_MAX {
+            return Err(Errno(libc::EFBIG));
+        }
+        left = left.min(limit - at);
+    }
+    let ends = source_at.zip(target_at).map(|(one, other)| (one as u64, other as u64));
+    let overlaps = ends.is_some_and(|(source_at, target_at)| {
+        target_at + left > source_at && target_at < source_at + left
+    });
+    if is_one && overlaps || places.clone().any(off_t::is_negative) {
+        return Err(Errno(libc::EINVAL));
+    }
+    Ok(left.min(CALL_BYTES_MAX as u64) as usize)
+}
+
+/// Returns how much sendfile moves at most.
+///
+/// # Errors
+/// What the kernel says of the arguments, in its order.
+fn check_send(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
+    let source = process::stat(from.fd)?;
+    match check_sent(from, to, len, &source) {
+        Ok(nr @ 1..) => Ok(nr),
+        // The read would have said so.
+        refused => from.must_be_read().and(refused),
+    }
+}
+
+/// As [`check_send`], of a source that is open.
+fn check_sent(from: &End, to: &End, len: usize, source: &stat) -> Result<usize, Errno> {
+    let kind = source.st_mode & libc::S_IFMT;
+    let is_stream = matches!(kind, libc::S_IFIFO | libc::S_IFSOCK);
+    if from.at.is_some() && is_stream {
+        return Err(Errno(libc::ESPIPE));
+    }
+    let ends_beyond = |at: off_t| at.checked_add_unsigned(len as u64).is_none();
+    // No position is that far.
+    let is_far = len > isize::MAX as usize / 2;
+    if from.at.is_some_and(|at| at < 0 || ends_beyond(at)) {
+        return Err(Errno(libc::EINVAL));
+    }
+    if is_far && from.at.is_none() && ends_beyond(from.place().max(0)) {
+        return Err(Errno(libc::EINVAL));
+    }
+    let flags = serve::status_flags(to.fd)?;
+    if !is_written(flags) {
         return Err(Errno(libc::EBADF));
     }
-    if !is_one {
-        return Ok(());
+    let is_beyond = is_far && ends_beyond(to.place().max(0));
+    if is_beyond || flags & libc::O_APPEND != 0 || is_stream || kind == libc::S_IFDIR {
+        return Err(Errno(libc::EINVAL));
     }
-    let (source_at, target_at) = (from.place(), to.place());
-    let len = (len as off_t).min(source.st_size - source_at);
-    let overlaps = target_at + len > source_at && target_at < source_at + len;
-    if overlaps { Err(Errno(libc::EINVAL)) } else { Ok(()) }
+    Ok(len.min(CALL_BYTES_MAX))
+}
+
+/// Moves bytes to where they are: both ends are the position of one description.
+fn move_in_place(end: &End, len: usize) -> Result<usize, Errno> {
+    let at = end.place();
+    let [mut source, mut target] = [(); 2].map(|()| End { fd: end.fd, at: Some(at) });
+    let nr = move_bytes(&mut source, &mut target, len)?;
+    // SAFETY: numbers (S20).
+    unsafe { lseek64(end.fd, at + nr as off_t, libc::SEEK_SET) };
+    Ok(nr)
 }
 
 /// Moves up to `len` bytes; fewer at the end, or where a write is short.
@@ -214,15 +314,16 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
         return unsafe { next::sendfile64(out, from, at, len) };
     }
     // SAFETY: our caller's offset (S20).
-    let mut source = unsafe { End::new(from, at) };
-    let mut target = End { fd: out, at: None };
-    let is_stream =
-        |stat: libc::stat| matches!(stat.st_mode & libc::S_IFMT, libc::S_IFIFO | libc::S_IFSOCK);
-    let result = if target.appends() || process::stat(from).is_ok_and(is_stream) {
-        Err(Errno(libc::EINVAL))
-    } else {
-        move_bytes(&mut source, &mut target, len)
+    let mut source = match unsafe { End::new(from, at) } {
+        Ok(source) => source,
+        Err(errno) => return or_minus_one(Err(errno)),
     };
+    let mut target = End { fd: out, at: None };
+    let is_one = at.is_null() && serve::managed(from) == serve::managed(out);
+    let result = check_send(&source, &target, len).and_then(|len| match is_one {
+        true => move_in_place(&target, len),
+        false => move_bytes(&mut source, &mut target, len),
+    });
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(at) };
     or_minus_one(result.map(|nr| nr as ssize_t))
@@ -241,19 +342,17 @@ unsafe extern "C" fn copy_file_range(
         // SAFETY: our caller's arguments (S20).
         return unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
     }
-    if flags != 0 {
-        return or_minus_one(Err(Errno(libc::EINVAL)));
-    }
-    // SAFETY: our caller's offset (S20).
-    let mut source = unsafe { End::new(from, from_at) };
-    // SAFETY: our caller's offset (S20).
-    let mut target = unsafe { End::new(to, to_at) };
-    let checked = check_range(&source, &target, len);
-    let moved = checked.and_then(|()| move_bytes(&mut source, &mut target, len));
-    let result = match moved {
-        Ok(0) => target.must_take_copies().map(|()| 0),
-        moved => moved,
+    // SAFETY: our caller's offsets (S20).
+    let ends = unsafe { ends((from, from_at), (to, to_at)) };
+    let (mut source, mut target) = match ends {
+        Ok(ends) => ends,
+        Err(errno) => return or_minus_one(Err(errno)),
     };
+    let checked = match flags {
+        0 => check_copy(&source, &target, len),
+        _ => Err(Errno(libc::EINVAL)),
+    };
+    let result = checked.and_then(|len| move_bytes(&mut source, &mut target, len));
     // SAFETY: our caller's offset (S20).
     unsafe { source.store(from_at) };
     // SAFETY: our caller's offset (S20).
@@ -261,13 +360,37 @@ unsafe extern "C" fn copy_file_range(
     or_minus_one(result.map(|nr| nr as ssize_t))
 }
 
+/// The ends of copy_file_range.
+///
+/// # Errors
+/// EBADF for a descriptor that is not open, before EFAULT for a bad offset.
+///
+/// # Safety
+/// As [`End::new`], of both.
+unsafe fn ends(
+    (from, from_at): (c_int, *mut off_t),
+    (to, to_at): (c_int, *mut off_t),
+) -> Result<(End, End), Errno> {
+    for fd in [from, to] {
+        let is_managed = serve::managed(fd).is_some();
+        if !is_managed && serve::status_flags(fd)? & libc::O_PATH != 0 {
+            return Err(Errno(libc::EBADF));
+        }
+    }
+    // SAFETY: our caller's offset (S20).
+    let source = unsafe { End::new(from, from_at)? };
+    // SAFETY: our caller's offset (S20).
+    let target = unsafe { End::new(to, to_at)? };
+    Ok((source, target))
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
     let source = match request {
         FICLONE => Some(argument as c_int),
         // SAFETY: the source comes first in the range of our caller's (S20).
-        FICLONERANGE if argument != 0 => Some(unsafe { *(argument as *const i64) } as c_int),
-        FICLONERANGE | FIDEDUPERANGE => Some(fd),
+        FICLONERANGE => unsafe { load(argument as *const i64) }.ok().map(|fd| fd as c_int),
+        FIDEDUPERANGE if !is_null(argument) => Some(fd),
         _ => None,
     };
     if source.is_some_and(|source| is_managed(source, fd)) {
@@ -300,8 +423,8 @@ fn of_managed(fd: c_int, request: c_ulong, argument: usize) -> Result<Option<c_i
 fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
     let end = End { fd, at: None };
     let nr_left = process::stat(fd)?.st_size - end.place();
-    // SAFETY: null, or our caller's variable (S20).
-    *unsafe { nr_bytes.as_mut() }.ok_or(Errno(libc::EFAULT))? = nr_left as c_int;
+    // SAFETY: our caller's variable (S20).
+    unsafe { store(nr_bytes, nr_left as c_int)? };
     Ok(0)
 }
 

@@ -3,9 +3,10 @@
 //! A page that is absent would have the kernel drop what it has received. Ignored: recvmmsg, and
 //! names and control data of messages.
 
-use super::read_write::vector;
+use crate::arguments::{CALL_BYTES_MAX, Vector, check_range, load};
+use crate::errno::{Errno, or_minus_one};
 use crate::transfer::part;
-use crate::{maps, next};
+use crate::{maps, next, serve};
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
 
 taken_over! {
@@ -14,6 +15,7 @@ taken_over! {
             // SAFETY: our caller's arguments, and memory of ours (S20).
             unsafe { next::recv(fd, own, len, flags) }
         })
+        .or_else(|| no_socket(fd, buffer, len))
     }
 
     fn recvfrom(
@@ -24,13 +26,21 @@ taken_over! {
             // SAFETY: our caller's arguments, and memory of ours (S20).
             unsafe { next::recvfrom(fd, own, len, flags, address, address_len) }
         })
+        .or_else(|| no_socket(fd, buffer, len))
     }
 
     fn recvmsg(socket: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        // SAFETY: our caller's message, or null (S20).
+        if serve::managed(socket).is_some() {
+            return Some(or_minus_one(Err(Errno(libc::ENOTSOCK))));
+        }
+        // SAFETY: our caller's message (S20).
+        unsafe { load(message) }.ok()?;
+        // SAFETY: our caller's message, of which there is memory (S20).
         let message = unsafe { message.as_mut() }?;
         let (parts, nr) = (message.msg_iov, message.msg_iovlen);
-        maps::in_own_memory(vector(parts, nr as c_int)?, |own, iov_len| {
+        // SAFETY: our caller's parts (S20).
+        let vector = unsafe { Vector::new(parts, c_int::try_from(nr).unwrap_or(-1)) }.ok()?;
+        maps::in_own_memory(vector.parts(), |own, iov_len| {
             let mut part = iovec { iov_base: own, iov_len };
             (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
             // SAFETY: our caller's message, with memory of ours (S20).
@@ -39,6 +49,13 @@ taken_over! {
             taken
         })
     }
+}
+
+/// The answer of a socket's call on a managed file.
+pub(super) fn no_socket(fd: c_int, buffer: *const c_void, len: size_t) -> Option<ssize_t> {
+    serve::managed(fd)?;
+    let refused = check_range(buffer as usize, len.min(CALL_BYTES_MAX)).err();
+    Some(or_minus_one(Err(refused.unwrap_or(Errno(libc::ENOTSOCK)))))
 }
 
 /// The C library's streams read long buffers as they are.

@@ -12,11 +12,12 @@
 //! Ignored: io_uring by instructions of the program's own (liburing's static part does that). What
 //! it asks of a stand-in fails with EBADF.
 
+use crate::arguments::load;
 use crate::errno::{Errno, or_minus_one};
 use crate::{channel, next, process, serve};
 use libc::{
-    c_char, c_int, c_long, c_void, fd_set, mode_t, msghdr, nfds_t, off_t, pollfd, size_t, timespec,
-    timeval,
+    c_char, c_int, c_long, c_void, cmsghdr, fd_set, mode_t, msghdr, nfds_t, off_t, pollfd, size_t,
+    timespec, timeval,
 };
 use pagetide_run::wire::Reason;
 
@@ -78,7 +79,7 @@ handing_over! {
     Interface |_, _, fd, _| [fd], fn epoll_ctl(
         queue: c_int, op: c_int, fd: c_int, event: *mut c_void
     ) -> c_int;
-    Interface |_, message, _| sent(message), fn sendmsg(
+    Interface |socket, message, _| std::iter::once(socket).chain(sent(message)), fn sendmsg(
         socket: c_int, message: *const msghdr, flags: c_int
     ) -> isize;
 }
@@ -87,17 +88,20 @@ handing_over! {
 fn asked_by(control: *mut c_void) -> Option<c_int> {
     // SAFETY: null, or a control block of our caller's; `aio_fildes` comes first in glibc's
     // structure (S21).
-    unsafe { control.cast::<c_int>().as_ref() }.copied()
+    unsafe { load(control.cast::<c_int>()) }.ok()
 }
 
 fn controls(list: *const *mut c_void, nr: c_int) -> impl Iterator<Item = c_int> {
     // SAFETY: our caller's list has `nr` entries (S20).
-    (0..nr.max(0) as usize).filter_map(move |index| asked_by(unsafe { *list.wrapping_add(index) }))
+    let at = move |index| unsafe { load(list.wrapping_add(index)) };
+    (0..nr.max(0) as usize).map_while(move |index| at(index).ok()).filter_map(asked_by)
 }
 
 fn polled(fds: *mut pollfd, nr: nfds_t) -> impl Iterator<Item = c_int> {
+    // No process has more descriptors; the kernel refuses such an array.
+    let nr = if nr > process::nr_descriptors_max() { 0 } else { nr as usize };
     // SAFETY: our caller's array has `nr` entries (S20).
-    (0..nr as usize).map(move |index| unsafe { (*fds.wrapping_add(index)).fd })
+    (0..nr).map_while(move |index| unsafe { load(fds.wrapping_add(index)) }.ok()).map(|one| one.fd)
 }
 
 fn selected(nr: c_int, sets: [*mut fd_set; 3]) -> impl Iterator<Item = c_int> {
@@ -107,7 +111,7 @@ fn selected(nr: c_int, sets: [*mut fd_set; 3]) -> impl Iterator<Item = c_int> {
         .flat_map(move |words| (0..nr_words).map(move |index| (words.wrapping_add(index), index)))
         .flat_map(move |(word, index)| {
             // SAFETY: our caller's sets have `nr` bits, in words (S20).
-            let word = unsafe { *word };
+            let word = unsafe { load(word) }.unwrap_or(0);
             (0..64)
                 .filter(move |bit| word >> bit & 1 == 1)
                 .map(move |bit| (index * 64 + bit) as c_int)
@@ -117,16 +121,18 @@ fn selected(nr: c_int, sets: [*mut fd_set; 3]) -> impl Iterator<Item = c_int> {
 
 /// Descriptors in the control data of a message.
 fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
-    // SAFETY: null, or our caller's message (S20).
-    let head = unsafe { message.as_ref() };
-    let first = head.map_or(std::ptr::null(), |head| {
+    // SAFETY: our caller's message (S20).
+    let message = unsafe { load(message) }.ok();
+    let first = message.as_ref().map_or(std::ptr::null(), |message| {
         // SAFETY: a message (S20).
-        unsafe { libc::CMSG_FIRSTHDR(head) }.cast_const()
+        unsafe { libc::CMSG_FIRSTHDR(message) }.cast_const()
     });
-    let blocks = std::iter::successors((!first.is_null()).then_some(first), move |block| {
+    // SAFETY: a block of our caller's message (S20).
+    let is_there = |block: &*const cmsghdr| unsafe { load(*block) }.is_ok();
+    let blocks = std::iter::successors(Some(first).filter(is_there), move |block| {
+        let message = message.as_ref()?;
         // SAFETY: a block of this message (S20).
-        let next = unsafe { libc::CMSG_NXTHDR(message, *block) }.cast_const();
-        (!next.is_null()).then_some(next)
+        Some(unsafe { libc::CMSG_NXTHDR(message, *block) }.cast_const()).filter(is_there)
     });
     blocks.flat_map(|block| {
         // SAFETY: a block's head (S20).

@@ -12,6 +12,7 @@
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
+use crate::arguments::{load, store};
 use crate::errno::{Errno, or_minus_one};
 use crate::{lent, next, serve};
 use libc::{c_int, flock64, off_t};
@@ -29,13 +30,16 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
     if command != libc::F_GETLK && crate::process::is_on() {
         lent::note_lock(fd);
     }
-    // SAFETY: null, or our caller's lock (S20).
-    let given = unsafe { lock.as_mut() };
-    let (Some((id, by)), Some(given)) = (by, given) else {
+    // SAFETY: our caller's lock (S20).
+    let given = unsafe { load(lock) };
+    let (Some((id, by)), Ok(given)) = (by, given) else {
+        if by.is_some() {
+            return or_minus_one(Err(Errno(libc::EFAULT)));
+        }
         // SAFETY: our caller's lock (S20).
         return unsafe { next::fcntl(fd, command, lock as usize) };
     };
-    let mut placed = match place(id, *given) {
+    let mut placed = match place(id, given) {
         Ok(Some(placed)) => placed,
         // SAFETY: our caller's lock (S20).
         Ok(None) => return unsafe { next::fcntl(fd, command, lock as usize) },
@@ -44,10 +48,14 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
     // SAFETY: a lock that lives through the call (S20).
     let result = unsafe { next::fcntl(by, command, &raw mut placed as usize) };
     if command == libc::F_GETLK && result == 0 {
-        match placed.l_type == libc::F_UNLCK as i16 {
+        let answer = match placed.l_type == libc::F_UNLCK as i16 {
             // There is none: the kernel changes no more than this.
-            true => given.l_type = placed.l_type,
-            false => *given = placed,
+            true => flock64 { l_type: placed.l_type, ..given },
+            false => placed,
+        };
+        // SAFETY: our caller's lock, just read (S20).
+        if let Err(errno) = unsafe { store(lock, answer) } {
+            return or_minus_one(Err(errno));
         }
     }
     result

@@ -68,7 +68,7 @@ taken_over! {
     }
 
     fn madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
-        if !maps::overlaps(at as usize, len) {
+        if !maps::overlaps(at as usize, len) || !(at as usize).is_multiple_of(4096) {
             return None;
         }
         match advice {
@@ -95,7 +95,9 @@ taken_over! {
     }
 
     fn posix_madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
-        if advice == libc::POSIX_MADV_DONTNEED || !maps::overlaps(at as usize, len) {
+        let is_known = matches!(advice, 0..libc::POSIX_MADV_DONTNEED);
+        let is_aligned = (at as usize).is_multiple_of(4096);
+        if !is_known || !is_aligned || !maps::overlaps(at as usize, len) {
             return None;
         }
         maps::advise(at as usize, len, advice as u64);
@@ -114,7 +116,7 @@ taken_over! {
     }
 
     fn mlock2(at: *const c_void, len: size_t, flags: libc::c_uint) -> c_int {
-        lock(at, len)
+        if flags & !(libc::MLOCK_ONFAULT as libc::c_uint) == 0 { lock(at, len) } else { None }
     }
 
     fn mlockall(flags: c_int) -> c_int {
@@ -143,6 +145,7 @@ taken_over! {
             // SAFETY: our caller's arguments, and a copy of its bytes (S20).
             unsafe { next::send(fd, bytes, len, flags) }
         })
+        .or_else(|| super::filling::no_socket(fd, buffer, len))
     }
 
     fn sendto(
@@ -153,6 +156,7 @@ taken_over! {
             // SAFETY: our caller's arguments, and a copy of its bytes (S20).
             unsafe { next::sendto(fd, bytes, len, flags, address, address_len) }
         })
+        .or_else(|| super::filling::no_socket(fd, buffer, len))
     }
 }
 

@@ -11,11 +11,11 @@
 
 use crate::channel::{self, Parcel};
 use crate::errno::{Errno, or_minus_one};
-use crate::{limits, next, own, process, serve};
+use crate::{arguments, limits, next, own, process, serve};
 use libc::{
     c_char, c_int, c_uint, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t,
 };
-use pagetide_run::wire::{Op, Reason, Request};
+use pagetide_run::wire::{FILE_BYTES_MAX, Op, Reason, Request};
 
 /// Asks for a managed descriptor: the errno, 0 for none; `None` if it is the kernel's.
 fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Errno>> {
@@ -61,6 +61,11 @@ taken_over! {
     }
 
     fn sync_file_range(fd: c_int, at: off_t, len: off_t, flags: c_uint) -> c_int {
+        const KNOWN: c_uint = 7;
+        let is_range = at >= 0 && len >= 0 && at.checked_add(len).is_some();
+        if (flags & !KNOWN != 0 || !is_range) && serve::managed(fd).is_some() {
+            return status(Some(Err(Errno(libc::EINVAL))));
+        }
         status(ask(fd, |id| Request::new(Op::Flush, id)))
     }
 
@@ -90,10 +95,12 @@ taken_over! {
     fn readahead(fd: c_int, offset: off_t, len: size_t) -> ssize_t {
         let advised = advise(fd, offset, len as u64, libc::POSIX_FADV_WILLNEED)?;
         let is_write_only = |flags: c_int| flags & libc::O_ACCMODE == libc::O_WRONLY;
-        Some(match serve::status_flags(fd).is_ok_and(is_write_only) {
-            true => or_minus_one(Err(Errno(libc::EBADF))),
-            false => or_minus_one(advised.map(|()| 0)),
-        })
+        let result = match serve::status_flags(fd).is_ok_and(is_write_only) {
+            true => Err(Errno(libc::EBADF)),
+            false if isize::try_from(len).is_err() => Err(Errno(libc::EINVAL)),
+            false => advised,
+        };
+        Some(or_minus_one(result.map(|()| 0)))
     }
 
     fn futimens(fd: c_int, times: *const timespec) -> c_int {
@@ -110,16 +117,17 @@ taken_over! {
     fn utimensat(
         folder: c_int, path: *const c_char, times: *const timespec, flags: c_int,
     ) -> c_int {
-        if path.is_null()
-            && let Some(result) = set_times(folder, times)
-        {
-            return Some(result);
-        }
         write_back_path(folder, path, flags);
         None
     }
 
     fn futimesat(folder: c_int, path: *const c_char, times: *const timeval) -> c_int {
+        if path.is_null() {
+            serve::managed(folder)?;
+            write_back(folder);
+            // SAFETY: a path that ends with zero, and our caller's times (S20).
+            return Some(unsafe { next::utimes(process::path_of(folder).as_ptr().cast(), times) });
+        }
         write_back_path(folder, path, 0);
         None
     }
@@ -146,18 +154,34 @@ unsafe extern "C" fn sync() {
 }
 
 fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<(), Errno>> {
-    let is_wrong = offset < 0 || len <= 0;
-    if is_wrong && serve::managed(fd).is_some() {
-        return Some(Err(Errno(libc::EINVAL)));
+    let refused = match (offset, len) {
+        (0.., 1..) => (!is_mode(mode)).then_some(Errno(libc::EOPNOTSUPP)),
+        _ => Some(Errno(libc::EINVAL)),
+    };
+    if let Some(errno) = refused.filter(|_| serve::managed(fd).is_some()) {
+        return Some(Err(errno));
     }
+    let end = offset.saturating_add(len);
     if mode & libc::FALLOC_FL_KEEP_SIZE == 0
+        && (end as u64) < FILE_BYTES_MAX
         && serve::managed(fd).is_some()
-        && let Err(errno) = limits::check_len(fd, offset.saturating_add(len))
+        && let Err(errno) = limits::check_len(fd, end)
     {
         return Some(Err(errno));
     }
     let flags = mode as u32 as u64;
     ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Allocate, id) })
+}
+
+/// Returns true if fallocate has such a mode at all.
+fn is_mode(mode: c_int) -> bool {
+    let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+    match mode & !libc::FALLOC_FL_KEEP_SIZE {
+        0 | libc::FALLOC_FL_UNSHARE_RANGE | libc::FALLOC_FL_ZERO_RANGE => true,
+        libc::FALLOC_FL_PUNCH_HOLE => keeps_size,
+        libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE => !keeps_size,
+        _ => false,
+    }
 }
 
 fn lengthen(fd: c_int, end: off_t) -> c_int {
@@ -184,7 +208,7 @@ fn write_back(fd: c_int) {
 
 /// As [`write_back`], for the file at a path. errno stays.
 fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
-    if !process::is_on() || path.is_null() {
+    if !process::is_on() || arguments::is_null(path as usize) {
         return;
     }
     let before = crate::errno::read();

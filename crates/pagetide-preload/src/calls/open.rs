@@ -22,7 +22,7 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{alone, next, own, process, small};
+use crate::{alone, arguments, next, own, process, small};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Request, Status, open as flag, variable};
 use std::ffi::CStr;
@@ -53,7 +53,7 @@ impl Call {
     fn is_kernels(self) -> bool {
         let is_no_file = self.flags & libc::O_PATH != 0
             || self.has(libc::O_DIRECTORY) && !self.has(libc::O_TMPFILE);
-        is_no_file || self.path.is_null() || self.is_systems()
+        is_no_file || arguments::is_null(self.path as usize) || self.is_systems()
     }
 
     fn is_systems(self) -> bool {

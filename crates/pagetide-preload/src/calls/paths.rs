@@ -1,7 +1,10 @@
 //! Calls that are of no concern to us but where they are given bytes of a mapping that we serve: a
 //! path, an address, a message. What is absent is brought in, and the call repeated (`next`).
 
-use libc::{c_int, ssize_t};
+use crate::errno::or_minus_one;
+use crate::serve;
+use libc::{c_int, c_uint, c_void, mmsghdr, socklen_t, ssize_t};
+use pagetide_run::wire::Reason;
 
 macro_rules! repeated {
     ($(fn $name:ident($($arg:ident),+) -> $ret:ty;)+) => {
@@ -20,10 +23,6 @@ macro_rules! repeated {
 }
 
 repeated! {
-    fn sendmmsg(socket, messages, nr, flags) -> c_int;
-    fn connect(socket, address, len) -> c_int;
-    fn bind(socket, address, len) -> c_int;
-    fn setsockopt(socket, level, name, value, len) -> c_int;
     fn stat(path, stat) -> c_int;
     fn lstat(path, stat) -> c_int;
     fn fstatat(folder, path, stat, flags) -> c_int;
@@ -53,4 +52,30 @@ repeated! {
     fn lchown(path, user, group) -> c_int;
     fn fchownat(folder, path, user, group, flags) -> c_int;
     fn truncate64(path, len) -> c_int;
+}
+
+/// Before a socket's call: the kernel refuses that of a file, but not as it refuses a stand-in.
+fn no_socket<T: From<i8>>(fd: c_int) -> Option<T> {
+    let handed = serve::hand_over_managed(fd, Reason::Interface);
+    handed.err().map(|errno| or_minus_one(Err(errno)))
+}
+
+taken_over! {
+    fn connect(socket: c_int, address: *const c_void, len: socklen_t) -> c_int {
+        no_socket(socket)
+    }
+
+    fn bind(socket: c_int, address: *const c_void, len: socklen_t) -> c_int {
+        no_socket(socket)
+    }
+
+    fn setsockopt(
+        socket: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t,
+    ) -> c_int {
+        no_socket(socket)
+    }
+
+    fn sendmmsg(socket: c_int, messages: *mut mmsghdr, nr: c_uint, flags: c_int) -> c_int {
+        no_socket(socket)
+    }
 }

@@ -1,5 +1,6 @@
 //! Reading, writing and the position.
 
+use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
 use crate::{maps, pieces, serve};
@@ -38,13 +39,26 @@ fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
     }
 }
 
-/// The parts of a vector call; an impossible number of them is the kernel's to refuse.
-pub(super) fn vector<'a>(parts: *const iovec, nr: c_int) -> Option<&'a [iovec]> {
-    if !(1..=1024).contains(&nr) || parts.is_null() {
-        return None;
-    }
-    // SAFETY: readv's contract: `nr` of them, for the time of the call (S20).
-    Some(unsafe { std::slice::from_raw_parts(parts, nr as usize) })
+/// The parts of a vector call.
+///
+/// # Errors
+/// The call's result, or `None` where the kernel is to refuse it.
+fn vector(
+    fd: c_int,
+    parts: *const iovec,
+    nr: c_int,
+    place: Place,
+    access: Access,
+) -> Result<Vector, Option<ssize_t>> {
+    // SAFETY: readv's contract (S20).
+    unsafe { Vector::new(parts, nr) }.map_err(|errno| {
+        serve::managed(fd)?;
+        let errno = match place {
+            Place::At(..0) => Errno(libc::EINVAL),
+            _ => refuse(fd, access, errno),
+        };
+        Some(or_minus_one(Err(errno)))
+    })
 }
 
 /// Reads if `fd` is managed, and stays so, or has `own` read into memory of ours where some of the
@@ -58,9 +72,74 @@ fn fill(
     maps::in_own_memory(parts, own).or_else(|| read_managed(fd, parts, place))
 }
 
+/// As [`fill`], for the parts of a vector call.
+fn fill_vector(
+    fd: c_int,
+    (parts, nr): (*const iovec, c_int),
+    place: Place,
+    own: impl FnOnce(*mut c_void, usize) -> ssize_t,
+) -> Option<ssize_t> {
+    match vector(fd, parts, nr, place, Access::Read) {
+        Ok(vector) => fill(fd, vector.parts(), place, own),
+        Err(result) => result,
+    }
+}
+
+/// Has `give` write a buffer in copies where it is mapped from files of ours.
+fn in_copies(
+    buffer: *const c_void,
+    len: usize,
+    give: impl FnMut(*const c_void, usize, usize) -> ssize_t,
+) -> Option<ssize_t> {
+    // What the kernel refuses is not copied.
+    check_range(buffer as usize, len).ok()?;
+    maps::in_copies(buffer, len, give)
+}
+
+/// As [`write_managed`], for the parts of a vector call, or has `give` write them one by one.
+fn write_vector(
+    fd: c_int,
+    (parts, nr): (*const iovec, c_int),
+    place: Place,
+    give: impl FnMut(&iovec, usize) -> ssize_t,
+) -> Option<ssize_t> {
+    match vector(fd, parts, nr, place, Access::Write) {
+        Ok(vector) => {
+            one_by_one(vector.parts(), give).or_else(|| write_managed(fd, vector.parts(), place, 0))
+        }
+        Err(result) => result,
+    }
+}
+
+/// Refuses flags that cannot be kept, if `fd` is managed and the call would move a byte.
+fn refuse_flags(
+    fd: c_int,
+    parts: (*const iovec, c_int),
+    place: Place,
+    access: Access,
+    flags: c_int,
+) -> Option<ssize_t> {
+    if flags & !RWF_KEPT == 0 {
+        return None;
+    }
+    serve::managed(fd)?;
+    let vector = match vector(fd, parts.0, parts.1, place, access) {
+        Ok(vector) => vector,
+        Err(result) => return result,
+    };
+    let errno = match place.check(fd, vector.parts(), access) {
+        Ok(0) => refuse(fd, access, Errno(0)),
+        Ok(_) => refuse(fd, access, Errno(libc::EOPNOTSUPP)),
+        Err(errno) => errno,
+    };
+    Some(if errno.0 == 0 { 0 } else { or_minus_one(Err(errno)) })
+}
+
 /// Has parts written one after the other, until one is not taken whole; `None` where none is in
 /// memory that we map.
 fn one_by_one(parts: &[iovec], mut give: impl FnMut(&iovec, usize) -> ssize_t) -> Option<ssize_t> {
+    // What the kernel refuses is not given at all.
+    total_of(parts).ok()?;
     let is_mapped = |part: &iovec| maps::overlaps(part.iov_base as usize, part.iov_len);
     if !pieces::is_any() || !parts.iter().any(is_mapped) {
         return None;
@@ -89,7 +168,7 @@ taken_over! {
     fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
         // SAFETY: our caller's arguments, and memory of ours (S20).
         let own = |own, len| unsafe { read(fd, own, len) };
-        fill(fd, vector(parts, nr)?, Place::Position, own)
+        fill_vector(fd, (parts, nr), Place::Position, own)
     }
 
     fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
@@ -101,36 +180,36 @@ taken_over! {
     fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
         // SAFETY: our caller's arguments, and memory of ours (S20).
         let own = |own, len| unsafe { pread64(fd, own, len, at) };
-        fill(fd, vector(parts, nr)?, Place::At(at), own)
+        fill_vector(fd, (parts, nr), Place::At(at), own)
     }
 
     fn preadv64v2(
         fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int,
     ) -> ssize_t {
-        if flags & !RWF_KEPT != 0 && serve::managed(fd).is_some() {
-            return Some(or_minus_one(Err(Errno(libc::EOPNOTSUPP))));
+        let place = if at == -1 { Place::Position } else { Place::At(at) };
+        let refused = refuse_flags(fd, (parts, nr), place, Access::Read, flags);
+        if refused.is_some() {
+            return refused;
         }
         let own = |own: *mut c_void, len| {
             let part = transfer::part(own, len);
             // SAFETY: our caller's arguments, and memory of ours (S20).
             unsafe { preadv64v2(fd, part.as_ptr(), 1, at, flags) }
         };
-        let place = if at == -1 { Place::Position } else { Place::At(at) };
-        fill(fd, vector(parts, nr)?, place, own)
+        fill_vector(fd, (parts, nr), place, own)
     }
 
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
         // SAFETY: our caller's arguments, and a copy of its bytes (S20).
         let give = |copy, len, _| unsafe { write(fd, copy, len) };
         let managed = || write_managed(fd, &transfer::part(buffer, len), Place::Position, 0);
-        maps::in_copies(buffer, len, give).or_else(managed)
+        in_copies(buffer, len, give).or_else(managed)
     }
 
     fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
-        let parts = vector(parts, nr)?;
         // SAFETY: our caller's parts (S20).
         let give = |part: &iovec, _| unsafe { write(fd, part.iov_base, part.iov_len) };
-        one_by_one(parts, give).or_else(|| write_managed(fd, parts, Place::Position, 0))
+        write_vector(fd, (parts, nr), Place::Position, give)
     }
 
     fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
@@ -139,31 +218,41 @@ taken_over! {
             unsafe { pwrite64(fd, copy, len, at.saturating_add(done as off_t)) }
         };
         let managed = || write_managed(fd, &transfer::part(buffer, len), Place::At(at), 0);
-        maps::in_copies(buffer, len, give).or_else(managed)
+        in_copies(buffer, len, give).or_else(managed)
     }
 
     fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
-        let parts = vector(parts, nr)?;
         let give = |part: &iovec, done| {
             // SAFETY: our caller's parts (S20).
             unsafe { pwrite64(fd, part.iov_base, part.iov_len, at.saturating_add(done as off_t)) }
         };
-        one_by_one(parts, give).or_else(|| write_managed(fd, parts, Place::At(at), 0))
+        write_vector(fd, (parts, nr), Place::At(at), give)
     }
 
     fn pwritev64v2(
         fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int,
     ) -> ssize_t {
-        if flags & !RWF_KEPT != 0 && serve::managed(fd).is_some() {
-            return Some(or_minus_one(Err(Errno(libc::EOPNOTSUPP))));
-        }
         let place = match (flags & RWF_APPEND != 0, at) {
             (true, -1) => Place::End,
-            (true, _) => Place::EndAlone,
+            (true, 0..) => Place::EndAlone,
             (false, -1) => Place::Position,
-            (false, at) => Place::At(at),
+            (_, at) => Place::At(at),
         };
-        let written = write_managed(fd, vector(parts, nr)?, place, 0)?;
+        // The offset is looked at, although it is not used.
+        let given = if at == -1 { Place::Position } else { Place::At(at) };
+        let refused = refuse_flags(fd, (parts, nr), given, Access::Write, flags);
+        if refused.is_some() {
+            return refused;
+        }
+        serve::managed(fd)?;
+        let vector = match vector(fd, parts, nr, given, Access::Write) {
+            Ok(vector) => vector,
+            Err(result) => return result,
+        };
+        if let Err(errno) = given.check(fd, vector.parts(), Access::Write) {
+            return Some(or_minus_one(Err(errno)));
+        }
+        let written = write_managed(fd, vector.parts(), place, 0)?;
         Some(if written > 0 { made_durable(fd, flags, written) } else { written })
     }
 

@@ -13,6 +13,7 @@ use super::fault::{Access, serve_fault};
 use super::place::copy_if_there;
 use super::ranges::{is_any_written, overlaps};
 use super::{PAGE_BYTES, find};
+use crate::arguments::{CALL_BYTES_MAX, total_of};
 use crate::pieces;
 use crate::pieces::Piece;
 use crate::scratch::Scratch;
@@ -29,6 +30,7 @@ pub(crate) fn in_copies(
     len: usize,
     mut give: impl FnMut(*const c_void, usize, usize) -> isize,
 ) -> Option<isize> {
+    let len = len.min(CALL_BYTES_MAX);
     if !overlaps(buffer as usize, len) {
         return None;
     }
@@ -57,11 +59,14 @@ pub(crate) fn in_own_memory(
     parts: &[iovec],
     take: impl FnOnce(*mut c_void, usize) -> isize,
 ) -> Option<isize> {
-    let is_ours = |part: &iovec| is_any_written(part.iov_base as usize, part.iov_len);
-    if !pieces::is_any() || !parts.iter().any(is_ours) {
+    if !pieces::is_any() {
         return None;
     }
-    let total = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.iov_len))?;
+    let total = total_of(parts).ok()?;
+    let is_ours = |part: &iovec| is_any_written(part.iov_base as usize, part.iov_len);
+    if !parts.iter().any(is_ours) {
+        return None;
+    }
     let own = Scratch::new(total).ok()?;
     let taken = take(own.place(0).cast(), total);
     let mut done = 0;

@@ -73,7 +73,7 @@ use crate::errno::Errno;
 use crate::pieces::Piece;
 use crate::{lent, next, pieces, process};
 use libc::{c_int, off_t};
-use pagetide_run::wire::{Reason, variable};
+use pagetide_run::wire::{FILE_BYTES_MAX, Reason, variable};
 use place::{Obtained, obtain};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -96,8 +96,12 @@ impl Wanted {
     /// Whether it is a mapping that can be served.
     fn is_served(&self) -> bool {
         const REFUSED: c_int = libc::MAP_HUGETLB | libc::MAP_SYNC;
-        self.len > 0
-            && self.offset >= 0
+        /// More than any address space.
+        const LEN_MAX: usize = 1 << 47;
+        let kind = self.flags & libc::MAP_TYPE;
+        (1..LEN_MAX).contains(&self.len)
+            && matches!(kind, libc::MAP_SHARED | libc::MAP_PRIVATE | libc::MAP_SHARED_VALIDATE)
+            && (0..FILE_BYTES_MAX as off_t).contains(&self.offset)
             && (self.offset as usize).is_multiple_of(PAGE_BYTES)
             && (self.protection & !libc::PROT_READ == 0 || self.is_written() || self.is_copied())
             && self.flags & REFUSED == 0
@@ -124,7 +128,7 @@ impl Wanted {
 }
 
 fn pages(len: usize) -> usize {
-    len.next_multiple_of(PAGE_BYTES)
+    len.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX & !(PAGE_BYTES - 1))
 }
 
 /// Whether mmap(2) with these flags replaces what is at its addresses.

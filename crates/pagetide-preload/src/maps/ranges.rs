@@ -4,6 +4,7 @@ use super::fault::{Access, obtain_again, serve_fault};
 use super::place::{self, ask_only, is_mapped, tell_unmapped};
 use super::uffd::{own_uffd, register};
 use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages, pins};
+use crate::arguments::check_range;
 use crate::errno::Errno;
 use crate::pieces::{Changing, Piece, Storing, is_any, pause};
 use crate::{next, own, pieces, serve};
@@ -14,7 +15,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Whether there is a piece in a range.
 pub(crate) fn overlaps(start: usize, len: usize) -> bool {
-    is_any() && pieces::find(start, start.saturating_add(pages(len))).is_some()
+    // Beyond the addresses of programs, the kernel refuses the call.
+    let is_range = check_range(start, len).is_ok();
+    is_range && is_any() && pieces::find(start, start.saturating_add(pages(len))).is_some()
 }
 
 /// Has one system call free or replace a range, or move it away, and takes the pieces that were

@@ -1,0 +1,157 @@
+//! Every function of functions.txt, with ordinary and edge arguments: a run and the kernel give the
+//! same results, errors, bytes, positions and lengths.
+//!
+//! `call_table.c` prints a line for each call. The lines of a run are compared with those of the
+//! kernel; [`DIFFERENCES`] are documented in docs/calls.md.
+
+use super::{folder, has, pagetide};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+const LIST: &str = include_str!("../../../pagetide-preload/functions.txt");
+
+/// A difference that docs/calls.md documents.
+struct Difference {
+    /// How the calls begin.
+    calls: &'static [&'static str],
+    /// How the kernel's line goes on behind the arguments.
+    kernel: &'static str,
+    /// How the run's line does.
+    run: &'static str,
+}
+
+const READS: &[&str] = &["read", "__read", "pread", "__pread"];
+const BAD_WRITES: &[&str] = &[
+    "write(past, null",
+    "write(past, one",
+    "pwrite64(end, one",
+    "pwrite64(past, one",
+    "pwrite64(end, null",
+    "writev(past, null",
+    "pwritev64(past, null",
+    "pwritev64(rw, null",
+];
+const DIRECT_OPENS: &[&str] = &["open", "__open"];
+
+const DIFFERENCES: &[Difference] = &[
+    // A cached page is copied by the library: memory that ends before the length is a fault.
+    Difference { calls: READS, kernel: "", run: "SIGNAL 11" },
+    // ext4 lengthens a file up to where a write from a bad address would have begun.
+    Difference { calls: BAD_WRITES, kernel: "-1 14 ", run: "-1 14 " },
+    // The kernel copies overlapping bytes of one page in the processor's order.
+    Difference { calls: &["sendfile"], kernel: "100 0 ", run: "100 0 " },
+    // File systems with shared blocks are not asked.
+    Difference { calls: &["ioctl"], kernel: "-1 ", run: "-1 95 " },
+    // O_DIRECT: any place, length and memory will do.
+    Difference { calls: DIRECT_OPENS, kernel: "22 0 | flags c000 ", run: "22 0 | flags c000 " },
+    // MAP_LOCKED past the end of the file, within the share of the limit that may be locked.
+    Difference { calls: &["mmap"], kernel: "there 0 ", run: "-1 11 " },
+];
+
+/// Functions without rows, and why.
+const WITHOUT_ROWS: [(&str, &str); 2] = [
+    ("io_setup", "libaio's: the C library has none, and it is refused"),
+    ("llseek", "no program can be linked with it any more"),
+];
+
+impl Difference {
+    fn explains(&self, call: &str, kernel: &str, run: &str) -> bool {
+        self.calls.iter().any(|known| call.starts_with(known))
+            && kernel.starts_with(self.kernel)
+            && run.starts_with(self.run)
+    }
+}
+
+/// What the program prints without us, or in a run with these options; and how many of its calls
+/// were on managed files.
+fn lines(program: &Path, options: Option<&[&str]>) -> (Vec<String>, u64) {
+    let here = folder();
+    let mut command = match options {
+        None => Command::new(program),
+        Some(options) => {
+            let mut run = Command::new(pagetide());
+            run.args(["run", "--quiet", "--memory", "4M"]).args(options).arg("--").arg(program);
+            run
+        }
+    };
+    let output = command.current_dir(here.path()).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{options:?}: {}, {errors}", output.status);
+    let last = errors.lines().last().unwrap_or_default();
+    let nr_managed = last.split(", ").nth(1).and_then(|part| part.split(' ').next());
+    let nr_managed = nr_managed.and_then(|nr| nr.parse().ok()).expect("the program counts them");
+    let text = String::from_utf8(output.stdout).unwrap();
+    (text.lines().map(str::to_owned).collect(), nr_managed)
+}
+
+/// The function that a line is about.
+fn function_of(line: &str) -> &str {
+    let call = line.split('(').next().unwrap_or_default();
+    call.rsplit(": ").next().unwrap_or(call)
+}
+
+/// A line's call, and what came of it.
+fn halves(line: &str) -> (&str, &str) {
+    line.split_once(" = ").unwrap_or((line, ""))
+}
+
+/// The differences that are not documented.
+fn undocumented(kernel: &[String], run: &[String]) -> Vec<String> {
+    let differ = kernel.iter().zip(run).filter(|(kernel, run)| kernel != run);
+    let unexplained = differ.filter(|(kernel, run)| {
+        let ((call, kernel), (same, run)) = (halves(kernel), halves(run));
+        call != same || !DIFFERENCES.iter().any(|known| known.explains(call, kernel, run))
+    });
+    let mut found: Vec<_> =
+        unexplained.map(|(kernel, run)| format!("kernel: {kernel}\nrun:    {run}")).collect();
+    if kernel.len() != run.len() {
+        found.push(format!("{} lines and {}", kernel.len(), run.len()));
+    }
+    found
+}
+
+/// Functions that are taken over, and are in no row.
+fn without_rows(lines: &[String]) -> Vec<&'static str> {
+    let called: BTreeSet<&str> = lines.iter().map(|line| function_of(line)).collect();
+    let taken = LIST.split("\n\n").find(|block| !block.starts_with('#')).unwrap();
+    let has_reason = |name: &str| WITHOUT_ROWS.iter().any(|(known, _)| *known == name);
+    let names = taken.split_ascii_whitespace();
+    names.filter(|name| !called.contains(name) && !has_reason(name)).collect()
+}
+
+fn program_in(here: &Path) -> std::path::PathBuf {
+    std::fs::write(here.join("table.c"), include_str!("call_table.c")).unwrap();
+    let program = here.join("table");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O1", "-w", "-o"]).arg(&program).arg("table.c").current_dir(here);
+    assert!(compile.status().unwrap().success());
+    program
+}
+
+#[test]
+fn every_call_answers_as_the_kernel_does() {
+    let test = "every_call_answers_as_the_kernel_does";
+    if !cfg!(target_arch = "x86_64") {
+        eprintln!("SKIPPED: {test}: the program has instructions of x86-64");
+        return;
+    }
+    if !has("gcc", test) {
+        return;
+    }
+    let here = folder();
+    let program = program_in(here.path());
+    let worlds = [None, Some(&[][..]), Some(&["--mmap", "cache"][..])];
+    let [kernel, plain, mapped] = std::thread::scope(|scope| {
+        let program = &program;
+        let threads = worlds.map(|options| scope.spawn(move || lines(program, options)));
+        threads.map(|thread| thread.join().unwrap())
+    });
+    assert_eq!(without_rows(&kernel.0), [""; 0], "functions of functions.txt without a row");
+    for (mode, (run, nr_managed)) in [("plain", plain), ("mapped", mapped)] {
+        assert!(nr_managed > 3000, "{mode}: {nr_managed} calls on managed files");
+        let found = undocumented(&kernel.0, &run);
+        let first = &found[..found.len().min(20)];
+        assert!(found.is_empty(), "{mode}: {} differ:\n{}", found.len(), first.join("\n"));
+    }
+}
