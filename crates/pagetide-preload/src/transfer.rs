@@ -16,7 +16,7 @@ use crate::serve::{plain, request};
 use crate::{limits, next, process, self_read, serve, view};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::write as flag;
-use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reply, Request};
+use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reason, Reply, Request};
 
 /// The parts of a call's memory from byte `skip` on, as many as fit a packet.
 struct Window {
@@ -327,7 +327,10 @@ pub(crate) fn write(
         let errno = match place {
             _ if appends => Errno(libc::EFAULT),
             Place::At(at) if at as u64 >= limits::file_len_max() => limits::exceed(),
-            Place::At(at) if at as u64 >= FILE_BYTES_MAX => Errno(libc::EFBIG),
+            Place::At(at) if at as u64 >= FILE_BYTES_MAX => {
+                serve::hand_over(id, Reason::Interface)?;
+                return Ok(None);
+            }
             _ => Errno(libc::EFAULT),
         };
         return Err(refuse(fd, Access::Write, errno));

@@ -54,6 +54,17 @@ fn a_program_is_executed_as_soon_as_its_writer_has_closed_it() {
     assert_eq!(ours, theirs);
 }
 
+/// Lengths and places up to the file system's longest file, blocks that move, and rare flags.
+#[test]
+fn what_only_the_kernel_can_do_it_does() {
+    if !has("python3", "what_only_the_kernel_can_do_it_does") {
+        return;
+    }
+    let [ours, theirs] = both_ways(include_str!("only_kernel.py"));
+    assert_eq!(ours, theirs);
+    assert!(ours.ends_with("end\n"), "{ours}");
+}
+
 /// Rights are looked at when a file is opened, and then no more; root has them all, so this needs
 /// another user.
 #[test]

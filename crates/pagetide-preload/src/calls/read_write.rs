@@ -1,16 +1,18 @@
 //! Reading, writing and the position.
 
+use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
 use crate::errno::{Errno, or_minus_one};
 use crate::transfer::{self, Place};
 use crate::{maps, pieces, serve};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
-use pagetide_run::wire::{Op, Request};
+use pagetide_run::wire::{Op, Reason, Request};
 
 /// Flags of preadv2 and pwritev2 that can be kept; of the first, nothing has to be done for it.
 const RWF_HIPRI: c_int = 1;
 const RWF_DSYNC: c_int = 2;
 const RWF_SYNC: c_int = 4;
+const RWF_NOWAIT: c_int = 8;
 const RWF_APPEND: c_int = 16;
 const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
@@ -111,28 +113,13 @@ fn write_vector(
     }
 }
 
-/// Refuses flags that cannot be kept, if `fd` is managed and the call would move a byte.
-fn refuse_flags(
-    fd: c_int,
-    parts: (*const iovec, c_int),
-    place: Place,
-    access: Access,
-    flags: c_int,
-) -> Option<ssize_t> {
-    if flags & !RWF_KEPT == 0 {
-        return None;
+/// Hands the file over where the server cannot keep all `flags`.
+fn keep_flags(fd: c_int, flags: c_int, kept: c_int) -> Result<(), Option<ssize_t>> {
+    if flags & !kept == 0 {
+        return Ok(());
     }
-    serve::managed(fd)?;
-    let vector = match vector(fd, parts.0, parts.1, place, access) {
-        Ok(vector) => vector,
-        Err(result) => return result,
-    };
-    let errno = match place.check(fd, vector.parts(), access) {
-        Ok(0) => refuse(fd, access, Errno(0)),
-        Ok(_) => refuse(fd, access, Errno(libc::EOPNOTSUPP)),
-        Err(errno) => errno,
-    };
-    Some(if errno.0 == 0 { 0 } else { or_minus_one(Err(errno)) })
+    let handed = hand_over([fd], Reason::Interface);
+    handed.map_err(|errno| Some(or_minus_one(Err(errno))))
 }
 
 /// Has parts written one after the other, until one is not taken whole; `None` where none is in
@@ -187,9 +174,9 @@ taken_over! {
         fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int,
     ) -> ssize_t {
         let place = if at == -1 { Place::Position } else { Place::At(at) };
-        let refused = refuse_flags(fd, (parts, nr), place, Access::Read, flags);
-        if refused.is_some() {
-            return refused;
+        // Bytes of the page cache are read without a wait that matters.
+        if let Err(result) = keep_flags(fd, flags, RWF_KEPT | RWF_NOWAIT) {
+            return result;
         }
         let own = |own: *mut c_void, len| {
             let part = transfer::part(own, len);
@@ -240,9 +227,8 @@ taken_over! {
         };
         // The offset is looked at, although it is not used.
         let given = if at == -1 { Place::Position } else { Place::At(at) };
-        let refused = refuse_flags(fd, (parts, nr), given, Access::Write, flags);
-        if refused.is_some() {
-            return refused;
+        if let Err(result) = keep_flags(fd, flags, RWF_KEPT) {
+            return result;
         }
         serve::managed(fd)?;
         let vector = match vector(fd, parts, nr, given, Access::Write) {

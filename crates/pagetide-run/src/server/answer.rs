@@ -16,6 +16,10 @@ pub(super) struct Answer {
 
 pub(super) type Outcome = Result<Answer, Errno>;
 
+/// Stands for a request that only the kernel can answer: the file is handed over, and the kernel is
+/// asked. No call on a regular file fails with this number.
+pub(super) const ONLY_KERNEL: Errno = Errno::NOTBLK;
+
 impl Answer {
     /// A reply alone.
     pub(super) fn of(reply: Reply) -> Answer {

@@ -37,7 +37,7 @@ pub(crate) use sockets::answers;
 use crate::errno::{Errno, IntoErrno};
 use crate::filter::Filter;
 use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
-use answer::{Answer, Outcome, done};
+use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
 use holders::Closing;
@@ -257,7 +257,7 @@ impl Server {
             }
             _ => {
                 let act = |one: &Arc<OpenFile>| self.answer_by(one, sender.author, request, target);
-                self.on(process, request.id, act)
+                self.on(process, request.id, act).or_else(|errno| self.or_kernel(request.id, errno))
             }
         }
     }
@@ -380,6 +380,17 @@ impl Server {
             }
         }
         done(0)
+    }
+
+    /// Has the kernel answer a request that failed with `errno`, where only the kernel can.
+    ///
+    /// # Errors
+    /// `errno` in all other cases, or what the hand-over fails with.
+    fn or_kernel(&self, id: u64, errno: Errno) -> Outcome {
+        match self.find(id) {
+            Some(one) if errno == ONLY_KERNEL => self.hand_over(&one, Reason::Interface),
+            _ => Err(errno),
+        }
     }
 
     fn hand_over(&self, one: &OpenFile, reason: Reason) -> Outcome {

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use super::Server;
+use super::answer::ONLY_KERNEL;
 use super::identity::{lock, path_of};
 
 /// A write changes its file's time so long after the last that did: to do it each time, or in each
@@ -295,7 +296,7 @@ impl Opened {
     /// Cuts or extends the file. The caller has it alone.
     pub(super) fn set_len(&self, handle: &File, len: u64) -> Result<(), Errno> {
         if len >= FILE_BYTES_MAX {
-            return Err(Errno::FBIG);
+            return Err(ONLY_KERNEL);
         }
         let before = handle.len();
         handle.set_len(len).errno()?;
@@ -319,7 +320,7 @@ impl Opened {
         use FallocateFlags as Flags;
         let mode = Flags::from_bits_retain(mode);
         let end = offset.checked_add(len).filter(|end| *end < FILE_BYTES_MAX);
-        let end = end.ok_or(Errno::FBIG)?;
+        let end = end.ok_or(ONLY_KERNEL)?;
         let keeps_size = mode.contains(Flags::KEEP_SIZE);
         match mode - Flags::KEEP_SIZE {
             rest if rest.is_empty() => {
@@ -346,7 +347,7 @@ impl Opened {
                 self.touched.store(0, Relaxed);
                 Ok(())
             }
-            _ => Err(Errno::OPNOTSUPP),
+            _ => Err(ONLY_KERNEL),
         }
     }
 

@@ -6,7 +6,7 @@
 //!
 //! Ignored: writes, which come in packets: `writing`.
 
-use super::answer::{Answer, Outcome, done};
+use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
 use super::description::{Description, Durability, Inner};
 use super::opened::Opened;
@@ -18,6 +18,7 @@ use pagetide::{Advice, File};
 use pagetide_sys::lease::LeaseKind;
 use pagetide_sys::shared::Positions;
 use rustix::fs::{OFlags, SeekFrom};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
 
@@ -158,8 +159,15 @@ impl OpenFile {
                 2 => len.checked_add(request.offset),
                 _ => found,
             };
-            let is_position = |at: i64| u64::try_from(at).ok().filter(|at| *at < FILE_BYTES_MAX);
+            let is_far = Cell::new(false);
+            let is_position = |at: i64| {
+                is_far.set(at >= FILE_BYTES_MAX as i64);
+                u64::try_from(at).ok().filter(|_| !is_far.get())
+            };
             let moved = inner.position.update(|before| target(before).and_then(is_position));
+            if is_far.get() {
+                return Err(ONLY_KERNEL);
+            }
             done(moved.ok_or(Errno::INVAL)?)
         })
     }

@@ -289,7 +289,7 @@ impl<'a> Connection<'a> {
                 self.long = long.filter(|_| request.flags & LAST == 0);
                 answer
             }
-            Err(errno) => Answer::failed(errno),
+            Err(errno) => self.server.or_kernel(request.id, errno).unwrap_or_else(Answer::failed),
         }
     }
 }

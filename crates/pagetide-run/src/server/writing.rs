@@ -10,7 +10,7 @@
 //! kernel. What makes a file longer has the file's growth to itself, so that two calls never append
 //! at the same place.
 
-use super::answer::{Answer, Outcome, done};
+use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
 use super::opened::Opened;
 use super::requests::OpenFile;
@@ -226,13 +226,18 @@ impl LongWrite {
 /// Ends of writes up to here need not be asked about, bytes.
 const LEN_UNASKED: u64 = 64 << 20;
 
-/// How many of `wanted` bytes at `base` may be written by a process that may not make a file longer
-/// than `len_max`, to a file system that has a longest file as well.
+/// Returns how many of `wanted` bytes at `base` may be written by a process that may not make a
+/// file longer than `len_max`.
+///
+/// # Errors
+/// EFBIG where that is none; [`ONLY_KERNEL`] near the longest file that the file system or this
+/// server has.
 fn allowed(handle: &File, base: u64, wanted: u64, len_max: u64) -> Result<u64, Errno> {
-    let is_short = base.saturating_add(wanted) <= LEN_UNASKED;
-    let most = if is_short { FILE_BYTES_MAX } else { handle.len_max().min(FILE_BYTES_MAX) };
-    // The wire has no number for a length of FILE_BYTES_MAX itself.
-    let left = len_max.min(most).min(FILE_BYTES_MAX - 1);
-    let left = left.checked_sub(base).filter(|left| *left > 0);
-    left.map(|left| left.min(wanted)).ok_or(Errno::FBIG)
+    let left = len_max.checked_sub(base).filter(|left| *left > 0).ok_or(Errno::FBIG)?;
+    let allowed = wanted.min(left);
+    let end = base.saturating_add(allowed);
+    if end > LEN_UNASKED && end > handle.len_max().min(FILE_BYTES_MAX - 1) {
+        return Err(ONLY_KERNEL);
+    }
+    Ok(allowed)
 }
