@@ -16,7 +16,7 @@ use crate::step::{Outcome, StepContext};
 use std::path::Path;
 
 /// A program, and the package of Debian 12 it comes from.
-const PROGRAMS: [(&str, &str); 16] = [
+const PROGRAMS: [(&str, &str); 17] = [
     ("bindfs", "bindfs"),
     ("busybox", "busybox-static"),
     ("fio", "fio"),
@@ -27,6 +27,7 @@ const PROGRAMS: [(&str, &str); 16] = [
     ("go", "golang-go"),
     ("mariadb", "mariadb-client-core"),
     ("mariadbd", "mariadb-server-core"),
+    ("mkfs.xfs", "xfsprogs"),
     ("nm", "binutils"),
     ("python3", "python3"),
     ("sqlite3", "sqlite3"),

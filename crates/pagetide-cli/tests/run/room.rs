@@ -3,7 +3,7 @@
 
 use super::{folder, has, pagetide, plain_shell_in};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// Mounts by a line, runs the script there, unmounts; what it says of how much went in.
 fn fill(here: &Path, run: &[&str], line: &str) -> Result<Vec<u64>, String> {
@@ -75,5 +75,37 @@ fn a_disk_can_be_taken_away_when_its_files_are_closed() {
         eprintln!("SKIPPED: a_disk_can_be_taken_away_when_its_files_are_closed: {errors}");
     } else {
         assert!(output.status.success(), "{errors}");
+    }
+}
+
+/// Blocks that two files share are the kernel's matter.
+#[test]
+fn files_of_xfs_are_cloned_as_by_the_kernel() {
+    let test = "files_of_xfs_are_cloned_as_by_the_kernel";
+    if !has("python3", test) {
+        return;
+    }
+    let mount = "PATH=$PATH:/usr/sbin:/sbin; mkdir small && truncate -s 400M disk && \
+                 mkfs.xfs -q disk && mount -o loop disk small || exit 77; cd small; cat >clones.py";
+    let run = |program: &str| -> Output {
+        let here = folder();
+        let script = include_str!("clones.py");
+        let line = format!(
+            "{mount} <<'END'\n{script}END\n{program} python3 clones.py; status=$?\n\
+             cd ..; umount small; exit $status"
+        );
+        Command::new("sh").args(["-c", &line]).current_dir(here.path()).output().unwrap()
+    };
+    let kernel = run("");
+    let errors = String::from_utf8_lossy(&kernel.stderr);
+    if kernel.status.code() == Some(77) {
+        eprintln!("SKIPPED: {test}: install xfsprogs, and run as root: {errors}");
+        return;
+    }
+    let printed = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed(&kernel).ends_with("end\n"), "{errors}");
+    for mode in ["", "--mmap cache"] {
+        let program = format!("{} run --quiet --memory 1M {mode} --", pagetide().display());
+        assert_eq!(printed(&run(&program)), printed(&kernel), "{mode}");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   sendfile, copy_file_range    our own pread and write, a buffer at a time
-//!   ioctl(FICLONE)               refused, as by a file system that cannot; callers copy then
+//!   ioctl(FICLONE)               the kernel's, where files can share blocks, and refused elsewhere
 //!   ioctl(FIONREAD)              by our position
 //!   ioctl, of terminals, disks   refused, as for any file
 //! ```
@@ -397,8 +397,15 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         FIDEDUPERANGE if !is_null(argument) => Some(fd),
         _ => None,
     };
-    if source.is_some_and(|source| is_managed(source, fd)) {
-        return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
+    if let Some(source) = source.filter(|source| is_managed(*source, fd)) {
+        if !shares_blocks(fd) {
+            return or_minus_one(Err(Errno(libc::EOPNOTSUPP)));
+        }
+        if let Err(errno) = hand_over([source, fd], Reason::Interface) {
+            return or_minus_one(Err(errno));
+        }
+        // SAFETY: our caller's arguments (S20).
+        return unsafe { next::ioctl(fd, request, argument) };
     }
     match of_managed(fd, request, argument) {
         Ok(Some(result)) => result,
@@ -406,6 +413,18 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         Ok(None) => unsafe { next::ioctl(fd, request, argument) },
         Err(errno) => or_minus_one(Err(errno)),
     }
+}
+
+/// Returns true if files of the file system of `fd` may share blocks. All others refuse to clone.
+fn shares_blocks(fd: c_int) -> bool {
+    const BCACHEFS: libc::c_long = 0xca45_1a4e;
+    const ZFS: libc::c_long = 0x2fc1_2fc1;
+    // SAFETY: all zeros is a value of the type (S20).
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a number, and a live value (S20).
+    let is_found = unsafe { libc::fstatfs(fd, &raw mut found) } == 0;
+    let kinds = [libc::BTRFS_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, BCACHEFS, ZFS];
+    is_found && kinds.contains(&found.f_type)
 }
 
 /// ioctl(2) of a managed descriptor; `None` if the kernel can do it by now.
