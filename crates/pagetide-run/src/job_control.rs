@@ -24,9 +24,8 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The signal reaches the members of a group one after the other.
-const TRIES: usize = 50;
-const PAUSE: Duration = Duration::from_millis(2);
+/// The longest time between two looks at a stopped program.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Returns true if `signal` stops a job, and is caught here.
 pub(crate) fn stops(signal: i32) -> bool {
@@ -39,26 +38,31 @@ pub(crate) fn stop() {
 }
 
 /// `child` was stopped by `signal`: stops this process too, if the signal came to the whole job.
-/// `came` is set once [one of these](stops) came here.
+/// `came` is set once [one of these](stops) came here. The members of a group have a signal one
+/// after the other, and on a busy machine much later: looks as long as the child is stopped.
 pub(crate) fn follow(child: Pid, signal: i32, came: &AtomicBool, sentinel: Option<&Sentinel>) {
-    // The server ignores SIGTTOU, so that it can write to its terminal.
-    let came_here = || match signal {
-        SIGTTOU => launch::is_in_our_group(child) && launch::came_to_all(signal, sentinel),
-        _ => stops(signal) && came.swap(false, Relaxed),
-    };
-    let is_job = (0..TRIES).any(|nth| {
-        if nth > 0 {
-            std::thread::sleep(PAUSE);
-        }
-        came_here()
-    });
-    if !is_job {
+    if signal != SIGTTOU && !stops(signal) {
         return;
     }
-    stop();
-    if is_stopped(child) {
-        signals::send(child.as_raw_pid().cast_unsigned(), SIGCONT);
+    // The server ignores SIGTTOU, so that it can write to its terminal.
+    let is_job = || match signal {
+        SIGTTOU => launch::is_in_our_group(child) && launch::came_to_all(signal, sentinel),
+        _ => came.swap(false, Relaxed),
+    };
+    let mut pause = Duration::from_millis(1);
+    while is_stopped(child) {
+        if is_job() {
+            stop();
+            if is_stopped(child) {
+                signals::send(child.as_raw_pid().cast_unsigned(), SIGCONT);
+            }
+            return;
+        }
+        std::thread::sleep(pause);
+        pause = PAUSE_MAX.min(pause * 2);
     }
+    // It was continued before the signal came here.
+    came.store(false, Relaxed);
 }
 
 fn is_stopped(child: Pid) -> bool {

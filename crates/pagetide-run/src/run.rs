@@ -219,8 +219,8 @@ impl Stage {
             let stops = job_control::stops(signal);
             match stage.now.load(Relaxed) {
                 RUNS => {
-                    to_child(arrival);
                     stage.stops.fetch_or(stops, Relaxed);
+                    to_child(arrival);
                 }
                 now => {
                     if now == LEFT {
