@@ -121,6 +121,7 @@ for number in [signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU]:
     os.kill(program, number)
     stops = wait_for(program, "T")
     os.kill(program, signal.SIGCONT)
-    print(f"{number.name} to the program:", stops, wait_for(program, "S"), state_of(child.pid))
+    goes_on = wait_for(program, "S") and state_of(child.pid) != "T"
+    print(f"{number.name} to the program:", stops, goes_on)
     child.terminate()
     print("ended", child.wait())

@@ -53,14 +53,14 @@ alarm 142
 limits True True
 SIGTSTP to the job: True True
 SIGTSTP to the command: True True
-SIGTSTP to the program: True True S
+SIGTSTP to the program: True True
 ended 143
 SIGTTIN to the job: True True
 SIGTTIN to the command: True True
-SIGTTIN to the program: True True S
+SIGTTIN to the program: True True
 ended 143
 SIGTTOU to the job: True True
-SIGTTOU to the program: True True S
+SIGTTOU to the program: True True
 ended 143
 ";
 
