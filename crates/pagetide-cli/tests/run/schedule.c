@@ -313,11 +313,13 @@ static void op_falloc(void) {
     say_result(fallocate(slot(1)->fd, mode, num(3), num(4)));
 }
 
-// Data and holes of a file that is all written back.
+// Data and holes of a file that is all written back, and of which the kernel caches nothing: blocks
+// that are reserved are data to the kernel where it has cached a page of them.
 static void op_holes(void) {
     int fd = slot(1)->fd;
     number position = lseek(fd, 0, SEEK_CUR);
     say_result(fsync(fd));
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     say(" data ");
     say_result(lseek(fd, num(2), SEEK_DATA));
     say(" hole ");

@@ -13,6 +13,7 @@
 mod generator;
 
 use super::{folder, has, is_long, pagetide, summary_in};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -162,8 +163,32 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Compares a run's worlds with the kernel; how many calls were on managed files.
-fn check(program: &Program, lines: &[String], origin: &str) -> u64 {
+/// What was executed.
+#[derive(Default)]
+struct Tally {
+    nr_operations: usize,
+    /// Calls of runs that were on managed files.
+    nr_managed: u64,
+    /// For each operation, how often it succeeded and how often it did not.
+    operations: BTreeMap<String, (u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, log: &[String]) {
+        for (call, result) in log.iter().filter_map(|line| line.split_once(" -> ")) {
+            let name = call.split(' ').nth(1).unwrap_or_default();
+            let counts =
+                self.operations.entry(name.trim_start_matches("t:").to_owned()).or_default();
+            const NOTHING: [&str; 6] = ["-1", "no", "none", "signal", "direct", "same"];
+            let word = result.split_ascii_whitespace().next().unwrap_or_default();
+            let is_done = !NOTHING.contains(&word.trim_end_matches(','));
+            *if is_done { &mut counts.0 } else { &mut counts.1 } += 1;
+        }
+    }
+}
+
+/// Compares a run's worlds with the kernel.
+fn check(program: &Program, lines: &[String], origin: &str, tally: &mut Tally) {
     let worlds = [World::Kernel, World::Run, World::Mapped];
     let [kernel, run, mapped] = program.logs(lines, worlds);
     for (world, log) in [(World::Run, &run.0), (World::Mapped, &mapped.0)] {
@@ -173,7 +198,9 @@ fn check(program: &Program, lines: &[String], origin: &str) -> u64 {
         let last = last.unwrap_or_else(|| "the shrunk schedule differs sometimes".to_owned());
         panic!("{origin}, {world:?}:\n{first}\nshrunk:\n{last}\n{}", command_of(&lines));
     }
-    run.1 + mapped.1
+    tally.nr_operations += lines.len();
+    tally.nr_managed += run.1 + mapped.1;
+    tally.add(&kernel.0);
 }
 
 #[test]
@@ -182,28 +209,27 @@ fn random_schedules_end_as_with_the_kernel() {
         return;
     }
     let program = Program::new();
+    let mut tally = Tally::default();
     if let Some(schedule) = variable("PAGETIDE_SCHEDULE") {
         let lines: Vec<_> = schedule.split(';').map(|line| line.trim().to_owned()).collect();
-        check(&program, &lines, "the schedule given");
+        check(&program, &lines, "the schedule given", &mut tally);
         return;
     }
     let first = variable("PAGETIDE_SEED").and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let start = Instant::now();
-    let (mut nr_operations, mut nr_managed) = (0, 0);
     for seed in first.. {
         let lines = generator::schedule(seed);
-        nr_managed += check(&program, &lines, &format!("PAGETIDE_SEED={seed}"));
-        nr_operations += lines.len();
+        check(&program, &lines, &format!("PAGETIDE_SEED={seed}"), &mut tally);
         let is_over = match is_long() {
-            true => nr_operations >= NR_OPERATIONS_LONG,
+            true => tally.nr_operations >= NR_OPERATIONS_LONG,
             false => start.elapsed() >= TIME,
         };
         if is_over {
-            eprintln!(
-                "seeds {first} to {seed}: {nr_operations} operations, {nr_managed} on managed files"
-            );
+            let (nr, nr_managed) = (tally.nr_operations, tally.nr_managed);
+            eprintln!("seeds {first} to {seed}: {nr} operations, {nr_managed} on managed files");
             break;
         }
     }
-    assert!(nr_managed > 0, "no file is managed");
+    eprintln!("succeeded, and did not: {:?}", tally.operations);
+    assert!(tally.nr_managed > 0, "no file is managed");
 }

@@ -125,9 +125,9 @@ pub(super) fn schedule(seed: u64) -> Vec<String> {
     let kinds = KINDS.iter().filter(|(_, _, percent)| random.percent(*percent));
     let mut kinds: Vec<_> = kinds.map(|&(kind, weight, _)| (kind, weight)).collect();
     let has = |kinds: &[(Kind, u64)], kind| kinds.iter().any(|&(known, _)| known == kind);
-    // Where blocks are allocated and not written, the kernel's holes depend on what it has cached.
+    // Where blocks are reserved and not written, the kernel's holes depend on what it has cached.
     if has(&kinds, Kind::Holes) {
-        kinds.retain(|&(kind, _)| kind != Kind::Allocate);
+        kinds.retain(|&(kind, _)| !matches!(kind, Kind::Allocate | Kind::Map));
     }
     if !has(&kinds, Kind::Map) {
         kinds.retain(|&(kind, _)| !matches!(kind, Kind::Memory | Kind::Given));
@@ -455,7 +455,8 @@ impl Generator {
         if self.random.percent(50) {
             return format!("holes {slot} {}", self.place());
         }
-        format!("falloc {slot} p {} {}", self.place(), 1 + self.len())
+        // In calls.md: a page of which a part was punched is data.
+        format!("falloc {slot} p {} {}", self.page(), 4096 * (1 + self.random.below(10)))
     }
 
     fn allocate(&mut self, process: usize) -> String {
