@@ -18,7 +18,7 @@
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
-use crate::{channel, own, process, table};
+use crate::{channel, own, process, serve, table};
 use libc::{c_int, flock64};
 use pagetide_run::wire::{Op, Request, lend};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -268,9 +268,10 @@ fn unlock(file: u64) {
     close_kept(file);
 }
 
-/// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it.
+/// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it. The
+/// close of an O_PATH descriptor drops no locks.
 pub(crate) fn real_closes(fd: c_int) {
-    if NR_KEPT_EVER.load(Relaxed) > 0 {
+    if NR_KEPT_EVER.load(Relaxed) > 0 && !serve::is_stand_in(fd) {
         close_kept(file_of(fd));
     }
 }

@@ -120,6 +120,8 @@ static STORES: [AtomicU32; NR_PIECES] = [const { AtomicU32::new(0) }; NR_PIECES]
 static END: AtomicUsize = AtomicUsize::new(0);
 /// Odd while the table is being changed.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
+/// Entries that have become no piece.
+static NR_ENDED: AtomicU64 = AtomicU64::new(0);
 /// What the thread that forks had blocked.
 static HELD_SIGNALS: AtomicU64 = AtomicU64::new(0);
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
@@ -167,6 +169,11 @@ pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
         let all = (0..END.load(SeqCst)).map(load);
         all.filter(|piece| piece.overlaps(start, end)).min_by_key(|piece| piece.start)
     })
+}
+
+/// Entries that have become no piece so far: a fault that was raised in a piece may find none.
+pub(crate) fn nr_ended() -> u64 {
+    NR_ENDED.load(SeqCst)
 }
 
 /// A store that the server is being asked to allow, or what else is done to a piece by its
@@ -328,6 +335,7 @@ impl Changing {
                 pause();
             }
             store(*index, now);
+            NR_ENDED.fetch_add(u64::from(before.is_there() && !now.is_there()), SeqCst);
         });
         place.is_some()
     }

@@ -29,6 +29,7 @@ mod raw_programs;
 mod refused;
 mod resident;
 mod room;
+mod schedules;
 mod servers;
 mod signals;
 mod simulation;

@@ -88,7 +88,8 @@ unsafe extern "C" fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
         libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
         libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
         libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
-        libc::F_TEST => (libc::F_GETLK, libc::F_WRLCK),
+        // The C library looks for exclusive locks only.
+        libc::F_TEST => (libc::F_GETLK, libc::F_RDLCK),
         _ => return or_minus_one(Err(Errno(libc::EINVAL))),
     };
     // SAFETY: numbers, for which zeros are valid (S20).

@@ -57,6 +57,8 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
             }
             fault::OTHER_FILE => obtain_again(piece, piece),
             fault::PAST_END => false,
+            // Another thread has put the kernel's file there, and the server has forgotten it.
+            _ if has_changed(piece) => true,
             _ => {
                 process::complain(
                     "pagetide: a page of a mapped file cannot be had; its reader gets SIGBUS\n",
@@ -99,5 +101,9 @@ pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
         }
         Obtained::Short | Obtained::Failed => moving.end(piece),
     }
+    has_changed(piece)
+}
+
+fn has_changed(piece: &Piece) -> bool {
     find(piece.start).is_none_or(|now| now != *piece)
 }

@@ -18,9 +18,10 @@ use super::forks::watch_forks;
 use super::{find, given};
 use crate::errno;
 use crate::pieces::set_signals;
-use crate::{next, own, process};
+use crate::{next, own, pieces, process};
 use libc::{c_int, c_void, siginfo_t};
 use pagetide_run::wire::variable;
+use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
@@ -58,6 +59,11 @@ static KEPT: [Kept; 2] = [const {
     }
 }; 2];
 static LOCK: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Pieces that had ended when this thread last touched memory that is none.
+    static NR_ENDED_SEEN: Cell<u64> = const { Cell::new(0) };
+}
 
 const NOT_TRIED: u32 = 0;
 const INSTALLED: u32 = 2;
@@ -233,7 +239,7 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
     }
     // SAFETY: a fault has an address (S36).
     let address = unsafe { info.si_addr() } as usize;
-    let Some(piece) = find(address) else { return false };
+    let Some(piece) = find(address) else { return has_just_ended() };
     if piece.is_moving {
         // Another thread is putting it in place.
         // SAFETY: no arguments (S20).
@@ -254,6 +260,14 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
     };
     // If it may be done now, it could not a moment ago.
     piece.protection & wanted != 0 && (is_own || obtain_again(&piece, &piece))
+}
+
+/// Returns true if a piece may have ended between the touch and the look at the table, as when
+/// another thread has the kernel's file in its place by now. The touch is made again, once for all
+/// pieces that had ended by then: if it fails again, the program's handler is called.
+fn has_just_ended() -> bool {
+    let nr = pieces::nr_ended();
+    NR_ENDED_SEEN.replace(nr) != nr
 }
 
 /// What the processor says that it was, if not an instruction's fetch.

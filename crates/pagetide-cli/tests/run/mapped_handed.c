@@ -1,0 +1,56 @@
+// Threads touch a mapping at the moment in which its file becomes the kernel's: each load has the
+// file's byte, and no thread is sent a signal. Ends with "ok".
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, NR_PAGES = 64, NR_THREADS = 4, NR_TURNS = 6000 };
+
+static pthread_barrier_t barrier;
+static volatile unsigned char *map;
+
+static void expect(int is_so, const char *what) {
+    if (is_so) return;
+    printf("%s\n", what);
+    exit(1);
+}
+
+static void *touch(void *argument) {
+    long own = (long)argument;
+    for (int turn = 0; turn < NR_TURNS; turn++) {
+        pthread_barrier_wait(&barrier);
+        for (int page = own; page < NR_PAGES; page += NR_THREADS)
+            expect(map[(long)page * PAGE] == (unsigned char)(page + 1), "a page");
+        pthread_barrier_wait(&barrier);
+    }
+    return NULL;
+}
+
+int main(void) {
+    static unsigned char bytes[NR_PAGES * PAGE];
+    int fd = open("handed.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    for (int page = 0; page < NR_PAGES; page++) bytes[page * PAGE] = page + 1;
+    expect(write(fd, bytes, sizeof bytes) == sizeof bytes, "write");
+    close(fd);
+    pthread_t threads[NR_THREADS];
+    pthread_barrier_init(&barrier, NULL, NR_THREADS + 1);
+    for (long own = 0; own < NR_THREADS; own++)
+        expect(pthread_create(&threads[own], NULL, touch, (void *)own) == 0, "pthread_create");
+    for (int turn = 0; turn < NR_TURNS; turn++) {
+        fd = open("handed.data", O_RDONLY);
+        map = mmap(NULL, sizeof bytes, PROT_READ, MAP_SHARED, fd, 0);
+        expect(map != MAP_FAILED, "mmap");
+        expect(map[0] == 1 && flock(fd, LOCK_SH) == 0, "flock");
+        pthread_barrier_wait(&barrier);
+        pthread_barrier_wait(&barrier);
+        munmap((void *)map, sizeof bytes);
+        close(fd);
+    }
+    for (int own = 0; own < NR_THREADS; own++) pthread_join(threads[own], NULL);
+    puts("ok");
+    return 0;
+}

@@ -1,0 +1,235 @@
+//! Random schedules of operations in three processes of a run and one outside: every result, every
+//! byte and every file is as the kernel alone has it.
+//!
+//! `schedule.c` executes a schedule. Its operations are executed one after another, so that the
+//! kernel's results are the same each time. The first difference is shrunk to the operations that
+//! it needs, and is printed as a command.
+//!
+//! What docs/calls.md documents is not generated: an open with O_NONBLOCK, or with O_RDONLY and
+//! O_TRUNC, outside; O_DIRECT with places, lengths or memory that the kernel refuses; holes of a file
+//! that is not written back; O_NOFOLLOW and O_TMPFILE of a description that was handed over; times,
+//! blocks and inode numbers.
+
+mod generator;
+
+use super::{folder, has, is_long, pagetide, summary_in};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const TEST: &str = "random_schedules_end_as_with_the_kernel";
+const TIME: Duration = Duration::from_secs(30);
+const NR_OPERATIONS_LONG: usize = 1_000_000;
+/// As long as a difference is shrunk.
+const SHRINKING_TIME: Duration = Duration::from_secs(240);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum World {
+    Kernel,
+    Run,
+    Mapped,
+}
+
+/// The program, compiled.
+struct Program {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn new() -> Self {
+        let folder = folder();
+        std::fs::write(folder.path().join("schedule.c"), include_str!("schedule.c")).unwrap();
+        let path = folder.path().join("schedule");
+        let mut compile = Command::new("gcc");
+        compile.args(["-O1", "-w", "-pthread", "-o"]).arg(&path).arg("schedule.c");
+        assert!(compile.current_dir(folder.path()).status().unwrap().success());
+        Self { path, _folder: folder }
+    }
+
+    /// The log of a schedule there, and how many calls were on managed files.
+    fn log(&self, lines: &[String], world: World) -> (Vec<String>, u64) {
+        let here = folder();
+        let at = |name: &str| here.path().join(name);
+        std::fs::create_dir(at("files")).unwrap();
+        std::fs::write(at("schedule"), lines.join("\n") + "\n").unwrap();
+        let mut command = Command::new(&self.path);
+        command.current_dir(at("files")).args(["../schedule", "../log"]);
+        if world != World::Kernel {
+            let memory = lines.iter().find_map(|line| line.strip_prefix("- memory "));
+            command.arg(pagetide()).args([
+                "run",
+                "--quiet",
+                "--json",
+                "../summary.json",
+                "--memory",
+            ]);
+            command.arg(memory.unwrap_or("256K"));
+            if world == World::Mapped {
+                command.args(["--mmap", "cache"]);
+            }
+            command.arg("--");
+        }
+        let output = command.output().unwrap();
+        let text = std::fs::read_to_string(at("log")).unwrap_or_default();
+        let mut log: Vec<_> = text.lines().map(str::to_owned).collect();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        log.extend(errors.lines().map(|line| format!("standard error: {line}")));
+        let is_summed_up = world != World::Kernel && at("summary.json").exists();
+        let accesses = is_summed_up.then(|| summary_in(&at("summary.json"))["accesses"].as_u64());
+        (log, accesses.flatten().unwrap_or(0))
+    }
+
+    /// The first line that differs.
+    fn difference(&self, lines: &[String], world: World) -> Option<String> {
+        let [kernel, run] = self.logs(lines, [World::Kernel, world]);
+        first_difference(&kernel.0, &run.0)
+    }
+
+    fn logs<const N: usize>(
+        &self,
+        lines: &[String],
+        worlds: [World; N],
+    ) -> [(Vec<String>, u64); N] {
+        std::thread::scope(|scope| {
+            let threads = worlds.map(|world| scope.spawn(move || self.log(lines, world)));
+            threads.map(|thread| thread.join().unwrap())
+        })
+    }
+}
+
+/// A line without the number of a new descriptor.
+///
+/// A process of a run that may have record locks keeps the descriptors that it receives, and keeps
+/// them where they arrive: to move one is to close one, which drops the locks.
+fn without_number(line: &str) -> String {
+    let Some((call, number)) = line.split_once(" -> fd ") else { return line.to_owned() };
+    let rest = number.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    format!("{call} -> fd{rest}")
+}
+
+fn first_difference(kernel: &[String], run: &[String]) -> Option<String> {
+    let nr = kernel.len().max(run.len());
+    let has_locks = kernel.iter().any(|line| line.contains("lock"));
+    let line = |log: &[String], nth: usize| match log.get(nth) {
+        Some(line) if has_locks => without_number(line),
+        Some(line) => line.clone(),
+        None => String::new(),
+    };
+    let nth = (0..nr).find(|&nth| line(kernel, nth) != line(run, nth))?;
+    let mut text = format!("kernel: {}\nrun:    {}", line(kernel, nth), line(run, nth));
+    for error in run.iter().filter(|line| line.starts_with("standard error")) {
+        write!(text, "\n        {error}").unwrap();
+    }
+    Some(text)
+}
+
+/// The fewest lines with a difference that are found in the time: parts are left out, halves at
+/// first, then smaller ones.
+fn shrunk(program: &Program, mut lines: Vec<String>, world: World) -> Vec<String> {
+    let start = Instant::now();
+    let mut part = lines.len().div_ceil(2);
+    loop {
+        let mut at = 0;
+        let before = lines.len();
+        while at < lines.len() && start.elapsed() < SHRINKING_TIME {
+            let end = (at + part).min(lines.len());
+            let mut fewer = lines.clone();
+            fewer.drain(at..end);
+            if program.difference(&fewer, world).is_some() {
+                lines = fewer;
+            } else {
+                at = end;
+            }
+        }
+        if start.elapsed() >= SHRINKING_TIME || (part == 1 && lines.len() == before) {
+            return lines;
+        }
+        part = part.div_ceil(2);
+    }
+}
+
+/// What to type in to see a difference again.
+fn command_of(lines: &[String]) -> String {
+    let lines = lines.join("; ");
+    format!(
+        "PAGETIDE_SCHEDULE='{lines}' cargo test -p pagetide-cli --test run -- {TEST} --nocapture"
+    )
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// What was executed.
+#[derive(Default)]
+struct Tally {
+    nr_operations: usize,
+    /// Calls of runs that were on managed files.
+    nr_managed: u64,
+    /// For each operation, how often it succeeded and how often it did not.
+    operations: BTreeMap<String, (u64, u64)>,
+}
+
+impl Tally {
+    fn add(&mut self, log: &[String]) {
+        for (call, result) in log.iter().filter_map(|line| line.split_once(" -> ")) {
+            let name = call.split(' ').nth(1).unwrap_or_default();
+            let counts =
+                self.operations.entry(name.trim_start_matches("t:").to_owned()).or_default();
+            const NOTHING: [&str; 6] = ["-1", "no", "none", "signal", "direct", "same"];
+            let word = result.split_ascii_whitespace().next().unwrap_or_default();
+            let is_done = !NOTHING.contains(&word.trim_end_matches(','));
+            *if is_done { &mut counts.0 } else { &mut counts.1 } += 1;
+        }
+    }
+}
+
+/// Compares a run's worlds with the kernel.
+fn check(program: &Program, lines: &[String], origin: &str, tally: &mut Tally) {
+    let worlds = [World::Kernel, World::Run, World::Mapped];
+    let [kernel, run, mapped] = program.logs(lines, worlds);
+    for (world, log) in [(World::Run, &run.0), (World::Mapped, &mapped.0)] {
+        let Some(first) = first_difference(&kernel.0, log) else { continue };
+        let lines = shrunk(program, lines.to_vec(), world);
+        let last = program.difference(&lines, world);
+        let last = last.unwrap_or_else(|| "the shrunk schedule differs sometimes".to_owned());
+        panic!("{origin}, {world:?}:\n{first}\nshrunk:\n{last}\n{}", command_of(&lines));
+    }
+    tally.nr_operations += lines.len();
+    tally.nr_managed += run.1 + mapped.1;
+    tally.add(&kernel.0);
+}
+
+#[test]
+fn random_schedules_end_as_with_the_kernel() {
+    if !has("gcc", TEST) {
+        return;
+    }
+    let program = Program::new();
+    let mut tally = Tally::default();
+    if let Some(schedule) = variable("PAGETIDE_SCHEDULE") {
+        let lines: Vec<_> = schedule.split(';').map(|line| line.trim().to_owned()).collect();
+        check(&program, &lines, "the schedule given", &mut tally);
+        return;
+    }
+    let first = variable("PAGETIDE_SEED").and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let start = Instant::now();
+    for seed in first.. {
+        let lines = generator::schedule(seed);
+        check(&program, &lines, &format!("PAGETIDE_SEED={seed}"), &mut tally);
+        let is_over = match is_long() {
+            true => tally.nr_operations >= NR_OPERATIONS_LONG,
+            false => start.elapsed() >= TIME,
+        };
+        if is_over {
+            let (nr, nr_managed) = (tally.nr_operations, tally.nr_managed);
+            eprintln!("seeds {first} to {seed}: {nr} operations, {nr_managed} on managed files");
+            break;
+        }
+    }
+    eprintln!("succeeded, and did not: {:?}", tally.operations);
+    assert!(tally.nr_managed > 0, "no file is managed");
+}
