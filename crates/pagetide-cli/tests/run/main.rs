@@ -17,6 +17,7 @@ mod data_packages;
 mod failing_disk;
 mod filesystems;
 mod killed_writes;
+mod locks;
 mod lost_sockets;
 mod many_opens;
 mod mapped;
