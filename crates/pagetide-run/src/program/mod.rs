@@ -21,6 +21,7 @@ mod on_disk;
 
 #[cfg(feature = "server")]
 pub use on_disk::find;
+#[cfg(feature = "server")]
 pub(crate) use on_disk::{is_program, sentence};
 
 use std::ffi::CStr;
