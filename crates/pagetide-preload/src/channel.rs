@@ -14,11 +14,11 @@
 //! socket for each request; that is slow, and right.
 
 use crate::errno::Errno;
-use crate::{next, own, pieces, process, table};
+use crate::{next, own, pieces, process, room, table};
 use libc::{c_int, c_void, iovec, msghdr};
 use pagetide_run::wire::{
-    Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX, VERSION,
-    variable,
+    Greeting, Op, REPLY_BYTES, REPLY_FILES_MAX, Reply, Request, SENTENCE_BYTES_MAX, Status,
+    VERSION, variable,
 };
 use pagetide_sys::Patience;
 use std::cell::Cell;
@@ -198,7 +198,7 @@ pub(crate) fn say(number: u64, sentence: &[u8]) {
 
 /// What the program is told of a failed exchange.
 fn lost(errno: Errno) -> Errno {
-    if errno.0 == libc::EFAULT {
+    if matches!(errno.0, libc::EFAULT | libc::EMFILE) {
         return errno;
     }
     if !HAS_COMPLAINED.swap(true, Ordering::Relaxed) {
@@ -220,8 +220,47 @@ fn lost(errno: Errno) -> Errno {
 }
 
 fn exchange(fd: c_int, request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno> {
-    send(fd, &request.encode(), parcel)?;
-    receive(fd, parcel.target)
+    let send = || send(fd, &request.encode(), parcel);
+    send()?;
+    match receive(fd, parcel.target)? {
+        Received::Whole(answer) => Ok(answer),
+        Received::WithoutFiles(reply) => {
+            undo(fd, request, &reply)?;
+            send()?;
+            receive_above(fd, parcel.target)
+        }
+    }
+}
+
+/// Receives a reply whose descriptors had no room.
+fn receive_above(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
+    let received = match room::above(|| receive(fd, target)) {
+        Some(received) => received?,
+        // It has to be taken.
+        None => receive(fd, target)?,
+    };
+    match received {
+        Received::Whole(answer) => Ok(answer),
+        Received::WithoutFiles(_) => Err(Errno(libc::EMFILE)),
+    }
+}
+
+/// A request was answered with descriptors that had no room: the server is told what will not come
+/// of it, where it matters.
+fn undo(fd: c_int, request: &Request, reply: &Reply) -> Result<(), Errno> {
+    if request.op != Op::Map || reply.status != Status::Done {
+        return Ok(());
+    }
+    let unmap = Request { flags: reply.offset, ..Request::new(Op::Unmap, request.id) };
+    send(fd, &unmap.encode(), Parcel::default())?;
+    receive(fd, &[]).map(|_| ())
+}
+
+/// What a packet was.
+enum Received {
+    Whole(Answer),
+    /// It had descriptors, for which this process has no room.
+    WithoutFiles(Reply),
 }
 
 /// A control message with descriptors in it, as cmsg(3) lays it out.
@@ -250,17 +289,18 @@ fn send(fd: c_int, head: &[u8], parcel: Parcel<'_>) -> Result<(), Errno> {
         message.msg_control = std::ptr::from_mut(&mut rights).cast::<c_void>();
         message.msg_controllen = rights.len;
     }
-    packet(libc::SYS_sendmsg, fd, &message, libc::MSG_NOSIGNAL).map(|_| ())
+    packet(libc::SYS_sendmsg, fd, &raw mut message, libc::MSG_NOSIGNAL).map(|_| ())
 }
 
-fn receive(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
+fn receive(fd: c_int, target: &[iovec]) -> Result<Received, Errno> {
     let mut head = [0; REPLY_BYTES];
     let mut rights = [Rights { len: 0, level: 0, kind: 0, files: [-1; REPLY_FILES_MAX] }];
     let (parts, nr_parts) = with_head(head.as_mut_ptr(), head.len(), target);
     let mut message = message(&parts, nr_parts);
     message.msg_control = rights.as_mut_ptr().cast::<c_void>();
     message.msg_controllen = size_of::<Rights>();
-    let receive = |flags| packet(libc::SYS_recvmsg, fd, &message, libc::MSG_CMSG_CLOEXEC | flags);
+    let place = std::ptr::from_mut(&mut message);
+    let receive = |flags| packet(libc::SYS_recvmsg, fd, place, libc::MSG_CMSG_CLOEXEC | flags);
     let look = || Some(receive(libc::MSG_DONTWAIT)).filter(|one| *one != Err(Errno(libc::EAGAIN)));
     let mut patience = PATIENCE.get();
     let nr_bytes = patience.wait(look, || receive(0));
@@ -269,7 +309,12 @@ fn receive(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
     let Rights { level, kind, files, .. } = rights[0];
     let is_rights = (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
     let reply = Reply::decode(&head[..nr_bytes.min(REPLY_BYTES)]).ok_or(Errno(libc::EIO))?;
-    Ok(Answer { reply, files: if is_rights { files } else { [-1; REPLY_FILES_MAX] } })
+    let files = if is_rights { files } else { [-1; REPLY_FILES_MAX] };
+    if message.msg_flags & libc::MSG_CTRUNC == 0 {
+        return Ok(Received::Whole(Answer { reply, files }));
+    }
+    files.into_iter().filter(|file| *file >= 0).for_each(own::close);
+    Ok(Received::WithoutFiles(reply))
 }
 
 fn with_head(head: *mut u8, len: usize, rest: &[iovec]) -> ([iovec; PARTS_MAX + 1], usize) {
@@ -289,7 +334,12 @@ fn message(parts: &[iovec; PARTS_MAX + 1], nr_parts: usize) -> msghdr {
     message
 }
 
-fn packet(number: libc::c_long, fd: c_int, message: &msghdr, flags: c_int) -> Result<usize, Errno> {
+fn packet(
+    number: libc::c_long,
+    fd: c_int,
+    message: *mut msghdr,
+    flags: c_int,
+) -> Result<usize, Errno> {
     let arguments = [fd as usize, process::address(message), flags as usize, 0, 0, 0];
     loop {
         // SAFETY: the message, its parts and its control data live through the call; parts of the
@@ -306,8 +356,8 @@ fn connect(process: u64) -> Result<c_int, Errno> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     let arguments = [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0];
     // SAFETY: numbers only (S20).
-    let made = unsafe { next::system(libc::SYS_socket, arguments) };
-    let fd = made.map_err(lost)? as c_int;
+    let make = || unsafe { next::system(libc::SYS_socket, arguments) };
+    let fd = room::with_room(make).map_err(lost)? as c_int;
     // SAFETY: getpid has no arguments (S20).
     let pid = unsafe { libc::getpid() } as u32;
     let greeting = Greeting { version: VERSION, pid, process }.encode();

@@ -22,7 +22,7 @@ use crate::{channel, own, process, serve, table};
 use libc::{c_int, flock64};
 use pagetide_run::wire::{Op, Request, lend};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 const NR_LENT: usize = 1 << 12;
 const NR_KEPT: usize = 256;
@@ -53,8 +53,12 @@ static LENT: [Slot; NR_LENT] = [const {
 static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
 static NR_KEPT_EVER: AtomicUsize = AtomicUsize::new(0);
-/// Files that this process has locked.
-static LOCKED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+/// Bits of the filter, as a power of two: so many that hundreds of files share none.
+const LOCKED_SHIFT: u32 = 20;
+/// Files that this process has locked, a bit each.
+static LOCKED: [AtomicU64; 1 << (LOCKED_SHIFT - 6)] =
+    [const { AtomicU64::new(0) }; 1 << (LOCKED_SHIFT - 6)];
+static IS_ANY_LOCKED: AtomicBool = AtomicBool::new(false);
 
 /// A lent descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,9 +116,17 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     if is_taken {
         return None;
     }
-    let answer = channel::ask(&Request::new(Op::Lend, id), channel::Parcel::default()).ok()?;
-    let is_lent = answer.reply.result & lend::LENT != 0 && answer.files[0] >= 0;
-    let fd = if is_lent { keep(answer.files[0]) } else { -1 };
+    let shared = lent_of_same_file(id);
+    let flags = if shared.is_some() { lend::WITHOUT } else { 0 };
+    let request = Request { flags, ..Request::new(Op::Lend, id) };
+    let answer = channel::ask(&request, channel::Parcel::default()).ok()?;
+    let fd = shared.unwrap_or(answer.files[0]);
+    let is_lent = answer.reply.result & lend::LENT != 0 && fd >= 0;
+    let fd = match shared {
+        None if is_lent => keep(fd),
+        _ if is_lent => fd,
+        _ => -1,
+    };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
     // Another thread may be here as well: the last one's stays, and the other's is open for nothing
     // until the process ends, for it may have locks.
@@ -124,6 +136,14 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     slot.direct.store(u64::from(is_direct), Release);
     slot.id.store(id, Release);
     is_lent.then_some(Lent { fd, is_direct })
+}
+
+/// What another description of the same file was lent: all are lent the server's one.
+fn lent_of_same_file(id: u64) -> Option<c_int> {
+    let file = file_of(table::numbers_of(id).next()?);
+    let same = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
+    let mut same = same.filter(|slot| slot.file.load(Acquire) == file);
+    same.find_map(|slot| descriptor_in(slot.word.load(Acquire)).filter(|fd| own::has(*fd)))
 }
 
 /// Keeps a descriptor, out of the program's way unless that would drop locks.
@@ -150,13 +170,20 @@ pub(crate) fn give_up(fd: c_int) {
 pub(crate) fn note_lock(fd: c_int) {
     // A child that has not closed what it has inherited does so now, and not when that drops locks.
     own::number();
-    let bit = file_of(fd) >> 52;
-    LOCKED[bit as usize / 64].fetch_or(1 << (bit % 64), Relaxed);
+    let (word, bit) = place_of(file_of(fd));
+    word.fetch_or(bit, Relaxed);
+    IS_ANY_LOCKED.store(true, Relaxed);
 }
 
 fn may_be_locked(file: u64) -> bool {
-    let bit = file >> 52;
-    LOCKED[bit as usize / 64].load(Relaxed) & 1 << (bit % 64) != 0
+    let (word, bit) = place_of(file);
+    IS_ANY_LOCKED.load(Relaxed) && word.load(Relaxed) & bit != 0
+}
+
+/// Where the filter has a file.
+fn place_of(file: u64) -> (&'static AtomicU64, u64) {
+    let nr = file >> (64 - LOCKED_SHIFT);
+    (&LOCKED[nr as usize / 64], 1 << (nr % 64))
 }
 
 /// Returns true if a process has a record lock on the file. An OFD lock has another owner than
@@ -240,7 +267,7 @@ pub(crate) fn close_on_exec(fd: c_int) {
 pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     let is_last = table::numbers_of(id).all(|other| other == fd);
     let lent = slot_of(id).id.load(Acquire) == id;
-    let is_anything_locked = LOCKED.iter().any(|word| word.load(Relaxed) != 0);
+    let is_anything_locked = IS_ANY_LOCKED.load(Relaxed);
     if !lent && !is_anything_locked {
         return;
     }
@@ -299,5 +326,8 @@ pub(crate) fn retire(id: u64, real: c_int) {
 fn take(slot: &Slot, id: u64) -> Option<c_int> {
     let fd = descriptor_in(slot.word.load(Acquire)).filter(|fd| id != 0 && *fd >= 0)?;
     slot.id.compare_exchange(id, 0, AcqRel, Relaxed).ok()?;
-    Some(fd)
+    let is_shared = LENT.iter().any(|other| {
+        other.id.load(Acquire) != 0 && descriptor_in(other.word.load(Acquire)) == Some(fd)
+    });
+    (!is_shared).then_some(fd)
 }

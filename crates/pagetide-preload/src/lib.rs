@@ -41,6 +41,7 @@ mod own;
 mod pieces;
 mod process;
 mod program;
+mod room;
 mod scratch;
 mod self_read;
 mod serve;
@@ -64,6 +65,7 @@ extern "C" fn init() {
     if process::is_on() {
         channel::run_before_close(self_read::finish);
         calls::spawn::take_over_kept();
+        calls::spawn::take_over_limit();
         calls::spawn::hand_over_standard_descriptors();
     }
 }

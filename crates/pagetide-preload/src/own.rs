@@ -1,14 +1,15 @@
 //! The descriptors that are ours: sockets, and lent files. The program can neither see nor close
 //! them, but may put a descriptor of its own in the place of one.
 //!
-//! They are high, where programs do not expect descriptors to be, and closed by exec. A child
-//! closes those it inherits when it first has something to ask.
+//! They are above the program's limit, if there is room (`room`), or high, where programs do not
+//! expect descriptors to be, and closed by exec. A child closes those it inherits when it first has
+//! something to ask.
 //!
 //! **Data and invariants.** A list of atomics: half the process's number, half the descriptor plus
 //! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
 //! close one, and it is opened again.
 
-use crate::{next, process};
+use crate::{next, process, room};
 use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -75,26 +76,25 @@ pub(crate) fn keep_here(fd: c_int) -> c_int {
     fd
 }
 
-/// Whether there is room for descriptors that we could do without.
-pub(crate) fn has_room() -> bool {
-    let (base, end) = range();
-    (all().count() as u64) < (end - base) / 2
-}
-
+/// Moves a descriptor above the program's limit; where that cannot be, to the end of what the limit
+/// allows.
 fn move_up(fd: c_int) -> c_int {
-    let moved = process::control(fd, libc::F_DUPFD_CLOEXEC, range().0 as usize);
-    let Ok(moved) = moved else { return fd };
+    let limit = room::limit();
+    let move_to = |base: c_int| process::control(fd, libc::F_DUPFD_CLOEXEC, base as usize);
+    let above = room::base(limit).and_then(|base| match base <= fd {
+        true => Some(Ok(fd as usize)),
+        false => room::above(|| move_to(base)),
+    });
+    let moved = above.unwrap_or_else(|| move_to(low_base(limit.rlim_cur)));
+    let Some(moved) = moved.ok().filter(|moved| *moved != fd as usize) else { return fd };
     close(fd);
     moved as c_int
 }
 
-/// The numbers that are for us.
-fn range() -> (u64, u64) {
-    /// Of those that there may be, so many at the end.
+/// The lowest of our numbers below a limit of so many: of those that there may be, some at the end.
+fn low_base(soft: u64) -> c_int {
     const NR_OURS: u64 = 64;
-    const BASE_MAX: u64 = 4032;
-    let end = process::nr_descriptors_max();
-    (end.saturating_sub(NR_OURS).clamp(3, BASE_MAX), end.max(3))
+    soft.saturating_sub(NR_OURS).clamp(3, room::LOWEST) as c_int
 }
 
 /// Where in the list a descriptor of ours is; nowhere if the list was full.

@@ -12,7 +12,7 @@
 //! clone with such flags is not).
 
 use crate::errno::Errno;
-use crate::next;
+use crate::{next, room};
 use libc::{c_char, c_int, c_void};
 use pagetide_run::wire;
 use std::ffi::CStr;
@@ -233,12 +233,16 @@ pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<usiz
     unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
 }
 
+/// openat(2) of what is there, past ourselves.
+pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
+    let arguments = [folder as usize, path as usize, flags as usize, 0, 0, 0];
+    // SAFETY: a path of our callers' (S20).
+    unsafe { next::system(libc::SYS_openat, arguments) }.map(|fd| fd as c_int)
+}
+
 /// Descriptors have smaller numbers than this.
 pub(crate) fn nr_descriptors_max() -> u64 {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: a live value; what fails, changes nothing (S20).
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
-    limit.rlim_cur
+    room::limit().rlim_cur
 }
 
 /// `/proc/self/fd/` and the number, ended with a zero: what a descriptor has open, by a path.

@@ -13,7 +13,7 @@ use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular};
 use crate::table::{self, Entry};
-use crate::{lent, next, process, self_read};
+use crate::{lent, next, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
@@ -86,7 +86,11 @@ pub(crate) fn put_over(fd: c_int, real: c_int) {
     let is_kept = control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 == 0);
     let flags = if is_kept { 0 } else { libc::O_CLOEXEC };
     // SAFETY: numbers (S20).
-    unsafe { next::dup3(real, fd, flags) };
+    let put = || unsafe { next::dup3(real, fd, flags) };
+    if put() < 0 && control(fd, libc::F_GETFD, 0).is_ok() {
+        // The program has lowered its limit below what it has open.
+        room::above(put);
+    }
 }
 
 /// Puts the real descriptor of description `id` in the place of each of its stand-ins here.

@@ -981,6 +981,40 @@ static void waits(void) {
     }
 }
 
+/* Limits, set and asked for by all names, in a child. */
+static void set_limits(void) {
+    struct rlimit limit, old;
+    const char *gets[] = {"getrlimit", "getrlimit64"}, *sets[] = {"setrlimit", "setrlimit64"}, *both[] = {"prlimit", "prlimit64"};
+    long values[][2] = {{300, 400}, {400, 300}, {200, 400}, {400, 400}, {100, 500}, {64, 64}, {1 << 30, 1 << 30}, {40, 60}, {-1, -1}};
+    int resources[] = {RLIMIT_NOFILE, RLIMIT_CORE};
+    for (int nth = 0; nth < 36; nth++) {
+        int resource = resources[nth / 18];
+        long *value = values[nth % 9];
+        limit = (struct rlimit){value[0], value[1]};
+        int name = nth % 2;
+        SAY(sets[name], "", FIND(sets[name], setrlimit)(resource, &limit));
+        SAY(gets[name], "", FIND(gets[name], getrlimit)(resource, &limit));
+        SAY(both[name], "", FIND(both[name], prlimit)(0, resource, nth % 3 ? NULL : &limit, &old));
+        printf("limits() = %ld %ld %ld %ld %ld\n", (long)limit.rlim_cur, (long)limit.rlim_max, (long)old.rlim_cur, (long)old.rlim_max, sysconf(_SC_OPEN_MAX));
+        SAY("open", "limited", open("file", O_RDWR) < 0);
+        SAY("dup2", "limited", dup2(1, 62));
+    }
+    SAY("getrlimit", "null", getrlimit(RLIMIT_NOFILE, NULL));
+    SAY("setrlimit", "null", setrlimit(RLIMIT_NOFILE, NULL));
+    SAY("setrlimit", "one", setrlimit(RLIMIT_NOFILE, (void *)1));
+    SAY("getrlimit", "99", getrlimit(99, &limit));
+    SAY("prlimit", "null", prlimit(0, RLIMIT_NOFILE, NULL, NULL));
+    SAY("prlimit", "one", prlimit(getpid(), RLIMIT_NOFILE, NULL, (void *)1));
+    SAY("prlimit", "parent", prlimit(getppid(), RLIMIT_NOFILE, NULL, &old));
+    SAY("prlimit", "none", prlimit(-5, RLIMIT_NOFILE, NULL, &old));
+    execl("/bin/sh", "sh", "-c", "exit $(ulimit -Hn)", NULL);
+}
+
+static void limits(void) {
+    begin();
+    SAY("setrlimit", "child", in_child(set_limits));
+}
+
 static const char *exec_name, *exec_path;
 
 static void execute(void) {
@@ -1141,6 +1175,7 @@ int main(void) {
     waits();
     programs();
     identities();
+    limits();
     descriptors();
     by_number();
     fflush(stdout);

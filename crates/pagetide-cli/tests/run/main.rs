@@ -16,6 +16,7 @@ mod data_packages;
 #[path = "../../../pagetide/tests/common/failing_disk.rs"]
 mod failing_disk;
 mod filesystems;
+mod full_table;
 mod killed_writes;
 mod locks;
 mod lost_sockets;

@@ -57,6 +57,11 @@ aliases! {
     mkstemps64(template: *mut c_char, suffix: c_int) -> c_int: mkstemps;
     mkstemp64(template: *mut c_char) -> c_int: mkstemp;
     close(fd: c_int) -> c_int: __close;
+    getrlimit64(resource: c_int, limit: *mut c_void) -> c_int: getrlimit;
+    setrlimit64(resource: c_int, limit: *const c_void) -> c_int: setrlimit;
+    prlimit64(
+        process: pid_t, resource: c_int, new: *const c_void, old: *mut c_void
+    ) -> c_int: prlimit;
     dup2(fd: c_int, target: c_int) -> c_int: __dup2;
     fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int: fcntl __fcntl;
     lockf64(fd: c_int, command: c_int, len: off_t) -> c_int: lockf;

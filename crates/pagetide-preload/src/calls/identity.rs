@@ -9,7 +9,7 @@
 //!
 //! Source: setresuid(2), setgroups(2).
 
-use crate::{maps, own, process, serve, table, view};
+use crate::{maps, own, process, room, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
@@ -28,6 +28,7 @@ fn leave_run() {
     view::give_up();
     process::leave_run();
     own::close_all();
+    room::leave_run();
 }
 
 /// Before an identity becomes `wanted`, of which the process has `now`.

@@ -11,7 +11,7 @@
 
 use crate::channel::{self, Parcel};
 use crate::errno::{Errno, or_minus_one};
-use crate::{arguments, limits, next, own, process, serve};
+use crate::{arguments, limits, next, own, process, room, serve};
 use libc::{
     c_char, c_int, c_uint, c_void, gid_t, mode_t, off_t, size_t, ssize_t, timespec, timeval, uid_t,
 };
@@ -214,9 +214,7 @@ fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
     let before = crate::errno::read();
     let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { libc::O_NOFOLLOW } else { 0 };
     let naming = libc::O_PATH | libc::O_CLOEXEC | no_follow;
-    // SAFETY: our caller's path (S20).
-    let fd = unsafe { next::openat(folder, path, naming, 0) };
-    if fd >= 0 {
+    if let Ok(fd) = room::with_room(|| process::open(folder, path, naming)) {
         if process::stat(fd).is_ok_and(|stat| process::is_regular(&stat)) {
             let parcel = Parcel { files: &[fd], ..Parcel::default() };
             let _ = channel::ask(&Request::new(Op::FlushFile, 0), parcel);

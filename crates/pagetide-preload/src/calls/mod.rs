@@ -34,6 +34,7 @@ mod identity;
 mod interfaces;
 #[cfg(target_arch = "x86_64")]
 mod jumps;
+mod limits;
 mod locks;
 mod maps;
 mod metadata;

@@ -22,7 +22,7 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{alone, arguments, next, own, process, small};
+use crate::{alone, arguments, next, own, process, room, small};
 use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Request, Status, open as flag, variable};
 use std::ffi::CStr;
@@ -212,8 +212,7 @@ fn manage_new(fd: c_int, flags: c_int) {
 
 /// A descriptor that names what `fd` has open.
 fn name(fd: c_int) -> c_int {
-    // SAFETY: a path that ends with zero (S20).
-    unsafe { next::openat(0, path_of(fd).as_ptr().cast(), libc::O_PATH | libc::O_CLOEXEC, 0) }
+    open_own(fd, libc::O_PATH | libc::O_CLOEXEC).unwrap_or(-1)
 }
 
 /// Opens a new file again, as the program has asked for. Where that is refused, it can do more.
@@ -222,12 +221,15 @@ fn restore_access(fd: c_int, flags: c_int) {
         return;
     }
     let flags = flags & !(MAKING | libc::O_TMPFILE) | libc::O_CLOEXEC;
-    // SAFETY: a path that ends with zero (S20).
-    let again = unsafe { next::openat(0, path_of(fd).as_ptr().cast(), flags, 0) };
-    if again >= 0 {
+    if let Ok(again) = open_own(fd, flags) {
         crate::serve::put_over(fd, again);
         own::close(again);
     }
+}
+
+/// Opens what `fd` has open once more, for us.
+fn open_own(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
+    room::with_room(|| process::open(libc::AT_FDCWD, path_of(fd).as_ptr().cast(), flags))
 }
 
 /// openat(2), for all names of it.

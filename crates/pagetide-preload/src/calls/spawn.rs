@@ -16,7 +16,7 @@ use crate::next::{self, Strings};
 use crate::program::{self, Unserved};
 use crate::scratch::Scratch;
 use crate::table::{self, Entry};
-use crate::{channel, lent, maps, own, process, serve};
+use crate::{channel, lent, maps, own, process, room, serve};
 use libc::{c_char, c_int, c_void, pid_t};
 use pagetide_run::wire::Reason;
 use std::ffi::CStr;
@@ -35,6 +35,7 @@ pub(crate) fn hand_over_standard_descriptors() {
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const RUN: &[u8] = b"PAGETIDE_RUN=";
 const KEPT: &[u8] = b"PAGETIDE_KEPT=";
+const HARD: &[u8] = b"PAGETIDE_HARD=";
 const LIBRARY: &[u8] = b"libpagetide_preload.so";
 /// The most descriptors that an exec keeps for their locks.
 const NR_KEPT_MAX: usize = 64;
@@ -48,6 +49,15 @@ pub(crate) fn take_over_kept() {
     numbers.filter_map(|number| number.parse().ok()).for_each(lent::take_over);
     // SAFETY: a string; no thread of the program runs yet (S20).
     unsafe { libc::unsetenv(c"PAGETIDE_KEPT".as_ptr()) };
+}
+
+/// Takes over the hard limit on descriptors that the program before an exec has set.
+pub(crate) fn take_over_limit() {
+    let Some(hard) = process::variable(c"PAGETIDE_HARD") else { return };
+    let hard = std::str::from_utf8(hard.to_bytes()).ok().and_then(|hard| hard.parse().ok());
+    hard.into_iter().for_each(room::take_over_hard);
+    // SAFETY: a string; no thread of the program runs yet (S20).
+    unsafe { libc::unsetenv(c"PAGETIDE_HARD".as_ptr()) };
 }
 
 /// Descriptors that an exec leaves open, and their numbers as the next program finds them.
@@ -107,10 +117,9 @@ fn prepare(folder: c_int, path: *const c_char) {
     if !process::is_on() || path.is_null() {
         return;
     }
-    // SAFETY: our caller's path (S20).
-    let fd = unsafe { next::openat(folder, path, libc::O_RDONLY | libc::O_CLOEXEC, 0) };
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // What cannot be read cannot be judged, nor, most likely, executed.
-    if fd >= 0 {
+    if let Ok(fd) = room::with_room(|| process::open(folder, path, flags)) {
         prepare_file(fd);
         own::close(fd);
     }
@@ -192,7 +201,7 @@ impl Environment {
         }
         if process::has_left_run() {
             // SAFETY: our caller's environment (S20).
-            return unsafe { Environment::with(given, [&[], &[], &[]]) }.unwrap_or(as_given);
+            return unsafe { Environment::with(given, [&[], &[], &[], &[]]) }.unwrap_or(as_given);
         }
         // SAFETY: our caller's environment (S20).
         let given_preload = unsafe { lookup(given, PRELOAD) };
@@ -200,7 +209,9 @@ impl Environment {
         let has_run = unsafe { lookup(given, RUN) }.is_some();
         let has_library = given_preload
             .is_some_and(|value| value.windows(LIBRARY.len()).any(|part| part == LIBRARY));
-        if has_run && has_library && kept.is_empty() {
+        let mut hard = [0; 20];
+        let hard = text_of(room::hard_of_program(), &mut hard);
+        if has_run && has_library && kept.is_empty() && hard.is_empty() {
             return as_given;
         }
         let (preload, run) = process::own_variables();
@@ -211,8 +222,9 @@ impl Environment {
             false => &[PRELOAD, preload, separator, given_preload],
         };
         let third: &[&[u8]] = if kept.is_empty() { &[] } else { &[KEPT, kept] };
+        let fourth: &[&[u8]] = if hard.is_empty() { &[] } else { &[HARD, hard] };
         // SAFETY: our caller's environment (S20).
-        unsafe { Environment::with(given, [first, &[RUN, run], third]) }.unwrap_or(as_given)
+        unsafe { Environment::with(given, [first, &[RUN, run], third, fourth]) }.unwrap_or(as_given)
     }
 
     /// Copies `given` with our variables, each in parts, in place of those that it has. The first
@@ -220,7 +232,7 @@ impl Environment {
     ///
     /// # Safety
     /// `given` is an environment of our caller's.
-    unsafe fn with(given: Strings, ours: [&[&[u8]]; 3]) -> Option<Environment> {
+    unsafe fn with(given: Strings, ours: [&[&[u8]]; 4]) -> Option<Environment> {
         let preload = ours[0];
         let mut nr = 0;
         // SAFETY: a vector that ends with null (S20).
@@ -244,7 +256,8 @@ impl Environment {
             // SAFETY: an entry is a string (S20).
             let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
             let is_replaced = bytes.starts_with(PRELOAD) && !preload.is_empty();
-            if !is_replaced && !bytes.starts_with(RUN) && !bytes.starts_with(KEPT) {
+            let is_ours = [RUN, KEPT, HARD].iter().any(|name| bytes.starts_with(name));
+            if !is_replaced && !is_ours {
                 vector[at] = entry;
                 at += 1;
             }
@@ -256,6 +269,16 @@ impl Environment {
         }
         Some(Environment { _memory: Some(memory), strings: start.cast_const() })
     }
+}
+
+/// A number in digits; nothing for none.
+fn text_of(number: Option<u64>, room: &mut [u8; 20]) -> &[u8] {
+    let Some(number) = number else { return &[] };
+    let mut rest = &mut room[..];
+    // Twenty digits are enough for any.
+    let _ = write!(rest, "{number}");
+    let nr_left = rest.len();
+    &room[..room.len() - nr_left]
 }
 
 /// Puts the parts and a zero at the front of `text`; returns what follows them.

@@ -8,8 +8,7 @@
 use super::PAGE_BYTES;
 use crate::channel::{Parcel, ask};
 use crate::pieces::Piece;
-use crate::{next, own, pieces};
-use libc::c_int;
+use crate::{next, own, pieces, process, room};
 use pagetide_run::wire::{Op, Request};
 
 /// Pages that are looked at together.
@@ -45,21 +44,21 @@ pub(crate) fn count_all() -> u64 {
 }
 
 fn count(piece: &Piece) -> u64 {
-    let (path, flags) = (c"/proc/self/pagemap".as_ptr() as usize, libc::O_CLOEXEC as usize);
-    let arguments = [libc::AT_FDCWD as usize, path, flags, 0, 0, 0];
-    // SAFETY: a string (S20).
-    let Ok(map) = (unsafe { next::system(libc::SYS_openat, arguments) }) else { return 0 };
+    let path = c"/proc/self/pagemap".as_ptr();
+    let open = || process::open(libc::AT_FDCWD, path, libc::O_CLOEXEC);
+    let Ok(map) = room::with_room(open) else { return 0 };
     let mut words = [0_u64; TOGETHER];
     let mut nr_own = 0;
     for first in (piece.start / PAGE_BYTES..piece.end() / PAGE_BYTES).step_by(TOGETHER) {
         let len = TOGETHER.min(piece.end() / PAGE_BYTES - first) * size_of::<u64>();
-        let arguments = [map, words.as_mut_ptr() as usize, len, first * size_of::<u64>(), 0, 0];
+        let arguments =
+            [map as usize, words.as_mut_ptr() as usize, len, first * size_of::<u64>(), 0, 0];
         // SAFETY: room for as many words (S20).
         let Ok(read) = (unsafe { next::system(libc::SYS_pread64, arguments) }) else { break };
         let own = words[..read / size_of::<u64>()].iter();
         nr_own +=
             own.filter(|word| **word & (PRESENT | SWAPPED) != 0 && **word & OF_FILE == 0).count();
     }
-    own::close(map as c_int);
+    own::close(map);
     (nr_own * PAGE_BYTES) as u64
 }

@@ -9,7 +9,7 @@ use super::{is_over, mapping};
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::pieces::{Blocked, Changing, Piece};
-use crate::{lent, next, own, pieces};
+use crate::{lent, next, own, pieces, room};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, Request, Status, fault};
 
@@ -154,8 +154,8 @@ pub(super) fn reserve(piece: &Piece, fixed: c_int) -> bool {
     let name = c"pagetide-reserved".as_ptr() as usize;
     let flags = libc::MFD_CLOEXEC as usize;
     // SAFETY: a string (S20).
-    let made = unsafe { next::system(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]) };
-    let Ok(empty) = made else { return false };
+    let make = || unsafe { next::system(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]) };
+    let Ok(empty) = room::with_room(make) else { return false };
     let whole = Piece { offset: 0, ..*piece };
     // SAFETY: the addresses of a piece that this thread has marked, or holds the table for; or of
     // which this process has no mapping (S36).

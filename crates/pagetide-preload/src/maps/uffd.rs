@@ -7,7 +7,7 @@
 
 use crate::errno::Errno;
 use crate::pieces::Piece;
-use crate::{next, own};
+use crate::{next, own, room};
 use libc::c_int;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -59,7 +59,8 @@ fn open_uffd(features: u64) -> Result<c_int, Errno> {
     const IOC_API: usize = 0xc018_aa3f;
     let flags = libc::O_CLOEXEC as usize | USER_MODE_ONLY;
     // SAFETY: numbers (S20).
-    let uffd = unsafe { next::system(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) }?;
+    let make = || unsafe { next::system(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]) };
+    let uffd = room::with_room(make)?;
     let mut api = [0xaa_u64, features, 0];
     let arguments = [uffd, IOC_API, api.as_mut_ptr() as usize, 0, 0, 0];
     // SAFETY: three words, as the manual page has it, that live through the call (S20).

@@ -284,7 +284,7 @@ impl Server {
             Op::GetFlags => one.flags(),
             Op::Lend => {
                 self.let_go_of_others(one);
-                one.lend()
+                one.lend(request)
             }
             Op::HandOver => {
                 let reason = Reason::from_number(request.flags).ok_or(Errno::INVAL)?;

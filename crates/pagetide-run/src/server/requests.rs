@@ -222,7 +222,7 @@ impl OpenFile {
     }
 
     /// The descriptor of ours, for a description that may do all that it can.
-    pub(super) fn lend(&self) -> Outcome {
+    pub(super) fn lend(&self, request: &Request) -> Outcome {
         self.share_apart(|opened, _| {
             let covers = match opened.kind {
                 LeaseKind::Read => self.access.read,
@@ -234,7 +234,9 @@ impl OpenFile {
             let flags = rustix::fs::fcntl_getfl(&*opened.real)?;
             let direct = if flags.contains(OFlags::DIRECT) { lend::DIRECT } else { 0 };
             let reply = Reply::done(lend::LENT | direct);
-            Ok(Answer { files: vec![Arc::clone(&opened.real)], ..Answer::of(reply) })
+            let is_sent = request.flags & lend::WITHOUT == 0;
+            let files = is_sent.then(|| Arc::clone(&opened.real)).into_iter().collect();
+            Ok(Answer { files, ..Answer::of(reply) })
         })
     }
 

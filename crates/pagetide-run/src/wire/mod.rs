@@ -32,7 +32,7 @@ mod notices;
 pub use notices::*;
 
 /// Both ends must be of the same one.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// The environment variable that tells a program where its server is:
 /// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
 /// limit in bytes.
@@ -175,7 +175,8 @@ ops! {
     HandOver,
     /// A descriptor of the server's own open file, to read by past the kernel's page cache, and for
     /// the process's record locks: replies with the [`lend`] flags, or 0 and none where the
-    /// description may do less than the server's file.
+    /// description may do less than the server's file. None comes along where `flags` are
+    /// [`lend::WITHOUT`].
     Lend,
     /// The real descriptor has taken the place of each of the process's stand-ins of description
     /// `id`: it asks no more. When this is answered, the server has none of it any more, unless
@@ -253,6 +254,8 @@ pub mod lend {
     pub const LENT: i64 = 1;
     /// It reads past the kernel's page cache.
     pub const DIRECT: i64 = 2;
+    /// Of the request: the process has the file's descriptor already.
+    pub const WITHOUT: u64 = 1;
 }
 
 /// Write flags.
