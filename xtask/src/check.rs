@@ -1,7 +1,7 @@
 //! The ladder of checks, cheapest first, and the loop that climbs it.
 //!
 //! ```text
-//! format > tidy > clippy > no-OS build > docs > tests > python > loom > Miri > fuzz
+//! format > tidy > clippy > no-OS check > docs > build > tests > python > loom > Miri > fuzz
 //! ```
 //!
 //! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use crate::programs;
 use crate::python;
 use crate::step::{Outcome, StepContext};
+use crate::suite;
 use crate::tally::{self, Tally};
 use crate::tidy;
 
@@ -95,24 +96,26 @@ const fn step(
 /// Before the others, and only where it is asked for.
 const INSTALL: Step = step("programs", 900, Kind::Lint, programs::install);
 
-const FULL: [Step; 10] = [
+const FULL: [Step; 11] = [
     step("format", 60, Kind::Lint, format),
     step("tidy", 60, Kind::Lint, house_rules),
     step("clippy", 1_800, Kind::Lint, clippy),
     step("core without an OS", 900, Kind::Lint, core_without_an_os),
     step("docs", 900, Kind::Lint, docs),
-    step("tests", 4_500, Kind::Tests, all_tests),
+    step("build of the tests", 3_600, Kind::Lint, suite::build_all),
+    step("tests", 3_600, Kind::Tests, suite::run_all),
     step("python", 1_500, Kind::DeepTests, python::run),
     step("loom", 300, Kind::DeepTests, loom),
     step("miri", 420, Kind::DeepTests, miri),
     step("fuzz", 300, Kind::Deep, fuzz),
 ];
 
-const FAST: [Step; 4] = [
+const FAST: [Step; 5] = [
     step("format", 60, Kind::Lint, format),
     step("tidy", 60, Kind::Lint, house_rules),
-    step("clippy on libraries", 600, Kind::Lint, clippy_on_libraries),
-    step("unit tests", 300, Kind::Tests, core_tests),
+    step("clippy on libraries", 1_800, Kind::Lint, clippy_on_libraries),
+    step("build of unit tests", 1_800, Kind::Lint, suite::build_fast),
+    step("unit tests", 300, Kind::Tests, suite::run_fast),
 ];
 
 /// Runs the ladder; true when nothing failed.
@@ -135,6 +138,9 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     }
     for cause in sum.by_cause() {
         println!("{cause}");
+    }
+    for failure in &sum.failures {
+        println!("{}", failure.block());
     }
     println!("total {:.1} s: {}", start.elapsed().as_secs_f64(), longest(times));
     println!("{}", sum.summary());
@@ -179,12 +185,23 @@ fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
         }
         Outcome::Failed | Outcome::TimedOut => {
             println!("FAILED{}", if outcome == Outcome::TimedOut { " (time limit)" } else { "" });
-            println!("{}", tally::without_successes(&log));
-            println!("^ output of {}, whole in {}", step.name, context.log().display());
+            print_failure(step, &context, &tally, &log);
             tally.failed = tally.failed.max(1);
         }
     }
     tally
+}
+
+/// Names the tests that failed: the end of the report shows them. If the log names none, its part
+/// that is no success is shown here.
+fn print_failure(step: &Step, context: &StepContext, tally: &Tally, log: &str) {
+    for failure in &tally.failures {
+        println!("    {}", failure.name);
+    }
+    if tally.failures.is_empty() {
+        println!("{}", tally::without_successes(log));
+    }
+    println!("^ output of {}, whole in {}", step.name, context.log().display());
 }
 
 /// What a step's ending means: tests that did not run are not tests that passed.
@@ -229,15 +246,6 @@ fn docs(context: &StepContext) -> Outcome {
     context.cargo_with(&["doc", "--workspace", "--no-deps", "--locked"], &env)
 }
 
-fn core_tests(context: &StepContext) -> Outcome {
-    let packages = ["test", "-p", "pagetide-core", "-p", "xtask", "--locked", "--no-fail-fast"];
-    context.cargo(&[&packages[..], &["--", "--show-output"]].concat())
-}
-
-fn all_tests(context: &StepContext) -> Outcome {
-    context.cargo(&["test", "--workspace", "--locked", "--no-fail-fast", "--", "--show-output"])
-}
-
 const NO_OS: &str = "x86_64-unknown-none";
 
 /// The proof of pure-core: no standard library exists for this target.
@@ -249,7 +257,7 @@ fn core_without_an_os(context: &StepContext) -> Outcome {
             return Outcome::Skipped(format!("the target {NO_OS} cannot be added with rustup"));
         }
     }
-    context.cargo(&["build", "-p", "pagetide-core", "--target", NO_OS, "--locked"])
+    context.cargo(&["check", "-p", "pagetide-core", "--target", NO_OS, "--locked"])
 }
 
 fn has_target(target: &str) -> bool {

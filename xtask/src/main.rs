@@ -5,7 +5,9 @@
 //!
 //! ```text
 //! main ----> check ----> step      one command: a log file, a time limit, a verdict
+//!   |          |-------> suite/    the test programs, side by side
 //!   |          |-------> tally     test counts and loud skips, read from the logs
+//!   |          |-------> failures  the failed tests in a log, each with its output
 //!   |          |-------> programs  what tests run, from Debian's packages
 //!   |-------> dist              what is handed out, with checksums
 //!   |-------> results/              what is measured, and the document of its rows
@@ -17,10 +19,12 @@
 
 mod check;
 mod dist;
+mod failures;
 mod programs;
 mod python;
 mod results;
 mod step;
+mod suite;
 mod tally;
 mod tidy;
 

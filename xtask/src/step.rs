@@ -5,7 +5,7 @@
 //! forgotten grandchild that keeps a pipe open cannot hold the check up, and the log survives it.
 //! What takes long says each minute where it is: with the last line of its log.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) struct StepContext<'a> {
 }
 
 /// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
-const TIMED_OUT: [i32; 2] = [124, 137];
+pub(crate) const TIMED_OUT: [i32; 2] = [124, 137];
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl<'a> StepContext<'a> {
@@ -89,11 +89,21 @@ impl<'a> StepContext<'a> {
         arguments: &[&str],
         env: &[(&str, OsString)],
     ) -> Outcome {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Outcome::TimedOut;
-        }
-        match self.spawn(program, arguments, env, left.as_secs().max(1)) {
+        self.command_into(&self.log, program, arguments, env)
+    }
+
+    /// Runs `program` from the root: its standard output goes to the end of the file `output`, and
+    /// its standard error to the log.
+    pub(crate) fn command_into(
+        &self,
+        output: &Path,
+        program: &str,
+        arguments: &[&str],
+        env: &[(&str, OsString)],
+    ) -> Outcome {
+        let Some(mut command) = self.limited(program) else { return Outcome::TimedOut };
+        command.args(arguments).envs(env.iter().map(|(name, value)| (name, value)));
+        match self.wait(command, output) {
             Ok(Some(0)) => Outcome::Done,
             Ok(Some(status)) if TIMED_OUT.contains(&status) => Outcome::TimedOut,
             Ok(_) => Outcome::Failed,
@@ -101,29 +111,30 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    fn spawn(
-        &self,
-        program: &str,
-        arguments: &[&str],
-        env: &[(&str, OsString)],
-        limit_seconds: u64,
-    ) -> io::Result<Option<i32>> {
-        let log = OpenOptions::new().append(true).open(&self.log)?;
-        let mut child = Command::new("timeout")
+    /// A command that starts `program` in the root and ends it at the deadline; `None` if the
+    /// deadline has passed.
+    pub(crate) fn limited(&self, program: impl AsRef<OsStr>) -> Option<Command> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        let mut command = Command::new("timeout");
+        command
             .arg("--kill-after=10")
-            .arg(limit_seconds.to_string())
+            .arg(left.as_secs().max(1).to_string())
             .arg(program)
-            .args(arguments)
-            .envs(self.env.iter().copied())
-            .envs(env.iter().map(|(name, value)| (name, value)))
             // Set by the `cargo run` around this process; they would leak into the inner builds.
             .env_remove("CARGO_MANIFEST_DIR")
             .env_remove("RUSTUP_TOOLCHAIN_SOURCE")
+            .envs(self.env.iter().copied())
             .current_dir(self.root)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
+            .stdin(Stdio::null());
+        Some(command)
+    }
+
+    fn wait(&self, mut command: Command, output: &Path) -> io::Result<Option<i32>> {
+        let append = |path: &Path| OpenOptions::new().create(true).append(true).open(path);
+        let mut child = command.stdout(append(output)?).stderr(append(&self.log)?).spawn()?;
         let (ended, end) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || {

@@ -12,6 +12,7 @@
 //!
 //! Ignored: measured benchmarks, and filtered-out tests (a filter is this tool's own choice).
 
+use crate::failures::{self, Failure};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,19 +28,24 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// The reasons: `SKIPPED: <test>: <why>` lines.
     pub(crate) reasons: Vec<String>,
+    /// The failed tests that the log names.
+    pub(crate) failures: Vec<Failure>,
 }
 
 impl Tally {
     /// Reads what `cargo test` printed.
     pub(crate) fn from_log(log: &str) -> Tally {
-        let mut tally = Tally::default();
+        let mut tally = Tally { failures: failures::in_log(log), ..Tally::default() };
         let mut ignored = 0;
-        for line in log.lines().map(str::trim) {
+        for line in log.lines() {
+            // A result that is indented is quoted from another log.
             if let Some(result) = line.strip_prefix("test result: ") {
                 tally.passed += count_before(result, "passed");
                 tally.failed += count_before(result, "failed");
                 ignored += count_before(result, "ignored");
-            } else if line.starts_with(SKIP_PREFIX) && !tally.reasons.iter().any(|r| r == line) {
+            }
+            let line = line.trim();
+            if line.starts_with(SKIP_PREFIX) && !tally.reasons.iter().any(|r| r == line) {
                 tally.reasons.push(line.to_owned());
             }
         }
@@ -68,6 +74,7 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.reasons.extend(other.reasons);
+        self.failures.extend(other.failures);
     }
 
     /// The reasons, a line a cause with all that it kept from running: most tests first.

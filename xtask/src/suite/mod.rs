@@ -1,0 +1,99 @@
+//! Builds the tests and runs them side by side, which `cargo test` does not.
+//!
+//! **Problem.** `cargo test` starts one test program after another. Many programs leave CPUs idle:
+//! they hold one test, or wait for a disk or a child process.
+//!
+//! ```text
+//! cargo test --no-run --message-format=json --> programs   which test programs cargo has built
+//! one thread a CPU, longest program first   --> runner     runs them, a log each
+//! step log, in the order of their ends      --> tally, failures
+//! ```
+//!
+//! Each program runs in the folder of its package and with the variables that cargo sets. Doc
+//! tests are one more program: `cargo test --doc`. A program without a result is a failed test.
+
+mod programs;
+mod runner;
+
+use crate::step::{Outcome, StepContext};
+use programs::Program;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The packages of a full check.
+const ALL: [&str; 1] = ["--workspace"];
+/// The packages of a fast check.
+const FAST: [&str; 4] = ["-p", "pagetide-core", "-p", "xtask"];
+
+/// Compiles every test of the workspace.
+pub(crate) fn build_all(context: &StepContext) -> Outcome {
+    build(context, &ALL).err().unwrap_or(Outcome::Done)
+}
+
+/// Runs every test of the workspace.
+pub(crate) fn run_all(context: &StepContext) -> Outcome {
+    run(context, &ALL)
+}
+
+/// Compiles the tests of a fast check.
+pub(crate) fn build_fast(context: &StepContext) -> Outcome {
+    build(context, &FAST).err().unwrap_or(Outcome::Done)
+}
+
+/// Runs the tests of a fast check.
+pub(crate) fn run_fast(context: &StepContext) -> Outcome {
+    run(context, &FAST)
+}
+
+fn run(context: &StepContext, packages: &[&str]) -> Outcome {
+    let mut programs = match build(context, packages) {
+        Ok(programs) => programs,
+        Err(outcome) => return outcome,
+    };
+    programs.push(doc_tests(context, packages));
+    programs::sort_longest_first(&mut programs);
+    runner::run(context, &programs)
+}
+
+/// Compiles the tests and returns their programs. If they are compiled already, this takes a
+/// second.
+///
+/// # Errors
+/// The outcome of the step: the compiler failed, or the time was over.
+fn build(context: &StepContext, packages: &[&str]) -> Result<Vec<Program>, Outcome> {
+    let messages = context.log().with_extension("json");
+    let failed = |error| {
+        println!("cannot use {}: {error}", messages.display());
+        Outcome::Failed
+    };
+    std::fs::write(&messages, "").map_err(failed)?;
+    let flags = ["--no-run", "--locked", "--message-format=json-render-diagnostics"];
+    let arguments = [&["test"], packages, &flags].concat();
+    match context.command_into(&messages, "cargo", &arguments, &[]) {
+        Outcome::Done => {}
+        outcome => return Err(outcome),
+    }
+    let messages = std::fs::read_to_string(&messages).map_err(failed)?;
+    let libraries = sysroot_libraries();
+    Ok(programs::of_messages(&messages, &libraries))
+}
+
+/// Where rustc's own shared libraries are: the tests of a procedural macro are linked with them.
+fn sysroot_libraries() -> Option<PathBuf> {
+    let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
+    let sysroot = String::from_utf8(output.stdout).ok()?;
+    Some(PathBuf::from(sysroot.trim()).join("lib"))
+}
+
+fn doc_tests(context: &StepContext, packages: &[&str]) -> Program {
+    let flags = ["--doc", "--locked", "--no-fail-fast", "--", "--show-output"];
+    let arguments = [&["test"], packages, &flags].concat();
+    Program {
+        name: "doc tests".to_owned(),
+        path: PathBuf::from("cargo"),
+        arguments: arguments.into_iter().map(OsString::from).collect(),
+        folder: context.root().to_owned(),
+        env: Vec::new(),
+        has_result: true,
+    }
+}
