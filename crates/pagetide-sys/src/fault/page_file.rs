@@ -165,8 +165,8 @@ impl PageFile {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Allows or forbids such fills. After `false`, a thread that already has a page locked may
-    /// still put the page here. A thread that locks a page later does not.
+    /// Allows or forbids fills without a waiting thread. After `false`, a thread that already has a
+    /// page locked may still put the page here. A thread that locks a page later does not.
     pub fn set_open(&self, is_open: bool) {
         if self.is_open() != is_open {
             self.is_open.store(is_open, Ordering::Release);

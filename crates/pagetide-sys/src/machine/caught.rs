@@ -36,7 +36,7 @@ const FAULTS: [i32; 7] = [
     libc::SIGTRAP,
 ];
 
-/// Signals that do nothing here, and SIGTTOU, which would stop a process that writes to its terminal.
+/// Signals that do nothing here, and SIGTTOU, which would stop a process on terminal output.
 const NOT_CAUGHT: [i32; 5] =
     [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGPIPE, libc::SIGTTOU];
 

@@ -1,4 +1,4 @@
-//! Opening a file finds or creates its mapping, and empty mappings are forgotten.
+//! The creation of a file's mapping on open, and the removal of empty mappings.
 
 use crate::engine::Engine;
 use crate::engine::errors::OpenError;

@@ -131,7 +131,7 @@ impl StoreFile {
 
     /// Takes an open file that the caller has exclusive use of, for example by a lease. The file
     /// must be open for reading, and for writing if it will be written. Makes no second descriptor,
-    /// which would break the lease. `direct` is as in [`StoreOptions`].
+    /// which would conflict with the lease. `direct` is as in [`StoreOptions`].
     ///
     /// # Errors
     /// [`OpenStoreError`].
