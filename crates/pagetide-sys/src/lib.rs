@@ -1,33 +1,33 @@
-//! How Pagetide acts on Linux: frame memory, page words, files, io_uring.
+//! The Linux layer of Pagetide: frame memory, page words, files, io_uring.
 //!
-//! What is unsafe is here, behind safe functions, but for the shims that C, Python and unmodified
-//! programs come in by. Each unsafe block cites a line `S1`..`Sn` of `docs/soundness.md`. What is
-//! decided elsewhere may be wrong, never dangerous: a frame handed out twice is a refused
-//! [claim](FrameArena::claim), a wrong eviction a refused [lock](Lock::try_claim).
+//! All unsafe code is here, behind safe functions, except for the shims for C, Python and
+//! unmodified programs. Each unsafe block cites an invariant `S1`..`Sn` of `docs/soundness.md`. A
+//! wrong decision of a caller is never dangerous: a frame handed out twice is a refused
+//! [claim](FrameArena::claim), and a wrong eviction is a refused [lock](Lock::try_claim).
 //!
 //! ```text
-//!   io         a file's bytes, in and out: StoreFile, AlignedBuf, IoQueue; Lease: notice of every
-//!              other opener of a file
+//!   io         StoreFile, AlignedBuf, IoQueue: reads and writes of a file's bytes
+//!              lease: notice of every other open of a file
 //!   page       PageTable: page index -> page word; ReadTicket, Pin, Lock: the ways to touch a page
-//!   fault      RegionMemory: an address range given away, and its page faults
-//!   memory     FrameArena: all managed memory, reserved once; what other processes see of it
+//!   fault      RegionMemory: an address range for a user, and its page faults
+//!   memory     FrameArena: all managed memory, reserved once; the parts that other processes see
 //!   machine    processors, nodes, devices, signals, rights; TryLock: a value per CPU
 //! ```
 //!
-//! Each uses those below it. Under loom the crate is the same, but for the atomics of `sync` and a
-//! model in place of the frames' mapping.
+//! Each module uses the modules below it. Under loom only two parts differ: the atomics of `sync`,
+//! and a model in place of the frames' mapping.
 //!
-//! # The contract, for all of it
+//! # The contract of all functions
 //!
-//! - Frames are one base page (4096 bytes), numbered from 0 in their arena. Offsets and lengths
-//!   are bytes.
-//! - Every function may be called from any thread, at any time, in any order; nothing needs `init`.
+//! - Frames are one base page (4096 bytes), numbered from 0 in their arena. Offsets and lengths are
+//!   bytes.
+//! - Every function may be called from any thread, at any time, in any order. Nothing needs `init`.
 //! - Functions named `try_*`, and tickets, never wait. `lock` and `wait_while_locked` may sleep.
 //! - Tokens (`Pin`, `Lock`, `ClaimedFrame`) are unique and give their right back on drop, except
 //!   `ClaimedFrame`, which must be given to [`FrameArena::release`] or to a page.
-//! - A panic here is a programmer's mistake (a frame of another arena, an offset past the frame);
-//!   it leaves every token usable.
-//! - Not inside: which page to evict, which frame to use, when to read ahead.
+//! - A panic here is a programmer's mistake, such as a frame of another arena or an offset past the
+//!   frame. Every token stays usable after a panic.
+//! - Not inside: the choice of pages to evict, of frames to use, and of pages to read ahead.
 #![expect(unsafe_code, reason = "all of it is here but for the shims")]
 #![cfg_attr(
     all(loom, not(test)),

@@ -1,12 +1,12 @@
-//! A memory file in which other processes map a file's pages, in place of their frames.
+//! A memory file that other processes map in place of a file's frames.
 //!
-//! **Problem.** A file is mapped by several processes, of which none is to see a page that left,
-//! nor half of one that comes, and each page is to be counted once.
+//! **Problem.** Several processes map one file. No process may see a page after its eviction, or
+//! half of a page that is being filled. Each page must be counted once.
 //!
-//! **Idea.** One memory file, offset for offset as the file. A page that is mapped has its bytes
-//! here, and the frame that it holds has no memory of its own. What is not here is a hole, of which
-//! each process's userfaultfd tells as a signal. A page is put here whole (`UFFDIO_COPY`), and
-//! leaves all processes at once as a hole is punched.
+//! **Idea.** One memory file has the offsets of the mapped file. A mapped page has its bytes in the
+//! memory file, and its frame has no memory of its own. An absent page is a hole: a touch raises a
+//! signal through the process's userfaultfd. `UFFDIO_COPY` fills a hole with a whole page. Punching
+//! a hole removes a page from all processes at once.
 //!
 //! ```text
 //!   frames       | p | - | p |        p a page's bytes   - no memory
@@ -16,19 +16,20 @@
 //!   memory file  | . | p | . | . |    . a hole: the next touch is a fault, in each process
 //! ```
 //!
-//! **Pages that others write.** A mapping that may be written is registered so that a page which
-//! is not mapped there yet, and a store to one that is, are faults as well. Each page is mapped to
-//! be read at first. A store is allowed one page at a time, by us, and noted before that; what was
-//! noted [leaves by a pipe](super::page_pipe), with all that was stored to it.
+//! **Writable pages.** A writable mapping is registered so that a touch of an unmapped page and a
+//! store to a mapped page are faults. Each page is first mapped read-only. The cache allows stores
+//! one page at a time, and records the page as writable first. A writable page [leaves through a
+//! pipe](super::page_pipe), which keeps every store.
 //!
-//! **Data and invariants.** S33: a page's byte in `pages` says whether its bytes are here, and
-//! whether others may store to them; it is changed by the holder of the page's LOCK alone: raised
-//! after the page was put, or before a store is allowed; cleared after its hole was punched. Our
-//! mapping is registered as well, so that nothing but a put fills a hole by it. Others that only
-//! read get a descriptor that can only read.
+//! **Data and invariants.** S33: a page's byte in `pages` states if the page's bytes are here, and
+//! if other processes may store to the page. Only the holder of the page's LOCK changes this byte.
+//! The holder raises the byte after a put, or before a store is allowed, and clears the byte after
+//! punching the hole. The cache's own mapping is registered too, so only a put can fill a hole
+//! through this mapping. Processes that only read get a read-only descriptor.
 //!
-//! **Ignored.** A page past the file's capacity: such a file is not mapped from here. Processes of
-//! our own user that change the memory file past their library: they can trace us as well.
+//! **Ignored.** Pages past the capacity of the memory file: such a file is not mapped from here.
+//! Processes of the same user that change the memory file without the library: such a process could
+//! trace the cache as well.
 //!
 //! Source: ioctl_userfaultfd(2), fallocate(2), madvise(2) `MADV_REMOVE`.
 
@@ -45,23 +46,23 @@ use crate::fault::page_pipe::PagePipe;
 use crate::fault::uffd::{StoreFault, Uffd, UffdError};
 use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
-/// The most pages a page file has.
+/// The maximum number of pages of a page file.
 pub const PAGE_FILE_PAGES_MAX: u64 = u32::MAX as u64;
 
-/// Pages of a part of what is known of them: 16 MiB of contents.
+/// The number of pages in one part of `pages`: 16 MiB of contents.
 const PART_PAGES: usize = 4096;
 
 type Part = [AtomicU8; PART_PAGES];
 
-/// What a page's byte says: it is not here; it is, for others to read; or to write, as well.
+/// The values of a page's byte: absent, here and read-only, here and writable by other processes.
 const HOLE: u8 = 0;
 const READ: u8 = 1;
 const WRITTEN: u8 = 2;
 
-/// A file's pages, where other processes map them. See the module.
+/// The pages of a file that other processes map. See the module.
 ///
 /// # Concurrency
-/// Shared freely. What is done to a page is done through its [`Lock`](crate::Lock).
+/// Shared freely. All changes of a page go through its [`Lock`](crate::Lock).
 pub struct PageFile {
     memory: FrameMemory,
     uffd: Uffd,
@@ -69,18 +70,18 @@ pub struct PageFile {
     pages: Box<[OnceBox<Part>]>,
     nr_held: AtomicU64,
     is_open: AtomicBool,
-    /// What pages leave by that others may write; there is none before one may.
+    /// The pipe through which writable pages leave, created with the first writable mapping.
     pipe: OnceBox<Mutex<PagePipe>>,
 }
 
 impl PageFile {
-    /// A memory file for `nr_pages` pages, all of them holes.
+    /// Creates a memory file of `nr_pages` holes.
     ///
     /// # Errors
-    /// What the system says of userfaultfd, of descriptors and of addresses.
+    /// Fails if the system refuses a userfaultfd, a descriptor or an address range.
     ///
     /// # Cost
-    /// Some ten system calls, two descriptors, and 8 bytes for each 16 MiB.
+    /// About ten system calls, two descriptors, and 8 bytes for each 16 MiB.
     pub fn new(nr_pages: u64) -> io::Result<PageFile> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let count = u32::try_from(nr_pages).ok().filter(|count| *count > 0);
@@ -88,7 +89,7 @@ impl PageFile {
         let uffd = Uffd::open_for_files()?;
         let memory = FrameMemory::reserve_shared(count, false)?;
         memory.keep_from_children()?;
-        // SAFETY: S33 (the mapping was just made, of a memory file that is ours).
+        // SAFETY: S33 (the mapping is new, and its memory file is private to this value).
         unsafe { uffd.register_absent(memory.addresses(0..count)) }?;
         let pages = (0..nr_pages.div_ceil(PART_PAGES as u64)).map(|_| OnceBox::new()).collect();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -103,34 +104,35 @@ impl PageFile {
         })
     }
 
-    /// The memory file, to be opened anew by processes that may only read.
+    /// Returns the memory file. Processes that may only read reopen the file read-only.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.memory.file().expect("S33: made as a file")
     }
 
-    /// Tells it from all others.
+    /// Returns a number that identifies this page file.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Pages that it has a place for.
+    /// Returns the capacity in pages.
     pub fn nr_pages(&self) -> u64 {
         self.memory.nr_frames().into()
     }
 
-    /// Pages whose bytes are here.
+    /// Returns the number of pages that are here.
     pub fn nr_held(&self) -> u64 {
         self.nr_held.load(Ordering::Relaxed)
     }
 
-    /// Whether a page's bytes are here. It may change at any time, unless the caller has the page
-    /// locked or pinned.
+    /// Returns true if the page's bytes are here. The result may change at any time, unless the
+    /// caller has the page locked or pinned.
     #[inline]
     pub fn holds(&self, page: u64) -> bool {
         self.state(page) != HOLE
     }
 
-    /// Whether others may be storing to a page; as [`PageFile::holds`].
+    /// Returns true if other processes may store to the page. The result may change as for
+    /// [`PageFile::holds`].
     #[inline]
     pub fn is_written(&self, page: u64) -> bool {
         self.state(page) == WRITTEN
@@ -142,55 +144,56 @@ impl PageFile {
         part.map_or(HOLE, |part| part[page as usize % PART_PAGES].load(Ordering::Acquire))
     }
 
-    /// Sees to what it takes to let others write pages.
+    /// Creates the pipe that writable pages leave through.
     ///
     /// # Errors
-    /// What the system says of pipes; `Unsupported` where pages do not leave by them.
+    /// Fails if the system refuses a pipe. Fails with `Unsupported` if pipes of this kernel cannot
+    /// hold pages.
     pub fn prepare_writers(&self) -> io::Result<()> {
         self.pipe
             .get_or_try_init(|| PagePipe::of_files().map(|pipe| Box::new(Mutex::new(pipe))))?;
         Ok(())
     }
 
-    /// Whether others ever could write pages.
+    /// Returns true if other processes were ever allowed to write pages.
     pub fn has_writers(&self) -> bool {
         self.pipe.get().is_some()
     }
 
-    /// Whether pages may be put here by what has no thread that waits for them.
+    /// Returns true if a fill may put pages here while no thread waits for these pages.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Says so. After `false`, what has a page locked may still put it here; what locks it later
-    /// does not.
+    /// Allows or forbids fills without a waiting thread. After `false`, a thread that already has a
+    /// page locked may still put the page here. A thread that locks a page later does not.
     pub fn set_open(&self, is_open: bool) {
         if self.is_open() != is_open {
             self.is_open.store(is_open, Ordering::Release);
         }
     }
 
-    /// Our mapping, as a place of pages that are here.
+    /// Returns the cache's mapping, which holds the bytes of pages that are here.
     pub(crate) fn memory(&self) -> &FrameMemory {
         &self.memory
     }
 
-    /// Puts pages here, whose bytes are one after the other from `source` on. Where it fails, those
-    /// that are here are noted.
+    /// Puts pages here from the contiguous bytes at `source`. After an error, the pages that were
+    /// put stay recorded.
     ///
     /// # Safety
-    /// S33: the caller has the pages locked, and their bytes are not here; as many bytes can be
-    /// read at `source`.
+    /// S33: the caller has the pages locked, and their bytes are not here. The bytes at `source`
+    /// are readable for all pages.
     pub(crate) unsafe fn put(&self, pages: Range<u32>, source: usize) -> Result<(), UffdError> {
         let mut at = pages.start;
         while at < pages.end {
             let range = self.memory.addresses(at..pages.end);
             let from = source + (at - pages.start) as usize * FRAME_BYTES;
-            // SAFETY: S9, S33, by the caller's word.
+            // SAFETY: S9, S33, guaranteed by the caller.
             let nr_done = unsafe { self.uffd.copy_some(&range, from, true) }? / FRAME_BYTES;
             if nr_done == 0 {
-                // A process without a userfaultfd has looked at the hole, and zeros are there.
-                // SAFETY: S33: what is here is no page's.
+                // A process without a userfaultfd has touched the hole, which filled it with zeros.
+                // SAFETY: S33: the zeros belong to no page.
                 let emptied = unsafe { self.memory.discard(at..at + 1) };
                 emptied.map_err(|source| UffdError::Call {
                     call: "MADV_REMOVE",
@@ -206,12 +209,14 @@ impl PageFile {
         Ok(())
     }
 
-    /// Punches the hole of pages whose bytes are here; panics if the kernel refuses.
+    /// Punches holes for pages that are here.
+    ///
+    /// Panics if the kernel refuses.
     ///
     /// # Safety
-    /// S33: the caller has the pages locked, and what is here is not needed.
+    /// S33: the caller has the pages locked, and needs none of their bytes.
     pub(crate) unsafe fn punch(&self, pages: Range<u32>) {
-        // SAFETY: S33, by the caller's word.
+        // SAFETY: S33, guaranteed by the caller.
         let punched = unsafe { self.memory.discard(pages.clone()) };
         punched.expect("S33: what cannot be punched cannot be called gone");
         pages.for_each(|page| self.note(page, HOLE));
@@ -220,16 +225,18 @@ impl PageFile {
     /// Lets a process store to a page from now on.
     ///
     /// # Safety
-    /// S33: the caller has the page locked, no slice of its bytes lives, and they are here.
+    /// S33: the caller has the page locked, no slice of its bytes exists, and the bytes are here.
     pub(crate) unsafe fn let_write(&self, page: u32, fault: &StoreFault<'_>) {
         assert!(self.has_writers(), "S33: what may be written can leave");
         self.note(page, WRITTEN);
-        // Where it is refused, the store is not made, or it is a fault again.
+        // If the kernel refuses, the store does not happen or faults again.
         let _ = fault.allow();
     }
 
-    /// Takes pages from all processes, which may be storing to them, and calls `each` with the last
-    /// bytes of every one; panics if the kernel refuses.
+    /// Removes pages from all processes, which may be storing to them, and calls `each` with the
+    /// final bytes of each page.
+    ///
+    /// Panics if the kernel refuses.
     ///
     /// # Safety
     /// S33: the caller has the pages locked, and their bytes are here.
@@ -242,7 +249,7 @@ impl PageFile {
             let nr = pipe.nr_pages().min((pages.end - at) as usize);
             let held = pipe.hold(self.file(), at, nr);
             held.expect("S33: what cannot be held cannot be taken");
-            // SAFETY: S33, by the caller's word: the pipe has the bytes.
+            // SAFETY: S33, guaranteed by the caller. The pipe has the bytes.
             unsafe { self.punch(at..at + nr as u32) };
             let bytes = &mut bytes[..nr * FRAME_BYTES];
             pipe.read(bytes).expect("S33: the pipe holds as many pages");

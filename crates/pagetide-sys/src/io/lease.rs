@@ -1,39 +1,39 @@
-//! Leases: notice of every other opener of a file before it sees a byte.
+//! Leases: notice of every other open of a file before the opener sees a byte.
 //!
-//! **Problem.** A cache of a file's contents is right only as long as no other process changes the
-//! file, and dirty pages are right only as long as no other process reads it. **Idea.** The kernel
-//! lends the file: while the lease holds, another open of the file that does not go with it waits,
-//! and the holder is told by a signal. It writes back, lets go, and the other goes on.
+//! **Problem.** A cached file is right only while no other process changes the file. Dirty pages
+//! are right only while no other process reads the file. **Idea.** The kernel grants a lease on the
+//! file. While the lease holds, a conflicting open waits, and a signal tells the holder. The holder
+//! writes back and releases the lease, and the open continues.
 //!
 //! ```text
-//!   read lease    no process has the file open to write; one that wants to waits
-//!   write lease   no other open file of it exists; one that is to be made waits
-//!                 (O_PATH descriptors, and duplicates of the holder's own, do not count)
+//!   read lease    no process has the file open for writing; such an open waits
+//!   write lease   no other open description of the file exists; a new one waits
+//!                 (O_PATH descriptors and duplicates of the holder's descriptor do not count)
 //! ```
 //!
-//! **Data and invariants.** A lease belongs to the open file, and ends with it. The signals go to
-//! the one thread that has [`Breaks`], which has them blocked; a signal that was lost because the
-//! queue was full becomes [`Break::Unknown`].
+//! **Data and invariants.** A lease belongs to the open file description, and ends with it. The
+//! signals go to the one thread that owns [`Breaks`], which has these signals blocked. A signal
+//! that was lost to a full queue becomes [`Break::Unknown`].
 //!
-//! **Ignored.** The kernel takes a lease away that is not given up within
+//! **Ignored.** The kernel removes a lease that is not released within
 //! /proc/sys/fs/lease-break-time (45 seconds).
 //!
-//! Source: Linux man page fcntl(2), "Leases", "Managing signals", `F_DUPFD_QUERY`; kcmp(2).
+//! Source: Linux man pages fcntl(2) "Leases", "Managing signals", `F_DUPFD_QUERY`, and kcmp(2).
 
 use crate::machine::signals;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// As asm-generic/fcntl.h has it; the C library's binding does not.
+/// The value from asm-generic/fcntl.h, which is missing in `libc`.
 const F_SETSIG: libc::c_int = 10;
 
-/// Which opens the lease speaks of.
+/// The opens that a lease conflicts with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LeaseKind {
-    /// Those that can write. Of a file that is open to be read only.
+    /// Opens for writing. Only for a file that is open read-only.
     Read,
-    /// All others.
+    /// All other opens.
     Write,
 }
 
@@ -46,66 +46,66 @@ impl LeaseKind {
     }
 }
 
-/// The thread that is told of broken leases.
+/// The thread that receives the signals of broken leases.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseListener(libc::pid_t);
 
 impl LeaseListener {
-    /// Has [`Breaks::wait`] return once, with [`Break::Unknown`].
+    /// Makes [`Breaks::wait`] return once, with [`Break::Unknown`].
     pub fn wake(self) {
         // SAFETY: S9 (numbers): no arguments.
         let own = unsafe { libc::getpid() };
-        // SAFETY: S9 (numbers): a thread that has the signal blocked, or is gone.
+        // SAFETY: S9 (numbers): the thread has the signal blocked, or is gone.
         unsafe { libc::syscall(libc::SYS_tgkill, own, self.0, libc::SIGIO) };
     }
 }
 
-/// Takes a lease on an open file; `listener` is told when it is broken.
+/// Takes a lease on an open file. `listener` learns of its break.
 ///
 /// # Errors
-/// EAGAIN while the file is open elsewhere; EACCES where it is another user's; EINVAL where the
-/// file system has no leases.
+/// Fails with `EAGAIN` if the file is open elsewhere, with `EACCES` if the file belongs to another
+/// user, and with `EINVAL` if the file system has no leases.
 pub fn take(file: BorrowedFd<'_>, kind: LeaseKind, listener: LeaseListener) -> io::Result<()> {
     send_signals_to(file, listener)?;
     control(file, F_SETSIG, signal())?;
     control(file, libc::F_SETLEASE, kind.number()).map(|_| ())
 }
 
-/// Lets go; whatever waits for the file goes on.
+/// Releases the lease, so that waiting opens continue.
 ///
 /// # Errors
-/// Where there was no lease.
+/// Fails if there was no lease.
 pub fn release(file: BorrowedFd<'_>) -> io::Result<()> {
     control(file, libc::F_SETLEASE, libc::F_UNLCK).map(|_| ())
 }
 
-/// Whether the lease is as it was taken: no opener waits for its end.
+/// Returns true if the lease is unbroken: no opener waits for its release.
 pub fn is_whole(file: BorrowedFd<'_>, kind: LeaseKind) -> bool {
     control(file, libc::F_GETLEASE, 0).is_ok_and(|now| now == kind.number())
 }
 
-/// What was noticed.
+/// A notice of a broken lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Break {
-    /// An opener waits for the file that the lease was taken on by this descriptor.
+    /// An opener waits for the file of this descriptor, which the lease was taken on.
     Of(RawFd),
     /// At least one opener waits for some file.
     Unknown,
 }
 
-/// Where broken leases are noticed, by the thread that has made it.
+/// The receiver of broken leases, bound to the thread that created it.
 #[derive(Debug)]
 pub struct Breaks {
     listener: LeaseListener,
-    /// It stays in its thread.
+    /// Makes the type `!Send`.
     _thread: PhantomData<*const ()>,
 }
 
 impl Breaks {
-    /// Blocks the signals in the calling thread, which is to wait for them.
+    /// Blocks the signals in the calling thread, which will wait for them.
     ///
     /// # Errors
-    /// What the system says.
+    /// Fails with the system's error.
     pub fn new() -> io::Result<Breaks> {
         signals::block(&broken())?;
         // SAFETY: S9 (numbers): no arguments.
@@ -113,7 +113,7 @@ impl Breaks {
         Ok(Breaks { listener, _thread: PhantomData })
     }
 
-    /// What leases are taken with, in any thread, for this one to notice.
+    /// Returns the listener of this receiver. Leases are taken with the listener, in any thread.
     pub fn listener(&self) -> LeaseListener {
         self.listener
     }
@@ -136,7 +136,8 @@ impl Breaks {
     }
 }
 
-/// Whether two descriptors are of one open file; `None` where the kernel does not tell.
+/// Returns true if two descriptors share one open file description. Returns `None` if the kernel
+/// cannot tell.
 pub fn is_same_open_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Option<bool> {
     const F_DUPFD_QUERY: libc::c_int = 1027;
     if let Ok(same) = control(one, F_DUPFD_QUERY, other.as_raw_fd()) {
@@ -148,8 +149,8 @@ pub fn is_same_open_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Option<b
     }
 }
 
-/// Returns true if descriptor `number` of process `pid` is of the open file that `one` is of, and
-/// false if that process has no such descriptor. `None` if the kernel does not tell.
+/// Returns true if descriptor `number` of process `pid` shares the open file description of `one`,
+/// and false if the process has no such descriptor. Returns `None` if the kernel cannot tell.
 pub fn is_open_file_of(one: BorrowedFd<'_>, pid: i32, number: RawFd) -> Option<bool> {
     match kcmp(own_pid(), one, pid, number) {
         Ok(order) => Some(order == 0),
@@ -165,8 +166,8 @@ fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Compares the open file behind a descriptor of process `own` with one of process `pid`: 0 means
-/// that they are the same.
+/// Compares the open file description behind a descriptor of process `own` with one of process
+/// `pid`. Returns 0 if they are the same.
 fn kcmp(own: i32, one: BorrowedFd<'_>, pid: i32, other: RawFd) -> io::Result<libc::c_long> {
     const KCMP_FILE: libc::c_long = 0;
     let (one, other) = (one.as_raw_fd(), other);
@@ -191,26 +192,26 @@ fn control(
     command: libc::c_int,
     argument: libc::c_int,
 ) -> io::Result<libc::c_int> {
-    // SAFETY: S9 (numbers): an open descriptor, and commands that take numbers.
+    // SAFETY: S9 (numbers): the descriptor is open, and the commands take numbers.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Queued, and with the descriptor, unlike SIGIO.
+/// A real-time signal, which is queued and carries the descriptor, unlike SIGIO.
 fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 4
 }
 
-/// The signals of broken leases.
+/// Returns the set of signals for broken leases.
 fn broken() -> libc::sigset_t {
     signals::set_of(&[signal(), libc::SIGIO])
 }
 
-/// `si_fd`, which the C library's binding has no name for: behind `si_band`, a long.
+/// Reads `si_fd`, a field without a name in `libc`, located after the long `si_band`.
 fn descriptor_of(info: &libc::siginfo_t) -> RawFd {
     const SI_FD_AT: usize = 24;
     let start = std::ptr::from_ref(info).cast::<u8>();
-    // SAFETY: S9: within the siginfo, aligned, and any bits are a number.
+    // SAFETY: S9: the address is aligned and within the siginfo, and any bits are a number.
     unsafe { start.wrapping_add(SI_FD_AT).cast::<RawFd>().read() }
 }
 

@@ -1,19 +1,20 @@
-//! Signals of a process that has to outlive them, as records in a pipe.
+//! Catches the signals of a process that must outlive them, as records in a pipe.
 //!
-//! **Problem.** A process that serves others must not end by a signal that is meant for them: any
-//! signal but two may be sent to the whole group. **Idea.** One handler for all signals writes the
-//! number into a pipe, and a thread reads the pipe.
+//! **Problem.** A server process must not die by a signal that is meant for its clients. Any signal
+//! except SIGKILL and SIGSTOP may be sent to the whole process group. **Idea.** One handler for all
+//! signals writes the number into a pipe, and a thread reads the pipe.
 //!
 //! ```text
 //!   kill(2), timers, limits --> handler --> pipe --> CaughtSignals::next
-//!   a fault of this process --> handler --> what was there before: the process ends
-//!   a child before its exec --> handler --> what the process began with
+//!   a fault of this process --> handler --> the previous action: the process ends
+//!   a child before its exec --> handler --> the action that the process started with
 //! ```
 //!
-//! SIGSEGV and its like are caught as well: sent by another process, they are signals as any other.
+//! SIGSEGV and all fault signals are caught as well. Sent by another process, such a signal
+//! is an ordinary signal.
 //!
-//! **Data and invariants.** The handler makes system calls only, and keeps errno. A full pipe loses
-//! signals, after 32,768 that nobody has read.
+//! **Data and invariants.** The handler makes only system calls, and preserves errno. A full pipe
+//! loses signals, after 32,768 unread signals.
 //!
 //! Source: Linux man pages sigaction(2), signal(7), signal-safety(7).
 
@@ -24,7 +25,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-/// Signals of a fault, of an instruction or a system call, unless another process sends them.
+/// Signals for a fault of an instruction or a system call, unless sent by another process.
 const FAULTS: [i32; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -35,28 +36,28 @@ const FAULTS: [i32; 7] = [
     libc::SIGTRAP,
 ];
 
-/// Signals that do nothing by default, or stop a process that has to write to its terminal.
+/// Signals that do nothing here, and SIGTTOU, which would stop a process on terminal output.
 const NOT_CAUGHT: [i32; 5] =
     [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGPIPE, libc::SIGTTOU];
 
-/// The process that catches; in its forked child the handler finds another number.
+/// The id of the catching process. In a forked child the handler sees a different id.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// The end of the pipe that the handler writes.
+/// The write end of the pipe.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
-/// What faults did before.
+/// The previous actions of the fault signals.
 static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
 
-/// A signal that came.
+/// A received signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// Its number.
+    /// The signal's number.
     pub signal: i32,
-    /// True for a signal of the kernel's: of a terminal, a timer or a limit.
+    /// True for a signal from the kernel: from a terminal, a timer or a limit.
     pub is_from_kernel: bool,
 }
 
-/// All signals of this process, but SIGKILL, SIGSTOP and its own faults. Dropped, they do what they
-/// do by default.
+/// Catches the signals of this process, except SIGKILL, SIGSTOP, signals without effect, and the
+/// process's own faults. Dropping this value restores the default actions.
 #[derive(Debug)]
 pub struct CaughtSignals {
     reader: OwnedFd,
@@ -64,10 +65,10 @@ pub struct CaughtSignals {
 }
 
 impl CaughtSignals {
-    /// Catches them from here on. One at a time in a process.
+    /// Starts catching. A process can have only one value at a time.
     ///
     /// # Errors
-    /// What the system says of pipes.
+    /// Fails if the system refuses a pipe.
     pub fn catch() -> io::Result<CaughtSignals> {
         let (reader, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         rustix::io::ioctl_fionbio(&writer, true)?;
@@ -77,13 +78,13 @@ impl CaughtSignals {
         for signal in caught() {
             set_action(signal, &handling());
         }
-        // Else children would be gone before they are waited for.
+        // With SIGCHLD ignored, children would be reaped before the process waits for them.
         signals::set_default(libc::SIGCHLD);
         signals::ignore(libc::SIGTTOU);
         Ok(CaughtSignals { reader, _writer: writer })
     }
 
-    /// Waits for the next signal; returns `None` after [`end_waiting`].
+    /// Waits for the next signal. Returns `None` after [`end_waiting`].
     pub fn next(&self) -> Option<Arrival> {
         let mut record = [0; 2];
         loop {
@@ -107,7 +108,7 @@ impl Drop for CaughtSignals {
     }
 }
 
-/// Has [`CaughtSignals::next`] return `None`.
+/// Makes [`CaughtSignals::next`] return `None`.
 pub fn end_waiting() {
     write_record(PIPE.load(SeqCst), [0, 0]);
 }
@@ -124,7 +125,7 @@ fn empty_action() -> libc::sigaction {
     unsafe { std::mem::zeroed() }
 }
 
-/// The action that calls the handler; system calls that it interrupts go on.
+/// Returns the action that calls the handler and restarts interrupted system calls.
 fn handling() -> libc::sigaction {
     let mut action = empty_action();
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) = handle;
@@ -135,24 +136,24 @@ fn handling() -> libc::sigaction {
 
 fn action_of(signal: i32) -> libc::sigaction {
     let mut action = empty_action();
-    // SAFETY: S48: a live value; a number that is no signal is refused.
+    // SAFETY: S48: the value is live. The kernel refuses an invalid signal number.
     unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     action
 }
 
-/// Refused for the two signals of the C library's own.
+/// Sets the action of a signal. Fails silently for the two signals that the C library reserves.
 fn set_action(signal: i32, action: &libc::sigaction) {
-    // SAFETY: S48: a handler of its prototype, or the action that was there before.
+    // SAFETY: S48: a handler with the required prototype, or the previous action.
     unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
 }
 
 fn write_record(pipe: RawFd, record: [u8; 2]) {
-    // SAFETY: S48: two live bytes; a number that is no descriptor is refused.
+    // SAFETY: S48: two live bytes. The kernel refuses an invalid descriptor.
     unsafe { libc::write(pipe, record.as_ptr().cast(), record.len()) };
 }
 
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: S48: the place is this thread's.
+    // SAFETY: S48: the errno location belongs to this thread.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: S48: as above.
     let before = unsafe { errno.read() };
@@ -161,7 +162,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
     // SAFETY: S9 (numbers): no arguments.
     let own = unsafe { libc::getpid() };
     if own != OWNER.load(SeqCst) {
-        // The program to be executed does this: the signal is blocked until this returns.
+        // Acts as the child's program would. The signal is blocked until this handler returns.
         inherited::restore(signal);
         signals::raise(signal);
     } else if FAULTS.contains(&signal) && (code > 0 || sender_of(info) == own) {
@@ -169,7 +170,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
         if let Some((_, action)) = all.into_iter().find(|(of, _)| *of == signal) {
             set_action(signal, action);
         }
-        // The instruction at fault is repeated; for a system call there is none.
+        // A faulting instruction is repeated on return. A system call is not.
         if [libc::SIGABRT, libc::SIGSYS, libc::SIGTRAP].contains(&signal) {
             signals::raise(signal);
         }
@@ -180,10 +181,10 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
     unsafe { errno.write(before) };
 }
 
-/// The process that sent a signal, where its code says that one did.
+/// Returns the process that sent a signal, if the signal's code says that a process sent it.
 fn sender_of(info: *mut libc::siginfo_t) -> libc::pid_t {
     // SAFETY: S48: the kernel's siginfo lives until the handler returns.
     let info = unsafe { *info };
-    // SAFETY: S48: a siginfo is as long as its longest variant; any bytes are a number.
+    // SAFETY: S48: a siginfo is as long as its longest variant, and any bytes are a number.
     unsafe { info.si_pid() }
 }

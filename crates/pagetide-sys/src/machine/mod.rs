@@ -1,4 +1,4 @@
-//! The machine as Linux shows it: processors, nodes, devices, signals, rights, locks a CPU.
+//! The machine as seen through Linux: CPUs, nodes, devices, signals, rights, per-CPU locks.
 
 #[cfg(feature = "run")]
 pub mod caught;

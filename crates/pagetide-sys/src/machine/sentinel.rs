@@ -1,18 +1,18 @@
-//! Whether a signal came to this process alone, or to its whole process group.
+//! Detects if a signal was sent to this process only, or to its whole process group.
 //!
-//! **Problem.** A process that passes signals on to its child, in the same group, passes on what
-//! the child has already: kill(2) of a group and of a process look the same to the receiver.
-//! **Idea.** A second process in the group, which does nothing but have all signals blocked.
-//! Asked after a signal came here, it looks whether the signal is pending there as well.
+//! **Problem.** A process that forwards signals to a child in its own group would forward signals
+//! that the child already has. The receiver cannot tell a kill(2) of the group from a kill(2) of
+//! one process. **Idea.** A second process in the group does nothing but keep all signals blocked.
+//! After a signal has arrived here, the sentinel reports if the signal is pending there too.
 //!
 //! ```text
-//!   kill -INT -PGID   this process, sentinel, child    the child has it: not passed on
-//!   kill -INT PID     this process                     passed on
+//!   kill -INT -PGID   this process, sentinel, child    the child has it: not forwarded
+//!   kill -INT PID     this process                     forwarded
 //! ```
 //!
-//! **Data and invariants.** The kernel gives a signal to all members of a group in one call, before
-//! it can be answered about. The sentinel runs no code but system calls after the fork, keeps no
-//! descriptor but its socket, and ends with this process.
+//! **Data and invariants.** The kernel sends a signal to all members of a group in one call, so the
+//! sentinel has the signal before it can be asked. After the fork, the sentinel makes only system
+//! calls, keeps only its socket open, and ends with this process.
 //!
 //! Source: Linux man pages kill(2), sigtimedwait(2), prctl(2) `PR_SET_PDEATHSIG`.
 
@@ -22,7 +22,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
-/// A second member of this process's group.
+/// A helper process in this process's group.
 #[derive(Debug)]
 pub struct Sentinel {
     pid: libc::pid_t,
@@ -30,15 +30,15 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Starts it. The caller is the process's only thread.
+    /// Starts the sentinel. The caller must be the process's only thread.
     ///
     /// # Errors
-    /// What the system says of sockets and processes.
+    /// Fails if the system refuses a socket or a process.
     pub fn start() -> io::Result<Sentinel> {
         let (near, far) = UnixStream::pair()?;
         let set = signals::all();
         let parent = std::process::id();
-        // SAFETY: S30 (one thread): the child is a copy in which nothing was under way.
+        // SAFETY: S30 (one thread): the child is a copy without any operation in progress.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => watch(OwnedFd::from(far), &set, parent),
@@ -46,12 +46,13 @@ impl Sentinel {
         }
     }
 
-    /// Its number.
+    /// Returns the sentinel's process id.
     pub fn pid(&self) -> u32 {
         self.pid.cast_unsigned()
     }
 
-    /// Whether `signal`, which came here, came to the whole group; asked once for each.
+    /// Returns true if `signal`, which has arrived here, was sent to the whole group. Must be
+    /// called once for each signal.
     pub fn has(&self, signal: i32) -> bool {
         let mut socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut answer = [0];
@@ -62,16 +63,16 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // SAFETY: S9 (numbers): a child of ours that was not waited for, or is gone.
+        // SAFETY: S9 (numbers): our child, not waited for yet, or gone.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
-        // SAFETY: S9 (live values): no status is wanted.
+        // SAFETY: S9 (live values): no status is requested.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
 }
 
-/// The sentinel's whole life.
+/// Runs the sentinel process.
 fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
-    // Refused only for a request that is none; the sentinel would then end by a signal.
+    // This fails only for an invalid request. The sentinel would then end by a signal.
     let _ = signals::block(set);
     // SAFETY: S9 (numbers).
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
@@ -81,17 +82,17 @@ fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
     // SAFETY: S9 (numbers): this process's descriptors are its own.
     let moved = unsafe { libc::dup2(socket.as_raw_fd(), KEPT) };
     std::mem::forget(socket);
-    // SAFETY: S9 (numbers): nothing of this process uses them.
+    // SAFETY: S9 (numbers): no code of this process uses these descriptors.
     unsafe { libc::syscall(libc::SYS_close_range, KEPT + 1, u32::MAX, 0) };
     for standard in 0..KEPT {
         // SAFETY: S9 (numbers): as above.
         unsafe { libc::close(standard) };
     }
     if is_orphan || moved != KEPT {
-        // SAFETY: S9 (numbers): nothing is flushed, and nothing was written.
+        // SAFETY: S9 (numbers): nothing was written, so there is nothing to flush.
         unsafe { libc::_exit(1) }
     }
-    // SAFETY: S9 (numbers): the descriptor was made above, and is this value's.
+    // SAFETY: S9 (numbers): the descriptor was made above, and belongs to this value.
     let mut socket = UnixStream::from(unsafe { OwnedFd::from_raw_fd(KEPT) });
     let mut asked = [0];
     while socket.read_exact(&mut asked).is_ok() {
@@ -104,10 +105,10 @@ fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Takes a signal that is pending; returns whether it was.
+/// Takes a pending signal. Returns false if the signal is not pending.
 fn take_pending(signal: i32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let set = signals::set_of(&[signal]);
-    // SAFETY: S9 (live values): a set and a time, and no information wanted.
+    // SAFETY: S9 (live values): a set and a time. No information is requested.
     unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &at_once) == signal }
 }

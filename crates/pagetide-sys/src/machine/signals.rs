@@ -1,24 +1,24 @@
-//! Sets of signals, blocking them in a thread, and what a process does about one.
+//! Signal sets, signal masks of threads, and signal actions of the process.
 //!
 //! Source: Linux man pages sigsetops(3), pthread_sigmask(3), signal(2), kill(2).
 
 use std::io;
 
-/// The set of these signals; a number that is no signal is left out.
+/// Returns the set of these signals. Leaves out invalid numbers.
 pub(crate) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: S9 (live values): zeros are a valid set.
     let set: libc::sigset_t = unsafe { std::mem::zeroed() };
     signals.iter().copied().fold(set, with)
 }
 
-/// The set and `signal`.
+/// Returns the set with `signal` added.
 pub(crate) fn with(mut set: libc::sigset_t, signal: i32) -> libc::sigset_t {
-    // SAFETY: S9 (live values): a live set; a number that is no signal is refused.
+    // SAFETY: S9 (live values): a live set. The C library refuses an invalid number.
     unsafe { libc::sigaddset(&mut set, signal) };
     set
 }
 
-/// Every signal, but those of the C library's own.
+/// Returns the set of all signals, except the C library's reserved signals.
 pub(crate) fn all() -> libc::sigset_t {
     let mut set = set_of(&[]);
     // SAFETY: S9 (live values): a live set.
@@ -29,30 +29,30 @@ pub(crate) fn all() -> libc::sigset_t {
 /// Returns true if `signal` is in the set.
 #[cfg(feature = "run")]
 pub(crate) fn has(set: &libc::sigset_t, signal: i32) -> bool {
-    // SAFETY: S9 (live values): a live set; a number that is no signal is refused.
+    // SAFETY: S9 (live values): a live set. The C library refuses an invalid number.
     unsafe { libc::sigismember(set, signal) == 1 }
 }
 
-/// Blocks the set in the calling thread, and so in all that it starts from here on.
+/// Blocks the set in the calling thread and in all threads that it starts later.
 pub(crate) fn block(set: &libc::sigset_t) -> io::Result<()> {
-    // SAFETY: S9 (live values): a set of signals, and no old set wanted.
+    // SAFETY: S9 (live values): a set of signals. No old set is requested.
     let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) };
     if failed == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(failed)) }
 }
 
-/// The set that is blocked in the calling thread.
+/// Returns the set of blocked signals of the calling thread.
 #[cfg(feature = "run")]
 pub(crate) fn blocked() -> libc::sigset_t {
     let mut set = set_of(&[]);
-    // SAFETY: S9 (live values): no new set, and a live one for the old.
+    // SAFETY: S9 (live values): no new set, and a live set for the result.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &mut set) };
     set
 }
 
-/// Blocks this set in the calling thread, and no other signal.
+/// Blocks exactly this set in the calling thread.
 #[cfg(feature = "run")]
 pub(crate) fn set_blocked(set: &libc::sigset_t) {
-    // SAFETY: S9 (live values): a live set, and no old set wanted.
+    // SAFETY: S9 (live values): a live set. No old set is requested.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, set, std::ptr::null_mut()) };
 }
 
@@ -61,19 +61,19 @@ pub(crate) fn set_blocked(set: &libc::sigset_t) {
 pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: S9 (live values): zeros are a valid action.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: S9 (live values): no new action, and a live one for the old.
+    // SAFETY: S9 (live values): no new action, and a live action for the result.
     let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
     failed == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Has the process ignore `signal`.
+/// Makes the process ignore `signal`.
 #[cfg(feature = "run")]
 pub(crate) fn ignore(signal: i32) {
     // SAFETY: S9 (numbers): no handler is installed.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
 
-/// Has `signal` do what it does by default.
+/// Restores the default action of `signal`.
 #[cfg(feature = "run")]
 pub(crate) fn set_default(signal: i32) {
     // SAFETY: S9 (numbers): no handler is installed.
@@ -87,7 +87,7 @@ pub(crate) fn raise(signal: i32) {
     unsafe { libc::raise(signal) };
 }
 
-/// Sends `signal`, a real-time signal too, to a process, which may have ended.
+/// Sends `signal` to a process, which may have ended. Real-time signals are allowed.
 pub fn send(pid: u32, signal: i32) {
     // SAFETY: S9 (numbers).
     unsafe { libc::kill(pid.cast_signed(), signal) };

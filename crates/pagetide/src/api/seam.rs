@@ -1,17 +1,18 @@
-//! What a server of other processes needs beyond the public interface: `pagetide run` is built on
-//! it, and nothing else should be. It may change in any release.
+//! The interface for a server of other processes, used by `pagetide run` only. It may change in any
+//! release.
 //!
 //! ```text
-//!   HeldFiles     an open file its holder has to itself       open_held
-//!                 frames that other processes look at         shared_files
-//!   SharedPages   hits and misses of those processes          touch_ranges, admit, bring_in
-//!                 whether they find the file's pages at all   hide, show, show_only_to
-//!   MappedPages   pages that those processes map              page_file, map_in, map_in_to_write
+//!   HeldFiles     a file opened under a lease               open_held
+//!                 frames that other processes read          shared_files
+//!   SharedPages   hits and misses of other processes        touch_ranges, admit, bring_in
+//!                 visibility of a file's pages              hide, show, show_only_to
+//!   MappedPages   pages that other processes map            page_file, map_in, map_in_to_write
 //! ```
 //!
 //! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
-//! frames. A page that one of them has missed and read by itself is offered with its bytes, and
-//! admitted only as what the file on disk had while it was not written through the cache.
+//! frames. A process that reads a missing page from disk may offer the bytes for admission. The
+//! cache admits them only as the contents of the file on disk, and only if the file was not written
+//! through the cache in the meantime.
 
 use crate::engine::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
@@ -20,137 +21,140 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The seam of a page cache.
+/// Server operations on a page cache.
 pub trait HeldFiles {
-    /// An open file: a [`File`](crate::File).
+    /// The type of an open file: [`File`](crate::File).
     type File: SharedPages;
 
-    /// Opens the file behind a descriptor whose holder has the file to itself, by a lease: no other
-    /// open file of it exists, none is made, and what changes the file beside the cache is the
-    /// holder's own doing. The file is opened to be read, and written where `write` says so.
+    /// Opens the file behind a descriptor for reading, and for writing if `write` is set.
     ///
-    /// What is cached of it from before is believed only if the file looks as it did then.
+    /// The caller has exclusive use of the file, for example by a lease. The file has no other open
+    /// description, and gets none. Only the caller changes the file outside the cache. Cached pages
+    /// of an earlier open are used only if the file has not changed since.
     ///
     /// # Errors
     /// As [`PageCache::open`](crate::PageCache::open).
     fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<Self::File, OpenError>;
 
-    /// Waits for the reads ahead that keep files open of which no handle is left: such a file, if
-    /// it has no name either, has room on its disk until then.
+    /// Waits for the readahead that keeps files without a handle open. A deleted file uses disk
+    /// space until then.
     fn wait_for_closed_files(&self);
 
-    /// Two memory files, and the number of frames they are of: what another process makes a view
-    /// from. `None` unless the cache was built to be shared.
+    /// Returns the two memory files for views in other processes, and the number of frames in them.
+    /// Returns `None` unless the cache was built to be shared.
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)>;
 }
 
-/// The seam of an open file.
+/// Server operations on an open file.
 pub trait SharedPages {
-    /// What a view finds the file's pages by. `None` where the cache is not shared.
+    /// Returns the tag that identifies the file in views. Returns `None` if the cache is not
+    /// shared.
     fn tag(&self) -> Option<u32>;
 
-    /// The longest that the file may become, bytes: what its file system takes.
+    /// Returns the largest length of the file that the file system supports, in bytes.
     fn len_max(&self) -> u64;
 
-    /// No view finds the file's pages from here on, and no page is admitted that was read before.
+    /// Hides the file's pages from all views. Pages that were read before this call are not
+    /// admitted.
     fn hide(&self);
 
-    /// Views find the file's pages again.
+    /// Shows the file's pages to views again.
     fn show(&self);
 
-    /// Only views of `viewer` find these pages from here on, if the file is not hidden; 0 is for
-    /// all. Where there is no end (`u64::MAX`), neither do others know its length. Called by one
-    /// thread at a time.
+    /// Shows these pages to the views of `viewer` only, if the file is not hidden. Viewer 0 means
+    /// all views. A range without end (`u64::MAX`) hides the length from other viewers too. Must be
+    /// called by one thread at a time.
     fn show_only_to(&self, viewer: u32, pages: &Range<u64>);
 
-    /// Other processes may change the file again. As it looks now, it is what the cache has: its
-    /// holder has changed it, and no other, and what was written was written back.
+    /// Ends the exclusive use of the file, and accepts the file's current state as the cached
+    /// state. The holder was the only writer, and all dirty pages were written back.
     fn agree(&self);
 
-    /// Drops all pages, dirty ones too: another process is about to have the file, and what could
-    /// not be written back is lost. The next sync of each handle has said why.
+    /// Drops all pages, including dirty pages that could not be written back, before another
+    /// process gets the file. The next sync of each handle reports the loss.
     fn discard(&self);
 
-    /// Reads as [`File::read_at`](crate::File::read_at) does, without the bytes; they are to be
-    /// found by views then, as far as there is room. Returns how many bytes of the range the file
-    /// has.
+    /// Brings a range in as [`File::read_at`](crate::File::read_at) does, without copying bytes.
+    /// Views find the pages afterwards if the cache has room. Returns the number of bytes of the
+    /// range that the file has.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at).
     fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError>;
 
-    /// Notes that `nr` pages from `first` on were found by a view, and read: hits as any other.
-    /// Pages that are not resident any more are passed over.
+    /// Records hits on `nr` pages from `first` on that a view has read. Skips pages that are no
+    /// longer resident.
     fn touch_pages(&self, first: u64, nr: u64);
 
-    /// As [`SharedPages::touch_pages`] for each of `ranges`: the first page, and how many.
+    /// Calls [`SharedPages::touch_pages`] for each range of `ranges`: the first page and the number
+    /// of pages.
     fn touch_ranges(&self, ranges: &[(u64, u64)]);
 
-    /// Starts bringing in what [`SharedPages::admit`] of page `index` will look at and change.
-    /// Costs a few cycles, and changes nothing but time.
+    /// Prefetches the cache lines that [`SharedPages::admit`] needs for page `index`. Costs a few
+    /// cycles, and changes only timing.
     fn fetch_absent(&self, index: u64);
 
-    /// How many pages to read for a miss outside any stream, with the one that is wanted, now.
+    /// Returns the number of pages to read for a miss outside any stream, including the missing
+    /// page.
     fn nr_around(&self) -> u64;
 
-    /// Takes in page `index`, which another process has missed and read past the cache from the
-    /// file on disk, when its [count of writes](pagetide_sys::shared) was `writes`. Returns whether
-    /// the page is resident now; if not, it was stale, or there was no room, and nothing is lost.
+    /// Admits page `index`, which another process has read from disk past the cache while the
+    /// [count of writes](pagetide_sys::shared) was `writes`. Returns true if the page is resident
+    /// now. Returns false if the bytes are stale or no frame is free, which does no harm.
     fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 
-    /// As [`SharedPages::admit`], of a page that was not asked for: it was read with another, as
-    /// [`SharedPages::nr_around`] has it. It is no access, and is left where memory is not ample
-    /// any more.
+    /// Admits a neighbour of a missing page, read as [`SharedPages::nr_around`] suggests. Works as
+    /// [`SharedPages::admit`], but counts no access, and refuses the page if memory is no longer
+    /// ample.
     fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 }
 
-/// The seam of an open file that other processes map.
+/// Server operations on an open file that other processes map.
 pub trait MappedPages {
-    /// The memory file in which others map the file's pages, offset for offset; made for `nr_pages`
-    /// pages if there is none.
+    /// Returns the memory file that other processes map with the file's offsets. Creates the memory
+    /// file with `nr_pages` pages if there is none.
     ///
     /// # Errors
-    /// What the system says of userfaultfd, descriptors and addresses.
+    /// Fails if the system refuses a userfaultfd, a descriptor or an address range.
     fn page_file(&self, nr_pages: u64) -> std::io::Result<Arc<PageFile>>;
 
-    /// A handle with its own readahead, whose pages are brought into the memory file.
+    /// Returns a handle with its own readahead that brings pages into the memory file.
     fn for_maps(&self) -> Self
     where
         Self: Sized;
 
-    /// Has page `index` in the memory file, which must have been made, as a read of the page would
-    /// have it in memory, and its neighbours that are; by a handle that is [for
-    /// maps](MappedPages::for_maps). `false` where the file has no such page.
+    /// Brings page `index` into the memory file as a read would bring it into memory, together with
+    /// resident neighbours. The memory file must exist, and the handle must be [for
+    /// maps](MappedPages::for_maps). Returns false if the file has no such page.
     ///
     /// # Errors
-    /// As [`File::read_at`](crate::File::read_at); [`ReadError::Store`] also where no frame is to
-    /// be had for seconds.
+    /// As [`File::read_at`](crate::File::read_at). Fails with [`ReadError::Store`] also if no frame
+    /// becomes free for seconds.
     fn map_in(&self, index: u64) -> Result<bool, ReadError>;
 
-    /// As [`MappedPages::map_in`], and lets the process with the fault store to the page, which is
-    /// dirty from here on: until it is written back, which takes it from all processes first, it
-    /// does not leave memory. The memory file must have been made
-    /// [ready for that](PageFile::prepare_writers). Waits while more than the hard dirty limit is
-    /// dirty.
+    /// Calls [`MappedPages::map_in`], then marks the page dirty and lets the faulting process store
+    /// to it. Write-back removes the page from all processes first. The page stays in memory until
+    /// then. The memory file must be [ready for writers](PageFile::prepare_writers). Waits while
+    /// the dirty pages exceed the hard dirty limit.
     ///
     /// # Errors
     /// As [`MappedPages::map_in`].
     fn map_in_to_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError>;
 
-    /// Locks pages in memory for `locker`, a number of the caller's: they are [mapped
-    /// in](MappedPages::map_in), and stay until it lets them go, they are cut off, or [all are
-    /// taken out](MappedPages::unmap_all). `false`, and none is locked, where half of the memory
-    /// limit is too little for all pages that are locked, or the file has no such pages.
+    /// Locks pages in memory for `locker`, a number of the caller's choice. The pages are [mapped
+    /// in](MappedPages::map_in) and stay until they are unlocked, cut off, or
+    /// [unmapped](MappedPages::unmap_all). Returns false, and locks nothing, if all locked pages
+    /// would exceed half of the memory limit, or if the file has no such pages.
     ///
     /// # Errors
-    /// As [`MappedPages::map_in`]; `locker` has none of these pages locked then.
+    /// As [`MappedPages::map_in`]. On an error, `locker` has none of these pages locked.
     fn lock_pages(&self, locker: u64, pages: Range<u64>) -> Result<bool, ReadError>;
 
-    /// `locker` lets go of pages that it has locked.
+    /// Unlocks pages that `locker` has locked.
     fn unlock_pages(&self, locker: u64, pages: &Range<u64>);
 
-    /// Takes all pages out of the memory file: no process has one mapped when this returns. They
-    /// stay in memory where `keep` says so, and are dropped otherwise, dirty ones too. The caller
-    /// sees to it that none is mapped in meanwhile.
+    /// Takes all pages out of the memory file, after which no process has one mapped. Keeps the
+    /// pages in memory if `keep` is set, and otherwise drops all of them, dirty pages too. The
+    /// caller ensures that no page is mapped in meanwhile.
     fn unmap_all(&self, keep: bool);
 }

@@ -1,29 +1,29 @@
-//! The longest that a file may become.
+//! The maximum length of a file.
 //!
-//! **Problem.** A file system has a longest file, and a page that lies beyond it can be dirty and
-//! never be written back. **Idea.** Ask the store before a write makes the file longer, and refuse
-//! the write.
+//! **Problem.** A file system limits the length of a file. A page beyond this limit could become
+//! dirty but never be written back. **Idea.** Ask the store before a write extends the file, and
+//! refuse the write.
 //!
-//! Data: the length, asked once a file, of files that grow beyond what every file system takes.
-//! Ignored: stores of the caller's, which say so at the write-back.
+//! Data: the limit, asked once for each file that grows beyond a length that every file system
+//! supports. Ignored: stores of the caller's, which fail at write-back.
 
 use crate::engine::errors::WriteError;
 use crate::engine::mapping::Mapping;
 use pagetide_core::units::PAGE_SHIFT;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The longest a file can be, bytes: what the page table reaches.
+/// The maximum length of any file, in bytes: the reach of the page table.
 pub(crate) const FILE_BYTES_MAX: u64 = pagetide_sys::PAGES_MAX << PAGE_SHIFT;
 
-/// Every file system takes files of this length, bytes: the store is not asked.
+/// A length in bytes that every file system supports. The store is not asked below this length.
 const LEN_UNASKED: u64 = 64 << 20;
 
-/// The longest that the store may become, bytes; 0 before it was asked.
+/// The store's maximum length, in bytes, or 0 before the store was asked.
 #[derive(Default)]
 pub(crate) struct Longest(AtomicU64);
 
 impl Mapping {
-    /// Refuses a write or a length that ends beyond the longest file.
+    /// Refuses a write or a length that ends beyond the maximum length.
     ///
     /// # Errors
     /// [`WriteError::TooLong`].
@@ -35,7 +35,7 @@ impl Mapping {
         if end > most { Err(WriteError::TooLong { end, most }) } else { Ok(()) }
     }
 
-    /// The longest that the store may become, bytes.
+    /// Returns the store's maximum length, in bytes.
     pub(crate) fn len_max(&self) -> u64 {
         let known = self.longest.0.load(Relaxed);
         if known > 0 {

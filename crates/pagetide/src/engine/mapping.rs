@@ -1,4 +1,4 @@
-//! A mapping: one file's pages, shared by all its open handles.
+//! A mapping: one file's pages, shared by all open handles of the file.
 //!
 //! ```text
 //!   handle --+
@@ -7,9 +7,9 @@
 //!                     |-----> dirty index, write-back errors
 //! ```
 //!
-//! `len` is the length readers see; `stored_len` is how long the store is known to be. They differ
-//! while a file has grown in memory only. A mapping outlives its handles for as long as its pages
-//! are worth keeping; its store is closed once it has no handle and nothing is dirty.
+//! Readers see `len`. The store is known to be `stored_len` long, which is less while the file has
+//! grown in memory only. A mapping outlives its handles while it has resident pages. The store is
+//! closed once the mapping has no handle and no dirty page.
 
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
@@ -40,45 +40,44 @@ pub(crate) struct Mapping {
     stored_len: AtomicU64,
     pub(super) longest: Longest,
     pub(crate) identity: Option<Identity>,
-    /// Tells the file from others in a sample of pages, by its identity: the same whenever it is
-    /// opened again.
+    /// Identifies the file in a sample of pages. Equal each time the file is opened.
     pub(crate) name_hash: u64,
     backing: RwLock<Option<Arc<Backing>>>,
-    /// What the file was when we last looked.
+    /// The file's last known state.
     pub(crate) agreement: Agreement,
-    /// Pages to be dropped before they are used again.
+    /// Pages to drop before their next use.
     pub(crate) leaving: Leaving,
     pub(crate) locked: LockedPages,
-    /// Writers share it, `set_len` has it alone: a write never meets a truncation half-way. Under
-    /// it, no page is waited for that a guard may have.
+    /// Held shared by writers and exclusively by `set_len`, so that no write meets a half-done
+    /// truncation. Its holder never waits for a page that a guard may have.
     pub(crate) resize: RwLock<()>,
     pub(crate) dirty: DirtyIndex,
-    /// Held by a pass of write-back, I/O included: after taking it, no write of this mapping is in
-    /// flight. Under it, no page is waited for that a guard may have.
+    /// Held by a pass of write-back, I/O included: its holder knows that no write of this mapping
+    /// is in flight. Its holder never waits for a page that a guard may have.
     pub(crate) flush: Mutex<()>,
-    /// Some of what is dirty could not be written.
+    /// True if some dirty pages could not be written.
     is_failing: AtomicBool,
     errors: Mutex<WriteErrors>,
-    /// When it was made, by the coarse clock.
+    /// The time of creation, by the coarse clock.
     pub(crate) created: Millis,
-    /// Rises whenever contents are dropped without looking at each page: see `compressed`.
+    /// Rises when contents are dropped without a look at each page: see `compressed`.
     pub(crate) epoch: AtomicU64,
-    /// Prefetched pages evicted unread, for the readahead of all handles.
+    /// The number of prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
-    /// Pages that were read from the store. Hits read nothing beside it.
+    /// The number of pages read from the store, on a cache line that no hit reads.
     pub(crate) nr_read: CachePadded<AtomicU64>,
-    /// What the file was called when its store was closed.
+    /// The file's path when its store was closed.
     closed_path: Mutex<Option<PathBuf>>,
-    /// What of it the store has, where the store only lends room: an anonymous region's.
+    /// The pages that the store of an anonymous region holds.
     pub(crate) swap: Option<SwapMap>,
-    /// Pages of a region that are armed and mapped all the same: see `region`.
+    /// Armed pages of a region that were mapped all the same: see `region`.
     pub(crate) rearm: Mutex<Vec<PageIndex>>,
-    /// The group that pays for the pages it brings in.
+    /// The group that is charged for pages read through this mapping.
     group: AtomicU16,
     open: Mutex<OpenState>,
 }
 
-/// What of a mapping other processes may look at, where the cache is shared.
+/// The part of a mapping that other processes can see if the cache is shared.
 enum Public {
     Own { len: AtomicU64, writes: AtomicU64 },
     Shared(SharedFile),
@@ -94,7 +93,7 @@ impl Public {
         }
     }
 
-    /// Odd once the file was changed through the cache: see `pagetide_sys::shared`.
+    /// Odd once the cache has changed the file: see `pagetide_sys::shared`.
     #[inline]
     fn writes(&self) -> &AtomicU64 {
         match self {
@@ -104,11 +103,11 @@ impl Public {
     }
 }
 
-/// Write-back failures, numbered, so that each handle can tell which it has reported.
+/// Numbered write-back failures. Each handle remembers the last number it has reported.
 #[derive(Default)]
 struct WriteErrors {
     count: u64,
-    /// The last of those that some handle has reported.
+    /// The last failure that some handle has reported.
     reported: u64,
     last: Option<StoredError>,
 }
@@ -138,7 +137,7 @@ impl From<StoredError> for io::Error {
     }
 }
 
-/// The handles there are.
+/// The open handles.
 #[derive(Default)]
 struct OpenState {
     nr_handles: usize,
@@ -162,7 +161,7 @@ impl Mapping {
         Mapping { public, agreement, ..mapping }
     }
 
-    /// The pages of a region: `table` is over it.
+    /// Creates the mapping of a region with `table` over the region.
     pub(crate) fn of_region(
         id: MappingId,
         table: PageTable,
@@ -212,10 +211,10 @@ impl Mapping {
         }
     }
 
-    /// What its pages' folios say of where they are kept.
+    /// Returns the folio flags of this mapping's pages.
     pub(crate) fn backing_flag(&self) -> Flags {
         let swapped = if self.swap.is_some() { Flags::SWAP_BACKED } else { Flags::NONE };
-        // A record has no place for what is asked of these first.
+        // An access record has no event for checking the accessed bit before the dirty bit.
         let is_unrecorded = |region: &Arc<RegionMemory>| region.delivery() == FaultDelivery::Signal;
         match self.table.region().is_some_and(is_unrecorded) {
             true => swapped.with(Flags::MAPPED),
@@ -223,18 +222,18 @@ impl Mapping {
         }
     }
 
-    /// Whether its pages are a region's.
+    /// Returns true if the mapping belongs to a region.
     pub(crate) fn is_region(&self) -> bool {
         self.table.region().is_some()
     }
 
-    /// The length readers see, bytes.
+    /// Returns the length that readers see, in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.public.len().load(Ordering::Acquire)
     }
 
-    /// Makes the file at least `end` long in memory; the caller has put the bytes there.
+    /// Raises the length in memory to `end`. The caller has written the bytes to the pages.
     pub(crate) fn grow_to(&self, end: u64) {
         let len = self.public.len();
         if len.load(Ordering::Relaxed) < end {
@@ -247,7 +246,7 @@ impl Mapping {
         self.stored_len.store(len, Ordering::Relaxed);
     }
 
-    /// The tag that other processes know the file by, if they may look at it.
+    /// Returns the tag that identifies the file to other processes, if they can see the file.
     pub(crate) fn tag(&self) -> Option<u32> {
         match &self.public {
             Public::Own { .. } => None,
@@ -255,14 +254,14 @@ impl Mapping {
         }
     }
 
-    /// Other processes are to tell at once when one of them reads this page.
+    /// Sets the marker page. A reader of this page in another process must report the read at once.
     pub(crate) fn note_marker(&self, marker: Option<u64>) {
         if let (Public::Shared(file), Some(marker)) = (&self.public, marker) {
             file.marker().store(marker, Ordering::Relaxed);
         }
     }
 
-    /// Other processes find its pages, or none of them.
+    /// Shows the file's pages to other processes, or hides them all.
     pub(crate) fn set_visible(&self, visible: bool) {
         match &self.public {
             Public::Shared(file) if visible => file.show(),
@@ -271,15 +270,15 @@ impl Mapping {
         }
     }
 
-    /// Only views of this viewer find these pages; 0 is for all.
+    /// Shows `pages` to the views of one viewer only. Viewer 0 means all views.
     pub(crate) fn show_only_to(&self, viewer: u32, pages: &Range<u64>) {
         if let Public::Shared(file) = &self.public {
             file.show_only_to(viewer, pages);
         }
     }
 
-    /// The contents are about to change: what was read past the cache before is not to be admitted.
-    /// Called before the page's lock is taken, or with all writers kept out.
+    /// Records that the contents are about to change, so that data read past the cache earlier is
+    /// not admitted. Must be called before the page's lock is taken, or with all writers excluded.
     #[inline]
     pub(crate) fn note_writer(&self) {
         let writes = self.public.writes();
@@ -288,34 +287,35 @@ impl Mapping {
         }
     }
 
-    /// The count of changes; even if the store has what readers are to see.
+    /// Returns the count of changes. An even count means that the store holds the current contents.
     pub(crate) fn writes(&self) -> u64 {
         self.public.writes().load(Ordering::SeqCst)
     }
 
-    /// The store has all there is, and nothing can write: it was closed, and is opened again.
+    /// Makes the count of changes even when a closed file is reopened: the store is current, and
+    /// there are no writers.
     pub(crate) fn forget_writes(&self) {
         let even = |writes: u64| Some(writes.next_multiple_of(2));
         let _ = self.public.writes().fetch_update(Ordering::SeqCst, Ordering::SeqCst, even);
     }
 
-    /// Another program has changed the file.
+    /// Records a change of the file by another program.
     pub(crate) fn note_foreign_writer(&self) {
         self.public.writes().fetch_add(2, Ordering::SeqCst);
     }
 
-    /// How long the store is known to be, bytes.
+    /// Returns the known length of the store, in bytes.
     pub(crate) fn stored_len(&self) -> u64 {
         self.stored_len.load(Ordering::Relaxed)
     }
 
-    /// A write to the store ended at `end`.
+    /// Records a write to the store up to `end`.
     pub(crate) fn note_stored(&self, end: u64) {
         self.stored_len.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Others have made the file this long. What was written here and is not stored yet is of the
-    /// file all the same. While writers are under way, it only grows.
+    /// Accepts a length that another program has set, but keeps dirty bytes past this length in the
+    /// file. Only raises the length while there are writers.
     pub(crate) fn believe_len(&self, len: u64) {
         if let Ok(_no_writers) = self.resize.try_write() {
             self.stored_len.store(len, Ordering::Relaxed);
@@ -326,10 +326,9 @@ impl Mapping {
         }
     }
 
-    /// A read ended at `end`, before where the store was known to: perhaps the file shrank under
-    /// us. Looks, and believes it; not while we change its length ourselves, which looks the same.
-    /// Returns the new length if the file's end has moved for readers: not where something of ours
-    /// is still to be written.
+    /// Checks for a truncation by another program after a read that ended at `end`, short of the
+    /// known length. Skips the check during writes and write-back, which look the same. Returns the
+    /// new length if readers see it. Readers keep the old length while there are dirty pages.
     pub(crate) fn believe_shrunk(&self, end: u64) -> Option<u64> {
         let _no_writers = self.resize.try_write().ok()?;
         let _no_write_back = self.flush.try_lock().ok()?;
@@ -343,39 +342,40 @@ impl Mapping {
         Some(len)
     }
 
-    /// What a sample of pages knows a page by.
+    /// Returns the key of a page in a sample of pages.
     #[inline]
     pub(crate) fn key(&self, index: PageIndex) -> PageKey {
         PageKey::of(self.name_hash, index)
     }
 
-    /// What the compressed tier knows the mapping by.
+    /// Returns the mapping's key in the compressed tier.
     pub(crate) fn copied(&self) -> Copied<'_> {
         Copied { mapping: self.id, epoch: &self.epoch }
     }
 
-    /// Pages the file has, the last one perhaps partial.
+    /// Returns the number of pages, including a partial last page.
     pub(crate) fn nr_pages(&self) -> u64 {
         self.len().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// Bytes of the file in page `index`: 4096, fewer in the last, none past the end.
+    /// Returns the number of the file's bytes in page `index`: 4096, fewer in the last page, 0 past
+    /// the end.
     pub(crate) fn bytes_in_page(&self, index: PageIndex) -> usize {
         let start = index.0 << PAGE_SHIFT;
         self.len().saturating_sub(start).min(PAGE_BYTES as u64) as usize
     }
 
-    /// The open store.
+    /// Returns the open store.
     ///
     /// # Errors
-    /// The store was closed with its last handle: a bug, reported as an error all the same.
+    /// Fails if the store was closed with the last handle, which is a bug.
     pub(crate) fn backing(&self) -> io::Result<Arc<Backing>> {
         let backing = self.backing.read().expect("no holder panics");
         backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
     }
 
-    /// How the file looks, now or when it was closed, and its path while it is open; `None` for
-    /// what is no file, and for regions.
+    /// Returns the file's fingerprint, current or from the close, and its path while open. Returns
+    /// `None` for regions and for stores that are not files.
     pub(crate) fn fingerprint(&self) -> Option<(Fingerprint, Option<PathBuf>)> {
         self.identity.filter(|_| !self.is_region())?;
         let backing = self.backing().ok();
@@ -385,18 +385,18 @@ impl Mapping {
         Some((fingerprint, file.and_then(|file| file.read_path())))
     }
 
-    /// Replaces the store: the file was opened again, perhaps with more access.
+    /// Replaces the store after a reopen, which may add write access.
     pub(crate) fn set_backing(&self, backing: Option<Backing>) {
         *self.backing.write().expect("no holder panics") = backing.map(Arc::new);
     }
 
-    /// What the file is called now, or was when it was closed; `None` of what has no name.
+    /// Returns the current path, or the path at close. Returns `None` for a file without a name.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let backing = self.backing().ok();
         backing.map_or_else(|| lock(&self.closed_path).clone(), |it| it.file()?.read_path())
     }
 
-    /// Whether the store can be written.
+    /// Returns true if the store is writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.backing.read().expect("no holder panics").as_ref().is_some_and(|one| one.is_writable())
     }
@@ -405,40 +405,40 @@ impl Mapping {
         self.backing.read().expect("no holder panics").is_some()
     }
 
-    /// Numbers a write-back failure.
+    /// Records and numbers a write-back failure.
     pub(crate) fn record_error(&self, error: &io::Error) {
         let mut errors = lock(&self.errors);
         errors.count += 1;
         errors.last = Some(error.into());
     }
 
-    /// So many pages could not be written by a pass of write-back.
+    /// Records the number of pages that a pass of write-back failed to write.
     pub(crate) fn note_pass(&self, nr_failed: u64) {
         let is_failing = nr_failed > 0 || self.is_failing() && !self.dirty.is_empty();
         self.is_failing.store(is_failing, Ordering::Relaxed);
     }
 
-    /// Whether there may be bytes that could not be written.
+    /// Returns true if some dirty bytes perhaps could not be written.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
     }
 
-    /// The failures that a new handle need not report: those that some handle has reported.
+    /// Returns the number of the last reported failure. A new handle skips reported failures.
     pub(crate) fn reported_errors(&self) -> u64 {
         lock(&self.errors).reported
     }
 
-    /// How many failures there have been.
+    /// Returns the number of failures so far.
     pub(crate) fn error_count(&self) -> u64 {
         lock(&self.errors).count
     }
 
-    /// The last failure, reported or not.
+    /// Returns the last failure, reported or not.
     pub(crate) fn last_error(&self) -> Option<io::Error> {
         lock(&self.errors).last.map(io::Error::from)
     }
 
-    /// The last failure, if there was one since `seen`; marks it as seen.
+    /// Returns the last failure if there was one after `seen`, and marks all failures as seen.
     pub(crate) fn take_error(&self, seen: &AtomicU64) -> Option<io::Error> {
         let mut errors = lock(&self.errors);
         if seen.swap(errors.count, Ordering::Relaxed) == errors.count {
@@ -448,13 +448,12 @@ impl Mapping {
         errors.last.map(io::Error::from)
     }
 
-    /// Adds a handle beside others, or one of a mapping that is in no group.
+    /// Adds a handle to an open mapping, or to a mapping without a group.
     pub(crate) fn add_handle(&self) {
         self.add_handle_in(GroupId::ROOT);
     }
 
-    /// Adds a handle; the first of those that are open now says which group the mapping is in.
-    /// Returns whether it was.
+    /// Adds a handle. The first open handle sets the mapping's group, and returns true.
     pub(crate) fn add_handle_in(&self, group: GroupId) -> bool {
         let mut open = lock(&self.open);
         open.nr_handles += 1;
@@ -465,18 +464,18 @@ impl Mapping {
         is_first
     }
 
-    /// The group that pays for the pages it brings in; the root where there are no groups.
+    /// Returns the group that is charged for this mapping's pages, or the root without groups.
     pub(crate) fn group(&self) -> GroupId {
         GroupId(self.group.load(Ordering::SeqCst))
     }
 
-    /// The group was removed: another takes its place.
+    /// Moves the mapping from a removed group to the group's parent.
     pub(crate) fn leave_group(&self, group: GroupId, parent: GroupId) {
         let order = Ordering::SeqCst;
         let _ = self.group.compare_exchange(group.0, parent.0, order, order);
     }
 
-    /// Returns whether it was the last.
+    /// Removes a handle. Returns true if it was the last.
     pub(crate) fn drop_handle(&self) -> bool {
         let mut open = lock(&self.open);
         open.nr_handles -= 1;
@@ -487,8 +486,8 @@ impl Mapping {
         lock(&self.open).nr_handles > 0
     }
 
-    /// Closes the store if there is no handle and nothing waits to be written. Waits for
-    /// writes in flight: one that fails makes its pages dirty again.
+    /// Closes the store if there is no handle and no dirty page. Waits for writes in flight first,
+    /// because a failed write makes its pages dirty again.
     pub(crate) fn close_if_idle(&self) {
         let _no_write_back = lock(&self.flush);
         let open = lock(&self.open);

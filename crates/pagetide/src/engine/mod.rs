@@ -1,11 +1,11 @@
-//! The engine: everything the handles and the worker threads share.
+//! The engine: the state that handles and worker threads share.
 //!
 //! ```text
 //!   prefetcher, filler --> frame source --> flusher --> pages --> memory
 //! ```
 //!
-//! Each owns its data, and uses what is to its right. None has a policy: it asks core what to do,
-//! does it, and says how it went.
+//! Each part owns its data, and uses the parts to its right. No part has a policy: it asks core for
+//! a decision, carries the decision out, and reports the result.
 //!
 //! Lock order, outermost first (take none to the left while holding one to the right):
 //!
@@ -20,9 +20,9 @@
 //!   sample of reuse
 //! ```
 //!
-//! A page lock may be held while allocating, which may reclaim; reclaim only *tries* other pages'
-//! locks, so it cannot wait in a circle. Users hold pages by guards, for as long as they like: so
-//! no thread waits for a page while it holds a lock that another page's user may want.
+//! An allocation under a page lock may reclaim. Reclaim only *tries* the locks of other pages, so
+//! there is no circular wait. Users hold guards of pages for any length of time. No thread waits
+//! for a page while it holds a lock that another page's user may need.
 
 pub(crate) mod agreement;
 pub(crate) mod delay;
@@ -68,7 +68,7 @@ use pagetide_sys::{FrameLender, UffdError};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// Shared by handles and workers. See the module for the lock order.
+/// The state shared by handles and workers. See the module for the lock order.
 pub(crate) struct Engine {
     pub(crate) pages: Arc<Pages>,
     pub(crate) mappings: Arc<Registry>,
@@ -76,21 +76,21 @@ pub(crate) struct Engine {
     pub(crate) source: Arc<FrameSource>,
     pub(crate) filler: Filler,
     pub(crate) prefetcher: Prefetcher,
-    /// What an earlier run had in memory, to be brought in.
+    /// Reads in the pages that an earlier run had in memory.
     pub(crate) warmer: Warmer,
-    /// Where the size follows what the machine can spare.
+    /// Adapts the cache's size to the free memory of the machine, if enabled.
     pub(crate) sizer: Option<Sizer>,
-    /// Stops the thread that has huge pages made.
+    /// Stops the thread that creates huge pages.
     pub(crate) collapser: Signal,
-    /// What lends frames' memory to regions, once there was one.
+    /// Lends the memory of frames to regions. Created with the first region.
     pub(crate) lender: Mutex<Option<Arc<FrameLender>>>,
-    /// Whether files bypass the kernel's page cache, all that were opened so far.
+    /// True while all files opened so far bypass the kernel's page cache.
     pub(crate) direct_io: AtomicBool,
     pub(crate) io_uring: bool,
 }
 
 impl Engine {
-    /// What lends frames' memory to regions.
+    /// Returns the lender of frame memory for regions, and creates it on first use.
     pub(crate) fn lender(&self) -> Result<Arc<FrameLender>, UffdError> {
         let mut lender = lock(&self.lender);
         if lender.is_none() {

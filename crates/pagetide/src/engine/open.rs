@@ -1,4 +1,4 @@
-//! How a file comes to its mapping, and when the mapping is forgotten.
+//! The creation of a file's mapping on open, and the removal of empty mappings.
 
 use crate::engine::Engine;
 use crate::engine::errors::OpenError;
@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why a file could not be mapped.
+/// An error in mapping a file.
 pub(crate) enum MapError {
     Io(io::Error),
     TooLong(u64),
@@ -36,8 +36,8 @@ impl MapError {
 }
 
 impl Engine {
-    /// Finds the mapping of a file that is cached already, or makes one. The caller owns one of its
-    /// handles from here on.
+    /// Finds the mapping of a cached file, or creates one. The mapping counts a handle for the
+    /// caller.
     pub(crate) fn map_file(
         &self,
         backing: Backing,
@@ -53,7 +53,7 @@ impl Engine {
         let len = check_len(len)?;
         let mut backing = Some(backing);
         let mapping = self.mappings.change(|slots| {
-            // Another thread may have been faster.
+            // Another thread may have added the mapping meanwhile.
             let cached = identity.and_then(|identity| slots.find(&identity)).cloned();
             let mapping = cached.or_else(|| {
                 if slots.is_look_due() {
@@ -75,14 +75,14 @@ impl Engine {
         Ok(mapping)
     }
 
-    /// Takes a handle of a cached mapping while the registry keeps it from being forgotten.
+    /// Takes a handle of a cached mapping while the registry keeps the mapping alive.
     fn find_mapping(&self, identity: &Identity, group: Option<&Member>) -> Option<Arc<Mapping>> {
         let slots = self.mappings.read();
         slots.find(identity).cloned().inspect(|mapping| self.source.join(mapping, group))
     }
 
-    /// Joins another open of a cached file, of which the caller has counted a handle. Waits for no
-    /// page, and for no write-back.
+    /// Joins an open of a cached file. The caller has counted a handle. Waits for no page, and for
+    /// no write-back.
     fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
         let adopted = self.check_joinable(mapping, &backing).and_then(|()| {
             if !mapping.is_open() {
@@ -107,14 +107,13 @@ impl Engine {
         check_len(backing.read_len()).map(drop)
     }
 
-    /// As another open of the file: what others have stored in it until now is seen from here on.
+    /// Makes changes by other programs visible, like another open of the file.
     pub(crate) fn look_again(&self, mapping: &Mapping) -> io::Result<()> {
         let backing = mapping.backing()?;
         self.flusher.agree_at_open(mapping, &backing)
     }
 
-    /// The last handle of a file is gone: its store is closed as soon as nothing waits to be
-    /// written.
+    /// Starts write-back after the last handle is dropped. The store closes once no page is dirty.
     pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
         if !self.source.has_workers {
             self.flusher.flush(mapping, 0..u64::MAX);
@@ -127,8 +126,8 @@ impl Engine {
         }
     }
 
-    /// Forgets mappings without a handle that hold no page: their last page was evicted. Their
-    /// shadows go with them, and their numbers will be others'.
+    /// Forgets mappings without a handle and without a resident page, together with their shadow
+    /// entries. Their numbers are reused.
     pub(crate) fn forget_empty(&self, slots: &mut Slots) {
         let is_idle = |mapping: &&Arc<Mapping>| {
             !mapping.is_open() && !mapping.has_handles() && !mapping.table.is_any_resident()

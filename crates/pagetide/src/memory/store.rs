@@ -1,8 +1,9 @@
-//! Stores: where contents live when not resident.
+//! Stores: the place of contents that are not resident.
 //!
-//! Two kinds. A [`StoreFile`] is a real file, read straight into frames. A [`Store`] is anything
-//! else that can read and write bytes (a test that fails on purpose, a file in another format, an
-//! object store); it goes through a bounce buffer, a page at a time.
+//! There are two kinds. A [`StoreFile`] is a real file, read directly into frames. A [`Store`] is
+//! anything else that can read and write bytes, such as a test that fails on purpose, a file in
+//! another format, or an object store. A [`Store`] is accessed through a bounce buffer, page by
+//! page.
 
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{AlignedBuf, Fingerprint, Lock, Look, PageHandle, StoreError, StoreFile};
@@ -10,33 +11,33 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::sync::Arc;
 
-/// Something that keeps bytes at offsets, beneath a page cache.
+/// Storage of bytes at offsets, beneath a page cache.
 ///
-/// Methods are called by many threads at once, never twice at the same time for overlapping ranges
-/// with a write among them. Offsets and lengths of writes are whole pages but for the end of the
-/// file. A method may block; it may not call back into the page cache. One that panics has failed.
+/// Many threads call the methods at once. Concurrent calls never overlap in their ranges if one of
+/// them is a write. Offsets and lengths of writes are whole pages, except at the end of the file. A
+/// method may block, but must not call back into the page cache. A panic counts as an error.
 pub trait Store: Send + Sync {
-    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end. A short
-    /// read that is not at the end is asked again for the rest.
+    /// Reads from `offset` into `target`. Returns the number of bytes read, which is less than
+    /// asked for only at the end of the contents. After a short read, the cache asks for the rest.
     ///
     /// # Errors
-    /// The reader of that range gets the error.
+    /// The reader of the range gets the error.
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes from `source` at `offset`; returns the bytes written. The rest is asked again; 0 is
-    /// an error.
+    /// Writes from `source` at `offset`. Returns the number of bytes written. The cache asks again
+    /// for the rest, and treats 0 as an error.
     ///
     /// # Errors
-    /// The pages stay dirty and the next sync reports it.
+    /// The pages stay dirty, and the next sync reports the error.
     fn write_at(&self, source: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes all writes so far durable.
+    /// Makes all previous writes durable.
     ///
     /// # Errors
-    /// The next sync of every handle reports it.
+    /// The next sync of every handle reports the error.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// As [`Store::sync_data`], with what describes the file.
+    /// Makes all previous writes and the file's metadata durable.
     ///
     /// # Errors
     /// As [`Store::sync_data`].
@@ -44,13 +45,13 @@ pub trait Store: Send + Sync {
         self.sync_data()
     }
 
-    /// How long the contents are, bytes.
+    /// Returns the length of the contents, in bytes.
     ///
     /// # Errors
-    /// Whatever prevents knowing.
+    /// Fails if the length cannot be determined.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether there are no contents.
+    /// Returns true if there are no contents.
     ///
     /// # Errors
     /// As [`Store::len`].
@@ -58,14 +59,14 @@ pub trait Store: Send + Sync {
         Ok(self.len()? == 0)
     }
 
-    /// Cuts or extends the contents to `len` bytes; what is added reads as zero.
+    /// Truncates or extends the contents to `len` bytes. Added bytes read as zero.
     ///
     /// # Errors
-    /// The length stays.
+    /// The length stays the same.
     fn set_len(&self, len: u64) -> io::Result<()>;
 }
 
-/// Which file it is: device, inode, and when that was made (inode numbers are reused).
+/// The identity of a file: device, inode, and creation time (inode numbers are reused).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Identity {
     pub(crate) dev: u64,
@@ -80,14 +81,14 @@ impl Identity {
     }
 }
 
-/// The same in every run, for the same name.
+/// Returns the same hash for the same name in every run.
 pub(crate) fn hash(name: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     hasher.finish()
 }
 
-/// What a mapping reads from and writes to.
+/// The store of a mapping.
 pub(crate) enum Backing {
     /// A regular file.
     File { file: Arc<StoreFile>, writable: bool },
@@ -103,7 +104,7 @@ impl Backing {
         }
     }
 
-    /// The file, where batched requests can be used.
+    /// Returns the file, which takes batched requests.
     pub(crate) fn file(&self) -> Option<&Arc<StoreFile>> {
         match self {
             Backing::File { file, .. } => Some(file),
@@ -111,7 +112,7 @@ impl Backing {
         }
     }
 
-    /// How the file looks now; custom stores have no looks, and are never shared.
+    /// Returns the file's current state. Fails for custom stores, which are never shared.
     pub(crate) fn look(&self) -> io::Result<Look> {
         match self {
             Backing::File { file, .. } => file.look().map_err(StoreError::into_os_error),
@@ -119,7 +120,7 @@ impl Backing {
         }
     }
 
-    /// Which file it is.
+    /// Returns the file's identity.
     pub(crate) fn identity(&self) -> io::Result<Identity> {
         Ok(Identity::of(&self.look()?.fingerprint))
     }
@@ -131,7 +132,8 @@ impl Backing {
         }
     }
 
-    /// Fills the locked pages from `offset` on; returns the bytes read, the rest is zero.
+    /// Fills the locked pages from `offset` on. Returns the number of bytes read, and zeroes the
+    /// rest.
     pub(crate) fn read_pages<H: PageHandle>(
         &self,
         offset: u64,
@@ -153,7 +155,7 @@ impl Backing {
         }
     }
 
-    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end.
+    /// Reads from `offset` into `target`. Returns the number of bytes read, less only at the end.
     pub(crate) fn read_bytes(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         match self {
             Backing::File { file, .. } => {
@@ -187,9 +189,9 @@ impl Backing {
         }
     }
 
-    /// The longest that the store may become, bytes, up to `most`.
+    /// Returns the store's maximum length, in bytes, up to `most`.
     pub(crate) fn read_len_max(&self, most: u64) -> u64 {
-        // A store that cannot say so refuses the write-back.
+        // A store that cannot tell refuses the write-back.
         self.file().and_then(|file| file.read_len_max(most).ok()).unwrap_or(most)
     }
 
@@ -230,8 +232,8 @@ fn write_whole(store: &dyn Store, source: &[u8], offset: u64) -> io::Result<()> 
     Ok(())
 }
 
-/// Asks a store of the caller's, which may panic or claim to have done more than it was asked: both
-/// are errors of its, and pages in the middle of their I/O are treated as after any other.
+/// Calls a store of the caller's. A panic or a count above `most` becomes an error, so that pages
+/// in the middle of I/O are treated as after any other error.
 fn ask(most: usize, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
     match catch(request)? {
         count if count > most => Err(io::ErrorKind::InvalidData.into()),

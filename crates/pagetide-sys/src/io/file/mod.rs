@@ -1,12 +1,13 @@
-//! A regular file as the store of a mapping: frames in, bytes out, past the kernel's page cache.
+//! A regular file as the store of a mapping, with I/O that bypasses the kernel's page cache.
 //!
-//! **Problem.** Contents cached twice, here and in the kernel, halve what the memory is worth.
-//! Direct I/O avoids that, but only some file systems take it, only for aligned ranges, and never
-//! for the tail of a file whose length is no multiple of a page.
+//! **Problem.** Contents that are cached in both this cache and the kernel halve the value of the
+//! memory. Direct I/O avoids the second copy, but only some file systems support it, only for
+//! aligned ranges, and never for a tail shorter than a page.
 //!
-//! **Idea.** Two descriptors of the same file. Direct where the file proved to take it and the
-//! request is aligned; buffered for all the rest, and to go on where a direct request was cut
-//! short. A file that is *held* (`held`) has one descriptor that is both.
+//! **Idea.** Two descriptors of one file. Aligned requests use the direct descriptor if the file
+//! has proved to support direct I/O. All other requests use the buffered descriptor, and so does
+//! the rest of a direct request that was cut short. A *held* file (`held`) has one descriptor for
+//! both.
 //!
 //! ```text
 //!   file:   |  page 0  |  page 1  |  page 2  |  tail  |  end
@@ -14,13 +15,13 @@
 //!   writes: |<----------- direct ----------->|<- buffered ->|   sync drops this from the kernel
 //! ```
 //!
-//! **Invariants.** S8: memory is given to the kernel only while it is exclusively held: frames
-//! under [`Lock`], buffers by `&mut`. A result is negative or a count until it was checked: EINTR
-//! is tried again, EINVAL and EOPNOTSUPP of a direct request are tried buffered, everything else
-//! is reported with its range. A short read means the end of the file only once a read returns
-//! nothing.
+//! **Invariants.** S8: the kernel gets memory only while the caller has exclusive access to it:
+//! frames under [`Lock`], buffers by `&mut`. A result is an error or a count, and is checked.
+//! `EINTR` repeats the request. `EINVAL` and `EOPNOTSUPP` of a direct request repeat it buffered.
+//! Every other error is reported with its range. A short read means the end of the file only after
+//! a read of 0 bytes.
 //!
-//! **Ignored.** Other programs changing the file meanwhile: a [`Look`] tells, before and after.
+//! **Ignored.** Concurrent changes by other programs: a [`Look`] before and after shows them.
 //!
 //! Source: Linux man pages open(2) `O_DIRECT`, statx(2) `STATX_DIOALIGN`, preadv(2),
 //! posix_fadvise(2), lseek(2).
@@ -53,31 +54,32 @@ mod nameless;
 const PAGE: u64 = PAGE_BYTES as u64;
 const NOTHING_CACHED: u64 = u64::MAX;
 
-/// How a store is to be opened. It is always opened for reading.
+/// Options for opening a store. A store is always opened for reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoreOptions {
-    /// Open for writing too.
+    /// Opens the file for writing too.
     pub write: bool,
-    /// Make the file if there is none; needs `write`.
+    /// Creates a missing file. Needs `write`.
     pub create: bool,
-    /// Cut the file to nothing; needs `write`.
+    /// Truncates the file to length 0. Needs `write`.
     pub truncate: bool,
-    /// Use direct I/O if the file takes it.
+    /// Uses direct I/O if the file supports it.
     pub direct: bool,
 }
 
 /// An open regular file, used as a store.
 ///
 /// # Concurrency
-/// Shared freely: every method takes `&self` and names its own offset.
+/// Shared freely. Every method takes `&self` and names its own offset.
 #[derive(Debug)]
 pub struct StoreFile {
     descriptors: Descriptors,
-    /// From here on, buffered writes may have left contents in the kernel's cache.
+    /// The lowest offset of a buffered write since the last sync. The kernel may have cached the
+    /// contents from this offset on.
     cached_from: AtomicU64,
 }
 
-/// What requests go through.
+/// The descriptors for requests.
 #[derive(Debug)]
 enum Descriptors {
     Two { buffered: File, direct: Option<File> },
@@ -88,10 +90,11 @@ impl StoreFile {
     /// Opens the file at `path`.
     ///
     /// # Errors
-    /// [`OpenStoreError`]. A refusal of direct I/O is none: see [`is_direct`](Self::is_direct).
+    /// [`OpenStoreError`]. A file without direct I/O is not an error: see
+    /// [`is_direct`](Self::is_direct).
     pub fn open(path: &Path, options: StoreOptions) -> Result<StoreFile, OpenStoreError> {
         let os = |source| OpenStoreError::Os { source };
-        // A pipe without a peer would block in open: nothing here wants to wait for one.
+        // `O_NONBLOCK`: an open of a pipe without a peer would block.
         let buffered = OpenOptions::new()
             .read(true)
             .write(options.write)
@@ -100,13 +103,13 @@ impl StoreFile {
             .custom_flags(libc::O_NONBLOCK)
             .open(path);
         let buffered = match buffered {
-            // A directory opened for writing.
+            // The path is a directory, opened for writing.
             Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {
                 return Err(OpenStoreError::NotRegular { kind: "directory" });
             }
             result => result.map_err(os)?,
         };
-        // Left set, it would make io_uring answer EAGAIN where it should wait.
+        // With the flag set, io_uring would answer `EAGAIN` instead of waiting.
         rustix::fs::fcntl_setfl(&buffered, OFlags::empty()).map_err(|error| os(error.into()))?;
         if let Some(kind) = kind_unless_regular(&read_statx(&buffered).map_err(os)?) {
             return Err(OpenStoreError::NotRegular { kind });
@@ -114,20 +117,21 @@ impl StoreFile {
         Ok(StoreFile::over(buffered, options.write, options.direct))
     }
 
-    /// A file of `len` zeros in `folder` that has no name, is its owner's alone, and goes when it
-    /// is dropped; to be read and written, by direct I/O if it takes that and `direct` is wanted.
+    /// Creates an unnamed file of `len` zeros in `folder`, which only its owner can read and write,
+    /// and which the system deletes on drop. Uses direct I/O if `direct` is set and the file
+    /// supports it.
     ///
     /// # Errors
-    /// What the system says: usually that the folder is not there, or may not be written to.
+    /// Fails with the system's error, usually a missing folder or a missing permission.
     pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
         let file = nameless::create(folder)?;
         file.set_len(len)?;
         Ok(StoreFile::over(file, true, direct))
     }
 
-    /// Takes an open file that its holder has to itself, by a lease or otherwise: opened to be
-    /// read, and written if it is to be; no second descriptor is made of it, which would count
-    /// against the lease. `direct` as in [`StoreOptions`].
+    /// Takes an open file that the caller has exclusive use of, for example by a lease. The file
+    /// must be open for reading, and for writing if it will be written. Makes no second descriptor,
+    /// which would conflict with the lease. `direct` is as in [`StoreOptions`].
     ///
     /// # Errors
     /// [`OpenStoreError`].
@@ -143,27 +147,28 @@ impl StoreFile {
         StoreFile { descriptors, cached_from: AtomicU64::new(NOTHING_CACHED) }
     }
 
-    /// Bytes that the file system of the file has left for this user.
+    /// Returns the free bytes of the file system for this user.
     ///
     /// # Errors
-    /// What fstatvfs(3) says.
+    /// Fails with the error of fstatvfs(3).
     pub fn read_room(&self) -> io::Result<Bytes> {
         let found = rustix::fs::fstatvfs(self.any())?;
         Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
-    /// Where the file is now; `None` if it has no name any more, or there is no /proc to ask.
+    /// Returns the current path. Returns `None` if the file has no name any more, or if /proc is
+    /// not mounted.
     pub fn read_path(&self) -> Option<PathBuf> {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", self.any().as_raw_fd())).ok()?;
         (!path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
     }
 
-    /// Whether aligned requests go past the kernel's page cache.
+    /// Returns true if aligned requests bypass the kernel's page cache.
     pub fn is_direct(&self) -> bool {
         self.direct().is_some()
     }
 
-    /// The descriptor for aligned requests, where there is one.
+    /// Returns the descriptor for aligned requests, if direct I/O is in use.
     fn direct(&self) -> Option<&File> {
         match &self.descriptors {
             Descriptors::Two { direct, .. } => direct.as_ref(),
@@ -171,7 +176,7 @@ impl StoreFile {
         }
     }
 
-    /// A descriptor for requests about the file as a whole.
+    /// Returns a descriptor for requests that concern the whole file.
     fn any(&self) -> &File {
         match &self.descriptors {
             Descriptors::Two { buffered, .. } => buffered,
@@ -188,23 +193,23 @@ impl StoreFile {
         }
     }
 
-    /// Whether a read that came as far as `end` needs not be tried for more.
+    /// Returns true if a read up to `end` is known to have reached the end of the file.
     fn is_known_end(&self, end: u64) -> bool {
         matches!(&self.descriptors, Descriptors::One(held) if held.is_end(end))
     }
 
-    /// Whether a write that ends at `end` goes through the kernel's page cache.
+    /// Returns true if a write that ends at `end` goes through the kernel's page cache.
     pub(crate) fn is_small(&self, end: u64) -> bool {
         matches!(&self.descriptors, Descriptors::One(held) if held.is_small(end))
     }
 
-    /// Reads from `offset` into `target`; returns the bytes read, fewer only at the end of the
-    /// file.
+    /// Reads from `offset` into `target`. Returns the number of bytes read, which is less than the
+    /// length of `target` only at the end of the file.
     ///
-    /// Direct if offset, length and memory are page aligned (an [`AlignedBuf`] is), else buffered.
+    /// The read is direct if offset, length and memory are page aligned (an [`AlignedBuf`] is).
     ///
     /// # Errors
-    /// [`StoreError::Read`]; `target` holds anything.
+    /// [`StoreError::Read`]. The contents of `target` are then unspecified.
     pub fn read_bytes(&self, target: &mut [u8], offset: u64) -> Result<usize, StoreError> {
         let (len, mut done) = (target.len(), 0);
         let mut direct = self.direct().filter(|_| is_aligned(target, offset));
@@ -229,16 +234,16 @@ impl StoreFile {
 
     /// Writes all of `source` at `offset`.
     ///
-    /// Whole pages go direct if offset and memory are page aligned; a tail, and everything else,
-    /// goes through the kernel's cache, and is dropped from there by the next successful sync.
+    /// Whole pages are written directly if offset and memory are page aligned. All other bytes go
+    /// through the kernel's page cache, and the next successful sync drops them from there.
     ///
     /// # Errors
-    /// [`StoreError::Write`]; any part may have been written.
+    /// [`StoreError::Write`]. Any part may have been written.
     pub fn write_bytes(&self, source: &[u8], offset: u64) -> Result<(), StoreError> {
         self.continue_write(source, offset, 0)
     }
 
-    /// As [`write_bytes`](Self::write_bytes), where `done` bytes have been written already.
+    /// Continues a [`write_bytes`](Self::write_bytes) after the first `done` bytes.
     pub(crate) fn continue_write(
         &self,
         source: &[u8],
@@ -275,25 +280,25 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Has the kernel read the page at `offset`, of which a part is to be written soon: beside
-    /// other requests, not in the middle of the write.
+    /// Starts a kernel read of the page at `offset`, so that a later write of a part of this page
+    /// does not wait for the read.
     pub fn prepare_part(&self, offset: u64) {
-        // A refusal costs time alone.
+        // An error only makes the write slower.
         let len = std::num::NonZeroU64::new(PAGE);
         let prepare = |file: &File| rustix::fs::fadvise(file, offset, len, Advice::WillNeed);
         let _ = self.through(None, prepare);
     }
 
-    /// Makes all writes so far durable, and what is needed to find them.
+    /// Makes all previous writes durable, together with the metadata that is needed to read them.
     ///
     /// # Errors
-    /// [`StoreError::Sync`]: any write since the last sync may be lost, and the kernel may not say
-    /// so again; keep the contents.
+    /// [`StoreError::Sync`]. Any write since the last sync may be lost, and the kernel may not
+    /// report it again. The caller must keep the contents.
     pub fn sync_data(&self) -> Result<(), StoreError> {
         self.sync(File::sync_data)
     }
 
-    /// As [`sync_data`](Self::sync_data), with all that is known about the file.
+    /// Makes all previous writes and all metadata of the file durable.
     ///
     /// # Errors
     /// As [`sync_data`](Self::sync_data).
@@ -307,13 +312,14 @@ impl StoreFile {
         if result.is_err() {
             self.cached_from.fetch_min(from, Ordering::Relaxed);
         } else if from != NOTHING_CACHED && self.is_direct() {
-            // A courtesy: those pages are clean now, and kept here anyway. Refusals do not matter.
+            // Frees memory of the kernel: these pages are clean now, and cached here anyway. An
+            // error does no harm.
             let _ = rustix::fs::fadvise(self.any(), from, None, Advice::DontNeed);
         }
         result.map_err(|source| StoreError::Sync { source })
     }
 
-    /// The file's length in bytes, asked of the system.
+    /// Reads the file's length in bytes from the system.
     ///
     /// # Errors
     /// [`StoreError::Stat`].
@@ -321,14 +327,14 @@ impl StoreFile {
         Ok(self.look()?.fingerprint.len)
     }
 
-    /// The longest that the file system lets the file become, bytes, up to `most`. Does not change
-    /// the file.
+    /// Reads the largest length that the file system supports for this file, in bytes, up to
+    /// `most`. Does not change the file.
     ///
-    /// lseek(2) refuses offsets beyond that length, which differs by file system, block size and
-    /// kind of inode.
+    /// lseek(2) refuses offsets beyond this length, which depends on the file system, the block
+    /// size and the kind of inode.
     ///
     /// # Errors
-    /// What lseek(2) says of a file without a position.
+    /// Fails with the error of lseek(2) if the file has no position.
     pub fn read_len_max(&self, most: u64) -> io::Result<u64> {
         let file = self.any();
         let position = rustix::fs::tell(file)?;
@@ -345,15 +351,15 @@ impl StoreFile {
         Ok(accepted)
     }
 
-    /// Cuts or extends the file to `len` bytes; what is added reads as zero.
+    /// Truncates or extends the file to `len` bytes. Added bytes read as zero.
     ///
     /// # Errors
-    /// [`StoreError::SetLen`]; the length is what it was.
+    /// [`StoreError::SetLen`]. The file keeps its old length.
     pub fn set_len(&self, len: u64) -> Result<(), StoreError> {
         self.any().set_len(len).map_err(|source| StoreError::SetLen { len, source })
     }
 
-    /// Which file this is, in what state, and whether that will tell on a change.
+    /// Reads the file's identity and state, and if a later change would show.
     ///
     /// # Errors
     /// [`StoreError::Stat`].
@@ -361,18 +367,18 @@ impl StoreFile {
         Look::at(self.any()).map_err(|source| StoreError::Stat { source })
     }
 
-    /// The descriptor for page-aligned requests of whole pages.
+    /// Returns the descriptor for page-aligned requests of whole pages.
     pub(crate) fn aligned_fd(&self) -> RawFd {
         self.direct().unwrap_or(self.any()).as_raw_fd()
     }
 }
 
-/// Opens the same file once more, with O_DIRECT; `None` if it does not take aligned reads that way.
+/// Opens the same file again with `O_DIRECT`. Returns `None` if aligned direct reads fail.
 fn open_direct(file: &File, write: bool) -> Option<File> {
     if takes_direct(&read_statx(file).ok()?) == Some(false) {
         return None;
     }
-    // By descriptor, not by path: the path may name another file by now.
+    // Opened by descriptor, because the path may name another file by now.
     let direct = OpenOptions::new()
         .read(true)
         .write(write)
@@ -384,7 +390,8 @@ fn open_direct(file: &File, write: bool) -> Option<File> {
     Some(direct)
 }
 
-/// Whether the file system takes page-aligned direct requests, where it says so.
+/// Returns true if page-aligned direct requests work. Returns `None` if the file system does not
+/// say.
 fn takes_direct(stat: &Statx) -> Option<bool> {
     let knows = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
     let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
@@ -403,12 +410,12 @@ fn kind_unless_regular(stat: &Statx) -> Option<&'static str> {
     }
 }
 
-/// Whether memory, length and offset are all multiples of a page.
+/// Returns true if memory, length and offset are multiples of a page.
 fn is_aligned(bytes: &[u8], offset: u64) -> bool {
     (bytes.as_ptr().addr() as u64 | bytes.len() as u64 | offset).is_multiple_of(PAGE)
 }
 
-/// What file systems say to a direct request they will not do as asked.
+/// Returns true for the errors that file systems return for an unsupported direct request.
 pub(crate) fn is_refusal_of_direct(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }

@@ -1,19 +1,19 @@
-//! A listener that answers small requests, whatever its clients do.
+//! A socket server for small requests that no client can block.
 //!
-//! One thread polls all connections. A request is answered as soon as it is whole, and its
-//! connection is closed when the answer is sent.
+//! One thread polls all connections. The thread answers a request as soon as the request is
+//! complete, and closes the connection after the answer.
 //!
 //! ```text
 //!   connection   accepted at once; a full table drops the connection with the earliest deadline
-//!   request      at most as long as the protocol says, there within REQUEST_TIME, or it is closed
-//!   answer       taken within ANSWER_TIME, or it is closed
+//!   request      at most the protocol's maximum, complete within REQUEST_TIME, or closed
+//!   answer       read by the client within ANSWER_TIME, or closed
 //! ```
 //!
-//! A client that says nothing, sends garbage or does not read costs one place in the table, and
-//! nothing grows. It delays no other client, because a new connection never waits for a place. A
-//! connection whose request has arrived is answered before it is dropped.
+//! A client that is silent, sends garbage or does not read costs one slot of the table and no more
+//! memory. It delays no other client, because a new connection never waits for a slot. A connection
+//! with a complete request is answered before it is dropped.
 //!
-//! Ignored: fairness between clients. One answer that takes long holds up the others.
+//! Ignored: fairness between clients. One slow answer delays every other client.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -24,40 +24,40 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most connections in the table.
+/// The maximum number of connections in the table.
 const CLIENTS_MAX: usize = 512;
-/// Connections in the system's queue; the system may allow fewer.
+/// The requested length of the system's accept queue, in connections.
 const BACKLOG: i32 = 4096;
-/// The table takes at most one in so many of the process's descriptors.
+/// The divisor of the process's descriptor limit that bounds the table.
 const DESCRIPTOR_SHARE: u64 = 4;
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// How long no client is accepted after the system has refused to: it has no descriptor left.
+/// The time without accepts after an accept failed for lack of a descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is said over the connections of a listener.
+/// The protocol of a listener's connections.
 pub(super) trait Protocol: Send + 'static {
-    /// The longest request, bytes.
+    /// The maximum length of a request, in bytes.
     const REQUEST_BYTES_MAX: usize;
 
-    /// Whether this client may ask.
+    /// Returns true if the client is allowed to send requests.
     fn admits(&self, client: BorrowedFd<'_>) -> bool;
 
-    /// How long the request is that these bytes begin with, if it is whole.
+    /// Returns the length of the request at the start of `received`, if the request is complete.
     fn whole(&self, received: &[u8]) -> Option<usize>;
 
-    /// The answer to a request.
+    /// Computes the answer to a request.
     fn answer(&mut self, request: &[u8]) -> Vec<u8>;
 }
 
-/// The listener's thread; dropped, it ends, and its connections with it.
+/// The listener's thread. Dropping this value ends the thread and its connections.
 pub(super) struct Door {
     stop: OwnedFd,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Door {
-    /// Answers the clients of `listener`, which does not block.
+    /// Starts a thread that answers the clients of `listener`, a non-blocking socket.
     pub(super) fn open(
         name: &str,
         listener: impl Into<OwnedFd>,
@@ -66,7 +66,7 @@ impl Door {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let seen = stop.try_clone()?;
         let listener = listener.into();
-        // The standard library's queue is 128 connections long.
+        // The standard library's queue holds only 128 connections.
         listen(&listener, BACKLOG)?;
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || serve(&listener, &seen, protocol))?;
@@ -76,10 +76,10 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // Its counter is 0: there is room for one.
+        // This cannot fail: the counter is 0.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
+            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }
@@ -94,7 +94,7 @@ fn serve<P: Protocol>(listener: &OwnedFd, stop: &OwnedFd, mut protocol: P) {
         let deadlines = clients.open.iter().map(|client| client.deadline);
         let wake_at = deadlines.chain(paused_until).min();
         let Ok(ready) = wait(listener, stop, &clients.open, is_listening, wake_at) else { return };
-        // A request that came in time is answered, late as it may be because of others.
+        // A request that arrived in time is answered, even after a delay by other clients.
         let mut is_ready = ready.clients.iter();
         clients.open.retain_mut(|client| {
             let is_open = !is_ready.next().copied().unwrap_or(false)
@@ -107,7 +107,7 @@ fn serve<P: Protocol>(listener: &OwnedFd, stop: &OwnedFd, mut protocol: P) {
     }
 }
 
-/// Returns the number of connections that this process's descriptors allow.
+/// Returns the number of connections that the process's descriptor limit allows.
 fn places() -> usize {
     let share = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |nr| nr / DESCRIPTOR_SHARE);
     usize::try_from(share).unwrap_or(CLIENTS_MAX).clamp(1, CLIENTS_MAX)
@@ -120,17 +120,17 @@ struct Clients {
 }
 
 impl Clients {
-    /// Accepts the connections in the queue, at most one table full of them.
+    /// Accepts the connections in the queue, up to the size of the table.
     ///
     /// # Errors
-    /// The system refuses, and there is no connection to drop for it.
+    /// Fails if the system refuses, and there is no connection to drop.
     fn accept<P: Protocol>(&mut self, listener: &OwnedFd, protocol: &mut P) -> Result<(), Errno> {
         for _ in 0..self.most {
             match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) if protocol.admits(socket.as_fd()) => self.add(socket, protocol),
                 Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return Ok(()),
-                // No descriptor is left.
+                // The process has no descriptor left.
                 Err(error) if !self.drop_one(protocol) => return Err(error),
                 Err(_) => {}
             }
@@ -140,7 +140,7 @@ impl Clients {
 
     fn add<P: Protocol>(&mut self, socket: OwnedFd, protocol: &mut P) {
         let mut client = Client::new(socket);
-        // Most requests are there already.
+        // Most requests have arrived by now.
         if client.go_on(protocol) == Next::Close {
             return;
         }
@@ -150,26 +150,26 @@ impl Clients {
         self.open.push(client);
     }
 
-    /// Drops the connection with the earliest deadline: the oldest that has not asked. Returns
-    /// false if there is none.
+    /// Drops the connection with the earliest deadline: the oldest without a request. Returns false
+    /// if there is none.
     fn drop_one<P: Protocol>(&mut self, protocol: &mut P) -> bool {
         let open = self.open.iter().enumerate();
         let Some((oldest, _)) = open.min_by_key(|(_, client)| client.deadline) else {
             return false;
         };
-        // Its request may have come since the last poll.
+        // The request may have arrived since the last poll.
         let _ = self.open.remove(oldest).go_on(protocol);
         true
     }
 }
 
-/// What can go on.
+/// The sockets that are ready.
 struct Ready {
     listener: bool,
     clients: Vec<bool>,
 }
 
-/// Waits until something can; an error ends the thread, as it was asked to.
+/// Waits until a socket is ready. Fails if the thread must end.
 fn wait(
     listener: &OwnedFd,
     stop: &OwnedFd,
@@ -200,7 +200,7 @@ fn wait(
     Ok(Ready { listener: is_ready.next().unwrap_or(false), clients })
 }
 
-/// Whether a connection stays.
+/// The next state of a connection.
 #[derive(PartialEq, Eq)]
 enum Next {
     Wait,
@@ -211,7 +211,7 @@ enum Next {
 struct Client {
     socket: OwnedFd,
     received: Vec<u8>,
-    /// What is left to be sent of the answer, once there is one.
+    /// The answer, if there is one, and the number of bytes sent.
     answer: Option<(Vec<u8>, usize)>,
     deadline: Instant,
 }
@@ -241,7 +241,7 @@ impl Client {
         self.send()
     }
 
-    /// Takes what there is, up to the longest request.
+    /// Reads the available bytes, up to the longest request.
     fn receive(&mut self, most: usize) -> Next {
         let mut chunk = [0; 4096];
         loop {

@@ -1,9 +1,9 @@
 //! Changing a file's length.
 //!
-//! Writers share `mapping.resize`, a change of length has it alone; it also takes `mapping.flush`,
-//! so no write is in flight that could bring cut-off bytes back. The store changes first: if it
-//! refuses, nothing has happened. Pages that guards have are not waited for: they are
-//! [leaving](crate::engine::leaving).
+//! A change of length holds `mapping.resize` exclusively, and writers share it. The change also
+//! holds `mapping.flush`, so that no write in flight can bring truncated bytes back. The store
+//! changes first: if the store refuses, nothing has changed. A page in use by a guard is not waited
+//! for, but recorded as [leaving](crate::engine::leaving).
 
 use super::{File, Handle};
 use crate::engine::errors::WriteError;
@@ -13,18 +13,18 @@ use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, LockRefused, PageRef};
 
 impl File {
-    /// Cuts the file to `len` bytes, or extends it with zeros. In effect at once, in the store too;
-    /// durable after the next sync.
+    /// Truncates the file to `len` bytes, or extends it with zeros. The change takes effect at
+    /// once, in the store too, and is durable after the next sync.
     ///
-    /// Waits for requests to the store that other threads have under way, and for no guard: one of
-    /// a page that is cut keeps its bytes until it goes, and what it has changed goes with it.
+    /// Waits for store requests of other threads, but for no guard. A guard of a truncated page
+    /// keeps its bytes until it is dropped, and its changes are discarded.
     ///
     /// # Errors
-    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::SetLen`] if the store
-    /// refuses, and then the length is what it was.
+    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]. Fails with [`WriteError::SetLen`] if
+    /// the store refuses, and the file keeps its old length.
     ///
     /// # Cost
-    /// A system call, and a visit to each page that is cut off.
+    /// A system call, and a visit to each truncated page.
     pub fn set_len(&self, len: u64) -> Result<(), WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {
@@ -47,7 +47,7 @@ impl File {
             if len < was {
                 handle.cut_pages(len);
             } else if mapping.table.page_file().is_some() {
-                // Others may have stored past the end, where they have the page mapped.
+                // Other processes may have stored past the end through a mapping.
                 handle.cut_last(was);
             }
             Ok(())
@@ -57,7 +57,7 @@ impl File {
 }
 
 impl Handle {
-    /// Drops the pages past the new end, and zeroes what is left of the last one.
+    /// Drops the pages past the new end, and zeroes the rest of the last page.
     fn cut_pages(&self, len: u64) {
         let (engine, mapping) = (self.engine(), &self.mapping);
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
@@ -69,13 +69,13 @@ impl Handle {
         });
         self.cut_last(len);
         if let Some(pool) = &engine.pages.pool {
-            // Last, as pages may have been evicted meanwhile; and with the last page, of which a
-            // copy may have the bytes that were cut off.
+            // Last, because pages may have been evicted meanwhile. Includes the last page, because
+            // its copy may have the truncated bytes.
             pool.forget_range(mapping.copied(), PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
     }
 
-    /// Zeroes what is past `len` in the page it lies in.
+    /// Zeroes the bytes past `len` in the last page.
     fn cut_last(&self, len: u64) {
         let mapping = &self.mapping;
         let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);
@@ -91,8 +91,8 @@ impl Handle {
     }
 }
 
-/// Locks a page if that is to be had at once. One that other processes may be storing to is no
-/// guard's, and is waited for: what they store to it once the file has grown again is kept.
+/// Locks a page without waiting for a guard. Waits for a page that other processes may be storing
+/// to, which has no guard: stores made after the file has grown again must be kept.
 fn lock_to_cut(page: PageRef<'_>) -> Result<Lock<PageRef<'_>>, LockRefused> {
     loop {
         match page.try_lock() {
@@ -108,7 +108,7 @@ mod tests {
     use pagetide_core::units::PAGE_BYTES;
     use std::path::Path;
 
-    /// A cut sets the length, looks at the last page, and drops its copy; a read before that
+    /// A cut sets the length, looks at the last page, and drops its copy. A read before the drop
     /// finds the copy.
     #[test]
     fn a_compressed_copy_of_a_cut_page_does_not_bring_back_what_was_cut_off() {
@@ -122,7 +122,7 @@ mod tests {
         let mut all = [0; 3 * PAGE_BYTES];
         file.read_at(&mut all, 0).unwrap();
         let engine = &cache.shared.engine;
-        // What other CPUs' logs have is on no list yet.
+        // Entries in the logs of other CPUs are on no list yet.
         engine.pages.nodes.drain_logs();
         engine.source.reclaim_pages(pagetide_core::driver::FIRST, 64);
         let pool = engine.pages.pool.as_ref().unwrap();
@@ -136,7 +136,7 @@ mod tests {
         assert!(left == [1; 100] && cut_off.iter().all(|byte| *byte == 0));
     }
 
-    /// On the disk and in memory: their file systems have other longest files.
+    /// Runs on the disk and in memory, because their file systems have different maximum lengths.
     #[test]
     fn a_write_past_the_longest_file_fails_at_once_and_the_rest_still_syncs() {
         let shared_memory = Path::new("/dev/shm");

@@ -1,13 +1,13 @@
-//! Hits, and misses, of other processes: what they find, and what they report afterwards.
+//! Hits and misses of other processes: page lookups, and reports about them.
 //!
 //! ```text
-//!   other process: page found by tag and index --> copies by itself     touch_pages, now and then
-//!                  absent, one of many          --> we bring them in     bring_in
-//!                  absent, one for itself       --> reads it by itself   admit, with the bytes
+//!   other process: page found by tag and index --> copies the page         touch_pages, in batches
+//!                  absent, one of many         --> the cache reads it      bring_in
+//!                  absent, single              --> reads it from the file  admit, with the bytes
 //! ```
 //!
-//! What is offered to be admitted is believed, but only as what the file on disk had: not once
-//! the file was written through the cache, for then the truth may be here alone.
+//! Offered bytes are admitted as the contents of the file on disk. They are refused once the file
+//! was written through the cache, because the current contents may then be in the cache only.
 
 use super::read::Piece;
 use super::{File, Handle};
@@ -22,11 +22,11 @@ use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Ranges whose pages are looked at together.
+/// The number of ranges to prefetch together.
 const FETCHED: usize = 16;
 
 impl File {
-    /// No other process changes the file from here on: its opener holds it.
+    /// Records that no other process changes the file from now on, because its opener holds it.
     pub(crate) fn hold(&self) {
         self.handle.mapping.agreement.hold();
     }
@@ -114,8 +114,7 @@ impl SharedPages for File {
     fn touch_ranges(&self, ranges: &[(u64, u64)]) {
         let (table, folios) = (&self.handle.mapping.table, &self.handle.pages.folios);
         for some in ranges.chunks(FETCHED) {
-            // The cache misses of all, first the words' and then the descriptors', pass side by
-            // side.
+            // Overlaps the cache misses of all ranges: first the page words, then the descriptors.
             let pages = || some.iter().filter_map(|(first, _)| table.page(PageIndex(*first)));
             pages().for_each(PageRef::fetch);
             let frames = pages().filter_map(|page| page.load().frame());
@@ -147,12 +146,12 @@ impl SharedPages for File {
             drop(page);
             self.touch_pages(index, 1);
             if let Some(page) = mapping.table.page(PageIndex(index)) {
-                // The process that read it had not found it.
+                // Published, because the process that read the page had not found it.
                 page.publish();
             }
             return true;
         }
-        // Under the page's lock: a writer has counted itself before it takes it.
+        // Checked under the page's lock: a writer counts itself before it takes the lock.
         if mapping.writes() != writes {
             return false;
         }
@@ -180,7 +179,7 @@ impl SharedPages for File {
         if page.frame().is_some() {
             return true;
         }
-        // Under the page's lock, as above.
+        // Checked under the page's lock, as above.
         let is_as_read = mapping.writes() == writes;
         let is_in =
             is_as_read && engine.filler.admit_around(current_cpu(), mapping, &mut page).is_ok();
@@ -193,8 +192,8 @@ impl SharedPages for File {
 }
 
 impl Handle {
-    /// Locks a page that is offered as read when the count of writes was `writes`, if it
-    /// may be taken at all.
+    /// Locks an offered page that was read while the count of writes was `writes`. Returns `None`
+    /// if the page cannot be admitted.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
         let is_leaving = self.mapping.leaving.is_any();

@@ -1,8 +1,8 @@
 //! Writing by copy.
 //!
-//! A write locks each page in turn, brings in what it does not overwrite, copies, and marks the
-//! page dirty before it unlocks. A write that can get no frame goes through to the store at once,
-//! under the page's lock; its error is the caller's.
+//! A write locks each page in turn, reads the bytes that it does not overwrite, copies, and marks
+//! the page dirty before the unlock. A write that gets no frame goes through to the store at once,
+//! under the page's lock, and returns the store's error to the caller.
 
 use super::{File, Handle};
 use crate::engine::errors::{ReadError, WriteError};
@@ -19,30 +19,30 @@ use std::io;
 use std::ops::Range;
 
 impl File {
-    /// Writes all of `source` at `offset`; returns its length. The file grows as needed; a gap
-    /// reads as zeros.
+    /// Writes all of `source` at `offset`, and returns its length. The file grows as needed, and a
+    /// gap reads as zeros.
     ///
-    /// The data is in memory when this returns, and stored after the next sync: these bytes, and no
-    /// others of their pages. Waits for threads that have guards of the pages, for one that changes
-    /// the length, and for write-back while more than the hard dirty limit is dirty. Never fails
+    /// The data is in memory when this returns, and stored after the next sync. Only these bytes
+    /// are stored, not the rest of their pages. Waits for guards of the pages, for a change of
+    /// length, and for write-back while the dirty pages exceed the hard dirty limit. Never fails
     /// for lack of memory.
     ///
     /// # Errors
-    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]; [`WriteError::Store`] if the rest of a
-    /// page could not be read, or a write past the cache failed; [`WriteError::WouldDeadlock`] if
-    /// this thread has a guard of a page. Pages before it are written.
+    /// [`WriteError::NotWritable`], [`WriteError::TooLong`]. Fails with [`WriteError::Store`] if
+    /// the rest of a page could not be read, or if a write past the cache failed. Fails with
+    /// [`WriteError::WouldDeadlock`] if this thread has a guard of a page. The pages before the
+    /// failing page are written.
     ///
     /// # Cost
-    /// Of a resident page its lock and the copy. A page that is absent and not written whole is
-    /// read first.
+    /// A lock and a copy for each resident page. An absent page that is written in part is read
+    /// first.
     pub fn write_at(&self, source: &[u8], offset: u64) -> Result<usize, WriteError> {
         let mut done = 0;
         self.write_counting(source, offset, &mut done)?;
         Ok(done)
     }
 
-    /// As [`File::write_at`], which never writes less either: for callers without use for the
-    /// length.
+    /// Writes like [`File::write_at`], without returning the length.
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -50,7 +50,7 @@ impl File {
         self.write_counting(source, offset, &mut 0)
     }
 
-    /// Counts in `done` the bytes that are written, also where an error ends the call.
+    /// Counts the written bytes in `done`, even if an error ends the call.
     pub(super) fn write_counting(
         &self,
         source: &[u8],
@@ -76,12 +76,12 @@ impl File {
 }
 
 impl Handle {
-    /// Writes part of a page; waits for the threads that have it locked or pinned.
+    /// Writes part of a page. Waits for threads that have the page locked or pinned.
     fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let page = self.page_or_make(index).map_err(from_read)?;
         loop {
             let in_use = {
-                // Taken a page at a time: a truncation waits for one page, not for a whole call.
+                // Taken for each page, so that a truncation waits for one page only.
                 let _no_truncation = self.mapping.resize.read().expect("no holder panics");
                 self.mapping.note_writer();
                 match self.zero_past_end((index << PAGE_SHIFT) + within as u64) {
@@ -100,8 +100,8 @@ impl Handle {
         }
     }
 
-    /// What others have stored past the end, where they have the last page mapped, is zeros before
-    /// the file begins to grow to `end`. Returns the page if it is in use.
+    /// Zeroes the bytes past the end that other processes stored through a mapping, before the file
+    /// grows to `end`. Returns the last page if it is in use.
     fn zero_past_end(&self, end: u64) -> Result<(), PageRef<'_>> {
         let (mapping, has_writers) = (&self.mapping, PageFile::has_writers);
         if end <= mapping.len() || !mapping.table.page_file().is_some_and(|one| has_writers(one)) {
@@ -148,7 +148,7 @@ impl Handle {
             engine.source.note_locked_access(cpu, &mut run[0]);
         }
         run[0].write(within, source);
-        // Under the page's lock: write-back takes as much of the page as the file is long.
+        // Under the page's lock, because write-back writes as much of the page as the file is long.
         self.mapping.grow_to((index << PAGE_SHIFT) + written.end as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
         if !is_hit {
@@ -158,7 +158,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Gives the locked, absent page a frame with right contents outside `overwritten`.
+    /// Gives the locked, absent page a frame, with correct contents outside `overwritten`.
     fn prepare_page<'m>(
         &'m self,
         cpu: CpuId,
@@ -183,8 +183,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Writes part of the locked, absent page to the store: as it is where others may write the
-    /// rest, else with the rest, which is read first.
+    /// Writes part of the locked, absent page to the store. If other programs may write the rest,
+    /// only this part is written. Otherwise the rest is read first and the whole page is written.
     fn write_through(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let (engine, mapping) = (self.engine(), &self.mapping);
         self.counters.count(Event::WriteThrough);
@@ -234,7 +234,7 @@ impl Handle {
     }
 }
 
-/// The failure to read the rest of a page, as the writer sees it.
+/// Converts an error in reading the rest of a page to the writer's error.
 pub(crate) fn from_read(error: ReadError) -> WriteError {
     match error {
         ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },

@@ -1,8 +1,8 @@
-//! What can go wrong, one enum per operation.
+//! The errors of the library, one enum per operation.
 //!
-//! Each message says what happened, with numbers and with its cause, and each variant's
-//! documentation what to do. All of them turn into [`std::io::Error`] for callers that speak it,
-//! with the kind that fits ([`kinds`] has the table); the original stays reachable inside.
+//! Each message states the failure with its cause and its numbers. Each variant's documentation
+//! states the remedy. Every error converts into [`std::io::Error`] with a fitting kind ([`kinds`]
+//! has the table). The original error stays reachable inside.
 
 mod errno;
 mod kinds;
@@ -18,19 +18,19 @@ use pagetide_sys::ReserveError;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a page cache could not be built.
+/// An error in building a page cache.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// No memory limit was given: call `memory`.
+    /// No memory limit was given. Call `memory`.
     #[error("no memory limit was given: say how much with `memory`")]
     NoMemory,
-    /// The limit is below the least that works: ask for at least 16 frames (64K).
+    /// The limit is below the minimum. Ask for at least 16 frames (64K).
     #[error("a memory limit of {given} is too small: at least {least} are needed")]
     TooSmall {
-        /// What was asked for.
+        /// The requested limit.
         given: Bytes,
-        /// The least that works.
+        /// The smallest valid limit.
         least: Bytes,
     },
     /// A knob is out of its range.
@@ -41,20 +41,20 @@ pub enum BuildError {
     Knob {
         /// The knob's name.
         knob: &'static str,
-        /// What was asked for.
+        /// The requested value.
         given: u64,
-        /// The least it takes.
+        /// The smallest valid value.
         low: u64,
-        /// The most it takes.
+        /// The largest valid value.
         high: u64,
     },
-    /// The tiers do not go together, or not with this machine: the message says what to change.
+    /// The tiers conflict with each other or with this machine. The message states the remedy.
     #[error(transparent)]
     Tiers(#[from] TierError),
-    /// A number of tiering is out of its range.
+    /// A tiering knob is out of its range.
     #[error(transparent)]
     Tiering(TieringKnobError),
-    /// The memory could not be reserved: ask for less.
+    /// The memory could not be reserved. Ask for less.
     #[error("the memory could not be reserved: {0}; ask for less")]
     Reserve(#[from] ReserveError),
     /// The access record could not be created.
@@ -62,7 +62,7 @@ pub enum BuildError {
     Record {
         /// The record's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A worker thread could not be started.
@@ -70,45 +70,45 @@ pub enum BuildError {
     Thread(#[source] io::Error),
 }
 
-/// A knob's value, as people type it.
+/// Formats a knob's value in the unit of the knob.
 fn text(name: &str, value: u64) -> String {
     let knob = Knob::ALL.iter().find(|knob| knob.row().name == name);
     knob.map_or_else(|| value.to_string(), |knob| knob.row().unit.text(value))
 }
 
-/// Why a file could not be opened.
+/// An error in opening a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Neither read nor write access was asked for.
     #[error("neither read nor write access was asked for")]
     NoAccess,
-    /// The system refused: the source says why.
+    /// The system refused. The source holds the reason.
     #[error("{path} could not be opened: {source}")]
     Open {
         /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is longer than a mapping's tables reach.
+    /// The file is longer than the page tables of a mapping can address.
     #[error("the file is {len} long, more than the {most} a cache can map")]
     TooLong {
-        /// Its length.
+        /// The file's length.
         len: Bytes,
-        /// The most there can be.
+        /// The largest length of a file in a cache.
         most: Bytes,
     },
-    /// The group was removed: open the file through another, or through the cache.
+    /// The group was removed. Open the file through another group, or through the cache.
     #[error("the group {name:?} was removed: open the file through another")]
     GroupRemoved {
-        /// Its name.
+        /// The group's name.
         name: String,
     },
-    /// More files are cached than there are mapping numbers.
+    /// Every mapping number is in use by a cached file.
     #[error("too many files are cached at once")]
     TooManyMappings,
-    /// A region is over the file, and is the only way to it: drop the region first.
+    /// A region over the file has exclusive use of the file. Drop the region first.
     #[error("{path} is in use by a region: drop it first, or reach the file through it")]
     InRegion {
         /// The path.
@@ -116,69 +116,71 @@ pub enum OpenError {
     },
 }
 
-/// Why a region could not be made.
+/// An error in creating a region.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateRegionError {
-    /// The address range or its faults could not be had: the message says what to change.
+    /// The address range or its page faults are not available. The message states the remedy.
     #[error(transparent)]
     Memory(#[from] pagetide_sys::RegionError),
-    /// The file beneath it could not be opened.
+    /// The file of the region could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The file is open in this cache, or has pages that could not be written back: close it first.
+    /// The file is open in this cache, or has pages that could not be written back. Close it first.
     #[error("{path} is in use by this cache: drop its open files first")]
     InUse {
         /// The path.
         path: PathBuf,
     },
-    /// The store for pages that leave memory could not be made: name another folder, or a store.
+    /// The swap file for evicted pages could not be created. Name another folder, or a store.
     #[error("no room to swap to could be made in {folder}: {source}")]
     Swap {
-        /// Where.
+        /// The folder of the swap file.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The cache is shared with other processes, which look for pages in frames: build one that is
-    /// not.
+    /// The cache is shared with other processes, which find pages in frames only. Build a cache
+    /// that is not shared.
     #[error("a cache that is shared with other processes has no regions")]
     Shared,
-    /// The memory is to be an array or an allocator, and others could change it: use
-    /// [`RegionOptions::anonymous`](crate::RegionOptions::anonymous), without a store of its own.
+    /// The memory of an array or an allocator must be private, but this region has a file or a
+    /// store of the caller's. Use [`RegionOptions::anonymous`](crate::RegionOptions::anonymous)
+    /// without a store.
     #[error("arrays and allocators are in anonymous regions alone, which swap to a file of ours")]
     NotPrivate,
-    /// A thread to serve faults could not be started.
+    /// A thread for the region's faults could not be started.
     #[error("a thread to serve faults could not be started: {0}")]
     Thread(#[source] io::Error),
 }
 
-/// Why a read failed. The buffer's contents are unspecified; nothing else changed.
+/// An error in reading. The buffer's contents are unspecified. Nothing else changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The store failed. Reading again tries the store again.
+    /// The store failed. Another read tries the store again.
     #[error("reading {len} bytes at {offset} failed: {source}")]
     Store {
-        /// Where the failed request began, in bytes.
+        /// The start of the failed request, in bytes.
         offset: u64,
-        /// How long it was, in bytes.
+        /// The length of the failed request, in bytes.
         len: u64,
-        /// What the store said.
+        /// The store's error.
         source: io::Error,
     },
-    /// The page is past the end of the file; [`crate::File::read_at`] returns 0 there instead.
+    /// The page is past the end of the file. [`crate::File::read_at`] returns 0 in this case.
     #[error("page {index} is past the end of the file, which is {len} bytes long")]
     PastEnd {
-        /// The page asked for.
+        /// The requested page.
         index: u64,
         /// The file's length, in bytes.
         len: u64,
     },
-    /// The file ends before what the read is to fill: [`crate::File::read_at`] reads what there is.
+    /// The file ends before the end of the buffer. [`crate::File::read_at`] returns the bytes up to
+    /// the end of the file.
     #[error("the file is {len} bytes long, and the read is to go on to byte {end}")]
     UnexpectedEnd {
-        /// Where the read would end, in bytes.
+        /// The end of the read, in bytes.
         end: u64,
         /// The file's length, in bytes.
         len: u64,
@@ -186,14 +188,14 @@ pub enum ReadError {
     /// The handle was opened without read access.
     #[error("the file was opened without read access")]
     NotReadable,
-    /// A guard needs a frame, and every frame is in use: drop guards, or read by copying, which
-    /// always works.
+    /// Every frame is in use, and a guard needs one. Drop guards, or read by copying, which always
+    /// works.
     #[error("no frame is free for a guard: all {frames} are pinned, dirty or busy")]
     NoFrame {
         /// Frames in the cache.
         frames: u64,
     },
-    /// The call would wait for a guard that its own thread has: drop the guard first.
+    /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
         /// The guard's page.
@@ -201,55 +203,55 @@ pub enum ReadError {
     },
 }
 
-/// Why a write failed. Bytes before the failing page may have been written.
+/// An error in writing. Bytes before the failing page may have been written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The store failed while the rest of a page was read, or while writing through.
+    /// The store failed on the read of the rest of a page, or on a write-through.
     #[error("writing {len} bytes at {offset} failed: {source}")]
     Store {
-        /// Where the failed request began, in bytes.
+        /// The start of the failed request, in bytes.
         offset: u64,
-        /// How long it was, in bytes.
+        /// The length of the failed request, in bytes.
         len: u64,
-        /// What the store said.
+        /// The store's error.
         source: io::Error,
     },
-    /// The store did not take the new length; the file is as long as it was.
+    /// The store refused the new length. The file keeps its old length.
     #[error("setting the length to {len} bytes failed: {source}")]
     SetLen {
-        /// The length asked for, in bytes.
+        /// The requested length, in bytes.
         len: u64,
-        /// What the store said.
+        /// The store's error.
         source: io::Error,
     },
     /// The handle was opened without write access.
     #[error("the file was opened without write access")]
     NotWritable,
-    /// The write would end beyond the longest file there can be.
+    /// The write would end beyond the largest length that the store supports.
     #[error("a write up to byte {end} would pass the longest file, of {most} bytes")]
     TooLong {
-        /// Where it would end, in bytes.
+        /// The end of the write, in bytes.
         end: u64,
-        /// The most there can be, in bytes.
+        /// The largest length of the file, in bytes.
         most: u64,
     },
-    /// The page is past the end of the file: grow it with `set_len` first.
+    /// The page is past the end of the file. Grow the file with `set_len` first.
     #[error("page {index} is past the end of the file, which is {len} bytes long")]
     PastEnd {
-        /// The page asked for.
+        /// The requested page.
         index: u64,
         /// The file's length, in bytes.
         len: u64,
     },
-    /// A guard needs a frame, and every frame is in use: drop guards, or use `write_at`, which
-    /// always works.
+    /// Every frame is in use, and a guard needs one. Drop guards, or use `write_at`, which always
+    /// works.
     #[error("no frame is free for a guard: all {frames} are pinned, dirty or busy")]
     NoFrame {
         /// Frames in the cache.
         frames: u64,
     },
-    /// The call would wait for a guard that its own thread has: drop the guard first.
+    /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
         /// The guard's page.
@@ -257,19 +259,19 @@ pub enum WriteError {
     },
 }
 
-/// Why a sync failed: some data written before it is not known to be stored.
+/// An error in syncing. Some data that was written before the sync may not be stored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SyncError {
-    /// Write-back failed since this handle's last sync. The pages are dirty still: make room or
-    /// repair the device, then sync again.
+    /// Write-back failed since this handle's last sync. The pages are still dirty. Free disk space
+    /// or repair the device, then sync again.
     #[error("writing back failed: {0}; the data stays in memory, dirty")]
     Writeback(#[source] io::Error),
-    /// The store could not be made durable: any write since the last good sync may be lost if the
-    /// machine fails, and no later sync can tell which. Write again what must not be lost.
+    /// The store could not be made durable. If the machine fails, any write since the last good
+    /// sync may be lost, and no later sync can tell which. Write important data again.
     #[error("the store could not be made durable: {0}")]
     Store(#[source] io::Error),
-    /// The call would wait for a guard that its own thread has: drop the guard first.
+    /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
         /// The guard's page.
@@ -277,14 +279,14 @@ pub enum SyncError {
     },
 }
 
-/// Why advice was not taken.
+/// An error in applying advice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// Dirty pages had to be written first, and could not.
+    /// Dirty pages must be written before they are dropped, and a write failed.
     #[error("dirty pages could not be written before being dropped: {0}")]
     Writeback(#[source] io::Error),
-    /// The call would wait for a guard that its own thread has: drop the guard first.
+    /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
         /// The guard's page.
@@ -292,105 +294,106 @@ pub enum AdviseError {
     },
 }
 
-/// Why a group could not be made, changed, or asked.
+/// An error in creating, changing or inspecting a group.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GroupError {
-    /// The cache knows no groups.
+    /// The cache was built without groups.
     #[error("this cache was built without groups: call `groups(true)` on its builder")]
     Off,
-    /// Another group has the name: choose another, or use that one.
+    /// The name belongs to another group. Choose another name, or use the existing group.
     #[error("there is a group named {name:?} already")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// The limit is below the least that works.
+    /// The limit is below the minimum.
     #[error("a limit of {limit} is too small for a group: give it at least {least}")]
     TooSmall {
-        /// What was asked for.
+        /// The requested limit.
         limit: Bytes,
-        /// The least that works.
+        /// The smallest valid limit.
         least: Bytes,
     },
-    /// It is to keep more than it may use.
+    /// The group's `min` or `low` is above its limit.
     #[error("a {what} of {given} is above the limit of {limit}: lower one, or raise the other")]
     AboveLimit {
-        /// `min` or `low`.
+        /// The setting's name: `min` or `low`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested value.
         given: Bytes,
         /// The limit.
         limit: Bytes,
     },
-    /// More is promised than there is.
+    /// The `min` settings of the first-level groups would exceed the cache's memory. Ask for less.
     #[error(
         "a min of {given} beside the {others} of other groups is more than the {memory} there is: \
          ask for less"
     )]
     Overcommitted {
-        /// What was asked for.
+        /// The requested `min`.
         given: Bytes,
-        /// What other groups of the first level are promised.
+        /// The sum of `min` over all other groups of the first level.
         others: Bytes,
         /// The cache's memory.
         memory: Bytes,
     },
-    /// There are as many groups as can be told apart: remove some.
+    /// All group numbers are in use. A removed group keeps its number while it has pages. Remove a
+    /// group.
     #[error("all {} groups there can be are in use, or still have pages: remove some", GROUPS_MAX)]
     TooMany,
-    /// It was removed: make another.
+    /// The group was removed. Create another.
     #[error("the group {name:?} was removed")]
     Removed {
-        /// Its name.
+        /// The group's name.
         name: String,
     },
-    /// Groups below it must be removed first.
+    /// The group has children. Remove the child groups first.
     #[error("the group {name:?} has {nr_children} groups below it: remove those first")]
     HasChildren {
-        /// Its name.
+        /// The group's name.
         name: String,
-        /// How many there are.
+        /// The number of child groups.
         nr_children: usize,
     },
 }
 
-/// Why the cache could not be resized.
+/// An error in resizing the cache.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResizeError {
-    /// Outside what was reserved when the cache was built.
+    /// The size is outside the range that was reserved when the cache was built.
     #[error("a size of {given} is outside {least} to {most}, what this cache was built for")]
     OutOfRange {
-        /// What was asked for.
+        /// The requested size.
         given: Bytes,
-        /// The least that works.
+        /// The smallest valid size.
         least: Bytes,
-        /// What was reserved.
+        /// The reserved size.
         most: Bytes,
     },
-    /// There are fewer tiers; they count from 0, the fastest.
+    /// The tier does not exist. Tiers are numbered from 0, the fastest.
     #[error("there is no tier {given}: this cache has {tiers}, the fastest is 0")]
     NoSuchTier {
-        /// What was asked for.
+        /// The requested tier.
         given: usize,
-        /// How many there are.
+        /// The number of tiers.
         tiers: usize,
     },
-    /// Groups are promised more: lower their `min` first.
+    /// The size is less than the sum of all `min` settings of groups. Lower a group's `min` first.
     #[error("a size of {given} is less than the {min} that groups are promised: lower their min")]
     Promised {
-        /// What was asked for.
+        /// The requested size.
         given: Bytes,
-        /// What groups of the first level are promised.
+        /// The sum of `min` over all groups of the first level.
         min: Bytes,
     },
-    /// Too many frames are pinned or dirty to give up so many; some were given up.
+    /// Too many frames are pinned or dirty. Some frames were released.
     #[error("only {given_up} of {wanted} frames could be given up: the rest are pinned or dirty")]
     Busy {
-        /// Frames that left.
+        /// The number of released frames.
         given_up: u64,
-        /// Frames that should have.
+        /// The number of frames that the resize must release.
         wanted: u64,
     },
 }
