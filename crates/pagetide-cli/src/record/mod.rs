@@ -76,7 +76,7 @@ pub(crate) struct RecordArgs {
     command: Vec<OsString>,
 }
 
-/// What is started first, and becomes the program when we are ready for it.
+/// The arguments of the held process, which becomes the program when the tracing is ready.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HeldArgs {
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
