@@ -13,7 +13,7 @@
 //! If only the program is stopped (`kill -STOP PID`), the server keeps running, because a signal
 //! that continues the program would not continue the server.
 //!
-//! Source: POSIX.1-2017 11.1.4 "Terminal access control"; sudo(8) "Signal handling".
+//! Sources: POSIX.1-2017 11.1.4 "Terminal access control", sudo(8) "Signal handling".
 
 use crate::launch;
 use pagetide_sys::sentinel::Sentinel;

@@ -14,10 +14,10 @@
 //!
 //! At each moment a file is either *managed* or *the kernel's*. The server manages a file only with
 //! exclusive access: the server has the only open file description of the file, with a lease. The
-//! programs hold stand-ins, descriptors by which the kernel permits no I/O. Any other opener, in
-//! the run or outside, breaks the lease. The opener waits until dirty pages are written back and
-//! all pages are dropped. From then on the kernel serves the file to all, until the last program of
-//! the run has closed the file.
+//! programs hold stand-ins: descriptors without any I/O in the kernel. Any other opener, in the run
+//! or outside, breaks the lease. The opener waits until dirty pages are written back and all pages
+//! are dropped. From then on the kernel serves the file to all, until the last program of the run
+//! has closed the file.
 //!
 //! [`wire`] is the protocol between the server and the library in the program. [`program`] inspects
 //! executables before they start, for both ends. All other modules belong to the server. This crate

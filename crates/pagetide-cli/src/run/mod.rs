@@ -221,7 +221,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     if !args.quiet {
         terminal::note(&summary.to_string());
     }
-    // A failed file does not prevent the other files.
+    // A failure of one file does not prevent the rest.
     let dumped = args
         .dump
         .as_ref()
@@ -242,7 +242,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     Ok(ExitCode::from(exit_code))
 }
 
-/// Returns the first failure, and prints the other failures.
+/// Returns the first failure, and prints all further failures.
 fn first_of<const N: usize>(results: [Result<(), Failure>; N]) -> Result<(), Failure> {
     let mut failures = results.into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };

@@ -17,8 +17,8 @@
 //! Fields may be quoted as in RFC 4180, with commas, line ends and doubled quotation marks inside.
 //! Lines without a quotation mark, which are most lines, are simply cut at their commas.
 //!
-//! Sources: libCacheSim's data folder; SCSI block commands (operation codes); Twitter's cache trace
-//! (operation words); RFC 4180; Fowler, Noll and Vo, "FNV hash" (RFC 9923).
+//! Sources: libCacheSim's data folder, SCSI block commands (operation codes), Twitter's cache trace
+//! (operation words), RFC 4180, and RFC 9923 (FNV hash, by Fowler, Noll and Vo).
 
 use super::{AccessKind, LineParser, LineProblem, Micros, Request, Wrong, number};
 use memchr::{memchr, memchr_iter};

@@ -46,7 +46,7 @@ pub struct DenseTrace {
     times: Vec<u32>,
     /// Notes with the number of entries before each, ascending.
     notes: Vec<(u64, Note)>,
-    /// The mappings whose pages are anonymous, ascending.
+    /// Mappings with anonymous pages, ascending.
     anonymous: Vec<MappingId>,
     pages: PageRanks,
     nr_accesses: u64,

@@ -15,7 +15,7 @@ pagetide_core::named! {
         Csv = "csv",
         /// "start count ignore n" a line (Megiddo and Modha).
         ArcLis = "arc-lis",
-        /// One decimal id a line; `*` lines are marks (LIRS).
+        /// One decimal id per line. Lines with `*` are marks (LIRS).
         Decimal = "decimal",
         /// fio's iolog, version 2 or 3.
         Fio = "fio",
@@ -39,7 +39,7 @@ pagetide_core::named! {
         I32Be = "i32be",
         /// Raw big-endian 64-bit page numbers, as Java writes a long.
         I64Be = "i64be",
-        /// Raw little-endian 64-bit words, page times two, plus one for a write; accesses go
+        /// Raw little-endian 64-bit words, page times two, plus one for a write. All accesses go
         /// through the page table.
         U64LeRw = "u64le-rw",
     }

@@ -17,8 +17,8 @@
 //! Each line counts every page of a region with at least one access as one access. This overstates
 //! the accesses, the more the larger the regions are.
 //!
-//! Source: the format files of `events/filemap` in tracefs; the kernel's documentation of DAMON,
-//! "Tracepoints for Monitoring Results".
+//! Sources: the format files of `events/filemap` in tracefs, and the kernel's documentation of
+//! DAMON, "Tracepoints for Monitoring Results".
 
 use super::mappings::Mappings;
 use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};

@@ -8,9 +8,9 @@
 //! The upper byte of the version field holds the version. A block is 512 bytes. Blocks are
 //! converted to pages. SCSI commands other than reads and writes are skipped.
 //!
-//! Sources: the traces are from Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST
-//! 2015. The record layout is from libCacheSim's documentation, and the command codes are SCSI
-//!       block commands.
+//! Sources: Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, for the
+//! traces. libCacheSim's documentation for the record layout. SCSI block commands for the command
+//! codes.
 
 use super::input::Input;
 use super::{AccessKind, Format, Micros, Request, Source, TraceError};
