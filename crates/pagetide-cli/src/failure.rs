@@ -1,41 +1,41 @@
-//! How a command ends when it does not end well.
+//! The failures of a command.
 //!
-//! Problem: a person (or a script) must learn three different things from a failed command: that
-//! they asked for something impossible, that the machine refused, or that they themselves stopped
-//! it. Idea: one enum, mapped to exit codes in one place.
+//! Problem: a person or a script must distinguish three causes of a failed command: an impossible
+//! request, a refusal by the machine, and an interrupt by the user. Idea: one enum, mapped to exit
+//! codes in one place.
 //!
 //! ```text
-//!   Usage        exit 2   the command line cannot mean anything; say what would
-//!   Refused      exit 1   the machine or the data said no; say the numbers and what to do
-//!   Interrupted  exit 130 Ctrl-C: 128 and the signal's number, as shells have it
+//!   Usage        exit 2   the command line makes no sense: the message names a correct one
+//!   Refused      exit 1   the machine or the data refused: the message has numbers and a remedy
+//!   Interrupted  exit 130 Ctrl-C: 128 plus the signal's number, as in shells
 //! ```
 //!
-//! Ignored: which of the termination signals it was.
+//! Ignored: which of the termination signals arrived.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why a command failed, as a sentence for a person.
+/// The reason why a command failed, as a sentence for a person.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something that cannot be; exit 2.
+    /// The command line asks for something impossible. Exit code 2.
     Usage(String),
-    /// The machine, a file or a check said no; exit 1.
+    /// The machine, a file or a check refused. Exit code 1.
     Refused(String),
-    /// Ctrl-C or a termination signal; exit 130.
+    /// Ctrl-C or a termination signal. Exit code 130.
     Interrupted,
-    /// The same, and a sentence that says what there is so far.
+    /// An interrupt with a sentence about the results so far. Exit code 130.
     InterruptedWith(String),
 }
 
 impl Failure {
-    /// A refusal of the operating system, said as "cannot `act` `path`: why".
+    /// Returns a refusal by the operating system, as "cannot `act` `path`: why".
     pub(crate) fn on_path(act: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::Refused(format!("cannot {act} {}: {error}", path.display()))
     }
 
-    /// A refusal of the operating system, said as "cannot `act`: why".
+    /// Returns a refusal by the operating system, as "cannot `act`: why".
     pub(crate) fn on(act: &str, error: &dyn std::error::Error) -> Failure {
         let mut sentence = format!("cannot {act}: {error}");
         let mut cause = error.source();
@@ -49,7 +49,7 @@ impl Failure {
         Failure::Refused(sentence)
     }
 
-    /// The process's exit code.
+    /// Returns the process's exit code.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Usage(_) => 2,

@@ -1,16 +1,15 @@
-//! Ctrl-C as a question that loops ask.
+//! Ctrl-C as a flag for loops to check.
 //!
-//! Problem: a run makes files, cgroups, child processes and mounts; a signal that simply kills the
-//! process leaves them behind. Idea: the handler only sets a flag, every loop asks for it a few
-//! thousand times a second, and the unwinding of an ordinary error lets each guard remove what it
-//! made.
+//! Problem: a run creates files, cgroups, child processes and mounts. A signal that kills the
+//! process leaves all of these behind. Idea: the handler only sets a flag. Every loop checks the
+//! flag often and returns an ordinary error. Guards then remove the created resources.
 //!
 //! ```text
 //!   SIGINT, SIGTERM, SIGHUP --> flag --> loops return Failure::Interrupted --> Drop guards
 //! ```
 //!
-//! Data: one atomic flag of the process, set once, never cleared. Ignored: SIGKILL, which cannot be
-//! caught (a child asks the kernel to die with its parent, so at least nothing keeps running).
+//! Data: one atomic flag for the process, set once, never cleared. Ignored: SIGKILL, which cannot
+//! be caught. A child asks the kernel to die with its parent, so at least no process keeps running.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -21,20 +20,20 @@ use std::sync::{Arc, OnceLock};
 /// The flag of this process.
 static CURRENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Returns true once the program is to stop; for code that no command hands its flag to.
+/// Returns true if the command should stop. For code without access to the command's flag.
 pub(crate) fn is_set() -> bool {
     CURRENT.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// A flag that turns true when the program is to stop.
+/// A flag that becomes true when the command should stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Watches for SIGINT, SIGTERM and SIGHUP from here on.
+    /// Sets the flag on SIGINT, SIGTERM and SIGHUP from here on.
     ///
     /// # Errors
-    /// Where the kernel refuses the handler.
+    /// Fails if the kernel refuses a handler.
     pub(crate) fn watch() -> io::Result<Interrupt> {
         let flag = Arc::clone(CURRENT.get_or_init(Arc::default));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -43,17 +42,18 @@ impl Interrupt {
         Ok(Interrupt::follow(flag))
     }
 
-    /// The flag that another sets, as this process's; the first one stays.
+    /// Makes `flag`, set by other code, the flag of this process, unless the process has one
+    /// already.
     pub(crate) fn follow(flag: Arc<AtomicBool>) -> Interrupt {
         Interrupt(Arc::clone(CURRENT.get_or_init(|| flag)))
     }
 
-    /// Whether to stop.
+    /// Returns true if the command should stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// `Err(Failure::Interrupted)` once the program is to stop; for `?` in loops.
+    /// Returns `Err(Failure::Interrupted)` if the command should stop, for `?` in loops.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.is_set() { Err(Failure::Interrupted) } else { Ok(()) }
     }
@@ -61,7 +61,7 @@ impl Interrupt {
 
 #[cfg(test)]
 impl Interrupt {
-    /// As after Ctrl-C.
+    /// Returns a flag that is set, as after Ctrl-C.
     pub(crate) fn already_set() -> Interrupt {
         Interrupt(Arc::new(AtomicBool::new(true)))
     }

@@ -1,16 +1,18 @@
-//! The trace a command was given: opened, read to its end, and judged.
+//! The trace argument of a command: opening, reading and the final checks.
 //!
-//! Problem: every command that takes a trace must refuse the same bad ones in the same words, stop
-//! at Ctrl-C, and show how far it is. Idea: the arguments and the loop live here.
+//! Problem: every command with a trace must reject the same bad traces in the same words, stop at
+//! Ctrl-C, and show progress. Idea: the arguments and the read loop are in this module.
 //!
 //! ```text
-//!   FILE --format --lenient --> open --> entry, entry, ... --> how did it end? --> Facts
+//!   FILE --format --lenient --> open --> entry, entry, ... --> ending ok? --> Facts
 //! ```
 //!
-//! A record cut off inside an entry is refused, unless `--lenient` takes what is before the cut;
-//! one that stops between two entries (its program was killed, or still runs) is only remarked on.
+//! A record that ends inside an entry is rejected. With `--lenient` the entries before the cut are
+//! used. A record that ends between two entries (the program was killed, or still runs) gives only
+//! a note.
 //!
-//! `-` is standard input: a trace is read once, and its format found by looking at the front.
+//! `-` is standard input. A trace is read only once, and its format is detected from its first
+//! bytes.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -22,7 +24,7 @@ use pagetide_sweep::{ReadTraceError, Reading, read_entries};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// Entries read between looks for Ctrl-C.
+/// Number of entries between two checks for Ctrl-C.
 const CHECK_EVERY: u64 = 1 << 16;
 
 /// The arguments of all commands that read a trace.
@@ -48,20 +50,20 @@ pub(crate) struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// The same for a sweep.
+    /// Returns the same options for a sweep.
     pub(crate) fn reading(&self) -> Reading {
         Reading { format: self.format, is_lenient: self.lenient, has_readahead: false }
     }
 }
 
-/// Lists the names in help, and where another is typed.
+/// Lists the format names in the help, and in the error for an unknown name.
 fn named_format() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::as_str));
     names.map(|name| name.parse().expect("invariant: one of the names"))
 }
 
 impl SourceArgs {
-    /// The trace's name, without its folder.
+    /// Returns the trace's name without its folder.
     pub(crate) fn name(&self) -> String {
         self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -69,7 +71,7 @@ impl SourceArgs {
     /// Opens the trace.
     ///
     /// # Errors
-    /// A file that cannot be read, or whose format cannot be found.
+    /// Fails if the file cannot be read, or if its format cannot be detected.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
         let format = self.format.format;
         let opened = match self.file.as_os_str() == "-" {
@@ -83,7 +85,7 @@ impl SourceArgs {
         Ok(trace)
     }
 
-    /// A sentence about a trace that cannot be read on.
+    /// Returns the failure for a trace that cannot be read further.
     pub(crate) fn refuse(&self, error: &TraceError) -> Failure {
         let act = format!("read the trace {}", self.file.display());
         match (Failure::on(&act, error), error) {
@@ -103,10 +105,10 @@ impl SourceArgs {
         }
     }
 
-    /// Judges a trace read to its end, which had `nr_accesses`.
+    /// Checks the end of a fully read trace with `nr_accesses` accesses, and prints notes.
     ///
     /// # Errors
-    /// A trace without accesses, and one cut off inside an entry.
+    /// Fails if the trace has no accesses, or ends inside an entry.
     pub(crate) fn finish(&self, trace: &Trace, nr_accesses: u64) -> Result<Facts, Failure> {
         let facts = Facts::at_end(trace, nr_accesses).map_err(|error| self.refuse(&error))?;
         let file = self.file.display();
@@ -125,11 +127,11 @@ impl SourceArgs {
         Ok(facts)
     }
 
-    /// Reads the whole trace, entry by entry; the trace itself has the entry's time.
+    /// Reads the whole trace, entry by entry. The trace passed to `take` has the time of the entry.
     ///
     /// # Errors
-    /// As [`SourceArgs::open`] and [`SourceArgs::finish`]; a malformed trace; an interrupt; what
-    /// `take` fails with.
+    /// Fails as [`SourceArgs::open`] and [`SourceArgs::finish`] do, on a malformed trace, on an
+    /// interrupt, and with the error of `take`.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,
@@ -155,9 +157,10 @@ impl SourceArgs {
     /// Reads the whole trace into memory.
     ///
     /// # Errors
-    /// As [`SourceArgs::for_each`]; a trace that is too long for the machine's memory.
+    /// Fails as [`SourceArgs::for_each`] does, and if the trace does not fit in the machine's
+    /// memory.
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
-        // Replays take the memory that reading frees.
+        // Replays reuse the memory that reading frees.
         pagetide_sys::keep_freed_memory();
         let mut trace = self.open()?;
         let meter = Meter::new("reading the trace".to_owned(), None);
@@ -174,7 +177,7 @@ impl SourceArgs {
         Ok((dense, facts))
     }
 
-    /// A sentence about a trace that is not in memory as a whole.
+    /// Returns the failure for a trace that was not read completely.
     fn refuse_whole(&self, error: &ReadTraceError) -> Failure {
         match error {
             ReadTraceError::Trace(error) => self.refuse(error),

@@ -1,10 +1,10 @@
-//! Where words go: results on stdout, everything else on stderr, colour only for eyes.
+//! Output channels: results on stdout, all other messages on stderr, colour only on terminals.
 //!
-//! Problem: the same command is read by a person and by a script. Idea: stdout carries the one
-//! thing asked for (a table, or with `--json` one document); progress, notes and errors go to
-//! stderr; bars and colours appear only where stderr is a terminal.
+//! Problem: a person and a script read the same command's output. Idea: stdout carries only the
+//! result: a table, or one document with `--json`. Progress, notes and errors go to stderr. Bars
+//! and colours appear only if stderr is a terminal.
 //!
-//! Ignored: terminals' widths beyond what the bar library finds out by itself.
+//! Ignored: the terminal's width, except where the bar library detects the width.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Steps in a full bar; progress is given as a share of one.
+/// Number of steps in a full bar.
 const BAR_STEPS: u64 = 1000;
 
 /// Parses a size for the command line.
@@ -24,10 +24,10 @@ pub(crate) fn parse_size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// Prints to stdout; a reader that has gone away is no error.
+/// Prints to stdout. A closed reader is not an error.
 ///
 /// # Errors
-/// Where stdout cannot take it (a full disk behind a redirection).
+/// Fails if stdout cannot be written, as with a full disk behind a redirection.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -47,10 +47,10 @@ pub(crate) struct JsonArgs {
 }
 
 impl JsonArgs {
-    /// Prints the `document` where JSON is asked for, else the `text`.
+    /// Prints the `document` if JSON was requested, otherwise the `text`.
     ///
     /// # Errors
-    /// As [`print()`].
+    /// Fails as [`print()`] does.
     pub(crate) fn print<R: Serialize, A: Serialize>(
         self,
         document: &Document<R, A>,
@@ -60,25 +60,25 @@ impl JsonArgs {
     }
 }
 
-/// Says something beside the result, on stderr.
+/// Prints a message on stderr, apart from the result.
 pub(crate) fn note(sentence: &str) {
-    // A closed stderr leaves no place to say so.
+    // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
-/// Says what begins where no bar does: a plain line where stderr is not a terminal.
+/// Prints the start of a step without a bar, if stderr is not a terminal.
 pub(crate) fn step(sentence: &str) {
     if !io::stderr().is_terminal() {
         note(sentence);
     }
 }
 
-/// How far a step has come; invisible where stderr is not a terminal.
+/// The progress bar of a step, hidden if stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// A bar named `label`, at zero.
+    /// Returns a bar named `label`, at zero.
     pub(crate) fn new(label: String) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), draw_target());
         if let Ok(style) =
@@ -91,7 +91,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// The same, which says how long the rest will take.
+    /// Returns a bar that also shows the remaining time.
     pub(crate) fn with_time_left(label: String) -> Progress {
         let progress = Progress::new(label);
         let template = "{msg:34} [{bar:30}] {percent:>3}%  {elapsed}, {eta} left";
@@ -113,10 +113,10 @@ impl Drop for Progress {
     }
 }
 
-/// Parts that the progress of one of several runs is counted in.
+/// Number of parts in the progress of one of several runs.
 const PARTS: f64 = 1000.0;
 
-/// One bar of several runs, which threads may make side by side.
+/// One bar for several runs, which may run in parallel threads.
 #[derive(Debug)]
 pub(crate) struct JointProgress {
     bar: Progress,
@@ -125,12 +125,13 @@ pub(crate) struct JointProgress {
 }
 
 impl JointProgress {
-    /// A bar named `label`, of `nr_runs`.
+    /// Returns a bar named `label` for `nr_runs` runs.
     pub(crate) fn new(label: String, nr_runs: usize) -> JointProgress {
         JointProgress { bar: Progress::new(label), nr_runs, nr_parts_done: AtomicU64::new(0) }
     }
 
-    /// What one run calls with the share of it that is done, 0 to 1, as often as it likes.
+    /// Returns a function for one run, to be called with the finished share of the run, 0 to 1, any
+    /// number of times.
     pub(crate) fn of_run(&self) -> impl FnMut(f64) {
         let mut nr_before = 0;
         move |share| {
@@ -143,13 +144,14 @@ impl JointProgress {
     }
 }
 
-/// How many entries of a trace are done, how fast, and how long the rest will take; threads may
-/// share it. Invisible where stderr is not a terminal.
+/// A progress display with the number of finished entries of a trace, the rate and the remaining
+/// time. Threads may share the display. Hidden if stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Meter(ProgressBar);
 
 impl Meter {
-    /// A meter named `label`; with a `total` of entries it has a bar and says the time left.
+    /// Returns a meter named `label`. With a `total` of entries the meter has a bar and the
+    /// remaining time.
     pub(crate) fn new(label: String, total: Option<u64>) -> Meter {
         let bar = ProgressBar::with_draw_target(total, draw_target());
         let template = match total {
@@ -158,7 +160,7 @@ impl Meter {
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                // A bar that cannot be drawn is no failure.
+                // A bar that cannot be drawn is not a failure.
                 let _ = write!(out, "{:.1} M/s", state.per_sec() / 1e6);
             };
             bar.set_style(style.progress_chars("=> ").with_key("rate", rate));
@@ -168,7 +170,7 @@ impl Meter {
         Meter(bar)
     }
 
-    /// `entries` more are done.
+    /// Adds `entries` finished entries.
     pub(crate) fn add(&self, entries: u64) {
         self.0.inc(entries);
     }

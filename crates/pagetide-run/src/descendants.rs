@@ -1,15 +1,15 @@
-//! All processes below the run, and the end of the last of them.
+//! All processes below the run, until the last one ends.
 //!
 //! ```text
 //!   pagetide run -- sh -c 'server & exit 3'
 //!
 //!   sh      |--------| exit 3
-//!   server     |-------------------------------| its files are served, signals reach it
+//!   server     |-------------------------------| its files are served, and it gets signals
 //!   run     |-------------------------------------| 3
 //! ```
 //!
-//! A process whose parent has ended is the run's child (`PR_SET_CHILD_SUBREAPER`), wherever it has
-//! gone: so the run ends when it has no child any more.
+//! A process without a living parent becomes a child of the run (`PR_SET_CHILD_SUBREAPER`), even in
+//! another session or group. The run therefore ends when no child is left.
 //!
 //! Source: Linux prctl(2), proc(5) "/proc/pid/task/tid/children".
 
@@ -21,39 +21,39 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Has all orphans below this process be its children.
+/// Makes all orphans below this process its children.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)
 }
 
-/// A child of ours that is no program's, if there is one.
+/// A child of this process that is not part of the program, if any.
 static LEFT_OUT: OnceLock<u32> = OnceLock::new();
 
-/// Child `pid` is none of the program's processes.
+/// Excludes child `pid` from the program's processes.
 pub(crate) fn leave_out(pid: u32) {
     let _ = LEFT_OUT.set(pid);
 }
 
-/// Whether no process is left below this one.
+/// Returns true if no process is left below this one.
 pub(crate) fn has_none() -> bool {
     processes_below_us().is_empty()
 }
 
-/// What a wait came to.
+/// The result of a wait.
 pub(crate) enum Ended {
     /// A child has ended.
     Child(Pid, WaitStatus),
     /// A child was stopped by this signal.
     Stopped(Pid, i32),
-    /// There is none any more.
+    /// No child is left.
     All,
 }
 
 /// Waits for the next child to end or to be stopped.
 ///
 /// # Errors
-/// What the system says.
+/// Fails with the system's error if wait(2) fails.
 pub(crate) fn wait_for_next() -> io::Result<Ended> {
     loop {
         match wait(WaitOptions::UNTRACED) {
@@ -68,14 +68,14 @@ pub(crate) fn wait_for_next() -> io::Result<Ended> {
     }
 }
 
-/// The numbers of all processes below this one.
+/// Returns the process ids of all processes below this one.
 pub(crate) fn processes_below_us() -> Vec<u32> {
     let mut found = Vec::new();
     let mut unseen = vec![std::process::id()];
     while let Some(parent) = unseen.pop() {
         let threads = fs::read_dir(format!("/proc/{parent}/task"));
         for thread in threads.into_iter().flatten().flatten() {
-            // It may have ended meanwhile.
+            // The thread may have ended, and then the file is gone.
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             let children = children.split_whitespace().filter_map(|one| one.parse().ok());
             let children = children.filter(|child| LEFT_OUT.get() != Some(child));
@@ -85,8 +85,8 @@ pub(crate) fn processes_below_us() -> Vec<u32> {
     found
 }
 
-/// Passes `signal` on to all of them. What a terminal sends to a group may not reach them, and
-/// shells have them ignore it: it asks them to end, in other words.
+/// Forwards `signal` to all processes below this one. SIGINT and SIGQUIT are sent as SIGTERM,
+/// because shells start background processes with both signals ignored.
 pub(crate) fn pass_on(signal: i32) {
     let signal = match signal {
         SIGINT | SIGQUIT => SIGTERM,

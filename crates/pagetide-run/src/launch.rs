@@ -1,18 +1,19 @@
-//! Starting the program, passing signals on, and its end.
+//! Starts the program, forwards signals to the program, and returns its exit code.
 //!
 //! ```text
-//!   LD_PRELOAD    our library, before whatever was there
+//!   LD_PRELOAD    our library, in front of the inherited value
 //!   PAGETIDE_RUN  version, flags, the server's name, the limit
-//!   signals       all that can be caught --> the program, which begins with those ignored and
-//!                 blocked that this process began with
-//!   status        its exit code, 128 + signal, 127 not found, 126 cannot be executed
+//!   signals       all catchable signals --> the program, which starts with the signal mask and the
+//!                 ignored signals that this process inherited
+//!   status        the program's exit code, 128 + signal, 127 not found, 126 not executable
 //! ```
 //!
-//! No signal but SIGKILL, and its own faults, ends the server before its programs.
+//! Only SIGKILL and a fault of the server itself can end the server before its programs.
 //!
-//! A terminal sends its Ctrl-C to the whole foreground group, the program included, and so may
-//! kill(1): those signals are not forwarded a second time. Limits on CPU time and on the length of
-//! files are each process's own: the kernel's SIGXCPU and SIGXFSZ are not forwarded.
+//! A terminal sends Ctrl-C to the whole foreground group, which includes the program. kill(1) can
+//! also signal the whole group. Such signals are not forwarded a second time. Limits on CPU time
+//! and file length apply to each process separately: the kernel's SIGXCPU and SIGXFSZ are not
+//! forwarded.
 
 use crate::wire::VARIABLE;
 use pagetide_sys::caught::{self, Arrival, CaughtSignals};
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// Starts the program, which finds the server by `variable`.
+/// Starts the program with `variable` in its environment, which names the server.
 pub(crate) fn start(
     command: &[OsString],
     library: &Path,
@@ -44,21 +45,21 @@ pub(crate) fn start(
     let mut program = Command::new(&command[0]);
     program.args(&command[1..]).env("LD_PRELOAD", preload).env(VARIABLE, variable);
     let child = inherited::spawn(&mut program)?;
-    // It is waited for with all others.
+    // `descendants` waits for this child together with all other children.
     Ok(Pid::from_child(&child))
 }
 
-/// The exit code of the program, of what a wait has told.
+/// Returns the program's exit code for a wait status.
 pub(crate) fn code_of(status: WaitStatus) -> u8 {
     exit_code(ExitStatus::from_raw(status.as_raw()))
 }
 
-/// What a shell says of a program that could not be started.
+/// Returns the exit code of a shell for a program that cannot be started.
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
-/// What a shell says of a program that has ended.
+/// Returns the exit code of a shell for a program that has ended.
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -67,25 +68,26 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     }
 }
 
-/// Signals that no longer end this process: from here on they wait for a program to be forwarded
-/// to. Before the program is started, so that none can end the server and leave it behind.
+/// Caught signals, queued for a program instead of ending this process. Created before the program
+/// starts, so that no signal can end the server and leave the program behind.
 #[derive(Debug)]
 pub struct Caught(CaughtSignals);
 
 impl Caught {
-    /// Catches them.
+    /// Catches all signals that can be caught.
     ///
     /// # Errors
-    /// What the system says.
+    /// Fails with the system's error if the pipe for signals cannot be made.
     pub fn new() -> io::Result<Caught> {
         CaughtSignals::catch().map(Caught)
     }
 }
 
-/// What is done with a signal.
+/// The action for each caught signal.
 pub type Deliver = Box<dyn Fn(Arrival) + Send>;
 
-/// Forwards signals until dropped; then they do what they do by default.
+/// A thread that forwards signals until dropped. After the drop, signals have their default
+/// actions.
 #[derive(Debug)]
 pub struct Forwarder {
     deliver: Sender<Deliver>,
@@ -93,32 +95,33 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts the thread that is going to forward them, before there is a program that would be
-    /// left behind if it were refused.
+    /// Starts the forwarding thread. Called before the program starts, because a failure here would
+    /// leave a started program behind.
     ///
     /// # Errors
-    /// What the system says of threads.
+    /// Fails with the system's error if the thread cannot be started.
     pub fn new(caught: Caught) -> io::Result<Forwarder> {
         let Caught(signals) = caught;
         let (deliver, begun) = channel::<Deliver>();
         let thread =
             std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
-                // Without a program there is nothing to forward to.
+                // The forwarder was dropped before a program started.
                 let Ok(deliver) = begun.recv() else { return };
                 std::iter::from_fn(|| signals.next()).for_each(deliver);
             })?;
         Ok(Forwarder { deliver, thread: Some(thread) })
     }
 
-    /// Hands to `deliver` the signals that have come since, and those that come.
+    /// Passes all queued and future signals to `deliver`.
     pub fn begin(&self, deliver: impl Fn(Arrival) + Send + 'static) {
-        // The thread waits for it.
+        // The thread lives until `drop`, so the send cannot fail.
         let _ = self.deliver.send(Box::new(deliver));
     }
 }
 
-/// Forwards signals to `child`, but for those that it has itself, as a member of this process's
-/// group: from a terminal's keys, or by kill(2) of the group.
+/// Returns a function that forwards signals to `child`. Signals that `child` has received as a
+/// member of this process's group (from a terminal's keys, or by kill(2) of the group) are left
+/// out.
 pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Arrival) + Send + 'static {
     move |arrival| {
         let Arrival { signal, is_from_kernel } = arrival;
@@ -131,12 +134,12 @@ pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Arrival) 
     }
 }
 
-/// Returns true if `signal` asks this process to end; one that it was started to ignore does not.
+/// Returns true if `signal` asks this process to end. An ignored signal does not.
 pub(crate) fn ends(signal: i32) -> bool {
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal) && !inherited::is_ignored(signal)
 }
 
-/// Returns true if `signal`, which came here, came to the whole group.
+/// Returns true if `signal`, received by this process, was sent to the whole group.
 pub(crate) fn came_to_all(signal: i32, sentinel: Option<&Sentinel>) -> bool {
     match sentinel {
         Some(sentinel) => sentinel.has(signal),
@@ -148,8 +151,8 @@ pub(crate) fn is_in_our_group(child: Pid) -> bool {
     rustix::process::getpgid(Some(child)) == Ok(rustix::process::getpgrp())
 }
 
-/// A process that tells what came to our whole group. To be started before there is a second
-/// thread; `None` where the system refuses it, and a terminal's keys are all that is told apart.
+/// Starts a process that reports signals sent to the whole group. The caller must be the only
+/// thread. Returns `None` if the system refuses. Then only a terminal's keys are recognised.
 pub fn start_sentinel() -> Option<Arc<Sentinel>> {
     Sentinel::start().ok().map(Arc::new)
 }
@@ -157,16 +160,16 @@ pub fn start_sentinel() -> Option<Arc<Sentinel>> {
 impl Drop for Forwarder {
     fn drop(&mut self) {
         caught::end_waiting();
-        // A thread that still waits for what to do has nothing to wait for.
+        // A thread without a `deliver` function yet ends now.
         self.deliver = channel().0;
         if let Some(thread) = self.thread.take() {
-            // It has nothing to say.
+            // A panic of the thread was already printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Whether a terminal's keys reach us, and with us the program.
+/// Returns true if this process is in the terminal's foreground group and receives its keys.
 fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())

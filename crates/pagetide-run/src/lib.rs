@@ -1,9 +1,10 @@
-//! A program under a memory limit: the server of its file I/O, and what both ends say to each
-//! other.
+//! Runs a program under a memory limit: the server of the program's file I/O, and the protocol
+//! between the server and the program.
 //!
-//! **Problem.** The programs people run cannot be changed, and their file I/O takes as much memory
-//! as the kernel gives it. **Idea.** One process has the page cache and is the server; a library
-//! that is loaded before the program's own sends it what would have been system calls.
+//! **Problem.** Users cannot change the programs they run, and the kernel gives the programs' file
+//! I/O as much memory as is free. **Idea.** One process has the page cache and is the server. A
+//! library, loaded into the program with `LD_PRELOAD`, sends file I/O to the server instead of
+//! making system calls.
 //!
 //! ```text
 //!   program + libpagetide_preload.so --socket a thread--+
@@ -11,18 +12,19 @@
 //!   its child's child                --socket a thread--+
 //! ```
 //!
-//! Each file is at each moment *ours* or *the kernel's*. Ours means proven exclusive: the server
-//! has the only open file of it, with a lease, and the programs have stand-ins that the kernel lets
-//! nothing be done by. Any other opener, in the run or outside, breaks the lease, and waits until
-//! what is dirty is written back and nothing is kept; from then on the file is the kernel's, for
-//! all, until the last of the run's programs has closed it.
+//! At each moment a file is either *managed* or *the kernel's*. The server manages a file only with
+//! exclusive access: the server has the only open file description of the file, with a lease. The
+//! programs hold stand-ins: descriptors without any I/O in the kernel. Any other opener, in the run
+//! or outside, breaks the lease. The opener waits until dirty pages are written back and all pages
+//! are dropped. From then on the kernel serves the file to all, until the last program of the run
+//! has closed the file.
 //!
-//! [`wire`] is what the server and the library inside the program say to each other, and
-//! [`program`] what both look at before a program is executed; all else is the server's end. Of the
-//! library `pagetide` it uses the public interface and [`pagetide::seam`].
+//! [`wire`] is the protocol between the server and the library in the program. [`program`] inspects
+//! executables before they start, for both ends. All other modules belong to the server. This crate
+//! uses the public interface of the library `pagetide`, and [`pagetide::seam`].
 //!
-//! **Ignored.** Limits on what the kernel caches of its files; the run's end says how many those
-//! were.
+//! **Ignored.** Limits on the kernel's page cache for the files left to the kernel. The summary at
+//! the end of a run counts these files.
 
 pub mod program;
 pub mod wire;

@@ -1,16 +1,16 @@
-//! What this process may use, apart from what the program may.
+//! Resource limits of this process, as opposed to the limits of the program.
 //!
 //! ```text
-//!   before the program   files as long as the hard limit allows: the frames are one; CPU time
-//!   as it starts         its own limits, which it inherits
-//!   after that           those again, and as many descriptors as there may be
+//!   before the program   file length up to the hard limit (the frames are a file), and CPU time
+//!   at its start         the inherited limits, which the program inherits too
+//!   after the start      the raised limits again, and the maximum number of descriptors
 //! ```
 //!
-//! A limit on CPU time is each process's own, and the server's would end all programs of the run at
-//! the limit of one. A privileged process raises its hard limits as well.
+//! A limit on CPU time applies to each process. If the server reached the limit, all programs of
+//! the run would end. A privileged process raises its hard limits as well.
 //!
-//! How long the program may make files, its library looks at. A limit that is met here all the same
-//! is an error of one call: the signal that comes with it does not end the run.
+//! The preload library enforces the program's own limit on file length. If this process still
+//! reaches a limit on file length, one call fails, and the signal SIGXFSZ does not end the run.
 //!
 //! Source: getrlimit(2).
 
@@ -19,17 +19,17 @@ use signal_hook::consts::SIGXFSZ;
 use std::io;
 use std::sync::Arc;
 
-/// Limits that the program is to have, and this process is not.
+/// Limits that this process raises for itself but not for the program.
 const OWN: [Resource; 2] = [Resource::Fsize, Resource::Cpu];
 
-/// The limits as this process found them, in the order of [`OWN`].
+/// The inherited limits, in the order of [`OWN`].
 #[derive(Debug)]
 pub(crate) struct Kept([Rlimit; 2]);
 
-/// Lets files of this process be as long as they may, and the process use all CPU time that it may.
+/// Raises the limits on file length and CPU time of this process.
 ///
 /// # Errors
-/// Where the signal cannot be caught.
+/// Fails if the signal SIGXFSZ cannot be caught.
 pub(crate) fn raise_own() -> io::Result<Kept> {
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let kept = Kept(OWN.map(getrlimit));
@@ -38,17 +38,17 @@ pub(crate) fn raise_own() -> io::Result<Kept> {
 }
 
 impl Kept {
-    /// The program is about to start.
+    /// Restores the inherited limits, just before the program starts.
     pub(crate) fn give_back(&self) {
         for (resource, limit) in OWN.into_iter().zip(self.0) {
-            // It was the limit a moment ago.
+            // Cannot fail, because this was the limit a moment ago.
             let _ = setrlimit(resource, limit);
         }
     }
 }
 
-/// After the program has started: two descriptors for each open file and one for each thread under
-/// us, and files as long as they may be.
+/// Raises the limits on descriptors, file length and CPU time, after the program has started. The
+/// server needs two descriptors for each open file and one for each thread of the programs.
 pub(crate) fn raise_all() {
     raise(Resource::Nofile);
     OWN.into_iter().for_each(raise);
@@ -60,6 +60,6 @@ fn raise(resource: Resource) {
     if OWN.contains(&resource) && setrlimit(resource, none).is_ok() {
         return;
     }
-    // Where even that is refused, opens and writes will say so.
+    // If the system refuses this too, later opens and writes fail with their own errors.
     let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
 }

@@ -1,4 +1,4 @@
-//! One run, from before its first thread to the end of its last process.
+//! One run, from before the first thread to the end of the last process.
 
 use crate::descendants::{self, Ended as Waited};
 use crate::filter::Filter;
@@ -20,41 +20,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Most processes that are still there are about to end. After so long, a person wonders.
+/// Wait before the message about remaining processes. Most remaining processes end sooner.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// What is run.
+/// The program to run, and its options.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// What is loaded into it: see [`find_library`](crate::find_library).
+    /// The path of the preload library: see [`find_library`](crate::find_library).
     pub library: PathBuf,
-    /// Which files are managed.
+    /// Patterns of the managed files.
     pub filter: Filter,
     /// The limit of the page cache.
     pub memory: Bytes,
-    /// Sentences about what is not served are not wanted.
+    /// True to suppress messages about unmanaged files and programs.
     pub is_quiet: bool,
-    /// Mapped files are served from the page cache, where that can be.
+    /// True to serve mapped files from the page cache where possible.
     pub serves_mappings: bool,
 }
 
-/// Why a run could not begin, or go on.
+/// The reason why a run cannot begin or continue.
 #[derive(Debug)]
 pub enum RunError {
-    /// The process is itself under a run.
+    /// This process is itself under a run.
     Nested,
     /// The program could not be started.
     Start {
-        /// As it was named.
+        /// The program as named by the caller.
         program: PathBuf,
         /// The system's reason.
         source: io::Error,
     },
-    /// Something the server needs was refused.
+    /// The system refused a resource that the server needs.
     System {
-        /// What it was about to do, as in "make a socket".
+        /// The refused action, as in "make a socket".
         act: &'static str,
         /// The system's reason.
         source: io::Error,
@@ -84,32 +84,33 @@ fn on(act: &'static str) -> impl FnOnce(io::Error) -> RunError {
     move |source| RunError::System { act, source }
 }
 
-/// What has to be done before the process has the page cache.
+/// The preparations before this process has the page cache.
 #[derive(Debug)]
 pub struct Prepared {
     sentinel: Option<Arc<Sentinel>>,
     kept: Kept,
 }
 
-/// How a run ended.
+/// The result of a run.
 pub struct Ended {
     /// The exit code of the program.
     pub exit_code: u8,
-    /// The server, for what it has counted.
+    /// The server with its counters.
     pub server: Arc<Server>,
-    /// Whether all that was written is in the files.
+    /// The result of writing back all dirty pages.
     pub written_back: Result<(), SyncError>,
-    /// True once a signal asks this process to end; only its own work is left.
+    /// True after a signal asks this process to end. Only this process's own work remains then.
     pub interrupt: Arc<AtomicBool>,
-    /// Catches signals until it is dropped.
+    /// Keeps signals caught until dropped.
     _forwarder: Forwarder,
 }
 
 impl Prepared {
-    /// Takes signals and limits for this process: it is to be a server from now on.
+    /// Prepares signals and limits, so that this process can be a server.
     ///
     /// # Errors
-    /// [`RunError::Nested`], and [`RunError::System`].
+    /// Fails with [`RunError::Nested`] if this process is under a run, and with
+    /// [`RunError::System`] if the system refuses a step.
     pub fn new() -> Result<Prepared, RunError> {
         if server_of_this_process().is_some_and(|name| server::answers(&name)) {
             return Err(RunError::Nested);
@@ -123,11 +124,11 @@ impl Prepared {
         Ok(Prepared { sentinel, kept })
     }
 
-    /// Runs the program with `cache`, which was built to be shared, until its last process has
-    /// ended; sentences for the user go to `say`.
+    /// Runs the program with `cache`, a shared page cache, until the last process of the run has
+    /// ended. Messages for the user go to `say`.
     ///
     /// # Errors
-    /// Where the run could not begin.
+    /// Fails if the run cannot begin, or if waiting for the processes fails.
     pub fn run(self, cache: PageCache, program: &Program, say: Say) -> Result<Ended, RunError> {
         let say = if program.is_quiet { |_: &str| {} } else { say };
         warn_of_unserved(&program.command[0], say);
@@ -155,7 +156,7 @@ impl Prepared {
     }
 }
 
-/// What tells the program where its server is.
+/// Returns the environment variable's value, which tells the program how to reach the server.
 fn variable_of(listener: &Listener, program: &Program) -> String {
     let mut flags = 0;
     if program.filter.include.is_empty() {
@@ -170,7 +171,7 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }
 
-/// The name of the server that this process is under.
+/// Returns the name of the server that serves this process.
 fn server_of_this_process() -> Option<String> {
     let value = std::env::var(VARIABLE).ok()?;
     value.split(':').nth(2).map(str::to_owned)
@@ -184,19 +185,19 @@ fn warn_of_unserved(command: &OsStr, say: Say) {
     }
 }
 
-/// The program runs: signals are for it.
+/// The program runs and gets the signals.
 const RUNS: u8 = 0;
-/// The program has ended, others of its processes have not: signals are for those.
+/// The program has ended, and its remaining processes get the signals.
 const LEFT: u8 = 1;
-/// All that was written is in the files: signals are for this process.
+/// All writes are in the files, and this process gets the signals.
 const OVER: u8 = 2;
 
-/// How far a run has come, which says where signals go.
+/// The stage of a run, which decides the target of signals.
 #[derive(Default)]
 struct Stage {
     now: AtomicU8,
     interrupt: Arc<AtomicBool>,
-    /// A signal came that stops a job.
+    /// True once a signal that stops a job has arrived.
     stops: AtomicBool,
 }
 
@@ -205,7 +206,7 @@ impl Stage {
         self.now.store(stage, Relaxed);
     }
 
-    /// Has signals go where this stage says.
+    /// Delivers signals according to the stage.
     fn take_signals(
         self: &Arc<Stage>,
         forwarder: &Forwarder,
@@ -237,7 +238,7 @@ impl Stage {
     }
 }
 
-/// Waits for the program, and then for every other process below; returns the program's exit code.
+/// Waits for the program and all other processes below. Returns the program's exit code.
 fn wait_for_all(
     child: Pid,
     stage: &Stage,
@@ -265,10 +266,10 @@ fn wait_for_all(
     }
 }
 
-/// Says why the command has not returned, after a moment.
+/// Prints the reason for the delay if processes remain after [`SILENCE`].
 fn say_later_that_processes_are_left(say: Say) {
     let thread = std::thread::Builder::new().name("pagetide-patience".into());
-    // Without the thread there is no sentence, and nothing else is missing.
+    // Without the thread only this message is missing.
     let _ = thread.spawn(move || {
         std::thread::sleep(SILENCE);
         let nr_left = descendants::processes_below_us().len();

@@ -1,16 +1,16 @@
-//! Files that a command writes: asked for before the work, there whole or not at all.
+//! The files that a command writes: checked before the work, and complete or absent.
 //!
-//! Problem: an hour of replays ends with a report that cannot be written; a full disk or Ctrl-C
-//! leaves half a trace that looks like a whole one. Idea: try the place first; write beside it, and
-//! move there what is whole.
+//! Problem: an hour of replays ends with a report that cannot be written. A full disk or Ctrl-C
+//! leaves half a trace that looks like a whole trace. Idea: check the target first, write a
+//! temporary file beside the target, and rename the temporary file when complete.
 //!
 //! ```text
 //!   check(path) ... the work ... create(path) --> folder/.pagetide-XXXX --> finish --> path
 //!                                     `-- a pipe, a device, `-` (standard output): a Stream
 //! ```
 //!
-//! Data: a temporary file, removed on drop unless it was finished; the streams that were opened.
-//! Ignored: a place that stops being writable while the work is done.
+//! Data: a temporary file, removed on drop unless finished, and the open streams. Ignored: a target
+//! that becomes unwritable during the work.
 
 mod stream;
 
@@ -25,10 +25,10 @@ use std::sync::Arc;
 use stream::Stream;
 use tempfile::NamedTempFile;
 
-/// Tries whether a file could be written to each of `paths`, and leaves all as it was.
+/// Checks that a file can be written to each of `paths`, and changes nothing.
 ///
 /// # Errors
-/// "cannot write `what` `path`: why", of the first that could not.
+/// Fails with "cannot write `what` `path`: why" for the first path that cannot be written.
 pub(crate) fn check<'a>(
     what: &str,
     paths: impl IntoIterator<Item = &'a PathBuf>,
@@ -41,7 +41,7 @@ pub(crate) fn check<'a>(
 /// Writes `text` as the whole of `path`.
 ///
 /// # Errors
-/// Where the system refuses; then there is what was there before.
+/// Fails with the system's error, and then leaves the old contents.
 pub(crate) fn write(what: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = NewFile::create(what, path)?;
     file.write_all(text.as_bytes()).map_err(|error| refused(what, path, &error))?;
@@ -52,7 +52,7 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::on_path(&format!("write {what}"), path, error)
 }
 
-/// A file in the making: at its place once it is finished.
+/// An unfinished file. `finish` moves the file to its path.
 #[derive(Debug)]
 pub(crate) struct NewFile<'a> {
     what: &'a str,
@@ -62,19 +62,19 @@ pub(crate) struct NewFile<'a> {
 
 #[derive(Debug)]
 enum To {
-    /// A file beside its place, and the place.
+    /// A temporary file, and its final path.
     Beside(NamedTempFile, PathBuf),
-    /// The place itself, a regular file.
+    /// The final file itself, a regular file.
     There(File),
-    /// A place with a reader.
+    /// A pipe, a terminal or a device.
     Stream(Arc<Stream>),
 }
 
 impl<'a> NewFile<'a> {
-    /// Begins a file that is to be at `path`; `what` it is, as in "the trace".
+    /// Begins a file for `path`. Error messages use `what`, as in "the trace".
     ///
     /// # Errors
-    /// Where it could not be there.
+    /// Fails if the file cannot be written there.
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
             To::There(file) => {
@@ -86,10 +86,10 @@ impl<'a> NewFile<'a> {
         to.map(|to| NewFile { what, path, to }).map_err(|error| refused(what, path, &error))
     }
 
-    /// Moves it to its place; how many bytes it has.
+    /// Moves the file to its path, and returns the length in bytes.
     ///
     /// # Errors
-    /// Where the system refuses.
+    /// Fails with the system's error.
     pub(crate) fn finish(self) -> Result<u64, Failure> {
         let refuse = |error: io::Error| refused(self.what, self.path, &error);
         match self.to {
@@ -105,7 +105,7 @@ impl<'a> NewFile<'a> {
 }
 
 impl To {
-    /// How `path` is to be written; changes nothing there.
+    /// Chooses how to write `path`, without a change to existing contents.
     fn find(path: &Path) -> io::Result<To> {
         if is_standard_output(path) {
             let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -117,17 +117,18 @@ impl To {
             Some(there) if !there.is_file() => return Stream::open(path).map(To::Stream),
             _ => {}
         }
-        // What a link leads to is replaced, and not the link.
+        // Replaces the target of a symbolic link, not the link.
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // As any new file: what the umask leaves of read and write for all.
+        // The usual mode of a new file: read and write for all, minus the umask.
         let beside = tempfile::Builder::new()
             .prefix(".pagetide-")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder.unwrap_or(Path::new(".")));
         match beside {
             Ok(file) => Ok(To::Beside(file, place)),
-            // Our file in another user's folder; or the reason, without a name of tempfile's.
+            // The user may own a file in another user's folder. Otherwise `open` returns an error
+            // without the temporary name.
             Err(_) => open(path),
         }
     }

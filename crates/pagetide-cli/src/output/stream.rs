@@ -1,14 +1,14 @@
-//! A pipe, a terminal or a device that a command writes: its reader may be slow, or gone.
+//! A pipe, a terminal or a device as output, with a reader that may be slow or gone.
 //!
 //! ```text
-//!   open    never waits; a pipe without a reader is refused, and one with a reader stays open
-//!           until the process ends, so that the reader waits for the result
-//!   write   waits for the reader: until it is gone, takes nothing for PATIENCE, or a signal asks
-//!           this process to end
+//!   open    never waits. A pipe without a reader is refused. A pipe with a reader stays open until
+//!           the process ends, so that the reader waits for the result
+//!   write   waits for the reader. Fails if the reader is gone or takes nothing for PATIENCE, or if
+//!           a signal asks this process to end
 //! ```
 //!
-//! Each write is at most as long as a pipe takes whole. So a pipe that is ready does not block,
-//! although standard output may be shared with processes that expect it to block.
+//! Each write is at most `PIPE_BUF` long. A write to a ready pipe therefore does not block, even if
+//! standard output is shared with processes that expect blocking writes.
 //!
 //! Source: Linux man pages fifo(7), pipe(7) "PIPE_BUF".
 
@@ -23,11 +23,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a reader may take nothing.
+/// Longest time without progress of the reader.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often signals are looked for.
+/// Interval between two checks for signals.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// The longest write that a pipe takes whole, bytes.
+/// Maximum length of an atomic pipe write, bytes.
 const CHUNK_BYTES: usize = 4096;
 
 /// Pipes that stay open until the process ends.
@@ -38,7 +38,7 @@ static PIPES: Mutex<Vec<(PathBuf, Arc<Stream>)>> = Mutex::new(Vec::new());
 pub(super) struct Stream {
     file: File,
     written: AtomicU64,
-    /// The reader has taken nothing for so long that it is not waited for again.
+    /// True after a timeout of the reader. Later writes do not wait.
     is_stuck: AtomicBool,
 }
 
@@ -47,10 +47,10 @@ impl Stream {
         Stream { file, written: AtomicU64::new(0), is_stuck: AtomicBool::new(false) }
     }
 
-    /// Opens the stream at `path`, or returns the pipe that was opened there before.
+    /// Opens the stream at `path`, or returns the already open pipe.
     ///
     /// # Errors
-    /// There is no reader, or what the system says.
+    /// Fails if a pipe has no reader, or with the system's error.
     pub(super) fn open(path: &Path) -> io::Result<Arc<Stream>> {
         let mut pipes = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, stream)) = pipes.iter().find(|(at, _)| at == path) {
@@ -70,15 +70,15 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Bytes that were written so far.
+    /// Returns the number of bytes written so far.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// Writes some of `bytes`; returns how many.
+    /// Writes some of `bytes`, and returns the number written.
     ///
     /// # Errors
-    /// The reader is gone or takes nothing, or a signal asks this process to end.
+    /// Fails if the reader is gone or takes nothing, or if a signal asks this process to end.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let chunk = &bytes[..bytes.len().min(CHUNK_BYTES)];
         let begun = Instant::now();
@@ -105,7 +105,7 @@ impl Stream {
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     }
 
-    /// Waits a moment for room, and writes where there is some.
+    /// Waits up to one `TICK` for room, and writes if there is any.
     fn try_write(&self, chunk: &[u8]) -> Result<usize, Errno> {
         let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
         if poll(&mut fds, Some(&TICK))? == 0 {

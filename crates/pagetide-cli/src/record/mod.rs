@@ -1,18 +1,18 @@
-//! `pagetide record --filemap`: a program on the kernel's own page cache, written down as a trace.
+//! `pagetide record --filemap`: records the file accesses of a program on the kernel's page cache.
 //!
-//! Problem: what would another policy do for a program that runs without us? Idea: the kernel says
-//! which pages of which files are asked for, through its tracepoints; what comes out is the record
-//! that `replay`, `mrc` and `ablate` read.
+//! Problem: how would another policy serve a program that runs without Pagetide? Idea: the kernel's
+//! tracepoints report the accessed pages of each file. The result is a record for `replay`, `mrc`
+//! and `ablate`.
 //!
 //! ```text
 //!   pagetide --starts--> pagetide record-held: stops itself
-//!      | trace of an instance of our own, for that process and its children
+//!      | traces that process and its children in a private trace instance
 //!      +--continues it--> becomes the program ...................... ends
 //!      trace_pipe --> lines.rs --> reader of perf-script --> record
 //! ```
 //!
-//! Ignored: what the program's children do after it has ended; and what the kernel does not tell:
-//! hits of mapped pages, and writes. See [`NOTICE`].
+//! Ignored: accesses of the program's children after the program has ended, and accesses unseen by
+//! the kernel's tracepoints (hits of mapped pages, and writes). See [`NOTICE`].
 
 mod lines;
 mod tracefs;
@@ -53,11 +53,11 @@ Examples:
   pagetide record --filemap -o db.ptt -- sqlite3 big.db 'select count(*) from t'
   pagetide mrc db.ptt";
 
-/// What a trace of the kernel's does not have, in one line.
+/// One line about the accesses that are missing in the kernel's trace.
 const NOTICE: &str =
     "hits of mapped pages and writes are not seen by the kernel's tracepoints, and not recorded";
 
-/// The hidden command's name.
+/// The name of the hidden command.
 pub(crate) const HELD: &str = "record-held";
 
 /// Record a program's file accesses on the kernel's own page cache, for `pagetide replay`.
@@ -76,16 +76,16 @@ pub(crate) struct RecordArgs {
     command: Vec<OsString>,
 }
 
-/// What is started first, and becomes the program when we are ready for it.
+/// The arguments of the held process, which becomes the program when the tracing is ready.
 #[derive(Debug, clap::Args)]
 pub(crate) struct HeldArgs {
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
 }
 
-/// Stops, and then becomes the program. Returns only where it cannot.
+/// Stops this process, and then becomes the program. Returns only on failure.
 pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
-    // Nothing would continue us if our parent was gone; the program may outlive it.
+    // A stopped process without a parent would never continue. The program may outlive its parent.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     let _ = kill_process(getpid(), Signal::STOP);
     let _ = set_parent_process_death_signal(None);
@@ -93,10 +93,10 @@ pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
     cannot_run(Path::new(&args.command[0]), &error)
 }
 
-/// Runs the command; the exit code is the program's.
+/// Runs the command. Returns the program's exit code.
 ///
 /// # Errors
-/// Usage, where this user or this kernel cannot trace; a record that cannot be written.
+/// Fails if this user or this kernel cannot trace, or if the record cannot be written.
 pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let program = Path::new(&args.command[0]);
     if program::find(program).is_none() {
@@ -109,7 +109,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let mut child = start_held(&args.command)?;
     let recorded = record(args, &instance, &mut child, out);
     if recorded.is_err() {
-        // Held or running, it is not recorded any more.
+        // A child without a recorder is ended, stopped or not.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -163,7 +163,7 @@ fn say(args: &RecordArgs, done: &Converted, tally: &EventCounts) {
     }
 }
 
-/// Starts ourselves again, to become the program; returns when that has stopped itself.
+/// Starts this executable again as the held child. Returns when the child has stopped itself.
 fn start_held(command: &[OsString]) -> Result<Child, Failure> {
     let own = machine::own_executable()?;
     let child = Command::new(own)
@@ -202,7 +202,7 @@ fn write(lines: EventLines, out: &mut impl Write) -> Result<Converted, ConvertEr
     }
 }
 
-/// The record of a program that read nothing.
+/// Writes the record of a program that read nothing.
 fn write_empty(out: &mut impl Write) -> io::Result<Converted> {
     let mut bytes = Vec::new();
     Header::of_trace(1 << PAGE_SHIFT).append_to(&mut bytes);

@@ -1,14 +1,14 @@
-//! What is loaded into programs: it travels inside the command.
+//! The preload library, embedded in the command.
 
 use std::path::PathBuf;
 
 /// The library, built with this command.
 static LIBRARY: &[u8] = pagetide_embed::cdylib!("pagetide_preload");
 
-/// The library as a file.
+/// Returns the path of the library as a file.
 ///
 /// # Errors
-/// One sentence: there is no folder for it.
+/// Fails with one sentence if no folder can hold the library.
 pub(crate) fn find() -> Result<PathBuf, String> {
     pagetide_run::find_library(LIBRARY)
 }

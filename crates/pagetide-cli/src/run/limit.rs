@@ -1,8 +1,8 @@
-//! `--memory`: a size, or as much as can be spared.
+//! `--memory`: a fixed size, or the memory that can be spared.
 //!
 //! ```text
-//!   512M             so much
-//!   auto             from 16 MiB up to what the container, or the machine, has
+//!   512M             a fixed limit
+//!   auto             from 16 MiB up to the memory of the container, or of the machine
 //!   auto:64M-2G      within these bounds
 //! ```
 
@@ -12,26 +12,26 @@ use pagetide_core::units::Bytes;
 use pagetide_sys::MemoryRoom;
 use std::str::FromStr;
 
-/// Least size of `auto`.
+/// Smallest size of `auto`.
 const LEAST: Bytes = Bytes(16 << 20);
 
 /// The limit of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryLimit {
     Fixed(Bytes),
-    /// Follows what can be spared, from the first up to the second.
+    /// Follows the spare memory, from the first size up to the second.
     Auto(Bytes, Bytes),
 }
 
 impl MemoryLimit {
-    /// The most it can become.
+    /// Returns the largest possible limit.
     pub(super) fn most(self) -> Bytes {
         match self {
             MemoryLimit::Fixed(memory) | MemoryLimit::Auto(_, memory) => memory,
         }
     }
 
-    /// Sets it.
+    /// Sets the limit in `builder`.
     pub(super) fn put(self, builder: Builder) -> Builder {
         match self {
             MemoryLimit::Fixed(memory) => builder.memory(memory),

@@ -1,6 +1,6 @@
-//! `pagetide run`: an unmodified program, its file I/O through a page cache with a hard limit.
+//! `pagetide run`: an unmodified program with its file I/O through a page cache with a hard limit.
 //!
-//! The server is crate `pagetide-run`; here are the command line, and what is said at the end.
+//! The server is in the crate `pagetide-run`. This module has the command line and the summary.
 
 pub(crate) mod library;
 mod limit;
@@ -27,9 +27,9 @@ use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
-/// How often signals are looked for once the program has ended.
+/// Interval between two checks for signals after the program has ended.
 const TICK: Duration = Duration::from_millis(50);
-/// After a signal the command ends on its own within this time, or is ended.
+/// Time for an orderly end after a signal. The process exits after this time.
 const TIME_TO_END: Duration = Duration::from_secs(1);
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
@@ -122,18 +122,18 @@ pub(crate) struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// What serves mapped files.
+/// The server of mapped files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum MmapBy {
     Kernel,
     Cache,
 }
 
-/// Runs the command; the exit code is the program's.
+/// Runs the command. Returns the program's exit code.
 ///
 /// # Errors
-/// Where the page cache cannot be built, the library is not there, or something the program has
-/// written could not be.
+/// Fails if the page cache cannot be built, the library is missing, or data of the program could
+/// not be written.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the report", &args.report)?;
     output::check("the summary", &args.json)?;
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if let Ok(ended) = &ended {
         end_in_time(Interrupt::follow(Arc::clone(&ended.interrupt)));
     }
-    // From here on there is nothing left to steer.
+    // After the run there is nothing left to steer.
     drop(steering);
     match ended {
         Ok(ended) => finish(args, ended, watcher),
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Says so; returns what a shell would end with.
+/// Prints the error, and returns the exit code of a shell.
 pub(crate) fn cannot_run(program: &Path, error: &io::Error) -> ExitCode {
     terminal::note(&format!("pagetide: cannot run {}: {error}", program.display()));
     ExitCode::from(launch::exit_code_of(error))
@@ -184,7 +184,7 @@ fn failure_of(error: RunError) -> Failure {
     }
 }
 
-/// What `--dump` has written.
+/// Reads a file written by `--dump`.
 fn read_dump(path: &Path) -> Result<ResidentSet, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::on_path("read the dump", path, &error))?;
@@ -207,7 +207,7 @@ fn build(args: &RunArgs) -> Result<PageCache, Failure> {
     })
 }
 
-/// Makes what was written back durable, and says how it went.
+/// Syncs the written-back data, and reports the result of the run.
 fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<ExitCode, Failure> {
     let Ended { exit_code, server, written_back, .. } = &ended;
     let exit_code = *exit_code;
@@ -221,7 +221,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     if !args.quiet {
         terminal::note(&summary.to_string());
     }
-    // Each is written although another cannot be.
+    // A failure of one file does not prevent the rest.
     let dumped = args
         .dump
         .as_ref()
@@ -242,7 +242,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     Ok(ExitCode::from(exit_code))
 }
 
-/// Returns the first failure, and prints the others.
+/// Returns the first failure, and prints all further failures.
 fn first_of<const N: usize>(results: [Result<(), Failure>; N]) -> Result<(), Failure> {
     let mut failures = results.into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };
@@ -250,11 +250,11 @@ fn first_of<const N: usize>(results: [Result<(), Failure>; N]) -> Result<(), Fai
     Err(first)
 }
 
-/// Ends the process some time after a signal: a write to standard error or to a record waits for
-/// its reader. All that the program wrote is in its files by then.
+/// Exits the process some time after a signal, because a write to standard error or to a record may
+/// wait for its reader. All data of the program is in its files by then.
 fn end_in_time(interrupt: Interrupt) {
     let thread = std::thread::Builder::new().name("pagetide-end".into());
-    // Without the thread the end waits for all readers.
+    // Without the thread the exit waits for all readers.
     let _ = thread.spawn(move || {
         while !interrupt.is_set() {
             std::thread::sleep(TICK);

@@ -1,12 +1,12 @@
-//! The report on a run: how it went over time, and what other sizes of memory would have done.
+//! The report on a run: the course over time, and the estimated results of other memory sizes.
 //!
 //! ```text
 //!   points --differences--> hit ratio, refaults a second, device bytes a second   lines
-//!          --as they are--> resident by generation                                areas
+//!          --unchanged----> resident memory by generation                         areas
 //!   sizing ---------------> misses per access by size                             curves
 //! ```
 //!
-//! Ignored: which file it was, and which process.
+//! Ignored: the files and processes of the accesses.
 
 use super::watch::RunPoint;
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ replay</code>.";
 /// Writes the report on a run of `command` to `path`.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// Fails if the file cannot be written.
 pub(super) fn write(
     path: &Path,
     command: &str,
@@ -85,13 +85,13 @@ const SIZING_CAPTION: &str = "What would have been missed with other sizes of me
                               Where a curve falls steeply, a little more memory is worth much; \
                               where it is flat, more is wasted.";
 
-/// What `rate` makes of each two neighbours, at the later one's time.
+/// Returns `rate` of each two neighbouring points, at the time of the later point.
 fn between(points: &[RunPoint], rate: impl Fn(&RunPoint, &RunPoint) -> f64) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs.map(|(before, now)| (now.seconds, rate(before, now))).collect()
 }
 
-/// The rate of one counter.
+/// Returns the rate of one counter.
 fn rates(points: &[RunPoint], counter: fn(&RunPoint) -> u64) -> Vec<(f64, f64)> {
     between(points, |before, now| {
         let more = counter(now).saturating_sub(counter(before));
@@ -100,7 +100,7 @@ fn rates(points: &[RunPoint], counter: fn(&RunPoint) -> u64) -> Vec<(f64, f64)> 
 }
 
 fn hit_ratio(policy: &str, points: &[RunPoint]) -> Result<String, DrawError> {
-    // While nothing is asked for there is no ratio.
+    // Without accesses there is no ratio.
     let pairs = points.iter().zip(points.iter().skip(1));
     let busy = pairs.filter(|(before, now)| now.accesses > before.accesses);
     let ratio = |(before, now): (&RunPoint, &RunPoint)| {
@@ -134,7 +134,7 @@ fn sizing(policy: &str, sizing: &Sizing) -> Result<String, DrawError> {
     }])
 }
 
-/// Lines over seconds, from zero up to `at_least` or more.
+/// Draws lines over seconds, from zero up to `at_least` or more.
 fn over_time(
     all: Vec<Line>,
     at_least: f64,
@@ -146,7 +146,7 @@ fn over_time(
     lines(&Axes::over_seconds(right, top, tick), &all)
 }
 
-/// Bands of generations on top of each other, or all that is resident where there are none.
+/// Draws the generations as stacked bands, or all resident memory if the policy has none.
 fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     let right = points.iter().map(|point| point.seconds).fold(0.1, f64::max);
     let top = points.iter().map(|point| point.resident_bytes as f64).fold(4096.0, f64::max);
@@ -155,7 +155,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
         let mut chart = Axes::over_seconds(right, top, &tick).draw(area)?;
         let all = points.iter().map(|point| (point.seconds, point.resident_bytes as f64));
         let nr_bands = points.iter().map(|point| point.generations.len()).max().unwrap_or(0);
-        // The higher reaches are drawn first, and the lower ones over them.
+        // The taller bands are drawn first, and the lower bands over them.
         for depth in (0..nr_bands).rev() {
             let reach = points.iter().map(|point| (point.seconds, up_to(point, depth)));
             chart.draw_series([band(reach, right, BANDS[depth % BANDS.len()])])?;
@@ -168,7 +168,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     })
 }
 
-/// Oldest first.
+/// Colours of the bands, oldest generation first.
 const BANDS: [RGBColor; 4] = [
     RGBColor(0x2a, 0x5d, 0x8f),
     RGBColor(0x3b, 0x82, 0xc4),
@@ -176,13 +176,13 @@ const BANDS: [RGBColor; 4] = [
     RGBColor(0xb5, 0xd3, 0xee),
 ];
 
-/// Bytes of the oldest `depth + 1` generations of that moment.
+/// Returns the bytes of the oldest `depth + 1` generations at that moment.
 fn up_to(point: &RunPoint, depth: usize) -> f64 {
     let pages: u64 = point.generations.iter().take(depth + 1).map(|one| one.1).sum();
     pages as f64 * PAGE_BYTES as f64
 }
 
-/// What lies under a line.
+/// Returns the area under a line.
 fn band(
     line: impl Iterator<Item = (f64, f64)>,
     right: f64,

@@ -1,4 +1,4 @@
-//! What a run was: a few lines for people, one document for scripts.
+//! The summary of a run: a few lines for people, one JSON document for scripts.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The end of a run.
+/// The summary at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
     exit_code: u8,
     policy: String,
     memory_bytes: u64,
     resident_bytes_max: u64,
-    /// What `pagetide run` itself has taken beside the frames, at the end.
+    /// Memory of `pagetide run` itself beside the frames, at the end.
     own_bytes: Option<u64>,
     accesses: u64,
     hits: u64,
@@ -36,22 +36,23 @@ pub(super) struct Summary {
     dirty_bytes: u64,
     direct_io: bool,
     processes: u64,
-    /// Mappings that the page cache has served.
+    /// Number of mappings served by the page cache.
     mappings: u64,
-    /// What programs have stored to private ones: their own memory, of which a page each.
+    /// Bytes of pages that programs have written in private mappings, which are the programs' own
+    /// memory.
     private_mapping_bytes: u64,
-    /// Calls that were to lock more of mapped files in memory than may be.
+    /// Number of calls to lock mapped files that exceeded the limit on locked memory.
     mapping_locks_refused: u64,
-    /// What `--warm` has brought in; `null` without it.
+    /// The pages brought in by `--warm`, or `null` without the option.
     warm: Option<WarmSummary>,
-    /// How `--memory auto` went; `null` where the limit is fixed.
+    /// The size changes of `--memory auto`, or `null` with a fixed limit.
     auto: Option<AutoSummary>,
     sizing: SizingSummary,
-    /// Files that the kernel has instead, by reason.
+    /// Number of files left to the kernel, by reason.
     kernel_files: BTreeMap<&'static str, u64>,
 }
 
-/// Pages of an earlier run, in the files that were opened.
+/// The pages of an earlier run, in the files opened so far.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct WarmSummary {
     pages: u64,
@@ -59,18 +60,18 @@ pub(super) struct WarmSummary {
     stale_files: u64,
 }
 
-/// How the size followed what could be spared.
+/// The size changes of a limit that follows the spare memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AutoSummary {
     memory_bytes_min: u64,
     memory_bytes_max: u64,
-    /// As more hits were to be had.
+    /// Number of increases for more hits.
     grown: u64,
-    /// As others took what was kept in reserve.
+    /// Number of decreases because other processes took memory of the reserve.
     shrunk_for_reserve: u64,
-    /// As threads waited for memory.
+    /// Number of decreases because threads waited for memory.
     shrunk_for_stalls: u64,
-    /// The last changes, the oldest first.
+    /// The last changes, oldest first.
     last: Vec<ChangeRow>,
 }
 
@@ -107,12 +108,12 @@ impl AutoSummary {
     }
 }
 
-/// What other sizes of memory would have done.
+/// The estimated results of other memory sizes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SizingSummary {
-    /// With LRU, [`WORKING_SET`] of the hits there are with any memory up to `memory_known_bytes`.
+    /// Memory for [`WORKING_SET`] of the hits that LRU would have with `memory_known_bytes`.
     working_set_bytes: u64,
-    /// One standard error, from the sample; as those below.
+    /// One standard error of the sample, as in the other error fields.
     working_set_error_bytes: u64,
     memory_known_bytes: u64,
     sampled_accesses: u64,
@@ -122,15 +123,15 @@ pub(super) struct SizingSummary {
 #[derive(Clone, Debug, Serialize)]
 struct SizeRow {
     memory_bytes: u64,
-    /// Drawn through what was measured.
+    /// The LRU estimate, corrected by the measured hit ratio.
     hit_ratio: f64,
     hit_ratio_error: f64,
-    /// LRU's, and another question where the run read ahead.
+    /// The estimate for LRU. Not comparable with `hit_ratio` if the run read ahead.
     lru_hit_ratio_without_readahead: f64,
     lru_hit_ratio_without_readahead_error: f64,
 }
 
-/// As the sentence about files that were the kernel's names them.
+/// Returns the reason as named in the summary's sentence about kernel files.
 fn say_reason(reason: Reason) -> &'static str {
     match reason {
         Reason::Mapped => "mapped",
@@ -148,12 +149,12 @@ fn say_reason(reason: Reason) -> &'static str {
     }
 }
 
-/// The share of the hits that counts as having the working set in memory.
+/// Share of the hits that defines the working set.
 const WORKING_SET: f64 = 0.99;
 
 impl SizingSummary {
     fn of(sizing: &Sizing) -> SizingSummary {
-        // An eighth of the memory to four times it.
+        // From an eighth of the memory to four times the memory.
         let sizes = (0..6).map(|doublings| Bytes((sizing.memory().0 / 8) << doublings));
         SizingSummary {
             working_set_bytes: sizing.working_set(WORKING_SET).0,
@@ -164,7 +165,7 @@ impl SizingSummary {
         }
     }
 
-    /// The ratio at `memory`, where that is one of the sizes.
+    /// Returns the hit ratio at `memory`, if `memory` is one of the sizes.
     fn at(&self, memory: u64) -> Option<Estimate> {
         let row = self.hit_ratios.iter().find(|row| row.memory_bytes == memory)?;
         Some(Estimate { value: row.hit_ratio, error: row.hit_ratio_error })
@@ -185,7 +186,7 @@ impl SizeRow {
 }
 
 impl Summary {
-    /// What `server` has done, for a program that ended with `exit_code`.
+    /// Returns the summary of `server`, for a program that ended with `exit_code`.
     pub(super) fn collect(server: &Server, exit_code: u8, is_warmed: bool) -> Summary {
         let stats: CacheStats = server.cache().stats();
         let kernel_files = server.handed_over().filter(|(_, nr)| *nr > 0);
@@ -228,7 +229,7 @@ impl Summary {
     /// Writes the document.
     ///
     /// # Errors
-    /// What the system says of the file.
+    /// Fails with the system's error if the file cannot be written.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         output::write("the summary", path, &Document::new("pagetide.run/1", [self]).to_text()?)
     }

@@ -1,12 +1,13 @@
-//! How a run goes, looked at now and then while it does.
+//! Samples of a run, taken at an interval.
 //!
 //! ```text
-//!   interval  50 ms, until there are POINTS_MAX points; then every other one goes, and it doubles
-//!   point     counters so far, and what is resident by generation
+//!   interval  50 ms. At POINTS_MAX points every other point is dropped and the interval doubles
+//!   point     counters so far, and resident memory by generation
 //! ```
 //!
-//! So a report has 256 to 512 points, however long the run was. A look takes the page cache's locks
-//! one after the other, as `stats` does: some microseconds, 20 times a second at most.
+//! A report therefore has 256 to 512 points for any length of the run. A sample takes the locks of
+//! the page cache one after the other, as `stats` does: some microseconds, at most 20 times a
+//! second.
 
 use crate::failure::Failure;
 use pagetide::{Detail, PageCache};
@@ -14,11 +15,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Even, so that halving keeps the last point's neighbours evenly apart.
+/// Maximum number of points. Even, so that halving keeps the points evenly spaced.
 const POINTS_MAX: usize = 512;
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// What was seen at one moment: counters since the start, and what is resident.
+/// One sample: counters since the start, and resident memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunPoint {
     pub(super) seconds: f64,
@@ -28,21 +29,21 @@ pub(super) struct RunPoint {
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
     pub(super) resident_bytes: u64,
-    /// Sequence number and pages, oldest first; none where the policy has no generations.
+    /// Sequence number and pages, oldest first. Empty if the policy has no generations.
     pub(super) generations: Vec<(u64, u64)>,
 }
 
-/// Looks until it is stopped.
+/// A thread that takes samples until stopped.
 pub(super) struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<Vec<RunPoint>>,
 }
 
 impl Watcher {
-    /// Looks at `cache` from here on.
+    /// Starts sampling `cache`.
     ///
     /// # Errors
-    /// Where there can be no more threads.
+    /// Fails if the thread cannot be started.
     pub(super) fn start(cache: &PageCache) -> Result<Watcher, Failure> {
         let (stop, stopped) = channel();
         let cache = cache.clone();
@@ -63,15 +64,15 @@ impl Watcher {
         Ok(Watcher { stop, thread })
     }
 
-    /// What was seen, the end included.
+    /// Returns the samples, including one at the end.
     pub(super) fn stop(self) -> Vec<RunPoint> {
         drop(self.stop);
-        // One that panicked has said so; there is nothing to draw then.
+        // A panic of the thread was already printed, and the report is then empty.
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// Every other point, the first kept.
+/// Drops every other point, and keeps the first.
 fn thin_out(points: &mut Vec<RunPoint>) {
     let mut nth = 0;
     points.retain(|_| {
@@ -94,7 +95,7 @@ fn look(cache: &PageCache, start: Instant) -> RunPoint {
     }
 }
 
-/// Pages of each generation, oldest first, from the text of Linux's `lru_gen`.
+/// Returns the pages of each generation, oldest first, from the text of Linux's `lru_gen`.
 fn generations_of(text: &str) -> Vec<(u64, u64)> {
     let row = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

@@ -1,9 +1,9 @@
-//! The screen: all caches above, one of them below.
+//! The screen: all caches at the top, the chosen cache below.
 //!
 //! ```text
-//!   pid policy memory used ... name          a row a cache, the chosen one marked
-//!   hits, sizes, setting, tiers, groups      of the chosen one
-//!   files                                    of which most was read
+//!   pid policy memory used ... name          one row per cache, the chosen cache marked
+//!   hits, sizes, setting, tiers, groups      of the chosen cache
+//!   files                                    with the most bytes read, of the chosen cache
 //! ```
 
 use super::keys::Key;
@@ -18,14 +18,14 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
-/// What the person chose.
+/// The user's choice.
 #[derive(Debug, Default)]
 pub(super) struct View {
     nth: usize,
 }
 
 impl View {
-    /// There are so many caches now.
+    /// Limits the choice to `nr` caches.
     pub(super) fn choose_among(&mut self, nr: usize) {
         self.nth = self.nth.min(nr.saturating_sub(1));
     }
@@ -39,7 +39,7 @@ impl View {
     }
 }
 
-/// The most rows of caches on the screen; the chosen one is among them.
+/// Maximum number of cache rows on the screen, always including the chosen cache.
 const ROWS_MAX: usize = 10;
 
 pub(super) fn draw(frame: &mut Frame<'_>, looks: &Looks, view: &View) {
@@ -91,7 +91,7 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, stats: &StatsDocument) {
     frame.render_widget(Paragraph::new(rows).block(block), files);
 }
 
-/// The lines about one cache.
+/// Returns the lines about one cache.
 fn describe(stats: &StatsDocument) -> Vec<String> {
     let sizes = stats.hit_ratios.iter().map(|it| {
         let error = percent(it.hit_ratio_error, 1);

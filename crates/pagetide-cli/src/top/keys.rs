@@ -1,14 +1,15 @@
-//! The keyboard of a terminal that may go away.
+//! Keyboard input from a terminal that may be closed.
 //!
-//! Problem: crossterm's reader takes the end of a terminal for no key, and asks again without a
-//! pause. Idea: poll the terminal and read its bytes here; an end or a hang-up is an error.
+//! Problem: crossterm's reader treats the end of a terminal as no key, and reads again without a
+//! pause. Idea: this module polls the terminal and reads the bytes. An end or a hang-up is an
+//! error.
 //!
 //! ```text
 //!   ESC [ A, ESC O A, k    up          q, ESC alone, Ctrl-C   the end
-//!   ESC [ B, ESC O B, j    down        all others             nothing
+//!   ESC [ B, ESC O B, j    down        any other key          nothing
 //! ```
 //!
-//! Ignored: a sequence that two reads split, which the terminal writes at once.
+//! Ignored: a sequence split between two reads. A terminal writes a sequence in one piece.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -17,10 +18,10 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Bytes of one read; a person types fewer.
+/// Bytes of one read, more than a person types.
 const READ_BYTES: usize = 256;
 const ESCAPE: u8 = 0x1b;
-/// Ctrl-C, where the terminal passes keys on as bytes.
+/// Ctrl-C as a byte, in raw mode.
 const INTERRUPT: u8 = 0x03;
 
 /// A key with a meaning.
@@ -31,15 +32,15 @@ pub(super) enum Key {
     End,
 }
 
-/// The terminal that keys come from.
+/// The terminal with the keyboard.
 #[derive(Debug)]
 pub(super) struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Opens standard input if it is a terminal, else the process's own terminal.
+    /// Opens standard input if it is a terminal, otherwise the process's controlling terminal.
     ///
     /// # Errors
-    /// There is neither.
+    /// Fails if there is no terminal.
     pub(super) fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         let terminal = match stdin.is_terminal() {
@@ -49,10 +50,10 @@ impl Keyboard {
         Ok(Keyboard(terminal))
     }
 
-    /// Waits for keys, at most `timeout`, and returns them in order.
+    /// Waits for keys, at most `timeout`, and returns the keys in order.
     ///
     /// # Errors
-    /// The terminal is closed.
+    /// Fails if the terminal is closed.
     pub(super) fn wait(&self, timeout: Duration) -> io::Result<Vec<Key>> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -78,7 +79,7 @@ fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed")
 }
 
-/// The keys in what a terminal has sent.
+/// Returns the keys in the bytes from a terminal.
 fn keys_of(bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut rest = bytes;
@@ -89,7 +90,7 @@ fn keys_of(bytes: &[u8]) -> Vec<Key> {
             (b'j', _) => keys.push(Key::Down),
             (b'q' | &INTERRUPT, _) => keys.push(Key::End),
             (&ESCAPE, [b'[' | b'O', sequence @ ..]) => {
-                // Parameters come before the letter.
+                // Parameters precede the final letter.
                 let end = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte));
                 let len = end.map_or(sequence.len(), |end| end + 1);
                 match sequence[..len].last() {

@@ -1,4 +1,4 @@
-//! What caches say of themselves, twice, and what happened between.
+//! Statistics of all caches, and the rates between two requests.
 
 use crate::ctl::PATIENCE;
 use crate::document::Document;
@@ -9,28 +9,28 @@ use crate::terminal;
 use pagetide::control::{self, Answer, ControlRequest, SocketPlace, StatsDocument, ask};
 use std::time::Instant;
 
-/// One cache as it was seen.
+/// One cache's answer.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) place: SocketPlace,
-    /// Or why it did not answer.
+    /// The statistics, or the reason for a missing answer.
     pub(super) stats: Result<StatsDocument, String>,
     pub(super) at: Instant,
-    /// What it did since the look before, or since its start.
+    /// The activity since the previous answer, or since the cache's start.
     pub(super) lately: Lately,
 }
 
-/// What a cache did in a while.
+/// A cache's activity over some time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Lately {
-    /// `None` where nothing was wanted.
+    /// `None` without accesses.
     pub(super) hit_ratio: Option<f64>,
-    /// Each second; counts where there was one look only.
+    /// Accesses per second, or the total after the first answer.
     pub(super) accesses: f64,
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) refaults: f64,
-    /// The mean time that threads waited for a read, microseconds.
+    /// Mean time that threads waited for a read, microseconds.
     pub(super) wait_us: Option<f64>,
 }
 
@@ -51,7 +51,7 @@ impl Lately {
     }
 }
 
-/// The last look at all caches.
+/// The last answers of all caches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     seen: Vec<Seen>,
@@ -80,17 +80,17 @@ impl Looks {
         &self.seen
     }
 
-    /// Looks again.
+    /// Asks all caches again.
     ///
     /// # Errors
-    /// Where the folder of sockets cannot be read.
+    /// Fails if the folder of sockets cannot be read.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         let places = control::list().map_err(|error| Failure::on("look for caches", &error))?;
         self.seen = places.into_iter().filter_map(|place| self.ask(place)).collect();
         Ok(())
     }
 
-    /// `None` of a process that ended meanwhile.
+    /// Asks one cache. Returns `None` if the process has ended.
     fn ask(&self, place: SocketPlace) -> Option<Seen> {
         let answer = ask(&place.path, &ControlRequest::Stats, PATIENCE);
         let at = Instant::now();
@@ -110,15 +110,17 @@ impl Looks {
         Some(Seen { place, stats, at, lately })
     }
 
+    /// Prints all answers as one JSON document.
+    ///
     /// # Errors
-    /// Where stdout cannot take it.
+    /// Fails if stdout cannot be written.
     pub(super) fn print_json(&self) -> Result<(), Failure> {
         let caches: Vec<&StatsDocument> =
             self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();
         terminal::print(&Document::new("pagetide.top/1", caches).to_text()?)
     }
 
-    /// A table of all, for those without a terminal.
+    /// Returns a table of all caches, for output without a terminal.
     pub(super) fn text(&self) -> String {
         if self.seen.is_empty() {
             return format!("{}\n", nothing());
@@ -132,14 +134,14 @@ impl Looks {
     }
 }
 
-/// What is said where there is no cache.
+/// Returns the message if no cache is found.
 pub(super) fn nothing() -> String {
     let folder = control::folder();
     format!("no cache of this user can be looked at: there is no socket in {}", folder.display())
 }
 
 impl Seen {
-    /// As [`COLUMNS`] has it.
+    /// Returns the cells in the order of [`COLUMNS`].
     pub(super) fn cells(&self) -> Vec<String> {
         let Ok(stats) = &self.stats else {
             let mut cells = vec![String::new(); COLUMNS.len()];

@@ -1,11 +1,11 @@
-//! `pagetide top`: every cache of this user's processes, looked at once a second.
+//! `pagetide top`: every cache of this user's processes, asked once a second.
 //!
 //! ```text
-//!   sockets --list--> caches --ask--> statistics --two looks--> rates --draw--> terminal
+//!   sockets --list--> caches --ask--> statistics --two answers--> rates --draw--> terminal
 //! ```
 //!
-//! A cache answers one request a second, in its own thread for requests. The command ends within a
-//! second when its terminal is closed, and on SIGINT, SIGTERM and SIGHUP.
+//! A cache answers in its own request thread. The command ends within a second of the terminal's
+//! close, and of SIGINT, SIGTERM and SIGHUP.
 
 mod draw;
 mod keys;
@@ -45,15 +45,15 @@ pub(crate) struct TopArgs {
     interval: u64,
 }
 
-/// How often signals are looked for.
+/// Interval between two checks for signals.
 const TICK: Duration = Duration::from_millis(100);
-/// After a signal the command ends on its own within this time, or is ended.
+/// Time for an orderly end after a signal. The process exits after this time.
 const TIME_TO_END: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 ///
 /// # Errors
-/// Where sockets or the terminal cannot be had.
+/// Fails if the sockets or the terminal cannot be used.
 pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut looks = Looks::default();
     if args.json || args.once {
@@ -65,11 +65,12 @@ pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let keyboard = Keyboard::open().map_err(|error| on_terminal(&error))?;
     let terminal = ratatui::try_init()
         .map_err(|error| Failure::on("draw on this terminal (see --once)", &error))?;
-    // Its drop prints that the terminal is gone, and panics where standard error is as well.
+    // Dropping it prints an error if the terminal is gone, and panics if standard error is gone
+    // too.
     let mut terminal = ManuallyDrop::new(terminal);
     let looked = look_again_and_again(looks.clone(), Duration::from_secs(args.interval))?;
     let shown = Screen { keyboard, looked }.show(&mut terminal, looks, interrupt);
-    // A terminal that is gone has nothing to be restored.
+    // A closed terminal needs no restore.
     let _ = terminal.show_cursor();
     let _ = ratatui::try_restore();
     shown
@@ -79,8 +80,8 @@ fn on_terminal(error: &std::io::Error) -> Failure {
     Failure::on("draw on this terminal", error)
 }
 
-/// Ends the process some time after a signal: a write to a terminal that is stopped, or whose
-/// other end does not read, does not return.
+/// Exits the process some time after a signal, because a write to a stopped terminal, or to a
+/// terminal without a reader, does not return.
 fn end_in_time(interrupt: Interrupt) -> Result<(), Failure> {
     let watch = move || {
         while !interrupt.is_set() {
@@ -93,7 +94,7 @@ fn end_in_time(interrupt: Interrupt) -> Result<(), Failure> {
     start_thread("pagetide-end", watch)
 }
 
-/// Looks at all caches every `interval`, in a thread: a cache may be slow to answer.
+/// Asks all caches every `interval` in a thread, because a cache may answer slowly.
 fn look_again_and_again(
     mut looks: Looks,
     interval: Duration,
@@ -118,7 +119,7 @@ fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), F
     thread.map(drop).map_err(|error| Failure::on("start a thread", &error))
 }
 
-/// The sources of a screen's changes.
+/// The inputs that change the screen.
 struct Screen {
     keyboard: Keyboard,
     looked: Receiver<Result<Looks, Failure>>,

@@ -1,25 +1,26 @@
-//! Bytes that another thread has ready: decompression beside parsing.
+//! Read-ahead on a second thread: decompression runs beside parsing.
 //!
 //! ```text
-//!   the thread   [chunk] [chunk] --> | two are ready | --> [chunk] looked at
-//!                      ^------------- empty ones come back <-------'
+//!   the thread   [chunk] [chunk] --> | two are ready | --> [chunk] being parsed
+//!                      ^------------- empty chunks return <--------'
 //! ```
 //!
-//! Data and invariants: the bytes, and the error that ends them, are the reader's, in its order; an
-//! empty chunk is the end. The thread ends there, or at the next chunk after this is gone: nothing
-//! waits for it, as its reader may be a pipe that nothing is written to any more.
+//! Data and invariants: the bytes, and the error that ends the bytes, come in the order of the
+//! reader. An empty chunk marks the end. The thread exits after the end, or at its next chunk after
+//! the [`Ahead`] is dropped. Nobody joins the thread, because its reader may be a pipe without a
+//! writer.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks that are ready before they are wanted.
+/// Number of chunks that the thread reads ahead.
 const NR_READY: usize = 2;
 
 type Chunk = io::Result<Vec<u8>>;
 
-/// What was read ahead.
+/// A reader of the bytes that the thread has read ahead.
 pub(super) struct Ahead {
     ready: Receiver<Chunk>,
     spent: Sender<Vec<u8>>,
@@ -29,10 +30,10 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Reads `reader` on a thread of its own.
+    /// Reads `reader` on a new thread.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// Fails if the thread cannot be started.
     pub(super) fn start(reader: impl Read + Send + 'static) -> io::Result<Ahead> {
         let (sender, ready) = sync_channel(NR_READY);
         let (spent, empty) = channel();
@@ -42,14 +43,14 @@ impl Ahead {
     }
 }
 
-/// Sends what there is, until there is no more, or nothing wants it.
+/// Sends the chunks of `reader` until the end, an error, or the drop of the receiver.
 fn send_all(mut reader: impl Read, ready: &SyncSender<Chunk>, empty: &Receiver<Vec<u8>>) {
     loop {
         let mut chunk = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));
         chunk.clear();
         let read = (&mut reader).take(CHUNK_BYTES as u64).read_to_end(&mut chunk);
         let is_last = read.is_err() || chunk.is_empty();
-        // What came before an error comes before it here, too.
+        // The bytes read before an error are sent before the error.
         if read.is_err() && !chunk.is_empty() && ready.send(Ok(chunk.split_off(0))).is_err() {
             return;
         }
@@ -65,7 +66,7 @@ impl BufRead for Ahead {
             let gone = || io::Error::other("the thread that decompresses has ended");
             let next = self.ready.recv().map_err(|_| gone())??;
             self.is_over = next.is_empty();
-            // Nothing wants it back where the thread has ended.
+            // The send fails if the thread has exited, and then the spent chunk is not needed.
             let _ = self.spent.send(std::mem::replace(&mut self.chunk, next));
             self.nr_used = 0;
         }

@@ -1,13 +1,13 @@
-//! What `blkparse` prints of a block trace.
+//! Block traces as printed by `blkparse`.
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]
 //!   dev    cpu      seq   time          pid  action RWBS  sector + sectors
 //! ```
 //!
-//! One action counts, Q: the request as it was made, before it was merged, split or completed.
-//! Each device is a mapping, sectors are 512 bytes, discards drop their pages. Requests without
-//! sectors (flushes, messages) and the summary at the end touch no page.
+//! Only action Q counts: the request as submitted, before any merge, split or completion. Each
+//! device is a mapping. A sector is 512 bytes. A discard drops its pages. Requests without sectors
+//! (flushes, messages) and the summary at the end touch no page.
 //!
 //! Source: the blkparse(1) manual page, default output format.
 
@@ -19,7 +19,7 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Default)]
 pub(super) struct Blkparse {
     mappings: Mappings,
-    /// The summary has begun.
+    /// True once the summary has begun.
     is_over: bool,
 }
 
@@ -51,20 +51,21 @@ impl TextParser for Blkparse {
     }
 }
 
-/// Whether the line can be one of blkparse's.
+/// Returns true if the line looks like output of `blkparse`.
 pub(super) fn looks_right(line: &str) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     words.len() == 5 && is_device(words[0]) && words[1..].iter().all(|word| is_number(word))
 }
 
-/// "major,minor".
+/// Returns true for "major,minor".
 fn is_device(word: &str) -> bool {
     let is_number = |part: &str| part.parse::<u32>().is_ok();
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// What the RWBS letters say; a request may be a flush, synchronous, metadata and so on besides.
+/// Returns the access kind of the RWBS letters. Other letters (flush, synchronous, metadata) are
+/// ignored.
 fn kind_of(letters: &str) -> Option<AccessKind> {
     let has = |letter| letters.contains(letter);
     if has('D') {

@@ -1,31 +1,31 @@
-//! How many pages a trace of so many bytes can be of.
+//! A limit on the pages that a trace may claim, by its length.
 //!
-//! Problem: a line of forty bytes may ask for 64 GiB, and a program that keeps the entries runs out
-//! of memory over a file of a few kilobytes. Idea: each byte accounts for so many pages, and a
-//! trace that claims more is damaged, or of another format.
+//! Problem: a line of forty bytes may ask for 64 GiB. A program that keeps the entries then runs
+//! out of memory over a file of a few kilobytes. Idea: each byte of the trace allows a number of
+//! pages. A trace that claims more pages is damaged, or of another format.
 //!
 //! ```text
 //!   pages of all requests so far  <=  PAGES_ALLOWED + PAGES_A_BYTE x bytes read so far
 //! ```
 //!
-//! So entries take memory by the length of the file. A request of 160 MiB a line is read, and of 4
-//! GiB in a file of any length.
+//! The limit ties the memory for entries to the length of the file. A request of 160 MiB on each
+//! line is accepted, and so is one request of 4 GiB in a file of any length.
 //!
-//! Ignored: compression; the bytes are those of the decompressed file.
+//! Ignored: compression. The counted bytes are decompressed bytes.
 
 use super::input::BytesRead;
 use super::{Request, TraceError};
 
-/// What a trace of any length may be of: 4 GiB.
+/// Pages that a trace of any length may claim: 4 GiB.
 pub const PAGES_ALLOWED: u64 = 1 << 20;
-/// And for each of its bytes so many more: 4 MiB.
+/// Pages that each byte of the trace allows in addition: 4 MiB.
 pub const PAGES_A_BYTE: u64 = 1 << 10;
 
-/// What a trace has claimed so far.
+/// The pages that a trace has claimed so far.
 pub(super) struct Claim {
     bytes_read: BytesRead,
     nr_pages: u64,
-    /// As many were allowed when it was asked last.
+    /// The limit in pages, as of the last calculation.
     nr_allowed: u64,
 }
 
@@ -37,7 +37,8 @@ impl Claim {
     /// Adds a request's pages.
     ///
     /// # Errors
-    /// [`TraceError::TooManyPages`].
+    /// Fails with [`TraceError::TooManyPages`] if the trace now claims more pages than its length
+    /// allows.
     #[inline]
     pub(super) fn add(&mut self, request: &Request) -> Result<(), TraceError> {
         self.nr_pages = self.nr_pages.saturating_add(request.nr_pages);

@@ -1,12 +1,12 @@
-//! Short files that claim long requests: readers stop where the bytes do not account for them.
+//! Short files with long requests: readers stop where the length of the file does not allow more.
 
 use super::{Access, AccessKind, Format, Header, PAGES_A_BYTE, PAGES_ALLOWED, Trace, TraceError};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::record::Encoder;
 use std::io::Cursor;
 
-/// About 7 KB of a format, of requests as long as it can say: 2^28 pages and more, where a request
-/// may be of several.
+/// Returns about 7 KB of a format, with requests of the maximum length. If a request of the format
+/// may have several pages, the total is at least 2^28 pages.
 fn longest_requests(format: Format) -> Vec<u8> {
     let lines = |first: &str, line: &str| {
         let nr = 7000 / line.len();
@@ -33,7 +33,7 @@ fn longest_requests(format: Format) -> Vec<u8> {
             record[8..12].copy_from_slice(&u32::MAX.to_le_bytes());
             record.repeat(175)
         }
-        // These say one page at a time.
+        // A request of these formats has one page.
         Format::Compact => record_of_a_large_memory(),
         Format::OracleGeneral => [1_u8; 24].repeat(290),
         Format::Csv => lines("time,object\n", "1,18446744073709551615\n"),
@@ -44,7 +44,7 @@ fn longest_requests(format: Format) -> Vec<u8> {
     }
 }
 
-/// A record of three entries, in the largest memory there can be.
+/// Returns a record of three entries, in the largest possible memory.
 fn record_of_a_large_memory() -> Vec<u8> {
     let header = Header {
         memory_frames: 1 << 28,
@@ -95,7 +95,7 @@ fn no_reader_gives_out_more_pages_than_its_bytes_account_for() {
     }
 }
 
-/// A request of 1 MiB a line, as block traces have them, is nothing strange.
+/// Lines with requests of 1 MiB are usual in block traces.
 #[test]
 fn ordinary_traces_of_long_requests_are_read_to_their_ends() {
     let line = "128166372003061629,hm,0,Read,0,1048576,1\n";

@@ -1,4 +1,4 @@
-//! Pagetide's own record, fed to core's decoder a buffer at a time.
+//! Pagetide's own record, passed to core's decoder one buffer at a time.
 
 use super::input::Input;
 use super::{Ending, Header, Note, Request, Source, TraceError};
@@ -12,10 +12,10 @@ pub(super) struct Compact {
     input: Input,
     header: Header,
     decoder: Decoder,
-    /// Bytes read and, up to `used`, decoded.
+    /// Bytes read from the file. The bytes before `used` are decoded.
     bytes: Vec<u8>,
     used: usize,
-    /// The notes since the entry before the last one.
+    /// Notes between the last entry and the entry before it.
     notes: Vec<Note>,
     ending: Option<Ending>,
 }
@@ -43,7 +43,7 @@ impl Compact {
         Ok(Compact { input, header, decoder, bytes, used, notes, ending })
     }
 
-    /// Makes sure that an entry's worth of bytes is there, unless the file has no more.
+    /// Reads until the buffer holds the longest possible entry, or the file ends.
     fn refill(&mut self) -> Result<(), TraceError> {
         if self.bytes.len() - self.used < ENTRY_BYTES_MAX {
             self.bytes.drain(..self.used);
@@ -84,7 +84,7 @@ impl Source for Compact {
         }
     }
 
-    /// One: notes are of the place between two.
+    /// Appends one request only, because [`Source::notes`] belong to the place before that request.
     fn append_requests(&mut self, ready: &mut Vec<Request>) -> Result<(), TraceError> {
         ready.extend(self.next_request()?);
         Ok(())

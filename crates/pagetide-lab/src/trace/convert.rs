@@ -1,54 +1,56 @@
-//! Any trace as the compact access record: smaller than a text, and read many times faster.
+//! Conversion of any trace to the compact access record, which is smaller and faster to read than
+//! text.
 //!
-//! Problem: a text trace costs more to read than to replay, each time. Idea: write its accesses
-//! once as our own record, a buffer at a time. A record keeps its own header; a trace from
-//! elsewhere gets one that says it is of no run.
+//! Problem: reading a text trace costs more than replaying the accesses, each time. Idea: write the
+//! accesses once as our own record, one buffer at a time. A record keeps its header. A trace of
+//! another format gets a header that names no run.
 //!
-//! Ignored: what the other formats know beyond pages (times, sizes of objects, names of files).
+//! Ignored: facts of other formats beyond pages (times, object sizes, file names).
 
 use super::{Header, Trace, TraceError};
 use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use std::io::{self, Write};
 
-/// Bytes collected before they are written.
+/// Bytes buffered before a write.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Entries between two calls of `keep_on`.
+/// Number of entries between two calls of `keep_on`.
 const STRETCH: u64 = 1 << 16;
 
-/// Why a trace could not be converted.
+/// The reason why a trace cannot be converted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// The trace cannot be read on.
+    /// The trace cannot be read further.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The record cannot be written; the operating system says why.
+    /// The record cannot be written. The operating system gives the reason.
     #[error("cannot write the record")]
     Write {
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// What was written.
+/// The counts of a finished conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Converted {
-    /// Entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Those of them that are accesses.
+    /// Number of entries that are accesses.
     pub accesses: u64,
-    /// Bytes handed to the writer.
+    /// Number of bytes passed to the writer.
     pub bytes: u64,
 }
 
 /// Writes the rest of `trace` to `out` as a complete record.
 ///
-/// `keep_on` is given now and then how many entries came since it was asked last; its `false` ends
-/// the conversion with `None` and an unfinished record.
+/// Calls `keep_on` with the number of entries since the previous call. If `keep_on` returns false,
+/// the conversion ends with `None` and leaves an unfinished record.
 ///
 /// # Errors
-/// [`ConvertError::Trace`] and [`ConvertError::Write`]; the record is unfinished then.
+/// Fails with [`ConvertError::Trace`] if the trace cannot be read, and with [`ConvertError::Write`]
+/// if the record cannot be written. The record is then unfinished.
 pub fn convert(
     trace: &mut Trace,
     out: &mut impl Write,

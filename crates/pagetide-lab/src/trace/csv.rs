@@ -1,24 +1,24 @@
-//! Comma-separated traces whose first line names the columns, as libCacheSim's.
+//! Comma-separated traces with column names on the first line, as in libCacheSim.
 //!
 //! ```text
 //!   # time, object, size, next_access_vtime        version,time,op,size,lbn
 //!   0, 13053225291711363978, 737, 13               1,5633898,2a,512,42932745
 //! ```
 //!
-//! The page is the first column with one of the names below. A number is its own page. If the first
-//! id is a word, all ids that are no numbers are hashed to pages: 64-bit FNV-1a, the same in every
-//! run. Other columns are ignored, but for these two:
+//! The page column is the first column with one of the names below. A number is a page number. If
+//! the first id is a word, all ids that are not numbers are hashed to pages: 64-bit FNV-1a, the
+//! same in every run. Only these two other columns are read:
 //!
 //! ```text
 //!   op     a word, a SCSI operation code in hexadecimal, or 0 (a read) and 1 (a write)
-//!   time   seconds, whole or not, as in libCacheSim's; one that is no number is no time
+//!   time   seconds, whole or not, as in libCacheSim. A field that is no number means no time.
 //! ```
 //!
-//! Fields may be quoted, as RFC 4180 has it: with commas, line ends and doubled quotation marks
-//! inside. Lines without a quotation mark, which are most, are cut at their commas alone.
+//! Fields may be quoted as in RFC 4180, with commas, line ends and doubled quotation marks inside.
+//! Lines without a quotation mark, which are most lines, are simply cut at their commas.
 //!
-//! Sources: libCacheSim's data folder; SCSI block commands (operation codes); Twitter's cache trace
-//! (operation words); RFC 4180; Fowler, Noll and Vo, "FNV hash" (RFC 9923).
+//! Sources: libCacheSim's data folder, SCSI block commands (operation codes), Twitter's cache trace
+//! (operation words), RFC 4180, and RFC 9923 (FNV hash, by Fowler, Noll and Vo).
 
 use super::{AccessKind, LineParser, LineProblem, Micros, Request, Wrong, number};
 use memchr::{memchr, memchr_iter};
@@ -42,15 +42,15 @@ const PAGE_COLUMNS: [&str; 14] = [
 ];
 const OPERATION_COLUMNS: [&str; 4] = ["op", "operation", "opcode", "op_type"];
 
-/// The longest row that spans lines, bytes.
+/// Maximum length of a row that spans lines, bytes.
 const ROW_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Default)]
 pub(super) struct Csv {
     columns: Option<Columns>,
-    /// The first id was a word, or a number.
+    /// True if the first id was a word, false if a number.
     has_words: Option<bool>,
-    /// The lines so far of a row with an open quote.
+    /// The lines so far of a row with an open quotation mark.
     open_row: Vec<u8>,
     nr_open_lines: u64,
 }
@@ -65,7 +65,7 @@ struct Columns {
 /// A field of a row.
 struct Field<'l> {
     text: Cow<'l, [u8]>,
-    /// Where it begins in its row, bytes.
+    /// Offset of the field in its row, bytes.
     start: usize,
 }
 
@@ -103,7 +103,7 @@ impl LineParser for Csv {
                 return Ok(None);
             }
         };
-        // The buffer is used for the next such row.
+        // The buffer is reused for the next row with quotation marks.
         row.clear();
         self.open_row = row;
         outcome
@@ -119,7 +119,7 @@ impl LineParser for Csv {
 }
 
 impl Csv {
-    /// A line without a quotation mark.
+    /// Parses a line without a quotation mark.
     fn parse_plain(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
         let Some(columns) = self.columns else { return self.name_columns(line) };
         if line.is_empty() || line.starts_with(b"#") {
@@ -128,7 +128,7 @@ impl Csv {
         self.request(columns, columns.fields_of(line)).map(Some)
     }
 
-    /// A row with quotation marks.
+    /// Parses a row with quotation marks.
     fn parse_fields(&mut self, fields: &[Field<'_>]) -> Result<Option<Request>, Wrong> {
         let Some(columns) = self.columns else {
             self.columns = Columns::of_names(fields);
@@ -144,7 +144,7 @@ impl Csv {
         self.columns.map(|_| None).ok_or(LineProblem::NoPageColumn.into())
     }
 
-    /// The request of a row's page, operation and time.
+    /// Returns the request of a row's page, operation and time.
     fn request(&mut self, columns: Columns, fields: [Option<&[u8]>; 3]) -> Result<Request, Wrong> {
         let [page, op, time] = fields;
         let page = self.page(page.ok_or(LineProblem::NoField { field: "page" })?)?;
@@ -171,7 +171,7 @@ impl Csv {
 }
 
 impl Columns {
-    /// The columns that a first line names.
+    /// Returns the columns that the first line names.
     fn find(line: &[u8]) -> Option<Columns> {
         let fields = quoted_fields(line).ok()?;
         Columns::of_names(&fields)
@@ -190,7 +190,8 @@ impl Columns {
         Some(Columns { page, operation: position(&OPERATION_COLUMNS), time: position(&["time"]) })
     }
 
-    /// The fields of page, operation and time, in one walk up to the last of them.
+    /// Returns the page, operation and time fields, in one scan that stops after the last of the
+    /// three.
     fn fields_of<'l>(&self, line: &'l [u8]) -> [Option<&'l [u8]>; 3] {
         let wanted = [Some(self.page), self.operation, self.time];
         let mut fields = [None; 3];
@@ -208,7 +209,8 @@ impl Columns {
     }
 }
 
-/// The fields of a row, of which some may be quoted; or where a quote begins that has no end.
+/// Splits a row with quoted fields. The error is the offset of an opening quotation mark without a
+/// closing one.
 fn quoted_fields(row: &[u8]) -> Result<Vec<Field<'_>>, usize> {
     let (mut fields, mut start) = (Vec::new(), 0);
     loop {
@@ -230,7 +232,7 @@ fn quoted_fields(row: &[u8]) -> Result<Vec<Field<'_>>, usize> {
     }
 }
 
-/// The text of a quoted field from `start` on, and where its closing mark ends.
+/// Returns the text of a quoted field from `start` on, and the offset after the closing mark.
 fn unquote(row: &[u8], mut start: usize) -> Option<(Vec<u8>, usize)> {
     let mut text = Vec::new();
     loop {
@@ -244,7 +246,7 @@ fn unquote(row: &[u8], mut start: usize) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the 64-bit FNV-1a hash.
 fn hash(word: &[u8]) -> u64 {
     word.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

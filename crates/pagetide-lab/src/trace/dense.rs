@@ -1,7 +1,7 @@
-//! A trace renumbered: pages become ranks 0, 1, 2, ... in order of first appearance.
+//! A renumbered trace: pages become ranks 0, 1, 2, ... in order of first appearance.
 //!
-//! **Problem.** Replays and judges look pages up at every access. With ranks a look-up is an array
-//! index, and a trace of twelve million accesses fits 60 MB.
+//! **Problem.** Replays and checks look up a page at every access. With ranks a look-up is an array
+//! index, and a trace of twelve million accesses fits in 60 MB.
 //!
 //! **Idea.**
 //!
@@ -10,11 +10,11 @@
 //!                                          pages:  [Px70, Px9, Px3]
 //! ```
 //!
-//! **Data and invariants.** `ranks` and `kinds` are as long as each other; `times` too, unless it
-//! is empty, because none are known. Times never go back. What a record notes between its entries
-//! stands beside them, with the number of entries before it.
+//! **Data and invariants.** `ranks` and `kinds` have the same length. `times` has that length too,
+//! or is empty if no times are known. Times never go back. The notes of a record are stored
+//! separately, each with the number of entries before the note.
 //!
-//! **Ignored.** Threads, and what lies below a millisecond or beyond 49 days. At most 2^32 - 1
+//! **Ignored.** Threads, fractions of a millisecond, and times beyond 49 days. At most 2^32 - 1
 //! distinct pages.
 
 use super::page_ranks::PageRanks;
@@ -25,28 +25,28 @@ use std::mem::take;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Entries whose pages are looked up together.
+/// Number of entries looked up in one batch.
 const BATCH: usize = 4096;
-/// Batches that wait to be looked up, at the most.
+/// Maximum number of batches waiting for the look-up thread.
 const BATCHES_READY: usize = 4;
 
-/// Keeps the items whose place says so.
+/// Keeps the items at the positions marked true.
 fn retain<T>(items: &mut Vec<T>, is_kept: &[bool]) {
     let mut places = is_kept.iter();
     items.retain(|_| *places.next().expect("a place for each item"));
 }
 
-/// A whole trace in memory, renumbered. Shape: one rank and one kind per entry, and one time where
-/// the trace has times.
+/// A whole trace in memory, renumbered. Shape: one rank and one kind per entry, and one time per
+/// entry if the trace has times.
 #[derive(Clone, Debug, Default)]
 pub struct DenseTrace {
     ranks: Vec<u32>,
     kinds: Vec<AccessKind>,
     /// Milliseconds since the first entry.
     times: Vec<u32>,
-    /// With how many entries are before each, ascending.
+    /// Notes with the number of entries before each, ascending.
     notes: Vec<(u64, Note)>,
-    /// The mappings whose pages are anonymous, ascending.
+    /// Mappings with anonymous pages, ascending.
     anonymous: Vec<MappingId>,
     pages: PageRanks,
     nr_accesses: u64,
@@ -56,10 +56,10 @@ impl DenseTrace {
     /// Reads all of `accesses`.
     ///
     /// # Errors
-    /// The first error of `accesses`.
+    /// Fails with the first error of `accesses`.
     ///
     /// # Cost
-    /// Five bytes an entry, plus [`PageRanks`].
+    /// Five bytes per entry, plus [`PageRanks`].
     pub fn collect<E>(
         accesses: impl IntoIterator<Item = Result<Access, E>>,
     ) -> Result<DenseTrace, E> {
@@ -70,13 +70,13 @@ impl DenseTrace {
         Ok(trace)
     }
 
-    /// Reads all of `trace`, with its times and its kind of pages where it has them.
+    /// Reads all of `trace`, including its times and its page types if known.
     ///
     /// # Errors
-    /// The trace's first error.
+    /// Fails with the first error of the trace.
     ///
     /// # Cost
-    /// Five bytes an entry, nine with times, plus [`PageRanks`].
+    /// Five bytes per entry (nine with times), plus [`PageRanks`].
     pub fn read(trace: &mut Trace) -> Result<DenseTrace, TraceError> {
         let mut dense = DenseTrace::default();
         while dense.read_some(trace, usize::MAX)? > 0 {}
@@ -84,15 +84,15 @@ impl DenseTrace {
         Ok(dense)
     }
 
-    /// Reads up to `nr_max` entries more and returns how many; fewer only at the end. What the
-    /// trace notes after its last entry is left to the caller.
+    /// Reads up to `nr_max` more entries and returns the number read, which is smaller only at the
+    /// end. Notes after the last entry of the trace are not read.
     ///
     /// # Errors
-    /// The trace's first error; what came before it is there.
+    /// Fails with the first error of the trace. The entries before the error are kept.
     ///
     /// # Cost
-    /// As [`DenseTrace::read`]. Where there are many pages it is a third less than to push the
-    /// entries one by one, as pages are looked up many at a time; and a second thread does that.
+    /// The cost of [`DenseTrace::read`]. With many distinct pages this takes a third less time than
+    /// to push each entry, because a second thread looks up the pages in batches.
     pub fn read_some(&mut self, trace: &mut Trace, nr_max: usize) -> Result<usize, TraceError> {
         let (mut ranks, mut known) = (take(&mut self.ranks), take(&mut self.pages));
         let read = thread::scope(|scope| {
@@ -119,7 +119,7 @@ impl DenseTrace {
         read
     }
 
-    /// The same, but for the ranks: the pages are the caller's to look up.
+    /// Reads one batch into `pages` without the ranks. The caller looks up the pages.
     fn read_batch(
         &mut self,
         trace: &mut Trace,
@@ -136,14 +136,14 @@ impl DenseTrace {
         Ok(())
     }
 
-    /// Appends the entry that `trace` has just given, at its time and with its type of page, and
-    /// the notes before it.
+    /// Appends the entry that `trace` has just returned, with its time, its page type and the notes
+    /// before the entry.
     pub fn push_from(&mut self, trace: &Trace, access: Access) {
         self.note_from(trace, access.page.mapping, access.kind, 1);
         self.ranks.push(self.pages.rank_of(access.page));
     }
 
-    /// The same for some pages, but for their ranks.
+    /// Appends the time, page type and notes of `nr_pages` entries, without their ranks.
     #[inline]
     fn note_from(&mut self, trace: &Trace, mapping: MappingId, kind: AccessKind, nr_pages: usize) {
         self.push_notes(trace.notes());
@@ -153,19 +153,19 @@ impl DenseTrace {
         self.note(kind, nr_pages, trace.time());
     }
 
-    /// Appends notes, after the last entry so far.
+    /// Appends notes after the last entry so far.
     pub fn push_notes(&mut self, notes: &[Note]) {
         let nr_before = self.nr_entries();
         self.notes.extend(notes.iter().map(|note| (nr_before, *note)));
     }
 
-    /// What a record notes between its entries, in order, each with the number of entries before
-    /// it.
+    /// Returns the notes of the record in order, each with the number of entries before the note.
     pub fn notes(&self) -> &[(u64, Note)] {
         &self.notes
     }
 
-    /// A trace of plain reads of pages 0, 1, ... of one mapping, for workloads made up on the spot.
+    /// Returns a trace of plain reads of these page indexes in one mapping, for synthetic
+    /// workloads.
     pub fn from_reads(indexes: impl IntoIterator<Item = u64>) -> DenseTrace {
         let mut trace = DenseTrace::default();
         for index in indexes {
@@ -181,7 +181,7 @@ impl DenseTrace {
         self.ranks.push(self.pages.rank_of(access.page));
     }
 
-    /// Appends so many entries, but for their ranks. Where their time is not known it is that of
+    /// Appends `nr_entries` entries without their ranks. An entry without a time gets the time of
     /// the entry before.
     #[inline]
     fn note(&mut self, kind: AccessKind, nr_entries: usize, time: Option<Millis>) {
@@ -199,27 +199,27 @@ impl DenseTrace {
         (0..nr_entries).for_each(|_| self.times.push(time.max(last)));
     }
 
-    /// Appends one entry that happened at `time`. Entries before the first one with a time happened
-    /// at 0; a time before the last one's counts as the last one's.
+    /// Appends one entry at `time`. Entries before the first entry with a time get time 0. A time
+    /// before the time of the last entry is raised to that time.
     pub fn push_at(&mut self, access: Access, time: Millis) {
         self.note(access.kind, 1, Some(time));
         self.ranks.push(self.pages.rank_of(access.page));
     }
 
-    /// The entries' times, one each, ascending, in milliseconds; `None` when the trace has none.
+    /// Returns the times in milliseconds, one per entry, ascending, or `None` if no time is known.
     pub fn times(&self) -> Option<&[u32]> {
         (!self.times.is_empty()).then_some(&self.times)
     }
 
-    /// From here on, and looking back, the pages of `mapping` are anonymous memory.
+    /// Marks the pages of `mapping` as anonymous memory, for all entries of the trace.
     pub fn mark_anonymous(&mut self, mapping: MappingId) {
         if let Err(at) = self.anonymous.binary_search(&mapping) {
             self.anonymous.insert(at, mapping);
         }
     }
 
-    /// Whose page it is. A binary search over the anonymous mappings, of which most traces have
-    /// none.
+    /// Returns the type of the page. The cost is a binary search over the anonymous mappings, and
+    /// most traces have none.
     pub fn page_type(&self, page: PageId) -> PageType {
         match self.anonymous.binary_search(&page.mapping) {
             Ok(_) => PageType::Anon,
@@ -227,7 +227,7 @@ impl DenseTrace {
         }
     }
 
-    /// Forgets what comes after the first `nr_accesses` accesses. Their pages keep their ranks.
+    /// Drops the entries after the first `nr_accesses` accesses. Their pages keep their ranks.
     pub fn truncate(&mut self, nr_accesses: u64) {
         let mut left = nr_accesses;
         let is_past = |kind: &AccessKind| {
@@ -244,16 +244,17 @@ impl DenseTrace {
         }
     }
 
-    /// Whether pages came before any access to them.
+    /// Returns true if the trace has pages that were read without an access.
     pub fn has_readahead(&self) -> bool {
         self.kinds.iter().any(|kind| kind.is_unasked())
     }
 
-    /// Forgets readahead, and what was read around misses: what is left is what was asked for. The
+    /// Drops readahead and the pages read around misses, so that only real accesses remain. The
     /// pages keep their ranks.
     ///
-    /// What a recorded run read ahead it read for its own misses. A replay in which it counts must
-    /// give it to every policy alike, and one that asks which pages to keep gives it to none.
+    /// A recorded run chose its readahead by its own misses. A replay that counts readahead must
+    /// give this readahead to every policy alike. A replay that compares which pages to keep uses
+    /// none.
     pub fn drop_readahead(&mut self) {
         let is_kept: Vec<bool> = self.kinds.iter().map(|kind| !kind.is_unasked()).collect();
         let mut nr_kept_before = 0;
@@ -269,43 +270,44 @@ impl DenseTrace {
         retain(&mut self.times, &is_kept);
     }
 
-    /// Every entry in order: the page's rank, and what happened to it.
+    /// Returns every entry in order: the rank of the page and the access kind.
     pub fn entries(&self) -> impl DoubleEndedIterator<Item = (u32, AccessKind)> + '_ {
         self.ranks.iter().copied().zip(self.kinds.iter().copied())
     }
 
-    /// Every entry in order, in stretches of `len` (the last may be shorter): for callers that look
-    /// up now and then.
+    /// Returns every entry in order, in slices of `len` (the last may be shorter), for callers that
+    /// check for interruption between slices.
     pub fn stretches(&self, len: usize) -> impl Iterator<Item = (&[u32], &[AccessKind])> {
         self.ranks.chunks(len).zip(self.kinds.chunks(len))
     }
 
-    /// How many entries there are, accesses or not.
+    /// Returns the number of entries, including entries that are not accesses.
     pub fn nr_entries(&self) -> u64 {
         self.kinds.len() as u64
     }
 
-    /// The entries that are accesses (readahead, fills, discards and the like left out), as ranks.
+    /// Returns the ranks of the entries that are accesses (without readahead, fills, discards and
+    /// the like).
     pub fn access_ranks(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.entries().filter(|(_, kind)| kind.is_access()).map(|(rank, _)| rank)
     }
 
-    /// The pages a recorded run evicted, in its order: what a replay of it should arrive at. Other
-    /// traces have none.
+    /// Returns the pages that a recorded run evicted, in order. A replay of the run should evict
+    /// the same pages. Other traces have none.
     pub fn recorded_evictions(&self) -> impl Iterator<Item = PageId> + '_ {
         let evicted = self.entries().filter(|(_, kind)| *kind == AccessKind::Evict);
         evicted.map(|(rank, _)| self.page(rank))
     }
 
-    /// The pages that a recorded run moved to slower memory (`Demote`) and to fast memory
-    /// (`Promote`), in its order.
+    /// Returns the pages that a recorded run moved to slower memory (`Demote`) and to fast memory
+    /// (`Promote`), in order.
     pub fn recorded_moves(&self) -> impl Iterator<Item = (PageId, AccessKind)> + '_ {
         let is_move = |kind| matches!(kind, AccessKind::Demote | AccessKind::Promote);
         let moved = self.entries().filter(move |(_, kind)| is_move(*kind));
         moved.map(|(rank, kind)| (self.page(rank), kind))
     }
 
-    /// The memory it takes now, in bytes.
+    /// Returns the memory in use, in bytes.
     pub fn bytes_held(&self) -> u64 {
         let numbers = self.ranks.capacity() + self.times.capacity();
         let bytes = 4 * numbers
@@ -315,23 +317,23 @@ impl DenseTrace {
         bytes as u64
     }
 
-    /// How many entries are accesses.
+    /// Returns the number of entries that are accesses.
     pub fn nr_accesses(&self) -> u64 {
         self.nr_accesses
     }
 
-    /// How many distinct pages there are; ranks are below it.
+    /// Returns the number of distinct pages. Every rank is below this number.
     pub fn nr_pages(&self) -> usize {
         self.pages.pages().len()
     }
 
-    /// The page behind a rank.
+    /// Returns the page of a rank.
     #[inline]
     pub fn page(&self, rank: u32) -> PageId {
         self.pages()[rank as usize]
     }
 
-    /// The pages, by rank.
+    /// Returns the pages, indexed by rank.
     pub(crate) fn pages(&self) -> &[PageId] {
         self.pages.pages()
     }

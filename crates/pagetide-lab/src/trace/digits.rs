@@ -2,14 +2,14 @@
 
 use super::{LineProblem, Wrong};
 
-/// A field as a decimal number; `name` is for the complaint.
+/// Parses a field as a decimal number. Errors carry `name`.
 pub(super) fn number(field: Option<impl AsRef<[u8]>>, name: &'static str) -> Result<u64, Wrong> {
     let field = field.ok_or(LineProblem::NoField { field: name })?;
     let digits = field.as_ref().trim_ascii();
     whole(digits).ok_or_else(|| LineProblem::NotANumber { field: name }.at(digits))
 }
 
-/// Digits with spaces around them, of a number that fits.
+/// Parses digits with optional spaces around. Returns `None` if the number does not fit.
 pub(super) fn whole(field: &[u8]) -> Option<u64> {
     let digits = field.trim_ascii();
     let number = digits.iter().try_fold(0_u64, |number, digit| {

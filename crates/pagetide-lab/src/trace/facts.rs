@@ -1,31 +1,33 @@
-//! What a trace said besides its entries, once it was read to its end.
+//! Facts about a trace besides its entries, known after the whole trace is read.
 //!
-//! A record cut off inside an entry is an error, unless malformed lines are skipped, too; one that
-//! stops between two entries (its program was killed, or still runs) is good to use.
+//! A record that ends inside an entry is an error, unless malformed lines are skipped. A record
+//! that ends between two entries is usable: the recorded program was killed, or still runs.
 
 use super::{DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
 use serde::Serialize;
 
-/// What a trace said besides its entries.
+/// Facts about a trace besides its entries.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Its format, named or detected.
+    /// The named or detected format.
     pub format: Format,
-    /// The recorded run, in the one format that has any.
+    /// The header of the recorded run, if the format has one.
     pub header: Option<Header>,
-    /// Malformed lines and cut-off records skipped.
+    /// Number of malformed lines and cut-off records skipped.
     pub nr_skipped: u64,
-    /// What a record noted after its last entry.
+    /// Notes of the record after its last entry.
     pub notes: Vec<Note>,
-    /// Whether a record stopped between two entries: its program was killed, or still runs.
+    /// True if the record ends between two entries: the recorded program was killed, or still runs.
     pub is_unfinished: bool,
 }
 
 impl Facts {
-    /// Judges a trace read to its end, which had `nr_accesses`.
+    /// Returns the facts of a fully read trace with `nr_accesses` accesses.
     ///
     /// # Errors
-    /// [`TraceError::NoAccesses`]; [`TraceError::CutOff`], unless it skips what is malformed.
+    /// Fails with [`TraceError::NoAccesses`] if `nr_accesses` is 0. Fails with
+    /// [`TraceError::CutOff`] if the trace ends inside an entry and malformed parts are not
+    /// skipped.
     pub fn at_end(trace: &Trace, nr_accesses: u64) -> Result<Facts, TraceError> {
         let ending = trace.ending();
         let is_cut = ending == Some(Ending::Torn);
@@ -45,25 +47,25 @@ impl Facts {
     }
 }
 
-/// What all replays of a trace answer about the readahead in it.
+/// The use of a trace's readahead in all replays of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadaheadUse {
-    /// The trace has accesses alone, and always had.
+    /// The original trace has accesses only.
     None,
-    /// The readahead in it was taken away.
+    /// The readahead was removed from the trace.
     Without,
-    /// The readahead in it is every policy's.
+    /// Every policy gets the readahead of the trace.
     Recorded,
 }
 
 impl ReadaheadUse {
-    /// What replays of the trace as it is answer.
+    /// Returns the use for replays of the unchanged trace.
     pub fn of(trace: &DenseTrace) -> ReadaheadUse {
         if trace.has_readahead() { ReadaheadUse::Recorded } else { ReadaheadUse::None }
     }
 
-    /// As rows have it.
+    /// Returns the name in result rows.
     pub const fn as_str(self) -> &'static str {
         match self {
             ReadaheadUse::None => "none",
@@ -72,7 +74,7 @@ impl ReadaheadUse {
         }
     }
 
-    /// Takes the readahead out of the trace, and says whether there was any.
+    /// Removes the readahead from the trace, and returns whether there was any.
     pub fn take_from(trace: &mut DenseTrace) -> ReadaheadUse {
         if !trace.has_readahead() {
             return ReadaheadUse::None;

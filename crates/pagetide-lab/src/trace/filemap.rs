@@ -1,7 +1,7 @@
-//! Page-cache reads as the kernel's filemap tracepoints saw them, boiled down to csv:
+//! Page-cache reads from the kernel's filemap tracepoints, reduced to csv:
 //! "time_us,dev,ino_hex,first_page,npages". Each (device, inode) is a mapping.
 //!
-//! Source: the kernel's tracepoints `filemap:mm_filemap_get_pages` and its neighbours.
+//! Source: the kernel's tracepoint `filemap:mm_filemap_get_pages` and its neighbours.
 
 use super::mappings::Mappings;
 use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};

@@ -1,4 +1,4 @@
-//! fio's iolog, versions 2 and 3. Each file name is a mapping; bytes are cut into pages.
+//! fio's iolog, versions 2 and 3. Each file name is a mapping. Bytes are cut into pages.
 //!
 //! ```text
 //!   fio version 2 iolog           fio version 3 iolog
@@ -6,8 +6,8 @@
 //!   f.bin read 4046848 4096       3436 f.bin read 4046848 4096
 //! ```
 //!
-//! The first word of version 3 is milliseconds. A trim discards its pages. Opening, closing,
-//! syncing and waiting touch none.
+//! The first word of version 3 is the time in milliseconds. A trim discards its pages. Open, close,
+//! sync and wait lines touch no page.
 //!
 //! Source: fio documentation, "Trace file format".
 

@@ -1,4 +1,4 @@
-//! The formats' names, and how a file's format is told.
+//! The names of the formats, and format detection.
 
 use super::{AccessKind, TraceError};
 use pagetide_core::record::MAGIC;
@@ -15,7 +15,7 @@ pagetide_core::named! {
         Csv = "csv",
         /// "start count ignore n" a line (Megiddo and Modha).
         ArcLis = "arc-lis",
-        /// One decimal id a line; `*` lines are marks (LIRS).
+        /// One decimal id per line. Lines with `*` are marks (LIRS).
         Decimal = "decimal",
         /// fio's iolog, version 2 or 3.
         Fio = "fio",
@@ -39,19 +39,20 @@ pagetide_core::named! {
         I32Be = "i32be",
         /// Raw big-endian 64-bit page numbers, as Java writes a long.
         I64Be = "i64be",
-        /// Raw little-endian 64-bit words, page times two, plus one for a write; accesses go
+        /// Raw little-endian 64-bit words, page times two, plus one for a write. All accesses go
         /// through the page table.
         U64LeRw = "u64le-rw",
     }
 }
 
-/// Bytes at the front of a file that are all text are text, and not numbers, if so many.
+/// Minimum length in bytes of an all-text file start that rules out binary numbers.
 const TEXT_BYTES_MIN: usize = 24;
 
-/// Refuses a file that begins as no file of the format does. Text formats say so by the line.
+/// Rejects a file that cannot begin with `prefix` in this format. Text formats are checked line by
+/// line later.
 ///
 /// # Errors
-/// [`TraceError::OtherFormat`].
+/// Fails with [`TraceError::OtherFormat`] if the start of the file contradicts the format.
 pub(super) fn check(format: Format, prefix: &[u8]) -> Result<(), TraceError> {
     let is_text = prefix.len() >= TEXT_BYTES_MIN && is_text(prefix);
     let (offset, expected) = match format {
@@ -78,7 +79,8 @@ fn is_text(prefix: &[u8]) -> bool {
     prefix.iter().all(|&byte| byte == b'\t' || byte == b'\n' || byte == b'\r' || byte >= b' ')
 }
 
-/// Tells the format of a file by its first bytes and its name, or `None` for a guess too many.
+/// Detects the format by the first bytes and the name of the file. Returns `None` instead of a
+/// guess.
 pub(super) fn detect(prefix: &[u8], name: &str) -> Option<Format> {
     if prefix.starts_with(&MAGIC) {
         return Some(Format::Compact);
@@ -130,14 +132,14 @@ fn detect_text(text: &str) -> Option<Format> {
     }
 }
 
-/// Whether the records at the front are possible ones: time does not run backwards, every object
-/// has a size, and the next access is later than this one, or never.
+/// Returns true if the records at the front are plausible: time does not go back, every object has
+/// a size, and the next access is later than the current one, or never.
 fn looks_oracle_general(prefix: &[u8]) -> bool {
     let mut time_last = 0;
     let mut nr_records = 0;
     for record in prefix.as_chunks::<{ super::oracle_general::RECORD_BYTES }>().0 {
         let (time, size_bytes, next) = super::oracle_general::marks(record);
-        // -1 and the largest number both stand for "never".
+        // -1 and the largest number both mean "never".
         let is_later = next == -1 || next > nr_records;
         if time < time_last || size_bytes == 0 || !is_later {
             return false;

@@ -1,4 +1,4 @@
-//! The bytes of a trace: decompressed, read in lines or in records, and counted for error messages.
+//! The bytes of a trace: decompressed, read by lines or records, and counted for error messages.
 
 use super::ahead::Ahead;
 use super::{LineProblem, TraceError};
@@ -7,24 +7,24 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes at the front that a format may be told by.
+/// Bytes at the front of the file that format detection may read.
 const PREFIX_BYTES: usize = 4096;
-/// Compressed and decompressed bytes buffered.
+/// Size of the buffer for compressed bytes and of the buffer for decompressed bytes.
 const BUFFER_BYTES: usize = 64 << 10;
-/// The longest line, with its end.
+/// Maximum length of a line with its line end, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// The mark a zstd frame starts with.
+/// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The mark an xz stream starts with.
+/// The magic number of an xz stream.
 const XZ_MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
-/// The byte order mark that some editors begin UTF-8 with.
+/// The UTF-8 byte order mark that some editors write.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
-/// The mark a gzip member starts with: the magic and "deflate".
+/// The magic number of a gzip member, and the code of "deflate".
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 type DynRead = Box<dyn Read + Send>;
 
-/// How many decompressed bytes of a trace were read, for others to look at.
+/// The number of decompressed bytes read so far, shared with other code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BytesRead(Arc<AtomicU64>);
 
@@ -47,21 +47,21 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// A trace's bytes and the position in them.
+/// The bytes of a trace, and the position in the bytes.
 pub(super) struct Input {
     reader: BufReader<DynRead>,
     offset: u64,
     line_number: u64,
-    /// The last line, where it does not lie in the buffer whole.
+    /// A copy of the last line, if the buffer does not hold the whole line.
     line: Vec<u8>,
-    /// Bytes at the front of the buffer that the last line has, where it does.
+    /// Length of the last line at the front of the buffer, or 0 if the line is not in the buffer.
     nr_lent: usize,
     nr_read: BytesRead,
 }
 
 impl Input {
-    /// Looks through zstd, gzip or xz, if there is any, and returns the decompressed bytes and a
-    /// copy of the first 4 KiB of them.
+    /// Decompresses zstd, gzip or xz if detected. Returns the decompressed input, and a copy of the
+    /// first 4 KiB.
     pub(super) fn open(reader: DynRead) -> Result<(Input, Vec<u8>), TraceError> {
         let start = |source| TraceError::Read { offset: 0, source };
         let (magic, mut reader) = peek(reader, XZ_MAGIC.len()).map_err(start)?;
@@ -72,7 +72,7 @@ impl Input {
             let decoder = flate2::read::MultiGzDecoder::new(reader);
             reader = Box::new(Ahead::start(decoder).map_err(start)?);
         } else if magic.starts_with(&XZ_MAGIC) {
-            // As xz(1) has it, streams may follow each other.
+            // An xz file may hold several streams, as in xz(1).
             let decoder = lzma_rust2::XzReader::new(reader, true);
             reader = Box::new(Ahead::start(decoder).map_err(start)?);
         }
@@ -84,22 +84,22 @@ impl Input {
         Ok((Input { reader, offset, line_number, line, nr_lent, nr_read }, prefix))
     }
 
-    /// The count of bytes read so far, which goes on as the input is read, up to 64 KiB ahead.
+    /// Returns the shared byte counter. The counter runs up to 64 KiB ahead of the returned lines.
     pub(super) fn bytes_read(&self) -> BytesRead {
         self.nr_read.clone()
     }
 
-    /// The line read last, from 1; 0 before the first.
+    /// Returns the number of the last line read, from 1, or 0 before the first line.
     pub(super) fn line_number(&self) -> u64 {
         self.line_number
     }
 
-    /// The byte to be read next.
+    /// Returns the offset of the next byte to read.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next line without its end (LF or CR LF), or `None` at the end.
+    /// Reads the next line without its end (LF or CR LF). Returns `None` at the end.
     pub(super) fn read_line(&mut self) -> Result<Option<&[u8]>, TraceError> {
         self.reader.consume(std::mem::take(&mut self.nr_lent));
         let line = match self.find_line() {
@@ -132,15 +132,15 @@ impl Input {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// The length of the next line, if it lies in the buffer whole.
+    /// Returns the length of the next line, if the buffer holds the whole line.
     fn find_line(&self) -> Option<usize> {
         let end = memchr(b'\n', self.reader.buffer())?;
         Some(end + 1).filter(|len| *len as u64 <= LINE_BYTES_MAX)
     }
 
-    /// The next record of `N` bytes, or `None` at the end.
+    /// Reads the next record of `N` bytes. Returns `None` at the end.
     pub(super) fn read_record<const N: usize>(&mut self) -> Result<Option<[u8; N]>, TraceError> {
-        // Most lie in the buffer whole.
+        // Fast path: the buffer holds the whole record.
         if let Some(&record) = self.reader.buffer().first_chunk() {
             self.reader.consume(N);
             self.offset += N as u64;
@@ -159,7 +159,7 @@ impl Input {
         Ok(Some(record))
     }
 
-    /// Appends up to `wanted` bytes to `out`; fewer only at the end.
+    /// Appends `wanted` bytes to `out`, or fewer at the end of the file.
     pub(super) fn read_bytes(
         &mut self,
         wanted: usize,
@@ -174,7 +174,8 @@ impl Input {
     }
 }
 
-/// Reads up to `wanted` bytes and puts them back.
+/// Reads up to `wanted` bytes, and returns a copy with a reader that still starts at the first
+/// byte.
 fn peek(mut reader: DynRead, wanted: usize) -> io::Result<(Vec<u8>, DynRead)> {
     let mut front = Vec::with_capacity(wanted);
     (&mut reader).take(wanted as u64).read_to_end(&mut front)?;
@@ -182,7 +183,7 @@ fn peek(mut reader: DynRead, wanted: usize) -> io::Result<(Vec<u8>, DynRead)> {
     Ok((front, Box::new(whole)))
 }
 
-/// Fills `out`, and returns how much of it could be filled.
+/// Fills `out` as far as possible, and returns the number of bytes filled.
 fn read_full(reader: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < out.len() {

@@ -7,8 +7,8 @@
 //!    M 0025747c,1      modify: a load and a store
 //! ```
 //!
-//! All go through the page table. Valgrind's own lines (`==pid==`) are skipped. A modify is one
-//! access, a write.
+//! All accesses go through the page table. Valgrind's own lines (`==pid==`) are skipped. A modify
+//! counts as one write access.
 //!
 //! Source: Valgrind manual, "Lackey: an example tool".
 

@@ -1,53 +1,53 @@
-//! What is wrong with a line, and where.
+//! Problems of a line, and the place of each problem.
 //!
 //! ```text
 //!   parser --> Wrong { problem, place } --LineSource--> "line 3, column 9: field ..."
 //! ```
 //!
-//! A parser cuts a line into fields and seldom counts bytes: the address of the field at fault says
-//! where it is in the line.
+//! A parser cuts a line into fields and rarely counts bytes. The column is therefore computed from
+//! the memory address of the wrong field.
 
-/// What is wrong with a line of a text format.
+/// A problem of a line of a text format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineProblem {
-    /// A field is not there.
+    /// A field is missing.
     #[error("no field \"{field}\": expected {}", expected_field(field))]
     NoField {
         /// The field's name.
         field: &'static str,
     },
-    /// A field is there, but is not a number that fits.
+    /// A field is not a number, or the number does not fit.
     #[error("field \"{field}\" is not a number of the right size: expected {}", number_of(field))]
     NotANumber {
         /// The field's name.
         field: &'static str,
     },
-    /// A field has a word that the format does not know.
+    /// A field holds a word that is unknown to the format.
     #[error("field \"{field}\" has an unknown word: expected {}", words_of(field))]
     UnknownWord {
         /// The field's name.
         field: &'static str,
     },
-    /// The first line names no column that could be the page.
+    /// The first line names no column that can be the page.
     #[error(
         "the first line names no column for the page: expected object, obj, obj_id, object_id, id, \
          key, page, page_id, block, block_id, lbn or lba"
     )]
     NoPageColumn,
-    /// The first line is not the one this format starts with.
+    /// The first line is not the first line of this format.
     #[error(
         "not the first line of a file in this format: expected \"fio version 2 iolog\" or \"fio \
          version 3 iolog\""
     )]
     WrongFirstLine,
-    /// The request is longer than 2^24 pages, or runs past the end of numbers.
+    /// The request is longer than 2^24 pages, or runs past the largest offset.
     #[error("the request spans too many pages: expected at most 2^24, of bytes below 2^64")]
     TooManyPages,
-    /// A quoted field does not end.
+    /// A quoted field has no closing mark.
     #[error("a quoted field has no end: expected a second quotation mark within 64 KiB")]
     OpenQuote,
-    /// The line is longer than 64 KiB or not UTF-8: the file is no text.
+    /// The line is longer than 64 KiB or not UTF-8, so the file is not text.
     #[error("the line is too long or not text: expected UTF-8, and at most 64 KiB a line")]
     NotText,
 }
@@ -83,18 +83,18 @@ fn words_of(field: &str) -> &'static str {
 }
 
 impl LineProblem {
-    /// The problem, with the field of the line that has it.
+    /// Returns the problem with the wrong field, which gives the column.
     pub(super) fn at(self, field: impl AsRef<[u8]>) -> Wrong {
         Wrong { problem: self, place: Place::Address(field.as_ref().as_ptr().addr()) }
     }
 
-    /// The problem, at a column of a line some lines back.
+    /// Returns the problem at a column of an earlier line, `nr_lines_back` lines before.
     pub(super) fn at_column(self, column: usize, nr_lines_back: u64) -> Wrong {
         Wrong { problem: self, place: Place::Column { column, nr_lines_back } }
     }
 }
 
-/// A problem, and its place if the parser knows it.
+/// A problem, and its place if known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wrong {
     pub(super) problem: LineProblem,
@@ -104,7 +104,7 @@ pub(super) struct Wrong {
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Unknown,
-    /// Where the field is in memory.
+    /// The address of the field in memory.
     Address(usize),
     Column {
         column: usize,
@@ -119,14 +119,15 @@ impl From<LineProblem> for Wrong {
 }
 
 impl Wrong {
-    /// Returns true if the field at fault begins in `bytes`.
+    /// Returns true if the wrong field begins in `bytes`.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         let start = bytes.as_ptr().addr();
         let is_there = |at: usize| (start..=start + bytes.len()).contains(&at);
         matches!(self.place, Place::Address(at) if is_there(at))
     }
 
-    /// The problem of this line, its column from 1, and the number of lines that it lies back.
+    /// Returns the problem, the column from 1, and the distance in lines to the line with the
+    /// problem.
     pub(super) fn locate(self, line: &[u8]) -> (LineProblem, u64, u64) {
         if let Err(error) = str::from_utf8(line) {
             return (LineProblem::NotText, error.valid_up_to() as u64 + 1, 0);

@@ -9,7 +9,7 @@ pub(super) struct Mappings {
 }
 
 impl Mappings {
-    /// The number of the file called `name`, a new one if it is new.
+    /// Returns the number of the file `name`. A new name gets the next number.
     pub(super) fn number(&mut self, name: &str) -> MappingId {
         if let Some(&number) = self.numbers.get(name) {
             return number;

@@ -1,7 +1,7 @@
-//! Traces: recorded accesses, in the formats people hold, as one stream.
+//! Traces: recorded accesses as one stream, whatever the file format.
 //!
-//! **Problem.** Block traces, object traces, memory traces and our own records say the same thing
-//! in a dozen ways: a page was used. Everything after this module wants only that.
+//! **Problem.** Block traces, object traces, memory traces and our own records all list page
+//! accesses, in a dozen formats. The code after this module needs only the accesses.
 //!
 //! **Idea.**
 //!
@@ -12,18 +12,18 @@
 //! ```
 //!
 //! A format's reader turns one line or record into one request: some consecutive pages of one
-//! mapping. [`Trace`] cuts requests into pages, so no reader and no user has to.
+//! mapping. [`Trace`] cuts the requests into pages, so readers and callers do not have to.
 //!
-//! **Data and invariants.** Reading streams: memory does not grow with the trace, save for one name
-//! per distinct file in the formats that name files. A trace ends after its first error. Errors say
-//! the line and column, or the byte of the decompressed file, and the value that is expected there.
+//! **Data and invariants.** Reading streams: memory does not grow with the trace. The formats that
+//! name files are the exception: they keep one name per distinct file. A trace ends after its first
+//! error. An error names the line and column (or the byte of the decompressed file) and the
+//! expected value.
 //!
-//! **Ignored.** Latencies, and the parts of a millisecond that are left when a request's time is
-//! counted from the first one's. In block and object traces an id is a page: their sizes are
-//! ignored, as the published miss ratios for them do. Byte offsets (fio, MSR, lackey) are cut into
-//! pages of 4 KiB.
+//! **Ignored.** Latencies. Request times are counted from the first request and rounded down to
+//! milliseconds. In block and object traces one id is one page: object sizes are ignored, as in the
+//! published miss ratios of these traces. Byte offsets (fio, MSR, lackey) are cut into 4 KiB pages.
 //!
-//! **Sources.** Each reader names its own; the table is in `docs/formats.md`.
+//! **Sources.** Each reader names its source. The table is in `docs/formats.md`.
 
 mod ahead;
 mod arc;
@@ -78,81 +78,81 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Why a trace could not be opened, or read on.
+/// The reason why a trace cannot be opened or read further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The file cannot be opened; the operating system says why.
+    /// The file cannot be opened. The operating system gives the reason.
     #[error("cannot open the trace")]
     Open {
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The file cannot be read on, or its compression is damaged.
+    /// The file cannot be read further, or the compressed data is damaged.
     #[error("cannot read the trace at byte {offset}")]
     Read {
         /// The byte of the decompressed file.
         offset: u64,
-        /// What the operating system, or the decompressor, said.
+        /// The error of the operating system or of the decompressor.
         source: io::Error,
     },
-    /// No known format looks like this; name the format.
+    /// The file looks like no known format. The caller can name the format.
     #[error("cannot tell the trace's format from its name or its first bytes")]
     UnknownFormat,
-    /// The file begins as no file of the named format does.
+    /// The file does not begin as a file of the named format does.
     #[error("byte {offset}: this is no {format} trace: expected {expected}")]
     OtherFormat {
-        /// The format that was named.
+        /// The named format.
         format: Format,
         /// The byte of the decompressed file.
         offset: usize,
-        /// What a file of that format has there.
+        /// The contents that a file of the named format has at that byte.
         expected: &'static str,
     },
-    /// The file has no byte in it.
+    /// The file is empty.
     #[error("the trace is empty")]
     Empty,
-    /// A line is not what the format says; check the format, or repair the line.
+    /// A line does not follow the format. Check the format, or repair the line.
     #[error("line {line}, column {column}: {problem}")]
     Line {
         /// The line, from 1.
         line: u64,
         /// The byte of the line where the field begins, from 1.
         column: u64,
-        /// What is wrong with it.
+        /// The problem of the field.
         problem: LineProblem,
     },
-    /// The file ends inside a record of fixed length; the download or the format is wrong.
+    /// The file ends inside a record of fixed length. The download is incomplete or the format
+    /// wrong.
     #[error("the trace ends inside the {record_bytes}-byte record at byte {offset}")]
     Cut {
-        /// Where the record starts.
+        /// The byte at which the record starts.
         offset: u64,
-        /// How long it should be.
+        /// The expected length of the record, bytes.
         record_bytes: usize,
     },
-    /// The requests are of more pages than a trace of this length can be of; it is damaged, or of
-    /// another format.
+    /// The requests ask for more pages than a trace of this length can hold. The file is damaged,
+    /// or of another format.
     #[error(
         "the first {bytes} bytes of the trace claim {pages} pages, more than {PAGES_A_BYTE} a byte \
          and {PAGES_ALLOWED}: it is damaged, or of another format"
     )]
     TooManyPages {
-        /// The pages that they ask for.
+        /// The number of pages that the requests ask for.
         pages: u64,
-        /// The decompressed bytes they were read from.
+        /// The number of decompressed bytes read so far.
         bytes: u64,
     },
-    /// A record of fixed length says what cannot be; the file is damaged, or of another format.
+    /// A record of fixed length holds impossible values. The file is damaged, or of another format.
     #[error("the record at byte {offset} makes no sense: too long, or past the end of numbers")]
     Damaged {
-        /// Where it starts.
+        /// The byte at which the record starts.
         offset: u64,
     },
-    /// A record ends inside an entry: its last part is missing. What is before it can be used by
-    /// skipping what is malformed.
+    /// A record ends inside an entry. The earlier entries can be used by skipping malformed parts.
     #[error("the record is cut off inside an entry")]
     CutOff,
-    /// Nothing in the trace is an access; a policy has nothing to do.
+    /// The trace holds no access, so a policy has nothing to do.
     #[error("the trace has no accesses")]
     NoAccesses,
     /// A damaged access record.
@@ -160,17 +160,19 @@ pub enum TraceError {
     Record(#[from] RecordError),
 }
 
-/// Requests that are read before they are wanted.
+/// Number of requests to read ahead.
 const REQUESTS_READY: usize = 256;
 
 /// A format's reader.
 trait Source: Send {
-    /// The next request, or `None` at the end, also when it is asked again. Not called again after
-    /// an error, but for [`TraceError::Line`] and [`TraceError::Damaged`], which are passed over.
+    /// Returns the next request, or `None` at the end, on every call. After an error the caller
+    /// calls again only if the error is a [`TraceError::Line`] or a [`TraceError::Damaged`], which
+    /// can be skipped.
     fn next_request(&mut self) -> Result<Option<Request>, TraceError>;
 
-    /// Appends the next requests: at least one, unless it is the end or an error, which comes after
-    /// those that were appended. Many, so that none waits for what the one before has stored.
+    /// Appends the next requests: at least one, except at the end and at an error. An error is
+    /// returned after the requests before it are appended. A batch avoids that each request waits
+    /// for the store of the previous one.
     fn append_requests(&mut self, ready: &mut Vec<Request>) -> Result<(), TraceError> {
         for _ in 0..REQUESTS_READY {
             let Some(request) = self.next_request()? else { break };
@@ -179,37 +181,37 @@ trait Source: Send {
         Ok(())
     }
 
-    /// The header, in the one format that has one.
+    /// Returns the header, if the format has one.
     fn header(&self) -> Option<&Header> {
         None
     }
 
-    /// What stands before the last request, or before the end, and is none, in the one format that
-    /// has such.
+    /// Returns the notes before the last request, or before the end, if the format has notes.
     fn notes(&self) -> &[Note] {
         &[]
     }
 
-    /// How the trace ended, in the one format that says so.
+    /// Returns how the trace ended, if the format records it.
     fn ending(&self) -> Option<Ending> {
         None
     }
 }
 
-/// A format of lines: what one means.
+/// The parser of a line format.
 trait LineParser: Send {
-    /// The request on `line` (without its line end), or `None` when the line holds none.
+    /// Returns the request on `line` (without the line end), or `None` if the line holds no
+    /// request.
     fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong>;
 
-    /// Called at the end of the file, for a format whose entries may span lines.
+    /// Checks the end of the file, for formats with entries that span lines.
     fn finish(&mut self) -> Result<(), Wrong> {
         Ok(())
     }
 }
 
-/// A format whose lines are taken apart as text, which takes as long as all else.
+/// The parser of a line format that is split as text. This is as slow as all other work together.
 trait TextParser: Send {
-    /// As [`LineParser::parse_line`].
+    /// Parses one line like [`LineParser::parse_line`].
     fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong>;
 }
 
@@ -248,17 +250,17 @@ fn error_on(line: u64, bytes: &[u8], wrong: Wrong) -> TraceError {
     TraceError::Line { line: line - nr_lines_back, column, problem }
 }
 
-/// An open trace: an iterator of accesses. It ends after the first error.
+/// An open trace: an iterator of accesses that ends after the first error.
 pub struct Trace {
     source: Box<dyn Source>,
     format: Format,
     claim: Claim,
-    /// Read already, never none: the one at `at` is under way, with its pages that are left.
+    /// Requests read ahead, never empty. `ready[at]` is in progress and holds its remaining pages.
     ready: Vec<Request>,
     at: usize,
-    /// What came after those.
+    /// The error after the requests in `ready`.
     failure: Option<TraceError>,
-    /// The first time there was.
+    /// The time of the first request that has a time.
     start: Option<Micros>,
     is_over: bool,
     is_lenient: bool,
@@ -266,21 +268,22 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Opens the trace at `path`, decompressing it if it is zstd, gzip or xz.
+    /// Opens the trace at `path`, decompressing zstd, gzip and xz.
     ///
-    /// Without `format`, the format is told by the file's name and first 4 KiB. The raw formats
-    /// have no mark to be told by: they must be named.
+    /// Without `format`, the format is detected from the file name and the first 4 KiB. The raw
+    /// formats have no marker and must be named.
     ///
     /// # Errors
-    /// [`TraceError::Open`], [`TraceError::UnknownFormat`], [`TraceError::OtherFormat`], and for a
-    /// damaged start [`TraceError::Read`] and [`TraceError::Record`].
+    /// Fails with [`TraceError::Open`], [`TraceError::Empty`], [`TraceError::UnknownFormat`] or
+    /// [`TraceError::OtherFormat`]. A damaged start gives [`TraceError::Read`] or
+    /// [`TraceError::Record`].
     pub fn open(path: &Path, format: Option<Format>) -> Result<Trace, TraceError> {
         let file = File::open(path).map_err(|source| TraceError::Open { source })?;
         let name = path.file_name().map(|name| name.to_string_lossy());
         Trace::from_reader(file, &name.unwrap_or_default(), format)
     }
 
-    /// As [`Trace::open`], for bytes that come from elsewhere; `name` helps to tell the format.
+    /// Opens a trace like [`Trace::open`], from a reader. The `name` helps to detect the format.
     ///
     /// # Errors
     /// As [`Trace::open`].
@@ -313,7 +316,7 @@ impl Trace {
         })
     }
 
-    /// Goes on to the next request, where it can be one; false at the end.
+    /// Advances to the next request, if the request is valid. Returns false at the end.
     #[inline]
     fn advance(&mut self) -> Result<bool, TraceError> {
         if self.at + 1 >= self.ready.len() && !self.make_ready()? {
@@ -326,7 +329,7 @@ impl Trace {
         Ok(true)
     }
 
-    /// Reads more requests after the last one, which stays: it says what time it is.
+    /// Reads more requests and keeps the current one, which carries the current time.
     fn make_ready(&mut self) -> Result<bool, TraceError> {
         if let Some(error) = self.failure.take() {
             return Err(error);
@@ -342,24 +345,24 @@ impl Trace {
         Ok(true)
     }
 
-    /// From here on, lines that make no sense are skipped and counted instead of ending the trace,
-    /// and so is a record of fixed length that the end of the file cuts off. A first line that
-    /// says what the columns are cannot be skipped.
+    /// Skips and counts malformed lines from here on, instead of ending the trace. A record of
+    /// fixed length that the end of the file cuts off is skipped too. A first line that must name
+    /// the columns cannot be skipped.
     pub fn skip_malformed(&mut self) {
         self.is_lenient = true;
     }
 
-    /// Whether it skips them.
+    /// Returns true if malformed lines and records are skipped.
     pub fn skips_malformed(&self) -> bool {
         self.is_lenient
     }
 
-    /// Lines and records skipped so far.
+    /// Returns the number of lines and records skipped so far.
     pub fn nr_skipped(&self) -> u64 {
         self.nr_skipped
     }
 
-    /// Whether the error is skipped: it is counted then.
+    /// Returns true if the error can be skipped, and counts the skip.
     fn skips(&mut self, error: &TraceError) -> bool {
         let is_small = match error {
             TraceError::Line { problem, .. } => {
@@ -373,19 +376,19 @@ impl Trace {
         skips
     }
 
-    /// The trace's format: as named, or as detected.
+    /// Returns the named or detected format.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// When the access that came last was made, counted from the first request that had a time;
-    /// `None` in formats without times. Times may go back where a trace's do.
+    /// Returns the time of the last access since the first request with a time. Returns `None` in
+    /// formats without times. The time goes back if the times of the trace go back.
     pub fn time(&self) -> Option<Millis> {
         let (Micros(at), Micros(start)) = (self.ready[self.at].at?, self.start?);
         Some(Millis(at.saturating_sub(start) / 1000))
     }
 
-    /// Whose pages they are: formats that trace a program's memory tell of anonymous ones.
+    /// Returns the type of the pages: anonymous in the formats that trace the memory of a program.
     pub fn page_type(&self) -> PageType {
         match self.format {
             Format::Lackey | Format::U64LeRw => PageType::Anon,
@@ -393,18 +396,18 @@ impl Trace {
         }
     }
 
-    /// What the recorded run said about itself; [`Format::Compact`] only.
+    /// Returns the header of the recorded run. Only [`Format::Compact`] has one.
     pub fn header(&self) -> Option<&Header> {
         self.source.header()
     }
 
-    /// What happened between the access that came last and the one before it, or after the last
-    /// one, once the iteration has ended; [`Format::Compact`] only.
+    /// Returns the notes between the last access and the access before it. After the end of the
+    /// iteration, returns the notes after the last access. Only [`Format::Compact`] has notes.
     pub fn notes(&self) -> &[Note] {
         self.source.notes()
     }
 
-    /// How the record ended, once the iteration has; [`Format::Compact`] only.
+    /// Returns how the record ended, once the iteration has ended. Only [`Format::Compact`] has it.
     pub fn ending(&self) -> Option<Ending> {
         self.source.ending()
     }
@@ -437,8 +440,8 @@ fn source_of(format: Format, input: Input, prefix: &[u8]) -> Result<Box<dyn Sour
 }
 
 impl Trace {
-    /// The next pages that are used together, at most `nr_max`: what is left of a request, or the
-    /// next one. Never none.
+    /// Returns the next pages of one request, at most `nr_max` and at least one: the rest of the
+    /// current request, or the start of the next.
     #[inline]
     fn next_pages(&mut self, nr_max: u64) -> Option<Result<Request, TraceError>> {
         while !self.is_over {
@@ -452,7 +455,7 @@ impl Trace {
             match self.advance() {
                 Ok(is_there) => self.is_over = !is_there,
                 Err(error) if self.skips(&error) => {
-                    // After the cut there is nothing.
+                    // Nothing follows a cut record.
                     self.is_over = matches!(error, TraceError::Cut { .. });
                 }
                 Err(error) => {

@@ -1,5 +1,5 @@
 //! The MSR Cambridge block traces: "timestamp,host,disk,type,offset,size,response". Each (host,
-//! disk) is a mapping; bytes are cut into pages. Timestamps are in units of 100 ns.
+//! disk) is a mapping. Bytes are cut into pages. Timestamps are in units of 100 ns.
 //!
 //! Source: Narayanan, Donnelly and Rowstron, "Write Off-Loading", FAST 2008, and SNIA's readme of
 //! the traces.
@@ -28,7 +28,7 @@ impl TextParser for Msr {
     }
 }
 
-/// What the line's fourth field says.
+/// Returns the access kind of the line's fourth field.
 pub(super) fn kind_of(line: &str) -> Result<AccessKind, Wrong> {
     let word = line.split(',').nth(3).ok_or(LineProblem::NoField { field: "type" })?;
     match word {
@@ -38,7 +38,7 @@ pub(super) fn kind_of(line: &str) -> Result<AccessKind, Wrong> {
     }
 }
 
-/// "host,disk", as one name.
+/// Returns "host,disk" as one name.
 fn disk_of(line: &str) -> Result<&str, Wrong> {
     let no_disk = LineProblem::NoField { field: "disk" };
     let (_, rest) = line.split_once(',').ok_or(no_disk)?;

@@ -1,10 +1,10 @@
-//! libCacheSim's "oracleGeneral": packed little-endian records.
+//! libCacheSim's "oracleGeneral" format: packed little-endian records.
 //!
 //! ```text
 //!   u32 time | u64 object | u32 size | i64 position of the next access (-1: none)      24 bytes
 //! ```
 //!
-//! An object is a page; sizes are ignored. Times are in seconds.
+//! An object is a page. Sizes are ignored. Times are in seconds.
 //!
 //! Source: libCacheSim, "oracleGeneral" trace format description.
 
@@ -34,7 +34,7 @@ impl Source for OracleGeneral {
     }
 }
 
-/// Time, size and position of the next access: what a format can be told by.
+/// Returns time, size and position of the next access, the fields used to detect the format.
 pub(super) fn marks(record: &[u8; RECORD_BYTES]) -> (u32, u32, i64) {
     let time = u32::from_le_bytes(part(record, 0));
     let size_bytes = u32::from_le_bytes(part(record, 12));

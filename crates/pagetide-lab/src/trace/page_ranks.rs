@@ -1,27 +1,27 @@
 //! Ranks of pages, in order of first appearance.
 //!
-//! Problem: each entry of a trace is a look-up, which is two waits for memory where there are many
-//! pages: half of the time that reading takes. Idea: look many up together, so that
-//! their waits are one.
+//! Problem: each entry of a trace needs a look-up. With many distinct pages a look-up waits twice
+//! for memory, and this takes half of the read time. Idea: look up many pages together, so that the
+//! waits overlap.
 //!
 //! ```text
 //!   pages    a  b  c  d      slot of each, at once --> page of each, at once --> ranks
-//!                            those that are elsewhere, or new: one by one, in their order
+//!                            pages in other slots, and new pages: one by one, in order
 //! ```
 //!
 //! Data and invariants: `pages[rank_of(page)] == page`. The index is an open-addressing table of
-//! ranks, at most half full, with a fixed hash: the same trace gives the same ranks, always. A rank
-//! never changes, so that what was found stays right while others come in.
+//! ranks, at most half full, with a fixed hash: the same trace always gives the same ranks. A rank
+//! never changes, so a found rank stays right while other pages are added.
 
 use pagetide_core::ids::PageId;
 
-/// Pages looked up together: as many as a processor waits for at once.
+/// Number of pages looked up together, about the number of parallel cache misses of a processor.
 const TOGETHER: usize = 32;
 
 /// Pages and their ranks, in order of first appearance.
 ///
 /// # Cost
-/// 24 to 32 bytes a page; a look-up is a hash and about two probes.
+/// 24 to 32 bytes per page. A look-up is one hash and about two probes.
 #[derive(Clone, Debug, Default)]
 pub struct PageRanks {
     /// `[power of two]`, rank + 1, or 0 for an empty slot.
@@ -30,15 +30,15 @@ pub struct PageRanks {
 }
 
 impl PageRanks {
-    /// No pages yet.
+    /// Returns an empty set of pages.
     pub fn new() -> PageRanks {
         PageRanks::default()
     }
 
-    /// The page's rank; a new page gets the next one.
+    /// Returns the rank of the page. A new page gets the next rank.
     ///
     /// # Panics
-    /// At the 2^32nd distinct page.
+    /// Panics at the 2^32nd distinct page.
     pub fn rank_of(&mut self, page: PageId) -> u32 {
         if self.slots.len() <= 2 * self.pages.len() {
             self.grow();
@@ -52,7 +52,7 @@ impl PageRanks {
         self.slots[slot] - 1
     }
 
-    /// Appends the ranks of `pages` to `ranks`; new pages get the next ones, in their order.
+    /// Appends the ranks of `pages` to `ranks`. New pages get the next ranks, in order.
     pub fn append_ranks(&mut self, pages: &[PageId], ranks: &mut Vec<u32>) {
         for together in pages.chunks(TOGETHER) {
             let guesses = self.guess(together);
@@ -63,8 +63,8 @@ impl PageRanks {
         }
     }
 
-    /// The ranks of those pages that are in the first slot looked at. No step waits for another,
-    /// so that the processor has all of them wait for memory at once.
+    /// Returns the ranks of the pages found in their first slot. The iterations are independent, so
+    /// the processor overlaps all memory waits.
     fn guess(&self, pages: &[PageId]) -> [Option<u32>; TOGETHER] {
         let mut marked = [0; TOGETHER];
         let mut guesses = [None; TOGETHER];
@@ -83,12 +83,12 @@ impl PageRanks {
         guesses
     }
 
-    /// The memory they take now, in bytes.
+    /// Returns the memory in use, in bytes.
     pub(super) fn bytes_held(&self) -> usize {
         4 * self.slots.capacity() + self.pages.capacity() * size_of::<PageId>()
     }
 
-    /// The page's rank, if it has one.
+    /// Returns the rank of the page, if known.
     pub fn find(&self, page: PageId) -> Option<u32> {
         if self.slots.is_empty() {
             return None;
@@ -96,12 +96,12 @@ impl PageRanks {
         self.slots[self.slot_of(page)].checked_sub(1)
     }
 
-    /// The pages, by rank.
+    /// Returns the pages, indexed by rank.
     pub fn pages(&self) -> &[PageId] {
         &self.pages
     }
 
-    /// The slot that holds the page, or the empty one where it belongs.
+    /// Returns the slot of the page, or the empty slot for a new page.
     fn slot_of(&self, page: PageId) -> usize {
         let mask = self.slots.len() - 1;
         let mut slot = hash(page) as usize & mask;

@@ -1,4 +1,4 @@
-//! `perf script` of the kernel's page-cache tracepoints, and of DAMON's.
+//! `perf script` output of the kernel's page-cache tracepoints and of DAMON's tracepoint.
 //!
 //! ```text
 //!   cat 93 [1] 12.345: filemap:mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=0-8191        read
@@ -8,17 +8,17 @@
 //!   kdamond.0 9 [2] 7.1: damon:damon_aggregated: target_id=0 nr_regions=11 4096-16384: 3 9 table
 //! ```
 //!
-//! The kernel's own `trace` and `trace_pipe` leave the group out, and are read as well.
-//! Each (device, inode), and each DAMON target, is a mapping. Offsets and addresses are bytes.
-//! Pages that the kernel mapped around a fault, put into its page cache or dropped from it were
-//! no program's access, and are skipped; so is every other event.
+//! The kernel's own `trace` and `trace_pipe` files leave out the group, and are accepted too. Each
+//! (device, inode) and each DAMON target is a mapping. Offsets and addresses are bytes. The kernel
+//! maps pages around a fault and adds pages to its page cache without an access of the program.
+//! These events are skipped, and so is every other event.
 //!
-//! A DAMON line says that a region was seen accessed in one aggregation interval, not which of its
-//! pages: every page of a region with at least one access counts once a line. That overstates what
-//! was used, the more the larger the regions are.
+//! A DAMON line reports that a region was accessed in one aggregation interval, without the pages.
+//! Each line counts every page of a region with at least one access as one access. This overstates
+//! the accesses, the more the larger the regions are.
 //!
-//! Source: the format files of `events/filemap` in tracefs; the kernel's documentation of DAMON,
-//! "Tracepoints for Monitoring Results".
+//! Sources: the format files of `events/filemap` in tracefs, and the kernel's documentation of
+//! DAMON, "Tracepoints for Monitoring Results".
 
 use super::mappings::Mappings;
 use super::{AccessKind, LineProblem, Micros, Request, TextParser, Wrong, number};
@@ -45,7 +45,7 @@ impl TextParser for PerfScript {
             "damon:damon_aggregated" => self.region(fields),
             _ => Ok(None),
         }?;
-        // An event that is a request's has a head, and a time in it.
+        // A request event has a line head with the time.
         let at = line.split_once(event).and_then(|(head, _)| time_of(head));
         Ok(request.map(|request| request.at(at)))
     }
@@ -81,14 +81,14 @@ impl PerfScript {
     }
 }
 
-/// The bytes between two offsets, of which the first may not be the larger.
+/// Returns `last - first`, or `None` if `first` is larger.
 fn length(first: u64, last: u64) -> Option<u64> {
     last.checked_sub(first)
 }
 
-/// The event's name, "group:name", and what follows its colon.
+/// Returns the event name ("group:name") and the text after its colon.
 pub(super) fn event_of(line: &str) -> Option<(&str, &str)> {
-    // "comm pid [cpu] time: group:name: fields"; a comm may hold blanks and colons.
+    // "comm pid [cpu] time: group:name: fields". The comm may hold blanks and colons.
     let (head, _) = ["filemap:", "damon:"]
         .iter()
         .find_map(|group| line.find(&format!(": {group}")).map(|at| line.split_at(at + 2)))
@@ -96,13 +96,13 @@ pub(super) fn event_of(line: &str) -> Option<(&str, &str)> {
     line[head.len()..].split_once(": ")
 }
 
-/// The time in "comm pid [cpu] time: ".
+/// Parses the time in "comm pid [cpu] time: ".
 fn time_of(head: &str) -> Option<Micros> {
     let word = head.trim_end().strip_suffix(':')?.rsplit(' ').next()?;
     Micros::parse_secs(word)
 }
 
-/// Some other "time: group:name: fields", which is skipped.
+/// Finds any other "time: group:name: fields", which the caller skips.
 fn other_event(line: &str) -> Option<(&str, &str)> {
     let (at, _) = line.match_indices(": ").find(|(at, _)| {
         let time = line[..*at].rsplit(' ').next().unwrap_or("");
@@ -111,7 +111,7 @@ fn other_event(line: &str) -> Option<(&str, &str)> {
     Some(line.split_at(at + 2))
 }
 
-/// The value of "name=value" or "name value".
+/// Returns the value of "name=value" or "name value".
 fn field<'a>(fields: &'a str, name: &'static str) -> Result<&'a str, Wrong> {
     let mut words = fields.split([' ', '=']);
     words.by_ref().find(|word| *word == name);

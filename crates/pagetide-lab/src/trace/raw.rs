@@ -1,5 +1,5 @@
-//! Raw page numbers, one after another, with nothing around them. They must be named: any bytes
-//! would do.
+//! Raw page numbers without any header or separator. The format must be named, because any bytes
+//! fit.
 
 use super::input::Input;
 use super::{AccessKind, Format, Request, Source, TraceError};
@@ -18,7 +18,7 @@ impl Raw {
 impl Source for Raw {
     fn next_request(&mut self) -> Result<Option<Request>, TraceError> {
         let input = &mut self.input;
-        // A negative number keeps its bits: it is as good a name for a page as any.
+        // A negative number keeps its bits, which identify a page just as well.
         let word = match self.format {
             Format::U32Le => input.read_record()?.map(|word| u32::from_le_bytes(word).into()),
             Format::I32Be => input.read_record()?.map(|word| u32::from_be_bytes(word).into()),

@@ -1,4 +1,4 @@
-//! What a trace asks for: some pages at once, at some time.
+//! A request of a trace: some pages used together at one time.
 //!
 //! ```text
 //!   a line or record --> Request { mapping, first, nr_pages, kind, thread, at } --> accesses
@@ -10,7 +10,7 @@ use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::PAGE_SHIFT;
 
-/// The most pages one request may span: 64 GiB. More is damage, not a request.
+/// Maximum number of pages in one request: 64 GiB. A larger request means a damaged trace.
 const REQUEST_PAGES_MAX: u64 = 1 << 24;
 
 /// Some consecutive pages of one mapping, used together.
@@ -21,11 +21,11 @@ pub(super) struct Request {
     pub(super) nr_pages: u64,
     pub(super) kind: AccessKind,
     pub(super) thread: u32,
-    /// By the trace's own clock, where it has one.
+    /// The time by the trace's clock, if the trace has times.
     pub(super) at: Option<Micros>,
 }
 
-/// Microseconds of a trace's own clock, since whenever that started.
+/// Microseconds of the trace's clock, from an arbitrary start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Micros(pub(super) u64);
 
@@ -34,11 +34,11 @@ impl Micros {
         Micros(secs.saturating_mul(1_000_000))
     }
 
-    /// Seconds, whole or not; `None` for what is no number.
+    /// Parses seconds, whole or with a fraction. Returns `None` if the text is not a number.
     pub(super) fn parse_secs(text: impl AsRef<[u8]>) -> Option<Micros> {
         let text = text.as_ref();
         let parse = || str::from_utf8(text).ok()?.trim().parse().ok();
-        // The cast saturates: a time out of range is as good as the last one there is.
+        // The cast saturates: an out-of-range time counts as the largest time.
         let rounded = |secs: f64| secs.is_finite().then(|| Micros((secs * 1e6).round() as u64));
         whole(text).map(Micros::from_secs).or_else(|| parse().and_then(rounded))
     }
@@ -49,22 +49,22 @@ impl Micros {
 }
 
 impl Request {
-    /// One page of the only mapping, by the only thread.
+    /// Returns a request of one page of mapping 0 by thread 0.
     pub(super) fn page(index: u64, kind: AccessKind) -> Request {
         Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0, at: None }
     }
 
-    /// The same, made at this time.
+    /// Returns the same request at this time.
     pub(super) fn at(self, at: Option<Micros>) -> Request {
         Request { at, ..self }
     }
 
-    /// Its page this many after the first.
+    /// Returns the page `nth` pages after the first.
     pub(super) fn page_at(&self, nth: u64) -> PageId {
         PageId { mapping: self.mapping, index: PageIndex(self.first.wrapping_add(nth)) }
     }
 
-    /// `nr_pages` pages from `first`.
+    /// Returns a request of `nr_pages` pages from `first`.
     pub(super) fn pages(
         mapping: MappingId,
         first: u64,
@@ -76,7 +76,8 @@ impl Request {
         if is_sane { Ok(request) } else { Err(LineProblem::TooManyPages) }
     }
 
-    /// The pages that hold `len_bytes` bytes from `offset_bytes`; none for a length of 0.
+    /// Returns a request of the pages that hold `len_bytes` bytes from `offset_bytes`. A length of
+    /// 0 gives no pages.
     pub(super) fn bytes(
         mapping: MappingId,
         offset_bytes: u64,

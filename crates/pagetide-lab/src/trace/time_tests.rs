@@ -1,10 +1,10 @@
-//! Times: every format that has them, in its own unit; none for the others.
+//! Times: each format with times in its own unit, and no times in all other formats.
 
 use super::*;
 use pagetide_core::ids::{PageId, PageType};
 use std::io::Cursor;
 
-/// The times of all entries, in milliseconds since the first one.
+/// Returns the times of all entries, in milliseconds since the first entry.
 fn times(bytes: &[u8], format: Format) -> Option<Vec<u32>> {
     let mut trace = Trace::from_reader(Cursor::new(bytes.to_vec()), "", Some(format)).unwrap();
     let dense = DenseTrace::read(&mut trace).unwrap();

@@ -5,11 +5,12 @@
 //!   2   u16 command | u16 version | u32 serial | u32 bytes | u32 pieces | u64 block | u64 us | u64
 //! ```
 //!
-//! The version is in the upper byte of its field. Blocks are 512 bytes, and cut into pages. SCSI
-//! commands that neither read nor write are skipped.
+//! The upper byte of the version field holds the version. A block is 512 bytes. Blocks are
+//! converted to pages. SCSI commands other than reads and writes are skipped.
 //!
 //! Sources: Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, for the
-//! traces; libCacheSim's documentation of the record; the SCSI block commands for the codes.
+//! traces. libCacheSim's documentation for the record layout. SCSI block commands for the command
+//! codes.
 
 use super::input::Input;
 use super::{AccessKind, Format, Micros, Request, Source, TraceError};
@@ -23,7 +24,7 @@ enum Version {
     Two,
 }
 
-/// A record's fields that matter.
+/// The fields of a record in use.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     command: u16,
@@ -38,10 +39,10 @@ pub(super) struct Vscsi {
 }
 
 impl Vscsi {
-    /// `prefix` holds the first record, which tells the version.
+    /// Reads the version from the first record in `prefix`.
     ///
     /// # Errors
-    /// [`TraceError::OtherFormat`] when it is neither.
+    /// Fails with [`TraceError::OtherFormat`] if the first record is of neither version.
     pub(super) fn new(input: Input, prefix: &[u8]) -> Result<Vscsi, TraceError> {
         super::format::check(Format::Vscsi, prefix)?;
         let version = version_of(prefix).ok_or(TraceError::UnknownFormat)?;
@@ -72,8 +73,8 @@ impl Source for Vscsi {
     }
 }
 
-/// The version of a file that starts with these bytes: a SCSI command and the version's number must
-/// be where that version has them.
+/// Returns true if the file starts with one or two records of one version, each with the version
+/// number and a SCSI read or write command.
 pub(super) fn looks_right(prefix: &[u8]) -> bool {
     version_of(prefix).is_some_and(|version| {
         let (first, second) = match version {
@@ -85,7 +86,7 @@ pub(super) fn looks_right(prefix: &[u8]) -> bool {
     })
 }
 
-/// The byte where a file begins as neither version does, and what a file has there.
+/// Returns the first byte that fits neither version, and the expected contents.
 pub(super) fn mismatch(prefix: &[u8]) -> Option<(usize, &'static str)> {
     if version_of(prefix).is_some() {
         return None;
@@ -116,7 +117,7 @@ fn version_of(bytes: &[u8]) -> Option<Version> {
     if is(12, 1) { Some(Version::One) } else { is(0, 2).then_some(Version::Two) }
 }
 
-/// What a SCSI command does; the group codes of 6, 10, 12 and 16 bytes.
+/// Returns the access kind of a SCSI command: the group codes of 6, 10, 12 and 16 bytes.
 fn kind_of(command: u16) -> Option<AccessKind> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Some(AccessKind::Read),

@@ -1,18 +1,18 @@
-//! Programs that cannot be served, told from their files before they are executed.
+//! Detection of programs that cannot be served, from their files, before they are executed.
 //!
 //! ```text
 //!   ELF with an interpreter   the dynamic linker runs, and loads our library
-//!   ELF without one           static: its system calls are its own
-//!   ELF with a note of Go's   dynamic or not, its system calls are its own
-//!   set-user-id, set-group-id the dynamic linker refuses libraries it is told of
-//!   #!                        the interpreter it names is looked at instead
+//!   ELF without interpreter   static: the program makes its own system calls
+//!   ELF with a Go note        dynamic or static, the program makes its own system calls
+//!   set-user-id, set-group-id the dynamic linker ignores LD_PRELOAD
+//!   #!                        the named interpreter is inspected instead
 //! ```
 //!
-//! Both ends of a run look: the command that starts it, and the library in the programs, which may
-//! not allocate. Each says how a file is opened and read.
+//! Both ends of a run inspect programs: the command that starts the run, and the library in the
+//! programs, which may not allocate memory. Each end provides its own [`ProgramFile`].
 //!
-//! **Ignored.** File capabilities, which have the dynamic linker refuse as set-user-id has. A
-//! static program that is position independent has no interpreter either, and is found.
+//! **Ignored.** File capabilities, with which the dynamic linker ignores LD_PRELOAD as for
+//! set-user-id. A static position-independent program has no interpreter and is detected as static.
 //!
 //! Source: elf(5), execve(2), ld.so(8).
 
@@ -26,28 +26,28 @@ pub(crate) use on_disk::{is_program, sentence};
 
 use std::ffi::CStr;
 
-/// Scripts may be interpreted by scripts, so often.
+/// Maximum nesting of scripts that are interpreted by scripts.
 const SCRIPTS_MAX: usize = 4;
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
-/// Bytes of an entry of the program header table.
+/// Size in bytes of an entry of the program header table.
 const ENTRY_BYTES: usize = 56;
 
-/// Why a program cannot be served.
+/// The reason why a program cannot be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unserved {
-    /// It has no dynamic linker.
+    /// The program has no dynamic linker.
     Static,
-    /// It is written in Go.
+    /// The program is written in Go.
     Go,
-    /// It runs with another user's or group's rights.
+    /// The program runs with the rights of another user or group.
     SetId,
 }
 
 impl Unserved {
-    /// As the end of a sentence about the program.
+    /// Returns the reason as the end of a sentence about the program.
     pub fn reason(self) -> &'static str {
         match self {
             Unserved::Static => "is linked statically",
@@ -57,7 +57,7 @@ impl Unserved {
     }
 }
 
-/// Whose a file is, or a process.
+/// The owner of a file or process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Owner {
     /// The user.
@@ -66,21 +66,21 @@ pub struct Owner {
     pub group: u32,
 }
 
-/// The file of a program, however it is read.
+/// A program's file, with open and read provided by the caller.
 pub trait ProgramFile: Sized {
-    /// The file at a path; `None` if it cannot be opened.
+    /// Opens the file at `path`. Returns `None` if the file cannot be opened.
     fn open(path: &CStr) -> Option<Self>;
 
-    /// The file's mode and owner; `None` if they are not to be had.
+    /// Returns the file's mode and owner, or `None` if unknown.
     fn mode_and_owner(&self) -> Option<(u32, Owner)>;
 
-    /// Fills the front of `target` with what is at `offset`; returns how many bytes there are, 0
-    /// also where they cannot be read.
+    /// Fills the front of `target` with the bytes at `offset`. Returns the number of bytes read,
+    /// which is 0 if the read fails.
     fn read_at(&self, target: &mut [u8], offset: u64) -> usize;
 }
 
-/// Why the program in `file` cannot be served to a process of `user`'s, if so. What cannot be read,
-/// or is something else, is left to the kernel to judge.
+/// Returns the reason why the program in `file` cannot be served to a process of `user`, if any.
+/// The kernel judges unreadable files and files of other types.
 pub fn inspect<F: ProgramFile>(file: &F, user: Owner) -> Option<Unserved> {
     inspect_deeply(file, user, SCRIPTS_MAX)
 }
@@ -99,12 +99,12 @@ fn inspect_deeply<F: ProgramFile>(file: &F, user: Owner, scripts_left: usize) ->
         let scripts_left = scripts_left.checked_sub(1)?;
         return inspect_deeply(&interpreter_of::<F>(line)?, user, scripts_left);
     }
-    // 64-bit, little-endian, and long enough for the fields that are read.
+    // A 64-bit little-endian ELF file that holds all the fields read below.
     let is_elf = head.len() >= 64 && head.starts_with(b"\x7fELF\x02\x01");
     if is_elf { inspect_elf(file, head) } else { None }
 }
 
-/// `line` is what follows a script's first two bytes.
+/// Opens the interpreter of a script. `line` is the script without its first two bytes.
 fn interpreter_of<F: ProgramFile>(line: &[u8]) -> Option<F> {
     let line = line.split(|byte| *byte == b'\n').next()?;
     let name = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
@@ -120,7 +120,7 @@ fn inspect_elf(file: &impl ProgramFile, head: &[u8]) -> Option<Unserved> {
     for index in 0..nr_entries {
         let mut entry = [0; ENTRY_BYTES];
         if file.read_at(&mut entry, table.saturating_add(index * entry_bytes)) < entry.len() {
-            // As the kernel will find.
+            // The kernel will reject the file.
             return None;
         }
         match u32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]) {
@@ -136,8 +136,8 @@ fn inspect_elf(file: &impl ProgramFile, head: &[u8]) -> Option<Unserved> {
     }
 }
 
-/// Looks through a segment of notes: the lengths of name and contents, a kind, and these, each
-/// filled up to four bytes.
+/// Returns true if a segment of notes has a Go note. A note is the lengths of name and contents, a
+/// type, the name and the contents, each padded to four bytes.
 fn has_note_of_go(file: &impl ProgramFile, offset: u64, len: u64) -> bool {
     let mut notes = [0; 1024];
     let nr_read = file.read_at(&mut notes, offset);
