@@ -5,28 +5,28 @@
 //! ```
 //!
 //! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
-//! cores: tests run in the dev profile (optimised a little, see Cargo.toml), loom and Miri look
-//! only at the code that has interleavings or index arithmetic. What a machine cannot do (no
-//! nightly, no network for a compile target) is skipped by name, counted, and printed last.
+//! cores: tests run in the dev profile (optimised a little, see Cargo.toml) and side by side; loom
+//! and Miri look only at the code that has interleavings or index arithmetic. Loom, Miri and
+//! fuzzing run if the code that they look at has changed ([`crate::changed`]). What a machine cannot
+//! do (no nightly, no network for a compile target) is skipped by name, counted, and printed last.
 
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::changed::Change;
 use crate::programs;
 use crate::python;
-use crate::step::{Outcome, StepContext};
+use crate::step::{LONG, Outcome, StepContext};
 use crate::suite;
 use crate::tally::{self, Tally};
 use crate::tidy;
 
 /// How long a whole check may take. The steps that can be skipped get only what is left of it.
-const TOTAL: Duration = Duration::from_secs(840);
+const TOTAL: Duration = Duration::from_secs(700);
 /// The same with `--long`, and of each step that runs tests.
 const TOTAL_LONG: Duration = Duration::from_secs(4 * 3600);
-/// What tests look at: `1` is the long form.
-const LONG: &str = "PAGETIDE_LONG";
 
 /// What the command line asked for.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +60,15 @@ struct Step {
     limit_seconds: u64,
     kind: Kind,
     work: fn(&StepContext) -> Outcome,
+    /// The files and folders whose changes it follows; it always runs if there are none.
+    follows: &'static [&'static str],
+}
+
+impl Step {
+    /// The same step, which runs if one of these files has changed.
+    const fn following(self, follows: &'static [&'static str]) -> Step {
+        Step { follows, ..self }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +99,7 @@ const fn step(
     kind: Kind,
     work: fn(&StepContext) -> Outcome,
 ) -> Step {
-    Step { name, limit_seconds, kind, work }
+    Step { name, limit_seconds, kind, work, follows: &[] }
 }
 
 /// Before the others, and only where it is asked for.
@@ -105,9 +114,34 @@ const FULL: [Step; 11] = [
     step("build of the tests", 3_600, Kind::Lint, suite::build_all),
     step("tests", 3_600, Kind::Tests, suite::run_all),
     step("python", 1_500, Kind::DeepTests, python::run),
-    step("loom", 300, Kind::DeepTests, loom),
-    step("miri", 420, Kind::DeepTests, miri),
-    step("fuzz", 300, Kind::Deep, fuzz),
+    step("loom", 300, Kind::DeepTests, loom).following(&LOOM),
+    step("miri", 420, Kind::DeepTests, miri).following(&MIRI),
+    step("fuzz", 300, Kind::Deep, fuzz).following(&FUZZ),
+];
+
+/// What loom's tests are about.
+const LOOM: [&str; 7] = [
+    "Cargo.lock",
+    "crates/pagetide-core/src/page_alloc",
+    "crates/pagetide-sys/src/machine",
+    "crates/pagetide-sys/src/memory",
+    "crates/pagetide-sys/src/page",
+    "crates/pagetide-sys/src/sync.rs",
+    "crates/pagetide/src/memory",
+];
+/// What Miri interprets.
+const MIRI: [&str; 3] = [
+    "crates/pagetide-core/src/ids.rs",
+    "crates/pagetide-core/src/list.rs",
+    "crates/pagetide-sys/src/page/word",
+];
+/// What the fuzz targets call.
+const FUZZ: [&str; 5] = [
+    "crates/pagetide-core/src",
+    "crates/pagetide-lab/src",
+    "crates/pagetide-run/src/wire",
+    "crates/pagetide/src/api/control",
+    "fuzz",
 ];
 
 const FAST: [Step; 5] = [
@@ -124,10 +158,16 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
     let install = options.installs.then_some(&INSTALL);
     let total = if options.is_long { TOTAL_LONG } else { TOTAL };
+    // A long check runs every step.
+    let change = if options.is_long { None } else { Change::of_tree(root) };
     let (mut sum, mut times) = (Tally::default(), Vec::new());
     for step in install.into_iter().chain(steps) {
         let before = start.elapsed();
-        let tally = climb(root, step, options.is_long, total.saturating_sub(before));
+        let excuse = change.as_ref().and_then(|change| change.excuse(step.follows));
+        let tally = match excuse {
+            Some(why) => leave_out(step, &why),
+            None => climb(root, step, options.is_long, total.saturating_sub(before)),
+        };
         times.push((start.elapsed() - before, step.name));
         let has_failed = tally.failed > 0;
         sum.add(tally);
@@ -152,6 +192,14 @@ fn longest(mut times: Vec<(Duration, &str)>) -> String {
     times.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let said = times.iter().take(3).map(|(time, name)| format!("{name} {} s", time.as_secs()));
     said.collect::<Vec<_>>().join(", ")
+}
+
+/// Counts a step that need not run as skipped, and prints its line.
+fn leave_out(step: &Step, why: &str) -> Tally {
+    println!("{:<20} {:7.1} s  SKIPPED", step.name, 0.0);
+    let mut tally = Tally::default();
+    tally.skip(&format!("step {}", step.name), why);
+    tally
 }
 
 /// Runs one step and prints its line. A failed step counts at least one failure.
@@ -411,6 +459,21 @@ mod tests {
         for step in &FAST[..3] {
             assert!(full.contains(&name(step)), "{}", step.name);
         }
+    }
+
+    #[test]
+    fn every_followed_path_is_there() {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        for path in FULL.iter().flat_map(|step| step.follows) {
+            assert!(root.join(path).exists(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_step_that_is_left_out_is_a_loud_skip() {
+        let one = step("test of leaving out", 20, Kind::Lint, |_| Outcome::Failed);
+        let tally = leave_out(&one, "nothing has changed");
+        assert_eq!(tally.reasons, ["SKIPPED: step test of leaving out: nothing has changed"]);
     }
 
     fn climb_with(name: &'static str, kind: Kind, work: fn(&StepContext) -> Outcome) -> Tally {

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! main ----> check ----> step      one command: a log file, a time limit, a verdict
+//!   |          |-------> changed   which files a change touches
 //!   |          |-------> suite/    the test programs, side by side
 //!   |          |-------> tally     test counts and loud skips, read from the logs
 //!   |          |-------> failures  the failed tests in a log, each with its output
@@ -17,6 +18,7 @@
 //! Without `--install` it installs nothing but the no-OS compile target, and never needs root.
 #![forbid(unsafe_code)]
 
+mod changed;
 mod check;
 mod dist;
 mod failures;
@@ -37,11 +39,13 @@ The project's own checks.
 Usage: cargo x <command>
 
 Commands:
-  check               everything CI runs: format, tidy, clippy, docs, tests, loom, Miri
+  check               everything CI runs: format, tidy, clippy, docs, tests, Python, loom, Miri,
+                      fuzzing. The last three run if a file that they look at has changed: since
+                      the last merge or, if the commit is a merge, since its first parent.
     --fast            format, tidy, clippy on the libraries, unit tests of core and xtask
     --keep-going      run the remaining steps after a failed one
-    --long            the tests' long forms (PAGETIDE_LONG=1): a 200 MB database, 50 kills,
-                      stresses of a minute; takes a quarter of an hour
+    --long            every step, and the tests' long forms (PAGETIDE_LONG=1): a 200 MB
+                      database, 50 kills, stresses of a minute; takes a quarter of an hour
     --install         first install the programs that tests run (fio, sqlite3, MariaDB, ...),
                       with apt-get, as root; what cannot be installed is a loud skip
   tidy                the house rules only

@@ -1,22 +1,29 @@
-//! The Python door's own tests: built by maturin, and run by pytest, in a folder of virtual
-//! environments that a check makes for itself below the target folder.
+//! The Python door's own tests, run by pytest in a virtual environment that a check makes for
+//! itself below the target folder.
 //!
 //! ```text
-//! <target folder>/python/   bin/python with maturin, numpy, pytest and others: installed once
-//!                 wheels/   the package, built anew each time, in the dev profile
+//! <target folder>/python/   bin/python with numpy, pytest and others: installed once
+//!                 package/  the package, laid out as an installation has it
+//!                 wheels/   --long: the package as maturin builds it, to be installed
 //! ```
+//!
+//! The extension module comes from cargo, with the packages and features that the tests were built
+//! with: the code that they share is not compiled again. The long form builds the wheel as well.
 
-use crate::step::{Outcome, StepContext};
+use crate::step::{LONG, Outcome, StepContext};
 use std::ffi::OsString;
 use std::path::Path;
 use std::{fs, io};
 
-const PACKAGES: [&str; 3] = ["maturin>=1.9,<2", "numpy>=1.26", "pytest>=8"];
+const PACKAGES: [&str; 2] = ["numpy>=1.26", "pytest>=8"];
 /// What the package works with where it is there; tests that want one skip loudly without.
 const COMPANIONS: [&str; 6] =
     ["fsspec", "matplotlib", "pandas", "pyarrow", "pytest-asyncio", "zarr>=3"];
 /// For the long forms alone.
 const ENGINES: [&str; 3] = ["distributed", "mpi4py", "ray"];
+const MATURIN: [&str; 1] = ["maturin>=1.9,<2"];
+/// Where the package is, below the root.
+const DOOR: &str = "crates/pagetide-py";
 
 /// Builds the package and runs its tests; skipped where there is no Python or no index.
 pub(crate) fn run(context: &StepContext) -> Outcome {
@@ -30,36 +37,112 @@ pub(crate) fn run(context: &StepContext) -> Outcome {
         }
     }
     let folder = context.target_dir().join("python");
-    let (wheels, python) = (folder.join("wheels"), folder.join("bin/python"));
-    let (wheels, python) = (wheels.to_string_lossy(), python.to_string_lossy());
+    let python = folder.join("bin/python").to_string_lossy().into_owned();
     if let Some(why) = install_tools(context, &folder.to_string_lossy(), &python) {
         return Outcome::Skipped(why);
     }
-    let door = "crates/pagetide-py";
-    let manifest = format!("{door}/Cargo.toml");
+    let build = ["build", "--workspace", "--all-targets", "--locked"];
+    match context.cargo(&build) {
+        Outcome::Done => {}
+        outcome => return outcome,
+    }
+    let package = folder.join("package");
+    if let Err(error) = lay_out(context, &package) {
+        return Outcome::Skipped(format!("{} cannot be made: {error}", package.display()));
+    }
+    // Nothing is left behind among the sources.
+    let clean = ("PYTHONDONTWRITEBYTECODE", OsString::from("1"));
+    let test = ["-m", "pytest", "-q", "-p", "no:cacheprovider", DOOR];
+    let here = ("PYTHONPATH", package.into_os_string());
+    match context.command(&python, &test, &[clean.clone(), here]) {
+        Outcome::Done if context.has_env(LONG) => {
+            run_wheel(context, &folder, &python, &test, &[clean])
+        }
+        outcome => outcome,
+    }
+}
+
+/// Builds the wheel, installs it and runs the tests with it.
+fn run_wheel(
+    context: &StepContext,
+    folder: &Path,
+    python: &str,
+    test: &[&str],
+    env: &[(&str, OsString)],
+) -> Outcome {
+    let has_maturin = ["-c", "import maturin"];
+    if context.command(python, &has_maturin, &[]) != Outcome::Done
+        && !install(context, python, &MATURIN)
+    {
+        return Outcome::Skipped(format!("no index to install {} from", MATURIN.join(", ")));
+    }
+    let (manifest, wheels) = (format!("{DOOR}/Cargo.toml"), folder.join("wheels"));
+    let wheels = wheels.to_string_lossy();
     let build = ["-m", "maturin", "build", "--locked", "--compatibility", "linux"];
     let build = [&build[..], &["--manifest-path", &manifest, "--out", &wheels]].concat();
-    let install = ["-m", "pip", "install", "--force-reinstall", "--no-deps", "--no-index"];
-    let install = [&install[..], &["--find-links", &wheels, "pagetide"]].concat();
-    let test = ["-m", "pytest", "-q", "-p", "no:cacheprovider", door];
-    // Nothing is left behind among the sources.
-    let env = [("PYTHONDONTWRITEBYTECODE", OsString::from("1"))];
     let command = context.target_dir().join("debug/pagetide");
-    let built = with_command(&context.root().join(door), &command, || {
-        context.command(&python, &build, &env)
-    });
+    let built =
+        with_command(&context.root().join(DOOR), &command, || context.command(python, &build, env));
     match built {
         Ok(Outcome::Done) => {}
         Ok(outcome) => return outcome,
         Err(error) => return Outcome::Skipped(format!("the command cannot be copied: {error}")),
     }
-    for arguments in [&install[..], &test] {
-        let outcome = context.command(&python, arguments, &env);
-        if outcome != Outcome::Done {
-            return outcome;
+    let install = ["-m", "pip", "install", "--force-reinstall", "--no-deps", "--no-index"];
+    let install = [&install[..], &["--find-links", &wheels, "pagetide"]].concat();
+    match context.command(python, &install, env) {
+        Outcome::Done => context.command(python, test, env),
+        outcome => outcome,
+    }
+}
+
+/// Lays the package out in the folder `package`, and the command beside Python, as an installation
+/// has them.
+///
+/// # Errors
+/// A file cannot be read or written.
+fn lay_out(context: &StepContext, package: &Path) -> io::Result<()> {
+    let (door, built) = (context.root().join(DOOR), context.target_dir().join("debug"));
+    if package.exists() {
+        fs::remove_dir_all(package)?;
+    }
+    let modules = package.join("pagetide");
+    fs::create_dir_all(&modules)?;
+    for entry in fs::read_dir(door.join("python/pagetide"))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), modules.join(entry.file_name()))?;
         }
     }
-    Outcome::Done
+    fs::copy(built.join("lib_pagetide.so"), modules.join("_pagetide.abi3.so"))?;
+    let version = env!("CARGO_PKG_VERSION");
+    let facts = package.join(format!("pagetide-{version}.dist-info"));
+    fs::create_dir_all(&facts)?;
+    let metadata = format!("Metadata-Version: 2.1\nName: pagetide\nVersion: {version}\n");
+    fs::write(facts.join("METADATA"), metadata)?;
+    let project = fs::read_to_string(door.join("pyproject.toml"))?;
+    fs::write(facts.join("entry_points.txt"), entry_points(&project))?;
+    let command = package.with_file_name("bin").join("pagetide");
+    fs::copy(built.join("pagetide"), command).map(drop)
+}
+
+/// The tables of entry points in `pyproject.toml`, as `entry_points.txt` of an installation.
+fn entry_points(project: &str) -> String {
+    let mut text = String::new();
+    let mut is_inside = false;
+    for line in project.lines() {
+        if line.starts_with('[') {
+            let table = line.strip_prefix("[project.entry-points.\"");
+            is_inside = table.is_some();
+            if let Some(group) = table.and_then(|rest| rest.strip_suffix("\"]")) {
+                text.push_str(&format!("[{group}]\n"));
+            }
+        } else if is_inside && !line.is_empty() {
+            text.push_str(&line.replace('"', ""));
+            text.push('\n');
+        }
+    }
+    text
 }
 
 /// Does `build` while the command, if it is built, lies where maturin takes it from: what is there
@@ -84,7 +167,7 @@ pub(crate) fn with_command<T>(
 
 /// Has the environment's folder hold what builds and tests; says why it cannot.
 fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<String> {
-    let has_tools = ["-c", "import maturin, numpy, pytest"];
+    let has_tools = ["-c", "import numpy, pytest"];
     if context.command(python, &has_tools, &[]) != Outcome::Done {
         if context.command("python3", &["-m", "venv", folder], &[]) != Outcome::Done {
             return Some(format!("python3 -m venv {folder} failed: install its venv and pip"));
@@ -97,9 +180,8 @@ fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<St
     if context.command(python, &["-c", companions], &[]) != Outcome::Done {
         install(context, python, &COMPANIONS);
     }
-    let is_long = std::env::var_os("PAGETIDE_LONG").is_some();
     let engines = ["-c", "import distributed, mpi4py, ray"];
-    if is_long && context.command(python, &engines, &[]) != Outcome::Done {
+    if context.has_env(LONG) && context.command(python, &engines, &[]) != Outcome::Done {
         install(context, python, &ENGINES);
     }
     None
@@ -109,4 +191,16 @@ fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<St
 fn install(context: &StepContext, python: &str, packages: &[&str]) -> bool {
     let pip = ["300", python, "-m", "pip", "install", "-q", "--retries", "0"];
     context.command("timeout", &[&pip[..], packages].concat(), &[]) == Outcome::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_points_are_those_of_the_project() {
+        let project = "[project]\nname = \"a\"\n\n[project.entry-points.\"fsspec.specs\"]\n\
+                       a = \"a.b:C\"\n\n[tool.maturin]\nstrip = true\n";
+        assert_eq!(entry_points(project), "[fsspec.specs]\na = a.b:C\n");
+    }
 }

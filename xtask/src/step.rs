@@ -37,6 +37,8 @@ pub(crate) struct StepContext<'a> {
 
 /// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
 pub(crate) const TIMED_OUT: [i32; 2] = [124, 137];
+/// The variable that asks tests for their long form, if it is `1`.
+pub(crate) const LONG: &str = "PAGETIDE_LONG";
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl<'a> StepContext<'a> {
@@ -54,6 +56,12 @@ impl<'a> StepContext<'a> {
     pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> StepContext<'a> {
         self.env.push((name, value));
         self
+    }
+
+    /// Returns true if the commands find the variable `name` in their environment.
+    pub(crate) fn has_env(&self, name: &str) -> bool {
+        let is_added = self.env.iter().any(|(added, _)| *added == name);
+        is_added || std::env::var_os(name).is_some()
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -21,7 +21,7 @@
 //! **Ignored.** Readahead, fills and discards (only accesses are judged), dirty pages, and time.
 //!
 //! **Sources.** Each judge names its own. They are checked against the miss ratios of an
-//! established simulator in `tests/golden.rs`.
+//! established simulator in `tests/all/golden.rs`.
 
 pub mod naive_clock;
 pub mod naive_fifo;

@@ -21,7 +21,7 @@
 //!
 //! **What moves may.** The files are written anew where behaviour is meant to change, in the commit
 //! that changes it, which says what moved and why. The policy `pagetide` is not here: it is still
-//! being made, and what it must reach is bounded by tests of its own (`tests/pagetide.rs`).
+//! being made, and what it must reach is bounded by tests of its own (`tests/all/pagetide.rs`).
 //!
 //! **Not here.** How long anything takes; the real page cache, whose runs the replay law ties to
 //! these.

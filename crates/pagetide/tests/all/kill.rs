@@ -1,0 +1,106 @@
+//! kill -9: what a sync acknowledged is in the file, whatever happens to the process afterwards.
+//!
+//! The test starts itself again as a child that writes numbered versions of pages through a cache,
+//! syncs, and says on its output which version is durable. The parent kills it at a random moment
+//! and reads the file with the standard library. Every page must be at least as new as the last
+//! version that was acknowledged, and some version the child wrote: never torn, never another's.
+//!
+//! A kill takes the process, not the kernel: this proves that a sync wrote all there was to write,
+//! not that the device keeps what it was told. That is the file system's promise for `fdatasync`.
+
+use crate::common::PAGE;
+use crate::common::pages::{Random, seed, stamp, version_of};
+use crate::common::watchdog::Watchdog;
+use pagetide::{Bytes, OpenOptions, PageCache, PolicyName};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+const NR_PAGES: u64 = 96;
+/// Rounds at least; and on until one kill came in the middle of something.
+const NR_ROUNDS_LEAST: u64 = 50;
+/// The variable that makes this binary the child: the path of its file.
+const CHILD: &str = "PAGETIDE_KILL_CHILD";
+
+/// Writes, syncs and tells until it is killed.
+fn be_the_child(path: &str) {
+    let policy = [PolicyName::Mglru, PolicyName::ActiveInactive][path.len() % 2];
+    let cache = PageCache::builder().memory(Bytes::from_pages(48)).policy(policy).build().unwrap();
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    let file = cache.open(path, options).unwrap();
+    let mut page = vec![0; PAGE];
+    for version in 1.. {
+        for index in 0..NR_PAGES {
+            stamp(&mut page, 1, index, version);
+            file.write_at(&page, index * PAGE as u64).unwrap();
+        }
+        file.sync_data().unwrap();
+        println!("durable {version}");
+        std::io::stdout().flush().unwrap();
+    }
+}
+
+/// One life of the child; returns the last version it acknowledged.
+fn live_and_die(path: &Path, delay: Duration) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::synced_bytes_survive_a_kill", "--nocapture"])
+        .env(CHILD, path)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(child.stdout.take().unwrap());
+    let (tell, told) = channel();
+    let reader = std::thread::spawn(move || {
+        let mut durable = 0;
+        for line in output.lines().map_while(Result::ok) {
+            // The test harness writes on the same line, and the last one may be cut short.
+            if let Some((_, number)) = line.split_once("durable ")
+                && let Ok(number) = number.parse::<u64>()
+            {
+                assert_eq!(number, durable + 1);
+                durable = number;
+                let _ = tell.send(());
+            }
+        }
+        durable
+    });
+    // From its first sync on; no matter if it is quicker than the delay.
+    told.recv().expect("the child lives until its first sync");
+    let end = Instant::now() + delay;
+    while told.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok() {}
+    child.kill().unwrap();
+    child.wait().unwrap();
+    reader.join().unwrap()
+}
+
+#[test]
+fn synced_bytes_survive_a_kill() {
+    if let Ok(path) = std::env::var(CHILD) {
+        return be_the_child(&path);
+    }
+    let _watchdog = Watchdog::new();
+    let mut random = Random::new(seed());
+    let dir = tempfile::tempdir().unwrap();
+    let (mut round, mut nr_versions, mut nr_newer) = (0, 0, 0);
+    while round < NR_ROUNDS_LEAST || nr_newer == 0 {
+        let path = dir.path().join("x".repeat(1 + round as usize % 2));
+        let durable = live_and_die(&path, Duration::from_micros(random.below(60_000)));
+        nr_versions += durable;
+        let contents = std::fs::read(&path).unwrap();
+        assert_eq!(contents.len() as u64, NR_PAGES * PAGE as u64);
+        for (index, page) in (0..).zip(contents.chunks_exact(PAGE)) {
+            let version = version_of(page, 1, index)
+                .unwrap_or_else(|wrong| panic!("round {round}, durable {durable}: {wrong}"));
+            assert!(
+                (durable..=durable + 2).contains(&version),
+                "round {round}: page {index} is version {version}, {durable} was acknowledged"
+            );
+            nr_newer += u64::from(version > durable);
+        }
+        std::fs::remove_file(&path).unwrap();
+        round += 1;
+    }
+    println!("{round} kills, {nr_versions} versions acknowledged, {nr_newer} newer pages found");
+}

@@ -1,0 +1,34 @@
+//! Most integration tests, in one program: each program costs seconds to compile and to link.
+//!
+//! A test that counts what its process has, changes its process's limits, or watches its allocator
+//! is a program of its own in the folder above.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_input;
+mod broken_disk;
+mod cursor;
+mod enospc;
+mod examples;
+mod faults;
+mod foreign;
+mod generations;
+mod group_room;
+mod groups;
+mod guard_calls;
+mod guards;
+mod kill;
+mod one_pass;
+mod page_cache;
+mod power_loss;
+mod region_full;
+mod region_owned;
+mod region_signal;
+mod region_tiers;
+mod shared;
+mod sizing;
+mod stress;
+mod tier_resize;
+mod tiers;
+mod warm;
