@@ -214,10 +214,11 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     }
 }
 
-/// Returns true if an exec closes a stand-in of the file, and drops this process's locks by that.
+/// Returns true if an exec closes a descriptor of the file that the program has, and drops this
+/// process's locks by that.
 fn is_closed_by_exec(file: u64) -> bool {
     let is_closed = |fd| process::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 != 0);
-    table::managed().any(|(fd, _)| is_closed(fd) && file_of(fd) == file)
+    table::numbers().any(|fd| is_closed(fd) && !own::has(fd) && file_of(fd) == file)
 }
 
 /// Takes over a descriptor that the program before an exec had kept for its locks.
