@@ -20,7 +20,7 @@
 
 use crate::{channel, own, process, serve, table};
 use libc::{c_int, flock64};
-use pagetide_run::wire::{Op, Request, lend};
+use pagetide_run::wire::{Op, Request, Status, lend};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
 
@@ -113,6 +113,11 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
         return None;
     }
     let answer = channel::ask(&Request::new(Op::Lend, id), channel::Parcel::default()).ok()?;
+    if answer.reply.status == Status::Kernel {
+        // The caller asks for it again, to put it in the place of the stand-ins.
+        answer.files.into_iter().filter(|real| *real >= 0).for_each(dispose);
+        return None;
+    }
     let is_lent = answer.reply.result & lend::LENT != 0 && answer.files[0] >= 0;
     let fd = if is_lent { keep(answer.files[0]) } else { -1 };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
