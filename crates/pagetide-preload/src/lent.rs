@@ -20,7 +20,7 @@
 
 use crate::{channel, own, process, serve, table};
 use libc::{c_int, flock64};
-use pagetide_run::wire::{Op, Request, lend};
+use pagetide_run::wire::{Op, Request, Status, lend};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
@@ -120,6 +120,11 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     let flags = if shared.is_some() { lend::WITHOUT } else { 0 };
     let request = Request { flags, ..Request::new(Op::Lend, id) };
     let answer = channel::ask(&request, channel::Parcel::default()).ok()?;
+    if answer.reply.status == Status::Kernel {
+        // The caller asks for it again, to put it in the place of the stand-ins.
+        answer.files.into_iter().filter(|real| *real >= 0).for_each(dispose);
+        return None;
+    }
     let fd = shared.unwrap_or(answer.files[0]);
     let is_lent = answer.reply.result & lend::LENT != 0 && fd >= 0;
     let fd = match shared {
@@ -241,10 +246,11 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     }
 }
 
-/// Returns true if an exec closes a stand-in of the file, and drops this process's locks by that.
+/// Returns true if an exec closes a descriptor of the file that the program has, and drops this
+/// process's locks by that.
 fn is_closed_by_exec(file: u64) -> bool {
     let is_closed = |fd| process::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 != 0);
-    table::managed().any(|(fd, _)| is_closed(fd) && file_of(fd) == file)
+    table::numbers().any(|fd| is_closed(fd) && !own::has(fd) && file_of(fd) == file)
 }
 
 /// Takes over a descriptor that the program before an exec had kept for its locks.

@@ -19,6 +19,8 @@ pub(crate) const LEN: usize = 1 << 16;
 static ENTRIES: [AtomicU64; LEN] = [const { AtomicU64::new(0) }; LEN];
 /// No managed descriptor was ever at or above it.
 static END: AtomicUsize = AtomicUsize::new(0);
+/// No descriptor at or above it was ever looked at.
+static KNOWN_END: AtomicUsize = AtomicUsize::new(0);
 
 /// What a descriptor is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +65,9 @@ pub(crate) fn entry(fd: c_int) -> Entry {
 /// Remembers what `fd` is; returns what it was.
 pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     let Some(slot) = ENTRIES.get(fd as usize) else { return Entry::Kernel };
+    if entry != Entry::Unknown {
+        KNOWN_END.fetch_max(fd as usize + 1, Relaxed);
+    }
     if let Entry::Managed(_) = entry {
         END.fetch_max(fd as usize + 1, Relaxed);
     }
@@ -87,6 +92,11 @@ pub(crate) fn can_manage(fd: c_int) -> bool {
 /// The numbers of this process's stand-ins for a description, lowest first.
 pub(crate) fn numbers_of(id: u64) -> impl Iterator<Item = c_int> {
     managed().filter(move |(_, found)| *found == id).map(|(fd, _)| fd)
+}
+
+/// Each number that a descriptor which was looked at may have.
+pub(crate) fn numbers() -> impl Iterator<Item = c_int> {
+    0..KNOWN_END.load(Relaxed) as c_int
 }
 
 /// The managed descriptors, lowest first.

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, NR_PAGES = 64, NR_THREADS = 4, NR_TURNS = 6000 };
+enum { PAGE = 4096, NR_PAGES = 64, NR_THREADS = 4, NR_TURNS = 400 };
 
 static pthread_barrier_t barrier;
 static volatile unsigned char *map;
@@ -30,24 +30,31 @@ static void *touch(void *argument) {
     return NULL;
 }
 
-int main(void) {
+// A file of its own for each turn: one that has changed hands stays the kernel's for a time.
+static int new_file(void) {
     static unsigned char bytes[NR_PAGES * PAGE];
-    int fd = open("handed.data", O_RDWR | O_CREAT | O_TRUNC, 0600);
     for (int page = 0; page < NR_PAGES; page++) bytes[page * PAGE] = page + 1;
+    int fd = open("handed.data", O_RDWR | O_CREAT | O_EXCL, 0600);
     expect(write(fd, bytes, sizeof bytes) == sizeof bytes, "write");
     close(fd);
+    fd = open("handed.data", O_RDONLY);
+    expect(unlink("handed.data") == 0, "unlink");
+    return fd;
+}
+
+int main(void) {
     pthread_t threads[NR_THREADS];
     pthread_barrier_init(&barrier, NULL, NR_THREADS + 1);
     for (long own = 0; own < NR_THREADS; own++)
         expect(pthread_create(&threads[own], NULL, touch, (void *)own) == 0, "pthread_create");
     for (int turn = 0; turn < NR_TURNS; turn++) {
-        fd = open("handed.data", O_RDONLY);
-        map = mmap(NULL, sizeof bytes, PROT_READ, MAP_SHARED, fd, 0);
+        int fd = new_file();
+        map = mmap(NULL, NR_PAGES * PAGE, PROT_READ, MAP_SHARED, fd, 0);
         expect(map != MAP_FAILED, "mmap");
         expect(map[0] == 1 && flock(fd, LOCK_SH) == 0, "flock");
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
-        munmap((void *)map, sizeof bytes);
+        munmap((void *)map, NR_PAGES * PAGE);
         close(fd);
     }
     for (int own = 0; own < NR_THREADS; own++) pthread_join(threads[own], NULL);

@@ -39,7 +39,7 @@ typedef long number;
 typedef unsigned long word64;
 
 struct slot { int fd, is_direct; };
-struct map { char *at; number len, offset; int look, can_read, can_store, is_whole; };
+struct map { char *at; number len, offset; int look, can_read, can_store, is_whole, is_advised; };
 
 static int self;
 static struct slot slots[NR_SLOTS];
@@ -577,12 +577,15 @@ static void op_madvise(void) {
     struct map *map = map_of(1);
     number from, len;
     if (!part_of(map, 2, &from, &len)) return;
+    map->is_advised |= num(4) < MADV_WILLNEED;
     say_result(madvise(map->at + from, len, num(4)));
 }
 
 static void op_remap(void) {
     struct map *map = map_of(1);
     if (!map->at) return say("none");
+    // In calls.md: advice divides the kernel's mappings, and only those.
+    if (map->is_advised) return say("none");
     char *target = (char *)0x400000000 + (map - maps) * (word64)ARENA;
     char *got = has(3, 'f') && map->at != target
         ? mremap(map->at, map->len, num(2), MREMAP_MAYMOVE | MREMAP_FIXED, target)

@@ -168,8 +168,9 @@ impl Description {
         }
         (inner.handle, inner.map_handle) = (None, None);
         let flags = OFlags::from_bits_retain(inner.flags as u32);
-        // The link that opens the file must be followed.
-        let flags = (flags - OFlags::NOFOLLOW) | OFlags::CLOEXEC | OFlags::NOCTTY;
+        // The link that opens the file must be followed, and names a file, not a folder.
+        let flags = flags - OFlags::NOFOLLOW - OFlags::TMPFILE;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
         let opened = opened.map(|real| Arc::new(real.into()));
         let real = opened.or_else(|errno| {
