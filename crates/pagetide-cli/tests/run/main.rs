@@ -30,6 +30,7 @@ mod raw_programs;
 mod refused;
 mod resident;
 mod room;
+mod seccomp;
 mod servers;
 mod signals;
 mod simulation;

@@ -18,7 +18,7 @@ use super::forks::watch_forks;
 use super::{find, given};
 use crate::errno;
 use crate::pieces::set_signals;
-use crate::{next, own, process};
+use crate::{next, own, pieces, process};
 use libc::{c_int, c_void, siginfo_t};
 use pagetide_run::wire::variable;
 use std::sync::atomic::Ordering::SeqCst;
@@ -159,6 +159,21 @@ fn install_one((nth, signal): (usize, &c_int)) -> bool {
     let result = unsafe { next::sigaction(*signal, &ours, &raw mut before) };
     keep(nth, Action::of(&before));
     result == 0
+}
+
+/// The program's own actions are the kernel's to do again.
+pub(crate) fn uninstall() {
+    if STATE.load(SeqCst) != INSTALLED || pieces::from(0).is_some() {
+        return;
+    }
+    alone(|| {
+        for (nth, signal) in SIGNALS.iter().enumerate() {
+            let action = kept(nth).as_libc();
+            // SAFETY: the program's action, as it has given it (S20).
+            unsafe { next::sigaction(*signal, &action, std::ptr::null_mut()) };
+        }
+        STATE.store(FAILED, SeqCst);
+    });
 }
 
 fn nth_of(signal: c_int) -> Option<usize> {
