@@ -87,6 +87,9 @@ pub(crate) fn tell(op: Op) -> Result<Reply, Errno> {
 /// # Errors
 /// EIO where the server is gone, EFAULT where memory is not the program's.
 pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno> {
+    if !process::is_on() {
+        return Err(Errno(libc::EIO));
+    }
     let exchange = |fd| exchange(fd, request, parcel);
     let mut answer = alone(exchange);
     if let Some(Err(errno)) = answer
@@ -139,6 +142,12 @@ pub(crate) fn close_if_idle() {
     }
 }
 
+/// This thread asks nothing any more, and nor do others once they have their replies: what they
+/// have is closed with the process.
+pub(crate) fn leave() {
+    own::close_own(CHANNEL.replace(NONE).fd);
+}
+
 /// Has `last` run by each thread before its socket is closed. The first one named stays.
 pub(crate) fn run_before_close(last: fn()) {
     let _ = BEFORE_CLOSE.set(last);
@@ -153,6 +162,9 @@ fn close() {
 
 /// Makes sure that this thread has a socket, whose end the server will notice.
 pub(crate) fn enter() -> bool {
+    if !process::is_on() {
+        return false;
+    }
     let process = own::number();
     let channel = CHANNEL.get();
     let is_busy = channel.is_busy && channel.process == process;
@@ -418,7 +430,7 @@ fn key() -> Option<libc::pthread_key_t> {
 extern "C" fn close_with_thread(value: *mut c_void) {
     let fd = (value as usize).wrapping_sub(1) as c_int;
     let channel = CHANNEL.get();
-    if channel.fd == fd && channel.process == own::number() {
+    if process::is_on() && channel.fd == fd && channel.process == own::number() {
         close();
     }
 }

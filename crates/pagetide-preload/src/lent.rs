@@ -228,6 +228,11 @@ fn keep_until_close(fd: c_int, file: u64) {
     }
 }
 
+/// Returns true if the descriptor is kept until the program closes one of the same file.
+pub(crate) fn is_kept(fd: c_int) -> bool {
+    KEPT.iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
+}
+
 /// Leaves each descriptor that may keep record locks open for the program that is executed next,
 /// and calls `note` with its number: the kernel keeps a process's locks across exec.
 pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {

@@ -9,7 +9,7 @@
 //! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
 //! close one, and it is opened again.
 
-use crate::{next, process, room};
+use crate::{lent, next, process, room};
 use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -152,9 +152,9 @@ fn close_inherited(process: u64) {
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 
-/// Closes all of them.
+/// Closes all of them but those that keep locks.
 pub(crate) fn close_all() {
-    close_if(|_| true);
+    close_if(|word| !lent::is_kept(descriptor_of(word)));
 }
 
 fn close_if(is_meant: impl Fn(u64) -> bool) {

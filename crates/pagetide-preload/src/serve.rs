@@ -119,7 +119,12 @@ pub(crate) fn request(
     source: &[iovec],
     target: &[iovec],
 ) -> Result<Option<Reply>, Errno> {
-    let Answer { reply, files } = ask(one, Parcel { source, target, ..Parcel::default() })?;
+    let answer = ask(one, Parcel { source, target, ..Parcel::default() });
+    if answer.is_err() && process::has_left_run() {
+        // Another thread has handed it over.
+        return Ok(None);
+    }
+    let Answer { reply, files } = answer?;
     match reply.status {
         Status::Done if reply.result >= 0 => Ok(Some(reply)),
         Status::Kernel if files[0] >= 0 => {

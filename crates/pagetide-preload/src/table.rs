@@ -74,6 +74,16 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     Entry::from_word(slot.swap(entry.word(), Relaxed))
 }
 
+/// Nothing is to be done any more as a descriptor is closed.
+pub(crate) fn forget_passing() {
+    for slot in &ENTRIES {
+        let (before, now) = (Entry::Passing.word(), Entry::Kernel.word());
+        if slot.load(Relaxed) == before {
+            let _ = slot.compare_exchange(before, now, Relaxed, Relaxed);
+        }
+    }
+}
+
 /// Remembers that what was managed is the kernel's, if it still is what it was.
 pub(crate) fn give_to_kernel(fd: c_int, id: u64) {
     if let Some(slot) = ENTRIES.get(fd as usize) {

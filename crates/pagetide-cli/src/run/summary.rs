@@ -146,6 +146,7 @@ fn say_reason(reason: Reason) -> &'static str {
         Reason::Excluded => "excluded",
         Reason::Unwatched => "mapped, with userfaultfd refused",
         Reason::Short => "short, and mapped to be written",
+        Reason::Filtered => "of a process that filters its system calls",
     }
 }
 

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -1012,6 +1013,17 @@ static void set_limits(void) {
 
 static void limits(void) {
     begin();
+    SAY("prctl", "get-seccomp", FIND("prctl", prctl)(PR_GET_SECCOMP));
+    SAY("prctl", "seccomp 0", prctl(PR_SET_SECCOMP, 0, NULL));
+    SAY("prctl", "seccomp null", prctl(PR_SET_SECCOMP, 2, NULL));
+    SAY("prctl", "seccomp one", prctl(PR_SET_SECCOMP, 2, 1));
+    SAY("prctl", "seccomp 9", prctl(PR_SET_SECCOMP, 9, NULL));
+    SAY("prctl", "name", prctl(PR_GET_NAME, room));
+    SAY("prctl", "-1", prctl(-1));
+    SAY("syscall", "seccomp null", syscall(SYS_seccomp, 1, 0, NULL));
+    SAY("syscall", "seccomp 99", syscall(SYS_seccomp, 99, 0, NULL));
+    SAY("pwrite64", "unfiltered", pwrite(files[RW], "written", 7, 100));
+    show("prctl");
     SAY("setrlimit", "child", in_child(set_limits));
 }
 

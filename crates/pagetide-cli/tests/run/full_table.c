@@ -26,7 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LEN = 200000, NR_MAX = 5000 };
+enum { LEN = 150000, NR_MAX = 5000 };
 
 static char bytes[LEN];
 static int fds[NR_MAX], nr;
@@ -86,7 +86,8 @@ static void count(int locks, int maps) {
     for (int nth = 0; nth < nr; nth++) {
         char last;
         if (pread(fds[nth], &last, 1, LEN - 1) != 1 || last != (maps ? 'm' : bytes[LEN - 1])) fail("pread");
-        if (locks && fork() == 0) {
+        int is_looked_at = locks && (nth % 10 == 0 || nth == nr - 1);
+        if (is_looked_at && fork() == 0) {
             struct flock lock = {.l_type = F_WRLCK};
             if (fcntl(fds[nth], F_GETLK, &lock) || lock.l_type != F_WRLCK || lock.l_pid != getppid()) {
                 fprintf(stderr, "file %d of %d is not locked\n", nth, nr);
@@ -95,7 +96,7 @@ static void count(int locks, int maps) {
             _exit(0);
         }
         int status = 0;
-        if (locks && (wait(&status) < 0 || status)) exit(1);
+        if (is_looked_at && (wait(&status) < 0 || status)) exit(1);
     }
     say_limit();
 }

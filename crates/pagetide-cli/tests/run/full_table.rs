@@ -53,8 +53,8 @@ fn is_the_same(test: &str, all: &[&[&str]]) {
 fn a_program_opens_locks_and_maps_as_many_files_as_natively() {
     let test = "a_program_opens_locks_and_maps_as_many_files_as_natively";
     let kinds = ["open", "lock", "map", "flock"];
-    let soft = kinds.map(|kind| [kind, "256", "1000"]);
-    let hard = kinds.map(|kind| [kind, "256", "256"]);
+    let soft = kinds.map(|kind| [kind, "128", "1000"]);
+    let hard = kinds.map(|kind| [kind, "128", "128"]);
     let all: Vec<&[&str]> = soft.iter().chain(&hard).map(|one| &one[..]).collect();
     is_the_same(test, &all);
 }

@@ -32,6 +32,7 @@ mod refused;
 mod resident;
 mod room;
 mod schedules;
+mod seccomp;
 mod servers;
 mod signals;
 mod simulation;

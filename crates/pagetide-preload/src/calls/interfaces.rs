@@ -263,6 +263,7 @@ taken_over! {
     fn syscall(
         number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
     ) -> c_long {
+        super::seccomp::before_number(number, [a, b, c, d, e, f]);
         // SAFETY: our caller's arguments; those that were not given are not looked at (S20).
         unsafe { by_number(number, [a, b, c, d, e, f]) }
     }

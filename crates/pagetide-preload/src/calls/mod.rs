@@ -41,6 +41,7 @@ mod metadata;
 mod open;
 mod paths;
 mod read_write;
+mod seccomp;
 pub(crate) mod spawn;
 mod stdio;
 pub(crate) mod streams;

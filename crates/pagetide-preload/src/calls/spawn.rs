@@ -60,6 +60,12 @@ pub(crate) fn take_over_limit() {
     unsafe { libc::unsetenv(c"PAGETIDE_HARD".as_ptr()) };
 }
 
+/// What this process executes is under no run.
+pub(crate) fn forget_run() {
+    // SAFETY: a string; the C library has a lock for its environment (S20).
+    unsafe { libc::unsetenv(c"PAGETIDE_RUN".as_ptr()) };
+}
+
 /// Descriptors that an exec leaves open, and their numbers as the next program finds them.
 struct Kept {
     numbers: [c_int; NR_KEPT_MAX],
@@ -200,6 +206,10 @@ impl Environment {
             return as_given;
         }
         if process::has_left_run() {
+            // SAFETY: our caller's environment (S20).
+            if unsafe { lookup(given, RUN) }.is_none() {
+                return as_given;
+            }
             // SAFETY: our caller's environment (S20).
             return unsafe { Environment::with(given, [&[], &[], &[], &[]]) }.unwrap_or(as_given);
         }

@@ -2,17 +2,27 @@
 //! touch.
 
 use super::place::{keep_from_children, protect, reserve};
-use crate::own;
 use crate::pieces::{self, Piece};
+use crate::{own, process};
+use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The number of the process that forks.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    /// This thread holds the table, over a fork.
+    static IS_HELD: Cell<bool> = const { Cell::new(false) };
+}
+
 /// Before fork: no thread is changing the table. A child inherits what has pages of its own, out of
 /// reach, as it will not be registered there.
 extern "C" fn before_fork() {
+    if !process::is_on() {
+        return;
+    }
+    IS_HELD.set(true);
     FORKS.store(own::number(), Relaxed);
     pieces::hold();
     for_each(|piece| {
@@ -24,6 +34,9 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn in_parent() {
+    if !IS_HELD.replace(false) {
+        return;
+    }
     for_each(|piece| {
         if is_inherited(piece) {
             // What goes wrong leaves it out of reach.
@@ -39,6 +52,9 @@ extern "C" fn in_parent() {
 /// A child has none of the mappings: it keeps the addresses, and maps its own at the first touch.
 /// Addresses that the parent had only kept are inherited.
 extern "C" fn in_child() {
+    if !IS_HELD.replace(false) {
+        return;
+    }
     pieces::forget_threads();
     for_each(|piece| {
         if piece.has_own_pages {

@@ -167,6 +167,21 @@ fn install_one((nth, signal): (usize, &c_int)) -> bool {
     result == 0
 }
 
+/// The program's own actions are the kernel's to do again.
+pub(crate) fn uninstall() {
+    if STATE.load(SeqCst) != INSTALLED || pieces::from(0).is_some() {
+        return;
+    }
+    alone(|| {
+        for (nth, signal) in SIGNALS.iter().enumerate() {
+            let action = kept(nth).as_libc();
+            // SAFETY: the program's action, as it has given it (S20).
+            unsafe { next::sigaction(*signal, &action, std::ptr::null_mut()) };
+        }
+        STATE.store(FAILED, SeqCst);
+    });
+}
+
 fn nth_of(signal: c_int) -> Option<usize> {
     SIGNALS.iter().position(|one| *one == signal)
 }

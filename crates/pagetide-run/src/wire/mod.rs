@@ -298,11 +298,13 @@ pub enum Reason {
     /// It is mapped to be written, and as short as what programs share their locks in: the kernel
     /// looks at those by itself, and asks for no page.
     Short,
+    /// The process is about to install a filter of system calls.
+    Filtered,
 }
 
 impl Reason {
     /// All of them, in order.
-    pub const ALL: [Reason; 12] = [
+    pub const ALL: [Reason; 13] = [
         Reason::Mapped,
         Reason::Standard,
         Reason::Inherited,
@@ -315,6 +317,7 @@ impl Reason {
         Reason::Excluded,
         Reason::Unwatched,
         Reason::Short,
+        Reason::Filtered,
     ];
 
     /// From a number of a request.
