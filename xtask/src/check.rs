@@ -7,8 +7,9 @@
 //! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
 //! cores: tests run in the dev profile (optimised a little, see Cargo.toml) and side by side; loom
 //! and Miri look only at the code that has interleavings or index arithmetic. Loom, Miri and
-//! fuzzing run if the code that they look at has changed ([`crate::changed`]). What a machine cannot
-//! do (no nightly, no network for a compile target) is skipped by name, counted, and printed last.
+//! fuzzing run if the code that they look at has changed ([`crate::changed`]). What a machine
+//! cannot do (no nightly, no network for a compile target) is skipped by name, counted, and printed
+//! last.
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -95,3 +95,13 @@ fn call(number: c_long, [a, b, c, d]: [usize; 4]) {
     // SAFETY: sets of our callers', which live through the call (S20).
     let _ = unsafe { next::system(number, [a, b, c, d, 0, 0]) };
 }
+
+/// Blocks these signals of this thread, and no others; returns those that were.
+pub(crate) fn set_signals(blocked: u64) -> u64 {
+    let mut before = 0_u64;
+    let (set, old) = (&raw const blocked as usize, &raw mut before as usize);
+    let arguments = [libc::SIG_SETMASK as usize, set, old, 8, 0, 0];
+    // SAFETY: two sets of the kernel's size, which live through the call (S20).
+    let _ = unsafe { next::system(libc::SYS_rt_sigprocmask, arguments) };
+    before
+}

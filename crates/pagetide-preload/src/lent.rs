@@ -18,7 +18,7 @@
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
-use crate::{channel, own, process, serve, table};
+use crate::{channel, own, process, table};
 use libc::{c_int, flock64};
 use pagetide_run::wire::{Op, Request, Status, lend};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -309,7 +309,7 @@ fn unlock(file: u64) {
 /// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it. The
 /// close of an O_PATH descriptor drops no locks.
 pub(crate) fn real_closes(fd: c_int) {
-    if NR_KEPT_EVER.load(Relaxed) > 0 && !serve::is_stand_in(fd) {
+    if NR_KEPT_EVER.load(Relaxed) > 0 && !process::is_stand_in(fd) {
         close_kept(file_of(fd));
     }
 }

@@ -9,7 +9,7 @@
 //! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
 //! close one, and it is opened again.
 
-use crate::{lent, next, process, room};
+use crate::{next, process, room};
 use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -97,6 +97,14 @@ fn low_base(soft: u64) -> c_int {
     soft.saturating_sub(NR_OURS).clamp(3, room::LOWEST) as c_int
 }
 
+/// Returns true if there is room for one more descriptor that the library could do without.
+pub(crate) fn has_spare() -> bool {
+    const FEW: u64 = 32;
+    let limit = room::limit();
+    let nr_max = if room::base(limit).is_some() { FEW } else { FEW.min(limit.rlim_cur / 2) };
+    (all().count() as u64) < nr_max
+}
+
 /// Where in the list a descriptor of ours is; nowhere if the list was full.
 pub(crate) fn place_of(fd: c_int) -> usize {
     let word = word_of(number(), fd);
@@ -152,9 +160,9 @@ fn close_inherited(process: u64) {
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 
-/// Closes all of them but those that keep locks.
-pub(crate) fn close_all() {
-    close_if(|word| !lent::is_kept(descriptor_of(word)));
+/// Closes all of them but those that are kept.
+pub(crate) fn close_all_but(is_kept: impl Fn(c_int) -> bool) {
+    close_if(|word| !is_kept(descriptor_of(word)));
 }
 
 fn close_if(is_meant: impl Fn(u64) -> bool) {

@@ -10,6 +10,7 @@
 //! while the table is held and its pieces are at rest: not marked, and with no store being allowed
 //! ([`Changing::at_rest`]). So an entry never names addresses that are mapped by someone else.
 
+use crate::held_signals::set_signals;
 use crate::{next, own};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -423,16 +424,6 @@ pub(crate) fn held_from(index: usize) -> Option<(Piece, usize)> {
 pub(crate) fn held_remove(piece: &Piece) {
     let place = (0..END.load(SeqCst)).find(|index| load(*index) == *piece);
     place.into_iter().for_each(|index| store(index, &Piece { len: 0, ..*piece }));
-}
-
-/// Blocks these signals of this thread, and no others; returns those that were.
-pub(crate) fn set_signals(blocked: u64) -> u64 {
-    let mut before = 0_u64;
-    let (set, old) = (&raw const blocked as usize, &raw mut before as usize);
-    let arguments = [libc::SIG_SETMASK as usize, set, old, 8, 0, 0];
-    // SAFETY: two sets of the kernel's size, which live through the call (S20).
-    let _ = unsafe { next::system(libc::SYS_rt_sigprocmask, arguments) };
-    before
 }
 
 #[cfg(test)]

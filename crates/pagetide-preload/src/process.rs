@@ -12,7 +12,7 @@
 //! clone with such flags is not).
 
 use crate::errno::Errno;
-use crate::{next, room};
+use crate::next;
 use libc::{c_char, c_int, c_void};
 use pagetide_run::wire;
 use std::ffi::CStr;
@@ -240,9 +240,9 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int) -> Result<c
     unsafe { next::system(libc::SYS_openat, arguments) }.map(|fd| fd as c_int)
 }
 
-/// Descriptors have smaller numbers than this.
-pub(crate) fn nr_descriptors_max() -> u64 {
-    room::limit().rlim_cur
+/// Returns true if a descriptor names a file and can do no more.
+pub(crate) fn is_stand_in(fd: c_int) -> bool {
+    control(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_PATH as usize != 0)
 }
 
 /// `/proc/self/fd/` and the number, ended with a zero: what a descriptor has open, by a path.

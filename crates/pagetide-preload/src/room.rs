@@ -27,10 +27,10 @@
 //! Source: getrlimit(2), clone(2) `CLONE_FILES`, `__libc_single_threaded`(3).
 
 use crate::errno::{self, Errno};
-use crate::pieces::set_signals;
+use crate::held_signals::set_signals;
+use crate::next;
 use crate::process::address;
 use crate::scratch::Scratch;
-use crate::{next, own};
 use libc::{c_char, c_int, c_void, rlimit};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
@@ -56,6 +56,11 @@ pub(crate) fn limit() -> rlimit {
     // SAFETY: a live value; what fails, changes nothing (S20).
     let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
     limit
+}
+
+/// Descriptors have smaller numbers than this.
+pub(crate) fn nr_descriptors_max() -> u64 {
+    limit().rlim_cur
 }
 
 /// The limit, as the program has set it.
@@ -215,12 +220,4 @@ fn have_helped<T, F: FnMut() -> T>(work: &mut Work<T, F>) {
         // SAFETY: numbers only; its end is told to nobody else (S20).
         let _ = unsafe { next::system(libc::SYS_wait4, arguments) };
     }
-}
-
-/// Whether there is room for one more that we could do without.
-pub(crate) fn has_spare() -> bool {
-    const FEW: u64 = 32;
-    let limit = limit();
-    let nr_max = if base(limit).is_some() { FEW } else { FEW.min(limit.rlim_cur / 2) };
-    (own::all().count() as u64) < nr_max
 }

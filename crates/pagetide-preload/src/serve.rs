@@ -39,7 +39,7 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
 fn classify(fd: c_int) -> Option<u64> {
     let before = crate::errno::read();
     let found = match process::stat(fd) {
-        Ok(stat) if is_regular(&stat) && is_stand_in(fd) => adopt(fd),
+        Ok(stat) if is_regular(&stat) && process::is_stand_in(fd) => adopt(fd),
         Ok(_) => Entry::Kernel,
         Err(_) => Entry::Unknown,
     };
@@ -55,11 +55,6 @@ fn classify(fd: c_int) -> Option<u64> {
         Entry::Managed(id) => Some(id),
         _ => None,
     }
-}
-
-/// Whether a descriptor names a file and can do no more.
-pub(crate) fn is_stand_in(fd: c_int) -> bool {
-    control(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_PATH as usize != 0)
 }
 
 /// Asks what an O_PATH descriptor of a regular file is; if the file is the kernel's by now, it is
@@ -97,7 +92,7 @@ pub(crate) fn put_over(fd: c_int, real: c_int) {
 fn install(id: u64, real: c_int) {
     for fd in table::numbers_of(id) {
         // Another thread may have done so before.
-        if is_stand_in(fd) {
+        if process::is_stand_in(fd) {
             put_over(fd, real);
         }
         table::give_to_kernel(fd, id);

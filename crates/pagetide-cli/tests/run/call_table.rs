@@ -64,7 +64,7 @@ const DIFFERENCES: &[Difference] = &[
         is_always: false,
     },
     Difference {
-        row: "fallocate that collapses, inserts or unshares a range; ioctl with FICLONE",
+        row: "ioctl with FICLONE",
         calls: &["ioctl"],
         kernel: "-1 ",
         run: "-1 95 ",

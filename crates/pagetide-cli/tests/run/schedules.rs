@@ -6,9 +6,9 @@
 //! it needs, and is printed as a command.
 //!
 //! What docs/calls.md documents is not generated: an open with O_NONBLOCK, or with O_RDONLY and
-//! O_TRUNC, outside; O_DIRECT with places, lengths or memory that the kernel refuses; holes of a file
-//! that is not written back; O_NOFOLLOW and O_TMPFILE of a description that was handed over; times,
-//! blocks and inode numbers.
+//! O_TRUNC, outside; O_DIRECT with places, lengths or memory that the kernel refuses; holes of a
+//! file that is not written back; O_NOFOLLOW and O_TMPFILE of a description that was handed over;
+//! times, blocks and inode numbers.
 
 mod generator;
 

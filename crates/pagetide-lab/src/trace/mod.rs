@@ -432,7 +432,10 @@ fn source_of(format: Format, input: Input, prefix: &[u8]) -> Result<Box<dyn Sour
         Format::Msr => text(input, msr::Msr::default()),
         Format::Blkparse => text(input, blkparse::Blkparse::default()),
         Format::PerfScript => text(input, perf_script::PerfScript::default()),
-        Format::Vscsi => Box::new(vscsi::Vscsi::new(input, prefix)?),
+        Format::Vscsi => {
+            format::check(Format::Vscsi, prefix)?;
+            Box::new(vscsi::Vscsi::new(input, prefix)?)
+        }
         Format::U32Le | Format::U64Le | Format::I32Be | Format::I64Be | Format::U64LeRw => {
             Box::new(raw::Raw::new(input, format))
         }

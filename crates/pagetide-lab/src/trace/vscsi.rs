@@ -13,7 +13,7 @@
 //! codes.
 
 use super::input::Input;
-use super::{AccessKind, Format, Micros, Request, Source, TraceError};
+use super::{AccessKind, Micros, Request, Source, TraceError};
 use pagetide_core::ids::MappingId;
 
 const BLOCK_BYTES: u64 = 512;
@@ -42,9 +42,8 @@ impl Vscsi {
     /// Reads the version from the first record in `prefix`.
     ///
     /// # Errors
-    /// Fails with [`TraceError::OtherFormat`] if the first record is of neither version.
+    /// Fails with [`TraceError::UnknownFormat`] if the first record is of neither version.
     pub(super) fn new(input: Input, prefix: &[u8]) -> Result<Vscsi, TraceError> {
-        super::format::check(Format::Vscsi, prefix)?;
         let version = version_of(prefix).ok_or(TraceError::UnknownFormat)?;
         Ok(Vscsi { input, version })
     }

@@ -1,9 +1,9 @@
 //! A process that is about to be filtered: from here on it is under no run.
 //!
 //! A filter of system calls (seccomp) is made for the calls that a program makes. It knows nothing
-//! of a socket to a server, and kills what it does not know. So before the filter is installed, what
-//! the process has is handed over, in all threads' tables as there is one for all of them, and the
-//! library makes no call of its own any more. What the process executes is under no run, either.
+//! of a socket to a server, and kills what it does not know. So before the filter is installed,
+//! what the process has is handed over. All threads have one table of descriptors. From then on the
+//! library makes no call of its own. What the process executes is under no run, either.
 //!
 //! ```text
 //!   prctl(PR_SET_SECCOMP), syscall(SYS_seccomp) --> every stand-in, known or not --> the kernel's
@@ -44,7 +44,7 @@ fn leave_run() {
     }
     let before = errno::read();
     // Those that it has inherited, and not looked at, are among them.
-    let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
+    let end = (table::LEN as u64).min(room::nr_descriptors_max()) as c_int;
     let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
     for fd in (0..end).chain(known) {
         if process::control(fd, libc::F_GETFD, 0).is_ok() {

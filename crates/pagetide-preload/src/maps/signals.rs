@@ -17,7 +17,7 @@ use super::fault::{Access, obtain_again, serve_fault};
 use super::forks::watch_forks;
 use super::{find, given};
 use crate::errno;
-use crate::pieces::set_signals;
+use crate::held_signals::set_signals;
 use crate::{next, own, pieces, process};
 use libc::{c_int, c_void, siginfo_t};
 use pagetide_run::wire::variable;

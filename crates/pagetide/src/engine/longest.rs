@@ -8,8 +8,9 @@
 //! supports. Ignored: stores of the caller's, which fail at write-back.
 
 use crate::engine::errors::WriteError;
-use crate::engine::mapping::Mapping;
+use crate::memory::store::Backing;
 use pagetide_core::units::PAGE_SHIFT;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The maximum length of any file, in bytes: the reach of the page table.
@@ -22,28 +23,33 @@ const LEN_UNASKED: u64 = 64 << 20;
 #[derive(Default)]
 pub(crate) struct Longest(AtomicU64);
 
-impl Mapping {
-    /// Refuses a write or a length that ends beyond the maximum length.
+impl Longest {
+    /// Refuses a write or a length that ends beyond the maximum length of `backing`, which is read
+    /// at most once.
     ///
     /// # Errors
     /// [`WriteError::TooLong`].
-    pub(crate) fn check_end(&self, end: u64) -> Result<(), WriteError> {
+    pub(crate) fn check_end(
+        &self,
+        end: u64,
+        backing: impl FnOnce() -> Option<Arc<Backing>>,
+    ) -> Result<(), WriteError> {
         if end <= LEN_UNASKED {
             return Ok(());
         }
-        let most = self.len_max();
+        let most = self.read(backing);
         if end > most { Err(WriteError::TooLong { end, most }) } else { Ok(()) }
     }
 
-    /// Returns the store's maximum length, in bytes.
-    pub(crate) fn len_max(&self) -> u64 {
-        let known = self.longest.0.load(Relaxed);
+    /// Returns the maximum length of `backing`, in bytes.
+    pub(crate) fn read(&self, backing: impl FnOnce() -> Option<Arc<Backing>>) -> u64 {
+        let known = self.0.load(Relaxed);
         if known > 0 {
             return known;
         }
-        let Ok(backing) = self.backing() else { return FILE_BYTES_MAX };
+        let Some(backing) = backing() else { return FILE_BYTES_MAX };
         let most = backing.read_len_max(FILE_BYTES_MAX);
-        self.longest.0.store(most, Relaxed);
+        self.0.store(most, Relaxed);
         most
     }
 }

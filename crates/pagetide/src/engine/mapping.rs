@@ -38,7 +38,7 @@ pub(crate) struct Mapping {
     pub(crate) table: Arc<PageTable>,
     public: Public,
     stored_len: AtomicU64,
-    pub(super) longest: Longest,
+    pub(crate) longest: Longest,
     pub(crate) identity: Option<Identity>,
     /// Identifies the file in a sample of pages. Equal each time the file is opened.
     pub(crate) name_hash: u64,

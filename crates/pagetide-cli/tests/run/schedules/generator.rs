@@ -1,7 +1,7 @@
 //! Makes a random schedule of operations from a seed.
 //!
-//! A schedule takes a random part of the kinds of operations, so that some schedules have files that
-//! stay managed to their end, and others have each kind next to each other kind.
+//! A schedule takes a random part of the kinds of operations, so that some schedules have files
+//! that stay managed to their end, and others have each kind next to each other kind.
 
 /// Numbers that a seed determines (xorshift).
 pub(super) struct Random(u64);

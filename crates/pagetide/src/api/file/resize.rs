@@ -31,7 +31,7 @@ impl File {
             return Err(WriteError::NotWritable);
         }
         let mapping = &handle.mapping;
-        mapping.check_end(len)?;
+        mapping.longest.check_end(len, || mapping.backing().ok())?;
         let _no_writers = mapping.resize.write().expect("no holder panics");
         let _no_write_back = lock(&mapping.flush);
         let refused = |source| WriteError::SetLen { len, source };

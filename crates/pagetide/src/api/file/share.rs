@@ -38,7 +38,7 @@ impl SharedPages for File {
     }
 
     fn len_max(&self) -> u64 {
-        self.handle.mapping.len_max()
+        self.handle.mapping.longest.read(|| self.handle.mapping.backing().ok())
     }
 
     fn hide(&self) {

@@ -62,7 +62,7 @@ impl File {
             return Err(WriteError::NotWritable);
         }
         let end = offset.saturating_add(source.len() as u64);
-        handle.mapping.check_end(end)?;
+        handle.mapping.longest.check_end(end, || handle.mapping.backing().ok())?;
         while *done < source.len() {
             let at = offset + *done as u64;
             let within = at as usize % PAGE_BYTES;
