@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn the_results_of_all_programs_are_counted() {
         let programs = ["a", "b", "c", "d", "e"].map(|name| program(name, PASSES));
-        let (outcome, tally, log) = run_all("that pass", 60, &programs);
+        let (outcome, tally, log) = run_all("that pass", 600, &programs);
         assert_eq!((outcome, tally.passed, tally.failed), (Outcome::Done, 10, 0));
         for one in &programs {
             let header = format!("{}{} (sh)\n", failures::PROGRAM, one.name);
@@ -212,6 +212,9 @@ mod tests {
 
     #[test]
     fn programs_run_side_by_side() {
+        if std::thread::available_parallelism().map_or(2, usize::from) < 2 {
+            return eprintln!("SKIPPED: programs_run_side_by_side: there is one CPU");
+        }
         // Each waits until the other has begun: one after another, they would reach the limit.
         let folder = std::env::temp_dir().join(format!("pagetide-beside-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
@@ -219,12 +222,8 @@ mod tests {
             let script = format!("touch {own}; until [ -e {other} ]; do :; done; {PASSES}");
             Program { folder: folder.clone(), ..program(own, &script) }
         };
-        let (outcome, tally, _) = run_all("at once", 60, &[meet("a", "b"), meet("b", "a")]);
+        let (outcome, tally, _) = run_all("at once", 600, &[meet("a", "b"), meet("b", "a")]);
         fs::remove_dir_all(&folder).unwrap();
-        let is_alone = std::thread::available_parallelism().map_or(2, usize::from) < 2;
-        if is_alone {
-            return eprintln!("SKIPPED: programs_run_side_by_side: there is one CPU");
-        }
         assert_eq!((outcome, tally.passed), (Outcome::Done, 4));
     }
 
@@ -234,7 +233,7 @@ mod tests {
                      echo; echo 'failures:'; echo '    reads'; \
                      echo 'test result: FAILED. 1 passed; 1 failed; 0 ignored'; exit 101";
         let programs = [program("bad", fails), program("good", PASSES)];
-        let (outcome, tally, _) = run_all("of which one fails", 60, &programs);
+        let (outcome, tally, _) = run_all("of which one fails", 600, &programs);
         assert_eq!((outcome, tally.passed, tally.failed), (Outcome::Failed, 3, 1));
         assert_eq!(tally.failures.len(), 1);
         assert_eq!(tally.failures[0].name, "bad reads");
@@ -244,7 +243,7 @@ mod tests {
     #[test]
     fn a_program_that_dies_is_a_failed_test() {
         let dies = "echo 'running 3 tests'; echo 'test one ... ok'; kill -SEGV $$";
-        let (outcome, tally, _) = run_all("that die", 60, &[program("dead", dies)]);
+        let (outcome, tally, _) = run_all("that die", 600, &[program("dead", dies)]);
         assert_eq!((outcome, tally.failed), (Outcome::Failed, 1));
         let failure = &tally.failures[0];
         assert!(failure.output.contains("signal: 11"), "{}", failure.output);
@@ -254,13 +253,13 @@ mod tests {
     #[test]
     fn an_exit_status_counts_where_the_result_does_not_say_so() {
         let (outcome, tally, _) =
-            run_all("of status 3", 60, &[program("odd", &format!("{PASSES}; exit 3"))]);
+            run_all("of status 3", 600, &[program("odd", &format!("{PASSES}; exit 3"))]);
         assert_eq!((outcome, tally.passed, tally.failed), (Outcome::Failed, 2, 1));
         assert!(tally.failures[0].output.contains("exit status: 3"));
-        let (outcome, tally, _) = run_all("without a result", 60, &[program("mute", "exit 0")]);
+        let (outcome, tally, _) = run_all("without a result", 600, &[program("mute", "exit 0")]);
         assert_eq!((outcome, tally.failed), (Outcome::Failed, 1));
         let bench = Program { has_result: false, ..program("bench", "echo quick") };
-        assert_eq!(run_all("without tests", 60, &[bench]).0, Outcome::Done);
+        assert_eq!(run_all("without tests", 600, &[bench]).0, Outcome::Done);
     }
 
     #[test]
@@ -277,13 +276,13 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_a_failed_test() {
         let missing = Program { path: "/nonexistent/program".into(), ..program("gone", "") };
-        let (outcome, tally, _) = run_all("that are missing", 60, &[missing]);
+        let (outcome, tally, _) = run_all("that are missing", 600, &[missing]);
         assert_eq!((outcome, tally.failed), (Outcome::Failed, 1));
     }
 
     #[test]
     fn a_program_has_its_folder_and_its_variables() {
         let script = format!("test \"$WORD\" = given && test \"$(pwd)\" = / && {PASSES}");
-        assert_eq!(run_all("with a folder", 60, &[program("at", &script)]).0, Outcome::Done);
+        assert_eq!(run_all("with a folder", 600, &[program("at", &script)]).0, Outcome::Done);
     }
 }
