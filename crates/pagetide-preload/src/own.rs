@@ -8,6 +8,7 @@
 //! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
 //! close one, and it is opened again.
 
+use crate::maps::heirs;
 use crate::{next, process};
 use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -147,8 +148,14 @@ fn descriptor_of(word: u64) -> c_int {
     word as u32 as c_int - 1
 }
 
-/// Closes what the process before the fork had.
+/// Closes what the process before the fork had, except what it left for this one.
 fn close_inherited(process: u64) {
+    for slot in &OWN[..END.load(Ordering::Acquire)] {
+        let word = slot.load(Ordering::Acquire);
+        if word != 0 && heirs::is_inherited(descriptor_of(word)) {
+            slot.store(word_of(process, descriptor_of(word)), Ordering::Release);
+        }
+    }
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 

@@ -233,6 +233,13 @@ impl Server {
         Err(Errno::NOMEM)
     }
 
+    /// A stand-in, for a child that inherits mappings of the description.
+    pub(super) fn stand_in(&self, id: u64) -> Outcome {
+        let one = self.find(id).ok_or(Errno::BADF)?;
+        let copy = std::fs::File::from(one.stand_in.try_clone().errno()?);
+        Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
+    }
+
     /// The process says no more; if it has ended, neither has it any mapping.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
