@@ -46,6 +46,10 @@ const FOUND: &[&str] = &[
      1 exec; 0 getlock 7 p w 2 30",
     "- file f3 140000 606; 2 open 5 f3 ra; 0 open 6 f3 +ce; 0 getlock 6 o w 18 30; \
      2 lock 5 p u 18 0 2; 2 lock 5 o r 43 1 1; 2 close 5; 1 open 6 f3 +ca; 1 getlock 6 p w 42 0",
+    // A mapping keeps the locks of its description.
+    "0 open 5 f4 +c; 0 ftrunc 5 200000; 0 map 1 5 0 178157 rw pf; 0 lock 5 o w 42 10 0; \
+     0 open 4 f4 +cef; 0 load 1 8865 61440; 0 close 5; 0 lock 4 p w 44 1 0; 0 unmap 1 0 200000; \
+     0 lock 4 p w 44 1 0",
     // A child's mappings outlive those of its parent.
     "- file f1 400000 306; 0 open 0 f1 +; 0 map 0 0 0 153217 r s; 0 load 0 100 1000; 0 close 0; \
      0 fork 4; 0 unmap 0 0 1000000; 0 shell f1 f2 x; 0 shell f1 f2 x; 4 load 0 100 1000; \

@@ -21,7 +21,7 @@
 //! **Ignored.** Programs that execute another keep a descriptor here until they end.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::Description;
+use super::description::{Description, Real};
 use super::identity::{lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
@@ -284,8 +284,12 @@ impl Description {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
 
-    /// The kernel has the file: what to map in place of the memory file.
+    /// The kernel has the file: what to map in place of the memory file. A mapping of the real
+    /// descriptor keeps its locks, as the kernel's do.
     fn kernel_to_map(&self) -> Outcome {
+        if let Real::Here(real) = &self.inner().real {
+            return Ok(Answer::kernel(Some(Arc::clone(real))));
+        }
         let access = if self.access.write { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
         let real = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty())?;

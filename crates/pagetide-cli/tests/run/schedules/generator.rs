@@ -569,6 +569,9 @@ impl Generator {
     }
 
     fn memory(&mut self, process: usize) -> String {
+        if self.processes[process].maps == [0; NR_MAPS] {
+            return self.map(process);
+        }
         let (map, map_len) = self.mapping(process);
         let end = map_len + map_len / 20 + 1;
         let from = self.random.below(end);
@@ -599,6 +602,9 @@ impl Generator {
     }
 
     fn given(&mut self, process: usize) -> String {
+        if self.processes[process].maps == [0; NR_MAPS] {
+            return self.map(process);
+        }
         let (map, map_len) = self.mapping(process);
         let (from, len) = (self.random.below(map_len), self.len());
         let offset = self.place_or_position();
