@@ -18,7 +18,8 @@
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
-use crate::{channel, own, process, table};
+use crate::table::{self, Entry};
+use crate::{channel, own, process};
 use libc::{c_int, flock64};
 use pagetide_run::wire::{Op, Request, Status, lend};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -255,7 +256,10 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
 /// process's locks by that.
 fn is_closed_by_exec(file: u64) -> bool {
     let is_closed = |fd| process::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 != 0);
-    table::numbers().any(|fd| is_closed(fd) && !own::has(fd) && file_of(fd) == file)
+    // The close of an O_PATH descriptor of the program drops no locks.
+    let may_lock = |fd| matches!(table::entry(fd), Entry::Managed(_)) || !process::is_stand_in(fd);
+    let counts = |fd| is_closed(fd) && !own::has(fd) && file_of(fd) == file && may_lock(fd);
+    table::numbers().any(counts)
 }
 
 /// Takes over a descriptor that the program before an exec had kept for its locks.

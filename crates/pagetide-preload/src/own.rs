@@ -14,6 +14,8 @@ use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 static OWN: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
+/// Bits of the entries that a forked child keeps.
+static LEFT: [AtomicU64; OWN.len() / 64] = [const { AtomicU64::new(0) }; OWN.len() / 64];
 /// No entry of `OWN` was ever used from here on.
 static END: AtomicUsize = AtomicUsize::new(0);
 /// No descriptor of ours was ever below it.
@@ -69,11 +71,20 @@ pub(crate) fn keep_here(fd: c_int) -> c_int {
         if slot.load(Ordering::Relaxed) == 0
             && slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         {
+            LEFT[index / 64].fetch_and(!(1 << (index % 64)), Ordering::AcqRel);
             END.fetch_max(index + 1, Ordering::AcqRel);
             break;
         }
     }
     fd
+}
+
+/// Has a forked child keep a descriptor of the list.
+pub(crate) fn leave_to_child(fd: c_int) {
+    let index = place_of(fd);
+    if let Some(bits) = LEFT.get(index / 64) {
+        bits.fetch_or(1 << (index % 64), Ordering::AcqRel);
+    }
 }
 
 /// Moves a descriptor above the program's limit; where that cannot be, to the end of what the limit
@@ -155,8 +166,15 @@ fn descriptor_of(word: u64) -> c_int {
     word as u32 as c_int - 1
 }
 
-/// Closes what the process before the fork had.
+/// Closes what the process before the fork had, except what it left for this one.
 fn close_inherited(process: u64) {
+    for (index, slot) in OWN[..END.load(Ordering::Acquire)].iter().enumerate() {
+        let word = slot.load(Ordering::Acquire);
+        let is_left = LEFT[index / 64].load(Ordering::Acquire) >> (index % 64) & 1 == 1;
+        if word != 0 && is_left {
+            slot.store(word_of(process, descriptor_of(word)), Ordering::Release);
+        }
+    }
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 

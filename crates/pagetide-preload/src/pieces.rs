@@ -205,6 +205,11 @@ pub(crate) fn has(map: u64) -> bool {
     look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.is_there() && piece.map == map))
 }
 
+/// Whether there is any piece of a description.
+pub(crate) fn has_description(id: u64) -> bool {
+    look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.is_there() && piece.id == id))
+}
+
 /// All pieces there are, one after the other: the first from an index on, and the index after it.
 pub(crate) fn from(index: usize) -> Option<(Piece, usize)> {
     look(|| {

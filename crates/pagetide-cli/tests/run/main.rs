@@ -49,7 +49,26 @@ use tempfile::TempDir;
 
 /// The command under test.
 fn pagetide() -> &'static Path {
+    wait_for_execs();
     Path::new(env!("CARGO_BIN_EXE_pagetide"))
+}
+
+/// Waits until no child of this process is between fork and exec. Such a child has the descriptors
+/// that this process had open at the fork, and a file that is open anywhere for writing is the
+/// kernel's.
+fn wait_for_execs() {
+    let own = std::fs::read_link("/proc/self/exe").ok();
+    let is_before_exec =
+        |child: &str| own.is_some() && std::fs::read_link(format!("/proc/{child}/exe")).ok() == own;
+    let has_some = || {
+        let threads = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+        let children = threads.map(|one| std::fs::read_to_string(one.path().join("children")));
+        children.flatten().any(|line| line.split_whitespace().any(is_before_exec))
+    };
+    let begun = std::time::Instant::now();
+    while has_some() && begun.elapsed().as_secs() < 60 {
+        std::thread::yield_now();
+    }
 }
 
 /// A folder on the disk, not in memory.

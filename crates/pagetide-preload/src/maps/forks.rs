@@ -1,6 +1,7 @@
 //! What a fork leaves of mappings: a child keeps the addresses, and maps its own at the first
 //! touch.
 
+use super::heirs;
 use super::place::{keep_from_children, protect, reserve};
 use crate::pieces::{self, Piece};
 use crate::{own, process};
@@ -25,6 +26,7 @@ extern "C" fn before_fork() {
     IS_HELD.set(true);
     FORKS.store(own::number(), Relaxed);
     pieces::hold();
+    for_each(heirs::prepare);
     for_each(|piece| {
         if is_inherited(piece) && protect(piece.start, piece.len, libc::PROT_NONE).is_ok() {
             // A child that does not inherit it has none of it.
@@ -46,6 +48,7 @@ extern "C" fn in_parent() {
             }
         }
     });
+    heirs::close_prepared();
     pieces::let_go();
 }
 

@@ -50,6 +50,7 @@ mod cooling;
 mod fault;
 mod forks;
 mod given;
+mod heirs;
 mod kernels;
 mod locks;
 mod own_pages;

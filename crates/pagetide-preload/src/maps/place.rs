@@ -5,7 +5,7 @@
 //! mapped while this thread has marked the piece there, or holds the table.
 
 use super::uffd::{own_uffd, register};
-use super::{is_over, mapping};
+use super::{heirs, is_over, mapping};
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::pieces::{Blocked, Changing, Piece};
@@ -167,6 +167,7 @@ pub(super) fn reserve(piece: &Piece, fixed: c_int) -> bool {
 
 /// The server is told of a mapping of which nothing is left.
 pub(super) fn tell_unmapped(piece: &Piece) {
+    heirs::piece_ended(piece.id);
     let is_ours = [own::number(), NO_PROCESS].contains(&piece.process);
     if is_ours && !pieces::has(piece.map) {
         // A server that is gone keeps nothing.

@@ -21,7 +21,7 @@
 //! **Ignored.** Programs that execute another keep a descriptor here until they end.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::Description;
+use super::description::{Description, Real};
 use super::identity::{lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
@@ -233,6 +233,13 @@ impl Server {
         Err(Errno::NOMEM)
     }
 
+    /// A stand-in, for a child that inherits mappings of the description.
+    pub(super) fn stand_in(&self, id: u64) -> Outcome {
+        let one = self.find(id).ok_or(Errno::BADF)?;
+        let copy = std::fs::File::from(one.stand_in.try_clone().errno()?);
+        Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
+    }
+
     /// The process says no more; if it has ended, neither has it any mapping.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
@@ -277,8 +284,12 @@ impl Description {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
 
-    /// The kernel has the file: what to map in place of the memory file.
+    /// The kernel has the file: what to map in place of the memory file. A mapping of the real
+    /// descriptor keeps its locks, as the kernel's do.
     fn kernel_to_map(&self) -> Outcome {
+        if let Real::Here(real) = &self.inner().real {
+            return Ok(Answer::kernel(Some(Arc::clone(real))));
+        }
         let access = if self.access.write { OFlags::RDWR } else { OFlags::RDONLY };
         let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
         let real = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty())?;

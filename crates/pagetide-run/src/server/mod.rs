@@ -222,6 +222,7 @@ impl Server {
             Op::Fault => self.fault(process, request),
             Op::Unmap => self.unmap(process, request),
             Op::Lock => self.lock_pages(process, request),
+            Op::StandIn => self.stand_in(request.id),
             _ => self.answer_for(sender, request, source, target),
         };
         outcome.unwrap_or_else(Answer::failed)

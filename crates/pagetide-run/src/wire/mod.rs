@@ -221,6 +221,9 @@ ops! {
     /// `total` 1 need not any more. ENOMEM where too much would be locked, or the file is the
     /// kernel's.
     Lock,
+    /// The process forks, and has mapped the file of description `id`: replies with a stand-in for
+    /// the child.
+    StandIn,
 }
 
 impl Op {

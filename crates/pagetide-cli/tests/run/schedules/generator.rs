@@ -102,12 +102,21 @@ const KINDS: &[(Kind, u64, u64)] = &[
     (Kind::Shell, 1, 15),
 ];
 
+/// What a slot's descriptor may do, as far as can be told without the results.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Reads,
+    Writes,
+    Both,
+}
+
 #[derive(Clone, Copy, Default)]
 struct Process {
     is_alive: bool,
     parent: Option<usize>,
-    has_file: [bool; NR_SLOTS],
-    has_map: [bool; NR_MAPS],
+    files: [Option<Mode>; NR_SLOTS],
+    /// The lengths of mappings; 0 is none.
+    maps: [u64; NR_MAPS],
 }
 
 struct Generator {
@@ -163,7 +172,8 @@ impl Generator {
     fn end(&mut self) {
         for process in 0..NR_PROCESSES {
             for slot in 0..NR_SLOTS {
-                if self.processes[process].is_alive && self.processes[process].has_file[slot] {
+                if self.processes[process].is_alive && self.processes[process].files[slot].is_some()
+                {
                     self.lines.push(format!("{process} seek {slot} 0 1"));
                     self.lines.push(format!("{process} fstat {slot}"));
                     self.lines.push(format!("{process} read {slot} 50000"));
@@ -233,12 +243,12 @@ impl Generator {
             Kind::Given => self.given(process),
             Kind::Threads => self.threads(process),
             Kind::Apart => {
-                let slot = self.file(process);
+                let slot = self.writable(process);
                 format!("apart {slot} {} {} {}", self.random.below(9000), self.place(), self.seed())
             }
             Kind::Fork => return self.fork_or_exit(process),
             Kind::Exec => {
-                self.processes[process].has_map = [false; NR_MAPS];
+                self.processes[process].maps = [0; NR_MAPS];
                 "exec".to_owned()
             }
             Kind::Shell => {
@@ -259,25 +269,39 @@ impl Generator {
 
     /// A slot, most often one with a file.
     fn file(&mut self, process: usize) -> usize {
-        self.slot(process, true)
+        self.slot(process, |file| file.is_some())
     }
 
-    fn slot(&mut self, process: usize, is_used: bool) -> usize {
-        let has_file = self.processes[process].has_file;
-        let wanted: Vec<_> = (0..NR_SLOTS).filter(|&slot| has_file[slot] == is_used).collect();
-        if wanted.is_empty() || self.random.percent(3) {
+    fn free(&mut self, process: usize) -> usize {
+        self.slot(process, |file| file.is_none())
+    }
+
+    fn readable(&mut self, process: usize) -> usize {
+        self.slot(process, |file| file.is_some_and(|mode| mode != Mode::Writes))
+    }
+
+    fn writable(&mut self, process: usize) -> usize {
+        self.slot(process, |file| file.is_some_and(|mode| mode != Mode::Reads))
+    }
+
+    fn slot(&mut self, process: usize, is_wanted: impl Fn(Option<Mode>) -> bool) -> usize {
+        let files = self.processes[process].files;
+        let wanted: Vec<_> = (0..NR_SLOTS).filter(|&slot| is_wanted(files[slot])).collect();
+        if wanted.is_empty() || self.random.percent(4) {
             return self.random.below(NR_SLOTS as u64) as usize;
         }
         self.random.one_of(&wanted)
     }
 
-    fn mapping(&mut self, process: usize) -> usize {
-        let has_map = self.processes[process].has_map;
-        let wanted: Vec<_> = (0..NR_MAPS).filter(|&map| has_map[map]).collect();
+    /// A mapping, most often one that is there, and its length.
+    fn mapping(&mut self, process: usize) -> (usize, u64) {
+        let maps = self.processes[process].maps;
+        let wanted: Vec<_> = (0..NR_MAPS).filter(|&map| maps[map] > 0).collect();
         if wanted.is_empty() {
-            return self.random.below(NR_MAPS as u64) as usize;
+            return (self.random.below(NR_MAPS as u64) as usize, 1);
         }
-        self.random.one_of(&wanted)
+        let map = self.random.one_of(&wanted);
+        (map, maps[map])
     }
 
     /// An offset.
@@ -316,9 +340,9 @@ impl Generator {
 
     fn open(&mut self, process: usize) -> String {
         // Slots fill up at first, and then take another file.
-        let free = self.random.percent(75);
-        let slot = self.slot(process, !free);
-        let mut flags = String::from(self.random.one_of(&["r", "r", "w", "+", "+", "+"]));
+        let is_free = self.random.percent(75);
+        let slot = if is_free { self.free(process) } else { self.file(process) };
+        let mut flags = String::from(self.random.one_of(&["r", "r", "w", "+", "+", "+", "+"]));
         let is_outside = process == OUTSIDE;
         let reads_only = flags == "r";
         let mut add = |generator: &mut Self, letter: char, percent: u64| {
@@ -345,16 +369,22 @@ impl Generator {
         add(self, 'D', 1);
         add(self, 'P', 2);
         add(self, '@', 20);
-        self.processes[process].has_file[slot] = true;
+        let mode = match &flags[..1] {
+            "r" => Mode::Reads,
+            "w" => Mode::Writes,
+            _ => Mode::Both,
+        };
         if self.random.percent(2) {
+            self.processes[process].files[slot] = Some(Mode::Both);
             return format!("open {slot} . +T");
         }
+        self.processes[process].files[slot] = Some(mode);
         format!("open {slot} {} {flags}", self.name())
     }
 
     fn close(&mut self, process: usize) -> String {
         let slot = self.file(process);
-        self.processes[process].has_file[slot] = false;
+        self.processes[process].files[slot] = None;
         if self.random.percent(10) {
             // Beside locks, a run's descriptors may have other numbers.
             let has_locks = self.kinds.iter().any(|&(kind, _)| kind == Kind::Lock);
@@ -365,7 +395,7 @@ impl Generator {
     }
 
     fn read(&mut self, process: usize) -> String {
-        let (slot, len) = (self.file(process), self.len());
+        let (slot, len) = (self.readable(process), self.len());
         let nr = 1 + self.random.below(5);
         match self.random.below(9) {
             0..=2 => format!("read {slot} {len}"),
@@ -377,7 +407,7 @@ impl Generator {
     }
 
     fn write(&mut self, process: usize) -> String {
-        let (slot, len, seed) = (self.file(process), self.len(), self.seed());
+        let (slot, len, seed) = (self.writable(process), self.len(), self.seed());
         let nr = 1 + self.random.below(5);
         match self.random.below(9) {
             0..=2 => format!("write {slot} {len} {seed}"),
@@ -413,18 +443,21 @@ impl Generator {
 
     fn duplicate(&mut self, process: usize) -> String {
         let from = self.file(process);
-        let to = self.slot(process, false);
+        let to = self.free(process);
+        let mode = self.processes[process].files[from];
         match self.random.below(4) {
             0 => {
                 let to = self.file(process);
+                self.processes[process].files[to] = mode;
                 format!("dup2 {from} {to}")
             }
             1 => {
                 let to = self.file(process);
+                self.processes[process].files[to] = mode;
                 format!("dup3 {from} {to} {}", self.random.below(2))
             }
             kind => {
-                self.processes[process].has_file[to] = true;
+                self.processes[process].files[to] = mode;
                 if kind == 2 {
                     return format!("dup {from} {to}");
                 }
@@ -447,11 +480,11 @@ impl Generator {
         if self.random.percent(35) {
             return format!("trunc {} {length}", self.name());
         }
-        format!("ftrunc {} {length}", self.file(process))
+        format!("ftrunc {} {length}", self.writable(process))
     }
 
     fn holes(&mut self, process: usize) -> String {
-        let slot = self.file(process);
+        let slot = self.writable(process);
         if self.random.percent(50) {
             return format!("holes {slot} {}", self.place());
         }
@@ -460,7 +493,8 @@ impl Generator {
     }
 
     fn allocate(&mut self, process: usize) -> String {
-        let (slot, mode) = (self.file(process), self.random.one_of(&["-", "k", "z", "zk", "p"]));
+        let (slot, mode) =
+            (self.writable(process), self.random.one_of(&["-", "k", "z", "zk", "p"]));
         format!("falloc {slot} {mode} {} {}", self.place(), self.len())
     }
 
@@ -492,23 +526,24 @@ impl Generator {
     }
 
     fn copy(&mut self, process: usize) -> String {
-        let (to, from, len) = (self.file(process), self.file(process), self.len());
+        let (to, from, len) = (self.writable(process), self.readable(process), self.len());
         let (one, other) = (self.place_or_position(), self.place_or_position());
         let name = self.random.one_of(&["sendfile", "copy"]);
         format!("{name} {to} {from} {len} {one} {other}")
     }
 
     fn splice(&mut self, process: usize) -> String {
-        let (slot, len, offset) = (self.file(process), self.len(), self.place_or_position());
+        let (from, to) = (self.readable(process), self.writable(process));
+        let (len, offset) = (self.len(), self.place_or_position());
         match self.random.below(3) {
-            0 => format!("splicefrom {slot} {len} {offset}"),
-            1 => format!("spliceto {slot} {len} {offset} {}", self.seed()),
-            _ => format!("sendpipe {slot} {len} {offset}"),
+            0 => format!("splicefrom {from} {len} {offset}"),
+            1 => format!("spliceto {to} {len} {offset} {}", self.seed()),
+            _ => format!("sendpipe {from} {len} {offset}"),
         }
     }
 
     fn lock(&mut self, process: usize) -> String {
-        let slot = self.file(process);
+        let slot = self.slot(process, |file| file == Some(Mode::Both));
         let start = self.random.below(50);
         let len = self.random.one_of(&[0, 1, 10, 30]);
         let sort = self.random.one_of(&["p", "p", "o"]);
@@ -521,20 +556,27 @@ impl Generator {
     }
 
     fn map(&mut self, process: usize) -> String {
-        let slot = self.file(process);
+        let slot = self.slot(process, |file| file == Some(Mode::Both));
         let map = self.random.below(NR_MAPS as u64) as usize;
-        self.processes[process].has_map[map] = true;
+        let len = 1 + self.place();
+        if self.processes[process].files[slot].is_some() {
+            self.processes[process].maps[map] = len;
+        }
         let protection = self.random.one_of(&["r", "r", "rw", "rw", "rw", "-"]);
         let flags = self.random.one_of(&["s", "s", "p", "sf", "pf"]);
         let offset = if self.random.percent(70) { 0 } else { self.page() };
-        format!("map {map} {slot} {offset} {} {protection} {flags}", 1 + self.place())
+        format!("map {map} {slot} {offset} {len} {protection} {flags}")
     }
 
     fn memory(&mut self, process: usize) -> String {
-        let map = self.mapping(process);
-        let from = self.random.below(200_000);
-        let from = if self.random.percent(50) { from % 20_000 } else { from };
-        let (page, len) = (self.page(), self.len());
+        if self.processes[process].maps == [0; NR_MAPS] {
+            return self.map(process);
+        }
+        let (map, map_len) = self.mapping(process);
+        let end = map_len + map_len / 20 + 1;
+        let from = self.random.below(end);
+        let page = self.random.below(end) & !4095;
+        let len = self.len();
         match self.random.below(20) {
             0..=6 => format!("load {map} {from} {len}"),
             7..=12 => format!("store {map} {from} {len} {}", self.seed()),
@@ -547,11 +589,12 @@ impl Generator {
             // MADV_NORMAL to MADV_DONTNEED.
             17 => format!("madvise {map} {page} {len} {}", self.random.below(5)),
             18 => {
-                let flags = self.random.one_of(&["-", "f"]);
-                format!("remap {map} {} {flags}", 1 + self.place())
+                let (flags, len) = (self.random.one_of(&["-", "f"]), 1 + self.place());
+                self.processes[process].maps[map] = len;
+                format!("remap {map} {len} {flags}")
             }
             _ if self.random.percent(40) => {
-                self.processes[process].has_map[map] = false;
+                self.processes[process].maps[map] = 0;
                 format!("unmap {map} 0 2000000")
             }
             _ => format!("unmap {map} {page} {len}"),
@@ -559,20 +602,23 @@ impl Generator {
     }
 
     fn given(&mut self, process: usize) -> String {
-        let (slot, map, len) = (self.file(process), self.mapping(process), self.len());
-        let name = self.random.one_of(&["readinto", "writefrom"]);
-        format!(
-            "{name} {slot} {map} {} {len} {}",
-            self.random.below(100_000),
-            self.place_or_position()
-        )
+        if self.processes[process].maps == [0; NR_MAPS] {
+            return self.map(process);
+        }
+        let (map, map_len) = self.mapping(process);
+        let (from, len) = (self.random.below(map_len), self.len());
+        let offset = self.place_or_position();
+        if self.random.percent(50) {
+            return format!("readinto {} {map} {from} {len} {offset}", self.readable(process));
+        }
+        format!("writefrom {} {map} {from} {len} {offset}", self.writable(process))
     }
 
     fn threads(&mut self, process: usize) -> String {
         if self.random.percent(30) {
             return format!("opentogether {}", self.place());
         }
-        let (slot, len) = (self.file(process), self.len());
+        let (slot, len) = (self.writable(process), self.len());
         format!("together {slot} {len} {} {}", self.place(), self.seed())
     }
 
