@@ -241,6 +241,10 @@ impl Server {
                 self.installed(process, request.id);
                 done(0)
             }
+            Op::TakeReal => match self.find(request.id) {
+                Some(one) if one.has_real() => one.kernel_answer(),
+                _ => done(self.nr_reals()),
+            },
             Op::Dup => {
                 let one = self.find(request.id).ok_or(Errno::BADF)?;
                 self.count(process, &one);

@@ -67,6 +67,10 @@ pub trait SharedPages {
     /// holder has changed it, and no other, and what was written was written back.
     fn agree(&self);
 
+    /// What waits for the reads ahead of this file that keep `descriptor` open, to be called once
+    /// the descriptor's holder has closed it.
+    fn reads_ahead(&self, descriptor: &Arc<std::fs::File>) -> Box<dyn FnOnce()>;
+
     /// Drops all pages, dirty ones too: another process is about to have the file, and what could
     /// not be written back is lost. The next sync of each handle has said why.
     fn discard(&self);
