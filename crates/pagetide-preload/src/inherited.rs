@@ -1,8 +1,8 @@
 //! How far the stand-ins reach that a program was executed with.
 //!
-//! **Problem.** close_range(2) takes whole ranges, up to every number there is. A stand-in that came
-//! by exec has no entry in the table yet, but its close must be told. **Idea.** The folder of this
-//! process's descriptors is read once, before the program runs: close_range looks at unknown
+//! **Problem.** close_range(2) takes whole ranges, up to every number there is. A stand-in that
+//! came by exec has no entry in the table yet, but its close must be told. **Idea.** The folder of
+//! this process's descriptors is read once, before the program runs: close_range looks at unknown
 //! descriptors no further than that.
 //!
 //! **Ignored.** Stand-ins that come later without a call of ours (pidfd_getfd) and are closed by

@@ -65,13 +65,14 @@ impl Call {
         process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(is_below)
     }
 
-    /// Whether the call cuts a file and cannot write it: the kernel tells no holder of a read lease.
+    /// Whether the call cuts a file and cannot write it: the kernel tells no holder of a read
+    /// lease.
     fn cuts_unseen(self) -> bool {
         self.has(libc::O_TRUNC) && self.flags & (libc::O_ACCMODE | libc::O_PATH) == libc::O_RDONLY
     }
 
-    /// Before the kernel cuts a file by a path of a system folder, such as /proc/self/fd: the server
-    /// hands the file over.
+    /// Before the kernel cuts a file by a path of a system folder, such as /proc/self/fd: the
+    /// server hands the file over.
     fn tell_of_cut(self) {
         // SAFETY: our caller's path (S20).
         let fd = unsafe { next::openat(self.folder, self.path, libc::O_PATH | libc::O_CLOEXEC, 0) };
