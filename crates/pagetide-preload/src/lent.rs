@@ -14,19 +14,21 @@
 //! belongs to the process whose number it has, and no child uses it. Files that were ever locked
 //! are remembered as bits of a filter, which may say yes for others, never no.
 //!
-//! **Ignored.** More kept descriptors than there is room for: those stay open.
+//! **Ignored.** More kept descriptors than there is room for: those stay open. A thread that is
+//! stopped amid [`dispose`] for longer than [`DISPOSAL_LOOKS`] looks, while another one takes the
+//! first lock on the same file.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
 use crate::table::{self, Entry};
-use crate::{channel, own, process};
+use crate::{channel, next, own, process};
 use libc::{c_int, flock64};
 use pagetide_run::wire::{Op, Request, Status, lend};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 const NR_LENT: usize = 1 << 12;
-const NR_KEPT: usize = 256;
+const NR_KEPT: usize = NR_LENT;
 
 /// What a description was lent.
 struct Slot {
@@ -53,7 +55,12 @@ static LENT: [Slot; NR_LENT] = [const {
 /// word; 0 is free.
 static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
-static NR_KEPT_EVER: AtomicUsize = AtomicUsize::new(0);
+/// No entry of `KEPT` was ever used from here on.
+static KEPT_END: AtomicUsize = AtomicUsize::new(0);
+/// Threads of a process that are in [`dispose`]: half the process's number, half the count.
+static DISPOSALS: AtomicU64 = AtomicU64::new(0);
+/// How often a thread looks whether disposals are over that it has found under way.
+const DISPOSAL_LOOKS: u32 = 1 << 14;
 /// Bits of the filter, as a power of two: so many that hundreds of files share none.
 const LOCKED_SHIFT: u32 = 20;
 /// Files that this process has locked, a bit each.
@@ -167,29 +174,69 @@ pub(crate) fn give_up(fd: c_int) {
             let _ = slot.id.compare_exchange(id, 0, AcqRel, Relaxed);
         }
     }
-    for (_, word) in &KEPT {
+    for (_, word) in kept() {
         let _ = word.compare_exchange(word_of(own::number(), fd), 0, AcqRel, Relaxed);
     }
 }
 
-/// The program is about to lock a part of the file.
+fn kept() -> &'static [(AtomicU64, AtomicU64)] {
+    &KEPT[..KEPT_END.load(Acquire)]
+}
+
+/// The program is about to lock a part of the file. Another thread may be about to close a
+/// descriptor of the file because it has found no lock: that is waited for. From here on, every
+/// thread finds that there may be one.
 pub(crate) fn note_lock(fd: c_int) {
     // A child that has not closed what it has inherited does so now, and not when that drops locks.
-    own::number();
+    let process = own::number();
     let (word, bit) = place_of(file_of(fd));
-    word.fetch_or(bit, Relaxed);
-    IS_ANY_LOCKED.store(true, Relaxed);
+    IS_ANY_LOCKED.store(true, SeqCst);
+    let before = word.fetch_or(bit, SeqCst);
+    if before & bit == 0 {
+        let is_one_under_way = || Disposal::nr_under_way(process) > 0;
+        // This thread's own disposal may be one of them, if this is a signal's handler.
+        for _ in (0..DISPOSAL_LOOKS).take_while(|_| is_one_under_way()) {
+            // SAFETY: sched_yield has no arguments (S20).
+            let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
+        }
+    }
 }
 
 fn may_be_locked(file: u64) -> bool {
     let (word, bit) = place_of(file);
-    IS_ANY_LOCKED.load(Relaxed) && word.load(Relaxed) & bit != 0
+    IS_ANY_LOCKED.load(SeqCst) && word.load(SeqCst) & bit != 0
 }
 
 /// Where the filter has a file.
 fn place_of(file: u64) -> (&'static AtomicU64, u64) {
     let nr = file >> (64 - LOCKED_SHIFT);
     (&LOCKED[nr as usize / 64], 1 << (nr % 64))
+}
+
+/// A look for locks and what follows from it, counted in [`DISPOSALS`]. A child does not inherit
+/// the count, because its number differs.
+struct Disposal(u64);
+
+impl Disposal {
+    fn begin() -> Disposal {
+        let process = own::number() << 32;
+        let more = |word: u64| if word & !0xffff_ffff == process { word + 1 } else { process | 1 };
+        let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, |word| Some(more(word)));
+        Disposal(process)
+    }
+
+    fn nr_under_way(process: u64) -> u64 {
+        let word = DISPOSALS.load(SeqCst);
+        if word >> 32 == process & 0xffff_ffff { word & 0xffff_ffff } else { 0 }
+    }
+}
+
+impl Drop for Disposal {
+    fn drop(&mut self) {
+        let is_ours = |word: u64| word & !0xffff_ffff == self.0 && word & 0xffff_ffff > 0;
+        let less = |word: u64| is_ours(word).then(|| word - 1);
+        let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, less);
+    }
 }
 
 /// Returns true if a process has a record lock on the file. An OFD lock has another owner than
@@ -208,6 +255,8 @@ fn has_locks(real: c_int) -> bool {
 /// descriptor is kept until the program closes one of the same file.
 pub(crate) fn dispose(real: c_int) {
     let file = file_of(real);
+    // Before the question, and until the close: see `note_lock`.
+    let _disposal = Disposal::begin();
     if may_be_locked(file) || has_locks(real) {
         keep_until_close(own::keep_here(real), file);
     } else if own::has(real) {
@@ -219,19 +268,25 @@ pub(crate) fn dispose(real: c_int) {
 
 /// Remembers a descriptor of ours, to be closed as the program closes one of the same file.
 fn keep_until_close(fd: c_int, file: u64) {
-    NR_KEPT_EVER.fetch_add(1, Relaxed);
     let word = word_of(own::number(), fd);
-    let free = |(_, slot): &&(AtomicU64, AtomicU64)| {
+    let free = |(_, (_, slot)): &(usize, &(AtomicU64, AtomicU64))| {
         slot.compare_exchange(0, word, AcqRel, Relaxed).is_ok()
     };
-    if let Some((of, _)) = KEPT.iter().find(free) {
+    if let Some((index, (of, _))) = KEPT.iter().enumerate().find(free) {
         of.store(file, Release);
+        KEPT_END.fetch_max(index + 1, AcqRel);
     }
 }
 
 /// Returns true if the descriptor is kept until the program closes one of the same file.
 pub(crate) fn is_kept(fd: c_int) -> bool {
-    KEPT.iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
+    kept().iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
+}
+
+/// The most descriptors that an exec leaves open for their locks: 0 if there is no lock.
+pub(crate) fn nr_kept_max() -> usize {
+    let nr_lent = || LENT.iter().filter(|slot| slot.id.load(Acquire) != 0).count();
+    if IS_ANY_LOCKED.load(Relaxed) { nr_lent() + kept().len() } else { 0 }
 }
 
 /// Leaves each descriptor that may keep record locks open for the program that is executed next,
@@ -239,7 +294,7 @@ pub(crate) fn is_kept(fd: c_int) -> bool {
 pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     let lent = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
     let lent = lent.map(|slot| (slot.file.load(Acquire), slot.word.load(Acquire)));
-    let kept = KEPT.iter().map(|(file, word)| (file.load(Acquire), word.load(Acquire)));
+    let kept = kept().iter().map(|(file, word)| (file.load(Acquire), word.load(Acquire)));
     let may_stay =
         |(file, word): &(u64, u64)| *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file);
     for (_, word) in lent.chain(kept).filter(may_stay) {
@@ -313,13 +368,13 @@ fn unlock(file: u64) {
 /// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it. The
 /// close of an O_PATH descriptor drops no locks.
 pub(crate) fn real_closes(fd: c_int) {
-    if NR_KEPT_EVER.load(Relaxed) > 0 && !process::is_stand_in(fd) {
+    if !kept().is_empty() && !process::is_stand_in(fd) {
         close_kept(file_of(fd));
     }
 }
 
 fn close_kept(file: u64) {
-    for (of, word) in &KEPT {
+    for (of, word) in kept() {
         let now = word.load(Acquire);
         if now != 0
             && of.load(Acquire) == file

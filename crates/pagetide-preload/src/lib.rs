@@ -33,6 +33,7 @@ mod calls;
 mod channel;
 mod errno;
 mod held_signals;
+mod inherited;
 mod lent;
 mod limits;
 mod maps;
@@ -64,6 +65,7 @@ static FINI: extern "C" fn() = fini;
 extern "C" fn init() {
     if process::is_on() {
         channel::run_before_close(self_read::finish);
+        inherited::look();
         calls::spawn::take_over_kept();
         calls::spawn::take_over_limit();
         calls::spawn::hand_over_standard_descriptors();

@@ -159,21 +159,62 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     control(fd, libc::F_GETFL, 0).map(|flags| flags as c_int)
 }
 
+/// Before an exec, which closes stand-ins in the kernel. One of them may be the last of its
+/// description, and the server would keep a real descriptor, and its locks, until it looks at the
+/// processes again. So the real descriptor takes the stand-in's place before: the exec closes it,
+/// or it stays where the exec fails. Of a file that is managed still, the stand-in is given back:
+/// what was written can be executed at once. Where the exec fails, the next call on the stand-in
+/// opens its description again.
+pub(crate) fn prepare_exec() {
+    let is_closed = |fd| {
+        let flags = control(fd, libc::F_GETFD, 0);
+        flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0)
+    };
+    // A child that has asked for nothing has nothing to give back.
+    let has_entered = process::has_entered();
+    for (_, id) in table::managed().filter(|(fd, _)| is_closed(*fd)) {
+        let nr_reals = match plain(Request::new(Op::TakeReal, id)) {
+            Ok(Some(reply)) => reply.result,
+            // It has taken the stand-in's place.
+            Ok(None) => continue,
+            // A server that is gone keeps nothing.
+            Err(_) => return,
+        };
+        if has_entered {
+            let source = &[self_read::tell_before_asking()];
+            let close = Request { offset: -1, ..Request::new(Op::Close, id) };
+            // What could not be written has no place to be told.
+            let _ = ask(&close, Parcel { source, ..Parcel::default() });
+        } else if nr_reals == 0 {
+            return;
+        }
+    }
+}
+
 /// A descriptor that is about to be closed, or to mean something else: not known from here on.
 /// Returns what has to be told of it.
+///
+/// A child tells of a stand-in also where it has asked for nothing before: its stand-in may be the
+/// last one of a description that another process has locked since.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
+    if table::entry(fd) == Entry::Unknown && process::is_on() && is_stand_in(fd) {
+        classify(fd);
+    }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
         // SAFETY: numbers (S20).
         unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
     }
-    // A child that has asked for nothing has nothing to give back.
-    if known == Entry::Unknown || !process::has_entered() {
-        return Ok(());
-    }
-    let Entry::Managed(id) = known else {
-        lent::real_closes(fd);
-        return Ok(());
+    let id = match known {
+        Entry::Managed(id) => id,
+        Entry::Unknown => return Ok(()),
+        Entry::Kernel | Entry::Passing => {
+            // A child that has asked for nothing keeps nothing.
+            if process::has_entered() {
+                lent::real_closes(fd);
+            }
+            return Ok(());
+        }
     };
     lent::stand_in_closes(fd, id);
     // While the server knows the description.
@@ -208,7 +249,8 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
 /// Tells the server that nothing more will come, so that what was open is closed before our parent
 /// is told that we have ended. So many bytes of what is mapped are our own.
 pub(crate) fn say_goodbye(own_bytes: u64) {
-    if process::has_entered() {
+    let has_stand_in = || process::is_on() && table::managed().next().is_some();
+    if process::has_entered() || has_stand_in() {
         self_read::finish();
         // What fails here, fails the server's check that we are alive as well.
         let leave = Request { len: own_bytes, ..Request::new(Op::Leave, 0) };

@@ -9,7 +9,7 @@
  * lock, three parts of the file are looked at.
  *
  * LOCK_WAY=close in the environment runs all cases of the ways with that in their names, LOCKS_ALL=1
- * all there are. Started as `compiled COMMAND..`, it is the prober that is outside, and executes the command, which
+ * all cases of all ways. Started as `compiled COMMAND..`, it is the prober that is outside, and executes the command, which
  * is to start it again with three more arguments. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -345,6 +345,25 @@ static void ends_by_exit_of_mapper(void) {
     look();
 }
 
+/* The child has inherited a mapping, and no descriptor is left. */
+static void child_keeps_mapping(void) {
+    struct turns turns;
+    int fd = take();
+    char *mapped = map(fd);
+    close(fd);
+    if (begin_child(&turns)) {
+        await(turns.mine);
+        munmap(mapped, LEN);
+        look();
+        _exit(0);
+    }
+    munmap(mapped, LEN);
+    look();
+    pass(turns.mine);
+    waitpid(turns.pid, NULL, 0);
+    look();
+}
+
 /* ---- ends of the process ---- */
 
 static void ends_by_return(void) { take(); }
@@ -541,8 +560,8 @@ static void by_grandchild(int fd) {
         look();
         _exit(0);
     }
-    close(fd);
     waitpid(turns.pid, NULL, 0);
+    close(fd);
 }
 
 static void early_close(void) { early(0, by_close); }
@@ -780,7 +799,7 @@ static const struct way ways[] = {
     WAY(stays_by_close_of_another), WAY(stays_by_close_of_reopened), WAY(stays_by_close_of_path),
     WAY(ends_by_unlock), WAY(ends_by_unlock_of_dup), WAY(ends_in_part), WAY(converts),
     WAY(two_descriptions), WAY(ends_by_munmap), WAY(ends_by_munmap_in_parts),
-    WAY(ends_by_mapping_over), WAY(ends_by_close_after_munmap), WAY(ends_by_exit_of_mapper),
+    WAY(ends_by_mapping_over), WAY(ends_by_close_after_munmap), WAY(ends_by_exit_of_mapper), WAY(child_keeps_mapping),
     WAY(ends_by_return), WAY(ends_by_exit), WAY(ends_by_quick_exit), WAY(ends_by__exit),
     WAY(ends_by_system_exit), WAY(ends_by_kill), WAY(ends_by_abort), WAY(stays_by_exit_of_thread),
     WAY(ends_by_close_in_thread), WAY(stays_by_exec), WAY(stays_by_exec_of_static),
@@ -807,6 +826,7 @@ static struct process start(void (*act)(void)) {
     if (pipe2(says, O_CLOEXEC) || pipe2(hears, O_CLOEXEC)) fail("pipe");
     pid_t pid = check(fork(), "fork");
     if (pid == 0) {
+        setpgid(0, 0);
         dup2(says[1], SAY);
         dup2(hears[0], HEAR);
         close_range(3, SAY - 1, 0);
@@ -834,6 +854,15 @@ static void map_beside(void) {
     look();
 }
 
+/* A lock that stays is left to a file without a name. */
+static void make_file(void) {
+    static char bytes[LEN];
+    unlink("file");
+    int fd = check(open("file", O_RDWR | O_CREAT | O_EXCL, 0644), "make");
+    if (write(fd, bytes, LEN) != LEN) fail("make");
+    close(fd);
+}
+
 static void run_case(const struct way *way, int beside, const char *place, struct prober prober) {
     struct process other = {0};
     char byte;
@@ -844,8 +873,9 @@ static void run_case(const struct way *way, int beside, const char *place, struc
     struct process holder = start(way->act);
     printf("%s %s, %s, %s, from %s:", kinds[kind], how == F_RDLCK ? "shared" : "exclusive", way->name,
            besides[beside], place);
+    char seen[4] = "";
     for (int is_over = 0; !is_over;) {
-        char seen[4] = "", asked = kind;
+        char asked = kind;
         is_over = read(holder.hear, &byte, 1) != 1;
         int status = 0;
         if (is_over && waitpid(holder.pid, &status, 0) == holder.pid && WIFEXITED(status)
@@ -856,6 +886,8 @@ static void run_case(const struct way *way, int beside, const char *place, struc
         if (!is_over && write(holder.tell, ".", 1) != 1) fail("holder");
     }
     printf("\n");
+    kill(-holder.pid, SIGKILL);
+    if (seen[0] != '-') make_file();
     close(holder.hear);
     close(holder.tell);
     if (beside != NONE) {
@@ -877,8 +909,10 @@ static void say_whether_managed(void) {
     close(fd);
 }
 
-/* All cases of a way whose name has `wanted` in it, or two places of six for each lock. */
+/* Runs the cases of each way and lock: two of them, or all of the ways whose names have `wanted`. In
+ * the first case nothing but the holder has had the file open before the lock ends. */
 static void run_matrix(struct prober outside, const char *wanted, int is_long) {
+    enum { NR_CASES = NR_BESIDES * 2 * 2 };
     struct prober probers[2] = {start_prober(), outside};
     say_whether_managed();
     for (int nr = 0; nr < NR_WAYS * NR_KINDS * 2; nr++) {
@@ -886,20 +920,14 @@ static void run_matrix(struct prober outside, const char *wanted, int is_long) {
         kind = nr / 2 % NR_KINDS;
         how = nr % 2 ? F_RDLCK : F_WRLCK;
         if (wanted && !strstr(way->name, wanted)) continue;
-        for (int at = 0; at < NR_BESIDES * 2; at++) {
-            if (!wanted && !is_long && (at + nr + nr / 6) % 3) continue;
-            looks_first = (at + at / 2 + nr) % 2;
-            run_case(way, at / 2, at % 2 ? "outside" : "the run", probers[at % 2]);
+        int second = 1 + (nr + nr / NR_CASES) % (NR_CASES - 1);
+        for (int at = 0; at < NR_CASES; at++) {
+            if (at != 0 && at != second && !wanted && !is_long) continue;
+            looks_first = at / 6;
+            run_case(way, at / 2 % 3, at % 2 ? "outside" : "the run", probers[at % 2]);
             fflush(stdout);
         }
     }
-}
-
-static void make_file(void) {
-    static char bytes[LEN];
-    int fd = check(open("file", O_RDWR | O_CREAT | O_TRUNC, 0644), "make");
-    if (write(fd, bytes, LEN) != LEN) fail("make");
-    close(fd);
 }
 
 /* Executes the command in a child, and answers the looks from outside meanwhile. */

@@ -42,6 +42,7 @@ macro_rules! scripts {
 scripts! {
     a_program_that_is_killed_leaves_no_lock = "killed_locks.py";
     what_is_kept_for_locks_hides_no_later_file = "kept_locks.py";
+    record_locks_on_many_files_outlive_an_exec = "executed_locks.py";
     a_refused_close_range_closes_nothing = "refused_closes.py";
     a_fork_among_busy_threads_is_served = "forks.py";
     a_file_that_a_spawn_cuts_is_cut_for_all = "spawn_cuts.py";

@@ -3,7 +3,7 @@
 use super::locks;
 use crate::errno::{Errno, or_minus_one};
 use crate::table::{self, Entry};
-use crate::{lent, next, own, process, serve};
+use crate::{inherited, lent, next, own, process, serve};
 use libc::{c_int, c_uint};
 use pagetide_run::wire::{Op, Reason, Request};
 
@@ -51,7 +51,8 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
         let end = (last as usize).min(table::LEN - 1);
         for fd in first as usize..=end {
             let fd = fd as c_int;
-            if table::entry(fd) != Entry::Unknown {
+            let is_inherited = || fd < inherited::end() && serve::is_stand_in(fd);
+            if table::entry(fd) != Entry::Unknown || is_inherited() {
                 // Errors of write-back have no place to go to here.
                 let _ = serve::forget(fd);
                 if flags == 0 {

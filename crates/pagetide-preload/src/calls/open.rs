@@ -65,6 +65,26 @@ impl Call {
         process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(is_below)
     }
 
+    /// Whether the call cuts a file and cannot write it: the kernel tells no holder of a read
+    /// lease.
+    fn cuts_unseen(self) -> bool {
+        self.has(libc::O_TRUNC) && self.flags & (libc::O_ACCMODE | libc::O_PATH) == libc::O_RDONLY
+    }
+
+    /// Before the kernel cuts a file by a path of a system folder, such as /proc/self/fd: the
+    /// server hands the file over.
+    fn tell_of_cut(self) {
+        // SAFETY: our caller's path (S20).
+        let fd = unsafe { next::openat(self.folder, self.path, libc::O_PATH | libc::O_CLOEXEC, 0) };
+        if fd >= 0 {
+            if process::stat(fd).is_ok_and(|stat| is_regular(&stat)) {
+                // Such a file is the kernel's, whatever the answer is.
+                let _ = ask_to_manage(self.flags, 0, &[fd]);
+            }
+            own::close(fd);
+        }
+    }
+
     /// As the kernel opens it.
     fn open_natively(self, flags: c_int) -> c_int {
         // SAFETY: our caller's arguments (S20).
@@ -238,7 +258,13 @@ fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_
     if !process::is_on() {
         return call.open_natively(flags);
     }
-    if call.is_kernels() { call.leave_to_kernel() } else { call.open() }
+    if !call.is_kernels() {
+        return call.open();
+    }
+    if call.cuts_unseen() && !arguments::is_null(path as usize) {
+        call.tell_of_cut();
+    }
+    call.leave_to_kernel()
 }
 
 #[unsafe(no_mangle)]

@@ -37,16 +37,13 @@ const RUN: &[u8] = b"PAGETIDE_RUN=";
 const KEPT: &[u8] = b"PAGETIDE_KEPT=";
 const HARD: &[u8] = b"PAGETIDE_HARD=";
 const LIBRARY: &[u8] = b"libpagetide_preload.so";
-/// The most descriptors that an exec keeps for their locks.
-const NR_KEPT_MAX: usize = 64;
-/// Room for as many numbers, each with a comma.
-const KEPT_BYTES: usize = NR_KEPT_MAX * 8;
+/// Room for a number and a comma.
+const NUMBER_BYTES: usize = 8;
 
 /// Takes over the descriptors that the program before an exec had kept for its record locks.
 pub(crate) fn take_over_kept() {
     let Some(kept) = process::variable(c"PAGETIDE_KEPT") else { return };
-    let numbers = std::str::from_utf8(kept.to_bytes()).unwrap_or_default().split(',');
-    numbers.filter_map(|number| number.parse().ok()).for_each(lent::take_over);
+    numbers_in(kept.to_bytes()).for_each(lent::take_over);
     // SAFETY: a string; no thread of the program runs yet (S20).
     unsafe { libc::unsetenv(c"PAGETIDE_KEPT".as_ptr()) };
 }
@@ -66,37 +63,54 @@ pub(crate) fn forget_run() {
     unsafe { libc::unsetenv(c"PAGETIDE_RUN".as_ptr()) };
 }
 
-/// Descriptors that an exec leaves open, and their numbers as the next program finds them.
+fn numbers_in(text: &[u8]) -> impl Iterator<Item = c_int> {
+    let numbers = std::str::from_utf8(text).unwrap_or_default().split(',');
+    numbers.filter_map(|number| number.parse().ok())
+}
+
+/// The numbers of descriptors that an exec leaves open, as the next program finds them.
 struct Kept {
-    numbers: [c_int; NR_KEPT_MAX],
-    nr: usize,
-    text: [u8; KEPT_BYTES],
+    memory: Option<Scratch>,
     len: usize,
 }
 
 impl Kept {
     /// Leaves open what keeps this process's record locks.
     fn collect() -> Kept {
-        let mut kept = Kept { numbers: [-1; NR_KEPT_MAX], nr: 0, text: [0; KEPT_BYTES], len: 0 };
+        let mut kept = Kept { memory: None, len: 0 };
         if process::is_on() {
-            lent::keep_across_exec(|fd| kept.add(fd));
+            serve::prepare_exec();
+            let nr = lent::nr_kept_max();
+            // Without memory, the locks end with the exec.
+            kept.memory = (nr > 0).then(|| Scratch::new(nr * NUMBER_BYTES).ok()).flatten();
+            if kept.memory.is_some() {
+                lent::keep_across_exec(|fd| kept.add(fd));
+            }
         }
         kept
     }
 
     fn add(&mut self, fd: c_int) {
-        if self.nr < NR_KEPT_MAX {
-            let mut rest = &mut self.text[self.len..];
-            let room = rest.len();
-            let is_whole = write!(rest, "{fd},").is_ok();
-            self.len += if is_whole { room - rest.len() } else { 0 };
-            self.numbers[self.nr] = fd;
-            self.nr += 1;
+        let Some(memory) = &self.memory else { return };
+        let mut number = [0; NUMBER_BYTES];
+        let mut rest = &mut number[..];
+        let is_whole = write!(rest, "{fd},").is_ok();
+        let len = NUMBER_BYTES - rest.len();
+        if is_whole && self.len + len <= memory.len() {
+            let place = memory.place(self.len);
+            // SAFETY: as many bytes of the mapping are left, and nothing is borrowed of it (S22).
+            unsafe { place.copy_from_nonoverlapping(number.as_ptr(), len) };
+            self.len += len;
+        } else {
+            // The next program would not know it.
+            lent::close_on_exec(fd);
         }
     }
 
     fn text(&self) -> &[u8] {
-        &self.text[..self.len]
+        let Some(memory) = &self.memory else { return &[] };
+        // SAFETY: as many bytes were written, and nothing is written while they are borrowed (S22).
+        unsafe { std::slice::from_raw_parts(memory.place(0), self.len) }
     }
 }
 
@@ -110,7 +124,7 @@ unsafe fn execute(given: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_int 
     // SAFETY: our caller's environment (S20).
     let environment = unsafe { Environment::new(given, kept.text()) };
     let result = exec(environment.strings);
-    kept.numbers[..kept.nr].iter().for_each(|fd| lent::close_on_exec(*fd));
+    numbers_in(kept.text()).for_each(lent::close_on_exec);
     result
 }
 

@@ -188,6 +188,11 @@ impl Description {
         !self.inner().is_open
     }
 
+    /// Returns true if the server has a real descriptor for processes that have a stand-in.
+    pub(super) fn has_real(&self) -> bool {
+        matches!(self.inner().real, Real::Here(_))
+    }
+
     /// Returns true if the server keeps a real descriptor although no process is known to have the
     /// description: only a process that has never used its stand-in may need it.
     pub(super) fn keeps_real(&self) -> bool {

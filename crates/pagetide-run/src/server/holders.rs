@@ -29,6 +29,7 @@ use super::requests::OpenFile;
 use super::served_file::ServedFile;
 use crate::descendants::processes_below_us;
 use pagetide_sys::lease::is_open_file_of;
+use rustix::fs::OFlags;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, RawFd};
@@ -77,7 +78,12 @@ pub(super) fn find_holder(one: &Description, file: (u64, u64), closing: Closing)
 
 /// Process and number of each descriptor of the processes below the run, by device and inode.
 #[derive(Default)]
-pub(super) struct Descriptors(BTreeMap<(u64, u64), Vec<(i32, RawFd)>>);
+pub(super) struct Descriptors {
+    of_files: BTreeMap<(u64, u64), Vec<(i32, RawFd)>>,
+    /// A process does not show its descriptors, as one that has made itself undumpable: it may hold
+    /// any description.
+    is_one_hidden: bool,
+}
 
 impl Descriptors {
     /// Lists the descriptors of all files that `is_wanted` accepts.
@@ -85,13 +91,14 @@ impl Descriptors {
         let mut found = Descriptors::default();
         for pid in processes_below_us().into_iter().map(u32::cast_signed) {
             let entries = fs::read_dir(format!("/proc/{pid}/fd"));
+            found.is_one_hidden |= entries.is_err() && is_running(pid);
             for entry in entries.into_iter().flatten().flatten() {
                 let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
                 let file = fs::metadata(entry.path()).map(|stat| (stat.dev(), stat.ino()));
                 if let (Some(number), Ok(file)) = (number, file)
                     && is_wanted(file)
                 {
-                    found.0.entry(file).or_default().push((pid, number));
+                    found.of_files.entry(file).or_default().push((pid, number));
                 }
             }
         }
@@ -105,20 +112,43 @@ impl Descriptors {
         file: (u64, u64),
         closing: Closing,
     ) -> Held {
-        let mut is_refused = false;
-        let descriptors = self.0.get(&file).into_iter().flatten();
+        let mut is_refused = self.is_one_hidden;
+        let descriptors = self.of_files.get(&file).into_iter().flatten();
         for &(pid, number) in descriptors.filter(|(pid, number)| !closing.has(*pid, *number)) {
             match is_open_file_of(one.stand_in.as_fd(), pid, number) {
                 Some(true) => return Held::Yes,
                 Some(false) => {}
-                None => is_refused = true,
+                None => is_refused |= may_be_stand_in(pid, number),
             }
         }
         if is_refused { Held::Unknown } else { Held::No }
     }
 }
 
+/// Returns true unless a descriptor of a process is known to be none of ours: it can do more than
+/// name a file.
+fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
+    let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
+    flags.is_none_or(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH))
+}
+
+/// Returns true if the process has not ended: one that waits to be waited for holds nothing.
+fn is_running(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name before it, in brackets, may have any character.
+    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
 impl Server {
+    /// Counts the real descriptors that the server has for processes.
+    pub(super) fn nr_reals(&self) -> u64 {
+        let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
+        all.iter().filter(|one| one.has_real()).count() as u64
+    }
+
     /// Lets go of the real descriptor of each description that no process holds. Costs a look at
     /// the processes for each description of which there is one, and nothing if there is none.
     pub(super) fn let_go_of_unheld(&self, closing: Closing) {
@@ -149,8 +179,8 @@ impl Server {
             Held::No => one.let_go_of_real(),
             Held::Yes => self.look.call(),
             Held::Unknown => self.say_once(
-                "pagetide: the kernel refuses to compare descriptors of a program (kcmp): locks \
-                 of files that the kernel has may stay until that program ends",
+                "pagetide: the kernel refuses to compare descriptors of a program (kcmp, /proc): \
+                 locks of files that the kernel has may stay until that program ends",
             ),
         }
     }

@@ -185,6 +185,16 @@ impl Server {
         }
     }
 
+    /// Forgets all descriptors of processes that have ended: the threads of their sockets may see
+    /// that later than their parents do. A packet that is still to be received opens what it is
+    /// about again.
+    fn forget_ended(&self) {
+        for process in self.processes.collect_ended() {
+            self.forget_all(process, Closing::Nothing);
+        }
+        self.let_go_of_unheld(Closing::Nothing);
+    }
+
     /// Forgets all descriptors of a process that has ended, or is about to.
     fn forget_all(&self, process: u64, closing: Closing) {
         self.unmap_all(process);
@@ -242,6 +252,10 @@ impl Server {
                 self.installed(process, request.id);
                 done(0)
             }
+            Op::TakeReal => match self.find(request.id) {
+                Some(one) if one.has_real() => one.kernel_answer(),
+                _ => done(self.nr_reals()),
+            },
             Op::Dup => {
                 let one = self.find(request.id).ok_or(Errno::BADF)?;
                 self.count(process, &one);

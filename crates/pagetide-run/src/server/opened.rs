@@ -367,6 +367,11 @@ impl Opened {
         let _ = lease::release(self.real.as_fd());
     }
 
+    /// What waits for the reads ahead that keep the descriptor open, once the file is let go of.
+    pub(super) fn reads_ahead(&self) -> Box<dyn FnOnce()> {
+        self.file.reads_ahead(&self.real)
+    }
+
     /// Lets go of the file for the kernel to have: what is dirty is written back, nothing is kept.
     ///
     /// # Errors

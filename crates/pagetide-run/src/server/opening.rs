@@ -11,8 +11,7 @@ use super::{Sender, Server, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
-use pagetide::seam::HeldFiles;
-use pagetide_sys::lease::is_same_open_file;
+use pagetide_sys::lease::{LeaseKind, is_same_open_file};
 use pagetide_sys::rights;
 use rustix::fs::{AtFlags, CWD, OFlags};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -220,14 +219,20 @@ impl Server {
         }
         (inner.handle, inner.map_handle) = (None, None);
         drop(inner);
+        let reads = match &state.hands {
+            Hands::Ours(opened) if one.access.write => Some(opened.reads_ahead()),
+            _ => None,
+        };
         state.close(one);
         if one.access.write {
             state.stop_writing(&one.file, self);
         }
+        // A file that is open to be written cannot be executed: not while it is read ahead, either.
+        // Where others still write, nothing was closed, and nothing is waited for.
+        let is_closed = !matches!(&state.hands, Hands::Ours(now) if now.kind == LeaseKind::Write);
         drop(state);
-        if one.access.write {
-            // A file that is open to be written cannot be executed.
-            self.cache.wait_for_closed_files();
+        if is_closed && let Some(reads) = reads {
+            reads();
         }
         self.look.call();
         written

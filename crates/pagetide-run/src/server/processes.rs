@@ -61,6 +61,13 @@ impl Processes {
         known.unwrap_or_default()
     }
 
+    /// Numbers of processes that have ended, and of which a socket's end was not seen yet.
+    pub(super) fn collect_ended(&self) -> Vec<u64> {
+        let processes = lock(&self.by_number);
+        let is_over = |one: &Process| one.life.as_ref().is_some_and(|life| life.is_over());
+        processes.iter().filter(|(_, one)| is_over(one)).map(|(number, _)| *number).collect()
+    }
+
     /// The process has one descriptor more of the description.
     pub(super) fn count(&self, process: u64, id: u64) {
         let mut processes = lock(&self.by_number);

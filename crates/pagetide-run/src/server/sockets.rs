@@ -10,7 +10,6 @@
 
 use super::answer::Answer;
 use super::changes::Author;
-use super::holders::Closing;
 use super::identity::{lock, path_of};
 use super::life::Link;
 use super::packets::{Received, receive, receive_next};
@@ -248,7 +247,7 @@ impl<'a> Connection<'a> {
             }
             Op::Settle => {
                 self.author().settle();
-                self.server.let_go_of_unheld(Closing::Nothing);
+                self.server.forget_ended();
                 send(&self.link.socket, &Answer::of(Reply::done(0)), &[])
             }
             Op::Write | Op::WriteAt | Op::Append => {

@@ -130,7 +130,8 @@ ops! {
     Adopt,
     /// The process has one descriptor more of description `id`.
     Dup,
-    /// The process closes descriptor number `offset` of description `id`, once this is answered.
+    /// The process closes descriptor number `offset` of description `id`, once this is answered, or
+    /// one of them by an exec, where that is -1.
     /// The data are what an [`Op::Touch`] has, which comes before that.
     Close,
     /// Read `len` bytes at the position, which moves by as much of `total` as there is.
@@ -224,6 +225,10 @@ ops! {
     /// The process forks, and has mapped the file of description `id`: replies with a stand-in for
     /// the child.
     StandIn,
+    /// The process executes a program, and closes a stand-in of description `id` by that: replies
+    /// that the kernel has the file, with the real descriptor, if the server keeps it. Otherwise
+    /// replies how many real descriptors of other descriptions the server keeps.
+    TakeReal,
 }
 
 impl Op {

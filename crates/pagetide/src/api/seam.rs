@@ -70,6 +70,10 @@ pub trait SharedPages {
     /// state. The holder was the only writer, and all dirty pages were written back.
     fn agree(&self);
 
+    /// Returns a function that waits for the file's reads ahead that keep `descriptor` open. It is
+    /// called after the descriptor's holder has closed it.
+    fn reads_ahead(&self, descriptor: &Arc<std::fs::File>) -> Box<dyn FnOnce()>;
+
     /// Drops all pages, including dirty pages that could not be written back, before another
     /// process gets the file. The next sync of each handle reports the loss.
     fn discard(&self);

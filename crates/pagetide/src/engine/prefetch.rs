@@ -29,8 +29,9 @@ use pagetide_core::units::PAGE_SHIFT;
 use pagetide_sys::{ClaimedFrame, Completion, IoQueue, Lock, WordRef, current_cpu};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
 /// Runs waiting at most.
 const QUEUE_MAX: usize = 64;
@@ -126,6 +127,11 @@ impl Prefetcher {
     /// Waits for the reads that keep files open of which no handle is left.
     pub(crate) fn wait_for_closed_files(&self) {
         self.on_their_way.wait_for_closed_files();
+    }
+
+    /// Waits for the reads ahead of one file that keep `descriptor` open.
+    pub(crate) fn wait_until_closed(&self, mapping: &Arc<Mapping>, descriptor: &Weak<File>) {
+        self.on_their_way.wait_until_closed(mapping, descriptor);
     }
 
     /// What a thread reads ahead with.
@@ -412,15 +418,30 @@ impl OnTheirWay {
     }
 
     fn wait_for_closed_files(&self) {
-        let mut pieces = lock(&self.pieces);
+        let pieces = lock(&self.pieces);
         let is_closed = |one: &&Arc<Mapping>| !one.has_handles();
         let closed: Vec<_> = pieces.mappings.iter().filter(is_closed).cloned().collect();
         let is_any = |pieces: &mut PiecesOnTheirWay| {
             let is_closed = |one| closed.iter().any(|closed| Arc::ptr_eq(one, closed));
             pieces.mappings.iter().any(is_closed)
         };
+        self.wait_while(pieces, is_any);
+    }
+
+    fn wait_until_closed(&self, mapping: &Arc<Mapping>, descriptor: &Weak<File>) {
+        self.wait_while(lock(&self.pieces), |pieces| {
+            descriptor.strong_count() > 0
+                && pieces.mappings.iter().any(|one| Arc::ptr_eq(one, mapping))
+        });
+    }
+
+    fn wait_while(
+        &self,
+        mut pieces: MutexGuard<'_, PiecesOnTheirWay>,
+        is_on_its_way: impl FnMut(&mut PiecesOnTheirWay) -> bool,
+    ) {
         pieces.nr_waiting += 1;
-        let mut pieces = self.ended.wait_while(pieces, is_any).expect(POISONED);
+        let mut pieces = self.ended.wait_while(pieces, is_on_its_way).expect(POISONED);
         pieces.nr_waiting -= 1;
     }
 }

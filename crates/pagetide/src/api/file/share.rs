@@ -20,6 +20,7 @@ use pagetide_core::lru::AccessPath;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, PageRef, current_cpu, fetch};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The number of ranges to prefetch together.
@@ -52,6 +53,12 @@ impl SharedPages for File {
 
     fn show_only_to(&self, viewer: u32, pages: &Range<u64>) {
         self.handle.mapping.show_only_to(viewer, pages);
+    }
+
+    fn reads_ahead(&self, descriptor: &Arc<std::fs::File>) -> Box<dyn FnOnce()> {
+        let (shared, mapping) = (Arc::clone(&self.handle.shared), Arc::clone(&self.handle.mapping));
+        let descriptor = Arc::downgrade(descriptor);
+        Box::new(move || shared.engine.prefetcher.wait_until_closed(&mapping, &descriptor))
     }
 
     fn discard(&self) {
