@@ -36,6 +36,7 @@ mod held_signals;
 mod lent;
 mod limits;
 mod maps;
+mod memory;
 mod next;
 mod own;
 mod pieces;

@@ -66,7 +66,8 @@ fn leave_run() {
 
 /// Before prctl(2).
 pub(super) fn before_prctl(option: c_int, mode: c_ulong, filter: c_ulong) {
-    let is_meant = option == libc::PR_SET_SECCOMP
+    let is_meant = process::is_on()
+        && option == libc::PR_SET_SECCOMP
         && (mode == STRICT || mode == FILTER && is_filter(filter as usize));
     if is_meant {
         leave_run();
@@ -78,7 +79,7 @@ pub(super) fn before_number(number: c_long, [a, b, c, ..]: [usize; 6]) {
     match number {
         libc::SYS_prctl => before_prctl(a as c_int, b as c_ulong, c as c_ulong),
         libc::SYS_seccomp if a == SET_STRICT && (b, c) == (0, 0) => leave_run(),
-        libc::SYS_seccomp if a == SET_FILTER && is_filter(c) => leave_run(),
+        libc::SYS_seccomp if a == SET_FILTER && process::is_on() && is_filter(c) => leave_run(),
         _ => {}
     }
 }
