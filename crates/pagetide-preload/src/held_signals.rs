@@ -15,7 +15,7 @@ use crate::process::address;
 use libc::{c_int, c_long};
 
 /// Signals, as bits; the first is signal 1.
-type Set = u64;
+pub(crate) type Set = u64;
 
 const SIZE: usize = size_of::<Set>();
 /// The C library cancels threads and changes their identity by these.
@@ -84,7 +84,7 @@ fn kills(signal: c_int) -> bool {
 }
 
 /// Changes this thread's mask; returns what it was.
-fn set_mask(how: c_int, set: Set) -> Set {
+pub(crate) fn set_mask(how: c_int, set: Set) -> Set {
     let mut before: Set = 0;
     let places = [how as usize, address(&set), address(&raw mut before), SIZE];
     call(libc::SYS_rt_sigprocmask, places);

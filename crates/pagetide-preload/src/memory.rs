@@ -20,7 +20,7 @@
 //! Source: madvise(2), `MADV_POPULATE_WRITE`; futex(2), `FUTEX_WAIT`; mincore(2).
 
 use crate::errno::Errno;
-use crate::{maps, next, process};
+use crate::{next, pieces, process};
 use libc::iovec;
 use std::cell::Cell;
 use std::ops::Range;
@@ -162,7 +162,7 @@ pub(crate) fn is_there(start: usize, len: usize, is_store: bool) -> bool {
 fn there(start: usize, len: usize, usage: Use) -> usize {
     let pages = pages_of(start, len);
     let is_whole = || populate(pages.clone(), usage).is_ok();
-    if len == 0 || maps::overlaps(start, len) || is_whole() || is_loaded(start) && is_whole() {
+    if len == 0 || is_served(start, len) || is_whole() || is_loaded(start) && is_whole() {
         return len;
     }
     let is_bad = |page: &usize| match populate(*page..page + 1, usage) {
@@ -173,6 +173,11 @@ fn there(start: usize, len: usize, usage: Use) -> usize {
     };
     let first_bad = pages.clone().find(is_bad);
     first_bad.map_or(len, |page| (page << PAGE_SHIFT).saturating_sub(start))
+}
+
+/// Whether some of a range is mapped from files of ours, where what is absent is brought in.
+fn is_served(start: usize, len: usize) -> bool {
+    pieces::find(start, start.saturating_add(len)).is_some()
 }
 
 /// Has the kernel see to it that pages are there and can be used so, and remembers that.

@@ -9,7 +9,7 @@
 //! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
 //! close one, and it is opened again.
 
-use crate::{lent, next, process, room};
+use crate::{next, process, room};
 use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -79,7 +79,7 @@ pub(crate) fn keep_here(fd: c_int) -> c_int {
 /// Moves a descriptor above the program's limit; where that cannot be, to the end of what the limit
 /// allows.
 fn move_up(fd: c_int) -> c_int {
-    let limit = room::limit();
+    let limit = process::descriptor_limit();
     let move_to = |base: c_int| process::control(fd, libc::F_DUPFD_CLOEXEC, base as usize);
     let above = room::base(limit).and_then(|base| match base <= fd {
         true => Some(Ok(fd as usize)),
@@ -152,9 +152,17 @@ fn close_inherited(process: u64) {
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 
-/// Closes all of them but those that keep locks.
-pub(crate) fn close_all() {
-    close_if(|word| !lent::is_kept(descriptor_of(word)));
+/// Closes all of them but those that are to be kept.
+pub(crate) fn close_all_but(is_kept: impl Fn(c_int) -> bool) {
+    close_if(|word| !is_kept(descriptor_of(word)));
+}
+
+/// Whether there is room for one more that we could do without.
+pub(crate) fn has_spare() -> bool {
+    const FEW: u64 = 32;
+    let limit = process::descriptor_limit();
+    let nr_max = if room::base(limit).is_some() { FEW } else { FEW.min(limit.rlim_cur / 2) };
+    (all().count() as u64) < nr_max
 }
 
 fn close_if(is_meant: impl Fn(u64) -> bool) {

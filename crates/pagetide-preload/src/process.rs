@@ -12,7 +12,7 @@
 //! clone with such flags is not).
 
 use crate::errno::Errno;
-use crate::{next, room};
+use crate::next;
 use libc::{c_char, c_int, c_void};
 use pagetide_run::wire;
 use std::ffi::CStr;
@@ -240,9 +240,18 @@ pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int) -> Result<c
     unsafe { next::system(libc::SYS_openat, arguments) }.map(|fd| fd as c_int)
 }
 
+/// The limit on descriptors, as the kernel has it.
+pub(crate) fn descriptor_limit() -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let arguments = [0, libc::RLIMIT_NOFILE as usize, 0, address(&raw mut limit), 0, 0];
+    // SAFETY: a live value; what fails, changes nothing (S20).
+    let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
+    limit
+}
+
 /// Descriptors have smaller numbers than this.
 pub(crate) fn nr_descriptors_max() -> u64 {
-    room::limit().rlim_cur
+    descriptor_limit().rlim_cur
 }
 
 /// `/proc/self/fd/` and the number, ended with a zero: what a descriptor has open, by a path.

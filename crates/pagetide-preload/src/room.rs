@@ -27,10 +27,10 @@
 //! Source: getrlimit(2), clone(2) `CLONE_FILES`, `__libc_single_threaded`(3).
 
 use crate::errno::{self, Errno};
-use crate::pieces::set_signals;
-use crate::process::address;
+use crate::held_signals::set_mask;
+use crate::next;
+use crate::process::{address, descriptor_limit};
 use crate::scratch::Scratch;
-use crate::{next, own};
 use libc::{c_char, c_int, c_void, rlimit};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
@@ -49,18 +49,9 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 static HARD: AtomicU64 = AtomicU64::new(UNCHANGED);
 const UNCHANGED: u64 = u64::MAX;
 
-/// The limit on descriptors.
-pub(crate) fn limit() -> rlimit {
-    let mut limit = rlimit { rlim_cur: 0, rlim_max: 0 };
-    let arguments = [0, libc::RLIMIT_NOFILE as usize, 0, address(&raw mut limit), 0, 0];
-    // SAFETY: a live value; what fails, changes nothing (S20).
-    let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
-    limit
-}
-
 /// The limit, as the program has set it.
 pub(crate) fn limit_of_program() -> rlimit {
-    let limit = limit();
+    let limit = descriptor_limit();
     rlimit { rlim_max: limit.rlim_max.min(HARD.load(Relaxed)), ..limit }
 }
 
@@ -72,7 +63,7 @@ pub(crate) fn hard_of_program() -> Option<u64> {
 /// The program sets its limit. A hard limit that it lowers stays, and it is told the lower one: so
 /// there is room above it.
 pub(crate) fn set_for_program(new: rlimit) -> Result<(), Errno> {
-    let real = limit();
+    let real = descriptor_limit();
     let hard = limit_of_program().rlim_max;
     let is_kept = new.rlim_max < real.rlim_max && new.rlim_max <= SOFT_MAX;
     if new.rlim_cur > new.rlim_max {
@@ -130,12 +121,12 @@ pub(crate) fn with_room<T>(mut make: impl FnMut() -> Result<T, Errno>) -> Result
 /// Has `make` run with room above the limit; `None` if there is none to be had, and nothing was
 /// run. It may make system calls, and no more.
 pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
-    let limit = limit();
+    let limit = descriptor_limit();
     if limit.rlim_max <= limit.rlim_cur && IS_REFUSED.load(Relaxed) {
         return None;
     }
     let mut work = Work { make, limit, result: None };
-    let before = set_signals(u64::MAX);
+    let before = set_mask(libc::SIG_SETMASK, u64::MAX);
     if is_alone() {
         work.run();
         // What it was a moment ago.
@@ -143,7 +134,7 @@ pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
     } else {
         have_helped(&mut work);
     }
-    set_signals(before);
+    set_mask(libc::SIG_SETMASK, before);
     if work.result.is_none() {
         IS_REFUSED.store(true, Relaxed);
     }
@@ -215,12 +206,4 @@ fn have_helped<T, F: FnMut() -> T>(work: &mut Work<T, F>) {
         // SAFETY: numbers only; its end is told to nobody else (S20).
         let _ = unsafe { next::system(libc::SYS_wait4, arguments) };
     }
-}
-
-/// Whether there is room for one more that we could do without.
-pub(crate) fn has_spare() -> bool {
-    const FEW: u64 = 32;
-    let limit = limit();
-    let nr_max = if base(limit).is_some() { FEW } else { FEW.min(limit.rlim_cur / 2) };
-    (own::all().count() as u64) < nr_max
 }

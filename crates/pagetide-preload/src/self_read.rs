@@ -34,7 +34,7 @@
 //! Source: open(2), "O_DIRECT".
 
 use crate::lent::{self, Lent};
-use crate::{next, room, tray, view};
+use crate::{next, own, tray, view};
 use libc::{c_void, iovec};
 use pagetide_run::wire::{Offer, PAGE_SHIFT};
 use std::cell::Cell;
@@ -163,7 +163,7 @@ fn borrow(id: u64) -> Option<Lent> {
         return known.filter(|lent| lent.is_direct);
     }
     let nr_misses = &NR_MISSES[id as usize % NR_MISSES.len()];
-    if nr_misses.fetch_add(1, Relaxed) < FEW || !room::has_spare() {
+    if nr_misses.fetch_add(1, Relaxed) < FEW || !own::has_spare() {
         return None;
     }
     nr_misses.store(0, Relaxed);

@@ -9,7 +9,7 @@
 //!
 //! Source: setresuid(2), setgroups(2).
 
-use crate::{maps, own, process, room, serve, table, view};
+use crate::{lent, maps, own, process, room, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
@@ -27,7 +27,7 @@ fn leave_run() {
     serve::say_goodbye(maps::count_own_pages());
     view::give_up();
     process::leave_run();
-    own::close_all();
+    own::close_all_but(lent::is_kept);
     room::leave_run();
 }
 

@@ -1,9 +1,9 @@
 //! A process that is about to be filtered: from here on it is under no run.
 //!
 //! A filter of system calls (seccomp) is made for the calls that a program makes. It knows nothing
-//! of a socket to a server, and kills what it does not know. So before the filter is installed, what
-//! the process has is handed over, in all threads' tables as there is one for all of them, and the
-//! library makes no call of its own any more. What the process executes is under no run, either.
+//! of a socket to a server, and kills what it does not know. So before the filter is installed, all
+//! files of the process are handed over, for all its threads, and the library makes no call of its
+//! own any more. What the process executes is under no run, either.
 //!
 //! ```text
 //!   prctl(PR_SET_SECCOMP), syscall(SYS_seccomp) --> every stand-in, known or not --> the kernel's
