@@ -10,13 +10,13 @@
 //!   pages near address 0        EFAULT, once a byte would be moved
 //! ```
 //!
-//! **Ignored.** Other addresses at which the program has no memory.
+//! Whether there is memory at other addresses, `memory` knows.
 //!
 //! Source: read(2), readv(2), and calls on Linux 6.18 with each of these arguments.
 
 use crate::errno::Errno;
 use crate::scratch::Scratch;
-use crate::serve;
+use crate::{memory, serve};
 use libc::{c_int, iovec};
 
 /// Bytes that one call moves at most.
@@ -45,10 +45,11 @@ pub(crate) fn is_null(start: usize) -> bool {
     start < LOWEST
 }
 
-/// Checks that there can be a `T` at an address.
-fn check_place<T>(at: *const T) -> Result<(), Errno> {
+/// Checks that there is a `T` at an address, which can be stored to or loaded.
+fn check_place<T>(at: *const T, is_store: bool) -> Result<(), Errno> {
     check_range(at as usize, size_of::<T>())?;
-    if is_null(at as usize) { Err(Errno(libc::EFAULT)) } else { Ok(()) }
+    let is_there = !is_null(at as usize) && memory::is_there(at as usize, size_of::<T>(), is_store);
+    if is_there { Ok(()) } else { Err(Errno(libc::EFAULT)) }
 }
 
 /// Reads an argument that is given by its address.
@@ -59,7 +60,7 @@ fn check_place<T>(at: *const T) -> Result<(), Errno> {
 /// # Safety
 /// As of any call that is given such an address.
 pub(crate) unsafe fn load<T: Copy>(at: *const T) -> Result<T, Errno> {
-    check_place(at)?;
+    check_place(at, false)?;
     // SAFETY: our caller's argument (S20), aligned or not.
     Ok(unsafe { at.read_unaligned() })
 }
@@ -72,7 +73,7 @@ pub(crate) unsafe fn load<T: Copy>(at: *const T) -> Result<T, Errno> {
 /// # Safety
 /// As of any call that is given such an address.
 pub(crate) unsafe fn store<T: Copy>(at: *mut T, value: T) -> Result<(), Errno> {
-    check_place(at)?;
+    check_place(at, true)?;
     // SAFETY: our caller's argument (S20), aligned or not.
     unsafe { at.write_unaligned(value) };
     Ok(())
@@ -107,7 +108,7 @@ impl Vector {
         let len = nr * size_of::<iovec>();
         if nr > 0 {
             check_range(parts as usize, len)?;
-            if is_null(parts as usize) {
+            if is_null(parts as usize) || !memory::is_there(parts as usize, len, false) {
                 return Err(Errno(libc::EFAULT));
             }
         }

@@ -15,7 +15,7 @@ use crate::process::address;
 use libc::{c_int, c_long};
 
 /// Signals, as bits; the first is signal 1.
-type Set = u64;
+pub(crate) type Set = u64;
 
 const SIZE: usize = size_of::<Set>();
 /// The C library cancels threads and changes their identity by these.
@@ -84,7 +84,7 @@ fn kills(signal: c_int) -> bool {
 }
 
 /// Changes this thread's mask; returns what it was.
-fn set_mask(how: c_int, set: Set) -> Set {
+pub(crate) fn set_mask(how: c_int, set: Set) -> Set {
     let mut before: Set = 0;
     let places = [how as usize, address(&set), address(&raw mut before), SIZE];
     call(libc::SYS_rt_sigprocmask, places);
@@ -94,14 +94,4 @@ fn set_mask(how: c_int, set: Set) -> Set {
 fn call(number: c_long, [a, b, c, d]: [usize; 4]) {
     // SAFETY: sets of our callers', which live through the call (S20).
     let _ = unsafe { next::system(number, [a, b, c, d, 0, 0]) };
-}
-
-/// Blocks these signals of this thread, and no others; returns those that were.
-pub(crate) fn set_signals(blocked: u64) -> u64 {
-    let mut before = 0_u64;
-    let (set, old) = (&raw const blocked as usize, &raw mut before as usize);
-    let arguments = [libc::SIG_SETMASK as usize, set, old, 8, 0, 0];
-    // SAFETY: two sets of the kernel's size, which live through the call (S20).
-    let _ = unsafe { next::system(libc::SYS_rt_sigprocmask, arguments) };
-    before
 }

@@ -10,7 +10,7 @@
 //!
 //! Source: getdents64(2), proc(5) "/proc/pid/fd".
 
-use crate::{next, own, serve};
+use crate::{next, own, process};
 use libc::c_int;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -43,7 +43,7 @@ pub(crate) fn look() {
             break;
         }
         while let Some(fd) = take_number(&mut rest) {
-            if fd.is_some_and(serve::is_stand_in) {
+            if fd.is_some_and(process::is_stand_in) {
                 END.fetch_max(fd.map_or(0, |fd| fd + 1), Relaxed);
             }
         }

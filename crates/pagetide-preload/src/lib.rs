@@ -37,6 +37,7 @@ mod inherited;
 mod lent;
 mod limits;
 mod maps;
+mod memory;
 mod next;
 mod own;
 mod pieces;

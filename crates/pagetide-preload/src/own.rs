@@ -90,7 +90,7 @@ pub(crate) fn leave_to_child(fd: c_int) {
 /// Moves a descriptor above the program's limit; where that cannot be, to the end of what the limit
 /// allows.
 fn move_up(fd: c_int) -> c_int {
-    let limit = room::limit();
+    let limit = process::descriptor_limit();
     let move_to = |base: c_int| process::control(fd, libc::F_DUPFD_CLOEXEC, base as usize);
     let above = room::base(limit).and_then(|base| match base <= fd {
         true => Some(Ok(fd as usize)),
@@ -111,7 +111,7 @@ fn low_base(soft: u64) -> c_int {
 /// Returns true if there is room for one more descriptor that the library could do without.
 pub(crate) fn has_spare() -> bool {
     const FEW: u64 = 32;
-    let limit = room::limit();
+    let limit = process::descriptor_limit();
     let nr_max = if room::base(limit).is_some() { FEW } else { FEW.min(limit.rlim_cur / 2) };
     (all().count() as u64) < nr_max
 }

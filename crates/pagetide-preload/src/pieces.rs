@@ -10,7 +10,7 @@
 //! while the table is held and its pieces are at rest: not marked, and with no store being allowed
 //! ([`Changing::at_rest`]). So an entry never names addresses that are mapped by someone else.
 
-use crate::held_signals::set_signals;
+use crate::held_signals::set_mask;
 use crate::{next, own};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
@@ -223,13 +223,13 @@ pub(crate) struct Blocked(u64);
 
 impl Blocked {
     pub(crate) fn begin() -> Blocked {
-        Blocked(set_signals(u64::MAX))
+        Blocked(set_mask(libc::SIG_SETMASK, u64::MAX))
     }
 }
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        set_signals(self.0);
+        set_mask(libc::SIG_SETMASK, self.0);
     }
 }
 
@@ -291,7 +291,7 @@ impl Changing {
     }
 
     pub(crate) fn begin() -> Changing {
-        let signals = set_signals(u64::MAX);
+        let signals = set_mask(libc::SIG_SETMASK, u64::MAX);
         while IS_CHANGING.swap(true, SeqCst) {
             pause();
         }
@@ -391,7 +391,7 @@ impl Drop for Changing {
     fn drop(&mut self) {
         CHANGES.fetch_add(1, SeqCst);
         IS_CHANGING.store(false, SeqCst);
-        set_signals(self.signals);
+        set_mask(libc::SIG_SETMASK, self.signals);
     }
 }
 

@@ -245,6 +245,20 @@ pub(crate) fn is_stand_in(fd: c_int) -> bool {
     control(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_PATH as usize != 0)
 }
 
+/// The limit on descriptors, as the kernel has it.
+pub(crate) fn descriptor_limit() -> libc::rlimit {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let arguments = [0, libc::RLIMIT_NOFILE as usize, 0, address(&raw mut limit), 0, 0];
+    // SAFETY: a live value; what fails, changes nothing (S20).
+    let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
+    limit
+}
+
+/// Descriptors have smaller numbers than this.
+pub(crate) fn nr_descriptors_max() -> u64 {
+    descriptor_limit().rlim_cur
+}
+
 /// `/proc/self/fd/` and the number, ended with a zero: what a descriptor has open, by a path.
 pub(crate) fn path_of(fd: c_int) -> [u8; 32] {
     let mut path = [0; 32];

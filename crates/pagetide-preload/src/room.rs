@@ -27,9 +27,9 @@
 //! Source: getrlimit(2), clone(2) `CLONE_FILES`, `__libc_single_threaded`(3).
 
 use crate::errno::{self, Errno};
-use crate::held_signals::set_signals;
+use crate::held_signals::set_mask;
 use crate::next;
-use crate::process::address;
+use crate::process::{address, descriptor_limit};
 use crate::scratch::Scratch;
 use libc::{c_char, c_int, c_void, rlimit};
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,23 +49,9 @@ static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 static HARD: AtomicU64 = AtomicU64::new(UNCHANGED);
 const UNCHANGED: u64 = u64::MAX;
 
-/// The limit on descriptors.
-pub(crate) fn limit() -> rlimit {
-    let mut limit = rlimit { rlim_cur: 0, rlim_max: 0 };
-    let arguments = [0, libc::RLIMIT_NOFILE as usize, 0, address(&raw mut limit), 0, 0];
-    // SAFETY: a live value; what fails, changes nothing (S20).
-    let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
-    limit
-}
-
-/// Descriptors have smaller numbers than this.
-pub(crate) fn nr_descriptors_max() -> u64 {
-    limit().rlim_cur
-}
-
 /// The limit, as the program has set it.
 pub(crate) fn limit_of_program() -> rlimit {
-    let limit = limit();
+    let limit = descriptor_limit();
     rlimit { rlim_max: limit.rlim_max.min(HARD.load(Relaxed)), ..limit }
 }
 
@@ -77,7 +63,7 @@ pub(crate) fn hard_of_program() -> Option<u64> {
 /// The program sets its limit. A hard limit that it lowers stays, and it is told the lower one: so
 /// there is room above it.
 pub(crate) fn set_for_program(new: rlimit) -> Result<(), Errno> {
-    let real = limit();
+    let real = descriptor_limit();
     let hard = limit_of_program().rlim_max;
     let is_kept = new.rlim_max < real.rlim_max && new.rlim_max <= SOFT_MAX;
     if new.rlim_cur > new.rlim_max {
@@ -135,12 +121,12 @@ pub(crate) fn with_room<T>(mut make: impl FnMut() -> Result<T, Errno>) -> Result
 /// Has `make` run with room above the limit; `None` if there is none to be had, and nothing was
 /// run. It may make system calls, and no more.
 pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
-    let limit = limit();
+    let limit = descriptor_limit();
     if limit.rlim_max <= limit.rlim_cur && IS_REFUSED.load(Relaxed) {
         return None;
     }
     let mut work = Work { make, limit, result: None };
-    let before = set_signals(u64::MAX);
+    let before = set_mask(libc::SIG_SETMASK, u64::MAX);
     if is_alone() {
         work.run();
         // What it was a moment ago.
@@ -148,7 +134,7 @@ pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
     } else {
         have_helped(&mut work);
     }
-    set_signals(before);
+    set_mask(libc::SIG_SETMASK, before);
     if work.result.is_none() {
         IS_REFUSED.store(true, Relaxed);
     }

@@ -197,7 +197,7 @@ pub(crate) fn prepare_exec() {
 /// A child tells of a stand-in also where it has asked for nothing before: its stand-in may be the
 /// last one of a description that another process has locked since.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
-    if table::entry(fd) == Entry::Unknown && process::is_on() && is_stand_in(fd) {
+    if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);
     }
     let known = table::set(fd, Entry::Unknown);

@@ -13,7 +13,7 @@ use crate::channel::PARTS_MAX;
 use crate::errno::Errno;
 use crate::held_signals::HeldSignals;
 use crate::serve::{plain, request};
-use crate::{limits, next, process, self_read, serve, view};
+use crate::{limits, memory, next, process, self_read, serve, view};
 use libc::{c_int, c_void, iovec, off_t};
 use pagetide_run::wire::write as flag;
 use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Op, PAGE_SHIFT, Reason, Reply, Request};
@@ -121,6 +121,8 @@ pub(crate) fn read(
 ) -> Result<Option<usize>, Errno> {
     let wanted = place.check(fd, parts, Access::Read)?;
     let total = usable(parts, wanted);
+    let len = || process::stat(fd).map_or(total, |stat| stat.st_size as usize);
+    let total = memory::writable(parts, total, len);
     if total < wanted && total == 0 {
         return nowhere(fd, id, place).map(Some);
     }

@@ -4,6 +4,8 @@
  *   plan: names, and a letter for each argument --> all combinations of the letters' values, or a
  *   sample of fixed seed --> one call on fresh files --> result errno | position length sum buffer
  *
+ * With a seed and a number, so many combinations of each function, by that seed.
+ *
  * The files are longer than 128 KiB, so that they are managed when they are only read. */
 #define _GNU_SOURCE
 #include <aio.h>
@@ -157,7 +159,9 @@ static uint64_t state_of(int look, off_t *len) {
 struct value { const char *name; long is; };
 #define END {0, 0}
 static const struct value buffers[] = {{"room", 0x200000000}, {"null", 0}, {"one", 1},
-    {"-1", -1}, {"kernel", (long)0xffff888000000000}, {"near-end", 0x200000000 + ROOM - 100}, END};
+    {"-1", -1}, {"kernel", (long)0xffff888000000000}, {"near-end", 0x200000000 + ROOM - 100},
+    {"no-access", 0x200000000 + ROOM}, {"read-only", 0x210000000}, {"to-read-only", 0x210000000 - 50},
+    {"nothing", 0x220000000}, END};
 static const struct value lengths[] = {{"100", 100}, {"0", 0}, {"1", 1}, {"5000", 5000},
     {"rest", LEN}, {"max-rw", 0x7ffff000}, {"int-max", 0x7fffffff}, {"ssize-max", INT64_MAX},
     {"ssize-min", INT64_MIN}, {"-1", -1}, END};
@@ -225,17 +229,18 @@ static const struct value map_offsets[] = {{"0", 0}, {"4096", 4096}, {"1", 1}, {
     {"-4096", -4096}, {"max", INT64_MAX & ~4095L}, END};
 
 /* Sets of parts: where, and how many. */
-static struct iovec part_sets[8][1030];
+static struct iovec part_sets[9][1030];
 static const struct value parts[] = {{"two", 0}, {"none", 1}, {"-1", 2}, {"1025", 3}, {"1024", 4},
     {"null-0", 5}, {"null-5", 6}, {"too-long", 7}, {"negative", 8}, {"at-null", 9}, {"at-1", 10},
-    {"int-max", 11}, {"at-null-0", 12}, {"second-bad", 13}, {"at-kernel", 14}, {"int-min", 15}, END};
+    {"int-max", 11}, {"at-null-0", 12}, {"second-bad", 13}, {"at-kernel", 14}, {"int-min", 15},
+    {"at-nothing", 16}, {"second-read-only", 17}, END};
 
 static void set_parts(long which, long *at, long *nr) {
-    static const long counts[] = {2, 0, -1, 1025, 1024, 2, 2, 2, 2, 2, 2, INT32_MAX, 0, 2, 2, INT32_MIN};
-    static const int sets[] = {0, 0, 0, 1, 1, 2, 3, 4, 5, -1, -2, 1, -1, 6, -3, 0};
+    static const long counts[] = {2, 0, -1, 1025, 1024, 2, 2, 2, 2, 2, 2, INT32_MAX, 0, 2, 2, INT32_MIN, 2, 2};
+    static const int sets[] = {0, 0, 0, 1, 1, 2, 3, 4, 5, -1, -2, 1, -1, 6, -3, 0, -4, 7};
     int set = sets[which];
     *nr = counts[which];
-    *at = set == -1 ? 0 : set == -2 ? 1 : set == -3 ? (long)0xffff888000000000 : (long)part_sets[set];
+    *at = set == -1 ? 0 : set == -2 ? 1 : set == -3 ? (long)0xffff888000000000 : set == -4 ? 0x220000000 : (long)part_sets[set];
 }
 
 static void make_parts(void) {
@@ -252,12 +257,15 @@ static void make_parts(void) {
     part_sets[5][1] = (struct iovec){room, -1};
     part_sets[6][0] = (struct iovec){room, 100};
     part_sets[6][1] = (struct iovec){NULL, 100};
+    part_sets[7][0] = (struct iovec){room, 100};
+    part_sets[7][1] = (struct iovec){hole - 50, 100};
 }
 
 /* Places of offsets that a call moves. */
 static long at_places[2];
 static const struct value ats[] = {{"none", INT64_MIN + 1}, {"0", 0}, {"4096", 4096}, {"last", LEN - 1},
-    {"len", LEN}, {"past", LEN + 5000}, {"-1", -1}, {"max", INT64_MAX}, {"bad", INT64_MIN + 2}, END};
+    {"len", LEN}, {"past", LEN + 5000}, {"-1", -1}, {"max", INT64_MAX}, {"bad", INT64_MIN + 2},
+    {"nothing", INT64_MIN + 3}, {"read-only", INT64_MIN + 4}, END};
 
 static const struct value *values_of(char letter) {
     static struct value kinds[NR_KINDS + 1], other_kinds[NR_OTHERS + 1];
@@ -347,6 +355,7 @@ static void row(const char *name, const char *letters, const int *chosen, const 
     if (!call) fail(name);
     refresh();
     memset(room, '.', ROOM);
+    memset(hole - 4096, '.', 4096);
     int is_descriptor = letters[0] == 'n';
     is_restorable = letters[0] >= 'a' && !is_descriptor && strcmp(name, "flock") != 0;
     long arguments[8] = {0};
@@ -368,7 +377,8 @@ static void row(const char *name, const char *letters, const int *chosen, const 
         } else if (letter == 'P' || letter == 'Q') {
             long *place = &at_places[letter == 'Q'];
             *place = value.is;
-            arguments[nr++] = value.is == INT64_MIN + 1 ? 0 : value.is == INT64_MIN + 2 ? 8 : (long)place;
+            arguments[nr++] = value.is == INT64_MIN + 1 ? 0 : value.is == INT64_MIN + 2 ? 8
+                : value.is == INT64_MIN + 3 ? 0x220000000 : value.is == INT64_MIN + 4 ? (long)hole : (long)place;
         } else {
             arguments[nr++] = value.is == -100000 ? files[RW] : value.is;
         }
@@ -422,7 +432,8 @@ static void row(const char *name, const char *letters, const int *chosen, const 
     }
 }
 
-static uint64_t seed;
+static uint64_t seed, first_seed = 7;
+static long nr_random;
 
 static unsigned next_random(void) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -443,9 +454,9 @@ static void rows_of(const char *name, const char *letters, int is_alias, const c
         chosen[nth] = 0;
     }
     if (is_alias) return;
-    seed = 7;
+    seed = first_seed;
     /* Fresh files take longer. */
-    long nr_sampled = letters[0] == 'I' || letters[0] == 'n' ? 30 : 120;
+    long nr_sampled = nr_random ? nr_random : letters[0] == 'I' || letters[0] == 'n' ? 30 : 120;
     for (long nr = 0; nr < (nr_all <= nr_sampled ? nr_all : nr_sampled); nr++) {
         long rest = nr;
         for (int nth = 0; nth < nr_letters; nth++) {
@@ -1153,17 +1164,28 @@ static void by_number(void) {
     SAY("syscall", "none", call(5000L));
 }
 
-int main(void) {
+int main(int nr_arguments, char **arguments) {
     setvbuf(stdout, NULL, _IOFBF, 1 << 20);
     int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (mmap(room, ROOM, PROT_READ | PROT_WRITE, how, -1, 0) != room) fail("mmap");
     if (mmap(room + ROOM, 4096, PROT_NONE, how, -1, 0) != room + ROOM) fail("mmap");
+    /* A page, and one that can only be read; beyond it there is nothing. */
+    if (mmap(hole - 4096, 8192, PROT_READ | PROT_WRITE, how, -1, 0) != hole - 4096) fail("mmap");
+    memset(hole, 'r', 4096);
+    if (mprotect(hole, 4096, PROT_READ)) fail("mprotect");
     make_parts();
     for (int at = 0; at < LEN; at++) bytes[at] = 'a' + at % 23;
     is_native = !getenv("LD_PRELOAD");
     struct sigaction action = {.sa_handler = on_signal};
     int signals[] = {SIGSEGV, SIGBUS, SIGXFSZ, SIGPIPE};
     for (int nth = 0; nth < 4; nth++) sigaction(signals[nth], &action, NULL);
+    /* Descriptors may be told to send these. */
+    signal(SIGIO, SIG_IGN);
+    signal(SIGURG, SIG_IGN);
+    if (nr_arguments > 2) {
+        first_seed = atol(arguments[1]);
+        nr_random = atol(arguments[2]);
+    }
     run_plans("", NULL);
     /* Copies of a file to itself would go on to 2 GiB. */
     is_fresh = 0;

@@ -149,12 +149,16 @@ impl End {
 
     /// Tells the caller where it has got to.
     ///
+    /// # Errors
+    /// EFAULT for an address at which nothing can be stored.
+    ///
     /// # Safety
     /// `at` is null, or an offset of our caller's.
-    unsafe fn store(&self, at: *mut off_t) {
-        if let Some(now) = self.at {
+    unsafe fn store(&self, at: *mut off_t) -> Result<(), Errno> {
+        match self.at {
             // SAFETY: not null, or there were no place; our caller says the rest (S20).
-            unsafe { at.write_unaligned(now) };
+            Some(now) => unsafe { store(at, now) },
+            None => Ok(()),
         }
     }
 }
@@ -251,11 +255,28 @@ fn check_sent(from: &End, to: &End, len: usize, source: &stat) -> Result<usize, 
     if !is_written(flags) {
         return Err(Errno(libc::EBADF));
     }
-    let is_beyond = is_far && ends_beyond(to.place().max(0));
-    if is_beyond || flags & libc::O_APPEND != 0 || is_stream || kind == libc::S_IFDIR {
+    if from.at.is_some_and(|at| at as u64 >= longest(from.fd).min(longest(to.fd))) {
+        return Err(Errno(libc::EOVERFLOW));
+    }
+    let is_folder = kind == libc::S_IFDIR && len > 0;
+    if flags & libc::O_APPEND != 0 || is_stream || is_folder {
         return Err(Errno(libc::EINVAL));
     }
     Ok(len.min(CALL_BYTES_MAX))
+}
+
+/// How long the file system has files be at most. Where it does not say, no offset is longer.
+fn longest(fd: c_int) -> u64 {
+    const EXT4: i64 = 0xef53;
+    // SAFETY: numbers, for which zeros are valid (S20).
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    let arguments = [fd as usize, process::address(&raw mut about), 0, 0, 0, 0];
+    // SAFETY: room for one (S20).
+    let asked = unsafe { next::system(libc::SYS_fstatfs, arguments) };
+    match asked {
+        Ok(_) if about.f_type as i64 == EXT4 => u64::from(u32::MAX) * about.f_bsize as u64,
+        _ => off_t::MAX as u64,
+    }
 }
 
 /// Moves bytes to where they are: both ends are the position of one description.
@@ -323,8 +344,8 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
         false => move_bytes(&mut source, &mut target, len),
     });
     // SAFETY: our caller's offset (S20).
-    unsafe { source.store(at) };
-    or_minus_one(result.map(|nr| nr as ssize_t))
+    let stored = unsafe { source.store(at) };
+    or_minus_one(stored.and(result).map(|nr| nr as ssize_t))
 }
 
 #[unsafe(no_mangle)]
@@ -357,11 +378,16 @@ unsafe extern "C" fn copy_file_range(
         _ => Err(Errno(libc::EINVAL)),
     };
     let result = checked.and_then(|len| move_bytes(&mut source, &mut target, len));
-    // SAFETY: our caller's offset (S20).
-    unsafe { source.store(from_at) };
-    // SAFETY: our caller's offset (S20).
-    unsafe { target.store(to_at) };
-    or_minus_one(result.map(|nr| nr as ssize_t))
+    let stored = match result {
+        Ok(1..) => {
+            // SAFETY: our caller's offset (S20).
+            let stored = unsafe { source.store(from_at) };
+            // SAFETY: our caller's offset (S20).
+            stored.and_then(|()| unsafe { target.store(to_at) })
+        }
+        _ => Ok(()),
+    };
+    or_minus_one(stored.and(result).map(|nr| nr as ssize_t))
 }
 
 /// The ends of copy_file_range.

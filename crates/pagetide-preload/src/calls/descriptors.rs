@@ -51,7 +51,7 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
         let end = (last as usize).min(table::LEN - 1);
         for fd in first as usize..=end {
             let fd = fd as c_int;
-            let is_inherited = || fd < inherited::end() && serve::is_stand_in(fd);
+            let is_inherited = || fd < inherited::end() && process::is_stand_in(fd);
             if table::entry(fd) != Entry::Unknown || is_inherited() {
                 // Errors of write-back have no place to go to here.
                 let _ = serve::forget(fd);

@@ -14,7 +14,7 @@
 
 use crate::arguments::load;
 use crate::errno::{Errno, or_minus_one};
-use crate::{channel, next, process, room, serve};
+use crate::{channel, next, process, serve};
 use libc::{
     c_char, c_int, c_long, c_void, cmsghdr, fd_set, mode_t, msghdr, nfds_t, off_t, pollfd, size_t,
     timespec, timeval,
@@ -99,7 +99,7 @@ fn controls(list: *const *mut c_void, nr: c_int) -> impl Iterator<Item = c_int> 
 
 fn polled(fds: *mut pollfd, nr: nfds_t) -> impl Iterator<Item = c_int> {
     // No process has more descriptors; the kernel refuses such an array.
-    let nr = if nr > room::nr_descriptors_max() { 0 } else { nr as usize };
+    let nr = if nr > process::nr_descriptors_max() { 0 } else { nr as usize };
     // SAFETY: our caller's array has `nr` entries (S20).
     (0..nr).map_while(move |index| unsafe { load(fds.wrapping_add(index)) }.ok()).map(|one| one.fd)
 }

@@ -40,8 +40,11 @@ taken_over! {
             return None;
         }
         let before = room::limit_of_program();
-        // SAFETY: our caller's limit (S20).
-        let mut done = if new.is_null() { Ok(0) } else { unsafe { set(new) } };
+        let mut done = match new.is_null() {
+            true => Ok(0),
+            // SAFETY: our caller's limit (S20).
+            false => unsafe { set(new) },
+        };
         if done.is_ok() && !old.is_null() {
             // SAFETY: our caller's place (S20).
             done = unsafe { store(old, before) }.map(|()| 0);

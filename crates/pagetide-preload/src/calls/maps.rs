@@ -11,13 +11,16 @@
 use super::interfaces::hand_over;
 use crate::errno::{Errno, or_minus_one};
 use crate::maps::{self, Wanted, signals};
-use crate::{errno, next, serve};
+use crate::{errno, memory, next, serve};
 use libc::{c_int, c_void, off_t, sigset_t, size_t, ssize_t};
 
 taken_over! {
     fn mmap64(
         at: *mut c_void, len: size_t, protection: c_int, flags: c_int, fd: c_int, offset: off_t,
     ) -> *mut c_void {
+        if maps::is_over(flags) {
+            memory::about_to_change();
+        }
         let is_file = flags & libc::MAP_ANONYMOUS == 0 && fd >= 0;
         if let Some(id) = Some(fd).filter(|_| is_file).and_then(serve::managed) {
             let wanted = Wanted { at: at as usize, len, protection, flags, offset };
@@ -48,11 +51,13 @@ taken_over! {
     }
 
     fn munmap(at: *mut c_void, len: size_t) -> c_int {
+        memory::about_to_change();
         let unmapped = maps::unmap(at as usize, len)?;
         Some(or_minus_one(unmapped.map(|_| 0)))
     }
 
     fn mprotect(at: *mut c_void, len: size_t, protection: c_int) -> c_int {
+        memory::about_to_change();
         if maps::overlaps(at as usize, len) {
             let protected = maps::protect(at as usize, len, protection)?;
             return Some(or_minus_one(protected.map(|()| 0)));
@@ -63,6 +68,7 @@ taken_over! {
     fn mremap(
         old: *mut c_void, old_len: size_t, len: size_t, flags: c_int, new: *mut c_void,
     ) -> *mut c_void {
+        memory::about_to_change();
         let moved = maps::remap(old as usize, old_len, len, flags, new as usize)?;
         Some(address_of(moved))
     }

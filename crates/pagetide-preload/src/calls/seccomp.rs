@@ -1,9 +1,9 @@
 //! A process that is about to be filtered: from here on it is under no run.
 //!
 //! A filter of system calls (seccomp) is made for the calls that a program makes. It knows nothing
-//! of a socket to a server, and kills what it does not know. So before the filter is installed,
-//! what the process has is handed over. All threads have one table of descriptors. From then on the
-//! library makes no call of its own. What the process executes is under no run, either.
+//! of a socket to a server, and kills what it does not know. So before the filter is installed, all
+//! files of the process are handed over, for all its threads, and the library makes no call of its
+//! own any more. What the process executes is under no run, either.
 //!
 //! ```text
 //!   prctl(PR_SET_SECCOMP), syscall(SYS_seccomp) --> every stand-in, known or not --> the kernel's
@@ -44,7 +44,7 @@ fn leave_run() {
     }
     let before = errno::read();
     // Those that it has inherited, and not looked at, are among them.
-    let end = (table::LEN as u64).min(room::nr_descriptors_max()) as c_int;
+    let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
     let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
     for fd in (0..end).chain(known) {
         if process::control(fd, libc::F_GETFD, 0).is_ok() {
@@ -66,7 +66,8 @@ fn leave_run() {
 
 /// Before prctl(2).
 pub(super) fn before_prctl(option: c_int, mode: c_ulong, filter: c_ulong) {
-    let is_meant = option == libc::PR_SET_SECCOMP
+    let is_meant = process::is_on()
+        && option == libc::PR_SET_SECCOMP
         && (mode == STRICT || mode == FILTER && is_filter(filter as usize));
     if is_meant {
         leave_run();
@@ -78,7 +79,7 @@ pub(super) fn before_number(number: c_long, [a, b, c, ..]: [usize; 6]) {
     match number {
         libc::SYS_prctl => before_prctl(a as c_int, b as c_ulong, c as c_ulong),
         libc::SYS_seccomp if a == SET_STRICT && (b, c) == (0, 0) => leave_run(),
-        libc::SYS_seccomp if a == SET_FILTER && is_filter(c) => leave_run(),
+        libc::SYS_seccomp if a == SET_FILTER && process::is_on() && is_filter(c) => leave_run(),
         _ => {}
     }
 }

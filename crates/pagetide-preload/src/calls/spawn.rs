@@ -149,7 +149,7 @@ fn prepare_file(fd: c_int) {
     let Some(unserved) = program::inspect(fd) else { return };
     say(fd, unserved);
     // Those that this process has inherited itself, and not looked at, are among them.
-    for fd in 0..(table::LEN as u64).min(room::nr_descriptors_max()) as c_int {
+    for fd in 0..(table::LEN as u64).min(process::nr_descriptors_max()) as c_int {
         let is_kept = |flags: usize| flags & libc::FD_CLOEXEC as usize == 0;
         if matches!(table::entry(fd), Entry::Managed(_) | Entry::Unknown)
             && process::control(fd, libc::F_GETFD, 0).is_ok_and(is_kept)

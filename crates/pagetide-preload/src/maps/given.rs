@@ -22,6 +22,8 @@ use std::mem::MaybeUninit;
 
 /// Bytes that a call is given at a time, where it is given some of ours.
 const COPIED_BYTES: usize = 256 << 10;
+/// So few are copied on the stack, which costs no mapping.
+const FEW_BYTES: usize = 512;
 
 /// Has `give` called with copies of what is at `buffer`, part by part, until one is not taken
 /// whole: the kernel does not ask for what is absent, but fails. `None` where none of it is ours.
@@ -34,14 +36,22 @@ pub(crate) fn in_copies(
     if !overlaps(buffer as usize, len) {
         return None;
     }
-    let copy = Scratch::new(len.min(COPIED_BYTES)).ok()?;
+    let mut few = [MaybeUninit::<u8>::uninit(); FEW_BYTES];
+    let many = match len {
+        ..=FEW_BYTES => None,
+        _ => Some(Scratch::new(len.min(COPIED_BYTES)).ok()?),
+    };
+    let (copy, room) = match &many {
+        None => (few.as_mut_ptr().cast::<u8>(), FEW_BYTES),
+        Some(many) => (many.place(0), many.len()),
+    };
     let mut done = 0;
     while done < len {
-        let nr_bytes = (len - done).min(copy.len());
+        let nr_bytes = (len - done).min(room);
         let from = buffer.wrapping_byte_add(done).cast::<u8>();
         // SAFETY: the program's memory, to be read by the call (S20); room of our own (S22).
-        unsafe { std::ptr::copy_nonoverlapping(from, copy.place(0), nr_bytes) };
-        let taken = give(copy.place(0).cast(), nr_bytes, done);
+        unsafe { std::ptr::copy_nonoverlapping(from, copy, nr_bytes) };
+        let taken = give(copy.cast_const().cast(), nr_bytes, done);
         if taken < 0 {
             return Some(if done > 0 { done as isize } else { taken });
         }

@@ -17,7 +17,7 @@ use super::fault::{Access, obtain_again, serve_fault};
 use super::forks::watch_forks;
 use super::{find, given};
 use crate::errno;
-use crate::held_signals::set_signals;
+use crate::held_signals::set_mask;
 use crate::{next, own, pieces, process};
 use libc::{c_int, c_void, siginfo_t};
 use pagetide_run::wire::variable;
@@ -72,13 +72,13 @@ static STATE: AtomicU32 = AtomicU32::new(NOT_TRIED);
 
 /// Has `change` run by one thread at a time, which no handler interrupts.
 fn alone<T>(change: impl FnOnce() -> T) -> T {
-    let before = set_signals(!RAISED);
+    let before = set_mask(libc::SIG_SETMASK, !RAISED);
     while LOCK.swap(true, SeqCst) {
         std::hint::spin_loop();
     }
     let result = change();
     LOCK.store(false, SeqCst);
-    set_signals(before);
+    set_mask(libc::SIG_SETMASK, before);
     result
 }
 
@@ -333,7 +333,7 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
             }
             // SAFETY: by the caller's word (S36).
             let context_now = unsafe { &*context.cast::<libc::ucontext_t>() };
-            set_signals(bits_of(&context_now.uc_sigmask) | action.mask & !BITS);
+            set_mask(libc::SIG_SETMASK, bits_of(&context_now.uc_sigmask) | action.mask & !BITS);
             // SAFETY: the program's handler, of the prototype that its flags say; a plain one looks
             // at the first argument alone (S36).
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
