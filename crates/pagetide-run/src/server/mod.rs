@@ -398,9 +398,6 @@ impl Server {
     }
 
     /// Has the kernel answer a request that failed with `errno`, where only the kernel can.
-    ///
-    /// # Errors
-    /// `errno` in all other cases, or what the hand-over fails with.
     fn or_kernel(&self, id: u64, errno: Errno) -> Outcome {
         match self.find(id) {
             Some(one) if errno == ONLY_KERNEL => self.hand_over(&one, Reason::Interface),
