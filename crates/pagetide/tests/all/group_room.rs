@@ -60,7 +60,9 @@ fn a_group_reads_ahead_no_further_than_it_has_room() {
     for limit in [2 * MIB, 8 * MIB] {
         for chunk in [4096, 64 << 10] {
             let read = read_in_group(limit, 1, chunk, false);
-            assert_eq!(read, 64 * MIB, "{} in {}, by {chunk}", Bytes(read), Bytes(limit));
+            // On a busy machine a read ahead may end after the page was wanted and read again.
+            let is_right = (64 * MIB..=65 * MIB).contains(&read);
+            assert!(is_right, "{} in {}, by {chunk}", Bytes(read), Bytes(limit));
             for nr_streams in [1, 4] {
                 // Beside other threads, one may come too late for what it was to bring.
                 let enough = 64 * MIB / 100 * 115;
