@@ -281,9 +281,14 @@ fn unlock(file: u64) {
 /// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it. The
 /// close of an O_PATH descriptor drops no locks.
 pub(crate) fn real_closes(fd: c_int) {
-    if NR_KEPT_EVER.load(Relaxed) > 0 && !serve::is_stand_in(fd) {
+    if has_kept() && !serve::is_stand_in(fd) {
         close_kept(file_of(fd));
     }
+}
+
+/// Returns true if a descriptor was ever kept for its locks.
+pub(crate) fn has_kept() -> bool {
+    NR_KEPT_EVER.load(Relaxed) > 0
 }
 
 fn close_kept(file: u64) {

@@ -158,6 +158,10 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
 /// A descriptor that is about to be closed, or to mean something else: not known from here on.
 /// Returns what has to be told of it.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
+    if table::entry(fd) == Entry::Unknown && lent::has_kept() {
+        // The program before an exec may have locked its file.
+        managed(fd);
+    }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
         // SAFETY: numbers (S20).
