@@ -50,6 +50,12 @@ const FOUND: &[&str] = &[
     "0 open 5 f4 +c; 0 ftrunc 5 200000; 0 map 1 5 0 178157 rw pf; 0 lock 5 o w 42 10 0; \
      0 open 4 f4 +cef; 0 load 1 8865 61440; 0 close 5; 0 lock 4 p w 44 1 0; 0 unmap 1 0 200000; \
      0 lock 4 p w 44 1 0",
+    // The first call after an exec closes a locked file.
+    "0 open 4 f2 +c; 0 lock 4 p w 35 0 2; 0 exec; 0 close 4; 0 open 0 f2 rn; \
+     0 getlock 0 o w 9 0",
+    // Advice about addresses of which some are free.
+    "- file f2 140000 439; 2 open 5 f2 +; 2 map 0 5 0 49153 r p; 2 unmap 0 32768 47109; \
+     2 madvise 0 16384 191515 3",
     // A child's mappings outlive those of its parent.
     "- file f1 400000 306; 0 open 0 f1 +; 0 map 0 0 0 153217 r s; 0 load 0 100 1000; 0 close 0; \
      0 fork 4; 0 unmap 0 0 1000000; 0 shell f1 f2 x; 0 shell f1 f2 x; 4 load 0 100 1000; \

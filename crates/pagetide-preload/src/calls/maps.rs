@@ -97,7 +97,9 @@ taken_over! {
             }
             _ => return None,
         }
-        Some(0)
+        // The kernel does what it can, and says so.
+        let is_whole = maps::is_mapped(at as usize, len);
+        Some(if is_whole { 0 } else { or_minus_one(Err(Errno(libc::ENOMEM))) })
     }
 
     fn posix_madvise(at: *mut c_void, len: size_t, advice: c_int) -> c_int {
@@ -107,7 +109,7 @@ taken_over! {
             return None;
         }
         maps::advise(at as usize, len, advice as u64);
-        Some(0)
+        Some(if maps::is_mapped(at as usize, len) { 0 } else { libc::ENOMEM })
     }
 
     fn msync(at: *mut c_void, len: size_t, flags: c_int) -> c_int {

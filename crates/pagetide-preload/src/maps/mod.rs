@@ -64,6 +64,7 @@ mod uffd;
 pub(crate) use given::{in_copies, in_own_memory};
 pub(crate) use locks::{lock, lock_all, unlock};
 pub(crate) use own_pages::count_all as count_own_pages;
+pub(crate) use place::is_mapped;
 pub(crate) use ranges::{
     advise, hand_over, hand_over_all, in_place_of, overlaps, populate, populate_to_write, protect,
     sync, unmap,

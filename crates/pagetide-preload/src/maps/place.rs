@@ -127,7 +127,7 @@ fn make_ready(piece: &Piece, uffd: c_int) -> Result<(), Errno> {
 }
 
 /// Whether something is mapped at each address of a range. (msync does nothing else, so called.)
-pub(super) fn is_mapped(start: usize, len: usize) -> bool {
+pub(crate) fn is_mapped(start: usize, len: usize) -> bool {
     let arguments = [start, len, libc::MS_ASYNC as usize, 0, 0, 0];
     // SAFETY: numbers (S20).
     let looked_at = unsafe { next::system(libc::SYS_msync, arguments) };

@@ -22,6 +22,7 @@
 
 use super::answer::{Answer, Outcome, done};
 use super::description::{Description, Real};
+use super::holders::Closing;
 use super::identity::{lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
@@ -203,7 +204,10 @@ impl Server {
         drop(by_process);
         if let Some(one) = mapped.and_then(|mapped| self.find(mapped.id)) {
             one.unlock_pages(request.flags, &(0..u64::MAX));
-            self.unmapped(&one)?;
+            let result = self.unmapped(&one);
+            // A lock ends with the last mapping of its description.
+            self.let_go_if_unheld(&one, Closing::Nothing);
+            result?;
         }
         done(0)
     }
