@@ -58,8 +58,8 @@ def write_again(name):
 
 
 def spawned(name):
-    child = os.posix_spawnp("true", ["true"], os.environ,
-                            file_actions=[(os.POSIX_SPAWN_OPEN, 9, name, os.O_RDWR | os.O_TRUNC, 0)])
+    cut = (os.POSIX_SPAWN_OPEN, 9, name, os.O_RDWR | os.O_TRUNC, 0)
+    child = os.posix_spawnp("true", ["true"], os.environ, file_actions=[cut])
     os.waitpid(child, 0)
 
 
@@ -114,7 +114,7 @@ CUTS = [*map(by_open, ACCESS), *map(reopened, ACCESS), truncate, truncate_in_par
 for cut in CUTS:
     for access in (os.O_RDONLY, os.O_RDWR):
         for is_mapped in (False, True):
-            # docs/calls.md: of a file that the run only reads, this cut from outside is not noticed.
+            # docs/calls.md: of a file that the run only reads, this cut is not noticed.
             if cut.__name__ == "outside read-only" and access == os.O_RDONLY:
                 continue
             case(cut, access, is_mapped)

@@ -1,5 +1,5 @@
-"""A process with record locks on many files executes another program, which has them still, and loses
-each with the first descriptor of the file that it closes. Prints ok at the end."""
+"""A process with record locks on many files executes another program, which has them still. That
+loses each with the first descriptor of the file that it closes. Prints ok at the end."""
 import fcntl
 import os
 import resource

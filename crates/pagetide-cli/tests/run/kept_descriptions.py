@@ -1,5 +1,5 @@
-"""A child holds the last descriptor of a locked description, and has asked nothing before. Where the
-server cannot compare descriptors, it keeps the description. Prints ok at the end."""
+"""A child holds the last descriptor of a locked description, and has asked nothing before. Where
+the server cannot compare descriptors, it keeps the description. Prints ok at the end."""
 import fcntl
 import os
 

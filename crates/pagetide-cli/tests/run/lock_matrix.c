@@ -3,13 +3,15 @@
  *
  *   holder    takes the lock, makes a step, and has the main process look before the next step
  *   beside    a process that has the file open, or mapped, or no such process
- *   prober    answers a look: it opens the file and tries to lock it; one is in the run, one outside
+ *   prober    answers a look: opens the file and tries to lock it; one is in the run, one outside
  *
  * A lock is seen as X (it excludes all others), S (it is shared), - (there is none). Of a record
  * lock, three parts of the file are looked at.
  *
- * LOCK_WAY=close in the environment runs all cases of the ways with that in their names, LOCKS_ALL=1
- * all cases of all ways. Started as `compiled COMMAND..`, it is the prober that is outside, and executes the command, which
+ * LOCK_WAY=close in the environment runs all cases of the ways with that in their names, and
+ * LOCKS_ALL=1 all cases of all ways.
+ *
+ * Started as `compiled COMMAND..`, it is the prober that is outside, and executes the command, which
  * is to start it again with three more arguments. */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -799,7 +801,8 @@ static const struct way ways[] = {
     WAY(stays_by_close_of_another), WAY(stays_by_close_of_reopened), WAY(stays_by_close_of_path),
     WAY(ends_by_unlock), WAY(ends_by_unlock_of_dup), WAY(ends_in_part), WAY(converts),
     WAY(two_descriptions), WAY(ends_by_munmap), WAY(ends_by_munmap_in_parts),
-    WAY(ends_by_mapping_over), WAY(ends_by_close_after_munmap), WAY(ends_by_exit_of_mapper), WAY(child_keeps_mapping),
+    WAY(ends_by_mapping_over), WAY(ends_by_close_after_munmap), WAY(ends_by_exit_of_mapper),
+    WAY(child_keeps_mapping),
     WAY(ends_by_return), WAY(ends_by_exit), WAY(ends_by_quick_exit), WAY(ends_by__exit),
     WAY(ends_by_system_exit), WAY(ends_by_kill), WAY(ends_by_abort), WAY(stays_by_exit_of_thread),
     WAY(ends_by_close_in_thread), WAY(stays_by_exec), WAY(stays_by_exec_of_static),
@@ -809,7 +812,8 @@ static const struct way ways[] = {
     WAY(early_close), WAY(early_close_range), WAY(early_dup2), WAY(early_fclose), WAY(early_exit),
     WAY(early_kill), WAY(early_exec), WAY(early_exec_of_static), WAY(early_close_after_exec),
     WAY(early_failed_exec), WAY(early_grandchild), WAY(early_user_close), WAY(early_user_dup2),
-    WAY(early_user_exit), WAY(early_user_exec), WAY(early_user_exec_of_static), WAY(child_unlocks), WAY(child_puts_another_over_it), WAY(child_executes),
+    WAY(early_user_exit), WAY(early_user_exec), WAY(early_user_exec_of_static), WAY(child_unlocks),
+    WAY(child_puts_another_over_it), WAY(child_executes),
     WAY(grandchild_keeps), WAY(vforked_child_executes), WAY(spawned_child_has_it),
     WAY(spawned_child_closes_it), WAY(sent_to_itself), WAY(sent_and_lost), WAY(sent_to_a_child),
     WAY(fetched_by_a_child),
@@ -871,8 +875,8 @@ static void run_case(const struct way *way, int beside, const char *place, struc
         if (read(other.hear, &byte, 1) != 1) fail("beside");
     }
     struct process holder = start(way->act);
-    printf("%s %s, %s, %s, from %s:", kinds[kind], how == F_RDLCK ? "shared" : "exclusive", way->name,
-           besides[beside], place);
+    printf("%s %s, %s, %s, from %s:", kinds[kind], how == F_RDLCK ? "shared" : "exclusive",
+           way->name, besides[beside], place);
     char seen[4] = "";
     for (int is_over = 0; !is_over;) {
         char asked = kind;
@@ -909,8 +913,8 @@ static void say_whether_managed(void) {
     close(fd);
 }
 
-/* Runs the cases of each way and lock: two of them, or all of the ways whose names have `wanted`. In
- * the first case nothing but the holder has had the file open before the lock ends. */
+/* Runs the cases of each way and lock: two of them, or all of the ways whose names have `wanted`.
+ * In the first case nothing but the holder has had the file open before the lock ends. */
 static void run_matrix(struct prober outside, const char *wanted, int is_long) {
     enum { NR_CASES = NR_BESIDES * 2 * 2 };
     struct prober probers[2] = {start_prober(), outside};
