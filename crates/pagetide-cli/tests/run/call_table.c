@@ -1114,8 +1114,16 @@ static void identities(void) {
     }
 }
 
+/* A stack grows where a call stores to it, too. */
+static long __attribute__((noinline)) read_to_stack(void) {
+    volatile char bytes[3 << 20];
+    long nr = pread(files[RW], (char *)bytes, LEN, 0);
+    return nr < 0 ? nr : nr + bytes[LEN - 1];
+}
+
 static void descriptors(void) {
     begin();
+    SAY("pread64", "stack", read_to_stack());
     SAY("close_range", "reversed", FIND("close_range", close_range)(9, 5, 0));
     SAY("close_range", "bad", close_range(40, 41, 99));
     SAY("close_range", "one", close_range(files[RW], files[RW], 0));
