@@ -8,7 +8,8 @@
 //! What docs/calls.md documents is not generated: an open with O_NONBLOCK, or with O_RDONLY and
 //! O_TRUNC, outside; O_DIRECT with places, lengths or memory that the kernel refuses; holes of a
 //! file that is not written back; O_NOFOLLOW and O_TMPFILE of a description that was handed over;
-//! times, blocks and inode numbers.
+//! bytes that were stored to a private mapping of a file that is cut; times, blocks and inode
+//! numbers. Not repaired, and not generated: threads that end, in a process with mappings.
 
 mod generator;
 

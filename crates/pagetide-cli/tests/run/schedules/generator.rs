@@ -158,6 +158,10 @@ pub(super) fn schedule(seed: u64) -> Vec<String> {
 }
 
 impl Generator {
+    fn has(&self, kind: Kind) -> bool {
+        self.kinds.iter().any(|&(known, _)| known == kind)
+    }
+
     fn begin(&mut self) {
         let memory = self.random.one_of(&["64K", "256K", "256K", "1M", "8M"]);
         self.lines.push(format!("- memory {memory}"));
@@ -193,7 +197,9 @@ impl Generator {
         });
         let kind = chosen.map_or(Kind::Read, |&(kind, _)| kind);
         if let Some(operation) = self.operation(process, kind) {
-            let may_thread = !matches!(kind, Kind::Fork | Kind::Exec | Kind::Apart);
+            // Not repaired: a process loses its mappings as the last thread ends that has asked.
+            let may_thread =
+                !matches!(kind, Kind::Fork | Kind::Exec | Kind::Apart) && !self.has(Kind::Map);
             let thread = if may_thread && self.random.percent(5) { "t:" } else { "" };
             let line = if kind == Kind::Apart {
                 format!("0|1|2 {operation}")
@@ -353,7 +359,8 @@ impl Generator {
         add(self, 'c', 50);
         add(self, 'x', 3);
         // In calls.md: what is cut by an outside open for reading may not be noticed.
-        add(self, 't', if is_outside && reads_only { 0 } else { 6 });
+        let keeps_private = self.has(Kind::Map) && !self.has(Kind::Length);
+        add(self, 't', if is_outside && reads_only || keeps_private { 0 } else { 6 });
         // O_DIRECT and O_APPEND together ask for an end of the file that is aligned.
         let direct = self.direct_percent;
         let is_direct = self.random.percent(direct);
@@ -563,7 +570,13 @@ impl Generator {
             self.processes[process].maps[map] = len;
         }
         let protection = self.random.one_of(&["r", "r", "rw", "rw", "rw", "-"]);
-        let flags = self.random.one_of(&["s", "s", "p", "sf", "pf"]);
+        // In calls.md: what was stored to a private mapping stays where the file is cut.
+        let is_cut = self.has(Kind::Length);
+        let flags = if is_cut {
+            self.random.one_of(&["s", "sf"])
+        } else {
+            self.random.one_of(&["s", "s", "p", "sf", "pf"])
+        };
         let offset = if self.random.percent(70) { 0 } else { self.page() };
         format!("map {map} {slot} {offset} {len} {protection} {flags}")
     }
