@@ -18,7 +18,7 @@
 
 use crate::arguments::load;
 use crate::errno;
-use crate::{channel, maps, process, room, serve, table, view};
+use crate::{channel, maps, own, process, room, serve, table, view};
 use libc::{c_int, c_long, c_ulong, sock_fprog};
 use pagetide_run::wire::Reason;
 
@@ -47,7 +47,7 @@ fn leave_run() {
     let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
     let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
     for fd in (0..end).chain(known) {
-        if process::control(fd, libc::F_GETFD, 0).is_ok() {
+        if !own::has(fd) && process::control(fd, libc::F_GETFD, 0).is_ok() {
             // What cannot be handed over has been said.
             let _ = serve::hand_over_managed(fd, Reason::Filtered);
         }
