@@ -24,7 +24,7 @@ use pagetide_sys::Patience;
 use std::cell::Cell;
 use std::io::Write;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The most parts that data may come in.
 pub(crate) const PARTS_MAX: usize = 64;
@@ -59,6 +59,9 @@ static BEFORE_CLOSE: OnceLock<fn()> = OnceLock::new();
 
 /// The key whose destructor closes a thread's socket, plus one; 0 is none yet.
 static KEY: AtomicU32 = AtomicU32::new(0);
+/// The socket of an ended thread that the process keeps: half the process's number, half the
+/// descriptor.
+static SPARE: AtomicU64 = AtomicU64::new(0);
 static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
 
 /// A reply, and the descriptors that came with it; -1 where there is none.
@@ -157,7 +160,23 @@ fn close() {
     if let Some(last) = BEFORE_CLOSE.get() {
         last();
     }
-    own::close_own(CHANNEL.replace(NONE).fd);
+    let channel = CHANNEL.replace(NONE);
+    if !keep_spare(&channel) {
+        own::close_own(channel.fd);
+    }
+}
+
+/// Returns true if the socket of a thread that ends stays open. With its last socket, a process is
+/// gone for the server, and its mappings are as well. So a process with mappings keeps one socket
+/// of its ended threads.
+fn keep_spare(channel: &Channel) -> bool {
+    if channel.fd < 0 || !pieces::is_any() {
+        return false;
+    }
+    let word = channel.process << 32 | u64::from(channel.fd as u32);
+    let before = SPARE.load(Ordering::Acquire);
+    let is_kept = before >> 32 == word >> 32 && own::has(before as u32 as c_int);
+    !is_kept && SPARE.compare_exchange(before, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
 /// Makes sure that this thread has a socket, whose end the server will notice.

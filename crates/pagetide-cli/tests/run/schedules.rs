@@ -9,7 +9,7 @@
 //! O_TRUNC, outside; O_DIRECT with places, lengths or memory that the kernel refuses; holes of a
 //! file that is not written back; O_NOFOLLOW and O_TMPFILE of a description that was handed over;
 //! bytes that were stored to a private mapping of a file that is cut; times, blocks and inode
-//! numbers. Not repaired, and not generated: threads that end, in a process with mappings.
+//! numbers.
 
 mod generator;
 
@@ -61,6 +61,9 @@ const FOUND: &[&str] = &[
     "- file f1 400000 306; 0 open 0 f1 +; 0 map 0 0 0 153217 r s; 0 load 0 100 1000; 0 close 0; \
      0 fork 4; 0 unmap 0 0 1000000; 0 shell f1 f2 x; 0 shell f1 f2 x; 4 load 0 100 1000; \
      4 load 0 10000 1000",
+    // A process's mappings outlive the thread that made them.
+    "- file f2 140000 254; 2 t:open 3 f2 +c; 2 t:map 2 3 0 28840 rw pf; 2 open 4 f1 +ctd; \
+     2 load 2 3178 8170",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

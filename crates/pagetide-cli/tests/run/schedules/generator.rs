@@ -197,7 +197,7 @@ impl Generator {
         });
         let kind = chosen.map_or(Kind::Read, |&(kind, _)| kind);
         if let Some(operation) = self.operation(process, kind) {
-            // Not repaired: a process loses its mappings as the last thread ends that has asked.
+            // Threads beside mappings are in `FOUND` alone.
             let may_thread =
                 !matches!(kind, Kind::Fork | Kind::Exec | Kind::Apart) && !self.has(Kind::Map);
             let thread = if may_thread && self.random.percent(5) { "t:" } else { "" };
