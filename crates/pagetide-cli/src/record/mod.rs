@@ -102,8 +102,8 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     if program::find(program).is_none() {
         return Ok(cannot_run(program, &rustix::io::Errno::NOENT.into()));
     }
-    output::check("the record", [&args.output])?;
     let instance = Instance::create()?;
+    output::check("the record", [&args.output])?;
     let out = File::create(&args.output)
         .map_err(|error| Failure::on_path("write the record", &args.output, &error))?;
     let mut child = start_held(&args.command)?;
