@@ -1,8 +1,8 @@
 //! Direct descriptors: real descriptors of the server's files, which the program does not see.
 //!
 //! ```text
-//!   lent    of the server's own open file: a thread reads pages by it that are not cached, past the
-//!           kernel's page cache, and it keeps the process's record locks
+//!   lent    of the server's own open file: a thread reads uncached pages by it, past the kernel's
+//!           page cache, and it keeps the process's record locks
 //!   kept    hidden, but not closed yet because there may be record locks
 //! ```
 //!
@@ -54,7 +54,6 @@ static LENT: [Slot; NR_LENT] = [const {
 
 /// Descriptors that stay open until the program closes a descriptor of the same file: the key of
 /// the file, and the same word as in [`Slot`]. A word of 0 marks a free entry.
-/// word; 0 is free.
 static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
 /// End of the entries of `KEPT` that were ever used.
