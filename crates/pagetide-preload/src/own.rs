@@ -178,7 +178,7 @@ fn close_inherited(process: u64) {
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 
-/// Closes the hidden descriptors, except those with `is_kept`.
+/// Closes the hidden descriptors for which `is_kept` returns false.
 pub(crate) fn close_all_but(is_kept: impl Fn(c_int) -> bool) {
     close_if(|word| !is_kept(descriptor_of(word)));
 }
