@@ -41,9 +41,9 @@ struct Channel {
 }
 
 const NONE: Channel = Channel { process: 0, fd: -1, place: 0, nr_exchanges: 0, is_busy: false };
-/// Number of exchanges from which on an idle socket is kept.
+/// Minimum number of exchanges after which an idle socket is kept.
 const FEW_EXCHANGES: u32 = 64;
-/// Number of sockets from which on a thread keeps an idle one: it opens short files one by one.
+/// Minimum number of sockets after which a thread keeps an idle one: it opens many short files.
 const FEW_SOCKETS: u32 = 4;
 
 thread_local! {
@@ -57,7 +57,7 @@ thread_local! {
 /// Function that each thread runs before its socket is closed.
 static BEFORE_CLOSE: OnceLock<fn()> = OnceLock::new();
 
-/// Key whose destructor closes a thread's socket, plus one, or 0 if no key is made yet.
+/// Key of the destructor that closes a thread's socket, plus one, or 0 before the key is made.
 static KEY: AtomicU32 = AtomicU32::new(0);
 /// Socket of an ended thread that the process keeps. Upper half: the process's number. Lower half:
 /// the descriptor.
@@ -263,7 +263,7 @@ fn exchange(fd: c_int, request: &Request, parcel: Parcel<'_>) -> Result<Answer, 
     }
 }
 
-/// Receives a reply again, with a raised limit, after its descriptors had no room.
+/// Receives the reply to a repeated request, with room for its descriptors above the limit.
 fn receive_above(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
     let received = match room::above(|| receive(fd, target)) {
         Some(received) => received?,

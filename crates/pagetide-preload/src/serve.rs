@@ -70,7 +70,7 @@ fn adopt(fd: c_int) -> Entry {
             installed(reply.result as u64, real);
             Entry::Kernel
         }
-        // The program has opened it with O_PATH.
+        // No stand-in, but a descriptor that the program has opened with O_PATH.
         Ok(Answer { reply, .. }) if reply.status == Status::Stranger => Entry::Kernel,
         _ => Entry::Managed(NO_DESCRIPTION),
     }

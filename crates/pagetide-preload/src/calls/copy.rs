@@ -441,7 +441,7 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
     }
 }
 
-/// Returns true if files of the file system of `fd` may share blocks. All others refuse to clone.
+/// Returns true if files of the file system of `fd` may share blocks. Other file systems refuse to clone.
 fn shares_blocks(fd: c_int) -> bool {
     const BCACHEFS: libc::c_long = 0xca45_1a4e;
     const ZFS: libc::c_long = 0x2fc1_2fc1;
