@@ -165,7 +165,7 @@ fn descriptor_of(word: u64) -> c_int {
     word as u32 as c_int - 1
 }
 
-/// Closes the hidden descriptors of the process before the fork, except those left for this
+/// Closes the hidden descriptors of the process before the fork, except the ones left for this
 /// process.
 fn close_inherited(process: u64) {
     for (index, slot) in OWN[..END.load(Ordering::Acquire)].iter().enumerate() {

@@ -1,11 +1,11 @@
 //! Execution of other programs, creation of processes, and the end of this process.
 //!
 //! ```text
-//!   exec      the environment keeps the run's two variables; if a program cannot be served, this is
+//!   exec      the environment keeps the run's two variables; a program that cannot be served is
 //!             reported, and the files that it would inherit become the kernel's
 //!   vfork     is fork, because a child of vfork would change this process's table
 //!   _exit     says goodbye to the server first, as exit does
-//!   adddup2   a file that the C library will duplicate between fork and exec becomes the kernel's
+//!   adddup2   hands over a file that the C library will duplicate between fork and exec
 //! ```
 //!
 //! fork is not intercepted here. `process` describes a child's initial state.
@@ -202,7 +202,7 @@ fn prepare_name(name: *const c_char) {
     }
 }
 
-/// An environment in which the library's variables are as this process found them.
+/// An environment with the library's variables as this process found them.
 struct Environment {
     /// Memory of the environment, unless the caller's is used. An executed program has its own
     /// copy.
