@@ -8,7 +8,7 @@
 //!   adddup2   hands over a file that the C library will duplicate between fork and exec
 //! ```
 //!
-//! fork is not intercepted here. `process` describes a child's initial state.
+//! fork needs no code in this file. `process` describes a child's initial state.
 //!
 //! execl and its relatives are in `exec_lists`.
 
