@@ -33,8 +33,8 @@ pub(crate) struct Piece {
     /// Server's number of the mapping. `file` is the number of its memory file.
     pub(crate) map: u64,
     pub(crate) file: u64,
-    /// Number of the process that has registered the range. A child has not, and no process after a
-    /// move.
+    /// Number of the process that has registered the range, or 0 after a move. In a child, this is
+    /// still the parent's number.
     pub(crate) process: u64,
     /// Protection that the program has set. `is_shared` is set for a shared mapping.
     pub(crate) protection: i32,
