@@ -6,7 +6,7 @@
 //!   any other call           fails with EFAULT --> bring in its arguments' pages --> call again
 //! ```
 //!
-//! **Ignored.** Arguments that are larger than the whole cache. Arguments of calls that the C
+//! **Ignored.** Arguments that are larger than the memory limit. Arguments of calls that the C
 //! library makes by itself, as in printf.
 
 use super::fault::{Access, serve_fault};

@@ -7,10 +7,10 @@
 //! handler asks the server.
 //!
 //! ```text
-//!   touch --> SIGBUS --> a mapped range's address? --yes--> ask --> the page is there: return
-//!                              | no                           | the kernel has the file: map it here
-//!                              v                              | past the end, or no server
-//!                      the program's own handler <------------+
+//!   touch --> SIGBUS --> in a mapped range? --yes--> ask --> the page is there: return
+//!                             | no                      | the kernel has the file: map it here
+//!                             v                         | past the end, or no server
+//!                     the program's own handler <-------+
 //! ```
 //!
 //! A mapping for reads is private: a mapping of a read-only descriptor must be private to be
@@ -26,8 +26,8 @@
 //! ```
 //!
 //! So the server has marked a page dirty before any store reaches it. If a process is killed, or a
-//! child ends, nothing is lost: the bytes are in the memory file. The server holds the userfaultfd
-//! as well, so it stays if the server is killed, and if the program closes all its descriptors.
+//! child ends, nothing is lost: the bytes are in the memory file. Process and server
+//! both hold the userfaultfd, which outlives a killed server and a program that closes all descriptors.
 //!
 //! A private mapping for stores is like a mapping for reads, except for the program's stores. The
 //! kernel copies a stored page from the memory file. As without Pagetide, the copy is the process's
@@ -83,7 +83,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 const PAGE_BYTES: usize = 4096;
-/// Set when all later mappings are the kernel's: after an mlockall, or after the run has been left.
+/// Set when all later mappings are the kernel's: after `MCL_FUTURE`, or after the run has been left.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Arguments of the program's mmap.

@@ -98,7 +98,7 @@ fn map_new(piece: &Piece, flags: c_int, file: c_int, uffd: c_int) -> Result<Piec
         Err(_) => changing.remove(&marked),
     };
     if ready.is_err() && !is_over {
-        // SAFETY: the mapping just made, of which the program knows nothing (S36).
+        // SAFETY: the mapping just made, which the program does not know (S36).
         let _ = unsafe { next::system(libc::SYS_munmap, [marked.start, marked.len, 0, 0, 0, 0]) };
     }
     // A mapping that was to replace something stays inaccessible: the kernel's file is to replace

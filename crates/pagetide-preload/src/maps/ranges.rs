@@ -243,7 +243,7 @@ pub(crate) fn advise(start: usize, len: usize, advice: u64) {
 }
 
 /// Records the announced order of reads for a whole range. A range with random reads is mapped page
-/// by page from then on, because the kernel cannot undo the registration for missing pages.
+/// by page from then on for good, because the kernel cannot reduce a registration.
 fn note_order(piece: &Piece, advice: u64) {
     let is_random = advice == libc::MADV_RANDOM as u64;
     let is_order =
