@@ -54,9 +54,11 @@ fn check_place<T>(at: *const T, is_store: bool) -> Result<(), Errno> {
 
 /// Reads an argument that is given by its address.
 ///
-/// # Errors EFAULT if there is no memory.
+/// # Errors
+/// Fails with `EFAULT` if there is no memory.
 ///
-/// # Safety As for any call that gets such an address.
+/// # Safety
+/// As for any call that gets such an address.
 pub(crate) unsafe fn load<T: Copy>(at: *const T) -> Result<T, Errno> {
     check_place(at, false)?;
     // SAFETY: the caller's argument (S20), aligned or not.
@@ -65,9 +67,11 @@ pub(crate) unsafe fn load<T: Copy>(at: *const T) -> Result<T, Errno> {
 
 /// Writes a result to the address that a call got for it.
 ///
-/// # Errors EFAULT if there is no memory, or if it is read-only.
+/// # Errors
+/// Fails with `EFAULT` if there is no memory, or if it is read-only.
 ///
-/// # Safety As for any call that gets such an address.
+/// # Safety
+/// As for any call that gets such an address.
 pub(crate) unsafe fn store<T: Copy>(at: *mut T, value: T) -> Result<(), Errno> {
     check_place(at, true)?;
     // SAFETY: the caller's argument (S20), aligned or not.
@@ -93,10 +97,12 @@ pub(crate) struct Vector {
 }
 
 impl Vector {
-    /// # Errors EINVAL for a number of parts that no call takes. EFAULT if there is no memory for
-    /// the parts.
+    /// # Errors
+    /// Fails with `EINVAL` for a number of parts that no call takes. Fails with `EFAULT` if there
+    /// is no memory for the parts.
     ///
-    /// # Safety As for readv.
+    /// # Safety
+    /// As for readv.
     pub(crate) unsafe fn new(parts: *const iovec, nr: c_int) -> Result<Vector, Errno> {
         let nr = usize::try_from(nr).ok().filter(|nr| *nr <= PARTS_MAX);
         let nr = nr.ok_or(Errno(libc::EINVAL))?;
@@ -127,8 +133,9 @@ impl Vector {
 
 /// Returns the maximum number of bytes that a call with these parts moves.
 ///
-/// # Errors EINVAL for a part of more than `SSIZE_MAX` bytes. EFAULT for addresses beyond the
-/// user's.
+/// # Errors
+/// Fails with `EINVAL` for a part of more than `SSIZE_MAX` bytes. Fails with `EFAULT` for addresses
+/// beyond the user's.
 pub(crate) fn total_of(parts: &[iovec]) -> Result<usize, Errno> {
     let is_vector = parts.len() != 1;
     if is_vector && parts.iter().any(|part| isize::try_from(part.iov_len).is_err()) {

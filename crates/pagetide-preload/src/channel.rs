@@ -87,8 +87,9 @@ pub(crate) fn tell(op: Op) -> Result<Reply, Errno> {
 
 /// Sends `request` with its attachments, and stores the bytes of the reply in the target memory.
 ///
-/// # Errors EIO if the server is gone. EFAULT if the memory is not the program's. EMFILE if there
-/// is no room for a descriptor.
+/// # Errors
+/// Fails with `EIO` if the server is gone. Fails with `EFAULT` if the memory is not the program's.
+/// Fails with `EMFILE` if there is no room for a descriptor.
 pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno> {
     if !process::is_on() {
         return Err(Errno(libc::EIO));

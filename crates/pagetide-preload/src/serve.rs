@@ -199,7 +199,8 @@ pub(crate) fn prepare_exec() {
 /// A child sends this even if it has made no request before. Its stand-in may be the last one of a
 /// description that another process has locked since.
 ///
-/// # Errors Fails with the error of the description's close.
+/// # Errors
+/// Fails with the error of the description's close.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);

@@ -76,8 +76,9 @@ pub(crate) enum Place {
 impl Place {
     /// Returns the maximum number of bytes of `parts` that the call moves.
     ///
-    /// # Errors The kernel's errors for the arguments, in its order. EINVAL also if the bytes end
-    /// past the last offset.
+    /// # Errors
+    /// Fails with the kernel's errors for the arguments, in its order. Fails with `EINVAL` also if
+    /// the bytes end past the last offset.
     #[inline]
     pub(crate) fn check(self, fd: c_int, parts: &[iovec], access: Access) -> Result<usize, Errno> {
         let checked = match self {

@@ -53,9 +53,11 @@ struct End {
 impl End {
     /// Returns an end at the offset that `at` points to, or at the position if `at` is null.
     ///
-    /// # Errors EFAULT if there is no memory at the address.
+    /// # Errors
+    /// Fails with `EFAULT` if there is no memory at the address.
     ///
-    /// # Safety `at` is null, or points to an offset of the caller's.
+    /// # Safety
+    /// `at` is null, or points to an offset of the caller's.
     unsafe fn new(fd: c_int, at: *const off_t) -> Result<End, Errno> {
         if at.is_null() {
             return Ok(End { fd, at: None });
@@ -110,14 +112,16 @@ impl End {
         serve::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 
-    /// # Errors EBADF if the descriptor is not readable.
+    /// # Errors
+    /// Fails with `EBADF` if the descriptor is not readable.
     fn must_be_read(&self) -> Result<(), Errno> {
         let flags = serve::status_flags(self.fd)?;
         let is_read = flags & libc::O_ACCMODE != libc::O_WRONLY && flags & libc::O_PATH == 0;
         if is_read { Ok(()) } else { Err(Errno(libc::EBADF)) }
     }
 
-    /// # Errors EBADF if the descriptor is not writable, or in append mode.
+    /// # Errors
+    /// Fails with `EBADF` if the descriptor is not writable, or in append mode.
     fn must_take_copies(&self) -> Result<(), Errno> {
         // Another process that has the description could have changed the flags.
         let has_them = |id| id == TAKES_COPIES.load(Relaxed) && alone::is_alone_with(id);
@@ -145,9 +149,11 @@ impl End {
 
     /// Stores the new offset at `at`.
     ///
-    /// # Errors EFAULT if the address cannot be stored to.
+    /// # Errors
+    /// Fails with `EFAULT` if the address cannot be stored to.
     ///
-    /// # Safety `at` is null, or points to an offset of the caller's.
+    /// # Safety
+    /// `at` is null, or points to an offset of the caller's.
     unsafe fn store(&self, at: *mut off_t) -> Result<(), Errno> {
         match self.at {
             // SAFETY: the end has an offset, so `at` is not null, and points to the caller's offset
@@ -165,7 +171,8 @@ fn is_written(flags: c_int) -> bool {
 
 /// Returns the maximum number of bytes that copy_file_range moves.
 ///
-/// # Errors The kernel's errors for the arguments, in its order.
+/// # Errors
+/// Fails with the kernel's errors for the arguments, in its order.
 fn check_copy(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
     let stats = [process::stat(from.fd)?, process::stat(to.fd)?];
     if stats.iter().any(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR) {
@@ -218,7 +225,8 @@ fn check_places(from: &End, to: &End, len: usize, stats: &[stat; 2]) -> Result<u
 
 /// Returns the maximum number of bytes that sendfile moves.
 ///
-/// # Errors The kernel's errors for the arguments, in its order.
+/// # Errors
+/// Fails with the kernel's errors for the arguments, in its order.
 fn check_send(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
     let source = process::stat(from.fd)?;
     match check_sent(from, to, len, &source) {
@@ -385,9 +393,11 @@ unsafe extern "C" fn copy_file_range(
 
 /// Returns the two ends of copy_file_range.
 ///
-/// # Errors EBADF if a descriptor is not open, before EFAULT for a bad offset.
+/// # Errors
+/// Fails with `EBADF` if a descriptor is not open, before EFAULT for a bad offset.
 ///
-/// # Safety As for [`End::new`], for both offsets.
+/// # Safety
+/// As for [`End::new`], for both offsets.
 unsafe fn ends(
     (from, from_at): (c_int, *mut off_t),
     (to, to_at): (c_int, *mut off_t),

@@ -45,7 +45,8 @@ fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
 
 /// Returns the parts of a vector call.
 ///
-/// # Errors Fails with the call's result, or with `None` if the kernel is to refuse the call.
+/// # Errors
+/// Fails with the call's result, or with `None` if the kernel is to refuse the call.
 fn vector(
     fd: c_int,
     parts: *const iovec,

@@ -117,7 +117,8 @@ impl Kept {
 /// Executes a program by `exec`, which gets the environment. Record locks stay, as in the kernel.
 /// Returns only if the exec has failed.
 ///
-/// # Safety `given` is an environment of the caller's.
+/// # Safety
+/// `given` is an environment of the caller's.
 unsafe fn execute(given: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_int {
     let kept = Kept::collect();
     // SAFETY: the caller's environment (S20).
@@ -214,7 +215,8 @@ impl Environment {
     /// Returns `given` with the library's variables. `kept` are the numbers of descriptors that
     /// stay open for the next program.
     ///
-    /// # Safety `given` is an environment of the caller's.
+    /// # Safety
+    /// `given` is an environment of the caller's.
     unsafe fn new(given: Strings, kept: &[u8]) -> Environment {
         let as_given = Environment { _memory: None, strings: given };
         if given.is_null() || !process::is_on() && !process::has_left_run() {
@@ -256,7 +258,8 @@ impl Environment {
     /// The first variable is `LD_PRELOAD`, which stays as it is if it has no parts. The other
     /// variables are left out if they have no parts.
     ///
-    /// # Safety `given` is an environment of the caller's.
+    /// # Safety
+    /// `given` is an environment of the caller's.
     unsafe fn with(given: Strings, ours: [&[&[u8]]; 4]) -> Option<Environment> {
         let preload = ours[0];
         let mut nr = 0;
@@ -319,7 +322,8 @@ fn put<'a>(text: &'a mut [u8], parts: &[&[u8]]) -> &'a mut [u8] {
 
 /// Returns the value of a variable. `name` includes the equals sign.
 ///
-/// # Safety `environment` is a vector of strings that ends with null.
+/// # Safety
+/// `environment` is a vector of strings that ends with null.
 unsafe fn lookup<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
     for index in 0.. {
         // SAFETY: not past the null (S20).

@@ -27,7 +27,8 @@
 //!
 //! So the server has marked a page dirty before any store reaches it. If a process is killed, or a
 //! child ends, nothing is lost: the bytes are in the memory file. Process and server
-//! both hold the userfaultfd, which outlives a killed server and a program that closes all descriptors.
+//! both hold the userfaultfd. So it outlives a killed server, and a program that closes all its
+//! descriptors.
 //!
 //! A private mapping for stores is like a mapping for reads, except for the program's stores. The
 //! kernel copies a stored page from the memory file. As without Pagetide, the copy is the process's
@@ -83,7 +84,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 const PAGE_BYTES: usize = 4096;
-/// Set when all later mappings are the kernel's: after `MCL_FUTURE`, or after the run has been left.
+/// Set when all later mappings are the kernel's: after mlockall(MCL_FUTURE), or outside a run.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Arguments of the program's mmap.
@@ -142,7 +143,8 @@ pub(crate) fn is_over(flags: c_int) -> bool {
 
 /// Calls mmap(2) for a part of a file.
 ///
-/// # Safety The addresses may be replaced, if `kind` has MAP_FIXED.
+/// # Safety
+/// The addresses may be replaced, if `kind` has MAP_FIXED.
 unsafe fn mapping(
     part: &Piece,
     protection: c_int,
@@ -161,7 +163,8 @@ fn find(address: usize) -> Option<Piece> {
 
 /// Maps description `id` for the program.
 ///
-/// # Errors The reason for which the kernel is to map the file.
+/// # Errors
+/// Fails with the reason for which the kernel is to map the file.
 pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
     if !wanted.is_served() || !signals::install() {
         return Err(Reason::Mapped);

@@ -190,9 +190,11 @@ pub(super) fn ask_only(one: &Request) -> Result<(), Errno> {
 
 /// Copies bytes of the program's memory. Raises no signal if there is no memory.
 ///
-/// # Errors EFAULT if the bytes at an address cannot be read, or stored.
+/// # Errors
+/// Fails with `EFAULT` if the bytes at an address cannot be read, or stored.
 ///
-/// # Safety The memory at `to` may be changed.
+/// # Safety
+/// The memory at `to` may be changed.
 pub(super) unsafe fn copy_if_there(from: usize, to: usize, iov_len: usize) -> Result<(), Errno> {
     let [to, from] = [to, from].map(|at| iovec { iov_base: at as *mut c_void, iov_len });
     let (to, from) = (&raw const to as usize, &raw const from as usize);

@@ -24,8 +24,9 @@ pub(crate) fn overlaps(start: usize, len: usize) -> bool {
 /// mapped ranges there out of the table. The table is held meanwhile, so that no thread maps
 /// anything there. Returns `None`, without the call, if there is no mapped range.
 ///
-/// # Errors The call's error. ENOMEM if a mapped range can neither be cut in two nor be handed
-/// over.
+/// # Errors
+/// Fails with the call's error. Fails with `ENOMEM` if a mapped range can neither be cut in two nor
+/// be handed over.
 pub(crate) fn in_place_of(
     start: usize,
     len: usize,
@@ -60,7 +61,8 @@ pub(crate) fn unmap(start: usize, len: usize) -> Option<Result<usize, Errno>> {
 /// Holds the table, with the mapped ranges within `ranges` at rest. Hands them over if the table
 /// has no room for a cut.
 ///
-/// # Errors ENOMEM if there is still no room.
+/// # Errors
+/// Fails with `ENOMEM` if there is still no room.
 pub(super) fn hold(ranges: &[(usize, usize)]) -> Result<Changing, Errno> {
     Changing::at_rest(ranges)
         .or_else(|| {
@@ -104,8 +106,9 @@ pub(crate) fn hand_over_all() {
 /// Serves mprotect(2) of a range of addresses with mapped ranges. Returns `None` if the protection
 /// cannot be served: the ranges are handed over, and the kernel is to make the call.
 ///
-/// # Errors The kernel's errors. ENOMEM if a child cannot register an inherited range, and if a
-/// range can neither be served nor be handed over.
+/// # Errors
+/// Fails with the kernel's errors. Fails with `ENOMEM` if a child cannot register an inherited
+/// range, and if a range can neither be served nor be handed over.
 pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Option<Result<(), Errno>> {
     let len = len.checked_next_multiple_of(PAGE_BYTES)?;
     let end = start.checked_add(len).filter(|_| start.is_multiple_of(PAGE_BYTES))?;
