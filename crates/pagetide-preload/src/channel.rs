@@ -106,7 +106,8 @@ pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno
     }
     let answer = match answer {
         Some(answer) => answer,
-        // A signal handler in the middle of a request uses another socket.
+        // A signal handler in the middle of a request uses another socket. If this thread has no
+        // socket yet, this is a second attempt to connect.
         None => connect(own::number()).and_then(|fd| {
             let answer = exchange(fd);
             own::close(fd);

@@ -91,8 +91,8 @@ fn descriptor_in(word: u64) -> Option<c_int> {
     is_ours.then_some(word as u32 as c_int - 1)
 }
 
-/// Returns a key of the file that a descriptor has open. The key is never 0, and collisions are
-/// rare.
+/// Returns a key of the file that a descriptor has open, never 0. Collisions are rare. The key is 1
+/// if fstat fails.
 fn file_of(fd: c_int) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let stat = process::stat(fd);
@@ -100,7 +100,7 @@ fn file_of(fd: c_int) -> u64 {
 }
 
 /// Returns the direct descriptor of description `id`, `Some(None)` if the server has refused one,
-/// or `None` if the server has not been asked.
+/// or `None` if this process has not asked.
 #[inline]
 pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
     let slot = slot_of(id);

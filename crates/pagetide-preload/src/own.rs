@@ -122,7 +122,7 @@ pub(crate) fn place_of(fd: c_int) -> usize {
     used.position(|slot| slot.load(Ordering::Relaxed) == word).unwrap_or(usize::MAX)
 }
 
-/// Returns true if this descriptor is still at an index of the list.
+/// Returns true if this descriptor is still at an index of the list, or if the index is outside.
 #[inline]
 pub(crate) fn is_still(place: usize, process: u64, fd: c_int) -> bool {
     OWN.get(place).is_none_or(|slot| slot.load(Ordering::Relaxed) == word_of(process, fd))

@@ -44,7 +44,7 @@ pub(crate) const LOWEST: u64 = 4032;
 /// up to the highest number.
 const SOFT_MAX: u64 = 8192;
 const STACK_BYTES: usize = 64 << 10;
-/// Set after the limit could not be raised.
+/// Set after an attempt to raise the limit has failed, also without memory for a helper.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 /// Hard limit that the program has set, if the kernel's hard limit is still higher.
 static HARD: AtomicU64 = AtomicU64::new(UNCHANGED);

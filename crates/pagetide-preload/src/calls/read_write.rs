@@ -23,8 +23,8 @@ fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     finish(transfer::read(fd, id, parts, place))
 }
 
-/// Writes if `fd` is managed, with the write flags `more`. Returns `None` if the kernel is to
-/// write.
+/// Writes if `fd` is managed, with the write flags `more`. Returns `None` otherwise, or if the
+/// kernel is to write.
 pub(super) fn write_managed(
     fd: c_int,
     parts: &[iovec],
@@ -65,8 +65,8 @@ fn vector(
     })
 }
 
-/// Reads if `fd` is managed. If a part lies in a mapped file of the server, `own` reads into memory
-/// of the library first.
+/// Reads if `fd` is managed. If a part overlaps a mapped range that may be written, `own` reads
+/// into memory of the library instead, which is then copied.
 fn fill(
     fd: c_int,
     parts: &[iovec],
@@ -89,7 +89,7 @@ fn fill_vector(
     }
 }
 
-/// Makes `give` write copies of a buffer, if the buffer lies in a mapped file of the server.
+/// Makes `give` write copies of a buffer, if the buffer overlaps a mapped range.
 fn in_copies(
     buffer: *const c_void,
     len: usize,
@@ -100,8 +100,8 @@ fn in_copies(
     maps::in_copies(buffer, len, give)
 }
 
-/// Writes the parts of a vector call as [`write_managed`]. If a part lies in a mapped file of the
-/// server, `give` writes the parts one by one.
+/// Writes the parts of a vector call as [`write_managed`]. If a part overlaps a mapped range, `give`
+/// writes the parts one by one.
 fn write_vector(
     fd: c_int,
     (parts, nr): (*const iovec, c_int),
@@ -125,8 +125,8 @@ fn keep_flags(fd: c_int, flags: c_int, kept: c_int) -> Result<(), Option<ssize_t
     handed.map_err(|errno| Some(or_minus_one(Err(errno))))
 }
 
-/// Makes `give` write the parts one by one, until a write is short. Returns `None` if no part lies
-/// in a mapped file of the server.
+/// Makes `give` write the parts one by one, until a write is short. Returns `None` if no part
+/// overlaps a mapped range.
 fn one_by_one(parts: &[iovec], mut give: impl FnMut(&iovec, usize) -> ssize_t) -> Option<ssize_t> {
     // The kernel refuses such parts.
     total_of(parts).ok()?;

@@ -1,7 +1,7 @@
 //! Execution of other programs, creation of processes, and the end of this process.
 //!
 //! ```text
-//!   exec      the environment keeps the run's two variables; a program that cannot be served is
+//!   exec      the environment keeps LD_PRELOAD and PAGETIDE_RUN; a program that cannot be served is
 //!             reported, and the files that it would inherit become the kernel's
 //!   vfork     is fork, because a child of vfork would change this process's table
 //!   _exit     says goodbye to the server first, as exit does

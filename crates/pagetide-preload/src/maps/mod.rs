@@ -26,9 +26,8 @@
 //! ```
 //!
 //! So the server has marked a page dirty before any store reaches it. If a process is killed, or a
-//! child ends, nothing is lost: the bytes are in the memory file. Process and server
-//! both hold the userfaultfd. So it outlives a killed server, and a program that closes all its
-//! descriptors.
+//! child ends, nothing is lost: the bytes are in the memory file. Process and server both hold the
+//! userfaultfd. So it outlives a killed server, and a program that closes all its descriptors.
 //!
 //! A private mapping for stores is like a mapping for reads, except for the program's stores. The
 //! kernel copies a stored page from the memory file. As without Pagetide, the copy is the process's
