@@ -100,8 +100,8 @@ fn in_copies(
     maps::in_copies(buffer, len, give)
 }
 
-/// Writes the parts of a vector call as [`write_managed`]. If a part overlaps a mapped range, `give`
-/// writes the parts one by one.
+/// Writes the parts of a vector call as [`write_managed`]. If a part overlaps a mapped range,
+/// `give` writes the parts one by one.
 fn write_vector(
     fd: c_int,
     (parts, nr): (*const iovec, c_int),

@@ -1,7 +1,7 @@
 //! Leaves the run before a filter of system calls is installed.
 //!
-//! A program writes its filter (seccomp) for its own calls. The filter may kill the process at
-//! any other call, such as one on a socket to a server. So before the filter is installed, the library
+//! A program writes its filter (seccomp) for its own calls. The filter may kill the process at any
+//! other call, such as one on a socket to a server. So before the filter is installed, the library
 //! hands over all files of the process, for all its threads, and makes no call of its own any more.
 //! Programs that the process executes are under no run, either.
 //!

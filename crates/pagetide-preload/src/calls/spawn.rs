@@ -1,8 +1,8 @@
 //! Execution of other programs, creation of processes, and the end of this process.
 //!
 //! ```text
-//!   exec      the environment keeps LD_PRELOAD and PAGETIDE_RUN; a program that cannot be served is
-//!             reported, and the files that it would inherit become the kernel's
+//!   exec      the environment keeps LD_PRELOAD and PAGETIDE_RUN; a program that cannot be served
+//!             is reported, and the files that it would inherit become the kernel's
 //!   vfork     is fork, because a child of vfork would change this process's table
 //!   _exit     says goodbye to the server first, as exit does
 //!   adddup2   hands over a file that the C library will duplicate between fork and exec
