@@ -189,6 +189,7 @@ pub(crate) fn prepare_exec() {
             // An exec has no way to report failed writes.
             let _ = ask(&close, Parcel { source, ..Parcel::default() });
         } else if nr_reals == 0 {
+            // The server keeps no real descriptor for any other stand-in.
             return;
         }
     }
