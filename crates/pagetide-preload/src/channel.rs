@@ -1,17 +1,17 @@
-//! This thread's socket to the server: one request, one reply.
+//! The thread's socket to the server: one request, one reply.
 //!
 //! ```text
-//!   thread --CHANNEL--> socket, connected when first needed, for this process's number
+//!   thread --CHANNEL--> socket, connected at the first request, for this process's number
 //!   signal handler in the middle of a request --> a socket for that one request
-//!   fork --> the number differs: a new one
+//!   fork --> the number differs: a new socket
 //! ```
 //!
-//! **Invariants.** A packet is a head and data, never part of one; a reply belongs to the request
-//! before it, because no other thread has the socket. Nothing here is a cancellation point, and
-//! none of it is interrupted half-way: regular files are not, in the kernel.
+//! **Invariants.** A packet is a whole head with data. A reply belongs to the request before,
+//! because no other thread uses the socket. Nothing here is a cancellation point, and no call is
+//! interrupted half-way, because the kernel does not interrupt calls on regular files either.
 //!
 //! **Ignored.** A handler that leaves by longjmp in the middle of a request. Its thread then uses a
-//! socket for each request; that is slow, and right.
+//! socket for each request, which is slow but correct.
 
 use crate::errno::Errno;
 use crate::{next, own, pieces, process, room, table};
@@ -26,69 +26,70 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-/// The most parts that data may come in.
+/// Maximum number of parts of a request's or a reply's data.
 pub(crate) const PARTS_MAX: usize = 64;
 
-/// What a thread knows of its socket.
+/// A thread's socket, and its state.
 #[derive(Clone, Copy)]
 struct Channel {
     process: u64,
     fd: c_int,
-    /// In the list of descriptors that are ours.
+    /// Index in the list of hidden descriptors.
     place: usize,
     nr_exchanges: u32,
     is_busy: bool,
 }
 
 const NONE: Channel = Channel { process: 0, fd: -1, place: 0, nr_exchanges: 0, is_busy: false };
-/// A socket that was used less than that is not kept when there is nothing more to ask about.
+/// Minimum number of exchanges after which an idle socket is kept.
 const FEW_EXCHANGES: u32 = 64;
-/// A thread that has had so many sockets keeps the next: it opens one short file after the other.
+/// Minimum number of sockets after which a thread keeps an idle one: it opens many short files.
 const FEW_SOCKETS: u32 = 4;
 
 thread_local! {
     static CHANNEL: Cell<Channel> = const { Cell::new(NONE) };
-    /// How long a reply is looked for.
+    /// Adaptive spin of the thread that waits for a reply.
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience::NEW) };
-    /// Sockets that this thread has had.
+    /// Number of sockets that this thread has had.
     static SOCKET_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What each thread does before its socket is closed.
+/// Function that each thread runs before its socket is closed.
 static BEFORE_CLOSE: OnceLock<fn()> = OnceLock::new();
 
-/// The key whose destructor closes a thread's socket, plus one; 0 is none yet.
+/// Key of the destructor that closes a thread's socket, plus one, or 0 before the key is made.
 static KEY: AtomicU32 = AtomicU32::new(0);
-/// The socket of an ended thread that the process keeps: half the process's number, half the
-/// descriptor.
+/// Socket of an ended thread that the process keeps. Upper half: the process's number. Lower half:
+/// the descriptor.
 static SPARE: AtomicU64 = AtomicU64::new(0);
 static HAS_COMPLAINED: AtomicBool = AtomicBool::new(false);
 
-/// A reply, and the descriptors that came with it; -1 where there is none.
+/// A reply, and the received descriptors, or -1.
 #[derive(Clone, Copy)]
 pub(crate) struct Answer {
     pub(crate) reply: Reply,
     pub(crate) files: [c_int; REPLY_FILES_MAX],
 }
 
-/// What goes with a request, and what memory its answer goes to.
+/// The data and descriptors of a request, and the memory for the reply's data.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Parcel<'a> {
     pub(crate) source: &'a [iovec],
-    /// Two at most.
+    /// At most two descriptors.
     pub(crate) files: &'a [c_int],
     pub(crate) target: &'a [iovec],
 }
 
-/// A request with nothing beside it.
+/// Sends a request without data, descriptors or target.
 pub(crate) fn tell(op: Op) -> Result<Reply, Errno> {
     Ok(ask(&Request::new(op, 0), Parcel::default())?.reply)
 }
 
-/// Sends `request` and what goes with it, and puts the bytes of the reply where they belong.
+/// Sends `request` with its attachments, and stores the bytes of the reply in the target memory.
 ///
 /// # Errors
-/// EIO where the server is gone, EFAULT where memory is not the program's.
+/// Fails with `EIO` if the server is gone. Fails with `EFAULT` if the memory is not the program's.
+/// Fails with `EMFILE` if there is no room for a descriptor.
 pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno> {
     if !process::is_on() {
         return Err(Errno(libc::EIO));
@@ -98,14 +99,15 @@ pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno
     if let Some(Err(errno)) = answer
         && is_of_socket(errno)
     {
-        // The program has closed what it could not know of: the server has not done it.
+        // The program has closed the hidden socket. The server has not processed the request.
         own::close_own(CHANNEL.get().fd);
         CHANNEL.set(NONE);
         answer = alone(exchange);
     }
     let answer = match answer {
         Some(answer) => answer,
-        // In a signal's handler, in the middle of a request: a socket for this one.
+        // A signal handler in the middle of a request uses another socket. If this thread has no
+        // socket yet, this is a second attempt to connect.
         None => connect(own::number()).and_then(|fd| {
             let answer = exchange(fd);
             own::close(fd);
@@ -115,13 +117,13 @@ pub(crate) fn ask(request: &Request, parcel: Parcel<'_>) -> Result<Answer, Errno
     answer.map_err(lost)
 }
 
-/// Whether the socket is none, or the server has closed its end unread.
+/// Returns true if the descriptor is no socket, or if the server has closed its end unread.
 fn is_of_socket(errno: Errno) -> bool {
     matches!(errno.0, libc::EBADF | libc::ENOTSOCK | libc::EPIPE | libc::ECONNRESET)
 }
 
-/// Has `exchange` use this thread's socket, and nothing else meanwhile. `None` if it is in use, or
-/// if there is none to be had.
+/// Calls `exchange` with this thread's socket, which nobody else uses meanwhile. Returns `None` if
+/// the socket is in use, or if it cannot be made.
 fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
     if !enter() || CHANNEL.get().is_busy {
         return None;
@@ -133,8 +135,8 @@ fn alone<T>(exchange: impl FnOnce(c_int) -> T) -> Option<T> {
     Some(result)
 }
 
-/// This process has no stand-in any more: a socket that was hardly used is closed, so that programs
-/// that look at their descriptors find none that is not theirs.
+/// Closes a hardly used socket if the process has no stand-in any more. A program that looks at its
+/// descriptors then finds only its own.
 pub(crate) fn close_if_idle() {
     let channel = CHANNEL.get();
     let is_used = channel.nr_exchanges >= FEW_EXCHANGES || SOCKET_NUMBER.get() >= FEW_SOCKETS;
@@ -145,13 +147,13 @@ pub(crate) fn close_if_idle() {
     }
 }
 
-/// This thread asks nothing any more, and nor do others once they have their replies: what they
-/// have is closed with the process.
+/// Closes this thread's socket for good. The sockets of other threads, which may wait for replies,
+/// end with the process.
 pub(crate) fn leave() {
     own::close_own(CHANNEL.replace(NONE).fd);
 }
 
-/// Has `last` run by each thread before its socket is closed. The first one named stays.
+/// Makes each thread run `last` before its socket is closed. Only the first function is kept.
 pub(crate) fn run_before_close(last: fn()) {
     let _ = BEFORE_CLOSE.set(last);
 }
@@ -166,9 +168,9 @@ fn close() {
     }
 }
 
-/// Returns true if the socket of a thread that ends stays open. With its last socket, a process is
-/// gone for the server, and its mappings are as well. So a process with mappings keeps one socket
-/// of its ended threads.
+/// Returns true if the socket of an ending thread stays open. After a process's last socket has
+/// closed, the server takes the process and its mappings for gone. So a process with mappings keeps
+/// one socket of its ended threads.
 fn keep_spare(channel: &Channel) -> bool {
     if channel.fd < 0 || !pieces::is_any() {
         return false;
@@ -179,7 +181,7 @@ fn keep_spare(channel: &Channel) -> bool {
     !is_kept && SPARE.compare_exchange(before, word, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }
 
-/// Makes sure that this thread has a socket, whose end the server will notice.
+/// Connects this thread's socket, if there is none. The server will notice the end of the socket.
 pub(crate) fn enter() -> bool {
     if !process::is_on() {
         return false;
@@ -187,7 +189,7 @@ pub(crate) fn enter() -> bool {
     let process = own::number();
     let channel = CHANNEL.get();
     let is_busy = channel.is_busy && channel.process == process;
-    // The program may have put a descriptor of its own there.
+    // The program may have put a descriptor of its own in the socket's place.
     let is_there = channel.process == process && own::is_still(channel.place, process, channel.fd);
     if is_busy || is_there {
         return true;
@@ -198,24 +200,24 @@ pub(crate) fn enter() -> bool {
     true
 }
 
-/// Sends a request that has no reply; what cannot be sent is forgotten.
+/// Sends a request that has no reply. Ignores failures.
 pub(crate) fn tell_only(request: &Request, source: &[iovec]) {
     let _ = alone(|fd| send(fd, &request.encode(), Parcel { source, ..Parcel::default() }));
 }
 
-/// Which of its sockets this thread has.
+/// Returns the number of sockets that this thread has had.
 pub(crate) fn socket_number() -> u32 {
     SOCKET_NUMBER.get()
 }
 
-/// The file of a tray that belongs to this thread's socket.
+/// Returns the file of the miss ring that belongs to this thread's socket.
 pub(crate) fn ask_for_tray() -> Option<c_int> {
     let request = Request::new(Op::Tray, 0);
     let [file, ..] = alone(|fd| exchange(fd, &request, Parcel::default()))?.ok()?.files;
     (file >= 0).then_some(file)
 }
 
-/// Has the server say a sentence to the user, once a run for each `number`.
+/// Makes the server report a sentence to the user, once in a run for each `number`.
 pub(crate) fn say(number: u64, sentence: &[u8]) {
     if process::has_flag(variable::QUIET) {
         return;
@@ -223,11 +225,11 @@ pub(crate) fn say(number: u64, sentence: &[u8]) {
     let iov_len = sentence.len().min(SENTENCE_BYTES_MAX);
     let source = &[iovec { iov_base: sentence.as_ptr().cast_mut().cast(), iov_len }];
     let request = Request { flags: number, ..Request::new(Op::Say, 0) };
-    // A server that is gone has nothing more to say.
+    // A server that is gone reports nothing.
     let _ = ask(&request, Parcel { source, ..Parcel::default() });
 }
 
-/// What the program is told of a failed exchange.
+/// Returns the error that the program gets for a failed exchange. Reports the first lost exchange.
 fn lost(errno: Errno) -> Errno {
     if matches!(errno.0, libc::EFAULT | libc::EMFILE) {
         return errno;
@@ -263,11 +265,11 @@ fn exchange(fd: c_int, request: &Request, parcel: Parcel<'_>) -> Result<Answer, 
     }
 }
 
-/// Receives a reply whose descriptors had no room.
+/// Receives the reply to a repeated request, with room for its descriptors above the limit.
 fn receive_above(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
     let received = match room::above(|| receive(fd, target)) {
         Some(received) => received?,
-        // It has to be taken.
+        // The reply has to be received in any case.
         None => receive(fd, target)?,
     };
     match received {
@@ -276,8 +278,8 @@ fn receive_above(fd: c_int, target: &[iovec]) -> Result<Answer, Errno> {
     }
 }
 
-/// A request was answered with descriptors that had no room: the server is told what will not come
-/// of it, where it matters.
+/// Undoes a mapping in the server, after there was no room for the descriptors of its reply. Other
+/// requests have no effect to undo.
 fn undo(fd: c_int, request: &Request, reply: &Reply) -> Result<(), Errno> {
     if request.op != Op::Map || reply.status != Status::Done {
         return Ok(());
@@ -287,14 +289,14 @@ fn undo(fd: c_int, request: &Request, reply: &Reply) -> Result<(), Errno> {
     receive(fd, &[]).map(|_| ())
 }
 
-/// What a packet was.
+/// A received packet.
 enum Received {
     Whole(Answer),
-    /// It had descriptors, for which this process has no room.
+    /// A packet with descriptors, for which this process has no room.
     WithoutFiles(Reply),
 }
 
-/// A control message with descriptors in it, as cmsg(3) lays it out.
+/// A control message with descriptors, in the layout of cmsg(3).
 #[repr(C, align(8))]
 struct Rights {
     len: usize,
@@ -373,8 +375,8 @@ fn packet(
 ) -> Result<usize, Errno> {
     let arguments = [fd as usize, process::address(message), flags as usize, 0, 0, 0];
     loop {
-        // SAFETY: the message, its parts and its control data live through the call; parts of the
-        // program's are those it gave us for just this (S20).
+        // SAFETY: the message, its parts and its control data live through the call. The program
+        // has passed its parts for this call (S20).
         match unsafe { next::system(number, arguments) } {
             Err(Errno(libc::EINTR)) => {}
             other => return other,
@@ -382,11 +384,11 @@ fn packet(
     }
 }
 
-/// A new socket, connected to the server, which knows whose it is.
+/// Returns a new socket, connected to the server. The greeting tells the server the process.
 fn connect(process: u64) -> Result<c_int, Errno> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     let arguments = [libc::AF_UNIX as usize, kind as usize, 0, 0, 0, 0];
-    // SAFETY: numbers only (S20).
+    // SAFETY: all arguments are numbers (S20).
     let make = || unsafe { next::system(libc::SYS_socket, arguments) };
     let fd = room::with_room(make).map_err(lost)? as c_int;
     // SAFETY: getpid has no arguments (S20).
@@ -419,12 +421,12 @@ fn connect_by_name(fd: c_int) -> Result<(), Errno> {
     }
 }
 
-/// Makes the socket the thread's, and has it closed with the thread.
+/// Hides the socket, and makes the end of the thread close it.
 fn adopt(fd: c_int) -> c_int {
     SOCKET_NUMBER.set(SOCKET_NUMBER.get().wrapping_add(1));
     let fd = own::keep(fd);
     if let Some(key) = key() {
-        // SAFETY: a key that was made, and a number as its value (S22).
+        // SAFETY: a valid key, and a number as its value (S22).
         unsafe { libc::pthread_setspecific(key, (fd as usize + 1) as *const c_void) };
     }
     fd
@@ -436,12 +438,12 @@ fn key() -> Option<libc::pthread_key_t> {
         return Some(known - 1);
     }
     let mut key = 0;
-    // SAFETY: room for a key; the destructor lives as long as this library, which is never unloaded
+    // SAFETY: room for a key. The destructor lives as long as this library, which is never unloaded
     // (S22).
     if unsafe { libc::pthread_key_create(&mut key, Some(close_with_thread)) } != 0 {
         return None;
     }
-    // Another thread may have made one as well: both work.
+    // Another thread may have made a key as well. Both keys work.
     KEY.store(key + 1, Ordering::Release);
     Some(key)
 }

@@ -1,12 +1,12 @@
-//! How far the stand-ins reach that a program was executed with.
+//! The highest stand-in that a program was executed with.
 //!
-//! **Problem.** close_range(2) takes whole ranges, up to every number there is. A stand-in that
-//! came by exec has no entry in the table yet, but its close must be told. **Idea.** The folder of
-//! this process's descriptors is read once, before the program runs: close_range looks at unknown
-//! descriptors no further than that.
+//! **Problem.** close_range(2) takes whole ranges, up to the highest number there is. A stand-in
+//! from before an exec has no entry in the table yet, but the server must be told of its close.
+//! **Idea.** The library reads the directory of this process's descriptors once, before the program
+//! runs. close_range checks unknown descriptors only up to the highest stand-in found there.
 //!
-//! **Ignored.** Stand-ins that come later without a call of ours (pidfd_getfd) and are closed by
-//! close_range: the server finds by itself that they are gone.
+//! **Ignored.** Stand-ins that the process gets later without an intercepted call (pidfd_getfd),
+//! and that close_range closes. The server finds by itself that they are gone.
 //!
 //! Source: getdents64(2), proc(5) "/proc/pid/fd".
 
@@ -16,19 +16,20 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 static END: AtomicI32 = AtomicI32::new(0);
-/// In an entry of a folder: where its length is, and where its name begins.
+/// Offsets in a directory entry: of the entry's length, and of the name.
 const LEN_AT: usize = 16;
 const NAME_AT: usize = 19;
 
-/// No stand-in that the program was executed with has this number or a higher one.
+/// Returns the end of the stand-ins' numbers: no stand-in from before the exec has this number or a
+/// higher one.
 pub(crate) fn end() -> c_int {
     END.load(Relaxed)
 }
 
-/// Looks, before the program runs.
+/// Scans this process's descriptors, before the program runs.
 pub(crate) fn look() {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: a string (S20).
+    // SAFETY: the path is a string (S20).
     let folder = unsafe { next::openat(libc::AT_FDCWD, c"/proc/self/fd".as_ptr(), flags, 0) };
     if folder < 0 {
         return;
@@ -36,7 +37,7 @@ pub(crate) fn look() {
     let mut entries = [0_u8; 4096];
     loop {
         let arguments = [folder as usize, entries.as_mut_ptr() as usize, entries.len(), 0, 0, 0];
-        // SAFETY: room for as many bytes (S20).
+        // SAFETY: the buffer has the length that is passed (S20).
         let read = unsafe { next::system(libc::SYS_getdents64, arguments) };
         let Some(mut rest) = read.ok().and_then(|len| entries.get(..len)) else { break };
         if rest.is_empty() {
@@ -51,7 +52,7 @@ pub(crate) fn look() {
     own::close(folder);
 }
 
-/// Takes the first entry; returns its name, if that is a number. `None` at the end.
+/// Takes the first entry, and returns its name if the name is a number. Returns `None` at the end.
 fn take_number(entries: &mut &[u8]) -> Option<Option<c_int>> {
     let len = entries.get(LEN_AT..LEN_AT + 2)?;
     let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));

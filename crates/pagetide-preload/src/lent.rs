@@ -1,22 +1,22 @@
-//! Real descriptors that this process has beside its stand-ins, and that the program does not see.
+//! Direct descriptors: real descriptors of the server's files, which the program does not see.
 //!
 //! ```text
-//!   lent    of the server's own open file: a thread reads by it what it misses, past the kernel's
-//!           page cache, and the process's record locks are kept by it
-//!   kept    that came to take a stand-in's place, and cannot be closed yet
+//!   lent    of the server's own open file: a thread reads uncached pages by it, past the kernel's
+//!           page cache, and it keeps the process's record locks
+//!   kept    hidden, but not closed yet because there may be record locks
 //! ```
 //!
-//! **Problem.** POSIX has a process lose its record locks on a file with the first descriptor of it
-//! that it closes. So none of ours may be closed while there may be such locks, and closing a
-//! stand-in must drop them, as closing a descriptor would.
+//! **Problem.** A process loses its record locks on a file when it closes any descriptor of the
+//! file (POSIX). So no hidden descriptor may be closed while there may be such locks. The close of
+//! a stand-in must drop the locks, as the close of a real descriptor would.
 //!
-//! **Data and invariants.** A table of atomics, in which a description has one place; each entry
-//! belongs to the process whose number it has, and no child uses it. Files that were ever locked
-//! are remembered as bits of a filter, which may say yes for others, never no.
+//! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
+//! carries the number of its process, so a child never uses an inherited entry. Files that were
+//! ever locked are bits of a filter, which may return false positives but no false negatives.
 //!
-//! **Ignored.** More kept descriptors than there is room for: those stay open. A thread that is
-//! stopped amid [`dispose`] for longer than [`DISPOSAL_LOOKS`] looks, while another one takes the
-//! first lock on the same file.
+//! **Ignored.** Kept descriptors for which the table is full stay open. A thread may be stopped in
+//! [`dispose`] for longer than [`DISPOSAL_LOOKS`] polls, while another thread takes the first lock
+//! on the same file.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
@@ -30,15 +30,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 const NR_LENT: usize = 1 << 12;
 const NR_KEPT: usize = NR_LENT;
 
-/// What a description was lent.
+/// The direct descriptor of a description.
 struct Slot {
-    /// Its number; 0 for none.
+    /// Number of the description, or 0 if the slot is free.
     id: AtomicU64,
-    /// Half the process's number, half the descriptor plus one; a descriptor of -1 was refused.
+    /// Upper half: the process's number. Lower half: the descriptor plus one, or 0 if the server
+    /// refused.
     word: AtomicU64,
-    /// Which file it is.
+    /// Key of the file, see [`file_of`].
     file: AtomicU64,
-    /// Whether it reads past the kernel's page cache.
+    /// 1 if reads bypass the kernel's page cache.
     direct: AtomicU64,
 }
 
@@ -51,24 +52,25 @@ static LENT: [Slot; NR_LENT] = [const {
     }
 }; NR_LENT];
 
-/// Descriptors that are kept until the program closes one of the same file: the file, and the same
-/// word; 0 is free.
+/// Descriptors that stay open until the program closes a descriptor of the same file: the key of
+/// the file, and the same word as in [`Slot`]. A word of 0 marks a free entry.
 static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
-/// No entry of `KEPT` was ever used from here on.
+/// End of the entries of `KEPT` that were ever used.
 static KEPT_END: AtomicUsize = AtomicUsize::new(0);
-/// Threads of a process that are in [`dispose`]: half the process's number, half the count.
+/// Number of this process's threads in [`dispose`]. Upper half: the process's number. Lower half:
+/// the count.
 static DISPOSALS: AtomicU64 = AtomicU64::new(0);
-/// How often a thread looks whether disposals are over that it has found under way.
+/// Maximum number of polls that a thread waits for disposals to end.
 const DISPOSAL_LOOKS: u32 = 1 << 14;
-/// Bits of the filter, as a power of two: so many that hundreds of files share none.
+/// Bits of the filter, as a power of two: hundreds of files hardly share a bit.
 const LOCKED_SHIFT: u32 = 20;
-/// Files that this process has locked, a bit each.
+/// Filter of the files that this process has locked, a bit each.
 static LOCKED: [AtomicU64; 1 << (LOCKED_SHIFT - 6)] =
     [const { AtomicU64::new(0) }; 1 << (LOCKED_SHIFT - 6)];
 static IS_ANY_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// A lent descriptor.
+/// A direct descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lent {
     pub(crate) fd: c_int,
@@ -83,20 +85,22 @@ fn word_of(process: u64, fd: c_int) -> u64 {
     process << 32 | u64::from((fd + 1) as u32)
 }
 
-/// What is in a word, if it is this process's.
+/// Returns the descriptor in a word, or `None` if the word is another process's.
 fn descriptor_in(word: u64) -> Option<c_int> {
     let is_ours = word >> 32 == own::number() & u64::from(u32::MAX);
     is_ours.then_some(word as u32 as c_int - 1)
 }
 
-/// Says which file a descriptor has open, as a number that hardly another file has; never 0.
+/// Returns a key of the file that a descriptor has open, never 0. Collisions are rare. The key is 1
+/// if fstat fails.
 fn file_of(fd: c_int) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let stat = process::stat(fd);
     stat.map_or(1, |stat| (stat.st_dev.wrapping_mul(ODD) ^ stat.st_ino).wrapping_mul(ODD) | 1)
 }
 
-/// The descriptor that description `id` was lent; `None` if it was not, or was refused one.
+/// Returns the direct descriptor of description `id`, `Some(None)` if the server has refused one,
+/// or `None` if this process has not asked.
 #[inline]
 pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
     let slot = slot_of(id);
@@ -106,14 +110,15 @@ pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
     let fd = descriptor_in(slot.word.load(Acquire))?;
     let is_direct = slot.direct.load(Relaxed) == 1;
     let lent = Lent { fd, is_direct };
-    // Nothing has come in between, such as another description in its place.
+    // Nothing has changed in between, for example by another description in the slot.
     if slot.id.load(Acquire) != id {
         return None;
     }
     Some((fd >= 0).then_some(lent))
 }
 
-/// The descriptor, which the server is asked for the first time.
+/// Returns the direct descriptor of description `id`, and asks the server for one at the first
+/// call.
 pub(crate) fn borrow(id: u64) -> Option<Lent> {
     if let Some(known) = known(id) {
         return known;
@@ -129,7 +134,7 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     let request = Request { flags, ..Request::new(Op::Lend, id) };
     let answer = channel::ask(&request, channel::Parcel::default()).ok()?;
     if answer.reply.status == Status::Kernel {
-        // The caller asks for it again, to put it in the place of the stand-ins.
+        // The caller asks for the real descriptor again, to put it in the place of the stand-ins.
         answer.files.into_iter().filter(|real| *real >= 0).for_each(dispose);
         return None;
     }
@@ -141,8 +146,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
         _ => -1,
     };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
-    // Another thread may be here as well: the last one's stays, and the other's is open for nothing
-    // until the process ends, for it may have locks.
+    // Another thread may do the same. The slot keeps the last descriptor. The first one stays open
+    // until the process ends, because it may have locks.
     slot.id.store(0, Release);
     slot.word.store(word_of(own::number(), fd), Release);
     slot.file.store(if is_lent { file_of(fd) } else { 0 }, Release);
@@ -151,7 +156,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     is_lent.then_some(Lent { fd, is_direct })
 }
 
-/// What another description of the same file was lent: all are lent the server's one.
+/// Returns the direct descriptor of another description of the same file, as the server has only
+/// one.
 fn lent_of_same_file(id: u64) -> Option<c_int> {
     let file = file_of(table::numbers_of(id).next()?);
     let same = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
@@ -159,13 +165,13 @@ fn lent_of_same_file(id: u64) -> Option<c_int> {
     same.find_map(|slot| descriptor_in(slot.word.load(Acquire)).filter(|fd| own::has(*fd)))
 }
 
-/// Keeps a descriptor, out of the program's way unless that would drop locks.
+/// Hides a descriptor, and moves it to a high number unless the move would drop locks.
 fn keep(fd: c_int) -> c_int {
     let is_locked = may_be_locked(file_of(fd)) || has_locks(fd);
     if is_locked { own::keep_here(fd) } else { own::keep(fd) }
 }
 
-/// The program puts a descriptor of its own in the place of one of ours.
+/// Releases a hidden descriptor, before the program puts its own descriptor in the place.
 pub(crate) fn give_up(fd: c_int) {
     own::give_up(fd);
     for slot in &LENT {
@@ -183,18 +189,19 @@ fn kept() -> &'static [(AtomicU64, AtomicU64)] {
     &KEPT[..KEPT_END.load(Acquire)]
 }
 
-/// The program is about to lock a part of the file. Another thread may be about to close a
-/// descriptor of the file because it has found no lock: that is waited for. From here on, every
-/// thread finds that there may be one.
+/// Records that the program is about to lock a part of the file. Waits for threads that have found
+/// no lock and are about to close a descriptor of the file. Afterwards, every thread finds that
+/// there may be a lock.
 pub(crate) fn note_lock(fd: c_int) {
-    // A child that has not closed what it has inherited does so now, and not when that drops locks.
+    // If a child has not closed its inherited descriptors yet, this closes them before there is a
+    // lock.
     let process = own::number();
     let (word, bit) = place_of(file_of(fd));
     IS_ANY_LOCKED.store(true, SeqCst);
     let before = word.fetch_or(bit, SeqCst);
     if before & bit == 0 {
         let is_one_under_way = || Disposal::nr_under_way(process) > 0;
-        // This thread's own disposal may be one of them, if this is a signal's handler.
+        // This thread's own disposal may be counted, if this is a signal handler.
         for _ in (0..DISPOSAL_LOOKS).take_while(|_| is_one_under_way()) {
             // SAFETY: sched_yield has no arguments (S20).
             let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
@@ -207,14 +214,14 @@ fn may_be_locked(file: u64) -> bool {
     IS_ANY_LOCKED.load(SeqCst) && word.load(SeqCst) & bit != 0
 }
 
-/// Where the filter has a file.
+/// Returns the word and the bit of a file in the filter.
 fn place_of(file: u64) -> (&'static AtomicU64, u64) {
     let nr = file >> (64 - LOCKED_SHIFT);
     (&LOCKED[nr as usize / 64], 1 << (nr % 64))
 }
 
-/// A look for locks and what follows from it, counted in [`DISPOSALS`]. A child does not inherit
-/// the count, because its number differs.
+/// A check for locks and the close after it, counted in [`DISPOSALS`]. A child does not inherit the
+/// count, because its number differs.
 struct Disposal(u64);
 
 impl Disposal {
@@ -239,8 +246,9 @@ impl Drop for Disposal {
     }
 }
 
-/// Returns true if a process has a record lock on the file. An OFD lock has another owner than
-/// every process, so the kernel names a lock of this process as well, also one from before an exec.
+/// Returns true if a process has a record lock on the file. The query is made as an OFD lock, which
+/// has another owner than every process. So the kernel also reports locks of this process, even
+/// from before an exec.
 fn has_locks(real: c_int) -> bool {
     // SAFETY: numbers, for which zeros are valid (S20).
     let mut lock: flock64 = unsafe { std::mem::zeroed() };
@@ -249,13 +257,13 @@ fn has_locks(real: c_int) -> bool {
     asked.is_ok() && lock.l_type != libc::F_UNLCK as i16
 }
 
-/// Disposes of a real descriptor that the program does not know. Every real descriptor of a
-/// program's file ends here, because the kernel drops this process's record locks on a file with
-/// the first descriptor of the file that the process closes. Where there may be such locks, the
-/// descriptor is kept until the program closes one of the same file.
+/// Closes a real descriptor that the program does not know. The kernel drops this process's record
+/// locks on a file when the process closes any descriptor of the file. So every real descriptor of
+/// a program's file ends here. If there may be locks, the descriptor is kept until the program
+/// closes a descriptor of the same file.
 pub(crate) fn dispose(real: c_int) {
     let file = file_of(real);
-    // Before the question, and until the close: see `note_lock`.
+    // Counted before the check for locks and until the close: see `note_lock`.
     let _disposal = Disposal::begin();
     if may_be_locked(file) || has_locks(real) {
         keep_until_close(own::keep_here(real), file);
@@ -266,7 +274,7 @@ pub(crate) fn dispose(real: c_int) {
     }
 }
 
-/// Remembers a descriptor of ours, to be closed as the program closes one of the same file.
+/// Records a hidden descriptor, to be closed when the program closes a descriptor of the same file.
 fn keep_until_close(fd: c_int, file: u64) {
     let word = word_of(own::number(), fd);
     let free = |(_, (_, slot)): &(usize, &(AtomicU64, AtomicU64))| {
@@ -278,19 +286,20 @@ fn keep_until_close(fd: c_int, file: u64) {
     }
 }
 
-/// Returns true if the descriptor is kept until the program closes one of the same file.
+/// Returns true if the descriptor is kept until the program closes a descriptor of the same file.
 pub(crate) fn is_kept(fd: c_int) -> bool {
     kept().iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
 }
 
-/// The most descriptors that an exec leaves open for their locks: 0 if there is no lock.
+/// Returns the maximum number of descriptors that an exec leaves open for their locks, 0 without
+/// locks.
 pub(crate) fn nr_kept_max() -> usize {
     let nr_lent = || LENT.iter().filter(|slot| slot.id.load(Acquire) != 0).count();
     if IS_ANY_LOCKED.load(Relaxed) { nr_lent() + kept().len() } else { 0 }
 }
 
-/// Leaves each descriptor that may keep record locks open for the program that is executed next,
-/// and calls `note` with its number: the kernel keeps a process's locks across exec.
+/// Makes an exec leave each descriptor open that may keep record locks, because the kernel keeps a
+/// process's locks across exec. Calls `note` with each such descriptor.
 pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     let lent = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
     let lent = lent.map(|slot| (slot.file.load(Acquire), slot.word.load(Acquire)));
@@ -307,8 +316,8 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     }
 }
 
-/// Returns true if an exec closes a descriptor of the file that the program has, and drops this
-/// process's locks by that.
+/// Returns true if an exec closes a descriptor of the file that the program has. Such a close drops
+/// this process's locks.
 fn is_closed_by_exec(file: u64) -> bool {
     let is_closed = |fd| process::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 != 0);
     // The close of an O_PATH descriptor of the program drops no locks.
@@ -326,14 +335,15 @@ pub(crate) fn take_over(fd: c_int) {
     }
 }
 
-/// The exec has failed: the next one is to close what [`keep_across_exec`] has left open.
+/// Makes execs close the descriptor again, after a failed exec before which [`keep_across_exec`]
+/// had left the descriptor open.
 pub(crate) fn close_on_exec(fd: c_int) {
     // A descriptor that the program has closed meanwhile needs nothing.
     let _ = process::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize);
 }
 
-/// The program closes a stand-in of description `id`, which is still open: the file's locks are
-/// dropped, and with the last of them in this process, what was lent is closed.
+/// Drops the file's locks before the program closes `fd`, a stand-in of description `id`. Closes
+/// the direct descriptor as well, if `fd` is the description's last stand-in in this process.
 pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     let is_last = table::numbers_of(id).all(|other| other == fd);
     let lent = slot_of(id).id.load(Acquire) == id;
@@ -349,7 +359,7 @@ pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     }
 }
 
-/// Drops this process's locks on a file that has a lent descriptor.
+/// Drops this process's locks on a file that has a direct descriptor.
 fn unlock(file: u64) {
     if !may_be_locked(file) {
         return;
@@ -365,8 +375,8 @@ fn unlock(file: u64) {
     close_kept(file);
 }
 
-/// The kernel's descriptor `fd` of the program is about to be closed, and its locks with it. The
-/// close of an O_PATH descriptor drops no locks.
+/// Closes the kept descriptors of a file before the program closes `fd`, a descriptor of the
+/// kernel's: the close drops the locks. The close of an O_PATH descriptor drops no locks.
 pub(crate) fn real_closes(fd: c_int) {
     if !kept().is_empty() && !process::is_stand_in(fd) {
         close_kept(file_of(fd));
@@ -385,14 +395,15 @@ fn close_kept(file: u64) {
     }
 }
 
-/// The description's file is the kernel's: `real`, which has taken the stand-ins' places, is
-/// closed, and what was lent as well; or kept for as long as there may be locks.
+/// Disposes of a description's direct descriptor and of `real`, after `real` has taken the place of
+/// the stand-ins. The kernel has the file from here on.
 pub(crate) fn retire(id: u64, real: c_int) {
     let lent = take(slot_of(id), id).filter(|fd| own::has(*fd));
     [Some(real), lent].into_iter().flatten().for_each(dispose);
 }
 
-/// Takes what description `id` was lent out of its place.
+/// Empties the slot of description `id`. Returns the direct descriptor, unless another description
+/// uses the same one.
 fn take(slot: &Slot, id: u64) -> Option<c_int> {
     let fd = descriptor_in(slot.word.load(Acquire)).filter(|fd| id != 0 && *fd >= 0)?;
     slot.id.compare_exchange(id, 0, AcqRel, Relaxed).ok()?;

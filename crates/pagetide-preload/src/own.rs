@@ -1,28 +1,28 @@
-//! The descriptors that are ours: sockets, and lent files. The program can neither see nor close
-//! them, but may put a descriptor of its own in the place of one.
+//! Hidden descriptors: the library's sockets and direct descriptors. The program can neither see
+//! nor close them, but may put its own descriptor in the place of one.
 //!
-//! They are above the program's limit, if there is room (`room`), or high, where programs do not
-//! expect descriptors to be, and closed by exec. A child closes those it inherits when it first has
-//! something to ask.
+//! Hidden descriptors are above the program's limit, if there is room (`room`). Otherwise, they
+//! have high numbers, which programs do not expect to be in use. An exec closes them. A child
+//! closes the inherited ones before its first request.
 //!
-//! **Data and invariants.** A list of atomics: half the process's number, half the descriptor plus
-//! one. A descriptor is ours as long as it is in the list; where the list is full, the program can
-//! close one, and it is opened again.
+//! **Data and invariants.** A list of atomics. Upper half: the process's number. Lower half: the
+//! descriptor plus one. A descriptor is hidden as long as it is in the list. If the list is full,
+//! the program can close the library's descriptor, which is then opened again.
 
 use crate::{next, process, room};
 use libc::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 static OWN: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
-/// Bits of the entries that a forked child keeps.
+/// Bit set of the entries that a forked child keeps.
 static LEFT: [AtomicU64; OWN.len() / 64] = [const { AtomicU64::new(0) }; OWN.len() / 64];
-/// No entry of `OWN` was ever used from here on.
+/// End of the entries of `OWN` that were ever used.
 static END: AtomicUsize = AtomicUsize::new(0);
-/// No descriptor of ours was ever below it.
+/// Lowest number that a hidden descriptor has ever had.
 static LOWEST: AtomicI32 = AtomicI32::new(c_int::MAX);
 
-/// This process's number, made up the first time it is asked for. What the process before the fork
-/// had open is closed with that.
+/// Returns this process's number, which is random. The first call makes the number, and closes the
+/// hidden descriptors of the process before the fork.
 #[inline]
 pub(crate) fn number() -> u64 {
     match process::number_word().load(Ordering::Acquire) {
@@ -52,15 +52,14 @@ fn make_number() -> u64 {
     }
 }
 
-/// Moves a descriptor out of the program's way, where the limit on descriptors allows, and takes
-/// note of it.
+/// Hides a descriptor, and moves it to a high number if the limit on descriptors allows.
 pub(crate) fn keep(fd: c_int) -> c_int {
     keep_here(move_up(fd))
 }
 
-/// Takes note of a descriptor where it is: to move it is to close its old number. A descriptor that
-/// is in the list already has one entry still: a second one would stay after the close, and hide a
-/// later file of the program.
+/// Hides a descriptor and leaves its number, because a move closes the old number. A descriptor
+/// gets only one entry: a second entry would stay after the close, and hide a later file of the
+/// program.
 pub(crate) fn keep_here(fd: c_int) -> c_int {
     let word = word_of(number(), fd);
     if place_of(fd) != usize::MAX {
@@ -79,7 +78,7 @@ pub(crate) fn keep_here(fd: c_int) -> c_int {
     fd
 }
 
-/// Has a forked child keep a descriptor of the list.
+/// Makes a forked child keep a hidden descriptor.
 pub(crate) fn leave_to_child(fd: c_int) {
     let index = place_of(fd);
     if let Some(bits) = LEFT.get(index / 64) {
@@ -87,8 +86,8 @@ pub(crate) fn leave_to_child(fd: c_int) {
     }
 }
 
-/// Moves a descriptor above the program's limit; where that cannot be, to the end of what the limit
-/// allows.
+/// Moves a descriptor above the program's limit, or else near the limit's end. Returns the new
+/// number.
 fn move_up(fd: c_int) -> c_int {
     let limit = process::descriptor_limit();
     let move_to = |base: c_int| process::control(fd, libc::F_DUPFD_CLOEXEC, base as usize);
@@ -102,7 +101,7 @@ fn move_up(fd: c_int) -> c_int {
     moved as c_int
 }
 
-/// The lowest of our numbers below a limit of so many: of those that there may be, some at the end.
+/// Returns the lowest number for hidden descriptors below a soft limit: the last few numbers.
 fn low_base(soft: u64) -> c_int {
     const NR_OURS: u64 = 64;
     soft.saturating_sub(NR_OURS).clamp(3, room::LOWEST) as c_int
@@ -116,20 +115,20 @@ pub(crate) fn has_spare() -> bool {
     (all().count() as u64) < nr_max
 }
 
-/// Where in the list a descriptor of ours is; nowhere if the list was full.
+/// Returns the index of a hidden descriptor in the list, or `usize::MAX` if the list was full.
 pub(crate) fn place_of(fd: c_int) -> usize {
     let word = word_of(number(), fd);
     let mut used = OWN[..END.load(Ordering::Acquire)].iter();
     used.position(|slot| slot.load(Ordering::Relaxed) == word).unwrap_or(usize::MAX)
 }
 
-/// Whether the descriptor at a place in the list is still this one.
+/// Returns true if this descriptor is still at an index of the list, or if the index is outside.
 #[inline]
 pub(crate) fn is_still(place: usize, process: u64, fd: c_int) -> bool {
     OWN.get(place).is_none_or(|slot| slot.load(Ordering::Relaxed) == word_of(process, fd))
 }
 
-/// A descriptor of ours is the program's from here on.
+/// Removes a descriptor from the list: the program has it from here on.
 pub(crate) fn give_up(fd: c_int) {
     let word = word_of(number(), fd);
     if let Some(slot) = OWN.get(place_of(fd)) {
@@ -137,7 +136,7 @@ pub(crate) fn give_up(fd: c_int) {
     }
 }
 
-/// Closes a descriptor of ours, if it still is.
+/// Closes a hidden descriptor, unless the program has it by now.
 pub(crate) fn close_own(fd: c_int) {
     if has(fd) {
         give_up(fd);
@@ -145,13 +144,13 @@ pub(crate) fn close_own(fd: c_int) {
     }
 }
 
-/// Whether `fd` is ours, and so not open for all the program knows.
+/// Returns true if `fd` is hidden: the program must not know that it is open.
 #[inline]
 pub(crate) fn has(fd: c_int) -> bool {
     fd >= LOWEST.load(Ordering::Acquire) && process::is_on() && all().any(|own| own == fd)
 }
 
-/// All of them, in no order.
+/// Returns all hidden descriptors, in no order.
 pub(crate) fn all() -> impl Iterator<Item = c_int> {
     let end = END.load(Ordering::Acquire);
     let words = OWN[..end].iter().map(|slot| slot.load(Ordering::Relaxed));
@@ -166,7 +165,8 @@ fn descriptor_of(word: u64) -> c_int {
     word as u32 as c_int - 1
 }
 
-/// Closes what the process before the fork had, except what it left for this one.
+/// Closes the hidden descriptors of the process before the fork, except the ones left for this
+/// process.
 fn close_inherited(process: u64) {
     for (index, slot) in OWN[..END.load(Ordering::Acquire)].iter().enumerate() {
         let word = slot.load(Ordering::Acquire);
@@ -178,7 +178,7 @@ fn close_inherited(process: u64) {
     close_if(|word| word >> 32 != process & u64::from(u32::MAX));
 }
 
-/// Closes all of them but those that are kept.
+/// Closes the hidden descriptors for which `is_kept` returns false.
 pub(crate) fn close_all_but(is_kept: impl Fn(c_int) -> bool) {
     close_if(|word| !is_kept(descriptor_of(word)));
 }
@@ -195,8 +195,8 @@ fn close_if(is_meant: impl Fn(u64) -> bool) {
     }
 }
 
-/// close(2), for a descriptor that no thread uses any more.
+/// Closes a descriptor that no thread uses any more.
 pub(crate) fn close(fd: c_int) {
-    // SAFETY: a descriptor of ours (S22).
+    // SAFETY: a descriptor of the library (S22).
     let _ = unsafe { next::system(libc::SYS_close, [fd as usize, 0, 0, 0, 0, 0]) };
 }

@@ -1,57 +1,61 @@
-//! Address ranges of this process that are mapped from the server's memory files.
+//! The table of mapped ranges: addresses that this process has mapped from the server's memory
+//! files.
 //!
-//! **Data and invariants.** A table of atomics, changed by one thread at a time, which has all
-//! signals blocked meanwhile and touches nothing that could fault; a count tells readers that it
-//! was changed as they read. A fork waits for that thread. An entry with length 0 is free. While
-//! the server is asked to allow a store, which it does by address, the entry stays as it is.
+//! **Data and invariants.** A table of atomics, changed by one thread at a time. This thread has
+//! all signals blocked and touches no memory that could fault. A counter tells readers that the
+//! table was changed while they read. A fork waits for the thread. An entry with length 0 is free.
+//! While the server is asked to allow a store at an address, the address's entry does not change.
 //!
-//! The thread that has marked an entry (`is_moving`) may map something at its addresses, and no
-//! other thread changes the entry. A system call that frees or replaces addresses of pieces is made
-//! while the table is held and its pieces are at rest: not marked, and with no store being allowed
-//! ([`Changing::at_rest`]). So an entry never names addresses that are mapped by someone else.
+//! A thread that has marked an entry (`is_moving`) may map something at its addresses, and no other
+//! thread changes the entry. A system call that frees or replaces addresses of ranges is made while
+//! the table is held and these ranges are at rest: not marked, and without a store in progress
+//! ([`Changing::at_rest`]). So an entry never names addresses that the program has mapped
+//! otherwise.
 
 use crate::held_signals::set_mask;
 use crate::{next, own};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
-/// Parts of mappings that there can be; what goes beyond is the kernel's.
+/// Maximum number of mapped ranges. Further mappings are the kernel's.
 const NR_PIECES: usize = 512;
 const WORDS: usize = 9;
 
-/// A part of a mapping, as the program sees it.
+/// A mapped range: a part of a mapping, as the program sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
     pub(crate) start: usize,
     pub(crate) len: usize,
-    /// In the file.
+    /// Offset in the file, in bytes.
     pub(crate) offset: u64,
-    /// The description it was mapped by.
+    /// Description that the program passed to mmap.
     pub(crate) id: u64,
-    /// The server's number for the mapping, and for its memory file.
+    /// Server's number of the mapping. `file` is the number of its memory file.
     pub(crate) map: u64,
     pub(crate) file: u64,
-    /// The process that has it registered: a child has not, and none where it was moved.
+    /// Number of the process that has registered the range, or 0 after a move. In a child, this is
+    /// still the parent's number.
     pub(crate) process: u64,
-    /// What the program may do to it, and whether it asked for a shared one.
+    /// Protection that the program has set. `is_shared` is set for a shared mapping.
     pub(crate) protection: i32,
     pub(crate) is_shared: bool,
-    /// The memory file is mapped to be written, if the program may do that now.
+    /// Set if the memory file is mapped shared for stores, which the program's protection may
+    /// forbid now.
     pub(crate) is_written: bool,
-    /// It is private, and could be stored to: the kernel has copied those of its pages that were.
+    /// Set if the range is private and was ever writable. The kernel has copied its stored pages.
     pub(crate) has_own_pages: bool,
-    /// It is being put in place: its pages cannot be touched for a moment.
+    /// Set while a thread maps the range. Its pages cannot be touched meanwhile.
     pub(crate) is_moving: bool,
-    /// It is to stay in memory; a child has it without that.
+    /// Set if the range is locked in memory. A child does not inherit the lock.
     pub(crate) is_locked: bool,
-    /// The program has said that it reads by chance.
+    /// Set if the program has announced random reads.
     pub(crate) is_random: bool,
-    /// It is no piece any more: its addresses were freed, and the server is to be told.
+    /// Set if the addresses were freed, and the server is still to be told.
     pub(crate) is_gone: bool,
 }
 
 impl Piece {
-    /// A part of a mapping that this process is about to make.
+    /// Returns a part of a mapping that this process is about to make.
     pub(crate) fn new(start: usize, len: usize, offset: u64, id: u64) -> Piece {
         let words = [start as u64, len as u64, offset, id, 0, 0, own::number(), 0, 0];
         Piece::of(words)
@@ -73,7 +77,7 @@ impl Piece {
         self.len > 0 && !self.is_gone
     }
 
-    /// The part of it between two addresses of it.
+    /// Returns the part between two addresses of the range.
     fn part(&self, start: usize, end: usize) -> Piece {
         let offset = self.offset + (start - self.start) as u64;
         Piece { start, len: end - start, offset, ..*self }
@@ -115,15 +119,15 @@ impl Piece {
 
 static PIECES: [[AtomicU64; WORDS]; NR_PIECES] =
     [const { [const { AtomicU64::new(0) }; WORDS] }; NR_PIECES];
-/// Stores that the server is being asked to allow, in the piece of each entry.
+/// Number of stores in progress in each entry's range, for which the server is asked.
 static STORES: [AtomicU32; NR_PIECES] = [const { AtomicU32::new(0) }; NR_PIECES];
-/// No entry from here on was ever used.
+/// End of the entries that were ever used.
 static END: AtomicUsize = AtomicUsize::new(0);
-/// Odd while the table is being changed.
+/// Change counter, odd while the table is being changed.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
-/// Entries that have become no piece.
+/// Number of ranges that have been removed.
 static NR_ENDED: AtomicU64 = AtomicU64::new(0);
-/// What the thread that forks had blocked.
+/// Signal mask of the thread that forks, from before [`hold`].
 static HELD_SIGNALS: AtomicU64 = AtomicU64::new(0);
 static IS_CHANGING: AtomicBool = AtomicBool::new(false);
 
@@ -136,13 +140,13 @@ fn store(index: usize, piece: &Piece) {
     END.fetch_max(index + 1, SeqCst);
 }
 
-/// Whether there was ever one.
+/// Returns true if there was ever a mapped range.
 #[inline]
 pub(crate) fn is_any() -> bool {
     END.load(std::sync::atomic::Ordering::Relaxed) > 0
 }
 
-/// Looks at a table that is not changed meanwhile.
+/// Reads the table, again and again until it has not changed meanwhile.
 fn look<T>(look: impl Fn() -> T) -> T {
     loop {
         let before = CHANGES.load(SeqCst);
@@ -161,7 +165,7 @@ pub(crate) fn pause() {
     let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
 }
 
-/// The piece with the lowest of the addresses of a range that pieces have.
+/// Returns the first mapped range, by address, that overlaps a range of addresses.
 pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
     if !is_any() {
         return None;
@@ -172,22 +176,22 @@ pub(crate) fn find(start: usize, end: usize) -> Option<Piece> {
     })
 }
 
-/// Entries that have become no piece so far: a fault that was raised in a piece may find none.
+/// Returns the number of ranges removed so far. A fault in a removed range finds none.
 pub(crate) fn nr_ended() -> u64 {
     NR_ENDED.load(SeqCst)
 }
 
-/// A store that the server is being asked to allow, or what else is done to a piece by its
-/// addresses: it stays as it is.
+/// A store, or another operation by address, during which the entry of the range does not change.
 pub(crate) struct Storing(usize);
 
 impl Storing {
-    /// Begins one, if the piece is still what it was.
+    /// Begins a store, if the entry is still the same.
     pub(crate) fn begin(piece: &Piece) -> Option<Storing> {
         let index = look(|| (0..END.load(SeqCst)).find(|index| load(*index) == *piece))?;
         STORES[index].fetch_add(1, SeqCst);
         let storing = Storing(index);
-        // A thread that changes the table waits for us, or has begun before and is seen here.
+        // A thread that changes the table waits for the store, or has begun before and is seen
+        // here.
         let changes = CHANGES.load(SeqCst);
         let is_same = changes.is_multiple_of(2) && load(index) == *piece;
         (is_same && CHANGES.load(SeqCst) == changes).then_some(storing)
@@ -200,17 +204,17 @@ impl Drop for Storing {
     }
 }
 
-/// Whether anything is left of a mapping.
+/// Returns true if a range of a mapping is left.
 pub(crate) fn has(map: u64) -> bool {
     look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.is_there() && piece.map == map))
 }
 
-/// Whether there is any piece of a description.
+/// Returns true if a range of a description is left.
 pub(crate) fn has_description(id: u64) -> bool {
     look(|| (0..END.load(SeqCst)).map(load).any(|piece| piece.is_there() && piece.id == id))
 }
 
-/// All pieces there are, one after the other: the first from an index on, and the index after it.
+/// Iterates over all ranges: returns the first range from an index on, and the index after it.
 pub(crate) fn from(index: usize) -> Option<(Piece, usize)> {
     look(|| {
         let mut all = (index..END.load(SeqCst)).map(|index| (load(index), index + 1));
@@ -218,7 +222,7 @@ pub(crate) fn from(index: usize) -> Option<(Piece, usize)> {
     })
 }
 
-/// Signals of this thread are blocked as long as it lives.
+/// Blocks this thread's signals until it is dropped.
 pub(crate) struct Blocked(u64);
 
 impl Blocked {
@@ -233,15 +237,15 @@ impl Drop for Blocked {
     }
 }
 
-/// A piece that this thread has marked, to map something at its addresses. No handler interrupts
-/// it: one that frees them would wait for ever.
+/// A range that this thread has marked, to map something at its addresses. Signals are blocked,
+/// because a handler that frees the addresses would wait for ever.
 pub(crate) struct Moving {
     marked: Piece,
     _blocked: Blocked,
 }
 
 impl Moving {
-    /// Marks a piece, as `wanted`, if it is still what it was and no other thread has marked it.
+    /// Marks a range and changes it to `wanted`, if it is still the same and not marked.
     pub(crate) fn begin(piece: &Piece, wanted: &Piece) -> Option<Moving> {
         let _blocked = Blocked::begin();
         let marked = Piece { is_moving: true, ..*wanted };
@@ -249,30 +253,30 @@ impl Moving {
         is_mine.then_some(Moving { marked, _blocked })
     }
 
-    /// What is in the table.
+    /// Returns the marked entry.
     pub(crate) fn piece(&self) -> &Piece {
         &self.marked
     }
 
-    /// The piece is this from now on.
+    /// Replaces the marked entry by `now`.
     pub(crate) fn end(self, now: &Piece) {
         Changing::begin().replace(&self.marked, now);
     }
 
-    /// It is none any more.
+    /// Removes the marked entry.
     pub(crate) fn remove(self) {
         Changing::begin().remove(&self.marked);
     }
 }
 
-/// The table, to be changed.
+/// Exclusive access to the table, with all signals blocked.
 pub(crate) struct Changing {
     signals: u64,
 }
 
 impl Changing {
-    /// Holds the table once the pieces of these ranges are at rest, and cuts them in two where the
-    /// ranges begin and end. `None` where there is no room for that.
+    /// Locks the table once the mapped ranges within `ranges` are at rest, and cuts them at the
+    /// ends of `ranges`. Returns `None` if there is no room for the cuts.
     pub(crate) fn at_rest(ranges: &[(usize, usize)]) -> Option<Changing> {
         let is_busy = |index: usize| {
             let piece = load(index);
@@ -299,12 +303,12 @@ impl Changing {
         Changing { signals }
     }
 
-    /// As [`find`].
+    /// Returns a mapped range that overlaps a range of addresses.
     pub(crate) fn find(&self, start: usize, end: usize) -> Option<Piece> {
         (0..END.load(SeqCst)).map(load).find(|piece| piece.overlaps(start, end))
     }
 
-    /// Whether any piece within a range is such a one.
+    /// Returns true if `is` returns true for a mapped range that overlaps a range of addresses.
     pub(crate) fn any_in(&self, start: usize, end: usize, is: impl Fn(&Piece) -> bool) -> bool {
         let mut all = (0..END.load(SeqCst)).map(load);
         all.any(|piece| piece.overlaps(start, end) && is(&piece))
@@ -314,26 +318,26 @@ impl Changing {
         (0..NR_PIECES).any(|index| load(index).len == 0)
     }
 
-    /// The pieces within a range, which has been freed or replaced, are none any more. The server
-    /// is to be told of them: see [`Changing::take_gone`].
+    /// Marks the ranges within freed or replaced addresses as gone. The caller then tells the
+    /// server: see [`Changing::take_gone`].
     pub(crate) fn leave_in(&mut self, start: usize, end: usize) {
         self.replace_in(start, end, |piece| Piece { is_gone: true, ..piece });
     }
 
-    /// One of the pieces that have left a range.
+    /// Removes an entry of a gone range, and returns the range.
     pub(crate) fn take_gone(&mut self, start: usize, end: usize) -> Option<Piece> {
         let is_meant = |one: &Piece| one.len > 0 && start <= one.start && one.end() <= end;
         let gone = (0..END.load(SeqCst)).map(load).find(|one| one.is_gone && is_meant(one))?;
         self.remove(&gone).then_some(gone)
     }
 
-    /// Adds a piece, if there is room.
+    /// Adds a range. Returns false if there is no room.
     pub(crate) fn add(&mut self, piece: &Piece) -> bool {
         let free = (0..NR_PIECES).find(|index| load(*index).len == 0);
         free.inspect(|index| store(*index, piece)).is_some()
     }
 
-    /// The piece is this now, if it is still what it was.
+    /// Replaces an entry, if it is still the same. Waits for stores in progress.
     pub(crate) fn replace(&mut self, before: &Piece, now: &Piece) -> bool {
         let place = (0..END.load(SeqCst)).find(|index| load(*index) == *before);
         place.inspect(|index| {
@@ -346,7 +350,7 @@ impl Changing {
         place.is_some()
     }
 
-    /// The pieces within a range are these now.
+    /// Replaces all entries that overlap a range of addresses.
     pub(crate) fn replace_in(&mut self, start: usize, end: usize, now: impl Fn(Piece) -> Piece) {
         for index in 0..END.load(SeqCst) {
             let before = load(index);
@@ -356,12 +360,12 @@ impl Changing {
         }
     }
 
-    /// It is none any more, if it is still what it was.
+    /// Removes an entry, if it is still the same.
     pub(crate) fn remove(&mut self, piece: &Piece) -> bool {
         self.replace(piece, &Piece { len: 0, ..*piece })
     }
 
-    /// Makes one of pieces that are alike and meet within a range, or at its ends.
+    /// Joins adjacent ranges with the same attributes, within a range of addresses and at its ends.
     pub(crate) fn join(&mut self, start: usize, end: usize) {
         let mut at = start;
         while let Some(next) = self.find(at, at + 1).filter(|_| at <= end) {
@@ -376,7 +380,7 @@ impl Changing {
         }
     }
 
-    /// Cuts pieces in two where the range begins and ends. `false` where there is no room.
+    /// Cuts ranges in two at `start` and `end`. Returns false if there is no room.
     fn cut(&mut self, start: usize, end: usize) -> bool {
         [start, end].into_iter().all(|at| {
             let crossing = |piece: &Piece| piece.start != at;
@@ -395,8 +399,8 @@ impl Drop for Changing {
     }
 }
 
-/// A child has none of the threads that were storing, or putting pieces in place, nor anything
-/// locked in memory.
+/// Resets the state of other threads, which a child does not have: stores in progress and marks.
+/// Removes gone ranges, and memory locks, which a child does not inherit.
 pub(crate) fn forget_threads() {
     STORES.iter().for_each(|nr| nr.store(0, SeqCst));
     for index in 0..END.load(SeqCst) {
@@ -406,8 +410,8 @@ pub(crate) fn forget_threads() {
     }
 }
 
-/// Keeps the table as it is, over a fork, once no thread puts a piece in place. (No handler that
-/// forks has interrupted such a thread: it has all signals blocked.)
+/// Locks the table over a fork, once no thread maps a range. (A handler that forks cannot have
+/// interrupted such a thread, which has all signals blocked.)
 pub(crate) fn hold() {
     let Some(changing) = Changing::at_rest(&[(0, usize::MAX & !4095)]) else { return };
     HELD_SIGNALS.store(changing.signals, SeqCst);
@@ -419,13 +423,13 @@ pub(crate) fn let_go() {
     drop(Changing { signals: HELD_SIGNALS.load(SeqCst) });
 }
 
-/// As [`from`], by the thread that holds the table.
+/// Iterates as [`from`], for the thread that holds the table.
 pub(crate) fn held_from(index: usize) -> Option<(Piece, usize)> {
     let mut all = (index..END.load(SeqCst)).map(|index| (load(index), index + 1));
     all.find(|(piece, _)| piece.is_there())
 }
 
-/// It is none any more, by the thread that holds the table.
+/// Removes an entry, for the thread that holds the table.
 pub(crate) fn held_remove(piece: &Piece) {
     let place = (0..END.load(SeqCst)).find(|index| load(*index) == *piece);
     place.into_iter().for_each(|index| store(index, &Piece { len: 0, ..*piece }));

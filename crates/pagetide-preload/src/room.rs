@@ -1,28 +1,29 @@
-//! Room for descriptors of ours beside those that the program may have.
+//! Room for hidden descriptors above the program's limit on descriptors.
 //!
-//! **Problem.** A limit on descriptors (`RLIMIT_NOFILE`) is the program's to use up: it opens files
-//! until the kernel says EMFILE, and its calls on those still work. **Idea.** The limit is the
-//! process's, but a table of descriptors may have more than one process. Where the limit may be
-//! raised, ours are made above it, and the program's limit stays what it is:
+//! **Problem.** The program may use up its limit on descriptors (`RLIMIT_NOFILE`): it opens files
+//! until the kernel says EMFILE, and its calls on the open files must still work. **Idea.** The
+//! limit belongs to a process, but two processes can share one descriptor table. If the limit may
+//! be raised, hidden descriptors are made above it, and the program's limit stays the same:
 //!
 //! ```text
-//!   0 .. soft limit   the program's
-//!   above it          ours, made while the limit is raised:
-//!                       of this process, while it has one thread and no signal's handler runs
-//!                       of a helper that shares memory and table, if there are more threads
+//!   0 .. soft limit   the program's descriptors
+//!   above it          hidden descriptors, made while a limit is raised:
+//!                       this process's limit, if there is one thread (signals are blocked)
+//!                       the limit of a helper with the same memory and table, otherwise
 //! ```
 //!
-//! The helper lives as long as the call, for which this thread waits. So no thread and no child of
+//! The helper lives as long as the call, and this thread waits for it. So no thread and no child of
 //! the program ever has another soft limit than its own.
 //!
-//! A program that lowers its hard limit would take the room away. So the kernel's hard limit stays,
-//! and the program, and those that it executes, are told the one that they have set.
+//! A lower hard limit would remove the room. So the kernel's hard limit stays as it was, and the
+//! library reports the lower one to the program and to the programs that it executes.
 //!
-//! **Data and invariants.** The hard limit that the program has set, and that the soft one could
-//! not be raised: then it is tried again only where the hard limit is another than the soft one.
+//! **Data and invariants.** The hard limit that the program has set, and a flag that raising the
+//! soft limit has failed. After a failure, the limit is raised again only if the hard limit is
+//! above the soft limit.
 //!
-//! **Ignored.** Limits that may not be raised: a hard limit that is the soft one from before the
-//! run, without privilege. Threads that were made without the C library.
+//! **Ignored.** Limits that may not be raised: hard and soft limit are equal from before the run,
+//! and the process has no privilege. Threads that were made without the C library.
 //!
 //! Source: getrlimit(2), clone(2) `CLONE_FILES`, `__libc_single_threaded`(3).
 
@@ -35,33 +36,33 @@ use libc::{c_char, c_int, c_void, rlimit};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};
 
-/// So many descriptors of ours at most, above the limit.
+/// Number of hidden descriptors above the limit, at most.
 const NR_OURS: u64 = 4096;
-/// The lowest number that they have, where the hard limit allows.
+/// Lowest number of a hidden descriptor, if the hard limit allows.
 pub(crate) const LOWEST: u64 = 4032;
-/// Programs that may have more are given no higher numbers: the kernel copies the table, up to the
-/// highest number, at each fork.
+/// Highest soft limit with hidden descriptors above it. At each fork, the kernel copies the table
+/// up to the highest number.
 const SOFT_MAX: u64 = 8192;
 const STACK_BYTES: usize = 64 << 10;
-/// The limit could not be raised.
+/// Set after an attempt to raise the limit has failed, also without memory for a helper.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
-/// The hard limit that the program has set, where the kernel has a higher one still.
+/// Hard limit that the program has set, if the kernel's hard limit is still higher.
 static HARD: AtomicU64 = AtomicU64::new(UNCHANGED);
 const UNCHANGED: u64 = u64::MAX;
 
-/// The limit, as the program has set it.
+/// Returns the limit as the program has set it.
 pub(crate) fn limit_of_program() -> rlimit {
     let limit = descriptor_limit();
     rlimit { rlim_max: limit.rlim_max.min(HARD.load(Relaxed)), ..limit }
 }
 
-/// Whether the program has lowered its hard limit, and to what.
+/// Returns the program's hard limit, or `None` if the kernel's hard limit is the same.
 pub(crate) fn hard_of_program() -> Option<u64> {
     Some(HARD.load(Relaxed)).filter(|hard| *hard != UNCHANGED)
 }
 
-/// The program sets its limit. A hard limit that it lowers stays, and it is told the lower one: so
-/// there is room above it.
+/// Sets the program's limit. If the program lowers its hard limit to at most [`SOFT_MAX`], the
+/// kernel's hard limit stays, so that there is room above the program's.
 pub(crate) fn set_for_program(new: rlimit) -> Result<(), Errno> {
     let real = descriptor_limit();
     let hard = limit_of_program().rlim_max;
@@ -78,12 +79,12 @@ pub(crate) fn set_for_program(new: rlimit) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The hard limit is as low as the program before an exec has set it.
+/// Records the hard limit that the program before an exec had set.
 pub(crate) fn take_over_hard(hard: u64) {
     HARD.store(hard, Relaxed);
 }
 
-/// The process is under no run from here on: its limit is what it has set.
+/// Gives the kernel the program's hard limit, as the process leaves the run.
 pub(crate) fn leave_run() {
     if hard_of_program().is_some() {
         set(limit_of_program());
@@ -91,7 +92,7 @@ pub(crate) fn leave_run() {
     }
 }
 
-/// Whether this process may raise hard limits.
+/// Returns true if this process may raise hard limits.
 fn may_raise() -> bool {
     const VERSION: u32 = 0x2008_0522;
     const CAP_SYS_RESOURCE: u32 = 24;
@@ -102,14 +103,14 @@ fn may_raise() -> bool {
     asked.is_ok() && sets[0] >> CAP_SYS_RESOURCE & 1 == 1
 }
 
-/// The lowest number above the limit, which ours are to have; `None` if they stay below it.
+/// Returns the lowest number for hidden descriptors above the limit, or `None` if they stay below.
 pub(crate) fn base(limit: rlimit) -> Option<c_int> {
     let (soft, hard) = (limit.rlim_cur, limit.rlim_max);
     let base = if hard > LOWEST { soft.max(LOWEST) } else { soft };
     (soft <= SOFT_MAX).then_some(base as c_int)
 }
 
-/// Has a call make descriptors; where the table is full, once more with room for them.
+/// Calls `make`, which makes descriptors. If the table is full, calls it again with a raised limit.
 pub(crate) fn with_room<T>(mut make: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     let made = make();
     match made {
@@ -118,8 +119,8 @@ pub(crate) fn with_room<T>(mut make: impl FnMut() -> Result<T, Errno>) -> Result
     }
 }
 
-/// Has `make` run with room above the limit; `None` if there is none to be had, and nothing was
-/// run. It may make system calls, and no more.
+/// Calls `make` with a raised limit. Returns `None`, without a call, if the limit cannot be raised.
+/// `make` may only make system calls.
 pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
     let limit = descriptor_limit();
     if limit.rlim_max <= limit.rlim_cur && IS_REFUSED.load(Relaxed) {
@@ -129,7 +130,7 @@ pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
     let before = set_mask(libc::SIG_SETMASK, u64::MAX);
     if is_alone() {
         work.run();
-        // What it was a moment ago.
+        // Restores the limit, which has been valid a moment ago.
         set(limit);
     } else {
         have_helped(&mut work);
@@ -141,7 +142,7 @@ pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {
     work.result
 }
 
-/// What is to be run, and what came of it.
+/// A call to make with a raised limit, and its result.
 struct Work<T, F> {
     make: F,
     limit: rlimit,
@@ -156,7 +157,7 @@ impl<T, F: FnMut() -> T> Work<T, F> {
     }
 }
 
-/// Whether the process has one thread. The C library of old says nothing of it.
+/// Returns true if the process has one thread. Returns false if the C library is too old to tell.
 fn is_alone() -> bool {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let found = next::find(&FOUND, "__libc_single_threaded\0").cast::<c_char>();
@@ -164,12 +165,12 @@ fn is_alone() -> bool {
     !found.is_null() && unsafe { found.read_volatile() } != 0
 }
 
-/// Raises this process's limit, so that there is room above it.
+/// Raises this process's limit, to make room above the program's.
 fn raise(limit: rlimit) -> bool {
     let wanted = limit.rlim_cur.max(LOWEST).saturating_add(NR_OURS);
     let allowed = wanted.min(limit.rlim_max);
     let is_enough = allowed >= limit.rlim_cur.saturating_add(NR_OURS);
-    // With privilege, the hard limit as well.
+    // With privilege, the hard limit is raised as well.
     is_enough && set(rlimit { rlim_cur: allowed, ..limit })
         || set(rlimit { rlim_cur: wanted, rlim_max: wanted.max(limit.rlim_max) })
         || allowed > limit.rlim_cur && set(rlimit { rlim_cur: allowed, ..limit })
@@ -185,11 +186,11 @@ fn try_to_set(limit: rlimit) -> Result<(), Errno> {
     unsafe { next::system(libc::SYS_prlimit64, arguments) }.map(drop)
 }
 
-/// Has a helper run it, which ends before this returns: it has this process's memory and table of
-/// descriptors, and a limit of its own.
+/// Runs `work` in a helper process, which ends before the function returns. The helper has this
+/// process's memory and descriptor table, and its own limit.
 fn have_helped<T, F: FnMut() -> T>(work: &mut Work<T, F>) {
     extern "C" fn run<T, F: FnMut() -> T>(work: *mut c_void) -> c_int {
-        // SAFETY: what `have_helped` gives, which waits meanwhile (S22).
+        // SAFETY: the argument is `have_helped`'s work, and `have_helped` waits meanwhile (S22).
         unsafe { &mut *work.cast::<Work<T, F>>() }.run();
         0
     }
@@ -197,13 +198,13 @@ fn have_helped<T, F: FnMut() -> T>(work: &mut Work<T, F>) {
     let how = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_VFORK;
     let top = stack.place(STACK_BYTES).cast::<c_void>();
     let before = errno::read();
-    // SAFETY: a stack that lives until the helper has ended, for this thread waits (S22); it makes
-    // system calls alone, with all signals blocked.
+    // SAFETY: this thread waits, so the stack lives until the helper has ended (S22). The helper
+    // only makes system calls, with all signals blocked.
     let helper = unsafe { libc::clone(run::<T, F>, top, how, std::ptr::from_mut(work).cast()) };
     errno::set(before);
     if helper > 0 {
         let arguments = [helper as usize, 0, libc::__WALL as usize, 0, 0, 0];
-        // SAFETY: numbers only; its end is told to nobody else (S20).
+        // SAFETY: all arguments are numbers, and only this call waits for the helper (S20).
         let _ = unsafe { next::system(libc::SYS_wait4, arguments) };
     }
 }

@@ -1,4 +1,4 @@
-//! A managed descriptor's calls, as requests.
+//! Requests for calls on a managed descriptor.
 //!
 //! ```text
 //!   look up --> request --> Done     the result
@@ -6,8 +6,8 @@
 //!                                    process has it, and the caller calls the kernel
 //! ```
 //!
-//! **Ignored.** A descriptor that one thread closes while another has a call on a copy of it, in
-//! the moment in which its file becomes the kernel's: it may stay open.
+//! **Ignored.** A descriptor that one thread closes while another thread has a call on a copy of
+//! it. If the file becomes the kernel's at that moment, the descriptor may stay open.
 
 use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
@@ -17,10 +17,10 @@ use crate::{lent, next, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
-/// The description of a stand-in that cannot be asked about; the server knows none of this number.
+/// Number of no description, for a stand-in that the server could not be asked about.
 const NO_DESCRIPTION: u64 = 0;
 
-/// The description behind `fd`, if it is managed.
+/// Returns the description of `fd`, if it is managed.
 #[inline]
 pub(crate) fn managed(fd: c_int) -> Option<u64> {
     if !process::is_on() {
@@ -33,7 +33,7 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     }
 }
 
-/// Looks at a descriptor that came from somewhere unseen: by exec, from another process, from
+/// Finds out if a descriptor from an unseen source is managed: from an exec, another process, or
 /// within the C library. Only a stand-in can be managed.
 #[cold]
 fn classify(fd: c_int) -> Option<u64> {
@@ -57,8 +57,8 @@ fn classify(fd: c_int) -> Option<u64> {
     }
 }
 
-/// Asks what an O_PATH descriptor of a regular file is; if the file is the kernel's by now, it is
-/// replaced.
+/// Asks the server for the description of a possible stand-in, an O_PATH descriptor of a regular
+/// file. If the kernel has the file by now, the real descriptor replaces `fd`.
 fn adopt(fd: c_int) -> Entry {
     let files = &[fd];
     match ask(&Request::new(Op::Adopt, 0), Parcel { files, ..Parcel::default() }) {
@@ -70,25 +70,26 @@ fn adopt(fd: c_int) -> Entry {
             installed(reply.result as u64, real);
             Entry::Kernel
         }
-        // The program's own.
+        // No stand-in, but a descriptor that the program has opened with O_PATH.
         Ok(Answer { reply, .. }) if reply.status == Status::Stranger => Entry::Kernel,
         _ => Entry::Managed(NO_DESCRIPTION),
     }
 }
 
-/// Puts what `real` has open in the place of `fd`.
+/// Puts the open file of `real` in the place of `fd`.
 pub(crate) fn put_over(fd: c_int, real: c_int) {
     let is_kept = control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 == 0);
     let flags = if is_kept { 0 } else { libc::O_CLOEXEC };
-    // SAFETY: numbers (S20).
+    // SAFETY: all arguments are numbers (S20).
     let put = || unsafe { next::dup3(real, fd, flags) };
     if put() < 0 && control(fd, libc::F_GETFD, 0).is_ok() {
-        // The program has lowered its limit below what it has open.
+        // The program has lowered its limit below the numbers of its descriptors.
         room::above(put);
     }
 }
 
-/// Puts the real descriptor of description `id` in the place of each of its stand-ins here.
+/// Puts the real descriptor of description `id` in the place of each of its stand-ins in this
+/// process.
 fn install(id: u64, real: c_int) {
     for fd in table::numbers_of(id) {
         // Another thread may have done so before.
@@ -100,15 +101,16 @@ fn install(id: u64, real: c_int) {
     installed(id, real);
 }
 
-/// The stand-ins of description `id` are gone: the server need not keep the real one any more.
+/// Tells the server that the stand-ins of description `id` are replaced. The server may then close
+/// the real descriptor.
 fn installed(id: u64, real: c_int) {
     lent::retire(id, real);
     // A server that is gone keeps nothing.
     let _ = ask(&Request::new(Op::Installed, id), Parcel::default());
 }
 
-/// Sends a request for a managed descriptor. `None`: the kernel has the file now, and the program
-/// the real descriptor.
+/// Sends a request for a managed descriptor. Returns `None` if the kernel has the file now, and the
+/// program has the real descriptor.
 pub(crate) fn request(
     one: &Request,
     source: &[iovec],
@@ -116,7 +118,7 @@ pub(crate) fn request(
 ) -> Result<Option<Reply>, Errno> {
     let answer = ask(one, Parcel { source, target, ..Parcel::default() });
     if answer.is_err() && process::has_left_run() {
-        // Another thread has handed it over.
+        // Another thread has handed the file over.
         return Ok(None);
     }
     let Answer { reply, files } = answer?;
@@ -126,19 +128,19 @@ pub(crate) fn request(
             install(one.id, files[0]);
             Ok(None)
         }
-        // Another thread has put the real one in its place.
+        // Another thread has put the real descriptor in the stand-in's place.
         Status::Kernel if reply.result >= 0 => Ok(None),
         _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
         _ => Err(Errno(libc::EIO)),
     }
 }
 
-/// A request without data.
+/// Sends a request without data.
 pub(crate) fn plain(one: Request) -> Result<Option<Reply>, Errno> {
     request(&one, &[], &[])
 }
 
-/// Has the kernel take the file over, now and for good, so that it can be used past us.
+/// Hands the file over to the kernel for good, so that the program can use it without the server.
 pub(crate) fn hand_over(id: u64, reason: Reason) -> Result<(), Errno> {
     plain(Request { flags: reason as u64, ..Request::new(Op::HandOver, id) }).map(|_| ())
 }
@@ -148,9 +150,9 @@ pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> 
     managed(fd).map_or(Ok(()), |id| hand_over(id, reason))
 }
 
-/// The flags it was opened with, or was given since, for a program that asks.
+/// Returns the status flags of a descriptor, from its open or from a later change.
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
-    /// Which the kernel adds to each open file of a 64-bit program.
+    /// Flag that the kernel adds to each open file of a 64-bit program.
     const O_LARGEFILE: c_int = if cfg!(target_arch = "x86_64") { 0o100_000 } else { 0o400_000 };
     let asked = managed(fd).map(|id| plain(Request::new(Op::GetFlags, id)));
     if let Some(Some(reply)) = asked.transpose()? {
@@ -159,23 +161,24 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     control(fd, libc::F_GETFL, 0).map(|flags| flags as c_int)
 }
 
-/// Before an exec, which closes stand-ins in the kernel. One of them may be the last of its
-/// description, and the server would keep a real descriptor, and its locks, until it looks at the
-/// processes again. So the real descriptor takes the stand-in's place before: the exec closes it,
-/// or it stays where the exec fails. Of a file that is managed still, the stand-in is given back:
-/// what was written can be executed at once. Where the exec fails, the next call on the stand-in
-/// opens its description again.
+/// Prepares an exec, which closes stand-ins in the kernel. A stand-in may be the last one of its
+/// description. The server would then keep a real descriptor, and its locks, until it looks at the
+/// processes again. So the real descriptor takes the stand-in's place before the exec, which then
+/// closes the real one.
+///
+/// A stand-in of a file that is still managed is given back, so that a file can be executed right
+/// after a write. If the exec fails, the next call on the stand-in opens its description again.
 pub(crate) fn prepare_exec() {
     let is_closed = |fd| {
         let flags = control(fd, libc::F_GETFD, 0);
         flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0)
     };
-    // A child that has asked for nothing has nothing to give back.
+    // A child that has made no request has nothing to give back.
     let has_entered = process::has_entered();
     for (_, id) in table::managed().filter(|(fd, _)| is_closed(*fd)) {
         let nr_reals = match plain(Request::new(Op::TakeReal, id)) {
             Ok(Some(reply)) => reply.result,
-            // It has taken the stand-in's place.
+            // The real descriptor has taken the stand-in's place.
             Ok(None) => continue,
             // A server that is gone keeps nothing.
             Err(_) => return,
@@ -183,33 +186,36 @@ pub(crate) fn prepare_exec() {
         if has_entered {
             let source = &[self_read::tell_before_asking()];
             let close = Request { offset: -1, ..Request::new(Op::Close, id) };
-            // What could not be written has no place to be told.
+            // An exec has no way to report failed writes.
             let _ = ask(&close, Parcel { source, ..Parcel::default() });
         } else if nr_reals == 0 {
+            // The server keeps no real descriptor for any other stand-in.
             return;
         }
     }
 }
 
-/// A descriptor that is about to be closed, or to mean something else: not known from here on.
-/// Returns what has to be told of it.
+/// Removes a descriptor from the table and tells the server, before the number is closed or reused.
 ///
-/// A child tells of a stand-in also where it has asked for nothing before: its stand-in may be the
-/// last one of a description that another process has locked since.
+/// A child sends this even if it has made no request before. Its stand-in may be the last one of a
+/// description that another process has locked since.
+///
+/// # Errors
+/// Fails with the error of the description's close.
 pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if table::entry(fd) == Entry::Unknown && process::is_on() && process::is_stand_in(fd) {
         classify(fd);
     }
     let known = table::set(fd, Entry::Unknown);
     if known == Entry::Passing {
-        // SAFETY: numbers (S20).
+        // SAFETY: all arguments are numbers (S20).
         unsafe { next::posix_fadvise64(fd, 0, 0, libc::POSIX_FADV_DONTNEED) };
     }
     let id = match known {
         Entry::Managed(id) => id,
         Entry::Unknown => return Ok(()),
         Entry::Kernel | Entry::Passing => {
-            // A child that has asked for nothing keeps nothing.
+            // A child that has made no request keeps nothing.
             if process::has_entered() {
                 lent::real_closes(fd);
             }
@@ -217,7 +223,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
         }
     };
     lent::stand_in_closes(fd, id);
-    // While the server knows the description.
+    // Before the close, because the server knows the description until then.
     let source = &[self_read::tell_before_asking()];
     let close = Request { offset: fd.into(), ..Request::new(Op::Close, id) };
     let reply = ask(&close, Parcel { source, ..Parcel::default() })?.reply;
@@ -225,7 +231,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     if reply.result < 0 { Err(Errno(-reply.result as c_int)) } else { Ok(()) }
 }
 
-/// `copy` is a new descriptor for what `fd` has open.
+/// Records that `copy` is a new descriptor of the open file of `fd`.
 pub(crate) fn duplicated(fd: c_int, copy: c_int) {
     if let Entry::Managed(id) = table::entry(fd)
         && !table::can_manage(copy)
@@ -241,18 +247,19 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
     if let Entry::Managed(id) = known
         && process::has_entered()
     {
-        // A count that is wrong costs opening the file again.
+        // If the server's count is wrong, it opens the file again.
         let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
     }
 }
 
-/// Tells the server that nothing more will come, so that what was open is closed before our parent
-/// is told that we have ended. So many bytes of what is mapped are our own.
+/// Tells the server that the process makes no more requests, so that the server closes the
+/// process's files before the parent sees the end. `own_bytes` is the size of the process's private
+/// pages.
 pub(crate) fn say_goodbye(own_bytes: u64) {
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {
         self_read::finish();
-        // What fails here, fails the server's check that we are alive as well.
+        // If this fails, the server sees the socket close.
         let leave = Request { len: own_bytes, ..Request::new(Op::Leave, 0) };
         let _ = ask(&leave, Parcel::default());
     }

@@ -1,12 +1,12 @@
-//! Bytes of a managed descriptor, as requests: what a call reads or writes.
+//! Reads and writes of a managed descriptor's bytes, as requests.
 //!
 //! ```text
-//!   read    found in the server's frames --> read by ourselves --> brought in, or asked for
-//!   write   packets of one call, which has its turn until the last
+//!   read    copied from the server's frames --> read by this thread --> brought in, or requested
+//!   write   the packets of one call, which holds the call lock until the last packet
 //! ```
 //!
-//! Calls longer than a packet reserve their range with the first, and go on in it with others.
-//! Where the file changes hands in the middle of one, the kernel does the rest.
+//! The first packet of a long call reserves the call's whole range. Further packets move the rest.
+//! If the file is handed over in the middle of a call, the kernel does the rest.
 
 use crate::arguments::{Access, refuse, total_of, usable};
 use crate::channel::PARTS_MAX;
@@ -26,7 +26,7 @@ struct Window {
 }
 
 impl Window {
-    /// At most `most` bytes.
+    /// Collects at most `most` bytes.
     fn new(all: &[iovec], mut skip: usize, most: usize) -> Window {
         let nothing = iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         let mut window = Window { parts: [nothing; PARTS_MAX], nr: 0, len: 0 };
@@ -52,7 +52,7 @@ impl Window {
         &self.parts[..self.nr]
     }
 
-    /// Bytes up to the end of the first one, or of its page.
+    /// Returns the number of bytes up to the end of the first part, or of its page.
     fn to_end_of_page(&self) -> usize {
         let start = self.parts[0].iov_base as usize;
         let nr_bytes = (start + 1).next_multiple_of(1 << PAGE_SHIFT) - start;
@@ -60,25 +60,25 @@ impl Window {
     }
 }
 
-/// Where a call reads or writes.
+/// The place of a read or write in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At the position, which moves.
     Position,
-    /// Somewhere.
+    /// At an offset. The position stays.
     At(off_t),
-    /// At the end of the file, where the position goes along.
+    /// At the end of the file. The position moves to the new end.
     End,
-    /// At the end of the file; the position stays.
+    /// At the end of the file. The position stays.
     EndAlone,
 }
 
 impl Place {
-    /// Returns how many bytes of `parts` the call moves at most.
+    /// Returns the maximum number of bytes of `parts` that the call moves.
     ///
     /// # Errors
-    /// What the kernel says of arguments, in its order; EINVAL also where the bytes end past the
-    /// last offset there is.
+    /// Fails with the kernel's errors for the arguments, in its order. Fails with `EINVAL` also if
+    /// the bytes end past the last offset.
     #[inline]
     pub(crate) fn check(self, fd: c_int, parts: &[iovec], access: Access) -> Result<usize, Errno> {
         let checked = match self {
@@ -93,26 +93,26 @@ impl Place {
     }
 }
 
-/// How a read began.
+/// Start of a read.
 enum Begun {
-    /// It is done.
+    /// The read is done.
     Whole(usize),
-    /// Some bytes of its range are there.
+    /// Some bytes of the range are read.
     Part(Range),
     /// The kernel has the file.
     Kernel,
 }
 
-/// What a read is to bring, from `base` on.
+/// Range of a read, from `base` on.
 #[derive(Clone, Copy)]
 struct Range {
     base: off_t,
     most: usize,
-    /// So much of it is there.
+    /// Bytes that are read already.
     done: usize,
 }
 
-/// Reads into `parts`. `None`: ask the kernel instead.
+/// Reads into `parts`. Returns `None` if the kernel is to read instead.
 pub(crate) fn read(
     fd: c_int,
     id: u64,
@@ -140,7 +140,7 @@ pub(crate) fn read(
     }
 }
 
-/// A read to where there is no memory, of which nothing is noticed at the file's end.
+/// Reads into an address without memory: 0 bytes at the end of the file, and an error before it.
 fn nowhere(fd: c_int, id: u64, place: Place) -> Result<usize, Errno> {
     let at = match place {
         Place::At(offset) => offset,
@@ -158,7 +158,7 @@ fn nowhere(fd: c_int, id: u64, place: Place) -> Result<usize, Errno> {
     }
 }
 
-/// Begins with what is found of one part at a place.
+/// Starts a read of one part at an offset with the bytes found in the frames.
 #[inline]
 fn begin_at(fd: c_int, id: u64, only: iovec, base: off_t) -> Result<Begun, Errno> {
     Ok(match read_found(id, only, base)? {
@@ -169,7 +169,7 @@ fn begin_at(fd: c_int, id: u64, only: iovec, base: off_t) -> Result<Begun, Errno
     })
 }
 
-/// Reserves a range at the position for one part, and begins with what is found of that.
+/// Reserves a range at the position for one part, and starts with the bytes found in the frames.
 fn begin_reserved(fd: c_int, id: u64, only: iovec) -> Result<Begun, Errno> {
     let Some((base, most)) = reserve(id, only.iov_len)? else { return Ok(Begun::Kernel) };
     if most == 0 {
@@ -177,13 +177,13 @@ fn begin_reserved(fd: c_int, id: u64, only: iovec) -> Result<Begun, Errno> {
     }
     let only = iovec { iov_len: most, ..only };
     Ok(match begin_at(fd, id, only, base)? {
-        // The range is this call's, although the file has changed hands.
+        // The range stays reserved for this call, although the kernel has the file now.
         Begun::Kernel => Begun::Whole(rest_of(fd, &only, 0, base)),
         begun => begun,
     })
 }
 
-/// Asks for a range at the position, and the front of its bytes.
+/// Requests a range at the position, and the first bytes of it.
 fn begin_asked(id: u64, parts: &[iovec], total: usize) -> Result<Begun, Errno> {
     let window = Window::new(parts, 0, CHUNK_BYTES.min(total));
     let (len, total) = (window.len as u64, total as u64);
@@ -198,7 +198,7 @@ fn begin_asked(id: u64, parts: &[iovec], total: usize) -> Result<Begun, Errno> {
     Ok(Begun::Part(Range { base: reply.offset as off_t, most, done }))
 }
 
-/// Asks for the rest of a range.
+/// Requests the rest of a range.
 fn go_on(
     fd: c_int,
     id: u64,
@@ -221,20 +221,20 @@ fn go_on(
                 }
             }
             Ok(None) if done == 0 && place != Place::Position => return Ok(None),
-            // The file changed hands in between: the range is this call's, wherever its bytes are.
+            // The kernel has the file now. The range is still reserved for this call.
             Ok(None) => {
                 let rest = rest_from_kernel(fd, window.parts(), offset);
                 return Ok(Some(done + rest.min(most - done)));
             }
             Err(errno) if done == 0 => return Err(errno),
-            // What has been read, has been read.
+            // The call reports the bytes before the failure.
             Err(_) => return Ok(Some(done)),
         }
     }
 }
 
-/// Moves the position over `total` bytes, or as many as there are; they are this call's. Returns
-/// where they begin, and how many they are.
+/// Moves the position over `total` bytes, or up to the end of the file, and reserves this range for
+/// the call. Returns its offset and length, or `None` if the kernel has the file.
 fn reserve(id: u64, total: usize) -> Result<Option<(off_t, usize)>, Errno> {
     let found = view::advance(id, total as u64);
     let (base, most) = match found {
@@ -249,30 +249,30 @@ fn reserve(id: u64, total: usize) -> Result<Option<(off_t, usize)>, Errno> {
     Ok(Some((base as off_t, most as usize)))
 }
 
-/// How far a read came without bytes from the server.
+/// Progress of a read without data from the server.
 enum Progress {
-    /// All there is.
+    /// The read has reached its end.
     Whole(usize),
-    /// The rest is to be asked for.
+    /// The server has to send the rest.
     Part(usize),
     /// The kernel has the file from here on.
     Kernel(usize),
 }
 
-/// Writes down what was found, and tells the server where that is due.
+/// Logs a hit, and sends the log to the server if it is due.
 fn note(id: u64, tag: u32, at: u64, nr_bytes: usize) {
     if view::note(id, tag, at, nr_bytes) {
         self_read::tell();
     }
 }
 
-/// Reads one part at a place: what is found is copied, what is missing is brought in, or read here.
+/// Reads one part at an offset. Copies pages from the frames. Reads or brings in missing pages.
 fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
     let Some(tag) = view::tag(id) else { return Ok(Progress::Part(0)) };
     let len = part.iov_len;
     let last = (offset as u64).saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
     let goes_on = view::goes_on(id, offset as u64 >> PAGE_SHIFT, last);
-    // Bytes whose pages the server has counted, or will.
+    // End of the bytes for which the server has counted the pages, or will.
     let (mut done, mut counted) = (0, 0);
     loop {
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
@@ -285,7 +285,7 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
             return Ok(Progress::Whole(done));
         }
         if done < counted {
-            // Brought in, and gone again: there is little room.
+            // The page was evicted right after it was brought in, so frames are scarce.
             break;
         }
         let (target, at) = (part.iov_base.wrapping_byte_add(done), offset as u64 + done as u64);
@@ -314,7 +314,8 @@ fn read_found(id: u64, part: iovec, offset: off_t) -> Result<Progress, Errno> {
     Ok(Progress::Part(done))
 }
 
-/// Writes from `parts`; `more` are write flags. `None`: ask the kernel instead.
+/// Writes from `parts`, with the write flags `more`. Returns `None` if the kernel is to write
+/// instead.
 pub(crate) fn write(
     fd: c_int,
     id: u64,
@@ -364,7 +365,8 @@ pub(crate) fn write(
         match send_front(&next, parts, done, &mut held) {
             Ok(Some(reply)) if reply.result > 0 => done += reply.result as usize,
             Ok(None) => return Ok(Some(done + rest_to_kernel(fd, parts, done, place, offset))),
-            // What has been written, has been written; and the rest is not waited for.
+            // The call reports the bytes before the failure. An empty packet tells the server to
+            // expect no more.
             _ => {
                 let flags = flag::CONTINUED | flag::LAST;
                 let _ = plain(Request { flags, ..more });
@@ -375,8 +377,8 @@ pub(crate) fn write(
     Ok(Some(done))
 }
 
-/// Sends a write's packet with what follows the first `done` bytes: as much as fits, and as is the
-/// program's memory. Signals are `held` before a packet that is not the last can have been sent.
+/// Sends a write's packet with the bytes after the first `done`, as many as fit and are in the
+/// program's memory. If more packets may follow, the program's signals are `held`.
 fn send_front(
     one: &Request,
     parts: &[iovec],
@@ -391,7 +393,7 @@ fn send_front(
     };
     let window = Window::new(parts, done, CHUNK_BYTES.min(one.total as usize));
     match send(&window) {
-        // As the kernel does, a page at a time up to where the memory ends.
+        // As the kernel does: a page at a time, up to the end of the memory.
         Err(Errno(libc::EFAULT)) => {
             held.get_or_insert_with(HeldSignals::new);
             send(&Window::new(parts, done, window.to_end_of_page()))
@@ -400,26 +402,26 @@ fn send_front(
     }
 }
 
-/// What follows the first `done` bytes of a part at `offset`, from the kernel; how many there are
-/// in all.
+/// Reads the rest of a part at `offset` through the kernel, after the first `done` bytes. Returns
+/// the total number of bytes, including `done`.
 fn rest_of(fd: c_int, part: &iovec, done: usize, offset: off_t) -> usize {
     let rest = Window::new(std::slice::from_ref(part), done, CHUNK_BYTES);
     done + rest_from_kernel(fd, rest.parts(), offset + done as off_t)
 }
 
 fn rest_from_kernel(fd: c_int, parts: &[iovec], offset: off_t) -> usize {
-    // SAFETY: parts of the program's memory, given for just this (S20).
+    // SAFETY: parts of the program's memory, passed for this call (S20).
     let nr = unsafe { next::preadv64(fd, parts.as_ptr(), parts.len() as c_int, offset) };
     nr.max(0) as usize
 }
 
-/// Has the kernel write what follows the first `done` bytes, where its own position is by now, or
-/// at `offset`.
+/// Writes the bytes after the first `done` through the kernel, at the kernel's position or at
+/// `offset`.
 fn rest_to_kernel(fd: c_int, parts: &[iovec], done: usize, place: Place, offset: off_t) -> usize {
     let rest = Window::new(parts, done, CHUNK_BYTES);
     let (parts, nr) = (rest.parts().as_ptr(), rest.nr as c_int);
     let nr = match place {
-        // SAFETY: parts of the program's memory, given for just this (S20).
+        // SAFETY: parts of the program's memory, passed for this call (S20).
         Place::Position | Place::End => unsafe { next::writev(fd, parts, nr) },
         // SAFETY: as above (S20).
         _ => unsafe { next::pwritev64(fd, parts, nr, offset) },
@@ -427,7 +429,7 @@ fn rest_to_kernel(fd: c_int, parts: &[iovec], done: usize, place: Place, offset:
     nr.max(0) as usize
 }
 
-/// One part of memory.
+/// Returns a buffer as a vector of one part.
 pub(crate) fn part(buffer: *const c_void, len: usize) -> [iovec; 1] {
     [iovec { iov_base: buffer.cast_mut(), iov_len: len }]
 }

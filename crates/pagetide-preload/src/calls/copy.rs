@@ -1,10 +1,10 @@
-//! From one descriptor to another, inside the kernel: where a managed file takes part, through
-//! memory of ours instead.
+//! Copies from one descriptor to another. The kernel copies inside, but copies of a managed file go
+//! through a buffer of the library.
 //!
 //! ```text
-//!   sendfile, copy_file_range    our own pread and write, a buffer at a time
-//!   ioctl(FICLONE)               the kernel's, where files can share blocks, and refused elsewhere
-//!   ioctl(FIONREAD)              by our position
+//!   sendfile, copy_file_range    pread and write of this library, a buffer at a time
+//!   ioctl(FICLONE)               the kernel's, if files can share blocks, and refused otherwise
+//!   ioctl(FIONREAD)              from the position of the description
 //!   ioctl, of terminals, disks   refused, as for any file
 //! ```
 
@@ -21,8 +21,8 @@ use pagetide_run::wire::write::NO_APPEND;
 use pagetide_run::wire::{FILE_BYTES_MAX, Reason};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The description that last took a copy of ours, and has had its status flags since: most copies
-/// end with one of nothing.
+/// Description that took the last copy, without a change of its status flags since. Most copies end
+/// with a copy of 0 bytes, which needs no second check.
 static TAKES_COPIES: AtomicU64 = AtomicU64::new(0);
 /// Bytes moved at a time.
 const BUFFER_BYTES: usize = 128 << 10;
@@ -33,36 +33,36 @@ const FIONREAD: c_ulong = 0x541b;
 const FIONCLEX: c_ulong = 0x5450;
 const FIOCLEX: c_ulong = 0x5451;
 const FIONBIO: c_ulong = 0x5421;
-/// Kinds of requests, in their second byte, that are for terminals and for disks.
+/// Second bytes of requests for terminals and for disks.
 const TERMINALS: c_ulong = 0x54;
 const DISKS: c_ulong = 0x12;
 
-// The functions a program would call.
+// The intercepted functions, as a program would call them.
 unsafe extern "C" {
     fn read(fd: c_int, buffer: *mut libc::c_void, len: size_t) -> ssize_t;
     fn pread64(fd: c_int, buffer: *mut libc::c_void, len: size_t, at: off_t) -> ssize_t;
     fn lseek64(fd: c_int, offset: off_t, whence: c_int) -> off_t;
 }
 
-/// One end of a copy: a descriptor, and a place if it is not the position.
+/// One end of a copy: a descriptor, and an offset unless the position is used.
 struct End {
     fd: c_int,
     at: Option<off_t>,
 }
 
 impl End {
-    /// As the system call has it: a place, where the pointer is not null.
+    /// Returns an end at the offset that `at` points to, or at the position if `at` is null.
     ///
     /// # Errors
-    /// EFAULT for an address at which there is no memory.
+    /// Fails with `EFAULT` if there is no memory at the address.
     ///
     /// # Safety
-    /// `at` is null, or an offset of our caller's.
+    /// `at` is null, or points to an offset of the caller's.
     unsafe fn new(fd: c_int, at: *const off_t) -> Result<End, Errno> {
         if at.is_null() {
             return Ok(End { fd, at: None });
         }
-        // SAFETY: our caller says so (S20).
+        // SAFETY: the caller's offset (S20).
         let at = unsafe { load(at)? };
         Ok(End { fd, at: Some(at) })
     }
@@ -70,16 +70,16 @@ impl End {
     fn read(&mut self, buffer: &Scratch, len: usize) -> ssize_t {
         let (to, len) = (buffer.place(0).cast(), len.min(buffer.len()));
         let nr = match self.at {
-            // SAFETY: our own mapping, so long (S22).
+            // SAFETY: a mapping of the library of at least `len` bytes (S22).
             Some(at) => unsafe { pread64(self.fd, to, len, at) },
-            // SAFETY: our own mapping, so long (S22).
+            // SAFETY: a mapping of the library of at least `len` bytes (S22).
             None => unsafe { read(self.fd, to, len) },
         };
         self.at = self.at.map(|at| at + nr.max(0) as off_t);
         nr
     }
 
-    /// Writes, and fails with EBADF where the end is written only.
+    /// Writes from the buffer. Fails with EBADF if the file is in append mode and the kernel's.
     fn write(&mut self, buffer: &Scratch, from: usize, len: usize) -> ssize_t {
         let from = buffer.place(from).cast();
         let place = self.at.map_or(Place::Position, Place::At);
@@ -87,33 +87,33 @@ impl End {
         if let Some(id) = serve::managed(self.fd).filter(|_| managed.is_some_and(|nr| nr > 0)) {
             TAKES_COPIES.store(id, Relaxed);
         }
-        // It may have become the kernel's just now, which appends whatever the place.
+        // The kernel may have the file by now, and would append at any offset.
         if managed.is_none() && self.appends() {
             return or_minus_one(Err(Errno(libc::EBADF)));
         }
         let nr = managed.unwrap_or_else(|| match self.at {
-            // SAFETY: within our own mapping (S22).
+            // SAFETY: within a mapping of the library (S22).
             Some(at) => unsafe { next::pwrite64(self.fd, from, len, at) },
-            // SAFETY: within our own mapping (S22).
+            // SAFETY: within a mapping of the library (S22).
             None => unsafe { next::write(self.fd, from, len) },
         });
         self.at = self.at.map(|at| at + nr.max(0) as off_t);
         nr
     }
 
-    /// Where it is now.
+    /// Returns the offset, or the current position.
     fn place(&self) -> off_t {
-        // SAFETY: numbers (S20).
+        // SAFETY: all arguments are numbers (S20).
         self.at.unwrap_or_else(|| unsafe { lseek64(self.fd, 0, libc::SEEK_CUR) })
     }
 
-    /// Returns true if it is written at its end only.
+    /// Returns true if the descriptor is in append mode.
     fn appends(&self) -> bool {
         serve::status_flags(self.fd).is_ok_and(|flags| flags & libc::O_APPEND != 0)
     }
 
     /// # Errors
-    /// EBADF if the end cannot be read.
+    /// Fails with `EBADF` if the descriptor is not readable.
     fn must_be_read(&self) -> Result<(), Errno> {
         let flags = serve::status_flags(self.fd)?;
         let is_read = flags & libc::O_ACCMODE != libc::O_WRONLY && flags & libc::O_PATH == 0;
@@ -121,9 +121,9 @@ impl End {
     }
 
     /// # Errors
-    /// EBADF if the end is not written, or at its end only.
+    /// Fails with `EBADF` if the descriptor is not writable, or in append mode.
     fn must_take_copies(&self) -> Result<(), Errno> {
-        // Another process that has the description could have changed its flags.
+        // Another process that has the description could have changed the flags.
         let has_them = |id| id == TAKES_COPIES.load(Relaxed) && alone::is_alone_with(id);
         if serve::managed(self.fd).is_some_and(has_them) {
             return Ok(());
@@ -136,27 +136,28 @@ impl End {
         }
     }
 
-    /// Goes back over what was read and could not be written.
+    /// Moves back over bytes that were read but not written.
     fn put_back(&mut self, nr: usize) {
         match &mut self.at {
             Some(at) => *at -= nr as off_t,
             None => {
-                // SAFETY: numbers (S20).
+                // SAFETY: all arguments are numbers (S20).
                 unsafe { lseek64(self.fd, -(nr as off_t), libc::SEEK_CUR) };
             }
         }
     }
 
-    /// Tells the caller where it has got to.
+    /// Stores the new offset at `at`.
     ///
     /// # Errors
-    /// EFAULT for an address at which nothing can be stored.
+    /// Fails with `EFAULT` if the address cannot be stored to.
     ///
     /// # Safety
-    /// `at` is null, or an offset of our caller's.
+    /// `at` is null, or points to an offset of the caller's.
     unsafe fn store(&self, at: *mut off_t) -> Result<(), Errno> {
         match self.at {
-            // SAFETY: not null, or there were no place; our caller says the rest (S20).
+            // SAFETY: the end has an offset, so `at` is not null, and points to the caller's offset
+            // (S20).
             Some(now) => unsafe { store(at, now) },
             None => Ok(()),
         }
@@ -168,10 +169,10 @@ fn is_written(flags: c_int) -> bool {
     flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0
 }
 
-/// Returns how much copy_file_range moves at most.
+/// Returns the maximum number of bytes that copy_file_range moves.
 ///
 /// # Errors
-/// What the kernel says of the arguments, in its order.
+/// Fails with the kernel's errors for the arguments, in its order.
 fn check_copy(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
     let stats = [process::stat(from.fd)?, process::stat(to.fd)?];
     if stats.iter().any(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR) {
@@ -183,16 +184,16 @@ fn check_copy(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
     to.must_take_copies()?;
     match check_places(from, to, len, &stats) {
         Ok(nr @ 1..) => Ok(nr),
-        // The read would have said so.
+        // No read follows that could fail with this error.
         refused => from.must_be_read().and(refused),
     }
 }
 
-/// As [`check_copy`], of two regular files.
+/// Checks the offsets as [`check_copy`], for two regular files.
 fn check_places(from: &End, to: &End, len: usize, stats: &[stat; 2]) -> Result<usize, Errno> {
     let [source, target] = stats;
     let is_one = (source.st_dev, source.st_ino) == (target.st_dev, target.st_ino);
-    // A position is asked for where it matters.
+    // The position needs a request, which is made only if the result depends on the position.
     let limit = limits::file_len_max();
     let is_asked = is_one || len > isize::MAX as usize;
     let source_at = from.at.or_else(|| is_asked.then(|| from.place()));
@@ -222,20 +223,20 @@ fn check_places(from: &End, to: &End, len: usize, stats: &[stat; 2]) -> Result<u
     Ok(left.min(CALL_BYTES_MAX as u64) as usize)
 }
 
-/// Returns how much sendfile moves at most.
+/// Returns the maximum number of bytes that sendfile moves.
 ///
 /// # Errors
-/// What the kernel says of the arguments, in its order.
+/// Fails with the kernel's errors for the arguments, in its order.
 fn check_send(from: &End, to: &End, len: usize) -> Result<usize, Errno> {
     let source = process::stat(from.fd)?;
     match check_sent(from, to, len, &source) {
         Ok(nr @ 1..) => Ok(nr),
-        // The read would have said so.
+        // No read follows that could fail with this error.
         refused => from.must_be_read().and(refused),
     }
 }
 
-/// As [`check_send`], of a source that is open.
+/// Checks the arguments as [`check_send`], for an open source.
 fn check_sent(from: &End, to: &End, len: usize, source: &stat) -> Result<usize, Errno> {
     let kind = source.st_mode & libc::S_IFMT;
     let is_stream = matches!(kind, libc::S_IFIFO | libc::S_IFSOCK);
@@ -243,7 +244,7 @@ fn check_sent(from: &End, to: &End, len: usize, source: &stat) -> Result<usize, 
         return Err(Errno(libc::ESPIPE));
     }
     let ends_beyond = |at: off_t| at.checked_add_unsigned(len as u64).is_none();
-    // No position is that far.
+    // A shorter copy ends in range from any position.
     let is_far = len > isize::MAX as usize / 2;
     if from.at.is_some_and(|at| at < 0 || ends_beyond(at)) {
         return Err(Errno(libc::EINVAL));
@@ -265,13 +266,13 @@ fn check_sent(from: &End, to: &End, len: usize, source: &stat) -> Result<usize, 
     Ok(len.min(CALL_BYTES_MAX))
 }
 
-/// How long the file system has files be at most. Where it does not say, no offset is longer.
+/// Returns the maximum file length of the file system, or the highest offset if it is not known.
 fn longest(fd: c_int) -> u64 {
     const EXT4: i64 = 0xef53;
     // SAFETY: numbers, for which zeros are valid (S20).
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     let arguments = [fd as usize, process::address(&raw mut about), 0, 0, 0, 0];
-    // SAFETY: room for one (S20).
+    // SAFETY: room for a `statfs` (S20).
     let asked = unsafe { next::system(libc::SYS_fstatfs, arguments) };
     match asked {
         Ok(_) if about.f_type as i64 == EXT4 => u64::from(u32::MAX) * about.f_bsize as u64,
@@ -279,17 +280,17 @@ fn longest(fd: c_int) -> u64 {
     }
 }
 
-/// Moves bytes to where they are: both ends are the position of one description.
+/// Copies bytes onto themselves: both ends are the position of one description.
 fn move_in_place(end: &End, len: usize) -> Result<usize, Errno> {
     let at = end.place();
     let [mut source, mut target] = [(); 2].map(|()| End { fd: end.fd, at: Some(at) });
     let nr = move_bytes(&mut source, &mut target, len)?;
-    // SAFETY: numbers (S20).
+    // SAFETY: all arguments are numbers (S20).
     unsafe { lseek64(end.fd, at + nr as off_t, libc::SEEK_SET) };
     Ok(nr)
 }
 
-/// Moves up to `len` bytes; fewer at the end, or where a write is short.
+/// Moves up to `len` bytes. Moves fewer at the end of the file, or after a short write.
 fn move_bytes(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> {
     let buffer = Scratch::new(BUFFER_BYTES)?;
     let mut done = 0;
@@ -315,13 +316,13 @@ fn move_bytes(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> 
     Ok(done)
 }
 
-/// Status flags have changed.
+/// Forgets which description permits copies, after a change of status flags.
 pub(super) fn forget_flags() {
     TAKES_COPIES.store(0, Relaxed);
 }
 
 fn is_managed(one: c_int, other: c_int) -> bool {
-    // Both are looked at, so that both are known.
+    // Both calls are needed, so that both descriptors are in the table.
     let first = serve::managed(one).is_some();
     serve::managed(other).is_some() || first
 }
@@ -329,10 +330,10 @@ fn is_managed(one: c_int, other: c_int) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: size_t) -> ssize_t {
     if !is_managed(from, out) {
-        // SAFETY: our caller's arguments (S20).
+        // SAFETY: the caller's arguments (S20).
         return unsafe { next::sendfile64(out, from, at, len) };
     }
-    // SAFETY: our caller's offset (S20).
+    // SAFETY: the caller's offset (S20).
     let mut source = match unsafe { End::new(from, at) } {
         Ok(source) => source,
         Err(errno) => return or_minus_one(Err(errno)),
@@ -343,7 +344,7 @@ unsafe extern "C" fn sendfile64(out: c_int, from: c_int, at: *mut off_t, len: si
         true => move_in_place(&target, len),
         false => move_bytes(&mut source, &mut target, len),
     });
-    // SAFETY: our caller's offset (S20).
+    // SAFETY: the caller's offset (S20).
     let stored = unsafe { source.store(at) };
     or_minus_one(stored.and(result).map(|nr| nr as ssize_t))
 }
@@ -358,10 +359,10 @@ unsafe extern "C" fn copy_file_range(
     flags: c_uint,
 ) -> ssize_t {
     if !is_managed(from, to) {
-        // SAFETY: our caller's arguments (S20).
+        // SAFETY: the caller's arguments (S20).
         return unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) };
     }
-    // SAFETY: our caller's offsets (S20).
+    // SAFETY: the caller's offsets (S20).
     let ends = unsafe { ends((from, from_at), (to, to_at)) };
     let (mut source, mut target) = match ends {
         Ok(ends) => ends,
@@ -369,7 +370,7 @@ unsafe extern "C" fn copy_file_range(
     };
     if target.at.is_some_and(|at| at >= FILE_BYTES_MAX as off_t) {
         let handed = hand_over([from, to], Reason::Interface);
-        // SAFETY: our caller's arguments (S20).
+        // SAFETY: the caller's arguments (S20).
         let copy = |()| Ok(unsafe { next::copy_file_range(from, from_at, to, to_at, len, flags) });
         return handed.and_then(copy).unwrap_or_else(|errno| or_minus_one(Err(errno)));
     }
@@ -380,9 +381,9 @@ unsafe extern "C" fn copy_file_range(
     let result = checked.and_then(|len| move_bytes(&mut source, &mut target, len));
     let stored = match result {
         Ok(1..) => {
-            // SAFETY: our caller's offset (S20).
+            // SAFETY: the caller's offset (S20).
             let stored = unsafe { source.store(from_at) };
-            // SAFETY: our caller's offset (S20).
+            // SAFETY: the caller's offset (S20).
             stored.and_then(|()| unsafe { target.store(to_at) })
         }
         _ => Ok(()),
@@ -390,13 +391,13 @@ unsafe extern "C" fn copy_file_range(
     or_minus_one(stored.and(result).map(|nr| nr as ssize_t))
 }
 
-/// The ends of copy_file_range.
+/// Returns the two ends of copy_file_range.
 ///
 /// # Errors
-/// EBADF for a descriptor that is not open, before EFAULT for a bad offset.
+/// Fails with `EBADF` if a descriptor is not open, before EFAULT for a bad offset.
 ///
 /// # Safety
-/// As [`End::new`], of both.
+/// As for [`End::new`], for both offsets.
 unsafe fn ends(
     (from, from_at): (c_int, *mut off_t),
     (to, to_at): (c_int, *mut off_t),
@@ -407,9 +408,9 @@ unsafe fn ends(
             return Err(Errno(libc::EBADF));
         }
     }
-    // SAFETY: our caller's offset (S20).
+    // SAFETY: the caller's offset (S20).
     let source = unsafe { End::new(from, from_at)? };
-    // SAFETY: our caller's offset (S20).
+    // SAFETY: the caller's offset (S20).
     let target = unsafe { End::new(to, to_at)? };
     Ok((source, target))
 }
@@ -418,7 +419,7 @@ unsafe fn ends(
 unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
     let source = match request {
         FICLONE => Some(argument as c_int),
-        // SAFETY: the source comes first in the range of our caller's (S20).
+        // SAFETY: the source is the first field of the caller's range (S20).
         FICLONERANGE => unsafe { load(argument as *const i64) }.ok().map(|fd| fd as c_int),
         FIDEDUPERANGE if !is_null(argument) => Some(fd),
         _ => None,
@@ -430,18 +431,19 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
         if let Err(errno) = hand_over([source, fd], Reason::Interface) {
             return or_minus_one(Err(errno));
         }
-        // SAFETY: our caller's arguments (S20).
+        // SAFETY: the caller's arguments (S20).
         return unsafe { next::ioctl(fd, request, argument) };
     }
     match of_managed(fd, request, argument) {
         Ok(Some(result)) => result,
-        // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
+        // SAFETY: the caller's arguments. An argument that was not given is not used (S20).
         Ok(None) => unsafe { next::ioctl(fd, request, argument) },
         Err(errno) => or_minus_one(Err(errno)),
     }
 }
 
-/// Returns true if files of the file system of `fd` may share blocks. All others refuse to clone.
+/// Returns true if files of the file system of `fd` may share blocks. Other file systems refuse to
+/// clone.
 fn shares_blocks(fd: c_int) -> bool {
     const BCACHEFS: libc::c_long = 0xca45_1a4e;
     const ZFS: libc::c_long = 0x2fc1_2fc1;
@@ -453,7 +455,7 @@ fn shares_blocks(fd: c_int) -> bool {
     is_found && kinds.contains(&found.f_type)
 }
 
-/// ioctl(2) of a managed descriptor; `None` if the kernel can do it by now.
+/// Serves ioctl(2) for a managed descriptor. Returns `None` if the kernel can serve it by now.
 fn of_managed(fd: c_int, request: c_ulong, argument: usize) -> Result<Option<c_int>, Errno> {
     let Some(id) = serve::managed(fd) else { return Ok(None) };
     let keep = |flags: usize| process::control(fd, libc::F_SETFD, flags).map(|_| Some(0));
@@ -468,11 +470,11 @@ fn of_managed(fd: c_int, request: c_ulong, argument: usize) -> Result<Option<c_i
     }
 }
 
-/// From the position to the end.
+/// Stores the number of bytes from the position to the end of the file.
 fn count_unread(fd: c_int, nr_bytes: *mut c_int) -> Result<c_int, Errno> {
     let end = End { fd, at: None };
     let nr_left = process::stat(fd)?.st_size - end.place();
-    // SAFETY: our caller's variable (S20).
+    // SAFETY: the caller's variable (S20).
     unsafe { store(nr_bytes, nr_left as c_int)? };
     Ok(0)
 }

@@ -1,4 +1,4 @@
-//! Reading, writing and the position.
+//! Reads, writes, and moves of the position.
 
 use super::interfaces::hand_over;
 use crate::arguments::{Access, Vector, check_range, refuse, total_of};
@@ -8,7 +8,8 @@ use crate::{maps, pieces, serve};
 use libc::{c_int, c_void, iovec, off_t, size_t, ssize_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
-/// Flags of preadv2 and pwritev2 that can be kept; of the first, nothing has to be done for it.
+/// Flags of preadv2 and pwritev2. [`RWF_KEPT`] are the flags that the server can keep, and the
+/// first one needs no work.
 const RWF_HIPRI: c_int = 1;
 const RWF_DSYNC: c_int = 2;
 const RWF_SYNC: c_int = 4;
@@ -16,13 +17,14 @@ const RWF_NOWAIT: c_int = 8;
 const RWF_APPEND: c_int = 16;
 const RWF_KEPT: c_int = RWF_HIPRI | RWF_DSYNC | RWF_SYNC | RWF_APPEND;
 
-/// Reads if `fd` is managed, and stays so.
+/// Reads if `fd` is managed. Returns `None` if it is not, or if the kernel is to read.
 fn read_managed(fd: c_int, parts: &[iovec], place: Place) -> Option<ssize_t> {
     let id = serve::managed(fd)?;
     finish(transfer::read(fd, id, parts, place))
 }
 
-/// Writes if `fd` is managed, and stays so; `more` are write flags.
+/// Writes if `fd` is managed, with the write flags `more`. Returns `None` otherwise, or if the
+/// kernel is to write.
 pub(super) fn write_managed(
     fd: c_int,
     parts: &[iovec],
@@ -41,10 +43,10 @@ fn finish(result: Result<Option<usize>, Errno>) -> Option<ssize_t> {
     }
 }
 
-/// The parts of a vector call.
+/// Returns the parts of a vector call.
 ///
 /// # Errors
-/// The call's result, or `None` where the kernel is to refuse it.
+/// Fails with the call's result, or with `None` if the kernel is to refuse the call.
 fn vector(
     fd: c_int,
     parts: *const iovec,
@@ -63,8 +65,8 @@ fn vector(
     })
 }
 
-/// Reads if `fd` is managed, and stays so, or has `own` read into memory of ours where some of the
-/// parts are mapped from files of ours.
+/// Reads if `fd` is managed. If a part overlaps a mapped range that may be written, `own` reads
+/// into memory of the library instead, which is then copied.
 fn fill(
     fd: c_int,
     parts: &[iovec],
@@ -74,7 +76,7 @@ fn fill(
     maps::in_own_memory(parts, own).or_else(|| read_managed(fd, parts, place))
 }
 
-/// As [`fill`], for the parts of a vector call.
+/// Reads as [`fill`], into the parts of a vector call.
 fn fill_vector(
     fd: c_int,
     (parts, nr): (*const iovec, c_int),
@@ -87,18 +89,19 @@ fn fill_vector(
     }
 }
 
-/// Has `give` write a buffer in copies where it is mapped from files of ours.
+/// Makes `give` write copies of a buffer, if the buffer overlaps a mapped range.
 fn in_copies(
     buffer: *const c_void,
     len: usize,
     give: impl FnMut(*const c_void, usize, usize) -> ssize_t,
 ) -> Option<ssize_t> {
-    // What the kernel refuses is not copied.
+    // The kernel refuses such a buffer.
     check_range(buffer as usize, len).ok()?;
     maps::in_copies(buffer, len, give)
 }
 
-/// As [`write_managed`], for the parts of a vector call, or has `give` write them one by one.
+/// Writes the parts of a vector call as [`write_managed`]. If a part overlaps a mapped range,
+/// `give` writes the parts one by one.
 fn write_vector(
     fd: c_int,
     (parts, nr): (*const iovec, c_int),
@@ -113,7 +116,7 @@ fn write_vector(
     }
 }
 
-/// Hands the file over where the server cannot keep all `flags`.
+/// Hands the file over if the server cannot keep all `flags`.
 fn keep_flags(fd: c_int, flags: c_int, kept: c_int) -> Result<(), Option<ssize_t>> {
     if flags & !kept == 0 {
         return Ok(());
@@ -122,10 +125,10 @@ fn keep_flags(fd: c_int, flags: c_int, kept: c_int) -> Result<(), Option<ssize_t
     handed.map_err(|errno| Some(or_minus_one(Err(errno))))
 }
 
-/// Has parts written one after the other, until one is not taken whole; `None` where none is in
-/// memory that we map.
+/// Makes `give` write the parts one by one, until a write is short. Returns `None` if no part
+/// overlaps a mapped range.
 fn one_by_one(parts: &[iovec], mut give: impl FnMut(&iovec, usize) -> ssize_t) -> Option<ssize_t> {
-    // What the kernel refuses is not given at all.
+    // The kernel refuses such parts.
     total_of(parts).ok()?;
     let is_mapped = |part: &iovec| maps::overlaps(part.iov_base as usize, part.iov_len);
     if !pieces::is_any() || !parts.iter().any(is_mapped) {
@@ -147,25 +150,25 @@ fn one_by_one(parts: &[iovec], mut give: impl FnMut(&iovec, usize) -> ssize_t) -
 
 taken_over! {
     fn read(fd: c_int, buffer: *mut c_void, len: size_t) -> ssize_t {
-        // SAFETY: our caller's arguments, and memory of ours (S20).
+        // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { read(fd, own, len) };
         fill(fd, &transfer::part(buffer, len), Place::Position, own)
     }
 
     fn readv(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
-        // SAFETY: our caller's arguments, and memory of ours (S20).
+        // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { read(fd, own, len) };
         fill_vector(fd, (parts, nr), Place::Position, own)
     }
 
     fn pread64(fd: c_int, buffer: *mut c_void, len: size_t, at: off_t) -> ssize_t {
-        // SAFETY: our caller's arguments, and memory of ours (S20).
+        // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { pread64(fd, own, len, at) };
         fill(fd, &transfer::part(buffer, len), Place::At(at), own)
     }
 
     fn preadv64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
-        // SAFETY: our caller's arguments, and memory of ours (S20).
+        // SAFETY: the caller's arguments, and memory of the library (S20).
         let own = |own, len| unsafe { pread64(fd, own, len, at) };
         fill_vector(fd, (parts, nr), Place::At(at), own)
     }
@@ -174,34 +177,34 @@ taken_over! {
         fd: c_int, parts: *const iovec, nr: c_int, at: off_t, flags: c_int,
     ) -> ssize_t {
         let place = if at == -1 { Place::Position } else { Place::At(at) };
-        // Bytes of the page cache are read without a wait that matters.
+        // A read of cached bytes hardly waits, so RWF_NOWAIT is ignored.
         if let Err(result) = keep_flags(fd, flags, RWF_KEPT | RWF_NOWAIT) {
             return result;
         }
         let own = |own: *mut c_void, len| {
             let part = transfer::part(own, len);
-            // SAFETY: our caller's arguments, and memory of ours (S20).
+            // SAFETY: the caller's arguments, and memory of the library (S20).
             unsafe { preadv64v2(fd, part.as_ptr(), 1, at, flags) }
         };
         fill_vector(fd, (parts, nr), place, own)
     }
 
     fn write(fd: c_int, buffer: *const c_void, len: size_t) -> ssize_t {
-        // SAFETY: our caller's arguments, and a copy of its bytes (S20).
+        // SAFETY: the caller's arguments, and a copy of its bytes (S20).
         let give = |copy, len, _| unsafe { write(fd, copy, len) };
         let managed = || write_managed(fd, &transfer::part(buffer, len), Place::Position, 0);
         in_copies(buffer, len, give).or_else(managed)
     }
 
     fn writev(fd: c_int, parts: *const iovec, nr: c_int) -> ssize_t {
-        // SAFETY: our caller's parts (S20).
+        // SAFETY: the caller's parts (S20).
         let give = |part: &iovec, _| unsafe { write(fd, part.iov_base, part.iov_len) };
         write_vector(fd, (parts, nr), Place::Position, give)
     }
 
     fn pwrite64(fd: c_int, buffer: *const c_void, len: size_t, at: off_t) -> ssize_t {
         let give = |copy, len, done| {
-            // SAFETY: our caller's arguments, and a copy of its bytes (S20).
+            // SAFETY: the caller's arguments, and a copy of its bytes (S20).
             unsafe { pwrite64(fd, copy, len, at.saturating_add(done as off_t)) }
         };
         let managed = || write_managed(fd, &transfer::part(buffer, len), Place::At(at), 0);
@@ -210,7 +213,7 @@ taken_over! {
 
     fn pwritev64(fd: c_int, parts: *const iovec, nr: c_int, at: off_t) -> ssize_t {
         let give = |part: &iovec, done| {
-            // SAFETY: our caller's parts (S20).
+            // SAFETY: the caller's parts (S20).
             unsafe { pwrite64(fd, part.iov_base, part.iov_len, at.saturating_add(done as off_t)) }
         };
         write_vector(fd, (parts, nr), Place::At(at), give)
@@ -225,7 +228,7 @@ taken_over! {
             (false, -1) => Place::Position,
             (_, at) => Place::At(at),
         };
-        // The offset is looked at, although it is not used.
+        // The offset is checked even if RWF_APPEND ignores it.
         let given = if at == -1 { Place::Position } else { Place::At(at) };
         if let Err(result) = keep_flags(fd, flags, RWF_KEPT) {
             return result;
@@ -250,7 +253,7 @@ taken_over! {
     }
 }
 
-/// What a write's own flags ask for beyond it.
+/// Makes a write durable if the flags ask for it. Returns the number of bytes written, or -1.
 fn made_durable(fd: c_int, flags: c_int, written: ssize_t) -> ssize_t {
     if flags & (RWF_DSYNC | RWF_SYNC) == 0 {
         return written;

@@ -1,9 +1,9 @@
-//! A process that is about to be filtered: from here on it is under no run.
+//! Leaves the run before a filter of system calls is installed.
 //!
-//! A filter of system calls (seccomp) is made for the calls that a program makes. It knows nothing
-//! of a socket to a server, and kills what it does not know. So before the filter is installed, all
-//! files of the process are handed over, for all its threads, and the library makes no call of its
-//! own any more. What the process executes is under no run, either.
+//! A program writes its filter (seccomp) for its own calls. The filter may kill the process at any
+//! other call, such as one on a socket to a server. So before the filter is installed, the library
+//! hands over all files of the process, for all its threads, and makes no call of its own any more.
+//! Programs that the process executes are under no run, either.
 //!
 //! ```text
 //!   prctl(PR_SET_SECCOMP), syscall(SYS_seccomp) --> every stand-in, known or not --> the kernel's
@@ -11,8 +11,8 @@
 //!                                                   handlers of signals          --> the program's
 //! ```
 //!
-//! **Ignored.** A filter that is installed without the C library. Requests of other threads that
-//! are under way as a filter for all threads is installed.
+//! **Ignored.** A filter that is installed without the C library. Other threads' requests in
+//! flight, while a filter for all threads is installed.
 //!
 //! Source: seccomp(2), prctl(2) `PR_SET_SECCOMP`.
 
@@ -22,18 +22,18 @@ use crate::{channel, maps, own, process, room, serve, table, view};
 use libc::{c_int, c_long, c_ulong, sock_fprog};
 use pagetide_run::wire::Reason;
 
-/// As the kernel numbers modes.
+/// Modes, as the kernel numbers them.
 const STRICT: c_ulong = 1;
 const FILTER: c_ulong = 2;
-/// As seccomp(2) numbers its operations.
+/// Operations, as seccomp(2) numbers them.
 const SET_STRICT: usize = 0;
 const SET_FILTER: usize = 1;
-/// Longer filters are refused.
+/// Maximum length of a filter in instructions.
 const FILTER_LEN_MAX: u16 = 4096;
 
-/// Whether this can be a filter. Programs ask what the kernel can do by none, or a bad one.
+/// Returns true if this can be a filter. Programs probe the kernel with no filter, or a bad one.
 fn is_filter(at: usize) -> bool {
-    // SAFETY: our caller's filter, or no memory at all (S20).
+    // SAFETY: the caller's filter, or an address without memory (S20).
     let given = unsafe { load(at as *const sock_fprog) };
     given.is_ok_and(|one| (1..=FILTER_LEN_MAX).contains(&one.len) && !one.filter.is_null())
 }
@@ -43,12 +43,12 @@ fn leave_run() {
         return;
     }
     let before = errno::read();
-    // Those that it has inherited, and not looked at, are among them.
+    // The range includes inherited descriptors that the process has not used yet.
     let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
     let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
     for fd in (0..end).chain(known) {
         if !own::has(fd) && process::control(fd, libc::F_GETFD, 0).is_ok() {
-            // What cannot be handed over has been said.
+            // Files that cannot be handed over have been reported.
             let _ = serve::hand_over_managed(fd, Reason::Filtered);
         }
     }
@@ -64,7 +64,7 @@ fn leave_run() {
     errno::set(before);
 }
 
-/// Before prctl(2).
+/// Leaves the run if prctl(2) is about to install a filter.
 pub(super) fn before_prctl(option: c_int, mode: c_ulong, filter: c_ulong) {
     let is_meant = process::is_on()
         && option == libc::PR_SET_SECCOMP
@@ -74,7 +74,7 @@ pub(super) fn before_prctl(option: c_int, mode: c_ulong, filter: c_ulong) {
     }
 }
 
-/// Before a system call by its number.
+/// Leaves the run if a system call by number is about to install a filter.
 pub(super) fn before_number(number: c_long, [a, b, c, ..]: [usize; 6]) {
     match number {
         libc::SYS_prctl => before_prctl(a as c_int, b as c_ulong, c as c_ulong),
@@ -85,7 +85,7 @@ pub(super) fn before_number(number: c_long, [a, b, c, ..]: [usize; 6]) {
 }
 
 taken_over! {
-    // Arguments that were not given are not looked at.
+    // Arguments that were not given are not used.
     fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
         before_prctl(option, a, b);
         None

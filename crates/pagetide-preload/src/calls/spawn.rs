@@ -1,14 +1,14 @@
-//! Other programs, other processes, and the end of this one.
+//! Execution of other programs, creation of processes, and the end of this process.
 //!
 //! ```text
-//!   exec      the environment keeps our two variables; a program that cannot be served is said so,
-//!             and what it would inherit becomes the kernel's
-//!   vfork     is fork: its child would change our table under us
-//!   _exit     says goodbye first, as exit does
-//!   adddup2   what the C library will duplicate between fork and exec becomes the kernel's
+//!   exec      the environment keeps LD_PRELOAD and PAGETIDE_RUN; a program that cannot be served
+//!             is reported, and the files that it would inherit become the kernel's
+//!   vfork     is fork, because a child of vfork would change this process's table
+//!   _exit     says goodbye to the server first, as exit does
+//!   adddup2   hands over a file that the C library will duplicate between fork and exec
 //! ```
 //!
-//! Nothing to do for fork: see `process` for what a child begins with.
+//! fork needs no code in this file. `process` describes a child's initial state.
 //!
 //! execl and its relatives are in `exec_lists`.
 
@@ -22,11 +22,11 @@ use pagetide_run::wire::Reason;
 use std::ffi::CStr;
 use std::io::Write;
 
-/// Before the program runs: what it was given as standard input, output or error becomes the
-/// kernel's, for the C library's streams use these without asking us.
+/// Hands over the files of standard input, output and error, before the program runs. The C
+/// library's streams use these descriptors without intercepted calls.
 pub(crate) fn hand_over_standard_descriptors() {
     for fd in 0..3 {
-        // What cannot be handed over has been said.
+        // Files that cannot be handed over have been reported.
         let _ = serve::hand_over_managed(fd, Reason::Standard);
     }
     channel::close_if_idle();
@@ -37,14 +37,14 @@ const RUN: &[u8] = b"PAGETIDE_RUN=";
 const KEPT: &[u8] = b"PAGETIDE_KEPT=";
 const HARD: &[u8] = b"PAGETIDE_HARD=";
 const LIBRARY: &[u8] = b"libpagetide_preload.so";
-/// Room for a number and a comma.
+/// Bytes for a number and a comma.
 const NUMBER_BYTES: usize = 8;
 
 /// Takes over the descriptors that the program before an exec had kept for its record locks.
 pub(crate) fn take_over_kept() {
     let Some(kept) = process::variable(c"PAGETIDE_KEPT") else { return };
     numbers_in(kept.to_bytes()).for_each(lent::take_over);
-    // SAFETY: a string; no thread of the program runs yet (S20).
+    // SAFETY: a string, and no thread of the program runs yet (S20).
     unsafe { libc::unsetenv(c"PAGETIDE_KEPT".as_ptr()) };
 }
 
@@ -53,13 +53,13 @@ pub(crate) fn take_over_limit() {
     let Some(hard) = process::variable(c"PAGETIDE_HARD") else { return };
     let hard = std::str::from_utf8(hard.to_bytes()).ok().and_then(|hard| hard.parse().ok());
     hard.into_iter().for_each(room::take_over_hard);
-    // SAFETY: a string; no thread of the program runs yet (S20).
+    // SAFETY: a string, and no thread of the program runs yet (S20).
     unsafe { libc::unsetenv(c"PAGETIDE_HARD".as_ptr()) };
 }
 
-/// What this process executes is under no run.
+/// Makes later execs start programs that are under no run.
 pub(crate) fn forget_run() {
-    // SAFETY: a string; the C library has a lock for its environment (S20).
+    // SAFETY: a string, and the C library has a lock for its environment (S20).
     unsafe { libc::unsetenv(c"PAGETIDE_RUN".as_ptr()) };
 }
 
@@ -68,14 +68,14 @@ fn numbers_in(text: &[u8]) -> impl Iterator<Item = c_int> {
     numbers.filter_map(|number| number.parse().ok())
 }
 
-/// The numbers of descriptors that an exec leaves open, as the next program finds them.
+/// The numbers of descriptors that an exec leaves open, as text for the next program.
 struct Kept {
     memory: Option<Scratch>,
     len: usize,
 }
 
 impl Kept {
-    /// Leaves open what keeps this process's record locks.
+    /// Leaves descriptors open that keep this process's record locks, and collects their numbers.
     fn collect() -> Kept {
         let mut kept = Kept { memory: None, len: 0 };
         if process::is_on() {
@@ -98,30 +98,30 @@ impl Kept {
         let len = NUMBER_BYTES - rest.len();
         if is_whole && self.len + len <= memory.len() {
             let place = memory.place(self.len);
-            // SAFETY: as many bytes of the mapping are left, and nothing is borrowed of it (S22).
+            // SAFETY: the mapping has room for `len` bytes, and nothing is borrowed of it (S22).
             unsafe { place.copy_from_nonoverlapping(number.as_ptr(), len) };
             self.len += len;
         } else {
-            // The next program would not know it.
+            // The next program would not know the descriptor.
             lent::close_on_exec(fd);
         }
     }
 
     fn text(&self) -> &[u8] {
         let Some(memory) = &self.memory else { return &[] };
-        // SAFETY: as many bytes were written, and nothing is written while they are borrowed (S22).
+        // SAFETY: `len` bytes were written, and nothing is written while they are borrowed (S22).
         unsafe { std::slice::from_raw_parts(memory.place(0), self.len) }
     }
 }
 
-/// Executes a program by `exec`, which is given the environment: record locks stay, as in the
-/// kernel. Returns if that has failed.
+/// Executes a program by `exec`, which gets the environment. Record locks stay, as in the kernel.
+/// Returns only if the exec has failed.
 ///
 /// # Safety
-/// `given` is an environment of our caller's.
+/// `given` is an environment of the caller's.
 unsafe fn execute(given: Strings, exec: impl FnOnce(Strings) -> c_int) -> c_int {
     let kept = Kept::collect();
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, kept.text()) };
     let result = exec(environment.strings);
     numbers_in(kept.text()).for_each(lent::close_on_exec);
@@ -132,13 +132,14 @@ unsafe extern "C" {
     static environ: Strings;
 }
 
-/// Looks at the program at `path`, and hands over what it inherits if it cannot be served.
+/// Inspects the program at `path`. If the program cannot be served, hands over the files it
+/// inherits.
 fn prepare(folder: c_int, path: *const c_char) {
     if !process::is_on() || path.is_null() {
         return;
     }
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-    // What cannot be read cannot be judged, nor, most likely, executed.
+    // A program that is not readable cannot be inspected, and can hardly be executed.
     if let Ok(fd) = room::with_room(|| process::open(folder, path, flags)) {
         prepare_file(fd);
         own::close(fd);
@@ -148,22 +149,22 @@ fn prepare(folder: c_int, path: *const c_char) {
 fn prepare_file(fd: c_int) {
     let Some(unserved) = program::inspect(fd) else { return };
     say(fd, unserved);
-    // Those that this process has inherited itself, and not looked at, are among them.
+    // The range includes inherited descriptors that the process has not used yet.
     for fd in 0..(table::LEN as u64).min(process::nr_descriptors_max()) as c_int {
         let is_kept = |flags: usize| flags & libc::FD_CLOEXEC as usize == 0;
         if matches!(table::entry(fd), Entry::Managed(_) | Entry::Unknown)
             && process::control(fd, libc::F_GETFD, 0).is_ok_and(is_kept)
         {
-            // What cannot be handed over has been said.
+            // Files that cannot be handed over have been reported.
             let _ = serve::hand_over_managed(fd, Reason::Inherited);
         }
     }
 }
 
-/// Says that the program at `fd` cannot be served.
+/// Reports that the program at `fd` cannot be served.
 fn say(fd: c_int, unserved: Unserved) {
     let (mut path, own_path) = ([0; 256], process::path_of(fd));
-    // SAFETY: a string, and room (S20).
+    // SAFETY: a string, and a buffer of the given length (S20).
     let len =
         unsafe { libc::readlink(own_path.as_ptr().cast(), path.as_mut_ptr().cast(), path.len()) };
     let name = std::str::from_utf8(&path[..len.max(0) as usize]).unwrap_or("a program");
@@ -175,12 +176,12 @@ fn say(fd: c_int, unserved: Unserved) {
     channel::say(unserved as u64, &sentence[..sentence.len() - nr_left]);
 }
 
-/// As [`prepare`], for a program that is looked up as a shell does.
+/// As [`prepare`], for a program that is searched in `PATH`.
 fn prepare_name(name: *const c_char) {
     if !process::is_on() || name.is_null() {
         return;
     }
-    // SAFETY: our caller's string (S20).
+    // SAFETY: the caller's string (S20).
     let bytes = unsafe { CStr::from_ptr(name) }.to_bytes();
     if bytes.contains(&b'/') {
         return prepare(libc::AT_FDCWD, name);
@@ -202,34 +203,36 @@ fn prepare_name(name: *const c_char) {
     }
 }
 
-/// An environment in which our variables are as this process found them.
+/// An environment with the library's variables as this process found them.
 struct Environment {
-    /// Where it is, if not in our caller's memory; what was executed has its own copy.
+    /// Memory of the environment, unless the caller's is used. An executed program has its own
+    /// copy.
     _memory: Option<Scratch>,
     strings: Strings,
 }
 
 impl Environment {
-    /// `kept` are the numbers of descriptors that stay open for the next program.
+    /// Returns `given` with the library's variables. `kept` are the numbers of descriptors that
+    /// stay open for the next program.
     ///
     /// # Safety
-    /// `given` is an environment of our caller's.
+    /// `given` is an environment of the caller's.
     unsafe fn new(given: Strings, kept: &[u8]) -> Environment {
         let as_given = Environment { _memory: None, strings: given };
         if given.is_null() || !process::is_on() && !process::has_left_run() {
             return as_given;
         }
         if process::has_left_run() {
-            // SAFETY: our caller's environment (S20).
+            // SAFETY: the caller's environment (S20).
             if unsafe { lookup(given, RUN) }.is_none() {
                 return as_given;
             }
-            // SAFETY: our caller's environment (S20).
+            // SAFETY: the caller's environment (S20).
             return unsafe { Environment::with(given, [&[], &[], &[], &[]]) }.unwrap_or(as_given);
         }
-        // SAFETY: our caller's environment (S20).
+        // SAFETY: the caller's environment (S20).
         let given_preload = unsafe { lookup(given, PRELOAD) };
-        // SAFETY: our caller's environment (S20).
+        // SAFETY: the caller's environment (S20).
         let has_run = unsafe { lookup(given, RUN) }.is_some();
         let has_library = given_preload
             .is_some_and(|value| value.windows(LIBRARY.len()).any(|part| part == LIBRARY));
@@ -247,15 +250,16 @@ impl Environment {
         };
         let third: &[&[u8]] = if kept.is_empty() { &[] } else { &[KEPT, kept] };
         let fourth: &[&[u8]] = if hard.is_empty() { &[] } else { &[HARD, hard] };
-        // SAFETY: our caller's environment (S20).
+        // SAFETY: the caller's environment (S20).
         unsafe { Environment::with(given, [first, &[RUN, run], third, fourth]) }.unwrap_or(as_given)
     }
 
-    /// Copies `given` with our variables, each in parts, in place of those that it has. The first
-    /// is `LD_PRELOAD`, which stays as it is without parts; the others are left out without parts.
+    /// Copies `given` and replaces the library's variables by `ours`, a variable each, in parts.
+    /// The first variable is `LD_PRELOAD`, which stays as it is if it has no parts. The other
+    /// variables are left out if they have no parts.
     ///
     /// # Safety
-    /// `given` is an environment of our caller's.
+    /// `given` is an environment of the caller's.
     unsafe fn with(given: Strings, ours: [&[&[u8]]; 4]) -> Option<Environment> {
         let preload = ours[0];
         let mut nr = 0;
@@ -270,7 +274,7 @@ impl Environment {
         let start = memory.place(0).cast::<*const c_char>();
         // SAFETY: the mapping begins with room for as many pointers, which are zero (S22).
         let vector = unsafe { std::slice::from_raw_parts_mut(start, nr + ours.len() + 1) };
-        // SAFETY: and ends with the rest, of which the vector has no part (S22).
+        // SAFETY: the rest of the mapping, which does not overlap the vector (S22).
         let mut text =
             unsafe { std::slice::from_raw_parts_mut(memory.place(pointers), len - pointers) };
         let mut at = 0;
@@ -295,17 +299,17 @@ impl Environment {
     }
 }
 
-/// A number in digits; nothing for none.
+/// Writes a number in digits. Returns nothing for `None`.
 fn text_of(number: Option<u64>, room: &mut [u8; 20]) -> &[u8] {
     let Some(number) = number else { return &[] };
     let mut rest = &mut room[..];
-    // Twenty digits are enough for any.
+    // Twenty digits are enough for any number.
     let _ = write!(rest, "{number}");
     let nr_left = rest.len();
     &room[..room.len() - nr_left]
 }
 
-/// Puts the parts and a zero at the front of `text`; returns what follows them.
+/// Writes the parts and a zero to the front of `text`. Returns the rest of `text`.
 fn put<'a>(text: &'a mut [u8], parts: &[&[u8]]) -> &'a mut [u8] {
     let mut at = 0;
     for part in parts {
@@ -316,7 +320,7 @@ fn put<'a>(text: &'a mut [u8], parts: &[&[u8]]) -> &'a mut [u8] {
     &mut text[at + 1..]
 }
 
-/// The value of the variable that begins with `name`, equals sign included.
+/// Returns the value of a variable. `name` includes the equals sign.
 ///
 /// # Safety
 /// `environment` is a vector of strings that ends with null.
@@ -337,16 +341,16 @@ unsafe fn lookup<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
 }
 
 fn current_environment() -> Strings {
-    // SAFETY: the C library's variable; a change meanwhile races with exec itself (S20).
+    // SAFETY: the C library's variable, and a concurrent change races with exec itself (S20).
     unsafe { environ }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn execve(path: *const c_char, arguments: Strings, given: Strings) -> c_int {
     prepare(libc::AT_FDCWD, path);
-    // SAFETY: our caller's arguments (S20).
+    // SAFETY: the caller's arguments (S20).
     let exec = |environment| unsafe { next::execve(path, arguments, environment) };
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     unsafe { execute(given, exec) }
 }
 
@@ -359,9 +363,9 @@ unsafe extern "C" fn execv(path: *const c_char, arguments: Strings) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn execvpe(name: *const c_char, arguments: Strings, given: Strings) -> c_int {
     prepare_name(name);
-    // SAFETY: our caller's arguments (S20).
+    // SAFETY: the caller's arguments (S20).
     let exec = |environment| unsafe { next::execvpe(name, arguments, environment) };
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     unsafe { execute(given, exec) }
 }
 
@@ -376,9 +380,9 @@ unsafe extern "C" fn fexecve(fd: c_int, arguments: Strings, given: Strings) -> c
     if process::is_on() {
         prepare_file(fd);
     }
-    // SAFETY: our caller's arguments (S20).
+    // SAFETY: the caller's arguments (S20).
     let exec = |environment| unsafe { next::fexecve(fd, arguments, environment) };
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     unsafe { execute(given, exec) }
 }
 
@@ -395,9 +399,9 @@ unsafe extern "C" fn execveat(
     } else {
         prepare(folder, path);
     }
-    // SAFETY: our caller's arguments (S20).
+    // SAFETY: the caller's arguments (S20).
     let exec = |environment| unsafe { next::execveat(folder, path, arguments, environment, flags) };
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     unsafe { execute(given, exec) }
 }
 
@@ -412,9 +416,9 @@ unsafe extern "C" fn posix_spawn(
 ) -> c_int {
     prepare(libc::AT_FDCWD, path);
     let given = if given.is_null() { current_environment() } else { given };
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, &[]) };
-    // SAFETY: our caller's arguments (S20).
+    // SAFETY: the caller's arguments (S20).
     unsafe { next::posix_spawn(pid, path, actions, attributes, arguments, environment.strings) }
 }
 
@@ -429,9 +433,9 @@ unsafe extern "C" fn posix_spawnp(
 ) -> c_int {
     prepare_name(name);
     let given = if given.is_null() { current_environment() } else { given };
-    // SAFETY: our caller's environment (S20).
+    // SAFETY: the caller's environment (S20).
     let environment = unsafe { Environment::new(given, &[]) };
-    // SAFETY: our caller's arguments (S20).
+    // SAFETY: the caller's arguments (S20).
     unsafe { next::posix_spawnp(pid, name, actions, attributes, arguments, environment.strings) }
 }
 
@@ -444,7 +448,7 @@ unsafe extern "C" fn posix_spawn_file_actions_adddup2(
     if let Err(errno) = serve::hand_over_managed(fd, Reason::Inherited) {
         return errno.0;
     }
-    // SAFETY: our caller's actions (S20).
+    // SAFETY: the caller's actions (S20).
     unsafe { next::posix_spawn_file_actions_adddup2(actions, fd, target) }
 }
 
@@ -457,7 +461,7 @@ unsafe extern "C" fn vfork() -> pid_t {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn _exit(status: c_int) -> ! {
     serve::say_goodbye(maps::count_own_pages());
-    // SAFETY: a number; it does not return (S20).
+    // SAFETY: a number, and the call does not return (S20).
     let _ = unsafe { next::system(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     std::process::abort()
 }

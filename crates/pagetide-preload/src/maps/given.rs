@@ -1,13 +1,13 @@
-//! Bytes of pieces that are given to calls: the kernel does not ask for what is absent, but fails.
+//! Bytes of mapped ranges in arguments of calls, because the kernel fails on absent pages.
 //!
 //! ```text
-//!   write, send, fwrite ..   get copies: they may be long, and what is taken of them is counted
-//!   read, recv, fread ..     fill memory of ours, of which what they have got is copied
-//!   any other call           fails with EFAULT --> what it was given is brought in --> again
+//!   write, send, fwrite ..   get copies: a call may be long, and the written bytes are counted
+//!   read, recv, fread ..     fill memory of the library, which is then copied to the program's
+//!   any other call           fails with EFAULT --> bring in its arguments' pages --> call again
 //! ```
 //!
-//! **Ignored.** What is given to a call and is larger than all of memory. What the C library gives
-//! to calls of its own, as printf does.
+//! **Ignored.** Arguments that are larger than the memory limit. Arguments of calls that the C
+//! library makes by itself, as in printf.
 
 use super::fault::{Access, serve_fault};
 use super::place::copy_if_there;
@@ -20,13 +20,13 @@ use crate::scratch::Scratch;
 use libc::{c_long, c_void, iovec, mmsghdr, msghdr};
 use std::mem::MaybeUninit;
 
-/// Bytes that a call is given at a time, where it is given some of ours.
+/// Bytes of a copy that a call gets at a time.
 const COPIED_BYTES: usize = 256 << 10;
-/// So few are copied on the stack, which costs no mapping.
+/// Maximum number of bytes to copy on the stack, which costs no mapping.
 const FEW_BYTES: usize = 512;
 
-/// Has `give` called with copies of what is at `buffer`, part by part, until one is not taken
-/// whole: the kernel does not ask for what is absent, but fails. `None` where none of it is ours.
+/// Calls `give` with copies of the buffer, piece by piece, until a write is short. The kernel would
+/// fail on absent pages. Returns `None` if no mapped range overlaps the buffer.
 pub(crate) fn in_copies(
     buffer: *const c_void,
     len: usize,
@@ -49,7 +49,8 @@ pub(crate) fn in_copies(
     while done < len {
         let nr_bytes = (len - done).min(room);
         let from = buffer.wrapping_byte_add(done).cast::<u8>();
-        // SAFETY: the program's memory, to be read by the call (S20); room of our own (S22).
+        // SAFETY: the program's memory, to be read by the call (S20), and memory of the library
+        // (S22).
         unsafe { std::ptr::copy_nonoverlapping(from, copy, nr_bytes) };
         let taken = give(copy.cast_const().cast(), nr_bytes, done);
         if taken < 0 {
@@ -63,8 +64,9 @@ pub(crate) fn in_copies(
     Some(done as isize)
 }
 
-/// Has `take` fill memory of ours where a part is a piece that may be written, and copies what it
-/// got: the kernel does not ask for what is absent, but drops what it has. `None` where no part is.
+/// Calls `take` to fill memory of the library if a part may lie in a writable mapped range, and
+/// copies the bytes to the parts. The kernel would lose bytes at absent pages. Returns `None` if no
+/// part lies there.
 pub(crate) fn in_own_memory(
     parts: &[iovec],
     take: impl FnOnce(*mut c_void, usize) -> isize,
@@ -82,23 +84,25 @@ pub(crate) fn in_own_memory(
     let mut done = 0;
     for part in parts {
         let nr_bytes = part.iov_len.min((taken.max(0) as usize).saturating_sub(done));
-        // SAFETY: the program's memory, to be filled by the call (S20); room of our own (S22).
+        // SAFETY: the program's memory, to be filled by the call (S20), and memory of the library
+        // (S22).
         unsafe { std::ptr::copy_nonoverlapping(own.place(done), part.iov_base.cast(), nr_bytes) };
         done += nr_bytes;
     }
     Some(taken)
 }
 
-/// Calls that only look at what they are given.
+/// Calls that only read the memory of their arguments.
 const LOOKING: [&str; 8] =
     ["writev", "pwritev64", "pwritev64v2", "sendmsg", "sendmmsg", "execve", "execvpe", "execveat"];
 
-/// What an argument points to, at least and at most: a path, or as much as the next argument says.
+/// Minimum and maximum bytes at an argument's address: a path, or a length in the next argument.
 const POINTED_BYTES: (usize, usize) = (PAGE_BYTES, 1 << 20);
-/// Parts, messages and strings that are looked at.
+/// Maximum number of parts, messages and strings of a call.
 const NR_PARTS_MAX: usize = 1024;
 
-/// A call has failed with EFAULT: has what it was given there. Returns whether any of that is ours.
+/// Brings in the pages of a call's arguments after the call has failed with EFAULT. Returns true if
+/// a mapped range overlaps them.
 pub(crate) fn bring_in(call: &str, arguments: &[usize]) -> bool {
     let access = if LOOKING.contains(&call) { Access::Load } else { Access::Store };
     bring_in_for(access, call, arguments)
@@ -131,7 +135,7 @@ fn bring_in_for(access: Access, call: &str, arguments: &[usize]) -> bool {
     is_any || is_part
 }
 
-/// Has the pages of a range there that are pieces'; returns whether there is one.
+/// Brings in the pages of mapped ranges within a range of addresses. Returns true if there are any.
 fn touch(start: usize, len: usize, access: Access) -> bool {
     let end = start.saturating_add(len);
     let (mut at, mut is_any) = (start, false);
@@ -162,7 +166,7 @@ fn touch_parts(parts: usize, nr: usize) -> bool {
     }))
 }
 
-/// All of it is done, whatever comes of the first.
+/// Returns true if any item is true. Evaluates all items.
 fn any_of(touched: impl Iterator<Item = bool>) -> bool {
     touched.filter(|is_any| *is_any).count() > 0
 }
@@ -180,11 +184,11 @@ fn touch_strings(strings: usize) -> bool {
     any_of(all.take_while(|one| *one != 0).map(|one| touch(one, POINTED_BYTES.0, Access::Load)))
 }
 
-/// What is at an address of the program's, if anything is.
+/// Reads a value at an address of the program. Returns `None` if there is no memory.
 fn peek<T: Copy>(address: usize) -> Option<T> {
     let mut found = MaybeUninit::<T>::uninit();
     // SAFETY: room for as many bytes (S20).
     let read = unsafe { copy_if_there(address, found.as_mut_ptr() as usize, size_of::<T>()) };
-    // SAFETY: all of it was written, and any bytes are one: numbers and addresses (S20).
+    // SAFETY: all bytes were written, and any bytes are a value: numbers and addresses (S20).
     read.is_ok().then(|| unsafe { found.assume_init() })
 }

@@ -1,23 +1,24 @@
-//! What keeps a description for the mappings that a child inherits.
+//! Hidden stand-ins that keep a description open for a child's inherited mappings.
 //!
-//! **Problem.** A child maps a piece at the first touch, and the server does not know until then
-//! that it will. The parent may have unmapped the file, or have ended, and no descriptor may be
-//! left. **Idea.** The child inherits a hidden stand-in of each description that it has pieces of.
-//! The server looks for stand-ins before it forgets a description, so it finds that one.
+//! **Problem.** A child maps an inherited range at the first touch. Until then, the server does not
+//! know that the child needs the description. The parent may have unmapped the file, or have ended,
+//! and no descriptor may be left. **Idea.** The child inherits a hidden stand-in of each
+//! description that it has ranges of. The server looks for stand-ins before it forgets a
+//! description, and finds this one.
 //!
 //! ```text
-//!   before fork   a stand-in for each description of a piece: a copy of one that is open, or the
-//!                 server's
-//!   parent        closes those again
-//!   child         keeps them, each until its last piece of that description has ended, or an exec
+//!   before fork   open a stand-in for each description of a range: a copy of an open one, or a new
+//!                 one from the server
+//!   parent        close these stand-ins again
+//!   child         keep each until the description's last range has ended, or until an exec
 //! ```
 //!
-//! **Data and invariants.** A table of atomics, changed by the thread that holds the pieces over a
-//! fork, and by the one that takes an entry out. An entry is the program's to inherit for as long
-//! as the process has not made it itself: `maker` is the number of the process that forked.
+//! **Data and invariants.** A table of atomics. The thread that holds the ranges over a fork adds
+//! entries, and any thread may take an entry out. `maker` is the number of the process that forked.
+//! An entry with another maker was inherited.
 //!
-//! **Ignored.** A stand-in for which there is no descriptor, or no room in the table: that child
-//! depends on its parent.
+//! **Ignored.** A stand-in for which there is no descriptor, or no room in the table. The child
+//! then depends on its parent.
 
 use crate::channel::{Parcel, ask};
 use crate::pieces::{self, Piece};
@@ -30,7 +31,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize};
 const NR_HEIRLOOMS: usize = 512;
 
 struct Heirloom {
-    /// The description; 0 is a free entry.
+    /// Number of the description, or 0 if the entry is free.
     id: AtomicU64,
     fd: AtomicI32,
     maker: AtomicU64,
@@ -39,14 +40,14 @@ struct Heirloom {
 static HEIRLOOMS: [Heirloom; NR_HEIRLOOMS] = [const {
     Heirloom { id: AtomicU64::new(0), fd: AtomicI32::new(-1), maker: AtomicU64::new(0) }
 }; NR_HEIRLOOMS];
-/// No entry from here on was ever used.
+/// End of the entries that were ever used.
 static END: AtomicUsize = AtomicUsize::new(0);
 
 fn used() -> impl Iterator<Item = &'static Heirloom> {
     HEIRLOOMS[..END.load(SeqCst)].iter().filter(|one| one.id.load(SeqCst) != 0)
 }
 
-/// Before a fork: opens what a child is to have for a piece.
+/// Opens a stand-in for a child before a fork, for the description of a mapped range.
 pub(super) fn prepare(piece: &Piece) {
     if used().any(|one| one.id.load(SeqCst) == piece.id) {
         return;
@@ -75,7 +76,7 @@ fn ask_for_stand_in(id: u64) -> Option<c_int> {
     Some(answer.files[0]).filter(|fd| *fd >= 0)
 }
 
-/// After a fork, in the parent: closes what it has opened for the child.
+/// Closes the stand-ins for the child, in the parent after a fork.
 pub(super) fn close_prepared() {
     let number = own::number();
     for one in used().filter(|one| one.maker.load(SeqCst) == number) {
@@ -83,8 +84,8 @@ pub(super) fn close_prepared() {
     }
 }
 
-/// A piece has ended. After the last one of its description that was inherited, the server is told
-/// that this process has nothing of it any more.
+/// Closes the stand-in of a description after its last range has ended. Tells the server, if the
+/// process has no other descriptor of the description.
 pub(super) fn piece_ended(id: u64) {
     let of_id = |one: &&Heirloom| one.id.load(SeqCst) == id;
     if END.load(SeqCst) == 0 || pieces::has_description(id) {
@@ -92,12 +93,12 @@ pub(super) fn piece_ended(id: u64) {
     }
     let is_closed = used().filter(of_id).any(close);
     if is_closed && table::numbers_of(id).next().is_none() {
-        // A server that is gone keeps nothing.
+        // No server is left to keep the description.
         let _ = ask(&Request::new(Op::Installed, id), Parcel::default());
     }
 }
 
-/// Closes the descriptor, and returns true, unless another thread does.
+/// Closes the descriptor. Returns false if another thread does so.
 fn close(heirloom: &Heirloom) -> bool {
     let fd = heirloom.fd.load(SeqCst);
     let is_ours_to_close = heirloom.id.swap(0, SeqCst) != 0;

@@ -1,48 +1,50 @@
 //! Mapped files that the server's page cache serves.
 //!
-//! **Problem.** A program maps a file, and touches any part of it; only what the limit allows is to
-//! be in memory, the same pages for all processes. **Idea.** The server has a memory file for each
-//! file, and we map that, read-only, in the file's place. What is absent is a hole, of which
-//! userfaultfd tells by SIGBUS, on the thread that touched it: the handler asks the server.
+//! **Problem.** A program maps a file, and touches any part of it. Memory must hold only as many
+//! pages as the limit allows, and all processes must share them. **Idea.** The server has a memory
+//! file for each file, and the library maps the memory file read-only instead. An absent page is a
+//! hole. userfaultfd reports a touch of a hole by SIGBUS on the touching thread, and the signal
+//! handler asks the server.
 //!
 //! ```text
-//!   touch --> SIGBUS --> an address of a piece? --yes--> ask --> the page is there: go on
-//!                             | no                        | the kernel has the file: map that here
-//!                             v                           | past the end, or no server
-//!                     the program's own handler <---------+
+//!   touch --> SIGBUS --> in a mapped range? --yes--> ask --> the page is there: return
+//!                             | no                      | the kernel has the file: map it here
+//!                             v                         | past the end, or no server
+//!                     the program's own handler <-------+
 //! ```
 //!
-//! A mapping to be read is private, as one of a descriptor that can only read must be to be
-//! registered; since it cannot be written, the program sees the file's pages all the same.
+//! A mapping for reads is private: a mapping of a read-only descriptor must be private to be
+//! registered. The program still sees the file's pages, because the mapping cannot be written.
 //!
-//! One that may be written is shared, and registered so that the kernel maps nothing there by
-//! itself. What is in the memory file is mapped by us, protected; a store is a signal as well:
+//! A mapping for shared stores is shared, and is registered so that the kernel maps no page by
+//! itself. The library maps the pages in the memory file, write-protected. So a store raises a
+//! signal, too:
 //!
 //! ```text
-//!   load  --> in the memory file? --yes--> mapped to be read, by us, with what follows it
-//!   store --> ask: dirty there now, and mapped to be written by the server, by its address
+//!   load  --> in the memory file? --yes--> the library maps the page for loads, and the next ones
+//!   store --> ask: the server marks the page dirty, and maps it for stores at the address
 //! ```
 //!
-//! So a page that a store reaches is always one that the server has as dirty. A child, or a
-//! process that is killed, leaves nothing to be done: the bytes are in the memory file. The
-//! userfaultfd is the server's, too: neither a server that is killed nor a program that closes all
-//! its descriptors takes it away.
+//! So the server has marked a page dirty before any store reaches it. If a process is killed, or a
+//! child ends, nothing is lost: the bytes are in the memory file. Process and server both hold the
+//! userfaultfd. So it outlives a killed server, and a program that closes all its descriptors.
 //!
-//! One that is private and may be written is as one to be read, but for what the program stores:
-//! the kernel copies the page that is in the memory file, and the copy is the process's own memory,
-//! as without us, beside the limit. It stays as the page leaves the memory file.
+//! A private mapping for stores is like a mapping for reads, except for the program's stores. The
+//! kernel copies a stored page from the memory file. As without Pagetide, the copy is the process's
+//! memory, which does not count towards the limit. The copy stays when the page leaves the memory
+//! file.
 //!
-//! **Data and invariants.** S36: a range is mapped from a memory file only while it is registered;
-//! until then its pages cannot be touched, for a touch would fill a hole with zeros. No child
-//! inherits it: in its place a child finds addresses past the end of an empty file, and maps its
-//! own at the first touch. Only what has pages of its own is inherited, out of reach until then.
-//! While the server may be allowing a store by its address, nothing else is mapped there
-//! (`Storing`). One system call frees or replaces a range, exactly once: while the table is held
-//! (`in_place_of`), or by the thread that has marked the piece there (`Moving`).
-//! Nothing here takes a lock that the program's code could hold, or allocates.
+//! **Data and invariants.** S36: a range is mapped from a memory file only while it is registered.
+//! Until then, its pages cannot be touched, because a touch would fill a hole with zeros. No child
+//! inherits the mapping: a child finds addresses past the end of an empty file in its place, and
+//! maps its own memory file at the first touch. Only a range with private pages is inherited,
+//! without access until the first touch. While the server may be allowing a store by its address,
+//! nothing else is mapped there (`Storing`). One system call frees or replaces a range, exactly
+//! once: while the table is held (`in_place_of`), or by the thread that has marked the range
+//! (`Moving`). Nothing here takes a lock that the program's code could hold, or allocates.
 //!
-//! **Ignored.** munmap and the like without the C library. A handler of SIGBUS that is installed
-//! so. A thread that has SIGBUS blocked by such means, or during another signal's handler.
+//! **Ignored.** munmap and similar calls without the C library, and a SIGBUS handler that is
+//! installed so. A thread that has blocked SIGBUS so, or during another signal's handler.
 //!
 //! Source: userfaultfd(2), ioctl_userfaultfd(2), sigaction(2).
 
@@ -81,10 +83,10 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 const PAGE_BYTES: usize = 4096;
-/// Memory is to be locked from now on: mappings are the kernel's.
+/// Set when all later mappings are the kernel's: after mlockall(MCL_FUTURE), or outside a run.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// What the program asks for.
+/// Arguments of the program's mmap.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) at: usize,
@@ -95,10 +97,10 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Whether it is a mapping that can be served.
+    /// Returns true if the mapping can be served.
     fn is_served(&self) -> bool {
         const REFUSED: c_int = libc::MAP_HUGETLB | libc::MAP_SYNC;
-        /// More than any address space.
+        /// Larger than any address space.
         const LEN_MAX: usize = 1 << 47;
         let kind = self.flags & libc::MAP_TYPE;
         (1..LEN_MAX).contains(&self.len)
@@ -111,15 +113,15 @@ impl Wanted {
             && !IS_REFUSED.load(Relaxed)
     }
 
-    /// Whether it is to be written, and to be seen by others. That a signal tells of a store is
-    /// known of one processor.
+    /// Returns true for a writable shared mapping. Only x86-64 is known to report a store in the
+    /// signal.
     fn is_written(&self) -> bool {
         cfg!(target_arch = "x86_64")
             && self.protection == libc::PROT_READ | libc::PROT_WRITE
             && self.is_shared()
     }
 
-    /// Whether it is to be written, and to be seen by the program alone.
+    /// Returns true for a writable private mapping.
     fn is_copied(&self) -> bool {
         self.protection == libc::PROT_READ | libc::PROT_WRITE && !self.is_shared()
     }
@@ -133,15 +135,15 @@ fn pages(len: usize) -> usize {
     len.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX & !(PAGE_BYTES - 1))
 }
 
-/// Whether mmap(2) with these flags replaces what is at its addresses.
+/// Returns true if mmap(2) with these flags replaces other mappings at its addresses.
 pub(crate) fn is_over(flags: c_int) -> bool {
     flags & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) == libc::MAP_FIXED
 }
 
-/// mmap(2) of a part of a file.
+/// Calls mmap(2) for a part of a file.
 ///
 /// # Safety
-/// The addresses may be replaced, where the kind says so.
+/// The addresses may be replaced, if `kind` has MAP_FIXED.
 unsafe fn mapping(
     part: &Piece,
     protection: c_int,
@@ -150,7 +152,7 @@ unsafe fn mapping(
 ) -> Result<usize, Errno> {
     let [protection, kind, file] = [protection, kind, file].map(|number| number as usize);
     let arguments = [part.start, part.len, protection, kind, file, part.offset as usize];
-    // SAFETY: by the caller's word (S36).
+    // SAFETY: the caller permits the mapping (S36).
     unsafe { next::system(libc::SYS_mmap, arguments) }
 }
 
@@ -161,7 +163,7 @@ fn find(address: usize) -> Option<Piece> {
 /// Maps description `id` for the program.
 ///
 /// # Errors
-/// Why the kernel is to.
+/// Fails with the reason for which the kernel is to map the file.
 pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
     if !wanted.is_served() || !signals::install() {
         return Err(Reason::Mapped);
@@ -196,7 +198,7 @@ pub(crate) fn map(id: u64, wanted: Wanted) -> Result<usize, Reason> {
         Obtained::OtherFile | Obtained::Failed => return Err(Reason::Mapped),
     };
     if wanted.flags & libc::MAP_POPULATE != 0 {
-        // As the kernel has it: what is shared is not made dirty.
+        // As in the kernel, MAP_POPULATE makes no shared page dirty.
         let populate = if piece.has_own_pages { populate_to_write } else { populate };
         populate(piece.start, piece.len);
     }

@@ -1,8 +1,8 @@
-//! A piece's place in the address space: mapped from a memory file of the server's, or kept free.
+//! A mapped range in the address space: mapped from one of the server's memory files, or reserved.
 //!
-//! S36: a range is mapped from a memory file only while it is registered; until then its pages
-//! cannot be touched, for a touch would fill a hole with zeros. What is mapped over a range is
-//! mapped while this thread has marked the piece there, or holds the table.
+//! S36: a range is mapped from a memory file only while it is registered. Until then, its pages
+//! cannot be touched, because a touch would fill a hole with zeros. A thread maps something over a
+//! range only while it has marked the range, or holds the table.
 
 use super::uffd::{own_uffd, register};
 use super::{heirs, is_over, mapping};
@@ -13,25 +13,27 @@ use crate::{lent, next, own, pieces, room};
 use libc::{c_int, c_void, iovec};
 use pagetide_run::wire::{Op, Request, Status, fault};
 
-/// In place of the process of a piece that was ours to move, and is to be obtained again.
+/// Process number of a range that this process has moved, and that is to be mapped again.
 pub(super) const NO_PROCESS: u64 = 0;
 
-/// What came of asking for a piece's memory file.
+/// Result of a request for a range's memory file.
 pub(super) enum Obtained {
-    /// It is mapped.
+    /// The memory file is mapped.
     Mapped(Piece),
-    /// The kernel's file, to be mapped.
+    /// The kernel's file, to be mapped instead.
     Kernel(c_int),
-    /// Nothing: so short a file is not to be written so.
+    /// Nothing is mapped: a file this short is not to be mapped for shared stores.
     Short,
-    /// Nothing: the file is in another memory file, and the piece has pages of its own.
+    /// Nothing is mapped: the range has private pages, and the file has moved to another memory
+    /// file.
     OtherFile,
-    /// Neither.
+    /// The request or the mapping has failed.
     Failed,
 }
 
-/// Asks for the memory file of a piece, and maps it, registered: in the place of the piece, which
-/// this thread has marked, or as a new one that the program asks for with these flags.
+/// Requests the memory file of a range, maps the file and registers the mapping. `new` are the
+/// flags of the program's mmap. Without `new`, the mapping replaces a range that this thread has
+/// marked.
 pub(super) fn obtain(piece: &Piece, new: Option<c_int>) -> Obtained {
     let Ok(uffd) = own_uffd() else { return Obtained::Failed };
     let (offset, len) = (piece.offset as i64, piece.len as u64);
@@ -43,7 +45,7 @@ pub(super) fn obtain(piece: &Piece, new: Option<c_int>) -> Obtained {
         Ok(answer) if answer.reply.status == Status::Done && answer.files[0] >= 0 => {
             let (map, file) = (answer.reply.offset, answer.reply.total);
             let named = Piece { map, file, process: own::number(), ..*piece };
-            // What a child has inherited, or mremap has moved, stays, with its own pages.
+            // A range with private pages, inherited or moved by mremap, keeps its mapping.
             let is_kept = new.is_none() && piece.has_own_pages;
             let is_other = is_kept && file != piece.file;
             let mapped = match new {
@@ -69,8 +71,8 @@ pub(super) fn obtain(piece: &Piece, new: Option<c_int>) -> Obtained {
     }
 }
 
-/// Maps a memory file for the program, where it asked for it: over what was there, or where nothing
-/// is. The piece is in the table, marked, from the moment in which it is mapped.
+/// Maps a memory file for the program: over other mappings, or at free addresses. The range is in
+/// the table, marked, as soon as it is mapped.
 fn map_new(piece: &Piece, flags: c_int, file: c_int, uffd: c_int) -> Result<Piece, Errno> {
     let _blocked = Blocked::begin();
     let is_over = is_over(flags);
@@ -96,14 +98,15 @@ fn map_new(piece: &Piece, flags: c_int, file: c_int, uffd: c_int) -> Result<Piec
         Err(_) => changing.remove(&marked),
     };
     if ready.is_err() && !is_over {
-        // SAFETY: the mapping just made, of which the program knows nothing (S36).
+        // SAFETY: the mapping just made, which the program does not know (S36).
         let _ = unsafe { next::system(libc::SYS_munmap, [marked.start, marked.len, 0, 0, 0, 0]) };
     }
-    // What was to replace something stays, out of reach: the kernel's file is to replace it.
+    // A mapping that was to replace something stays inaccessible: the kernel's file is to replace
+    // it.
     ready.map(|()| marked)
 }
 
-/// Puts a memory file in the place of a piece that this thread has marked.
+/// Maps a memory file over a range that this thread has marked.
 fn map_again(piece: &Piece, file: c_int, uffd: c_int) -> Result<(), Errno> {
     map_out_of_reach(piece, libc::MAP_FIXED, file)?;
     make_ready(piece, uffd).inspect_err(|_| {
@@ -111,45 +114,46 @@ fn map_again(piece: &Piece, file: c_int, uffd: c_int) -> Result<(), Errno> {
     })
 }
 
-/// Maps a memory file so that no page of it can be touched before it is registered.
+/// Maps a memory file without access, so that no page can be touched before it is registered.
 fn map_out_of_reach(piece: &Piece, fixed: c_int, file: c_int) -> Result<usize, Errno> {
     let sharing = if piece.is_written { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
     let kind = sharing | libc::MAP_NORESERVE | fixed;
-    // SAFETY: where the program asked for it, or a piece is that this thread has marked (S36).
+    // SAFETY: at addresses that the program has asked for, or of a range that this thread has
+    // marked (S36).
     unsafe { mapping(piece, libc::PROT_NONE, kind, file) }
 }
 
-/// Registers a mapping of the memory file that is out of reach, and lets the program have it.
+/// Registers a mapping of the memory file that is without access, and gives the program access.
 fn make_ready(piece: &Piece, uffd: c_int) -> Result<(), Errno> {
     register(uffd, piece.start, piece)?;
     keep_from_children(piece.start, piece.len, true)?;
     protect(piece.start, piece.len, piece.protection)
 }
 
-/// Whether something is mapped at each address of a range. (msync does nothing else, so called.)
+/// Returns true if something is mapped at each address of a range. (msync has no effect otherwise.)
 pub(crate) fn is_mapped(start: usize, len: usize) -> bool {
     let arguments = [start, len, libc::MS_ASYNC as usize, 0, 0, 0];
-    // SAFETY: numbers (S20).
+    // SAFETY: all arguments are numbers (S20).
     let looked_at = unsafe { next::system(libc::SYS_msync, arguments) };
     looked_at != Err(Errno(libc::ENOMEM))
 }
 
-/// Whether children have a range.
+/// Excludes a range from children's memory, or includes it again.
 pub(super) fn keep_from_children(start: usize, len: usize, keep: bool) -> Result<(), Errno> {
     let advice = if keep { libc::MADV_DONTFORK } else { libc::MADV_DOFORK };
-    // SAFETY: a piece's own addresses (S36).
+    // SAFETY: the addresses of a mapped range (S36).
     unsafe { next::system(libc::SYS_madvise, [start, len, advice as usize, 0, 0, 0]) }.map(drop)
 }
 
-/// What may be done to a range now.
+/// Sets the protection of a range.
 pub(super) fn protect(start: usize, len: usize, protection: c_int) -> Result<(), Errno> {
-    // SAFETY: a piece's own addresses (S36).
+    // SAFETY: the addresses of a mapped range (S36).
     unsafe { next::system(libc::SYS_mprotect, [start, len, protection as usize, 0, 0, 0]) }
         .map(drop)
 }
 
-/// Addresses past the end of an empty file: each touch is SIGBUS. They replace what is there, or
-/// nothing, as the flag says. Returns whether they are there.
+/// Maps an empty file at a range, so that each touch raises SIGBUS. `fixed` is the mmap flag that
+/// permits or forbids replacing. Returns true if the range is reserved.
 pub(super) fn reserve(piece: &Piece, fixed: c_int) -> bool {
     let name = c"pagetide-reserved".as_ptr() as usize;
     let flags = libc::MFD_CLOEXEC as usize;
@@ -157,7 +161,7 @@ pub(super) fn reserve(piece: &Piece, fixed: c_int) -> bool {
     let make = || unsafe { next::system(libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]) };
     let Ok(empty) = room::with_room(make) else { return false };
     let whole = Piece { offset: 0, ..*piece };
-    // SAFETY: the addresses of a piece that this thread has marked, or holds the table for; or of
+    // SAFETY: the addresses of a range that this thread has marked, or holds the table for, or at
     // which this process has no mapping (S36).
     let mapped =
         unsafe { mapping(&whole, piece.protection, libc::MAP_PRIVATE | fixed, empty as c_int) };
@@ -165,7 +169,7 @@ pub(super) fn reserve(piece: &Piece, fixed: c_int) -> bool {
     mapped.is_ok()
 }
 
-/// The server is told of a mapping of which nothing is left.
+/// Tells the server of an unmapped range, if no range of its mapping is left.
 pub(super) fn tell_unmapped(piece: &Piece) {
     heirs::piece_ended(piece.id);
     let is_ours = [own::number(), NO_PROCESS].contains(&piece.process);
@@ -177,26 +181,26 @@ pub(super) fn tell_unmapped(piece: &Piece) {
     }
 }
 
-/// A request whose answer is a result alone.
+/// Makes a request that has only a result. Disposes of real descriptors in the reply.
 pub(super) fn ask_only(one: &Request) -> Result<(), Errno> {
     let answer = ask(one, Parcel::default())?;
     answer.files.into_iter().filter(|file| *file >= 0).for_each(lent::dispose);
     if answer.reply.result < 0 { Err(Errno(-answer.reply.result as c_int)) } else { Ok(()) }
 }
 
-/// Copies bytes of the program's, without a signal where they are not there.
+/// Copies bytes of the program's memory. Raises no signal if there is no memory.
 ///
 /// # Errors
-/// EFAULT where they are not, or cannot be put where they are to go.
+/// Fails with `EFAULT` if the bytes at an address cannot be read, or stored.
 ///
 /// # Safety
-/// What is at the second address may be changed.
+/// The memory at `to` may be changed.
 pub(super) unsafe fn copy_if_there(from: usize, to: usize, iov_len: usize) -> Result<(), Errno> {
     let [to, from] = [to, from].map(|at| iovec { iov_base: at as *mut c_void, iov_len });
     let (to, from) = (&raw const to as usize, &raw const from as usize);
     // SAFETY: no arguments (S20).
     let own = unsafe { libc::getpid() } as usize;
-    // SAFETY: by the caller's word; the kernel looks at the other (S20).
+    // SAFETY: the caller permits changes at `to`, and the kernel checks `from` (S20).
     let nr = unsafe { next::system(libc::SYS_process_vm_readv, [own, to, 1, from, 1, 0]) }?;
     if nr == iov_len { Ok(()) } else { Err(Errno(libc::EFAULT)) }
 }

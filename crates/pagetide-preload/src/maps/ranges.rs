@@ -1,4 +1,4 @@
-//! What programs do to ranges of addresses in which there are pieces.
+//! Calls of the program on address ranges that overlap mapped ranges.
 
 use super::fault::{Access, obtain_again, serve_fault};
 use super::place::{self, ask_only, is_mapped, tell_unmapped};
@@ -13,19 +13,20 @@ use pagetide_run::wire::{Op, Reason, Request};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Whether there is a piece in a range.
+/// Returns true if a mapped range overlaps the addresses.
 pub(crate) fn overlaps(start: usize, len: usize) -> bool {
-    // Beyond the addresses of programs, the kernel refuses the call.
+    // The kernel refuses calls on addresses beyond the programs'.
     let is_range = check_range(start, len).is_ok();
     is_range && is_any() && pieces::find(start, start.saturating_add(pages(len))).is_some()
 }
 
-/// Has one system call free or replace a range, or move it away, and takes the pieces that were
-/// there out of the table: it is held meanwhile, so that no thread maps anything there. `None`
-/// where there is no piece.
+/// Makes one system call that frees, replaces or moves away a range of addresses, and takes the
+/// mapped ranges there out of the table. The table is held meanwhile, so that no thread maps
+/// anything there. Returns `None`, without the call, if there is no mapped range.
 ///
 /// # Errors
-/// The call's; ENOMEM where a piece can neither be cut in two nor given up.
+/// Fails with the call's error. Fails with `ENOMEM` if a mapped range can neither be cut in two nor
+/// be handed over.
 pub(crate) fn in_place_of(
     start: usize,
     len: usize,
@@ -39,7 +40,7 @@ pub(crate) fn in_place_of(
     own_pages::tell_in(start, end);
     let result = hold(&[(start, end)]).and_then(|mut changing| {
         let result = call();
-        // A call that replaces may fail after it has freed.
+        // A call that replaces a range may fail after it has freed the range.
         if result.is_ok() || !is_mapped(start, len) {
             changing.leave_in(start, end);
         }
@@ -49,19 +50,19 @@ pub(crate) fn in_place_of(
     Some(result)
 }
 
-/// munmap(2) of a range with pieces.
+/// Serves munmap(2) of a range of addresses with mapped ranges.
 pub(crate) fn unmap(start: usize, len: usize) -> Option<Result<usize, Errno>> {
     in_place_of(start, len, || {
-        // SAFETY: the program's own addresses, which it unmaps; the table is held (S36).
+        // SAFETY: the program unmaps its own addresses, and the table is held (S36).
         unsafe { next::system(libc::SYS_munmap, [start, len, 0, 0, 0, 0]) }
     })
 }
 
-/// Holds the table, with the pieces of these ranges at rest; what there is no room for in the table
-/// is handed over.
+/// Holds the table, with the mapped ranges within `ranges` at rest. Hands them over if the table
+/// has no room for a cut.
 ///
 /// # Errors
-/// ENOMEM where that cannot be.
+/// Fails with `ENOMEM` if there is still no room.
 pub(super) fn hold(ranges: &[(usize, usize)]) -> Result<Changing, Errno> {
     Changing::at_rest(ranges)
         .or_else(|| {
@@ -71,7 +72,7 @@ pub(super) fn hold(ranges: &[(usize, usize)]) -> Result<Changing, Errno> {
         .ok_or(Errno(libc::ENOMEM))
 }
 
-/// Tells the server of the pieces that have left a range.
+/// Tells the server of the gone ranges within a range of addresses.
 pub(super) fn tell_gone(start: usize, end: usize) {
     loop {
         let gone = Changing::begin().take_gone(start, end);
@@ -81,12 +82,13 @@ pub(super) fn tell_gone(start: usize, end: usize) {
     }
 }
 
-/// Has the kernel map what is ours in a range: it is to do what we cannot.
+/// Hands over the files of all mapped ranges that overlap the addresses, and maps the kernel's
+/// files.
 pub(crate) fn hand_over(start: usize, len: usize) {
     let end = start.saturating_add(pages(len));
     let mut last = None;
     while let Some(piece) = pieces::find(start, end) {
-        // What cannot be given up stays ours, and the program gets the kernel's answer.
+        // A range that cannot be handed over stays, and the program gets the kernel's error.
         if last == Some(piece) || serve::hand_over(piece.id, Reason::Mapped).is_err() {
             return;
         }
@@ -95,18 +97,18 @@ pub(crate) fn hand_over(start: usize, len: usize) {
     }
 }
 
-/// All of it is the kernel's, and so are later mappings.
+/// Hands over all mapped files. Later mappings are the kernel's.
 pub(crate) fn hand_over_all() {
     IS_REFUSED.store(true, Relaxed);
     hand_over(0, usize::MAX & !(PAGE_BYTES - 1));
 }
 
-/// mprotect(2) of a range with pieces. `None` where they are the kernel's now, as what cannot be
-/// served so is.
+/// Serves mprotect(2) of a range of addresses with mapped ranges. Returns `None` if the protection
+/// cannot be served: the ranges are handed over, and the kernel is to make the call.
 ///
 /// # Errors
-/// The kernel's. ENOMEM where a child could not register what it has inherited, and where a piece
-/// can be neither served nor given up.
+/// Fails with the kernel's errors. Fails with `ENOMEM` if a child cannot register an inherited
+/// range, and if a range can neither be served nor be handed over.
 pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Option<Result<(), Errno>> {
     let len = len.checked_next_multiple_of(PAGE_BYTES)?;
     let end = start.checked_add(len).filter(|_| start.is_multiple_of(PAGE_BYTES))?;
@@ -125,7 +127,7 @@ pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Option<Res
             Err(errno) => return Some(Err(errno)),
         };
         if changing.any_in(start, end, |piece| !is_prepared(piece, is_write)) {
-            // Another thread has moved it meanwhile.
+            // Another thread has changed the range meanwhile.
             continue;
         }
         let result = place::protect(start, len, protection);
@@ -140,14 +142,15 @@ pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Option<Res
     }
 }
 
-/// Whether a piece is mapped so that the kernel can allow stores there, or anything else.
+/// Returns true if the range's mapping is fit for the kernel to set a protection, with or without
+/// writes.
 fn is_prepared(piece: &Piece, is_write: bool) -> bool {
     let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
     (!has_own_pages || piece.process == own::number())
         && (!is_write || !piece.is_shared || piece.is_written)
 }
 
-/// Maps the pieces of a range so that their protection can be changed.
+/// Maps the ranges within the addresses so that their protection can be changed.
 fn prepare_to_protect(start: usize, end: usize, is_write: bool) -> Result<(), Errno> {
     let mut at = start;
     while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
@@ -171,7 +174,7 @@ fn prepare_to_protect(start: usize, end: usize, is_write: bool) -> Result<(), Er
     Ok(())
 }
 
-/// Has the pages of a range there, as far as they fit.
+/// Loads the pages of a range of addresses, up to the first failure.
 pub(crate) fn populate(start: usize, len: usize) {
     advise(start, len, libc::POSIX_MADV_WILLNEED as u64);
     let mut at = start;
@@ -189,7 +192,7 @@ pub(crate) fn populate(start: usize, len: usize) {
     }
 }
 
-/// Has the pages of a range there to be written, as far as they fit.
+/// Prepares the pages of a range of addresses for stores, up to the first failure.
 pub(crate) fn populate_to_write(start: usize, len: usize) {
     for at in (start..start.saturating_add(len)).step_by(PAGE_BYTES) {
         let piece = find(at).filter(|piece| piece.protection & libc::PROT_WRITE != 0);
@@ -197,15 +200,15 @@ pub(crate) fn populate_to_write(start: usize, len: usize) {
             return;
         };
         if piece.has_own_pages {
-            // SAFETY: the program's memory, which may be stored to; it stays what it is (S36).
+            // SAFETY: the program's memory, which is writable and does not change (S36).
             let first = unsafe { AtomicU8::from_ptr(at as *mut u8) };
-            // A store all the same; compilers make a load of those that change nothing.
+            // This counts as a store. A read-modify-write without effect may be compiled to a load.
             let _ = first.compare_exchange(0, 0, Relaxed, Relaxed);
         }
     }
 }
 
-/// Whether there is a piece in a range that may be written.
+/// Returns true if a mapped range that overlaps the addresses may be written.
 pub(crate) fn is_any_written(start: usize, len: usize) -> bool {
     is_any_such(start, len, |piece| piece.is_written || piece.has_own_pages)
 }
@@ -223,7 +226,7 @@ fn is_any_such(start: usize, len: usize, is_meant: impl Fn(&Piece) -> bool) -> b
     false
 }
 
-/// Tells the server how a range will be used.
+/// Tells the server how the program will use a range of addresses.
 pub(crate) fn advise(start: usize, len: usize, advice: u64) {
     let mut at = start;
     let end = start.saturating_add(pages(len));
@@ -231,7 +234,7 @@ pub(crate) fn advise(start: usize, len: usize, advice: u64) {
         let from = at.max(piece.start);
         let offset = (piece.offset + (from - piece.start) as u64) as i64;
         let len = (piece.end().min(end) - from) as u64;
-        // To be told that the kernel has the file is no matter here.
+        // A reply that the kernel has the file has no effect here.
         let one = Request::new(Op::Advise, piece.id);
         let one = Request { flags: advice, offset, len, total: 1, ..one };
         let _ = ask_only(&one);
@@ -242,8 +245,8 @@ pub(crate) fn advise(start: usize, len: usize, advice: u64) {
     }
 }
 
-/// How a whole piece is going to be read. What was ever to be read by chance is mapped page by page
-/// for good: the kernel takes nothing back that it is to tell of.
+/// Records the announced order of reads for a whole range. A range with random reads is mapped page
+/// by page from then on for good, because the kernel cannot reduce a registration.
 fn note_order(piece: &Piece, advice: u64) {
     let is_random = advice == libc::MADV_RANDOM as u64;
     let is_order =
@@ -252,12 +255,12 @@ fn note_order(piece: &Piece, advice: u64) {
     let is_here = piece.process == own::number() && !piece.is_written && !piece.has_own_pages;
     if is_order && is_here && now != *piece && Changing::begin().replace(piece, &now) {
         let same = is_random.then(|| Storing::begin(&now)).flatten();
-        // Where that is refused, what is around a page is mapped with it.
+        // If the registration fails, the pages around a touched page are mapped as well.
         let _ = same.map(|_same| own_uffd().and_then(|uffd| register(uffd, now.start, &now)));
     }
 }
 
-/// msync(2): what is dirty of the files mapped in a range is made durable.
+/// Serves msync(2): makes the dirty pages of the mapped files durable.
 pub(crate) fn sync(start: usize, len: usize) -> Result<(), Errno> {
     let mut at = start;
     let end = start.saturating_add(pages(len));
