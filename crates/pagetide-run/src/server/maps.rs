@@ -112,7 +112,8 @@ impl Server {
     }
 
     /// Returns the bytes that programs have stored to private mappings. They are the programs' own
-    /// memory, and do not count toward the limit. A killed program reports none.
+    /// memory, and do not count toward the limit. A program that is killed or executes another
+    /// reports none.
     pub fn own_bytes_of_mappings(&self) -> u64 {
         self.maps.own_bytes.load(Relaxed)
     }
