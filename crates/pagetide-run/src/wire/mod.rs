@@ -114,7 +114,7 @@ pub const fn viewer_of(process: u64) -> u32 {
 
 macro_rules! ops {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The operation of a request. Names in backticks are fields of the [`Request`].
+        /// The operation of a request. Lower-case names in backticks are fields of the [`Request`].
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Op { $($(#[doc = $doc])+ $name,)+ }
 
