@@ -1,12 +1,13 @@
-//! Which files a change touches: the expensive steps of a check follow them.
+//! Lists the files that a change touches. The expensive steps of a check run only if their files
+//! changed.
 //!
 //! ```text
-//! HEAD is a merge  --> what it merged: the difference to its first parent
-//! HEAD is not      --> the difference to the last merge before it
-//! either           --> and what is not committed yet, in files that git knows or does not
+//! HEAD is a merge      --> the difference to its first parent
+//! HEAD is not a merge  --> the difference to the last merge before it
+//! both                 --> also uncommitted changes, in tracked and untracked files
 //! ```
 //!
-//! Where git cannot tell (no repository, a shallow clone without a merge), every step runs.
+//! Every step runs if git cannot tell (no repository, a shallow clone without a merge).
 
 use std::path::Path;
 use std::process::Command;
@@ -14,13 +15,13 @@ use std::process::Command;
 /// The files that differ from a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// The commit, shortened.
+    /// The abbreviated hash of the commit.
     since: String,
     files: Vec<String>,
 }
 
 impl Change {
-    /// Asks git; `None` if it cannot tell.
+    /// Lists the changed files with git. Returns `None` if git cannot tell.
     pub(crate) fn of_tree(root: &Path) -> Option<Change> {
         let is_merge = git(root, &["rev-parse", "--verify", "--quiet", "HEAD^2"]).is_some();
         let base = if is_merge {
@@ -36,7 +37,8 @@ impl Change {
         Some(Change { since, files })
     }
 
-    /// Why a step that follows these files and folders need not run; `None` if one has changed.
+    /// Returns the reason why a step that checks these files and folders need not run. Returns
+    /// `None` if one of them has changed.
     pub(crate) fn excuse(&self, followed: &[&str]) -> Option<String> {
         let follows = |file: &String| followed.iter().any(|path| is_in(file, path));
         if followed.is_empty() || self.files.iter().any(follows) {
@@ -52,7 +54,8 @@ fn is_in(file: &str, path: &str) -> bool {
     file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// What git prints; `None` if it fails, or prints nothing where it has found nothing.
+/// Returns the output of git. Returns `None` if git fails, or if a command other than `diff` and
+/// `ls-files` prints nothing.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).current_dir(root).output().ok()?;
     let is_empty_list = matches!(arguments[0], "diff" | "ls-files");
@@ -76,7 +79,7 @@ mod tests {
         assert_eq!(why, "nothing in crates/a/s, fuzz has changed since 1f (--long runs it)");
     }
 
-    /// A repository that knows no user and no configuration of this machine.
+    /// Makes an empty folder for a repository.
     fn repository(name: &str) -> std::path::PathBuf {
         let name = format!("pagetide-changed-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
@@ -84,7 +87,8 @@ mod tests {
         folder
     }
 
-    /// Runs git in `folder`; says that the test is skipped if there is no git.
+    /// Runs git in `folder` with a test user, without this machine's configuration. Returns false
+    /// if a command fails or git is missing.
     fn run(folder: &Path, lines: &[&str]) -> bool {
         let user = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
         lines.iter().all(|line| {

@@ -1,15 +1,15 @@
-//! The ladder of checks, cheapest first, and the loop that climbs it.
+//! Runs the ladder of checks, cheapest first.
 //!
 //! ```text
 //! format > tidy > clippy > no-OS check > docs > build > tests > python > loom > Miri > fuzz
 //! ```
 //!
-//! The whole ladder is meant to take less than [`TOTAL`] from an empty target folder on two
-//! cores: tests run in the dev profile (optimised a little, see Cargo.toml) and side by side; loom
-//! and Miri look only at the code that has interleavings or index arithmetic. Loom, Miri and
-//! fuzzing run if the code that they look at has changed ([`crate::changed`]). What a machine
-//! cannot do (no nightly, no network for a compile target) is skipped by name, counted, and printed
-//! last.
+//! The whole ladder should take less than [`TOTAL`] from an empty target folder on two CPUs. Tests
+//! run in the dev profile (optimised a little, see Cargo.toml) and side by side. Loom checks only
+//! code with interleavings, and Miri only code with index arithmetic. Loom, Miri and fuzzing run
+//! only if the code that they check has changed ([`crate::changed`]). A check that the machine
+//! cannot run (no nightly, no network for a compile target) is skipped by name, counted, and
+//! printed last.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,12 +24,12 @@ use crate::suite;
 use crate::tally::{self, Tally};
 use crate::tidy;
 
-/// How long a whole check may take. The steps that can be skipped get only what is left of it.
+/// Maximum duration of a whole check. Steps that can be skipped get only the remaining time.
 const TOTAL: Duration = Duration::from_secs(700);
-/// The same with `--long`, and of each step that runs tests.
+/// Maximum duration of a check with `--long`, and of each of its steps that runs tests.
 const TOTAL_LONG: Duration = Duration::from_secs(4 * 3600);
 
-/// What the command line asked for.
+/// The options on the command line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     is_fast: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// `None` where a flag is unknown.
+    /// Parses the flags. Returns `None` if a flag is unknown.
     pub(crate) fn parse(flags: &[&str]) -> Option<Options> {
         let mut options = Options::default();
         for flag in flags {
@@ -55,18 +55,18 @@ impl Options {
     }
 }
 
-/// One rung of the ladder.
+/// One step of the ladder.
 struct Step {
     name: &'static str,
     limit_seconds: u64,
     kind: Kind,
     work: fn(&StepContext) -> Outcome,
-    /// The files and folders whose changes it follows; it always runs if there are none.
+    /// The files and folders that the step checks. The step always runs if the list is empty.
     follows: &'static [&'static str],
 }
 
 impl Step {
-    /// The same step, which runs if one of these files has changed.
+    /// Returns the same step, which runs only if one of these files has changed.
     const fn following(self, follows: &'static [&'static str]) -> Step {
         Step { follows, ..self }
     }
@@ -74,13 +74,13 @@ impl Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Reads the code; its log is only shown when it fails.
+    /// Reads the code. Its log is shown only if it fails.
     Lint,
-    /// Its log holds test results to count.
+    /// Runs tests. Its log holds test results to count.
     Tests,
-    /// Tests that get the time left over: past it they are a loud skip, and no failure.
+    /// Runs tests in the remaining time. Past it, the step is a loud skip and not a failure.
     DeepTests,
-    /// As those, but what it runs is not counted as tests.
+    /// Runs in the remaining time as `DeepTests` does. Its results are not counted as tests.
     Deep,
 }
 
@@ -103,7 +103,7 @@ const fn step(
     Step { name, limit_seconds, kind, work, follows: &[] }
 }
 
-/// Before the others, and only where it is asked for.
+/// Runs before all other steps, and only with `--install`.
 const INSTALL: Step = step("programs", 900, Kind::Lint, programs::install);
 
 const FULL: [Step; 11] = [
@@ -120,7 +120,7 @@ const FULL: [Step; 11] = [
     step("fuzz", 300, Kind::Deep, fuzz).following(&FUZZ),
 ];
 
-/// What loom's tests are about.
+/// The code that loom's tests check.
 const LOOM: [&str; 7] = [
     "Cargo.lock",
     "crates/pagetide-core/src/page_alloc",
@@ -130,13 +130,13 @@ const LOOM: [&str; 7] = [
     "crates/pagetide-sys/src/sync.rs",
     "crates/pagetide/src/memory",
 ];
-/// What Miri interprets.
+/// The code that Miri interprets.
 const MIRI: [&str; 3] = [
     "crates/pagetide-core/src/ids.rs",
     "crates/pagetide-core/src/list.rs",
     "crates/pagetide-sys/src/page/word",
 ];
-/// What the fuzz targets call.
+/// The code that the fuzz targets call.
 const FUZZ: [&str; 5] = [
     "crates/pagetide-core/src",
     "crates/pagetide-lab/src",
@@ -153,7 +153,7 @@ const FAST: [Step; 5] = [
     step("unit tests", 300, Kind::Tests, suite::run_fast),
 ];
 
-/// Runs the ladder; true when nothing failed.
+/// Runs the ladder. Returns true if nothing failed.
 pub(crate) fn run(root: &Path, options: Options) -> bool {
     let start = Instant::now();
     let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
@@ -188,7 +188,7 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     sum.failed == 0
 }
 
-/// What takes long on this machine: the three longest steps.
+/// Returns the three longest steps with their times.
 fn longest(mut times: Vec<(Duration, &str)>) -> String {
     times.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let said = times.iter().take(3).map(|(time, name)| format!("{name} {} s", time.as_secs()));
@@ -241,8 +241,8 @@ fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
     tally
 }
 
-/// Names the tests that failed: the end of the report shows them. If the log names none, its part
-/// that is no success is shown here.
+/// Prints the names of the failed tests. The end of the report shows their output. If the log names
+/// no failed test, prints the log without its successes.
 fn print_failure(step: &Step, context: &StepContext, tally: &Tally, log: &str) {
     for failure in &tally.failures {
         println!("    {}", failure.name);
@@ -253,7 +253,7 @@ fn print_failure(step: &Step, context: &StepContext, tally: &Tally, log: &str) {
     println!("^ output of {}, whole in {}", step.name, context.log().display());
 }
 
-/// What a step's ending means: tests that did not run are not tests that passed.
+/// Returns the outcome of a step. A step that ran no test is skipped, and not passed.
 fn judge(kind: Kind, outcome: Outcome, tally: &Tally, limit: Duration) -> Outcome {
     match outcome {
         Outcome::Done if kind.counts_tests() && tally.nr_tests() == 0 => {
@@ -297,10 +297,10 @@ fn docs(context: &StepContext) -> Outcome {
 
 const NO_OS: &str = "x86_64-unknown-none";
 
-/// The proof of pure-core: no standard library exists for this target.
+/// Proves that core is pure: no standard library exists for this target.
 fn core_without_an_os(context: &StepContext) -> Outcome {
     if !has_target(NO_OS) {
-        // The one download of a check; a machine without a network must not hang here.
+        // The only download of a check. Its timeout is for machines without a network.
         let added = context.command("timeout", &["60", "rustup", "target", "add", NO_OS], &[]);
         if added != Outcome::Done {
             return Outcome::Skipped(format!("the target {NO_OS} cannot be added with rustup"));
@@ -314,20 +314,20 @@ fn has_target(target: &str) -> bool {
     libdir.is_some_and(|dir| Path::new(dir.trim()).is_dir())
 }
 
-/// Every interleaving loom can find for the page word and what is built on it.
+/// Runs every interleaving that loom can find for the page word and the code built on it.
 fn loom(context: &StepContext) -> Outcome {
     let env = [
         ("RUSTFLAGS", OsString::from("--cfg loom")),
-        // Its own folder: other flags would rebuild everything, there and back.
+        // A separate folder: the flags would rebuild everything in the common one.
         ("CARGO_TARGET_DIR", context.target_dir().join("loom").into_os_string()),
-        // Built once, run for a minute.
+        // Loom's tests are built once and run for a minute.
         ("CARGO_PROFILE_RELEASE_LTO", OsString::from("off")),
     ];
     let command = ["test", "-p", "pagetide-sys", "-p", "pagetide", "--release", "--lib"];
     context.cargo_with(&[&command[..], &["--locked", "loom", "--", "--show-output"]].concat(), &env)
 }
 
-/// Undefined behaviour and index mistakes, where an interpreter is quick enough to look for them.
+/// Looks for undefined behaviour and index mistakes in code that an interpreter can run quickly.
 fn miri(context: &StepContext) -> Outcome {
     if let Some(why) = miri_is_missing() {
         return Outcome::Skipped(why);
@@ -336,7 +336,7 @@ fn miri(context: &StepContext) -> Outcome {
         return Outcome::Skipped("`cargo +nightly miri setup` cannot build its library".to_owned());
     }
     let env = [
-        // proptest asks for the current folder, and would run for hours with its usual cases.
+        // proptest reads the current folder, and its usual number of cases would run for hours.
         ("MIRIFLAGS", OsString::from("-Zmiri-disable-isolation")),
         ("PROPTEST_CASES", OsString::from("4")),
     ];
@@ -354,7 +354,7 @@ fn miri(context: &StepContext) -> Outcome {
     Outcome::Done
 }
 
-/// A short run of every fuzz target: enough to see that each still builds and holds.
+/// Runs every fuzz target briefly, to see that each still builds and passes.
 fn fuzz(context: &StepContext) -> Outcome {
     if let Some(why) = fuzz_is_missing() {
         return Outcome::Skipped(why);
@@ -376,7 +376,7 @@ fn fuzz(context: &StepContext) -> Outcome {
     Outcome::Done
 }
 
-/// Why fuzzing cannot run, asked without a download.
+/// Returns the reason why fuzzing cannot run. Never downloads anything.
 fn fuzz_is_missing() -> Option<String> {
     if let Some(why) = nightly_is_missing() {
         return Some(why);
@@ -385,7 +385,7 @@ fn fuzz_is_missing() -> Option<String> {
     version.is_none().then(|| "no cargo-fuzz: cargo install cargo-fuzz".to_owned())
 }
 
-/// Why there is no nightly toolchain, asked in a way that never makes rustup download one.
+/// Returns the reason why there is no nightly toolchain. Never makes rustup download one.
 fn nightly_is_missing() -> Option<String> {
     let Some(toolchains) = output_of("rustup", &["toolchain", "list"]) else {
         return Some("rustup is not here, so neither is a nightly toolchain".to_owned());
@@ -396,7 +396,7 @@ fn nightly_is_missing() -> Option<String> {
     None
 }
 
-/// Why Miri cannot run, asked without a download.
+/// Returns the reason why Miri cannot run. Never downloads anything.
 fn miri_is_missing() -> Option<String> {
     if let Some(why) = nightly_is_missing() {
         return Some(why);
@@ -409,7 +409,7 @@ fn miri_is_missing() -> Option<String> {
     None
 }
 
-/// Standard output of a quick local question; `None` where it cannot be asked or says no.
+/// Returns the output of a quick local command, or `None` if the command fails.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new("timeout")
         .arg("20")

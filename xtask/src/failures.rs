@@ -1,4 +1,4 @@
-//! The failed tests in a step's log, each with what it printed.
+//! Finds the failed tests in a step's log, with their output.
 //!
 //! libtest prints the output of failed tests between two lines `failures:`:
 //!
@@ -11,12 +11,12 @@
 //!     synced_bytes_survive
 //! ```
 //!
-//! A report of a check ends with them. What is longer than [`SHOWN`] is cut where it says least:
-//! the panic message and the end stay.
+//! The report of a check ends with the failed tests. An output longer than [`SHOWN`] keeps its
+//! panic message and its end.
 
-/// How the line begins that names a program, before what the program printed.
+/// Prefix of the line that names a program. It stands before the program's output.
 pub(crate) const PROGRAM: &str = "     Running ";
-/// How much of a failed test's output the report shows, in bytes.
+/// Maximum output of a failed test in the report, in bytes.
 const SHOWN: usize = 8 << 10;
 
 /// A failed test.
@@ -28,14 +28,14 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What the report of a check shows.
+    /// Returns the failed test as the report of a check shows it.
     pub(crate) fn block(&self) -> String {
         let Failure { name, output } = self;
         format!("FAILED: {name}\n{}\n", shortened(output).trim_end())
     }
 }
 
-/// The failed tests of a log, in their order.
+/// Returns the failed tests of a log, in their order.
 pub(crate) fn in_log(log: &str) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
     let (mut program, mut is_inside) = ("", false);
@@ -45,7 +45,7 @@ pub(crate) fn in_log(log: &str) -> Vec<Failure> {
             program = name.split(" (").next().unwrap_or(name);
             is_inside = false;
         } else if line == "failures:" {
-            // The second such line is followed by the names alone.
+            // The second such line is followed by names only.
             let is_first = lines.peek().is_some_and(|next| next.trim().is_empty());
             is_inside = is_first;
         } else if let (true, Some(test)) = (is_inside, test_of(line)) {
@@ -59,12 +59,12 @@ pub(crate) fn in_log(log: &str) -> Vec<Failure> {
     failures
 }
 
-/// The test's name in `---- reads_pages stdout ----`.
+/// Returns the test's name in `---- reads_pages stdout ----`.
 fn test_of(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
-/// A failed test in the format of libtest, for a program that could not say so.
+/// Returns a failed test in the format of libtest, for a program that could not print one.
 pub(crate) fn of_program(name: &str, output: &str) -> String {
     let output: String = output.lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -73,8 +73,8 @@ pub(crate) fn of_program(name: &str, output: &str) -> String {
     )
 }
 
-/// At most [`SHOWN`] bytes of an output, and a line for each part that is left out. If it is too
-/// long, half of them are from the first panic on, and half are the end.
+/// Returns at most [`SHOWN`] bytes of an output, and a line for each part that is left out. If the
+/// output is too long, half of the bytes start at the first panic, and half are the end.
 pub(crate) fn shortened(output: &str) -> String {
     if output.len() <= SHOWN {
         return output.to_owned();
@@ -91,7 +91,7 @@ pub(crate) fn shortened(output: &str) -> String {
     format!("{head}{}{middle}{}", &output[begin..end], &output[tail..])
 }
 
-/// The first place at or after `at` that cuts no character in two.
+/// Returns the first index at or after `at` that does not split a character.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }

@@ -59,7 +59,7 @@ fn run(context: &StepContext, packages: &[&str]) -> Outcome {
 /// second.
 ///
 /// # Errors
-/// The outcome of the step: the compiler failed, or the time was over.
+/// Fails with the outcome of the step if the compiler failed or the time was over.
 fn build(context: &StepContext, packages: &[&str]) -> Result<Vec<Program>, Outcome> {
     let messages = context.log().with_extension("json");
     let failed = |error| {
@@ -78,7 +78,8 @@ fn build(context: &StepContext, packages: &[&str]) -> Result<Vec<Program>, Outco
     Ok(programs::of_messages(&messages, &libraries))
 }
 
-/// Where rustc's own shared libraries are: the tests of a procedural macro are linked with them.
+/// Returns the folder of rustc's own shared libraries. The tests of a procedural macro are linked
+/// with them.
 fn sysroot_libraries() -> Option<PathBuf> {
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let sysroot = String::from_utf8(output.stdout).ok()?;

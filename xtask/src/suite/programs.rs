@@ -17,8 +17,8 @@ pub(super) struct Program {
     pub(super) has_result: bool,
 }
 
-/// The programs that take longest, the longest first. A program that starts late and runs long
-/// keeps one CPU busy and leaves the others idle.
+/// The longest-running programs, longest first. A long program that starts late keeps one CPU busy
+/// while all other CPUs are idle.
 const LONGEST: [&str; 8] = [
     "pagetide-cli::run",
     "pagetide-cli::cli",
@@ -36,8 +36,8 @@ pub(super) fn sort_longest_first(programs: &mut [Program]) {
     programs.sort_by_key(|program| rank(program).unwrap_or(LONGEST.len()));
 }
 
-/// The test programs in what `cargo test --no-run --message-format=json` has printed. `libraries`
-/// is the folder of rustc's shared libraries.
+/// Returns the test programs in the output of `cargo test --no-run --message-format=json`.
+/// `libraries` is the folder of rustc's shared libraries.
 pub(super) fn of_messages(messages: &str, libraries: &Option<PathBuf>) -> Vec<Program> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     messages.filter_map(|message| of_message(&message, libraries.as_deref())).collect()
@@ -70,7 +70,7 @@ fn of_message(message: &Value, libraries: Option<&Path>) -> Option<Program> {
     })
 }
 
-/// The name in `path+file:///a/crates/b#0.1.0` or `path+file:///a/crates/b#name@0.1.0`.
+/// Returns the name in `path+file:///a/crates/b#0.1.0` or `path+file:///a/crates/b#name@0.1.0`.
 fn package_name(id: &str) -> Option<&str> {
     let (url, fragment) = id.rsplit_once('#')?;
     match fragment.split_once('@') {
@@ -79,7 +79,7 @@ fn package_name(id: &str) -> Option<&str> {
     }
 }
 
-/// Where the loader looks for shared libraries, as cargo sets it.
+/// Returns the loader's search path for shared libraries, as cargo sets it.
 fn search_path(program: &Path, libraries: Option<&Path>) -> Option<OsString> {
     let dependencies = program.parent()?;
     let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();

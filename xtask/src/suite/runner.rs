@@ -23,7 +23,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How often the terminal says which programs are running.
+/// Interval of the terminal's list of running programs.
 const WORD: Duration = Duration::from_secs(60);
 
 /// How one program ended.
@@ -114,14 +114,14 @@ fn start_and_wait<'a>(context: &StepContext, program: &'a Program) -> Ended<'a> 
     Ended { program, log, end, time: begun.elapsed() }
 }
 
-/// `None` if no time is left.
+/// Runs a program and waits for its end. Returns `None` if no time is left.
 fn start(context: &StepContext, program: &Program, log: &Path) -> io::Result<Option<ExitStatus>> {
     fs::create_dir_all(log.parent().expect("it is in a folder"))?;
     let output = File::create(log)?;
     let Some(mut command) = context.limited(&program.path) else { return Ok(None) };
     command.args(&program.arguments).envs(program.env.iter().map(|(name, value)| (name, value)));
     command.current_dir(&program.folder);
-    // One offset for both streams.
+    // Both streams share one file offset.
     command.stdout(output.try_clone()?).stderr(output).status().map(Some)
 }
 
@@ -151,8 +151,8 @@ impl Ended<'_> {
     }
 }
 
-/// What has to be added to a program's output so that its failure is counted: `None` if the output
-/// says it already, or if there is none.
+/// Returns a failed test in libtest's format to add to a program's output. Returns `None` if the
+/// output already names a failed test, or if the program succeeded.
 fn lost_failure(ended: &Ended, output: &str) -> Option<String> {
     let tally = Tally::from_log(output);
     let has_result = output.lines().any(|line| line.starts_with("test result: "));
@@ -175,7 +175,7 @@ fn lost_failure(ended: &Ended, output: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A program of the shell: the script is what it does.
+    /// Makes a program that runs a shell script.
     fn program(name: &str, script: &str) -> Program {
         Program {
             name: name.to_owned(),
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// The outcome and the tally of a run, and the step's log.
+    /// Returns the outcome and the tally of a run, and the step's log.
     fn run_all(name: &str, seconds: u64, programs: &[Program]) -> (Outcome, Tally, String) {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let name = format!("test of programs {name}");
@@ -215,7 +215,8 @@ mod tests {
         if std::thread::available_parallelism().map_or(2, usize::from) < 2 {
             return eprintln!("SKIPPED: programs_run_side_by_side: there is one CPU");
         }
-        // Each waits until the other has begun: one after another, they would reach the limit.
+        // Each program waits until the second one has begun. If the programs ran one after another,
+        // they would reach the limit.
         let folder = std::env::temp_dir().join(format!("pagetide-beside-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let meet = |own: &str, other: &str| {
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn programs_that_reach_the_time_limit_are_failed_tests() {
-        // More of them than run at a time: some never start.
+        // There are more programs than run at a time, so some never start.
         let nr = std::thread::available_parallelism().map_or(2, usize::from) + 1;
         let hangs = |nth: usize| program(&format!("hangs {nth}"), "sleep 60");
         let programs: Vec<Program> = (0..nr).map(hangs).collect();

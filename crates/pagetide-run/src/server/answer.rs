@@ -1,27 +1,28 @@
-//! What a request is answered with.
+//! The answer to a request: a reply, and the bytes and descriptors that go with it.
 
 use crate::errno::Errno;
 use crate::wire::{Reply, Status};
 use std::fs::File;
 use std::sync::Arc;
 
-/// A reply, and what goes with it.
+/// A reply with its bytes and descriptors.
 pub(super) struct Answer {
     pub(super) reply: Reply,
-    /// Bytes of the buffer for data.
+    /// Number of bytes of the target buffer to send.
     pub(super) nr_out: usize,
-    /// Descriptors.
+    /// Descriptors to send.
     pub(super) files: Vec<Arc<File>>,
 }
 
 pub(super) type Outcome = Result<Answer, Errno>;
 
-/// Stands for a request that only the kernel can answer: the file is handed over, and the kernel is
-/// asked. No call on a regular file fails with this number.
+/// Stands for a request that only the kernel can answer. The server then hands the file over, and
+/// the program repeats the call in the kernel. No call on a regular file fails with this error
+/// number.
 pub(super) const ONLY_KERNEL: Errno = Errno::NOTBLK;
 
 impl Answer {
-    /// A reply alone.
+    /// Makes an answer without bytes or descriptors.
     pub(super) fn of(reply: Reply) -> Answer {
         Answer { reply, nr_out: 0, files: Vec::new() }
     }
@@ -30,13 +31,13 @@ impl Answer {
         Answer { files: real.into_iter().collect(), ..Answer::of(Reply::status(Status::Kernel)) }
     }
 
-    /// The answer that a call fails.
+    /// Makes the answer to a call that fails with `errno`.
     pub(super) fn failed(errno: Errno) -> Answer {
         Answer::of(Reply::done(-i64::from(errno.raw_os_error())))
     }
 }
 
-/// A result alone.
+/// Makes a successful answer with a result, and without bytes or descriptors.
 pub(super) fn done(result: u64) -> Outcome {
     Ok(Answer::of(Reply::done(result as i64)))
 }

@@ -1,17 +1,20 @@
-//! An open file description: what all descriptors have that were made from one open.
+//! An open file description: the state that all descriptors of one open share.
 //!
-//! POSIX keeps position and status flags in it, shared by dup, fork and exec; so do we, here. The
-//! program's descriptors are of a *stand-in*, of which we keep one too, to know it by.
+//! POSIX keeps the position and the status flags in the description, and dup, fork and exec share
+//! them. The server does the same here. The program's descriptors refer to a *stand-in*. The server
+//! keeps a descriptor of the stand-in too, to recognise it.
 //!
 //! ```text
-//!   open      a handle: requests are answered from the page cache
-//!   settled   a real descriptor: the kernel has the file, and each process that asks gets it
-//!   idle      every process we know of has closed it. One that has inherited it unseen (a child
-//!             right after fork) asks, and it is open again, position and all
+//!   open      has a handle: the page cache answers its requests
+//!   settled   has a real descriptor: the kernel has the file. Each process that asks gets the
+//!             descriptor
+//!   idle      every known process has closed it. A request of a process that inherited it without
+//!             the server's knowledge (a child right after fork) opens it again, position included
 //! ```
 //!
-//! Lock order: a turn, the file's state, then `inner`. The position's lock is held while bytes
-//! move, as the kernel does: two readers of one description never get the same bytes.
+//! Lock order: a call lock (`Turn`), the file's state, then `inner`. The position's lock is held
+//! while bytes are copied, as in the kernel. Two readers of one description never get the same
+//! bytes.
 
 use super::answer::{Answer, Outcome};
 use super::identity::{lock, path_of};
@@ -27,9 +30,9 @@ const O_ACCMODE: u64 = 0o3;
 const O_APPEND: u64 = 0o2000;
 const O_DSYNC: u64 = 0o10000;
 const O_SYNC: u64 = 0o4010000;
-/// What Linux adds to each open on 64-bit machines.
+/// Flag that Linux adds to each open on 64-bit machines.
 const O_LARGEFILE: u64 = 0o100000;
-/// Flags of open(2) that are about the opening, and not of the description.
+/// Flags of open(2) that affect only the open, and not the description.
 const O_OPENING: u64 = 0o100 | 0o200 | 0o400 | 0o1000 | 0o2000000;
 
 /// One open file description.
@@ -37,12 +40,12 @@ pub(super) struct Description {
     pub(super) id: u64,
     pub(super) stand_in: OwnedFd,
     pub(super) access: Access,
-    /// The turn of calls at the position.
+    /// The lock of calls that use the position.
     pub(super) turn: Arc<Turn>,
     pub(super) inner: Mutex<Inner>,
 }
 
-/// What a description may do.
+/// The access mode of a description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Access {
     pub(super) read: bool,
@@ -50,44 +53,45 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// As open(2)'s flags say.
+    /// Returns the access mode in open(2)'s flags.
     pub(super) fn of(flags: u64) -> Access {
         let mode = flags & O_ACCMODE;
         Access { read: mode == 0 || mode == 2, write: mode == 1 || mode == 2 }
     }
 }
 
-/// What the kernel's calls are made on, once it has the file.
+/// The descriptor for calls in the kernel, once the kernel has the file.
 pub(super) enum Real {
     /// The kernel does not have the file.
     None,
-    /// For each process that still has a stand-in.
+    /// A descriptor for each process that still has a stand-in.
     Here(Arc<std::fs::File>),
-    /// Every process that had a stand-in has it instead. We keep none: it would keep the locks of a
-    /// process that is gone, and a program that was written from being executed.
+    /// Every process has replaced its stand-ins. The server keeps no descriptor. A kept descriptor
+    /// would keep the locks of a process that has ended, and would prevent the exec of a program
+    /// file that was just written.
     Given,
-    /// There is none.
+    /// The file could not be opened.
     Failed(Errno),
 }
 
-/// What changes.
+/// The mutable state of a description.
 pub(super) struct Inner {
     pub(super) handle: Option<File>,
-    /// For faults of mappings, once there was one.
+    /// The handle for faults of mappings. Absent until the first mapping.
     pub(super) map_handle: Option<File>,
-    /// Mappings that keep it open.
+    /// Number of mappings that keep the description open.
     pub(super) nr_maps: u64,
     pub(super) real: Real,
-    /// Descriptors that are known, in all processes. A hint: see the module.
+    /// Number of known descriptors, in all processes. It is a hint: see the module.
     pub(super) nr_known: u64,
-    /// It is counted among the file's open descriptions.
+    /// True if the file's count of open descriptions includes this one.
     pub(super) is_open: bool,
     pub(super) position: Position,
     /// The status flags, access mode included.
     pub(super) flags: u64,
 }
 
-/// What each write waits for.
+/// The durability that each write waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     None,
@@ -106,12 +110,12 @@ impl Durability {
 }
 
 impl Inner {
-    /// The kernel has the file.
+    /// Returns true if the kernel has the file.
     pub(super) fn is_settled(&self) -> bool {
         !matches!(self.real, Real::None)
     }
 
-    /// Every process has its real descriptor.
+    /// Returns true if every process has its real descriptor.
     pub(super) fn is_given(&self) -> bool {
         matches!(self.real, Real::Given)
     }
@@ -158,9 +162,8 @@ impl Description {
         lock(&self.inner)
     }
 
-    /// The kernel has the file: makes the descriptor its calls are made on, at the right position,
-    /// with the right flags. Where the file cannot be opened any more, `instead` serves, if it may
-    /// do the same.
+    /// Opens the real descriptor after the kernel got the file, at the description's position and
+    /// with its flags. If the file cannot be opened, uses `instead` if it has the same access mode.
     pub(super) fn settle(&self, instead: Option<&Arc<std::fs::File>>) {
         let mut inner = self.inner();
         if !inner.is_open || inner.is_settled() {
@@ -168,7 +171,7 @@ impl Description {
         }
         (inner.handle, inner.map_handle) = (None, None);
         let flags = OFlags::from_bits_retain(inner.flags as u32);
-        // The link that opens the file must be followed, and names a file, not a folder.
+        // The open goes through a symbolic link in /proc, and names a file, not a folder.
         let flags = flags - OFlags::NOFOLLOW - OFlags::TMPFILE;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
@@ -183,23 +186,23 @@ impl Description {
         inner.real = real.map_or_else(Real::Failed, Real::Here);
     }
 
-    /// Returns true if no process is known to have the description.
+    /// Returns true if no process is known to hold the description.
     pub(super) fn is_idle(&self) -> bool {
         !self.inner().is_open
     }
 
-    /// Returns true if the server has a real descriptor for processes that have a stand-in.
+    /// Returns true if the server has a real descriptor for processes that hold a stand-in.
     pub(super) fn has_real(&self) -> bool {
         matches!(self.inner().real, Real::Here(_))
     }
 
-    /// Returns true if the server keeps a real descriptor although no process is known to have the
-    /// description: only a process that has never used its stand-in may need it.
+    /// Returns true if the server keeps a real descriptor although no process is known to hold the
+    /// description. Only a process that has never used its stand-in may still need it.
     pub(super) fn keeps_real(&self) -> bool {
         self.inner().keeps_real()
     }
 
-    /// Closes the real descriptor: no process has a stand-in that it could take the place of.
+    /// Closes the real descriptor, because no process has a stand-in to replace.
     pub(super) fn let_go_of_real(&self) {
         let mut inner = self.inner();
         if inner.keeps_real() {
@@ -207,13 +210,13 @@ impl Description {
         }
     }
 
-    /// Whether `real` has this description's access mode, no more and no less.
+    /// Returns true if `real` has exactly this description's access mode.
     fn may_as(&self, real: &std::fs::File) -> bool {
         let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
         mode.is_ok_and(|mode| Access::of(mode) == self.access)
     }
 
-    /// The handle is given up for a moment; returns whether there was one.
+    /// Removes the handle while the lease is exchanged. Returns true if there was one.
     pub(super) fn take_handle(&self) -> bool {
         let mut inner = self.inner();
         inner.map_handle = None;
@@ -224,7 +227,7 @@ impl Description {
         self.inner().handle = Some(handle);
     }
 
-    /// That the kernel has the file, with the descriptor to go on by.
+    /// Returns the answer that the kernel has the file, with the real descriptor to continue with.
     pub(super) fn kernel_answer(&self) -> Outcome {
         match &self.inner().real {
             Real::Here(real) => Ok(Answer::kernel(Some(Arc::clone(real)))),

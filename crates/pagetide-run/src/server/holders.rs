@@ -1,24 +1,23 @@
-//! Which processes hold a description: the one answer to "may the server let go of it?".
+//! Finds the processes that hold an open file description, to decide if the server may release it.
 //!
 //! **Problem.** The kernel keeps a lock of an open file description until the last descriptor of
-//! that description is closed. A real descriptor that the server keeps too long keeps the lock too
-//! long. One that it drops too early leaves a process without its file. The number of the file
-//! (device and inode) does not answer the question, because other descriptions of the same file may
-//! be open.
+//! that description is closed. If the server keeps a real descriptor too long, the lock also stays
+//! too long. If the server drops a real descriptor too early, a process loses its file. The device
+//! and inode number cannot decide, because other descriptions of the same file may be open.
 //!
-//! **Idea.** Each description has a stand-in of its own here. `kcmp` tells whether a descriptor of
-//! another process is that same stand-in:
+//! **Idea.** The server keeps one stand-in for each description. `kcmp` tells if a descriptor of
+//! another process refers to the same open file as that stand-in:
 //!
 //! ```text
 //!   /proc/PID/fd of every process below the run
 //!     --> descriptors of the same device and inode   (cheap, excludes nearly all)
-//!     --> kcmp with the stand-in kept here           (exact)
+//!     --> kcmp with the server's stand-in            (exact)
 //! ```
 //!
-//! A descriptor that is being closed is still open while its process waits for the server's reply.
-//! The request names it, and it does not count.
+//! A descriptor is still open while the process that closes it waits for the server's reply. The
+//! close request names the descriptor, and the search ignores it.
 //!
-//! **Ignored.** A descriptor on its way through a socket, in no table of any process.
+//! **Ignored.** A descriptor in flight through a socket is in no process's table.
 //!
 //! Source: kcmp(2), proc(5) "/proc/pid/fd".
 
@@ -36,7 +35,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Descriptors that do not count, because the call that closes them waits for the server.
+/// Descriptors that a search ignores, because the call that closes them waits for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Closing {
     /// None.
@@ -57,31 +56,32 @@ impl Closing {
     }
 }
 
-/// What a look at the processes found.
+/// Result of a search for a holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Held {
     No,
     Yes,
-    /// The kernel refuses to compare descriptors of a process: the description must be kept.
+    /// The kernel refuses to compare descriptors of a process, so the description must be kept.
     Unknown,
 }
 
-/// Looks for a process below the run that holds a stand-in of a description. Costs a look at each
-/// descriptor of each process.
+/// Looks for a process below the run that holds a stand-in of a description. Reads the descriptor
+/// table of each process twice if the first search finds no holder.
 pub(super) fn find_holder(one: &Description, file: (u64, u64), closing: Closing) -> Held {
     match Descriptors::collect(|other| other == file).find_holder(one, file, closing) {
-        // A process may be forked, and its parent end, amid a look: a second one decides.
+        // A process may fork, and the parent may end, during the first search. A second search
+        // decides.
         Held::No => Descriptors::collect(|other| other == file).find_holder(one, file, closing),
         held => held,
     }
 }
 
-/// Process and number of each descriptor of the processes below the run, by device and inode.
+/// Process id and descriptor number of each open descriptor below the run, by device and inode.
 #[derive(Default)]
 pub(super) struct Descriptors {
     of_files: BTreeMap<(u64, u64), Vec<(i32, RawFd)>>,
-    /// A process does not show its descriptors, as one that has made itself undumpable: it may hold
-    /// any description.
+    /// True if a process hides its descriptors, as an undumpable process does. It may hold any
+    /// description.
     is_one_hidden: bool,
 }
 
@@ -105,7 +105,7 @@ impl Descriptors {
         found
     }
 
-    /// Looks for a descriptor of a description of `file`.
+    /// Looks for a descriptor of the description `one`, which is of `file`.
     pub(super) fn find_holder(
         &self,
         one: &Description,
@@ -125,8 +125,8 @@ impl Descriptors {
     }
 }
 
-/// Returns true unless a descriptor of a process is known to be none of ours: it can do more than
-/// name a file.
+/// Returns true if a descriptor may be a stand-in. Returns false if its flags show more access than
+/// `O_PATH`.
 fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
     let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
@@ -134,23 +134,23 @@ fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
     flags.is_none_or(|flags| OFlags::from_bits_retain(flags).contains(OFlags::PATH))
 }
 
-/// Returns true if the process has not ended: one that waits to be waited for holds nothing.
+/// Returns true if the process has not ended. A zombie holds no descriptors.
 fn is_running(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before it, in brackets, may have any character.
+    // The program name before the state is in brackets, and may contain any character.
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
     state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 impl Server {
-    /// Counts the real descriptors that the server has for processes.
+    /// Counts the real descriptors that the server holds for processes.
     pub(super) fn nr_reals(&self) -> u64 {
         let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
         all.iter().filter(|one| one.has_real()).count() as u64
     }
 
-    /// Lets go of the real descriptor of each description that no process holds. Costs a look at
-    /// the processes for each description of which there is one, and nothing if there is none.
+    /// Releases the real descriptor of each description that no process holds. Searches the
+    /// processes once for each description with a real descriptor.
     pub(super) fn let_go_of_unheld(&self, closing: Closing) {
         let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
         for one in all.into_iter().filter(|one| one.keeps_real()) {
@@ -158,8 +158,8 @@ impl Server {
         }
     }
 
-    /// Lets go of real descriptors that stand in the way of a lease on the file; returns true if
-    /// there were any.
+    /// Releases the real descriptors of the file that no process holds, because they prevent a
+    /// lease. Returns true if any was released.
     pub(super) fn forget_settled(&self, file: &ServedFile) -> bool {
         let descriptions = file.descriptions().into_iter();
         let is_unheld = |one: &Arc<Description>| {
@@ -170,7 +170,7 @@ impl Server {
         !unheld.is_empty()
     }
 
-    /// Lets go of the real descriptor of a description that no process holds.
+    /// Releases the real descriptor of a description if no process holds the description.
     pub(super) fn let_go_if_unheld(&self, one: &OpenFile, closing: Closing) {
         if !one.keeps_real() {
             return;
@@ -185,8 +185,8 @@ impl Server {
         }
     }
 
-    /// Lets go of real descriptors of the file that no process holds: a lock is about to be taken
-    /// on another description of the file.
+    /// Releases the real descriptors of other descriptions of the file that no process holds.
+    /// Called before a lock is taken on `one`.
     pub(super) fn let_go_of_others(&self, one: &OpenFile) {
         for other in one.file.descriptions().into_iter().filter(|other| other.id != one.id) {
             if let Some(other) = self.find(other.id) {

@@ -1,25 +1,26 @@
-//! The thread that finds descriptions which no process holds any more.
+//! The idle scan: the thread that forgets descriptions that no process holds.
 //!
 //! **Problem.** A child that is forked before its parent closes a descriptor still has the
-//! descriptor. The server learns of the child when the child first asks something: in a second, in
-//! a week, or never. Until then the server keeps the description. The kept descriptors occupy the
-//! file's room on the disk after its last name is gone, keep its file system busy, and keep its
-//! locks. **Idea.** After a last close, and while the server keeps a real descriptor for a process,
-//! a thread asks `holders` about each such description, and forgets those that no process holds.
+//! descriptor. The server learns of the child only when the child sends its first request, which
+//! may never happen. Until then the server must keep the description. A kept descriptor occupies
+//! disk space after the file's last name is gone, keeps the file system busy, and keeps the file's
+//! locks.
+//!
+//! **Idea.** A scan starts after a last close, and repeats while the server keeps a real descriptor
+//! for a process. The scan asks `holders` about each such description, and forgets the descriptions
+//! that no process holds.
 //!
 //! ```text
-//!   last close --> [`Look`] --> a look, then a pause of 19 times as long: 5 % of a processor
-//!   no room on a disk --------> one look at once, before that is said
+//!   last close --> [`Look`] --> a scan, then a pause of 19 times its duration: 5 % of a CPU
+//!   disk full --------------> one scan at once, before the write fails
 //! ```
 //!
 //! ```text
-//!   idle --> look --held by none--> look again --held by none--> forgotten
-//!              ^---- held: again, after twice the time (1 s at most; 50 ms for a real descriptor)
+//!   idle --> search --no holder--> search again --no holder--> forgotten
+//!              ^---- held: again after twice the pause (at most 1 s; 50 ms for a real descriptor)
 //! ```
 //!
-//! A write for which a disk has no room looks at once.
-//!
-//! Ignored: a descriptor that is on its way through a socket, in no table of any process.
+//! **Ignored.** A descriptor in flight through a socket is in no process's table.
 
 use super::Server;
 use super::holders::{Closing, Descriptors, Held};
@@ -28,16 +29,16 @@ use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A pause is so many times as long as the look before it.
+/// Ratio of the pause to the scan before it. Limits the scan to 5 % of a CPU.
 const PAUSE_FACTOR: u32 = 19;
-/// What is left is looked at again: a process says that it closes before it does. Twice as late
-/// each time, up to so late.
+/// Longest pause between two scans. A process announces a close before it closes, so a held
+/// description is scanned again. The pause doubles with each scan.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// The longest pause while the server keeps a real descriptor, and with it perhaps a lock.
+/// Longest pause while the server keeps a real descriptor, because that descriptor may hold a lock.
 const PAUSE_OF_REAL: Duration = Duration::from_millis(50);
 
-/// What a look left.
+/// Kind of the descriptions that a scan could not forget.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Left {
     Nothing,
@@ -45,23 +46,24 @@ pub(super) enum Left {
     RealDescriptors,
 }
 
-/// What the thread that looks waits for.
+/// The signal that wakes the scan thread.
 #[derive(Default)]
 pub(super) struct Look {
     is_due: Mutex<bool>,
     changed: Condvar,
-    /// Held for a look: what it finds is let go when it ends, and no other look may end before.
+    /// Held during a scan. The scan releases descriptors at its end, and no other scan may end
+    /// earlier.
     pub(super) turn: Mutex<()>,
 }
 
 impl Look {
-    /// A description may be of use to no process; or the server stops.
+    /// Wakes the scan thread: a description may have lost its last holder, or the server stops.
     pub(super) fn call(&self) {
         *lock(&self.is_due) = true;
         self.changed.notify_one();
     }
 
-    /// Waits to be called, or so long; returns whether it was called.
+    /// Waits until the thread is called, or at most `most`. Returns true if the thread was called.
     fn wait(&self, most: Duration) -> bool {
         let is_due = lock(&self.is_due);
         let due = self.changed.wait_timeout_while(is_due, most, |is_due| !*is_due);
@@ -69,7 +71,8 @@ impl Look {
     }
 }
 
-/// Looks whenever there is something to look for, until the server stops.
+/// Runs the scan thread until the server stops. A scan runs when the thread is called, and again
+/// while descriptions are left.
 pub(super) fn look_on(server: &Server) {
     let mut pause = Duration::MAX;
     loop {
@@ -91,8 +94,8 @@ pub(super) fn look_on(server: &Server) {
 }
 
 impl Server {
-    /// Forgets descriptions that no process holds. Lets go of real descriptors of which no process
-    /// holds a stand-in. Returns what is left to look for.
+    /// Forgets idle descriptions that no process holds, and releases their real descriptors.
+    /// Returns the kind of descriptions that are left for the next scan.
     pub(super) fn forget_idle(&self) -> Left {
         let _turn = lock(&self.look.turn);
         let all: Vec<_> = lock(&self.descriptions).values().cloned().collect();
@@ -103,7 +106,7 @@ impl Server {
         }
         let files: BTreeSet<_> = wanted.iter().map(|one| one.file.key.numbers()).collect();
         let look = || Descriptors::collect(|file| files.contains(&file));
-        // Twice: a child may be forked, and its parent gone, amid a look.
+        // Searches twice, because a child may be forked and its parent end during the first search.
         let looks = [look(), look()];
         let mut left = Left::Nothing;
         for one in wanted {

@@ -1,24 +1,26 @@
-//! Files that programs map: their pages are in a memory file, and holes are asked for here.
+//! Mappings of managed files. The pages are in a memory file, and the server fills its holes on
+//! request.
 //!
 //! ```text
-//!   mmap     its userfaultfd --> the memory file                         Op::Map
-//!   touch    of a hole: a signal there --> the page is put there         Op::Fault
-//!   store    to a page that may only be read: as a touch --> dirty, and allowed there
+//!   mmap     sends a userfaultfd --> gets the memory file                Op::Map
+//!   touch    of a hole: a signal --> the page is put into the file       Op::Fault
+//!   store    to a read-only page: as a touch --> dirty and writable      Op::Fault
 //!   munmap   of the last part                                            Op::Unmap
-//!   mlock    kept, within a share of the limit                           Op::Lock
+//!   mlock    keeps pages resident, within a share of the limit           Op::Lock
 //! ```
 //!
-//! A mapping keeps its description open, as in the kernel. The userfaultfd by which its holes are
-//! noticed is kept here as well: a program that closes all its descriptors cannot lose it. Without
-//! it, a touch would fill a hole with zeros.
+//! A mapping keeps its description open, as in the kernel. The server also keeps the userfaultfd
+//! that reports the mapping's holes, so that a program cannot lose it by closing all its
+//! descriptors. Without the userfaultfd, a touch would fill a hole with zeros.
 //!
-//! **Invariants.** A page is in the memory file only while the file is ours: what takes the file
-//! from us, or lets it go, takes all pages out first, for all processes at once. From then on a
-//! touch is a fault, which learns that the kernel has the file, and maps that in its place. A page
-//! that a process may store to is dirty: what ends that takes it from all of them first, with the
-//! last byte. So a process may be killed at any moment, and what it has stored is ours to write.
+//! **Invariants.** A page is in the memory file only while the server manages the file. The server
+//! removes all pages from all processes before it hands over or releases the file. The next touch
+//! then faults, learns that the kernel has the file, and maps the kernel's file instead. A page
+//! that a process may store to is dirty. Before its dirty state ends, the page is removed from all
+//! processes, with the last stored byte. A process may therefore be killed at any moment, and the
+//! server still writes its stores back.
 //!
-//! **Ignored.** Programs that execute another keep a descriptor here until they end.
+//! **Ignored.** A process that executes another program keeps its userfaultfd here until it ends.
 
 use super::answer::{Answer, Outcome, done};
 use super::description::{Description, Real};
@@ -43,20 +45,22 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// A memory file has room for a file to become so many times as long.
+/// Ratio of a new memory file's length to the length of the file, so that the file can grow.
 const GROWTH: u64 = 2;
-/// And for this many pages at least: addresses cost nothing.
+/// Smallest length of a memory file, in pages. Unused addresses cost no memory.
 const PAGES_MIN: u64 = 1 << 18;
-/// Shorter files are the kernel's once they are mapped to be written: see [`Reason::Short`].
+/// Length of the shortest file that is served for a writable mapping, in bytes. The kernel gets
+/// shorter files, see [`Reason::Short`].
 ///
 /// [`Reason::Short`]: crate::wire::Reason::Short
 const WRITTEN_BYTES_MIN: u64 = 128 << 10;
 
-/// All mappings there are.
+/// All mappings of the run.
 #[derive(Default)]
 pub(super) struct Maps {
     by_process: Mutex<HashMap<u64, HashMap<u64, Mapped>>>,
-    /// Of processes that are about to end, whose threads may go on until they have.
+    /// Mappings of processes that are about to end. Their threads may run on until the process
+    /// ends.
     left: Mutex<Vec<Mapped>>,
     next: AtomicU64,
     nr_ever: AtomicU64,
@@ -66,21 +70,21 @@ pub(super) struct Maps {
 
 struct Mapped {
     number: u64,
-    /// The description that was mapped.
+    /// Number of the mapped description.
     id: u64,
     life: Arc<Life>,
-    /// Tells the process of holes as long as it is open.
+    /// Reports holes to the process while it is open.
     uffd: Arc<OwnedFd>,
     is_written: bool,
 }
 
 impl Maps {
-    /// Mappings that were served.
+    /// Returns the number of mappings that were served.
     pub(super) fn nr_ever(&self) -> u64 {
         self.nr_ever.load(Relaxed)
     }
 
-    /// The userfaultfd of a mapping that may be written.
+    /// Returns the userfaultfd of a writable mapping.
     fn writer(&self, process: u64, number: u64) -> Option<Arc<OwnedFd>> {
         let by_process = lock(&self.by_process);
         let left = lock(&self.left);
@@ -102,28 +106,29 @@ impl Maps {
 }
 
 impl Server {
-    /// Mappings that were served.
+    /// Returns the number of mappings that were served.
     pub fn nr_mappings(&self) -> u64 {
         self.maps.nr_ever()
     }
 
-    /// Bytes that programs have stored to private mappings, by those that could still say so: their
-    /// own memory, beside the limit.
+    /// Returns the bytes that programs have stored to private mappings. They are the programs' own
+    /// memory, and do not count toward the limit. A program that is killed or executes another
+    /// reports none.
     pub fn own_bytes_of_mappings(&self) -> u64 {
         self.maps.own_bytes.load(Relaxed)
     }
 
-    /// Calls that were to lock mapped files in memory, and more than may be.
+    /// Returns the number of calls that were refused because they would lock too many mapped pages.
     pub fn nr_locks_refused(&self) -> u64 {
         self.maps.nr_locks_refused.load(Relaxed)
     }
 
-    /// So much more is that.
+    /// Adds to the bytes of private pages.
     pub(super) fn note_own_bytes(&self, nr: u64) {
         self.maps.own_bytes.fetch_add(nr, Relaxed);
     }
 
-    /// A program maps the file; its userfaultfd comes along.
+    /// Maps a file for a program. `files` holds the mapping's userfaultfd.
     pub(super) fn map(
         &self,
         sender: Sender<'_>,
@@ -166,7 +171,7 @@ impl Server {
         outcome
     }
 
-    /// A touch of a hole, or a store to a page that may only be read.
+    /// Serves a touch of a hole, or a store to a read-only page.
     pub(super) fn fault(&self, process: u64, request: &Request) -> Outcome {
         let one = if self.maps.has(process, request.id) {
             let one = self.find(request.id).ok_or(Errno::BADF)?;
@@ -196,7 +201,7 @@ impl Server {
         done(if is_there { fault::IS_THERE } else { fault::PAST_END } as u64)
     }
 
-    /// A program has unmapped all of a mapping, or a part that was its own.
+    /// Unmaps a mapping, or counts the private bytes of an unmapped part.
     pub(super) fn unmap(&self, process: u64, request: &Request) -> Outcome {
         self.note_own_bytes(request.len);
         let mut by_process = lock(&self.maps.by_process);
@@ -205,14 +210,14 @@ impl Server {
         if let Some(one) = mapped.and_then(|mapped| self.find(mapped.id)) {
             one.unlock_pages(request.flags, &(0..u64::MAX));
             let result = self.unmapped(&one);
-            // A lock ends with the last mapping of its description.
+            // A record lock ends with the last mapping of its description.
             self.let_go_if_unheld(&one, Closing::Nothing);
             result?;
         }
         done(0)
     }
 
-    /// Pages of a mapping are locked in memory, or not any more.
+    /// Locks or unlocks pages of a mapping in memory.
     pub(super) fn lock_pages(&self, process: u64, request: &Request) -> Outcome {
         let (number, id) = (request.flags, request.id);
         let one = self.find(id).filter(|_| self.maps.is_of(process, number, id));
@@ -237,14 +242,15 @@ impl Server {
         Err(Errno::NOMEM)
     }
 
-    /// A stand-in, for a child that inherits mappings of the description.
+    /// Returns a stand-in for a child that inherits mappings of the description.
     pub(super) fn stand_in(&self, id: u64) -> Outcome {
         let one = self.find(id).ok_or(Errno::BADF)?;
         let copy = std::fs::File::from(one.stand_in.try_clone().errno()?);
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
 
-    /// The process says no more; if it has ended, neither has it any mapping.
+    /// Removes all mappings of a process that sends no more requests. Keeps their userfaultfds
+    /// until the process has ended.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);
@@ -258,7 +264,7 @@ impl Server {
         let found = |(number, id)| self.find(id).map(|one| (number, one));
         for (number, one) in maps.into_iter().filter_map(found) {
             one.unlock_pages(number, &(0..u64::MAX));
-            // There is no process to tell; a later sync of the file still says so.
+            // No process is left to receive the error. A later sync of the file still reports it.
             let _ = self.unmapped(&one);
         }
     }
@@ -273,7 +279,7 @@ impl Server {
 }
 
 impl OpenFile {
-    /// A mapping has pages locked no more; of a file that is the kernel's, it has none.
+    /// Unlocks pages of a mapping. Does nothing if the kernel has the file.
     fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
         let state = self.file.state.read().expect("no holder panics");
         if let Hands::Ours(opened) = &state.hands {
@@ -283,13 +289,13 @@ impl OpenFile {
 }
 
 impl Description {
-    /// A handle with its own readahead, for faults.
+    /// Returns a handle with its own readahead state, for faults.
     pub(super) fn map_handle(&self, opened: &Opened) -> File {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
 
-    /// The kernel has the file: what to map in place of the memory file. A mapping of the real
-    /// descriptor keeps its locks, as the kernel's do.
+    /// Returns the descriptor to map in place of the memory file, once the kernel has the file. A
+    /// mapping of the real descriptor keeps the description's locks, as in the kernel.
     fn kernel_to_map(&self) -> Outcome {
         if let Real::Here(real) = &self.inner().real {
             return Ok(Answer::kernel(Some(Arc::clone(real))));
@@ -307,14 +313,14 @@ fn page_file(opened: &Opened) -> Result<Arc<PageFile>, Errno> {
     opened.file.page_file(room).errno()
 }
 
-/// The memory file, to be written where a store was allowed.
+/// Returns a writable descriptor of the memory file. The program can write only pages for which a
+/// store was allowed.
 fn to_be_written(file: &PageFile) -> Result<std::fs::File, Errno> {
     file.prepare_writers().errno()?;
     Ok(file.file().try_clone_to_owned().errno()?.into())
 }
 
-/// The memory file, by a descriptor that nothing can be written by; nor can one of another user's
-/// be made of it.
+/// Returns a read-only descriptor of the memory file. Another user cannot reopen it for writing.
 fn to_be_read(file: &PageFile) -> Result<std::fs::File, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let looked_at = rustix::fs::open(path_of(&file.file()), flags, Mode::empty())?;

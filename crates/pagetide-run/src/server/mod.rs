@@ -1,14 +1,14 @@
-//! The server: what the processes under a run ask, and what answers.
+//! The server: answers the requests of the processes under a run.
 //!
 //! ```text
 //!   listener --> a thread for each socket --> Server::answer --> description --> page cache
-//!   broken lease --> breaks --> the file is the kernel's
+//!   broken lease --> breaks --> the kernel gets the file
 //! ```
 //!
-//! What a process had written when it ended is in the page cache, and stays.
+//! Bytes that a process has written stay in the page cache when the process ends.
 //!
-//! Lock order: a turn, files and descriptions (each held for a look-up only), a file's state, a
-//! description's `inner`, processes, changes that are under way.
+//! Lock order: a call lock (`Turn`), `files` and `descriptions` (each held for a look-up only), a
+//! file's `state`, a description's `inner`, `processes`, in-flight `changes`.
 
 mod answer;
 mod breaks;
@@ -58,32 +58,32 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Files that are remembered although none of their descriptions is.
+/// Maximum number of table entries before entries of closed files are removed.
 const FILES_MAX: usize = 1 << 16;
-/// Threads that can have a tray at one time; others ask for what they miss.
+/// Maximum number of threads with a miss ring (tray). Other threads send requests for their misses.
 const NR_TRAYS_MAX: usize = 64;
 
-/// Where sentences for the user go.
+/// Prints a message for the user.
 pub type Say = fn(&str);
 
-/// Where a request comes from.
+/// The sender of a request.
 #[derive(Clone, Copy)]
 struct Sender<'a> {
-    /// The number in its greeting.
+    /// The process number of the sender's greeting.
     process: u64,
-    /// The system's number of the process that has sent this packet.
+    /// The system's id of the process that sent this packet.
     pid: i32,
     author: Author<'a>,
 }
 
-/// One run's state.
+/// The state of one run.
 pub struct Server {
     cache: PageCache,
     filter: Filter,
     say: Say,
-    /// Positions that processes move by themselves.
+    /// File positions that processes move without a request.
     positions: Arc<Positions>,
-    /// The frames' two files, that can only be read.
+    /// Read-only descriptors of the two files of the frame memory, and the number of frames.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     descriptions: Mutex<BTreeMap<u64, Arc<OpenFile>>>,
@@ -97,15 +97,15 @@ pub struct Server {
     said: Mutex<BTreeSet<String>>,
     nr_lost: AtomicU64,
     is_stopping: AtomicBool,
-    /// Held once more for each tray.
+    /// Counts the miss rings: each holds one more reference.
     trays: Arc<()>,
 }
 
 impl Server {
-    /// A server of `cache`, which was built to be shared.
+    /// Makes a server of `cache`, which was built as shared.
     ///
     /// # Errors
-    /// What the system says: of memory, or of descriptors.
+    /// Fails with the system's error if memory or descriptors run out.
     pub fn new(cache: PageCache, filter: Filter, say: Say) -> std::io::Result<Server> {
         let frames = match cache.shared_files() {
             Some((files, nr_frames)) => Some((sockets::to_look_at(files)?, nr_frames)),
@@ -136,7 +136,7 @@ impl Server {
     /// Starts the threads that serve.
     ///
     /// # Errors
-    /// What the system says of threads and signals.
+    /// Fails with the system's error if a thread or a signal cannot be set up.
     pub fn start(self: &Arc<Server>, listener: Listener) -> std::io::Result<Serving> {
         let (ready, is_ready) = channel();
         let own = Arc::clone(self);
@@ -158,36 +158,36 @@ impl Server {
         self.is_stopping.load(Relaxed)
     }
 
-    /// The page cache.
+    /// Returns the page cache.
     pub fn cache(&self) -> &PageCache {
         &self.cache
     }
 
-    /// How many files were the kernel's, for each reason.
+    /// Returns the number of files that were left to the kernel, for each reason.
     pub fn handed_over(&self) -> impl Iterator<Item = (Reason, u64)> {
         Reason::ALL.into_iter().zip(self.handed_over.iter().map(|count| count.load(Relaxed)))
     }
 
-    /// Processes that have spoken to us, those that executed another program counted again.
+    /// Returns the number of processes that sent a greeting, counted again after each exec.
     pub fn nr_processes(&self) -> u64 {
         self.processes.nr_seen()
     }
 
-    /// Files of which something could not be written back before another program had them.
+    /// Returns the number of files that lost bytes before another program got them.
     pub fn nr_lost(&self) -> u64 {
         self.nr_lost.load(Relaxed)
     }
 
-    /// A socket of `process` is gone; with the last, the process.
+    /// Removes a socket of `process`, and forgets the process with its last one.
     fn leave(&self, process: u64) {
         if self.processes.leave(process) {
             self.forget_all(process, Closing::Nothing);
         }
     }
 
-    /// Forgets all descriptors of processes that have ended: the threads of their sockets may see
-    /// that later than their parents do. A packet that is still to be received opens what it is
-    /// about again.
+    /// Forgets all descriptors of processes that have ended. The threads of their sockets may see
+    /// the end later than the parents do. A packet that is still queued opens its description
+    /// again.
     fn forget_ended(&self) {
         for process in self.processes.collect_ended() {
             self.forget_all(process, Closing::Nothing);
@@ -195,19 +195,19 @@ impl Server {
         self.let_go_of_unheld(Closing::Nothing);
     }
 
-    /// Forgets all descriptors of a process that has ended, or is about to.
+    /// Forgets all descriptors of a process that has ended or is about to end.
     fn forget_all(&self, process: u64, closing: Closing) {
         self.unmap_all(process);
         for (id, nr) in self.processes.forget_all(process) {
             if let Some(description) = self.find(id) {
-                // There is no process to tell; a later sync of the file still says so.
+                // No process is left to tell. A later sync of the file reports the error.
                 let _ = self.release(&description, nr);
             }
         }
         self.let_go_of_unheld(closing);
     }
 
-    /// Answers one request that is no write. Bytes to send along are put into `target`.
+    /// Answers one request other than a write. Bytes to send are put into `target`.
     fn answer(
         &self,
         sender: Sender<'_>,
@@ -238,7 +238,7 @@ impl Server {
         outcome.unwrap_or_else(Answer::failed)
     }
 
-    /// Requests for a description.
+    /// Answers a request for a description.
     fn answer_for(
         &self,
         sender: Sender<'_>,
@@ -309,34 +309,34 @@ impl Server {
         }
     }
 
-    /// The sentence of a program's library, once.
+    /// Prints a message of a program's library, once.
     fn pass_on(&self, sentence: &[u8]) -> Outcome {
         let sentence = &sentence[..sentence.len().min(wire::SENTENCE_BYTES_MAX)];
         self.say_once(String::from_utf8_lossy(sentence).trim_end());
         done(0)
     }
 
-    /// A sentence for the user, the first time.
+    /// Prints a message for the user, unless the same message was printed before.
     fn say_once(&self, sentence: &str) {
         if lock(&self.said).insert(sentence.to_owned()) {
             (self.say)(sentence);
         }
     }
 
-    /// Something was lost.
+    /// Counts a file that lost bytes, and prints a message.
     fn note_lost(&self, sentence: &str) {
         self.nr_lost.fetch_add(1, Relaxed);
         (self.say)(sentence);
     }
 
-    /// A file is the kernel's.
+    /// Counts a file that is left to the kernel, once.
     fn count_kernel_file(&self, file: &ServedFile, reason: Reason) {
         if !file.is_counted.swap(true, Relaxed) {
             self.handed_over[reason as usize].fetch_add(1, Relaxed);
         }
     }
 
-    /// What the file is called, for people.
+    /// Returns the file's path for messages.
     fn name_of(&self, file: &ServedFile) -> String {
         let path = file
             .descriptions()
@@ -345,7 +345,7 @@ impl Server {
         path.map_or_else(|| "a file".to_owned(), |path| path.display().to_string())
     }
 
-    /// Pages that were read without asking: hits as any other.
+    /// Records hits on pages that a process read without a request.
     fn touch(&self, log: &[u8]) {
         let entries: Vec<(u64, u64, u64)> = wire::decode_touches(log).collect();
         for of_one in entries.chunk_by(|one, next| one.0 == next.0) {
@@ -357,7 +357,7 @@ impl Server {
         }
     }
 
-    /// Pages that were missed, and read, by the thread that has set them down; and a log.
+    /// Inserts the pages in a thread's miss ring into the cache, and records a log of hits.
     fn admit(&self, tray: &Tray, request: &Request, data: &[u8]) {
         let (offers, log) = wire::decode_offers(data, request.len);
         let first = request.offset as u64;
@@ -372,10 +372,10 @@ impl Server {
         self.touch(log);
     }
 
-    /// What counts one more thread's tray; `None` if there are enough.
+    /// Returns a reference that counts one more miss ring, or `None` if there are enough.
     fn count_tray(&self) -> Option<Arc<()>> {
         let counted = Arc::clone(&self.trays);
-        // The server's own, and the new one.
+        // Two references are no rings: the server's own, and the new one.
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
@@ -383,7 +383,7 @@ impl Server {
         lock(&self.descriptions).get(&id).cloned()
     }
 
-    /// Whatever times the caller is about to set must not be those of a later write-back.
+    /// Writes the file back before the caller sets its times, so that no write-back changes them.
     fn flush_file(&self, files: Vec<OwnedFd>) -> Outcome {
         let stand_in = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(stand_in)?;
@@ -397,7 +397,7 @@ impl Server {
         done(0)
     }
 
-    /// Has the kernel answer a request that failed with `errno`, where only the kernel can.
+    /// Hands the file over if a request failed because only the kernel can answer it.
     fn or_kernel(&self, id: u64, errno: Errno) -> Outcome {
         match self.find(id) {
             Some(one) if errno == ONLY_KERNEL => self.hand_over(&one, Reason::Interface),
@@ -421,7 +421,7 @@ impl Server {
     fn file(&self, key: FileKey) -> Arc<ServedFile> {
         let mut files = lock(&self.files);
         if files.len() >= FILES_MAX && !files.contains_key(&key) {
-            // The map's own reference, and no other: no description, no request.
+            // An entry with one reference has no description and no request.
             files.retain(|_, file| Arc::strong_count(file) > 1 || !file.is_free());
         }
         Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
@@ -431,8 +431,7 @@ impl Server {
         lock(&self.descriptions).insert(description.id, Arc::clone(description));
     }
 
-    /// What `act` comes to. Where a disk has no room for it, what no process has any more may have
-    /// had the room: it is let go, and that is tried once more.
+    /// Runs `act`. If the disk is full, forgets idle descriptions, and runs `act` once more.
     fn with_room<T>(&self, act: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         act().or_else(|errno| match errno {
             Errno::NOSPC | Errno::DQUOT => {
@@ -449,7 +448,7 @@ impl Server {
         self.processes.count(process, description.id);
     }
 
-    /// The process has closed one of its descriptors; one we did not know of is no matter.
+    /// Forgets a descriptor that the process has closed, if the descriptor is known.
     fn forget_one(&self, process: u64, id: u64) -> Result<(), Errno> {
         if !self.processes.forget_one(process, id) {
             return Ok(());
@@ -457,10 +456,10 @@ impl Server {
         self.find(id).map_or(Ok(()), |description| self.release(&description, 1))
     }
 
-    /// Ends the run: all that is dirty is written back, and every file let go.
+    /// Ends the run: writes back all dirty pages and releases every file.
     ///
     /// # Errors
-    /// What could not be written back.
+    /// Fails if a dirty page cannot be written back.
     pub fn finish(&self) -> Result<(), pagetide::SyncError> {
         let flushed = self.cache.flush_all();
         for file in lock(&self.files).values() {
@@ -473,7 +472,7 @@ impl Server {
     }
 }
 
-/// A server whose threads are there.
+/// A server with running threads.
 pub struct Serving {
     server: Arc<Server>,
     listener: Arc<Listener>,
@@ -481,20 +480,20 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Takes no more connections, and returns when those there are have ended: the programs have.
+    /// Stops accepting connections, and returns when all programs have disconnected.
     pub fn stop(self) {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
         self.server.look.call();
         for thread in self.threads {
-            // One that panicked has said so; what was written is written back all the same.
+            // A panic has printed its message, and the cache is written back all the same.
             let _ = thread.join();
         }
     }
 }
 
-/// A reply to a description that is not known.
+/// Makes the reply for a descriptor that is not managed.
 fn stranger() -> Answer {
     Answer::of(Reply::status(Status::Stranger))
 }

@@ -1,14 +1,14 @@
-//! A file that is ours: the only open file of its inode, a lease on it, and its pages in the cache.
+//! A managed file: the only open file of its inode, a lease on it, and its pages in the cache.
 //!
 //! ```text
 //!   read lease    the descriptor can only read        processes outside may read, too
 //!   write lease   the descriptor reads and writes     no other open file there is
 //! ```
 //!
-//! The kernel always knows the file's right length, and that it was changed: what a write makes
-//! longer, is longer there, and a write sets the file's time, ten times a second at the most. And
-//! there is always room for what was written: a short file that grows is written through, a long
-//! one is given blocks before its length.
+//! The kernel always knows the file's length, and that the file changed. A write that extends the
+//! file also extends it in the kernel, and a write sets the file's time, at most ten times a
+//! second. The disk always has room for accepted bytes: a short file that grows is written through,
+//! and a long file gets blocks before its length grows.
 
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{FILE_BYTES_MAX, Reason};
@@ -26,49 +26,52 @@ use super::Server;
 use super::answer::ONLY_KERNEL;
 use super::identity::{lock, path_of};
 
-/// A write changes its file's time so long after the last that did: to do it each time, or in each
-/// of the kernel's ticks, is to wait for write-back that is under way.
+/// Minimum time between two writes that set the file's time, in nanoseconds. Setting the time waits
+/// for write-back in progress, so it is not set at each write or each kernel tick.
 const TOUCH_NS: u64 = 100_000_000;
-/// A file that grows within this is written through to the kernel.
+/// Maximum length of a growing file that is written through to the kernel, in bytes.
 const SMALL_BYTES: u64 = 128 << 10;
-/// A long file is given room ahead of what it is written: a part of its length, at most so much.
+/// Maximum of the blocks that a growing long file gets ahead of its writes, in bytes. The amount is
+/// the file's length divided by `AHEAD_PART`.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_PART: u64 = 8;
 const BLOCK_BYTES: u64 = 4096;
-/// Of what is given ahead, so much is not used up: where the disk is full, it goes back, and what
-/// was accepted can be written.
+/// Blocks held back, in bytes. They are freed when the disk is full, so that accepted bytes can be
+/// written.
 const SPARE_BYTES: u64 = 64 << 10;
 
-/// One file in our hands.
+/// One managed file.
 pub(super) struct Opened {
-    /// With all the access there is.
+    /// The file in the page cache, with the access of the lease.
     pub(super) file: File,
-    /// The descriptor the lease is on.
+    /// The descriptor that holds the lease.
     pub(super) real: Arc<std::fs::File>,
     pub(super) kind: LeaseKind,
     growth: Mutex<Growth>,
-    /// Some of it may have no blocks.
+    /// True if parts of the file may have no blocks.
     is_sparse: AtomicBool,
-    /// The disk had no room ahead, the last time.
+    /// True if the last allocation ahead found the disk full.
     is_short: AtomicBool,
-    /// When a write last changed the file's time; 0 if the next is to.
+    /// Time at which a write last set the file's time, in nanoseconds. 0 makes the next write set
+    /// it.
     touched: AtomicU64,
 }
 
-/// What the kernel has been told of the file's length.
+/// The kernel's view of the file's length and blocks.
 struct Growth {
-    /// The kernel's length.
+    /// The file's length in the kernel, in bytes.
     len: u64,
-    /// Up to here there are blocks, from what was there when the file was opened.
+    /// End of the range with blocks, in bytes. The range starts at the length that the file had
+    /// when it was opened.
     has_room: u64,
 }
 
 impl Opened {
-    /// Takes the file that the stand-in names, or the real descriptor that a program has just made
-    /// it by, once `lease` has a lease on the descriptor.
+    /// Opens the file that the stand-in names, or takes `made`, the real descriptor of a program
+    /// that has just created the file. `lease` takes a lease on the descriptor.
     ///
     /// # Errors
-    /// Why it is the kernel's.
+    /// Fails with the reason for which the kernel keeps the file.
     pub(super) fn take(
         server: &Server,
         lease: impl FnOnce(&std::fs::File, LeaseKind) -> Result<(), Reason>,
@@ -97,7 +100,7 @@ impl Opened {
         real: &Arc<std::fs::File>,
         kind: LeaseKind,
     ) -> Result<Opened, Errno> {
-        // What the program has made appends where it said so; what is written back has its place.
+        // The descriptor of the program may have `O_APPEND`. Write-back needs its own offsets.
         let flags = rustix::fs::fcntl_getfl(real)?;
         let stat = rustix::fs::fstat(real)?;
         rustix::fs::fcntl_setfl(real, flags - OFlags::APPEND)?;
@@ -118,17 +121,17 @@ impl Opened {
         })
     }
 
-    /// Writes back what is dirty.
+    /// Writes back all dirty pages.
     pub(super) fn flush(&self) -> Result<(), Errno> {
         self.touched.store(0, Relaxed);
         self.file.flush().errno()
     }
 
-    /// Writes the front of `source` at `offset`, as much as there is room for; returns how much
-    /// that is.
+    /// Writes a prefix of `source` at `offset`, as long as the disk has room. Returns the prefix's
+    /// length in bytes.
     ///
     /// # Errors
-    /// ENOSPC, or what else the kernel says, where it is nothing.
+    /// Fails with `ENOSPC`, or another error of the kernel, if no byte was written.
     pub(super) fn write(&self, handle: &File, source: &[u8], offset: u64) -> Result<usize, Errno> {
         let end = offset + source.len() as u64;
         let before = handle.len();
@@ -146,11 +149,11 @@ impl Opened {
         Ok(nr_written)
     }
 
-    /// A page at `offset` is about to be stored to, where it is mapped: there is room for it, and
-    /// the file's time changes.
+    /// Prepares a store to a mapped page at `offset`: allocates its blocks, and sets the file's
+    /// time.
     ///
     /// # Errors
-    /// ENOSPC, or what else the kernel says.
+    /// Fails with `ENOSPC` or another error of the kernel.
     pub(super) fn note_store(&self, offset: u64) -> Result<(), Errno> {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let len = self.file.len().saturating_sub(start).min(BLOCK_BYTES);
@@ -161,7 +164,7 @@ impl Opened {
         Ok(())
     }
 
-    /// A short file that grows: the kernel says at once whether there is room.
+    /// Extends a short file. The kernel reports a full disk at once.
     fn write_through(
         &self,
         handle: &File,
@@ -183,8 +186,8 @@ impl Opened {
         Ok(nr_written)
     }
 
-    /// Sees to blocks and length for `len` bytes at `offset` of a file of `before` bytes; returns
-    /// for how many of them there is room.
+    /// Reserves blocks and extends the length for `len` bytes at `offset` of a file of `before`
+    /// bytes. Returns the number of bytes that have room.
     fn make_room(&self, handle: &File, offset: u64, len: u64, before: u64) -> Result<u64, Errno> {
         let end = offset + len;
         if end <= before {
@@ -214,8 +217,8 @@ impl Opened {
         Ok(len)
     }
 
-    /// Whether there is room up to `end` and ahead of it now. Where there is not, what is accepted
-    /// from here on is written at once.
+    /// Allocates blocks up to `end` and ahead of it. Returns false if the disk has no room.
+    /// Accepted bytes are then written through until an allocation succeeds.
     fn gain_room(&self, growth: &mut Growth, offset: u64, end: u64) -> bool {
         let from = growth.has_room.max(offset);
         let ahead = (end / AHEAD_PART).clamp(SPARE_BYTES, AHEAD_BYTES_MAX);
@@ -228,18 +231,19 @@ impl Opened {
         has_gained
     }
 
-    /// Blocks past the file's end go back. A disk that is full to the last block has none for its
-    /// own book-keeping, either, which write-back needs.
+    /// Frees the blocks past the file's end. Write-back needs some blocks for the file system's own
+    /// metadata, and a disk that is completely full has none.
     fn give_back(&self, growth: &mut Growth) {
         let len = self.file.len();
         if growth.has_room > len.next_multiple_of(BLOCK_BYTES) {
             *growth = Growth { len, has_room: len.next_multiple_of(BLOCK_BYTES) };
-            // They cost room on the disk, and no more.
+            // A failure leaves blocks allocated, and does nothing else.
             let _ = rustix::fs::ftruncate(&*self.real, len);
         }
     }
 
-    /// Gives `len` bytes at `offset` blocks, or as many as there are; ENOSPC where there is none.
+    /// Allocates blocks for `len` bytes at `offset`, or for as many as the disk has room for. Fails
+    /// with `ENOSPC` or `EDQUOT` if there is no block.
     fn allocate_most(&self, offset: u64, len: u64) -> Result<u64, Errno> {
         let mut wanted = len;
         loop {
@@ -253,7 +257,7 @@ impl Opened {
         }
     }
 
-    /// Where the file system gives no blocks ahead, there is nothing to see to.
+    /// Allocates blocks, and succeeds without any if the file system does not support that.
     fn allocate(&self, offset: u64, len: u64) -> Result<(), Errno> {
         match rustix::fs::fallocate(&*self.real, FallocateFlags::KEEP_SIZE, offset, len) {
             Err(Errno::OPNOTSUPP) => Ok(()),
@@ -261,8 +265,8 @@ impl Opened {
         }
     }
 
-    /// The file was written, of which the kernel will not know before write-back: its time changes
-    /// now; looked at again after [`TOUCH_NS`].
+    /// Sets the file's time after a write that the kernel has not seen, at most once in
+    /// [`TOUCH_NS`].
     fn touch(&self) {
         let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -272,13 +276,14 @@ impl Opened {
         self.touched.store(now, Relaxed);
         let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
         let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
-        // A process that may write and does not own the file may not; write-back changes it then.
+        // The kernel refuses this if the server may write the file and does not own it. Write-back
+        // then sets the time.
         let _ = rustix::fs::futimens(&*self.real, &times);
     }
 
-    /// Where the next contents, or the next hole, are, from an offset on. The kernel knows, if it
-    /// has all there is. Until then all is contents: to write it back would change the file's times
-    /// under a program that looks, and tar takes that for a change of the file.
+    /// Finds the next data or the next hole from an offset on. The kernel answers if no page is
+    /// dirty. Otherwise the whole file counts as data. A write-back would change the file's times
+    /// while a program reads the file, and tar reports that as a change of the file.
     pub(super) fn find(&self, handle: &File, what: SeekFrom) -> Result<i64, Errno> {
         let found = if handle.is_stored() {
             rustix::fs::seek(&*self.real, what)?
@@ -293,7 +298,7 @@ impl Opened {
         i64::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 
-    /// Cuts or extends the file. The caller has it alone.
+    /// Truncates or extends the file. The caller holds the file's `state` for writing.
     pub(super) fn set_len(&self, handle: &File, len: u64) -> Result<(), Errno> {
         if len >= FILE_BYTES_MAX {
             return Err(ONLY_KERNEL);
@@ -309,7 +314,7 @@ impl Opened {
         Ok(())
     }
 
-    /// As fallocate(2). The caller has the file alone.
+    /// Serves fallocate(2). The caller holds the file's `state` for writing.
     pub(super) fn change_blocks(
         &self,
         handle: &File,
@@ -337,11 +342,12 @@ impl Opened {
                 write_zeros(handle, offset, end.min(handle.len()))
             }
             rest if rest == Flags::PUNCH_HOLE && keeps_size => {
-                // No process may store to a page of it from here on, until this is done.
+                // The flush removes the pages from all mappings, and no process can store to them
+                // until this call ends.
                 handle.flush().errno()?;
                 write_zeros(handle, offset, end.min(handle.len()))?;
                 handle.flush().errno()?;
-                // The same bytes without the blocks.
+                // The range reads as zeros already. This frees its blocks.
                 let _ = rustix::fs::fallocate(&*self.real, mode, offset, len);
                 self.is_sparse.store(true, Relaxed);
                 self.touched.store(0, Relaxed);
@@ -351,31 +357,32 @@ impl Opened {
         }
     }
 
-    /// Blocks that were given ahead go back.
+    /// Frees the blocks that were allocated ahead.
     fn trim(&self) {
         self.give_back(&mut lock(&self.growth));
     }
 
-    /// Lets go of the file, which has all there is; its clean pages stay, to be believed if it
-    /// looks as it does now when it is opened again.
+    /// Releases the file after a write-back. Its clean pages stay in the cache, and are reused if
+    /// the file is unchanged at its next open.
     pub(super) fn let_go(self) {
         self.file.hide();
         self.file.unmap_all(true);
         self.trim();
         self.file.agree();
-        // With the descriptor the lease ends as well.
+        // Closing the descriptor ends the lease as well.
         let _ = lease::release(self.real.as_fd());
     }
 
-    /// What waits for the reads ahead that keep the descriptor open, once the file is let go of.
+    /// Returns a function that waits for the reads ahead that keep the descriptor open. Call it
+    /// after the file is released.
     pub(super) fn reads_ahead(&self) -> Box<dyn FnOnce()> {
         self.file.reads_ahead(&self.real)
     }
 
-    /// Lets go of the file for the kernel to have: what is dirty is written back, nothing is kept.
+    /// Hands the file over to the kernel: writes back dirty pages and drops all pages.
     ///
     /// # Errors
-    /// What could not be written is dirty still, and the file ours.
+    /// Fails if a page cannot be written back. The page stays dirty, and the file stays managed.
     pub(super) fn hand_over(&self) -> Result<(), Errno> {
         self.file.hide();
         if let Err(errno) = self.flush() {
@@ -390,7 +397,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Lets go of the file for the kernel to have, with what could not be written back lost.
+    /// Hands the file over to the kernel, and drops pages that could not be written back.
     pub(super) fn discard(&self) {
         self.file.hide();
         self.file.unmap_all(false);
@@ -401,15 +408,15 @@ impl Opened {
     }
 }
 
-/// Of what could not be stored, nothing was written: the file is as long as before. The error is
-/// said now, and not by the next sync again.
+/// Rolls back a failed append, and returns its error. The sync consumes the error, so that the next
+/// sync does not report it again.
 fn take_back(handle: &File, before: u64, errno: Errno) -> Errno {
     let cut = handle.set_len(before).errno();
     let _ = handle.sync_data();
     cut.err().unwrap_or(errno)
 }
 
-/// Opens what the path names, waiting for the holder of another lease if there is one.
+/// Opens the file at `path`. Waits if another process holds a lease on it.
 fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
     let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -421,8 +428,9 @@ fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
     })
 }
 
-/// Whether each change of the file passes this machine's kernel, and so its leases: of a network
-/// file system, or one that a process serves, others may have changed it.
+/// Returns true if each change of the file goes through this machine's kernel, which breaks the
+/// leases. Another machine or process can change a file on a network file system or a user-space
+/// file system.
 fn is_local(real: &std::fs::File) -> bool {
     const EXT: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;

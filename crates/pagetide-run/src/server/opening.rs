@@ -1,4 +1,4 @@
-//! Opening, recognising and closing: how a description begins and ends.
+//! Opens, recognises and closes descriptions.
 
 use super::answer::{Answer, Outcome, done};
 use super::changes::Contents;
@@ -19,15 +19,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Server {
-    /// A program opens a file, of which it has a stand-in, and the real descriptor if it has just
-    /// made it.
+    /// Opens a file for a program. `files` holds the program's stand-in. If the call has just
+    /// created the file, `files` also holds the real descriptor.
     pub(super) fn open(&self, sender: Sender<'_>, flags: u64, files: Vec<OwnedFd>) -> Outcome {
         let mut files = files.into_iter();
         let (stand_in, made) = (files.next(), files.next());
         let was_made = flags & open::CREATED != 0;
         let has_all = |_: &OwnedFd| !was_made || made.is_some();
         let Some(stand_in) = stand_in.filter(has_all).filter(leaves_room) else {
-            // They were sent, and there was no descriptor for them here.
+            // The program sent descriptors, and the server had no free descriptor to receive them.
             self.handed_over[Reason::Exhausted as usize].fetch_add(1, Relaxed);
             return Ok(Answer::kernel(None));
         };
@@ -48,7 +48,7 @@ impl Server {
         }
         let mut state = file.state.write().expect("no holder panics");
         if truncates && !access.write {
-            // A read lease does not tell of the kernel's cut by such an open.
+            // A read lease is not broken when the kernel truncates the file at such an open.
             file.hand_over(&mut state)?;
             drop(state);
             return self.leave_to_kernel(&file, Reason::Interface);
@@ -94,7 +94,7 @@ impl Server {
         Ok(Answer::kernel(None))
     }
 
-    /// Whether the file is never managed; the name it is first opened by decides.
+    /// Returns true if the file is never managed. The name of its first open decides.
     fn is_excluded(&self, file: &ServedFile, stand_in: &OwnedFd, len: u64) -> bool {
         let mut known = super::lock(&file.is_excluded);
         len >= FILE_BYTES_MAX
@@ -106,7 +106,7 @@ impl Server {
             })
     }
 
-    /// A process has found a descriptor open that may be a stand-in of ours.
+    /// Recognises an open descriptor of a process that may be a stand-in.
     pub(super) fn adopt(&self, process: u64, files: Vec<OwnedFd>) -> Outcome {
         let found = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(found)?;
@@ -123,7 +123,8 @@ impl Server {
         Ok(answer)
     }
 
-    /// The description, which the process uses: it has it from now on, and it is open.
+    /// Returns the description that a process uses. From now on the process is known to hold it.
+    /// Opens the description again if it was idle.
     pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<OpenFile>, Errno> {
         let one = self.find(id).ok_or(Errno::BADF)?;
         if one.inner().is_given() {
@@ -138,8 +139,8 @@ impl Server {
         Ok(one)
     }
 
-    /// What `act` comes to on the description, which the process uses. Where the end of a socket of
-    /// the process closed it meanwhile, it is opened again, and that is tried once more.
+    /// Runs `act` on the description that a process uses. If the end of one of the process's
+    /// sockets has closed the description meanwhile, opens it again and repeats `act`.
     pub(super) fn on<T>(
         &self,
         process: u64,
@@ -155,7 +156,7 @@ impl Server {
         }
     }
 
-    /// An idle description is used again, by a process that had it all the time.
+    /// Opens an idle description again, because a process still has it.
     pub(super) fn open_again(&self, one: &OpenFile) {
         let mut state = one.file.state.write().expect("no holder panics");
         let is_settled = {
@@ -180,20 +181,20 @@ impl Server {
         }
     }
 
-    /// The process has real descriptors in the place of its stand-ins. Where no process has a
-    /// stand-in left, nothing more will be asked.
+    /// Forgets the stand-ins of a process that has replaced them with real descriptors. If no
+    /// process has a stand-in left, no more requests follow.
     pub(super) fn installed(&self, process: u64, id: u64) {
         let Some(one) = self.find(id) else { return };
         let nr = self.processes.forget_description(process, id);
         if nr > 0 {
-            // The kernel has the file: there is nothing to write back.
+            // The kernel has the file, so nothing is written back.
             let _ = self.release(&one, nr);
         }
         self.let_go_if_unheld(&one, Closing::Nothing);
     }
 
-    /// `nr` descriptors less; with the last that can write, what is dirty is written, so that the
-    /// file is whole, with its right times.
+    /// Subtracts `nr` from the known descriptors. Writes dirty pages back with the last writer, so
+    /// that the file is complete and has the right times.
     pub(super) fn release(&self, one: &OpenFile, nr: u64) -> Result<(), Errno> {
         let is_last = {
             let mut inner = one.inner();
@@ -205,7 +206,7 @@ impl Server {
         }
         let mut written = Ok(());
         if one.access.write {
-            // Beside other requests, and before the file is taken alone.
+            // Flushes while other requests run, before this thread takes the exclusive lock.
             let state = one.file.state.read().expect("no holder panics");
             let handle = one.inner().handle.clone();
             if let Some(handle) = handle.filter(|_| state.nr_writers == 1) {
@@ -227,8 +228,9 @@ impl Server {
         if one.access.write {
             state.stop_writing(&one.file, self);
         }
-        // A file that is open to be written cannot be executed: not while it is read ahead, either.
-        // Where others still write, nothing was closed, and nothing is waited for.
+        // A file that is open for writing cannot be executed, so the close waits for its reads
+        // ahead. If other writers remain, the file was not closed, and there is nothing to wait
+        // for.
         let is_closed = !matches!(&state.hands, Hands::Ours(now) if now.kind == LeaseKind::Write);
         drop(state);
         if is_closed && let Some(reads) = reads {
@@ -239,27 +241,26 @@ impl Server {
     }
 }
 
-/// Whether no other process can have the file open by this descriptor: it is at its start, and can
-/// do all.
+/// Returns true if `made` is a read-write descriptor, as the library makes it for a new file.
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
 }
 
-/// Whether half of the descriptors this process may have are left, for sockets and for files that
-/// change hands: the newest has the lowest number that was free.
+/// Returns true if at least half of the process's descriptors are free, for sockets and for files
+/// that are handed over. A new descriptor has the lowest free number, so its number tells.
 pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)
 }
 
-/// A stand-in only names its file.
+/// Fails with `EBADF` if the descriptor is not `O_PATH`.
 fn must_be_a_name(stand_in: &OwnedFd) -> Result<(), Errno> {
     let flags = rustix::fs::fcntl_getfl(stand_in)?;
     if flags.contains(OFlags::PATH) { Ok(()) } else { Err(Errno::BADF) }
 }
 
-/// What the kernel would say of opening the file: the program has our own rights.
+/// Fails as the kernel would fail to open the file. The program has the server's own rights.
 fn check_access(stand_in: &OwnedFd, access: Access) -> Result<(), Errno> {
     use rustix::fs::Access as May;
     let mut wanted = May::empty();

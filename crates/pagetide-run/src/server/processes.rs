@@ -1,7 +1,7 @@
-//! Which processes there are, and which descriptions each is known to have.
+//! The known processes, and the descriptions that each is known to hold.
 //!
-//! A process is known by the number in its greetings; it is gone when its last socket is, however
-//! it ended, and what it had open is closed for it.
+//! The number in a greeting identifies a process. A process is gone when its last socket has
+//! closed, however it ended. The server then closes its open descriptions.
 
 use super::identity::lock;
 use super::life::Life;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// All processes that have spoken to us and are not gone.
+/// All processes that have greeted the server and are not gone.
 #[derive(Default)]
 pub(super) struct Processes {
     by_number: Mutex<HashMap<u64, Process>>,
@@ -19,19 +19,19 @@ pub(super) struct Processes {
 #[derive(Default)]
 struct Process {
     nr_sockets: usize,
-    /// Once it has greeted.
+    /// Set at the greeting.
     life: Option<Arc<Life>>,
-    /// Descriptors of each description.
+    /// Number of descriptors of each description.
     known: HashMap<u64, u64>,
 }
 
 impl Processes {
-    /// Those that have spoken to us, those that executed another program counted again.
+    /// Returns the number of processes that have greeted the server, counted again after each exec.
     pub(super) fn nr_seen(&self) -> u64 {
         self.nr_seen.load(Relaxed)
     }
 
-    /// A socket of `process` is there, by which `pid` has greeted; returns what tells whether the
+    /// Adds a socket of `process`. `pid` sent the greeting. Returns the watch that tells if the
     /// process lives.
     pub(super) fn enter(&self, process: u64, pid: i32) -> Arc<Life> {
         let mut processes = lock(&self.by_number);
@@ -43,7 +43,7 @@ impl Processes {
         Arc::clone(entry.life.get_or_insert_with(|| Arc::new(Life::of(pid))))
     }
 
-    /// A socket of `process` is gone; returns whether it was the last.
+    /// Removes a socket of `process`. Returns true if it was the last.
     pub(super) fn leave(&self, process: u64) -> bool {
         let mut processes = lock(&self.by_number);
         let Some(entry) = processes.get_mut(&process) else { return false };
@@ -51,7 +51,7 @@ impl Processes {
         entry.nr_sockets == 0
     }
 
-    /// The process has no descriptor any more; returns those it was known to have, by description.
+    /// Forgets all descriptors of the process. Returns their known numbers by description.
     pub(super) fn forget_all(&self, process: u64) -> HashMap<u64, u64> {
         let mut processes = lock(&self.by_number);
         let known = processes.get_mut(&process).map(|entry| std::mem::take(&mut entry.known));
@@ -61,20 +61,22 @@ impl Processes {
         known.unwrap_or_default()
     }
 
-    /// Numbers of processes that have ended, and of which a socket's end was not seen yet.
+    /// Returns the numbers of processes that have ended before all their sockets were seen to
+    /// close.
     pub(super) fn collect_ended(&self) -> Vec<u64> {
         let processes = lock(&self.by_number);
         let is_over = |one: &Process| one.life.as_ref().is_some_and(|life| life.is_over());
         processes.iter().filter(|(_, one)| is_over(one)).map(|(number, _)| *number).collect()
     }
 
-    /// The process has one descriptor more of the description.
+    /// Counts one more descriptor of the description in the process.
     pub(super) fn count(&self, process: u64, id: u64) {
         let mut processes = lock(&self.by_number);
         *processes.entry(process).or_default().known.entry(id).or_default() += 1;
     }
 
-    /// The process has a descriptor of the description, or more; returns whether that is news.
+    /// Records that the process has a descriptor of the description. Returns true if that was not
+    /// known.
     pub(super) fn learn(&self, process: u64, id: u64) -> bool {
         let mut processes = lock(&self.by_number);
         let known = &mut processes.entry(process).or_default().known;
@@ -85,14 +87,13 @@ impl Processes {
         is_new
     }
 
-    /// The process has no stand-in of the description any more; returns how many it was known to
-    /// have.
+    /// Forgets the stand-ins of the description in the process. Returns their known number.
     pub(super) fn forget_description(&self, process: u64, id: u64) -> u64 {
         let mut processes = lock(&self.by_number);
         processes.get_mut(&process).and_then(|entry| entry.known.remove(&id)).unwrap_or(0)
     }
 
-    /// The process has closed one of its descriptors; returns whether we knew of it.
+    /// Forgets one descriptor that the process has closed. Returns true if it was known.
     pub(super) fn forget_one(&self, process: u64, id: u64) -> bool {
         let mut processes = lock(&self.by_number);
         let Some(entry) = processes.get_mut(&process) else { return false };

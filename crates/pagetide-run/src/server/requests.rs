@@ -1,10 +1,13 @@
-//! An open file, and the calls on it that any program may make.
+//! An open file, and the calls on it.
 //!
-//! Problem: a call needs both its description and the file, and must find them agreed on whose the
-//! file is. Idea: a file's state is held while a call runs, shared by most and alone by what
-//! changes its length; what finds the file the kernel's gets the descriptor to go on by.
+//! **Problem.** A call needs its description and its file, and both must agree on who serves the
+//! file, the page cache or the kernel.
 //!
-//! Ignored: writes, which come in packets: `writing`.
+//! **Idea.** A read-write lock protects a file's state during a call. Most calls share the lock,
+//! and calls that change the file's length hold it exclusively. If the kernel has the file, the
+//! call returns the real descriptor to continue with.
+//!
+//! **Ignored.** Writes, which consist of several packets. See `writing`.
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
@@ -22,7 +25,7 @@ use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
 
-/// A description, and the file that it is of.
+/// A description and its file.
 pub(super) struct OpenFile {
     pub(super) file: Arc<ServedFile>,
     pub(super) description: Arc<Description>,
@@ -37,8 +40,8 @@ impl Deref for OpenFile {
 }
 
 impl OpenFile {
-    /// Runs a request that any number may run at once, with the description to itself, and its
-    /// position to change.
+    /// Runs a request that shares the file with other requests. The request holds the description's
+    /// `inner`, and may change its position.
     pub(super) fn share(
         &self,
         request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
@@ -54,7 +57,8 @@ impl OpenFile {
         }
     }
 
-    /// As [`OpenFile::share`], without the position: others move it meanwhile.
+    /// Runs a request as [`OpenFile::share`] does, without `inner`. Other requests may move the
+    /// position meanwhile.
     pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let handle = self.inner().handle.clone();
@@ -64,7 +68,7 @@ impl OpenFile {
         }
     }
 
-    /// Runs a request that must have the file to itself.
+    /// Runs a request with exclusive access to the file.
     fn alone(
         &self,
         author: Author<'_>,
@@ -94,7 +98,8 @@ impl OpenFile {
             let nr_read = *read.as_ref().unwrap_or(&0);
             let total = if nr_read < len { nr_read as u64 } else { most };
             if total < most {
-                // They were not read; if others have gone on meanwhile, they never are.
+                // The rest was not read. It is skipped if another reader has moved the position
+                // meanwhile.
                 inner.position.replace(base + most, base + total);
             }
             let result = read? as i64;
@@ -103,7 +108,8 @@ impl OpenFile {
         })
     }
 
-    /// Moves the position over what the other side goes on to read there by itself.
+    /// Moves the position over bytes that the program's library then reads without further
+    /// requests.
     pub(super) fn reserve(
         &self,
         author: Author<'_>,
@@ -115,7 +121,7 @@ impl OpenFile {
         self.share(|_, inner, handle| {
             let _change = author.begin(None)?;
             let (offset, total) = inner.position.advance(total, handle.len());
-            // The next call moves it there by itself: see `position`.
+            // The next call moves the position without a request: see `position`.
             let place = if self.access.write { 0 } else { inner.position.share(positions) };
             let reply = Reply { offset, total, tag: tag_of(handle), place, ..Reply::done(0) };
             Ok(Answer::of(reply))
@@ -215,13 +221,13 @@ impl OpenFile {
         self.share_apart(|opened, handle| {
             let for_maps = (request.total == 1).then(|| self.map_handle(opened));
             let handle = for_maps.as_ref().unwrap_or(handle);
-            // Advice is no promise; what could not be written is the next sync's to tell.
+            // Advice may fail silently. The next sync reports bytes that could not be written.
             let _ = handle.advise(advice, offset, request.len);
             done(0)
         })
     }
 
-    /// The descriptor of ours, for a description that may do all that it can.
+    /// Lends the server's descriptor to a description with at least the same access mode.
     pub(super) fn lend(&self, request: &Request) -> Outcome {
         self.share_apart(|opened, _| {
             let covers = match opened.kind {
@@ -240,7 +246,7 @@ impl OpenFile {
         })
     }
 
-    /// The status flags are kept here: the real descriptor gets them when there is one.
+    /// Sets the status flags. The real descriptor gets them when it is opened.
     pub(super) fn set_flags(&self, author: Author<'_>, flags: u64) -> Outcome {
         const CHANGEABLE: u64 = 0o2000 | 0o4000 | 0o20000 | 0o40000 | 0o1000000;
         self.share(|_, inner, _| {
@@ -255,7 +261,7 @@ impl OpenFile {
     }
 }
 
-/// What the other side finds the file's pages by.
+/// Returns the tag with which the program's library finds the file's pages.
 fn tag_of(handle: &File) -> u32 {
     handle.tag().unwrap_or(0)
 }

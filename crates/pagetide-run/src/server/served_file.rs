@@ -1,12 +1,14 @@
-//! One file of the tree of processes: ours, or the kernel's.
+//! One file of the run, served by the page cache or by the kernel.
 //!
-//! Problem: a file must be answered from one place only, for every program, at any moment. Idea: a
-//! state behind a lock that every request shares and a change of hands has alone.
+//! **Problem.** Every program must get a file's bytes from the same place at any moment.
+//!
+//! **Idea.** A read-write lock protects the file's state. Requests share the lock, and a change of
+//! ownership holds it exclusively.
 //!
 //! ```text
-//!               no lease to be had, excluded: opened natively
+//!               no lease possible, excluded: opened natively
 //!              +----------------------------------------------+
-//!   Free ------+--- lease --> Ours ---- last close: written back, let go ----> Free
+//!   Free ------+--- lease --> Ours ---- last close: written back, released ---> Free
 //!                              |
 //!                              | another opener breaks the lease; mapped, locked, standard output
 //!                              v
@@ -28,36 +30,36 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
-/// What answers for a file.
+/// The owner of a file.
 pub(super) enum Hands {
-    /// No description of it is open.
+    /// No description of the file is open.
     Free,
-    /// The page cache.
+    /// The page cache serves the file.
     Ours(Opened),
-    /// The kernel, as long as a description of it is open.
+    /// The kernel serves the file, as long as a description is open.
     Kernel,
 }
 
 /// The state of a file.
 pub(super) struct State {
     pub(super) hands: Hands,
-    /// Open descriptions, and those of them that can write.
+    /// Number of open descriptions. `nr_writers` counts the descriptions that can write.
     pub(super) nr_open: usize,
     pub(super) nr_writers: usize,
 }
 
-/// One file, under whatever names it is open.
+/// One file, under all its names.
 pub(super) struct ServedFile {
     pub(super) key: FileKey,
-    /// Requests share it; changing hands, lengths and opens have it alone.
+    /// Requests share the lock. Changes of ownership and length, and opens, hold it exclusively.
     pub(super) state: RwLock<State>,
-    /// The turn of calls that make the file longer.
+    /// The lock of calls that extend the file.
     pub(super) growth: Arc<Turn>,
-    /// All that may still be held somewhere.
+    /// All descriptions that a process may still hold.
     descriptions: Mutex<Vec<Weak<Description>>>,
-    /// Whether the file is never managed, once that was looked at.
+    /// True if the file is never managed. `None` until the first open decides.
     pub(super) is_excluded: Mutex<Option<bool>>,
-    /// It was counted among the kernel's.
+    /// True if the file was counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
 }
 
@@ -73,7 +75,7 @@ impl ServedFile {
         }
     }
 
-    /// Lists a description, and counts it as open.
+    /// Adds a description, and counts it as open.
     pub(super) fn add(&self, state: &mut State, description: &Arc<Description>) {
         let mut descriptions = lock(&self.descriptions);
         descriptions.retain(|one| one.strong_count() > 0);
@@ -82,21 +84,21 @@ impl ServedFile {
         state.count(description);
     }
 
-    /// Whether nothing is known of it that matters later.
+    /// Returns true if the file has no state that a later open needs.
     pub(super) fn is_free(&self) -> bool {
         self.state.try_read().is_ok_and(|state| matches!(state.hands, Hands::Free))
     }
 
-    /// The descriptions that may still be held somewhere.
+    /// Returns the descriptions that a process may still hold.
     pub(super) fn descriptions(&self) -> Vec<Arc<Description>> {
         lock(&self.descriptions).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Leaves the file to the kernel: what is dirty is written back, and each description has a
-    /// real descriptor from here on.
+    /// Hands the file over to the kernel: writes back dirty pages, and opens a real descriptor for
+    /// each description.
     ///
     /// # Errors
-    /// What could not be written is dirty still, and the file stays ours.
+    /// Fails if a page cannot be written back. The page stays dirty, and the file stays managed.
     pub(super) fn hand_over(&self, state: &mut State) -> Result<(), Errno> {
         if let Hands::Ours(opened) = &state.hands {
             opened.hand_over()?;
@@ -106,7 +108,8 @@ impl ServedFile {
         Ok(())
     }
 
-    /// As [`ServedFile::hand_over`], whatever can be written back: the rest is lost.
+    /// Hands the file over as [`ServedFile::hand_over`] does, and drops pages that cannot be
+    /// written back.
     pub(super) fn hand_over_at_once(&self, state: &mut State) {
         if let Hands::Ours(opened) = &state.hands {
             opened.discard();
@@ -115,7 +118,7 @@ impl ServedFile {
         }
     }
 
-    /// Gives each description its real descriptor.
+    /// Opens the real descriptor of each description.
     fn settle(&self, opened: &Opened) {
         for description in self.descriptions() {
             description.settle(Some(&opened.real));
@@ -124,8 +127,8 @@ impl ServedFile {
 }
 
 impl State {
-    /// One open description less. The caller has written back what it had to; what could not be
-    /// written keeps the file ours.
+    /// Removes an open description. The caller has written back its dirty pages. If some could not
+    /// be written, the file stays managed.
     pub(super) fn close(&mut self, description: &Description) {
         self.nr_open = self.nr_open.saturating_sub(1);
         self.nr_writers = self.nr_writers.saturating_sub(usize::from(description.access.write));
@@ -141,16 +144,18 @@ impl State {
         }
     }
 
-    /// One open description more.
+    /// Counts an open description.
     pub(super) fn count(&mut self, description: &Description) {
         self.nr_open += 1;
         self.nr_writers += usize::from(description.access.write);
     }
 
-    /// Has the file in our hands, with the access that is asked for; returns a handle of its own.
+    /// Makes the page cache serve the file with at least the requested access, and returns a new
+    /// handle.
     ///
     /// # Errors
-    /// Why the kernel has it; `None` where it had it before.
+    /// Fails with the reason for which the kernel keeps the file, or with `None` if the kernel
+    /// already had the file.
     pub(super) fn acquire(
         &mut self,
         file: &Arc<ServedFile>,
@@ -176,9 +181,9 @@ impl State {
         Ok(handle)
     }
 
-    /// Exchanges a write lease for a read lease if no writer is left: the server has the file open
-    /// to be read alone, so that the file can be executed. What could not be written keeps the
-    /// write lease.
+    /// Exchanges a write lease for a read lease if no writer is left. The server then has the file
+    /// open for reading only, so the file can be executed. Keeps the write lease if a dirty page
+    /// cannot be written back.
     pub(super) fn stop_writing(&mut self, file: &Arc<ServedFile>, server: &Server) {
         let is_due = match &self.hands {
             Hands::Ours(opened) if self.nr_writers == 0 && opened.kind == LeaseKind::Write => {
@@ -191,13 +196,13 @@ impl State {
         }
         let mut descriptions = file.descriptions().into_iter();
         if let Some(reader) = descriptions.find(|one| one.inner().handle.is_some()) {
-            // Whether the file is still served or the kernel's, each reader can go on.
+            // The file's readers can continue, even if the kernel got the file.
             let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
         }
     }
 
-    /// Exchanges the lease for one of another kind. The server lets go of the file in between: what
-    /// another process changes in that moment is noticed as at any open.
+    /// Exchanges the lease for a lease of another kind. The server releases the file in between. A
+    /// change by another process in that moment is noticed as at any open.
     fn exchange_lease(
         &mut self,
         file: &Arc<ServedFile>,

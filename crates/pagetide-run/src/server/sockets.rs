@@ -1,12 +1,13 @@
-//! The server's name, and a thread for each socket that is connected to it.
+//! The server's socket name, and one thread for each connected socket.
 //!
 //! ```text
 //!   name       an abstract socket; a process connects when it first has something to ask
 //!   socket     greeting, request, reply, request, reply, end
 //! ```
 //!
-//! Only processes of our own user are answered: a socket is refused as it is accepted, and a packet
-//! by the user that sent it, for a socket can be inherited by a process that has changed its user.
+//! The server answers only processes of its own user. It checks the user when it accepts a socket.
+//! It also checks the sender of each packet, because a process that has changed its user can
+//! inherit a socket.
 
 use super::answer::Answer;
 use super::changes::Author;
@@ -37,25 +38,26 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A thread that only moves packets needs little.
+/// Stack of a connection's thread, in bytes. A thread that only moves packets needs little.
 const STACK_BYTES: usize = 512 << 10;
-/// Connections that may wait to be accepted.
+/// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// Where descriptors or memory are short, the next connection waits so long.
+/// Pause before the next accept if descriptors or memory run out.
 const PAUSE: Duration = Duration::from_millis(10);
-/// And where they stay so, this often. Then all that wait are let go, to go on natively.
+/// Number of such pauses before the server stops accepting. The waiting processes then continue
+/// without the server.
 const PAUSES_MAX: u32 = 100;
 
-/// Where processes connect to.
+/// The socket that processes connect to.
 #[derive(Debug)]
 pub struct Listener {
-    /// Until it is closed.
+    /// The socket, until it is closed.
     socket: Mutex<Option<Arc<OwnedFd>>>,
     name: String,
 }
 
 impl Listener {
-    /// The abstract name.
+    /// Returns the name of the abstract socket.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -64,18 +66,18 @@ impl Listener {
         lock(&self.socket).clone()
     }
 
-    /// No connection is accepted any more.
+    /// Stops accepting connections.
     pub(super) fn stop(&self) {
         if let Some(socket) = self.socket() {
-            // It is not connected: what it has to say does not matter.
+            // A listening socket is not connected, so the error does not matter.
             let _ = shutdown(&*socket, Shutdown::Both);
         }
     }
 
-    /// A listener with a name no other has.
+    /// Makes a listener with a random name.
     ///
     /// # Errors
-    /// What the system says.
+    /// Fails with the system's error if the socket cannot be made.
     pub fn new() -> io::Result<Listener> {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -83,7 +85,7 @@ impl Listener {
         let name = format!("pagetide-run-{number:032x}");
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // Inherited by what is accepted: each packet says which user has sent it.
+        // Accepted sockets inherit this option, so each packet carries the sender's user.
         sockopt::set_socket_passcred(&socket, true)?;
         bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
         listen(&socket, BACKLOG)?;
@@ -91,7 +93,7 @@ impl Listener {
     }
 }
 
-/// Whether the server of that name is there.
+/// Returns true if a server with that name accepts connections.
 pub(crate) fn answers(name: &str) -> bool {
     let connect = || {
         let flags = SocketFlags::CLOEXEC;
@@ -101,9 +103,10 @@ pub(crate) fn answers(name: &str) -> bool {
     connect().is_ok()
 }
 
-/// Accepts connections until the server stops; returns when the last of them has ended.
+/// Accepts connections until the server stops. Returns when the last connection has ended.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
-    // With it given up, a connection can be accepted, to be closed: that process goes on natively.
+    // Closing this descriptor makes room to accept a connection and close it. Its process then
+    // continues without the server.
     let mut spare = File::open("/dev/null").ok();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let Some(listening) = listener.socket() else { return };
@@ -114,7 +117,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                 nr_pauses = 0;
                 socket
             }
-            // It was shut down.
+            // The socket was shut down.
             Err(Errno::INVAL) => break,
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => {
@@ -122,7 +125,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                     "pagetide: cannot take one more connection of the program's: {error}"
                 ));
                 if nr_pauses == PAUSES_MAX {
-                    // With the last reference it is closed, and the other ends notice.
+                    // The socket closes with its last reference, and the waiting processes notice.
                     lock(&listener.socket).take();
                     break;
                 }
@@ -144,24 +147,25 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
         match thread.spawn(move || serve_socket(socket, &own)) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                // The socket closes here, and the program says so itself.
+                // The socket closes here, and the program reports the failure itself.
                 server.say_once(&format!("pagetide: cannot serve one more thread: {error}"));
             }
         }
     }
     drop(listening);
     for thread in threads {
-        // One that panicked has said so; the others' work is written back all the same.
+        // A thread that panicked has printed a message. The bytes of other threads are still
+        // written back.
         let _ = thread.join();
     }
 }
 
-/// Whether the other end was connected with our rights.
+/// Returns true if the peer connected as the server's user.
 fn is_own_user(socket: &OwnedFd) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == rustix::process::getuid())
 }
 
-/// Leaves also when a request panics.
+/// Removes the socket from its process, even if a request panics.
 struct Membership<'a>(&'a Server, u64);
 
 impl Drop for Membership<'_> {
@@ -177,7 +181,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     else {
         return;
     };
-    // What speaks another version is told by the socket's end.
+    // A library of another version learns of the mismatch by the socket's end.
     let Some(greeting) = Greeting::decode(&greeting[..nr_bytes]) else { return };
     if greeting.version == VERSION {
         let life = server.processes.enter(greeting.process, pid);
@@ -188,12 +192,12 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     }
 }
 
-/// One thread of a program's, as long as its socket lives.
+/// The connection of one thread of a program.
 struct Connection<'a> {
     link: &'a Arc<Link>,
     server: &'a Arc<Server>,
     process: u64,
-    /// A write that goes on.
+    /// A write with packets still to come.
     long: Option<writing::LongWrite>,
     tray: Option<ThreadTray>,
 }
@@ -212,7 +216,8 @@ impl<'a> Connection<'a> {
             };
             let received = receive_next(socket, &mut packet, &mut patience, about_to_sleep);
             let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
-            // What is no request comes from no library of ours: nothing more is to be learnt.
+            // A packet that is not a request does not come from Pagetide's library. The connection
+            // ends.
             let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
             let source = &packet[REQUEST_BYTES..nr_bytes];
             if self.answer(&request, source, files, pid, &mut target).is_err() {
@@ -293,12 +298,12 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Descriptors of the same files by which nothing can be written: for other processes to look at.
+/// Opens read-only descriptors of the same files, for other processes to map.
 pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>; 2]> {
     let only_readable = |file: BorrowedFd<'_>| -> io::Result<Arc<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
-        // Nor can it be opened once more to write, by another user.
+        // Prevents another user from reopening the file for writing.
         rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
         Ok(Arc::new(looked_at))
     };
@@ -306,8 +311,8 @@ pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>
     Ok([only_readable(frames)?, only_readable(numbers)?])
 }
 
-/// How many frames there are, their files, and that of the positions; none where the cache is not
-/// shared.
+/// Sends the number of frames, their two files, and the file of the positions. Sends 0 if the cache
+/// is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     match (&server.frames, server.positions.file()) {
         (Some(([frames, numbers], nr_frames)), Some(positions)) => {
@@ -318,7 +323,7 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     }
 }
 
-/// A tray; none where there are enough already.
+/// Sends a new miss ring (tray), or 0 if there are enough already.
 fn send_tray(
     socket: &OwnedFd,
     server: &Server,

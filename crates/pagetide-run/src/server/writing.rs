@@ -1,14 +1,14 @@
-//! Writes: where they go, and calls of several packets.
+//! Writes: their position in the file, and calls that consist of several packets.
 //!
 //! ```text
-//!   first packet   takes the turns, finds the place, writes what it has
-//!   next packets   write on, and move position and length with each
-//!   last packet, another request, the socket's end    give the turns back
+//!   first packet   takes the locks, finds the offset, writes its bytes
+//!   next packets   write their bytes; each moves the position and the length
+//!   last packet, another request, the socket's end    release the locks
 //! ```
 //!
-//! A writer that is killed between two packets has written the first and not the second, as in the
-//! kernel. What makes a file longer has the file's growth to itself, so that two calls never append
-//! at the same place.
+//! A writer that is killed between two packets has written the first packet only, as in the kernel.
+//! A write that extends the file holds the file's growth lock, so that two calls never append at
+//! the same position.
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
@@ -21,34 +21,34 @@ use pagetide::File;
 use pagetide::seam::SharedPages;
 use std::sync::Arc;
 
-/// A call that has more packets to come.
+/// A write call with packets still to come.
 pub(super) struct LongWrite {
     description: Arc<OpenFile>,
-    /// Where the next packet goes.
+    /// Offset of the next packet, in bytes.
     next: u64,
     moves_position: bool,
     _turns: Turns,
 }
 
-/// What the call has to itself.
+/// The locks that the call holds until its last packet.
 #[derive(Default)]
 struct Turns {
     position: Option<HeldTurn>,
     growth: Option<HeldTurn>,
 }
 
-/// Where a call begins.
+/// The offset at which a call begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// At the position, or at the end where the status flags say so.
+    /// The position, or the end of the file if the description has `O_APPEND`.
     Position,
-    /// At the end of the file; the position goes along.
+    /// The end of the file. The call moves the position.
     End,
-    /// At the end of the file; the position stays.
+    /// The end of the file. The call does not move the position.
     EndAlone,
-    /// There, or at the end where the status flags say so.
+    /// This offset, or the end of the file if the description has `O_APPEND`.
     At(u64),
-    /// There.
+    /// This offset, even if the description has `O_APPEND`.
     Exactly(u64),
 }
 
@@ -59,13 +59,14 @@ impl Start {
             Op::Write => Start::Position,
             Op::Append => Start::End,
             _ if request.flags & flag::AT_END != 0 => Start::EndAlone,
-            // Linux appends where the status flags say so, whatever the offset.
+            // Linux appends if the description has `O_APPEND`, whatever the offset.
             _ if request.flags & flag::CONTINUED == 0 => Start::At(offset()?),
             _ => Start::Exactly(offset()?),
         })
     }
 
-    /// Whether it goes to the end, where the status flags say `appends`.
+    /// Returns true if the call writes at the end of the file. `appends` is true if the description
+    /// has `O_APPEND`.
     fn appends(self, appends: bool) -> bool {
         match self {
             Start::Position | Start::At(_) => appends,
@@ -79,14 +80,14 @@ impl Start {
     }
 }
 
-/// What one packet came to.
+/// Result of one packet.
 enum Tried {
     Answered(Answer, u64),
-    /// The file would become longer, and another call may be making it longer.
+    /// The file would grow, and the caller does not hold the growth lock.
     NeedsGrowth,
 }
 
-/// Begins a call, and ends it if it is one packet's.
+/// Writes the first packet of a call. Returns a [`LongWrite`] if more packets follow.
 pub(super) fn begin(
     description: &Arc<OpenFile>,
     author: Author<'_>,
@@ -169,7 +170,7 @@ fn try_once(
     Ok(if is_answered { Tried::Answered(outcome, next.unwrap_or(0)) } else { Tried::NeedsGrowth })
 }
 
-/// Writes the front of `source`, as [`Opened::write`] does, unless its process has ended.
+/// Writes a prefix of `source` as [`Opened::write`] does. Fails if the writing process has ended.
 fn write_front(
     author: Author<'_>,
     opened: &Opened,
@@ -182,13 +183,13 @@ fn write_front(
     opened.write(handle, source, offset)
 }
 
-/// Whether something was written.
+/// Returns true if at least one byte was written.
 fn position_moves(outcome: &Outcome) -> bool {
     outcome.as_ref().is_ok_and(|answer| answer.reply.result > 0)
 }
 
 impl LongWrite {
-    /// Whether `request` is the call's next packet.
+    /// Returns true if `request` is the next packet of the call.
     pub(super) fn is_next(&self, request: &Request) -> bool {
         request.op == Op::WriteAt
             && request.flags & flag::CONTINUED != 0
@@ -223,15 +224,15 @@ impl LongWrite {
     }
 }
 
-/// Ends of writes up to here need not be asked about, bytes.
+/// End of a write below which the file system's length limit is not checked, in bytes.
 const LEN_UNASKED: u64 = 64 << 20;
 
 /// Returns how many of `wanted` bytes at `base` may be written by a process that may not make a
 /// file longer than `len_max`.
 ///
 /// # Errors
-/// EFBIG where that is none; [`ONLY_KERNEL`] near the longest file that the file system or this
-/// server has.
+/// Fails with `EFBIG` if no byte may be written. Fails with [`ONLY_KERNEL`] if the write ends past
+/// the longest file that the file system or this server supports.
 fn allowed(handle: &File, base: u64, wanted: u64, len_max: u64) -> Result<u64, Errno> {
     let left = len_max.checked_sub(base).filter(|left| *left > 0).ok_or(Errno::FBIG)?;
     let allowed = wanted.min(left);

@@ -1,11 +1,12 @@
-//! What `pagetide run` and the programs under it say to each other.
+//! The protocol between `pagetide run` and the programs under it.
 //!
-//! **Problem.** A program that knows nothing of Pagetide has its file I/O answered by another
-//! process. The two are built as two artifacts, and must agree on every byte between them.
+//! **Problem.** Another process answers the file I/O of a program that knows nothing of Pagetide.
+//! The library and the server are built as two artifacts, and must agree on every byte between
+//! them.
 //!
-//! **Idea.** One socket a thread of the program, connected to the server's name when it is first
-//! needed. One request, one reply, each one packet (`SOCK_SEQPACKET`), data behind a fixed head,
-//! descriptors beside it where some are meant.
+//! **Idea.** Each thread of the program connects one socket to the server at its first request. A
+//! request and its reply are one packet each (`SOCK_SEQPACKET`): a fixed head, then the payload.
+//! Some packets carry descriptors.
 //!
 //! ```text
 //!   program                                    pagetide run
@@ -14,16 +15,16 @@
 //!            <-- Reply head   | data ---------
 //! ```
 //!
-//! **Stand-ins.** What the program holds of a managed file is an `O_PATH` descriptor: it names the
-//! file, and the kernel refuses to read or write by it. The server has the only real one, with a
-//! lease on the file, so every other opener is noticed before it sees a byte. An inherited
-//! stand-in is recognised by comparing open file descriptions; once the kernel has the file,
-//! replies bring the real descriptor that takes the stand-in's place.
+//! **Stand-ins.** A program's descriptor of a managed file is an `O_PATH` descriptor. It names the
+//! file, and the kernel refuses to read or write it. The server has the only real descriptor, with
+//! a lease on the file, so the server notices every other open before it succeeds. A process
+//! recognises an inherited stand-in by comparing open file descriptions. Once the kernel has the
+//! file, replies carry the real descriptor that replaces the stand-in.
 //!
-//! **Data and invariants.** Everything is numbers in little-endian order, encoded and decoded here;
-//! any bytes decode to something or to `None`. A greeting of another version is refused.
+//! **Data and invariants.** All fields are little-endian numbers, encoded and decoded here. Any
+//! bytes decode to a value or to `None`. A greeting of another version is refused.
 //!
-//! **Ignored.** Byte order of other machines: both ends are one machine.
+//! **Ignored.** The byte order of other machines: both ends run on one machine.
 //!
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
@@ -31,13 +32,12 @@ mod notices;
 
 pub use notices::*;
 
-/// Both ends must be of the same one.
+/// Version of the protocol. Both ends must have the same.
 pub const VERSION: u32 = 16;
-/// The environment variable that tells a program where its server is:
-/// `VERSION:FLAGS:NAME:LIMIT`, with the [`variable`] flags, the name of an abstract socket, and the
-/// limit in bytes.
+/// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with the
+/// [`variable`] flags, the name of an abstract socket, and the limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
-/// The most data in one packet.
+/// Maximum payload of one packet, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
 /// Bytes of a [`Request`].
 pub const REQUEST_BYTES: usize = 48;
@@ -45,42 +45,44 @@ pub const REQUEST_BYTES: usize = 48;
 pub const REPLY_BYTES: usize = 40;
 /// Bytes of a [`Greeting`].
 pub const GREETING_BYTES: usize = 24;
-/// Files as long as this, or longer, are not managed.
+/// Minimum length of files that are not managed, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 43;
-/// Files no longer than this, opened only to be read, are left to the kernel without asking.
+/// Maximum length of files that are left to the kernel without a request if they are opened for
+/// reading only, in bytes.
 pub const SMALL_BYTES: u64 = 128 << 10;
-/// The most descriptors beside a request.
+/// Maximum number of descriptors with a request.
 pub const REQUEST_FILES_MAX: usize = 2;
-/// The most descriptors beside a reply.
+/// Maximum number of descriptors with a reply.
 pub const REPLY_FILES_MAX: usize = 3;
-/// The most bytes of a sentence, see [`Op::Say`].
+/// Maximum length of a message to the user, in bytes. See [`Op::Say`].
 pub const SENTENCE_BYTES_MAX: usize = 512;
 
 /// Flags in [`VARIABLE`].
 pub mod variable {
-    /// The system's folders are left to the kernel: no pattern names what is managed instead.
+    /// The kernel serves files in the system's folders. Not set if a pattern names the managed
+    /// files.
     pub const SYSTEM_FOLDERS: u64 = 1;
-    /// Sentences are not wanted.
+    /// Messages to the user are suppressed.
     pub const QUIET: u64 = 2;
     /// Mapped files are served.
     pub const MAPS: u64 = 4;
 }
 
-/// The first packet about a new socket, sent through the doorbell with the socket itself.
+/// The first packet on a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Greeting {
     /// [`VERSION`].
     pub version: u32,
-    /// The sender's process id, for people.
+    /// The sender's process id, for messages.
     pub pid: u32,
-    /// Tells the sender's process from all others.
+    /// A number that identifies the sender's process.
     pub process: u64,
 }
 
 const GREETING_MAGIC: u64 = u64::from_le_bytes(*b"pagetide");
 
 impl Greeting {
-    /// As bytes.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; GREETING_BYTES] {
         let mut bytes = [0; GREETING_BYTES];
         put(&mut bytes, 0, GREETING_MAGIC);
@@ -89,7 +91,7 @@ impl Greeting {
         bytes
     }
 
-    /// From bytes; `None` if they are something else.
+    /// Decodes bytes. Returns `None` if they are not a greeting.
     pub fn decode(bytes: &[u8]) -> Option<Greeting> {
         if bytes.len() != GREETING_BYTES || take(bytes, 0) != GREETING_MAGIC {
             return None;
@@ -103,7 +105,7 @@ impl Greeting {
     }
 }
 
-/// Which viewer of the frames a process is, by its number: never 0, nor
+/// Returns the number of a process as a viewer of the frames. It is never 0 or
 /// [`NO_VIEWER`](pagetide_sys::shared::NO_VIEWER).
 pub const fn viewer_of(process: u64) -> u32 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -112,7 +114,7 @@ pub const fn viewer_of(process: u64) -> u32 {
 
 macro_rules! ops {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What is asked for. Numbers are of the request; see [`Request`].
+        /// The operation of a request. Lower-case names in backticks are fields of the [`Request`].
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Op { $($(#[doc = $doc])+ $name,)+ }
 
@@ -121,113 +123,117 @@ macro_rules! ops {
 }
 
 ops! {
-    /// Manage a file that is being opened, with open(2)'s `flags` and the open flags. A stand-in
-    /// comes along, and with [`open::CREATED`] the real descriptor that the call has made. Replies
-    /// with the description's number, or that the kernel has the file.
+    /// Manages a file that is being opened, with open(2)'s `flags` and the open flags. The request
+    /// carries a stand-in. With [`open::CREATED`], the request also carries the real descriptor
+    /// that the call has made. Replies with the description's number, or that the kernel has the
+    /// file.
     Open,
-    /// Recognise the stand-in that comes along, found open by a process that does not know it:
-    /// replies with the description's number, also where the kernel has the file.
+    /// Recognises the stand-in that the request carries, which a process found open. Replies with
+    /// the description's number, even if the kernel has the file.
     Adopt,
-    /// The process has one descriptor more of description `id`.
+    /// Counts one more descriptor of description `id` in the process.
     Dup,
-    /// The process closes descriptor number `offset` of description `id`, once this is answered, or
-    /// one of them by an exec, where that is -1.
-    /// The data are what an [`Op::Touch`] has, which comes before that.
+    /// Closes descriptor number `offset` of description `id`, after the reply. An `offset` of -1
+    /// means that an exec closes one of them. The payload is the payload of an [`Op::Touch`], which
+    /// takes effect before the close.
     Close,
-    /// Read `len` bytes at the position, which moves by as much of `total` as there is.
+    /// Reads `len` bytes at the position, which moves by at most `total` bytes, up to the file's
+    /// end.
     Read,
-    /// As `Read`, without the bytes: the position moves over `total` bytes, or as many as there
-    /// are, and they belong to this call alone, to be found or read at `offset`. Where the reply
-    /// has a place, the next call moves the position there, and need not ask.
+    /// Reserves up to `total` bytes at the position for this call, as `Read` does, without the
+    /// bytes. The caller finds or reads the bytes at `offset`. If the reply has a place, the next
+    /// call moves the position there without a request.
     Reserve,
-    /// Read `len` bytes at `offset`.
+    /// Reads `len` bytes at `offset`.
     ReadAt,
-    /// As `ReadAt`, without the bytes: they are to be found where the tag says. Replies how many
-    /// there are.
+    /// Brings pages into the cache as `ReadAt` does, without the bytes. The caller finds the pages
+    /// by their tag. Replies with the number of bytes that are present.
     BringIn,
-    /// Write the data at the position; nothing at `len` or beyond. Where `total` is more than the
-    /// data, the call goes on with [`Op::WriteAt`] and [`write::CONTINUED`], and has its turn until
-    /// [`write::LAST`], another request, or the socket's end. Position and length move with each
-    /// packet.
+    /// Writes the payload at the position, up to file offset `len`. If `total` exceeds the payload,
+    /// the call continues with [`Op::WriteAt`] and [`write::CONTINUED`]. The call keeps its locks
+    /// until [`write::LAST`], another request, or the end of the socket. Each packet moves the
+    /// position and the length.
     Write,
-    /// As `Write`, at `offset`, or where the write flags in `flags` say. The position stays.
+    /// Writes as `Write` does, at `offset` or as the write flags in `flags` say. The position
+    /// stays.
     WriteAt,
-    /// As `Write`, at the end of the file.
+    /// Writes as `Write` does, at the end of the file.
     Append,
-    /// Move the position by `offset`, from `flags` as lseek(2)'s whence.
+    /// Moves the position by `offset`, from `flags` as lseek(2)'s whence.
     Seek,
-    /// Cut or extend the file to `len`.
+    /// Truncates or extends the file to `len`.
     SetLen,
-    /// fallocate(2) with mode `flags`, `offset`, `len`.
+    /// Serves fallocate(2) with mode `flags`, `offset`, `len`.
     Allocate,
-    /// Make data durable; with `flags` 1, metadata as well.
+    /// Makes data durable. With `flags` 1, also makes metadata durable.
     Sync,
-    /// Write back what is dirty.
+    /// Writes back the file's dirty pages.
     Flush,
-    /// As sync(2): all files.
+    /// Writes back the dirty pages of all files, as sync(2) does.
     FlushAll,
-    /// posix_fadvise(2) with advice `flags`, `offset`, `len`; with `total` 1, about mappings.
+    /// Serves posix_fadvise(2) with advice `flags`, `offset`, `len`. With `total` 1, the advice is
+    /// about mappings.
     Advise,
-    /// The status flags are now `flags`.
+    /// Sets the status flags to `flags`.
     SetFlags,
     /// Replies with the status flags, access mode included.
     GetFlags,
-    /// Give the file to the kernel, because of reason `flags`.
+    /// Hands the file over to the kernel, because of reason `flags`.
     HandOver,
-    /// A descriptor of the server's own open file, to read by past the kernel's page cache, and for
-    /// the process's record locks: replies with the [`lend`] flags, or 0 and none where the
-    /// description may do less than the server's file. None comes along where `flags` are
-    /// [`lend::WITHOUT`].
+    /// Lends a descriptor of the server's own open file, for reads that bypass the kernel's page
+    /// cache and for the process's record locks. Replies with the [`lend`] flags, or with 0 if the
+    /// description has less access than the server's file. With `flags` [`lend::WITHOUT`], the
+    /// reply carries no descriptor.
     Lend,
-    /// The real descriptor has taken the place of each of the process's stand-ins of description
-    /// `id`: it asks no more. When this is answered, the server has none of it any more, unless
-    /// another process has a stand-in.
+    /// Reports that the process has replaced all its stand-ins of description `id` with the real
+    /// descriptor, and sends no more requests for it. By the time of the reply the server has
+    /// closed the real descriptor, unless another process has a stand-in.
     Installed,
-    /// Write back what is dirty of the file that the stand-in that comes along names.
+    /// Writes back the dirty pages of the file that the request's stand-in names.
     FlushFile,
-    /// Say the sentence in the data to the user, once a run.
+    /// Prints the message in the payload to the user, once a run.
     Say,
-    /// The frames, to be looked at: replies with how many there are, their two files, and that of
-    /// the positions.
+    /// Gives read access to the frames. Replies with the number of frames, their two files, and the
+    /// file of the positions.
     Share,
-    /// The pages named in the data were read without asking. There is no reply.
+    /// Records hits on the pages in the payload, which were read without a request. There is no
+    /// reply.
     Touch,
-    /// A [tray](pagetide_sys::tray) for the sender's thread: replies 1, with its file, or 0 if
-    /// there are enough already.
+    /// Makes a miss ring ([tray](pagetide_sys::tray)) for the sender's thread. Replies with 1 and
+    /// its file, or with 0 if there are enough already.
     Tray,
-    /// `len` pages in the thread's tray, from number `offset` on, were missed, or stand beside one
-    /// that was, and were read from disk by the thread that missed it. The data are as many
-    /// [`Offer`]s, and then what a [`Op::Touch`] has. There is no reply.
+    /// Inserts `len` pages of the thread's tray, from number `offset` on, into the cache. The
+    /// thread has read them from disk after a miss, together with their neighbours. The payload is
+    /// `len` [`Offer`]s, then the payload of an [`Op::Touch`]. There is no reply.
     Admit,
-    /// The process is about to end, and has nothing open any more. Of what it has mapped, `len`
-    /// bytes are its own: what it has stored to private mappings.
+    /// Reports that the process is about to end, and has nothing open. It has stored to `len` bytes
+    /// of private mappings.
     Leave,
-    /// The process has seen another end: replies when nothing is being changed for that one any
-    /// more, as every request does that has a reply.
+    /// Waits for the changes of a process that the sender has seen end. Every request that has a
+    /// reply waits in the same way.
     Settle,
-    /// `len` bytes from `offset` on are being mapped, to be read only, or with `flags` 1 to be
-    /// written as well; with `total` 1 they were before. The userfaultfd that will tell of holes
-    /// comes along. Replies with the memory file to map in place of the file, its number as
-    /// `total`, and the mapping's as `offset`; or with [`fault::TOO_SHORT`] and none. The mapping
-    /// is one more descriptor of the description, until [`Op::Unmap`].
+    /// Maps `len` bytes from `offset` on, for reading, or with `flags` 1 also for writing. With
+    /// `total` 1 the range was mapped before. The request carries the userfaultfd that reports
+    /// holes. Replies with the memory file to map, its number as `total`, and the mapping's number
+    /// as `offset`, or with [`fault::TOO_SHORT`] and no file. Until [`Op::Unmap`], the mapping
+    /// counts as one more descriptor of the description.
     Map,
-    /// A hole was touched of the memory file with the number `flags`, at `offset`: replies with
-    /// one of [`fault`], or that the kernel has the file, with a descriptor to map in its place.
-    /// Where `len` is not 0, a store to that address waits, in mapping `total`: it is allowed.
+    /// Serves a touch of a hole at `offset` of the memory file with number `flags`. Replies with
+    /// one of [`fault`], or that the kernel has the file, with a descriptor to map instead. If
+    /// `len` is not 0, allows a store to address `len` in mapping `total`.
     Fault,
-    /// Nothing is left of mapping `flags`; or, where that is 0, of a part of which `len` bytes were
-    /// the process's own.
+    /// Reports the end of mapping `flags`. With `flags` 0, reports the unmapping of a part that
+    /// held `len` private bytes.
     Unmap,
-    /// `len` bytes of mapping `flags`, from `offset` of its file on, are to stay in memory, or with
-    /// `total` 1 need not any more. ENOMEM where too much would be locked, or the file is the
-    /// kernel's.
+    /// Locks `len` bytes of mapping `flags`, from `offset` of its file on, in memory. With `total`
+    /// 1, unlocks them. Fails with `ENOMEM` if too much would be locked or the kernel has the file.
     Lock,
-    /// The process forks, and has mapped the file of description `id`: replies with a stand-in for
-    /// the child.
+    /// Replies with a stand-in of description `id` for the child of a process that forks with
+    /// mappings.
     StandIn,
-    /// The process executes a program, and closes a stand-in of description `id` by that: replies
-    /// that the kernel has the file, with the real descriptor, if the server keeps it. Otherwise
-    /// replies how many real descriptors of other descriptions the server keeps.
+    /// Reports that an exec in the process closes a stand-in of description `id`. Replies that the
+    /// kernel has the file, with the real descriptor, if the server keeps it. Otherwise replies
+    /// with the number of real descriptors that the server keeps for other descriptions.
     TakeReal,
 }
 
@@ -239,61 +245,61 @@ impl Op {
 
 /// Open flags, beside open(2)'s.
 pub mod open {
-    /// The call has made the file: the real descriptor, opened to be read and written, comes along
-    /// behind the stand-in, and no other process can know it.
+    /// The call has created the file. The real descriptor, open for reading and writing, follows
+    /// the stand-in, and no other process can know it.
     pub const CREATED: u64 = 1 << 32;
 }
 
-/// What came of a fault.
+/// Results of a fault.
 pub mod fault {
     /// The file has no such page.
     pub const PAST_END: i64 = 0;
     /// The page is there now.
     pub const IS_THERE: i64 = 1;
-    /// The file's pages are in another memory file now: it is to be mapped anew.
+    /// The file's pages are in another memory file now, which the process must map.
     pub const OTHER_FILE: i64 = 2;
-    /// The file is too short to be written where it is mapped: see [`super::Reason::Short`].
+    /// The file is too short for a writable mapping: see [`super::Reason::Short`].
     pub const TOO_SHORT: i64 = 3;
 }
 
 /// Lend flags.
 pub mod lend {
-    /// A descriptor comes along.
+    /// The reply carries a descriptor.
     pub const LENT: i64 = 1;
-    /// It reads past the kernel's page cache.
+    /// Reads of the descriptor bypass the kernel's page cache.
     pub const DIRECT: i64 = 2;
-    /// Of the request: the process has the file's descriptor already.
+    /// Flag of the request: the process already has the descriptor.
     pub const WITHOUT: u64 = 1;
 }
 
 /// Write flags.
 pub mod write {
-    /// A later packet of a write that has its place already: there, whatever the status flags say.
+    /// Marks a later packet of a write, which goes to `offset` whatever the status flags say.
     pub const CONTINUED: u64 = 1;
-    /// At the end of the file, whatever the offset.
+    /// Writes at the end of the file, whatever the offset.
     pub const AT_END: u64 = 2;
-    /// The last packet of the call; it may be empty.
+    /// Marks the last packet of the call, which may be empty.
     pub const LAST: u64 = 4;
-    /// Refused with EBADF where the status flags say to append.
+    /// Fails with `EBADF` if the description has `O_APPEND`.
     pub const NO_APPEND: u64 = 8;
 }
 
-/// Why a file is given to the kernel.
+/// The reason for which a file is handed over to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
     /// It is mapped.
     Mapped,
     /// It is standard input, output or error.
     Standard,
-    /// A program we cannot serve inherits it.
+    /// A program that cannot be served inherits it.
     Inherited,
-    /// It is used through a kernel interface that does not pass us.
+    /// It is used through a kernel interface that bypasses the library.
     Interface,
     /// It is locked in a way that only the kernel can keep.
     Locked,
-    /// It is open outside the run, or by a call that passes us.
+    /// It is open outside the run, or by a call that bypasses the library.
     Outside,
-    /// No lease is to be had on it: a network file system, or another user's file.
+    /// It cannot be leased: it is on a network file system, or belongs to another user.
     Unleased,
     /// The process is about to run with another user's rights.
     OtherUser,
@@ -301,10 +307,10 @@ pub enum Reason {
     Exhausted,
     /// It is excluded.
     Excluded,
-    /// It is mapped, and the kernel tells of no touches: userfaultfd is refused.
+    /// It is mapped, and the kernel refuses userfaultfd.
     Unwatched,
-    /// It is mapped to be written, and as short as what programs share their locks in: the kernel
-    /// looks at those by itself, and asks for no page.
+    /// It is short and mapped for writing. Programs keep their locks in such files, and the kernel
+    /// reads a lock without asking the server for its page.
     Short,
     /// The process is about to install a filter of system calls.
     Filtered,
@@ -328,7 +334,7 @@ impl Reason {
         Reason::Filtered,
     ];
 
-    /// From a number of a request.
+    /// Decodes the number in a request.
     pub fn from_number(number: u64) -> Option<Reason> {
         Reason::ALL.get(usize::try_from(number).ok()?).copied()
     }
@@ -337,7 +343,7 @@ impl Reason {
 /// A request's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// What.
+    /// The operation.
     pub op: Op,
     /// The open file description, as [`Op::Open`] has numbered it.
     pub id: u64,
@@ -357,7 +363,7 @@ impl Request {
         Request { op, id, flags: 0, offset: 0, len: 0, total: 0 }
     }
 
-    /// As bytes.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; REQUEST_BYTES] {
         let mut bytes = [0; REQUEST_BYTES];
         let fields =
@@ -366,7 +372,8 @@ impl Request {
         bytes
     }
 
-    /// From the front of a packet; `None` if it is too short or asks for nothing known.
+    /// Decodes the front of a packet. Returns `None` if it is too short or its operation is
+    /// unknown.
     pub fn decode(bytes: &[u8]) -> Option<Request> {
         let bytes = bytes.get(..REQUEST_BYTES)?;
         Some(Request {
@@ -385,10 +392,10 @@ impl Request {
 pub enum Status {
     /// Done: the result is the call's, or minus its errno.
     Done,
-    /// The kernel has the file. Where the request was for a description, its real descriptor comes
-    /// along, to take the stand-in's place; without one, another thread of the process has it.
+    /// The kernel has the file. A reply for a description carries the real descriptor that replaces
+    /// the stand-in. Without one, another thread of the process has the descriptor.
     Kernel,
-    /// The descriptor that came along is no stand-in of ours.
+    /// The request's descriptor is not a stand-in of this server.
     Stranger,
 }
 
@@ -401,28 +408,29 @@ pub struct Reply {
     pub status: Status,
     /// The call's result, or minus its errno.
     pub result: i64,
-    /// Where a read, write or append began.
+    /// Offset at which a read, write or append began, in bytes.
     pub offset: u64,
-    /// How much of the whole call is reserved from there on.
+    /// Bytes of the whole call that are reserved from there on.
     pub total: u64,
-    /// Of a read: what the file's pages can be found by without asking; 0 if they cannot.
+    /// For a read: the tag that finds the file's pages without a request, or 0 if there is none.
     pub tag: u32,
-    /// Of a read at the position: the word that it is in; 0 if the position is the server's.
+    /// For a read at the position: the number of the word that holds it, or 0 if the server holds
+    /// it.
     pub place: u32,
 }
 
 impl Reply {
-    /// A result without more to say.
+    /// Makes a reply with a result and no other value.
     pub const fn done(result: i64) -> Reply {
         Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0, place: 0 }
     }
 
-    /// A status without a result.
+    /// Makes a reply with a status and no result.
     pub const fn status(status: Status) -> Reply {
         Reply { status, result: 0, offset: 0, total: 0, tag: 0, place: 0 }
     }
 
-    /// As bytes.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; REPLY_BYTES] {
         let mut bytes = [0; REPLY_BYTES];
         let first = self.status as u64 | u64::from(self.tag) << 32;
@@ -431,7 +439,7 @@ impl Reply {
         bytes
     }
 
-    /// From the front of a packet; `None` if it is too short or no reply.
+    /// Decodes the front of a packet. Returns `None` if it is too short or not a reply.
     pub fn decode(bytes: &[u8]) -> Option<Reply> {
         let bytes = bytes.get(..REPLY_BYTES)?;
         Some(Reply {
