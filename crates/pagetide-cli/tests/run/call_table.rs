@@ -4,10 +4,10 @@
 //! `call_table.c` prints a line for each call. The lines of a run are compared with those of the
 //! kernel; [`DIFFERENCES`] are documented in docs/calls.md.
 
-use super::{folder, has, pagetide};
+use super::folder;
+use super::worlds::{WORLDS, compiled, printed};
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
 
 const LIST: &str = include_str!("../../../pagetide-preload/functions.txt");
 
@@ -101,22 +101,10 @@ fn outdated(kernel: &[String], runs: &[&Vec<String>]) -> Vec<&'static str> {
 /// What the program prints without us, or in a run with these options; and how many of its calls
 /// were on managed files.
 fn lines(program: &Path, options: Option<&[&str]>) -> (Vec<String>, u64) {
-    let here = folder();
-    let mut command = match options {
-        None => Command::new(program),
-        Some(options) => {
-            let mut run = Command::new(pagetide());
-            run.args(["run", "--quiet", "--memory", "4M"]).args(options).arg("--").arg(program);
-            run
-        }
-    };
-    let output = command.current_dir(here.path()).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{options:?}: {}, {errors}", output.status);
+    let (text, errors) = printed(folder().path(), program, &[], options);
     let last = errors.lines().last().unwrap_or_default();
     let nr_managed = last.split(", ").nth(1).and_then(|part| part.split(' ').next());
     let nr_managed = nr_managed.and_then(|nr| nr.parse().ok()).expect("the program counts them");
-    let text = String::from_utf8(output.stdout).unwrap();
     (text.lines().map(str::to_owned).collect(), nr_managed)
 }
 
@@ -155,15 +143,6 @@ fn without_rows(lines: &[String]) -> Vec<&'static str> {
     names.filter(|name| !called.contains(name) && !has_reason(name)).collect()
 }
 
-fn program_in(here: &Path) -> std::path::PathBuf {
-    std::fs::write(here.join("table.c"), include_str!("call_table.c")).unwrap();
-    let program = here.join("table");
-    let mut compile = Command::new("gcc");
-    compile.args(["-O1", "-w", "-o"]).arg(&program).arg("table.c").current_dir(here);
-    assert!(compile.status().unwrap().success());
-    program
-}
-
 #[test]
 fn every_call_answers_as_the_kernel_does() {
     let test = "every_call_answers_as_the_kernel_does";
@@ -171,15 +150,11 @@ fn every_call_answers_as_the_kernel_does() {
         eprintln!("SKIPPED: {test}: the program has instructions of x86-64");
         return;
     }
-    if !has("gcc", test) {
-        return;
-    }
-    let here = folder();
-    let program = program_in(here.path());
-    let worlds = [None, Some(&[][..]), Some(&["--mmap", "cache"][..])];
+    let Some(here) = compiled(include_str!("call_table.c"), "-w", test) else { return };
+    let program = here.path().join("compiled");
     let [kernel, plain, mapped] = std::thread::scope(|scope| {
         let program = &program;
-        let threads = worlds.map(|options| scope.spawn(move || lines(program, options)));
+        let threads = WORLDS.map(|options| scope.spawn(move || lines(program, options)));
         threads.map(|thread| thread.join().unwrap())
     });
     assert_eq!(without_rows(&kernel.0), [""; 0], "functions of functions.txt without a row");

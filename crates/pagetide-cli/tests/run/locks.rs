@@ -1,6 +1,7 @@
 //! Locks under a run end, stay and move as under the kernel; and so does what else depends on who
 //! has a file open: whether it can be executed, and how long it is.
 
+use super::worlds::{WORLDS, printed};
 use super::{folder, has, is_long, pagetide, plain_shell_in, run_in};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -48,9 +49,6 @@ fn lines(compiled: &Path, options: Option<&[&str]>) -> Vec<String> {
     assert!(errors.contains(&said), "{options:?}: {errors}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
-
-/// The ways to make a run: natively, and in both modes.
-const WORLDS: [Option<&[&str]>; 3] = [None, Some(&[]), Some(&["--mmap", "cache"])];
 
 /// Has both modes print what `lines` are natively.
 fn assert_same(worlds: [Vec<String>; 3]) {
@@ -110,15 +108,8 @@ fn lines_of_script(script: &str, options: Option<&[&str]>) -> Vec<String> {
     let here = folder();
     std::fs::write(here.path().join("script.py"), script).unwrap();
     let _outside = Outside::begin(here.path());
-    let mut command = Command::new("python3");
-    if let Some(options) = options {
-        command = Command::new(pagetide());
-        command.args(["run", "--quiet", "--memory", "4M"]).args(options).args(["--", "python3"]);
-    }
-    let output = command.arg("script.py").current_dir(here.path()).output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{options:?}: {}, {errors}", output.status);
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    let text = printed(here.path(), Path::new("python3"), &["script.py"], options).0;
+    text.lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -41,6 +41,7 @@ mod sqlite_mixtures;
 mod stopped_readers;
 mod suites;
 mod users;
+mod worlds;
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,20 +1,10 @@
 //! Programs that do what few do: close what is not theirs, fork among threads, abort, read in a
 //! signal's handler, replace malloc by one that writes files; and a disk that is full.
 
+use super::worlds::compiled;
 use super::{folder, has, pagetide, plain_shell_in, python_in, run_in};
 use std::path::Path;
 use std::process::{Command, Output};
-use tempfile::TempDir;
-
-/// A folder in which a source of ours is `compiled`; none, and said so, where there is no compiler.
-fn compiled(source: &str, flags: &str, test: &str) -> Option<TempDir> {
-    has("gcc", test).then(|| {
-        let folder = folder();
-        std::fs::write(folder.path().join("source.c"), source).unwrap();
-        plain_shell_in(folder.path(), &format!("gcc -O1 {flags} source.c -o compiled"));
-        folder
-    })
-}
 
 fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -13,7 +13,8 @@
 
 mod generator;
 
-use super::{folder, has, is_long, pagetide, summary_in};
+use super::worlds::compiled;
+use super::{folder, is_long, pagetide, summary_in};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -82,14 +83,10 @@ struct Program {
 }
 
 impl Program {
-    fn new() -> Self {
-        let folder = folder();
-        std::fs::write(folder.path().join("schedule.c"), include_str!("schedule.c")).unwrap();
-        let path = folder.path().join("schedule");
-        let mut compile = Command::new("gcc");
-        compile.args(["-O1", "-w", "-pthread", "-o"]).arg(&path).arg("schedule.c");
-        assert!(compile.current_dir(folder.path()).status().unwrap().success());
-        Self { path, _folder: folder }
+    /// Compiles the program. Returns `None`, and says so, where there is no compiler.
+    fn new() -> Option<Self> {
+        let folder = compiled(include_str!("schedule.c"), "-w -pthread", TEST)?;
+        Some(Self { path: folder.path().join("compiled"), _folder: folder })
     }
 
     /// The log of a schedule there, and how many calls were on managed files.
@@ -248,10 +245,7 @@ fn check(program: &Program, lines: &[String], origin: &str, tally: &mut Tally) {
 
 #[test]
 fn random_schedules_end_as_with_the_kernel() {
-    if !has("gcc", TEST) {
-        return;
-    }
-    let program = Program::new();
+    let Some(program) = Program::new() else { return };
     let mut tally = Tally::default();
     let lines_of = |schedule: &str| -> Vec<String> {
         schedule.split(';').map(|line| line.trim().to_owned()).collect()
