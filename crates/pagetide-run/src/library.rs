@@ -21,6 +21,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &str = "libpagetide_preload.so";
+/// The bytes of a file that are read and compared at once.
+const PIECE: usize = 64 << 10;
 
 /// A file with these bytes, which are the library.
 ///
@@ -121,12 +123,19 @@ fn can_be_named(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte))
 }
 
-/// Whether it is a file with exactly these bytes.
+/// Returns whether the path names a file with exactly these bytes.
+///
+/// It reads the file in pieces: a buffer as long as the library would stay on the heap of the
+/// server, which counts the memory of a run.
 fn has(path: &Path, bytes: &[u8]) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let is_as_long = file.metadata().is_ok_and(|found| found.len() == bytes.len() as u64);
-    let mut found = Vec::with_capacity(bytes.len());
-    is_as_long && file.read_to_end(&mut found).is_ok() && found == bytes
+    let mut piece = vec![0; PIECE.min(bytes.len())];
+    let mut has_piece = |expected: &[u8]| {
+        let found = &mut piece[..expected.len()];
+        file.read_exact(found).is_ok() && found == expected
+    };
+    is_as_long && bytes.chunks(PIECE).all(&mut has_piece)
 }
 
 #[cfg(test)]
