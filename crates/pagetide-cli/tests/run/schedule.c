@@ -508,15 +508,13 @@ static void op_map(void) {
         say_result(munmap(map->at, map->len));
         forget(map);
     }
-    char *hint = NULL;
-    if (has(6, 'f')) {
-        hint = (char *)0x300000000 + (map - maps) * (word64)ARENA;
-        sharing |= MAP_FIXED;
-    }
+    // Addresses of its own: what is unmapped in part stays free, and no other mapping is put there.
+    char *hint = (char *)(has(6, 'f') ? 0x300000000 : 0x500000000) + (map - maps) * (word64)ARENA;
+    if (has(6, 'f')) sharing |= MAP_FIXED;
     char *got = mmap(hint, num(4), protection, sharing, at->fd, num(3));
     if (got == MAP_FAILED) return say_result(-1);
     say("there");
-    if (hint && got != hint) say(" elsewhere");
+    if (got != hint) say(" elsewhere");
     *map = (struct map){got, num(4), num(3), look_at(at->fd), has(5, 'r'), has(5, 'w'), 1};
 }
 
