@@ -16,6 +16,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// Time between two looks at the flag.
+const TICK: Duration = Duration::from_millis(50);
 
 /// The flag of this process.
 static CURRENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
@@ -51,6 +55,24 @@ impl Interrupt {
     /// Returns true if the command should stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Exits the process `limit` after a signal, unless the command has ended by then. For commands
+    /// with writes that may never return. `last` is called before the exit.
+    ///
+    /// # Errors
+    /// Fails if the system refuses a thread.
+    pub(crate) fn end_in_time(self, limit: Duration, last: fn()) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name("pagetide-end".into());
+        let watch = move || {
+            while !self.is_set() {
+                std::thread::sleep(TICK);
+            }
+            std::thread::sleep(limit);
+            last();
+            std::process::exit(i32::from(Failure::Interrupted.exit_code()));
+        };
+        thread.spawn(watch).map(drop)
     }
 
     /// Returns `Err(Failure::Interrupted)` if the command should stop, for `?` in loops.

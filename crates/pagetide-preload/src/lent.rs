@@ -138,13 +138,9 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
         answer.files.into_iter().filter(|real| *real >= 0).for_each(dispose);
         return None;
     }
-    let fd = shared.unwrap_or(answer.files[0]);
-    let is_lent = answer.reply.result & lend::LENT != 0 && fd >= 0;
-    let fd = match shared {
-        None if is_lent => keep(fd),
-        _ if is_lent => fd,
-        _ => -1,
-    };
+    let [real, ..] = answer.files;
+    let is_lent = answer.reply.result & lend::LENT != 0 && (shared.is_some() || real >= 0);
+    let fd = if is_lent { shared.unwrap_or_else(|| keep(real)) } else { -1 };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
     // Another thread may do the same. The slot keeps the last descriptor. The first one stays open
     // until the process ends, because it may have locks.

@@ -4,16 +4,12 @@
 //! Source: getrlimit(2).
 
 use crate::errno::Errno;
-use crate::{next, process};
-use libc::{c_int, off_t, rlimit};
+use crate::process;
+use libc::{c_int, off_t};
 
 /// The longest that this process may make a file; `u64::MAX` where nothing is said.
 pub(crate) fn file_len_max() -> u64 {
-    let mut limit = rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    let arguments = [0, libc::RLIMIT_FSIZE as usize, 0, process::address(&raw mut limit), 0, 0];
-    // SAFETY: a live value; what fails, changes nothing (S20).
-    let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
-    limit.rlim_cur
+    process::limit_on(libc::RLIMIT_FSIZE).map_or(u64::MAX, |limit| limit.rlim_cur)
 }
 
 /// Says that a file was to be made longer than that, as the kernel does: by a signal, and an errno.

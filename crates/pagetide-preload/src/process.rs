@@ -233,25 +233,22 @@ pub(crate) fn control(fd: c_int, command: c_int, argument: usize) -> Result<usiz
     unsafe { next::system(libc::SYS_fcntl, [fd as usize, command as usize, argument, 0, 0, 0]) }
 }
 
-/// openat(2) of what is there, past ourselves.
-pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
-    let arguments = [folder as usize, path as usize, flags as usize, 0, 0, 0];
-    // SAFETY: a path of our callers' (S20).
-    unsafe { next::system(libc::SYS_openat, arguments) }.map(|fd| fd as c_int)
-}
-
 /// Returns true if a descriptor names a file and can do no more.
 pub(crate) fn is_stand_in(fd: c_int) -> bool {
     control(fd, libc::F_GETFL, 0).is_ok_and(|flags| flags & libc::O_PATH as usize != 0)
 }
 
-/// The limit on descriptors, as the kernel has it.
-pub(crate) fn descriptor_limit() -> libc::rlimit {
+/// Returns this process's limit on a resource, as the kernel has it.
+pub(crate) fn limit_on(resource: libc::__rlimit_resource_t) -> Option<libc::rlimit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    let arguments = [0, libc::RLIMIT_NOFILE as usize, 0, address(&raw mut limit), 0, 0];
-    // SAFETY: a live value; what fails, changes nothing (S20).
-    let _ = unsafe { next::system(libc::SYS_prlimit64, arguments) };
-    limit
+    let arguments = [0, resource as usize, 0, address(&raw mut limit), 0, 0];
+    // SAFETY: a live value; a call that fails changes nothing (S20).
+    unsafe { next::system(libc::SYS_prlimit64, arguments) }.ok().map(|_| limit)
+}
+
+/// Returns this process's limit on descriptors, as the kernel has it.
+pub(crate) fn descriptor_limit() -> libc::rlimit {
+    limit_on(libc::RLIMIT_NOFILE).unwrap_or(libc::rlimit { rlim_cur: 0, rlim_max: 0 })
 }
 
 /// Descriptors have smaller numbers than this.

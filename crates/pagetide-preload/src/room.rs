@@ -119,6 +119,14 @@ pub(crate) fn with_room<T>(mut make: impl FnMut() -> Result<T, Errno>) -> Result
     }
 }
 
+/// Opens an existing path past the library's own functions. If the table is full, opens it with a
+/// raised limit.
+pub(crate) fn open(folder: c_int, path: *const c_char, flags: c_int) -> Result<c_int, Errno> {
+    let arguments = [folder as usize, path as usize, flags as usize, 0, 0, 0];
+    // SAFETY: a path of our callers' (S20).
+    with_room(|| unsafe { next::system(libc::SYS_openat, arguments) }).map(|fd| fd as c_int)
+}
+
 /// Calls `make` with a raised limit. Returns `None`, without a call, if the limit cannot be raised.
 /// `make` may only make system calls.
 pub(crate) fn above<T>(make: impl FnMut() -> T) -> Option<T> {

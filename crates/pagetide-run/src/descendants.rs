@@ -85,6 +85,13 @@ pub(crate) fn processes_below_us() -> Vec<u32> {
     found
 }
 
+/// Returns the letter of a process's state, as in ps(1). Returns `None` if there is no process.
+pub(crate) fn state_of(pid: i32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program name before the state is in brackets, and may contain any character.
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
 /// Forwards `signal` to all processes below this one. SIGINT and SIGQUIT are sent as SIGTERM,
 /// because shells start background processes with both signals ignored.
 pub(crate) fn pass_on(signal: i32) {

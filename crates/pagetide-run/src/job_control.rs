@@ -15,12 +15,12 @@
 //!
 //! Sources: POSIX.1-2017 11.1.4 "Terminal access control", sudo(8) "Signal handling".
 
+use crate::descendants::state_of;
 use crate::launch;
 use pagetide_sys::sentinel::Sentinel;
 use pagetide_sys::signals;
 use rustix::process::Pid;
 use signal_hook::consts::{SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -67,7 +67,5 @@ pub(crate) fn follow(child: Pid, signal: i32, came: &AtomicBool, sentinel: Optio
 }
 
 fn is_stopped(child: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", child.as_raw_pid()));
-    // The state follows the name in parentheses, and the name may contain parentheses.
-    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
+    state_of(child.as_raw_pid()) == Some('T')
 }

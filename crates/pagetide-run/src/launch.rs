@@ -68,21 +68,6 @@ pub fn exit_code(status: ExitStatus) -> u8 {
     }
 }
 
-/// Caught signals, queued for a program instead of ending this process. Created before the program
-/// starts, so that no signal can end the server and leave the program behind.
-#[derive(Debug)]
-pub struct Caught(CaughtSignals);
-
-impl Caught {
-    /// Catches all signals that can be caught.
-    ///
-    /// # Errors
-    /// Fails with the system's error if the pipe for signals cannot be made.
-    pub fn new() -> io::Result<Caught> {
-        CaughtSignals::catch().map(Caught)
-    }
-}
-
 /// The action for each caught signal.
 pub type Deliver = Box<dyn Fn(Arrival) + Send>;
 
@@ -95,13 +80,13 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts the forwarding thread. Called before the program starts, because a failure here would
-    /// leave a started program behind.
+    /// Catches all signals that can be caught, and starts the forwarding thread. Called before the
+    /// program starts: no signal, and no failure here, leaves a started program behind.
     ///
     /// # Errors
-    /// Fails with the system's error if the thread cannot be started.
-    pub fn new(caught: Caught) -> io::Result<Forwarder> {
-        let Caught(signals) = caught;
+    /// Fails with the system's error if the pipe for signals or the thread cannot be made.
+    pub fn new() -> io::Result<Forwarder> {
+        let signals = CaughtSignals::catch()?;
         let (deliver, begun) = channel::<Deliver>();
         let thread =
             std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {

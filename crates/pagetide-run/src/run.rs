@@ -3,7 +3,7 @@
 use crate::descendants::{self, Ended as Waited};
 use crate::filter::Filter;
 use crate::job_control;
-use crate::launch::{self, Caught, Forwarder};
+use crate::launch::{self, Forwarder};
 use crate::limits::{self, Kept};
 use crate::program;
 use crate::server::{self, Listener, Say, Server};
@@ -137,7 +137,7 @@ impl Prepared {
         let listener = Listener::new().map_err(on("make a socket for the program"))?;
         let variable = variable_of(&listener, program);
         let serving = server.start(listener).map_err(on("start the server"))?;
-        let forwarder = Caught::new().and_then(Forwarder::new).map_err(on("watch for signals"))?;
+        let forwarder = Forwarder::new().map_err(on("watch for signals"))?;
         self.kept.give_back();
         let started = launch::start(&program.command, &program.library, &variable);
         limits::raise_all();

@@ -26,7 +26,7 @@ use lines::{EventCounts, EventLines};
 use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use pagetide_lab::trace::{ConvertError, Converted, Format, Header, Trace, TraceError, convert};
-use pagetide_run::launch::{Caught, Forwarder, exit_code, pass_to};
+use pagetide_run::launch::{Forwarder, exit_code, pass_to};
 use pagetide_run::program;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_parent_process_death_signal, waitpid,
@@ -126,9 +126,7 @@ fn record(
     let tally = Arc::new(EventCounts::default());
     let lines = EventLines::new(instance.open_pipe()?, Arc::clone(&tally));
     let writer = start_writer(lines, out)?;
-    let forwarder = Caught::new()
-        .and_then(Forwarder::new)
-        .map_err(|error| Failure::on("watch for signals", &error))?;
+    let forwarder = Forwarder::new().map_err(|error| Failure::on("watch for signals", &error))?;
     forwarder.begin(pass_to(Pid::from_child(child), None));
     terminal::note(&format!("pagetide: {NOTICE}"));
     kill_process(Pid::from_child(child), Signal::CONT)

@@ -27,8 +27,6 @@ use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
-/// Interval between two checks for signals after the program has ended.
-const TICK: Duration = Duration::from_millis(50);
 /// Time for an orderly end after a signal. The process exits after this time.
 const TIME_TO_END: Duration = Duration::from_secs(1);
 
@@ -160,7 +158,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let steering = Steering::start(args, &cache)?;
     let ended = prepared.run(cache, &program, terminal::note);
     if let Ok(ended) = &ended {
-        end_in_time(Interrupt::follow(Arc::clone(&ended.interrupt)));
+        // A write to standard error or to a record may wait for its reader. All data of the program
+        // is in its files. Without the thread the exit waits for all readers.
+        let interrupt = Interrupt::follow(Arc::clone(&ended.interrupt));
+        let _ = interrupt.end_in_time(TIME_TO_END, || {});
     }
     // After the run there is nothing left to steer.
     drop(steering);
@@ -248,18 +249,4 @@ fn first_of<const N: usize>(results: [Result<(), Failure>; N]) -> Result<(), Fai
     let Some(first) = failures.next() else { return Ok(()) };
     failures.for_each(|failure| terminal::note(&format!("pagetide: {failure}")));
     Err(first)
-}
-
-/// Exits the process some time after a signal, because a write to standard error or to a record may
-/// wait for its reader. All data of the program is in its files by then.
-fn end_in_time(interrupt: Interrupt) {
-    let thread = std::thread::Builder::new().name("pagetide-end".into());
-    // Without the thread the exit waits for all readers.
-    let _ = thread.spawn(move || {
-        while !interrupt.is_set() {
-            std::thread::sleep(TICK);
-        }
-        std::thread::sleep(TIME_TO_END);
-        std::process::exit(i32::from(Failure::Interrupted.exit_code()));
-    });
 }

@@ -60,7 +60,11 @@ pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> 
         looks.look()?;
         return if args.json { looks.print_json() } else { terminal::print(&looks.text()) };
     }
-    end_in_time(interrupt.clone())?;
+    // A write to a stopped terminal, or to a terminal without a reader, does not return.
+    let ended = interrupt.clone().end_in_time(TIME_TO_END, || {
+        let _ = ratatui::crossterm::terminal::disable_raw_mode();
+    });
+    ended.map_err(on_thread)?;
     looks.look()?;
     let keyboard = Keyboard::open().map_err(|error| on_terminal(&error))?;
     let terminal = ratatui::try_init()
@@ -80,20 +84,6 @@ fn on_terminal(error: &std::io::Error) -> Failure {
     Failure::on("draw on this terminal", error)
 }
 
-/// Exits the process some time after a signal, because a write to a stopped terminal, or to a
-/// terminal without a reader, does not return.
-fn end_in_time(interrupt: Interrupt) -> Result<(), Failure> {
-    let watch = move || {
-        while !interrupt.is_set() {
-            std::thread::sleep(TICK);
-        }
-        std::thread::sleep(TIME_TO_END);
-        let _ = ratatui::crossterm::terminal::disable_raw_mode();
-        std::process::exit(i32::from(Failure::Interrupted.exit_code()));
-    };
-    start_thread("pagetide-end", watch)
-}
-
 /// Asks all caches every `interval` in a thread, because a cache may answer slowly.
 fn look_again_and_again(
     mut looks: Looks,
@@ -110,13 +100,12 @@ fn look_again_and_again(
             }
         }
     };
-    start_thread("pagetide-look", look)?;
+    std::thread::Builder::new().name("pagetide-look".into()).spawn(look).map_err(on_thread)?;
     Ok(looked)
 }
 
-fn start_thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    thread.map(drop).map_err(|error| Failure::on("start a thread", &error))
+fn on_thread(error: std::io::Error) -> Failure {
+    Failure::on("start a thread", &error)
 }
 
 /// The inputs that change the screen.

@@ -268,16 +268,21 @@ fn check_sent(from: &End, to: &End, len: usize, source: &stat) -> Result<usize, 
 
 /// Returns the maximum file length of the file system, or the highest offset if it is not known.
 fn longest(fd: c_int) -> u64 {
-    const EXT4: i64 = 0xef53;
-    // SAFETY: numbers, for which zeros are valid (S20).
-    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-    let arguments = [fd as usize, process::address(&raw mut about), 0, 0, 0, 0];
-    // SAFETY: room for a `statfs` (S20).
-    let asked = unsafe { next::system(libc::SYS_fstatfs, arguments) };
-    match asked {
-        Ok(_) if about.f_type as i64 == EXT4 => u64::from(u32::MAX) * about.f_bsize as u64,
+    match file_system_of(fd) {
+        Some(found) if found.f_type == libc::EXT4_SUPER_MAGIC => {
+            u64::from(u32::MAX) * found.f_bsize as u64
+        }
         _ => off_t::MAX as u64,
     }
+}
+
+/// Returns facts about the file system of `fd`.
+fn file_system_of(fd: c_int) -> Option<libc::statfs> {
+    // SAFETY: numbers, for which zeros are valid (S20).
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    let arguments = [fd as usize, process::address(&raw mut found), 0, 0, 0, 0];
+    // SAFETY: room for a `statfs` (S20).
+    unsafe { next::system(libc::SYS_fstatfs, arguments) }.ok().map(|_| found)
 }
 
 /// Copies bytes onto themselves: both ends are the position of one description.
@@ -447,12 +452,8 @@ unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_in
 fn shares_blocks(fd: c_int) -> bool {
     const BCACHEFS: libc::c_long = 0xca45_1a4e;
     const ZFS: libc::c_long = 0x2fc1_2fc1;
-    // SAFETY: all zeros is a value of the type (S20).
-    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: a number, and a live value (S20).
-    let is_found = unsafe { libc::fstatfs(fd, &raw mut found) } == 0;
     let kinds = [libc::BTRFS_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, BCACHEFS, ZFS];
-    is_found && kinds.contains(&found.f_type)
+    file_system_of(fd).is_some_and(|found| kinds.contains(&found.f_type))
 }
 
 /// Serves ioctl(2) for a managed descriptor. Returns `None` if the kernel can serve it by now.

@@ -214,7 +214,7 @@ fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
     let before = crate::errno::read();
     let no_follow = if flags & libc::AT_SYMLINK_NOFOLLOW != 0 { libc::O_NOFOLLOW } else { 0 };
     let naming = libc::O_PATH | libc::O_CLOEXEC | no_follow;
-    if let Ok(fd) = room::with_room(|| process::open(folder, path, naming)) {
+    if let Ok(fd) = room::open(folder, path, naming) {
         if process::stat(fd).is_ok_and(|stat| process::is_regular(&stat)) {
             let parcel = Parcel { files: &[fd], ..Parcel::default() };
             let _ = channel::ask(&Request::new(Op::FlushFile, 0), parcel);

@@ -249,7 +249,7 @@ fn restore_access(fd: c_int, flags: c_int) {
 
 /// Opens what `fd` has open once more, for us.
 fn open_own(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
-    room::with_room(|| process::open(libc::AT_FDCWD, path_of(fd).as_ptr().cast(), flags))
+    room::open(libc::AT_FDCWD, path_of(fd).as_ptr().cast(), flags)
 }
 
 /// openat(2), for all names of it.

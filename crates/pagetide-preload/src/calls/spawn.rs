@@ -140,7 +140,7 @@ fn prepare(folder: c_int, path: *const c_char) {
     }
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;
     // A program that is not readable cannot be inspected, and can hardly be executed.
-    if let Ok(fd) = room::with_room(|| process::open(folder, path, flags)) {
+    if let Ok(fd) = room::open(folder, path, flags) {
         prepare_file(fd);
         own::close(fd);
     }

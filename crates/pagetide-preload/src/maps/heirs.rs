@@ -98,12 +98,14 @@ pub(super) fn piece_ended(id: u64) {
     }
 }
 
-/// Closes the descriptor. Returns false if another thread does so.
+/// Closes the descriptor, and returns true, unless another thread does. The entry is free only
+/// after its descriptor was taken out, so that no later entry loses one.
 fn close(heirloom: &Heirloom) -> bool {
-    let fd = heirloom.fd.load(SeqCst);
-    let is_ours_to_close = heirloom.id.swap(0, SeqCst) != 0;
-    if is_ours_to_close {
-        own::close_own(fd);
+    let fd = heirloom.fd.swap(-1, SeqCst);
+    if fd < 0 {
+        return false;
     }
-    is_ours_to_close
+    heirloom.id.store(0, SeqCst);
+    own::close_own(fd);
+    true
 }

@@ -8,7 +8,7 @@
 use super::PAGE_BYTES;
 use crate::channel::{Parcel, ask};
 use crate::pieces::Piece;
-use crate::{next, own, pieces, process, room};
+use crate::{next, own, pieces, room};
 use pagetide_run::wire::{Op, Request};
 
 /// Pages that are looked at together.
@@ -45,8 +45,7 @@ pub(crate) fn count_all() -> u64 {
 
 fn count(piece: &Piece) -> u64 {
     let path = c"/proc/self/pagemap".as_ptr();
-    let open = || process::open(libc::AT_FDCWD, path, libc::O_CLOEXEC);
-    let Ok(map) = room::with_room(open) else { return 0 };
+    let Ok(map) = room::open(libc::AT_FDCWD, path, libc::O_CLOEXEC) else { return 0 };
     let mut words = [0_u64; TOGETHER];
     let mut nr_own = 0;
     for first in (piece.start / PAGE_BYTES..piece.end() / PAGE_BYTES).step_by(TOGETHER) {

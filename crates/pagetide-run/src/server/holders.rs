@@ -26,7 +26,7 @@ use super::description::Description;
 use super::identity::lock;
 use super::requests::OpenFile;
 use super::served_file::ServedFile;
-use crate::descendants::processes_below_us;
+use crate::descendants::{processes_below_us, state_of};
 use pagetide_sys::lease::is_open_file_of;
 use rustix::fs::OFlags;
 use std::collections::BTreeMap;
@@ -136,10 +136,7 @@ fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
 
 /// Returns true if the process has not ended. A zombie holds no descriptors.
 fn is_running(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The program name before the state is in brackets, and may contain any character.
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    state_of(pid).is_some_and(|state| !matches!(state, 'Z' | 'X'))
 }
 
 impl Server {

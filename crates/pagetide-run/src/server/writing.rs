@@ -224,9 +224,6 @@ impl LongWrite {
     }
 }
 
-/// End of a write below which the file system's length limit is not checked, in bytes.
-const LEN_UNASKED: u64 = 64 << 20;
-
 /// Returns how many of `wanted` bytes at `base` may be written by a process that may not make a
 /// file longer than `len_max`.
 ///
@@ -237,7 +234,7 @@ fn allowed(handle: &File, base: u64, wanted: u64, len_max: u64) -> Result<u64, E
     let left = len_max.checked_sub(base).filter(|left| *left > 0).ok_or(Errno::FBIG)?;
     let allowed = wanted.min(left);
     let end = base.saturating_add(allowed);
-    if end > LEN_UNASKED && end > handle.len_max().min(FILE_BYTES_MAX - 1) {
+    if end >= FILE_BYTES_MAX || !handle.allows_len(end) {
         return Err(ONLY_KERNEL);
     }
     Ok(allowed)

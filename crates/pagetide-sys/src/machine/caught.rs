@@ -74,7 +74,7 @@ impl CaughtSignals {
         rustix::io::ioctl_fionbio(&writer, true)?;
         OWNER.store(std::process::id().cast_signed(), SeqCst);
         PIPE.store(writer.as_raw_fd(), SeqCst);
-        BEFORE.get_or_init(|| FAULTS.map(|signal| (signal, action_of(signal))).into());
+        BEFORE.get_or_init(|| FAULTS.map(|signal| (signal, signals::action_of(signal))).into());
         for signal in caught() {
             set_action(signal, &handling());
         }
@@ -120,24 +120,12 @@ fn caught() -> impl Iterator<Item = i32> {
     (1..=libc::SIGRTMAX()).filter(move |signal| !is_left(signal))
 }
 
-fn empty_action() -> libc::sigaction {
-    // SAFETY: S48: all zeros is a value of the type.
-    unsafe { std::mem::zeroed() }
-}
-
 /// Returns the action that calls the handler and restarts interrupted system calls.
 fn handling() -> libc::sigaction {
-    let mut action = empty_action();
+    let mut action = signals::default_action();
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) = handle;
     action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
-    action
-}
-
-fn action_of(signal: i32) -> libc::sigaction {
-    let mut action = empty_action();
-    // SAFETY: S48: the value is live. The kernel refuses an invalid signal number.
-    unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     action
 }
 

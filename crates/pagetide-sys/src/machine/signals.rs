@@ -59,11 +59,23 @@ pub(crate) fn set_blocked(set: &libc::sigset_t) {
 /// Returns true if the process ignores `signal`.
 #[cfg(feature = "run")]
 pub(crate) fn is_ignored(signal: i32) -> bool {
-    // SAFETY: S9 (live values): zeros are a valid action.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action_of(signal).sa_sigaction == libc::SIG_IGN
+}
+
+/// Returns the process's action for `signal`, or the default action for an invalid number.
+#[cfg(feature = "run")]
+pub(crate) fn action_of(signal: i32) -> libc::sigaction {
+    let mut action = default_action();
     // SAFETY: S9 (live values): no new action, and a live action for the result.
-    let failed = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
-    failed == 0 && action.sa_sigaction == libc::SIG_IGN
+    unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+    action
+}
+
+/// Returns the default action, without flags and with an empty mask.
+#[cfg(feature = "run")]
+pub(crate) fn default_action() -> libc::sigaction {
+    // SAFETY: S9 (live values): zeros are a valid action.
+    unsafe { std::mem::zeroed() }
 }
 
 /// Makes the process ignore `signal`.

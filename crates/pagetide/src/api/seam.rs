@@ -51,8 +51,8 @@ pub trait SharedPages {
     /// shared.
     fn tag(&self) -> Option<u32>;
 
-    /// Returns the largest length of the file that the file system supports, in bytes.
-    fn len_max(&self) -> u64;
+    /// Returns true if the file system supports a file of `len` bytes.
+    fn allows_len(&self, len: u64) -> bool;
 
     /// Hides the file's pages from all views. Pages that were read before this call are not
     /// admitted.

@@ -24,8 +24,7 @@ const LEN_UNASKED: u64 = 64 << 20;
 pub(crate) struct Longest(AtomicU64);
 
 impl Longest {
-    /// Refuses a write or a length that ends beyond the maximum length of `backing`, which is read
-    /// at most once.
+    /// Refuses a write or a length that ends beyond the maximum length of `backing`.
     ///
     /// # Errors
     /// [`WriteError::TooLong`].
@@ -41,8 +40,8 @@ impl Longest {
         if end > most { Err(WriteError::TooLong { end, most }) } else { Ok(()) }
     }
 
-    /// Returns the maximum length of `backing`, in bytes.
-    pub(crate) fn read(&self, backing: impl FnOnce() -> Option<Arc<Backing>>) -> u64 {
+    /// Returns the maximum length of `backing`, in bytes. Reads it once.
+    fn read(&self, backing: impl FnOnce() -> Option<Arc<Backing>>) -> u64 {
         let known = self.0.load(Relaxed);
         if known > 0 {
             return known;

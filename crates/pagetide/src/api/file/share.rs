@@ -38,8 +38,9 @@ impl SharedPages for File {
         self.handle.mapping.tag()
     }
 
-    fn len_max(&self) -> u64 {
-        self.handle.mapping.longest.read(|| self.handle.mapping.backing().ok())
+    fn allows_len(&self, len: u64) -> bool {
+        let mapping = &self.handle.mapping;
+        mapping.longest.check_end(len, || mapping.backing().ok()).is_ok()
     }
 
     fn hide(&self) {
