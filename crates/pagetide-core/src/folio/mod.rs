@@ -27,7 +27,7 @@
 //! instruction costs as much as twenty plain ones.
 //!
 //! The crate has no unsafe code, so all fields are atomics. Fields behind a lock use relaxed
-//! access, which costs nothing.
+//! access, as cheap as plain access.
 //!
 //! **Ignored.** Large folios (every folio is one frame), and contents.
 
