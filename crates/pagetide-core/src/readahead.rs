@@ -114,7 +114,7 @@ const DEVICE_MAX: u64 = 16_384;
 
 /// Returns the largest run, in pages, for memory of `nr_frames`.
 ///
-/// `asked` wins. The default is [`UNASKED`], or more by the `device`'s readahead: four times that
+/// `asked` wins. The default is 512 pages, or more by the `device`'s readahead: four times that
 /// up to a 16th of memory, else as much up to a 32nd. The result is at most a 16th of memory, so
 /// that runs do not evict themselves.
 pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {

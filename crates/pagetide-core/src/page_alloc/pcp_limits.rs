@@ -31,7 +31,7 @@ pub const PCP_ORDER_MAX: Order = Order(3);
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 /// Divisor of the zone that bounds tuned lists.
 const FRACTION_FOR_TUNING: u32 = 8;
-/// Divisor of the zone above which lists are disabled.
+/// Divisor of the zone. Lists that could hold more are disabled.
 const TINY_ZONE_SHARE: u64 = 4;
 
 /// The knob `percpu_pagelist_high_fraction`: all lists together hold at most 1/fraction of the

@@ -22,7 +22,7 @@ pub struct TieringSwitches {
     /// Adapts the threshold to the rate limit. Off: the threshold stays at the default. No effect
     /// without hot selection.
     pub auto_threshold: bool,
-    /// Promotes by cost and benefit, and paces the scan likewise (see `auto`). Overrides the other
+    /// Promotes by cost and benefit, and paces the scan likewise (see `auto`). Overrides all other
     /// switches and their knobs.
     pub auto: bool,
 }

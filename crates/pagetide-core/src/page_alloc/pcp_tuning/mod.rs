@@ -146,8 +146,8 @@ trait Tune {
     fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32;
     /// Returns the frames to drain after a free.
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32;
-    /// Same as `frames_to_drain` for a base frame while free frames are plenty. Returns false,
-    /// without a change, if that would drain.
+    /// Fast path of `frames_to_drain` for a base frame while free frames are plenty. Returns
+    /// false, without a change, to request `frames_to_drain`.
     fn note_kept(&mut self, gauge: &Gauge) -> bool;
     /// Returns the frames to drain after some time.
     fn tick(&mut self, _gauge: &mut Gauge) -> u32 {

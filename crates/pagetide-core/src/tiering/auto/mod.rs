@@ -43,7 +43,7 @@ use crate::folio::Folio;
 use crate::units::Millis;
 use pace::{Pace, WINDOW};
 
-/// Spare heat below which a promotion adjusts the bar. Units of 1/[`DOUBLING`] doubling.
+/// Spare heat below which a promotion adjusts the bar. In 1/[`DOUBLING`] of a doubling.
 const BARELY: u32 = DOUBLING / 2;
 /// Highest bar, same unit.
 const BAR_MAX: i32 = 4 * DOUBLING as i32;
