@@ -14,9 +14,7 @@
 //!   calm                        grow by an eighth, if the sizing curve predicts hits
 //! ```
 //!
-//! **Data and invariants.** The size stays within the bounds. The caller reads clocks and files.
-//!
-//! **Ignored.** Swap.
+//! **Data and invariants.** The size stays within the bounds. **Ignored.** Swap.
 
 /// One observation of memory. Sizes are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -160,7 +158,7 @@ impl AutoSize {
 }
 
 impl Peak {
-    /// Records usage. Differences below `near` are noise, and a drop above `far` ends a burst.
+    /// Records usage. Differences below `near` are noise, a drop above `far` ends a burst.
     fn see(&mut self, others: u64, near: u64, far: u64) {
         if others > self.height.saturating_add(near) {
             *self = Peak { height: others, ..Peak::default() };
@@ -216,7 +214,7 @@ mod tests {
         assert!((0..400).all(|_| auto.step(&idle).is_none()), "nothing is gained");
     }
 
-    /// Others use 20 MiB for `nr_looks`, then `burst` MiB more, reached in 30 looks.
+    /// Others use 20 MiB, then `burst` MiB more within 30 looks.
     fn play_burst(auto: &mut AutoSize, memory: &mut u64, burst: u64, nr_looks: u64) {
         for nth in 0..2 * nr_looks {
             let rises = (nth + 1).saturating_sub(nr_looks);

@@ -11,7 +11,7 @@ use core::ops::Range;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(pub u32);
 
-/// Index of a page of *contents* in its mapping: byte offset divided by page length.
+/// Index of a page of *contents* in its mapping: byte offset / page length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PageIndex(pub u64);
 

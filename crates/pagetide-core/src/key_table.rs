@@ -1,7 +1,7 @@
 //! A hash table of fixed size with 32-bit keys.
 //!
-//! **Problem.** Core has no hash maps, and a sampler must find pages by key. **Idea.** Open
-//! addressing with linear probing. A removal moves later entries up.
+//! **Problem.** Core has no hash maps. **Idea.** Open addressing with linear probing. A removal
+//! moves later entries up.
 //!
 //! ```text
 //!   home of k:  key as it is, modulo the slots          slots  [k|value] [ ] [l|value] [m|value]
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! **Invariants.** A key is in at most one slot, without a vacant slot between home and key. The
-//! caller keeps some slots vacant, so that searches end. Three quarters full is fine.
+//! caller keeps some slots vacant, so that searches end.
 //!
 //! **Ignored.** Hashing: keys are hashes already. 0 marks a vacant slot.
 

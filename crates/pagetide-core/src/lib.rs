@@ -1,9 +1,8 @@
 //! The decisions of Pagetide.
 //!
-//! Memory is smaller than the data. This crate decides on pages to keep, frames to use and reclaim
-//! to start, without access to memory, files, threads or clocks. Two worlds act on it: the
-//! `pagetide` crate on real files, the lab in virtual time. A recorded run replays in the lab with
-//! the same result.
+//! This crate decides on pages to keep, frames to use and reclaim to start, without access to
+//! memory, files, threads or clocks. Two worlds act on it: the `pagetide` crate on real files, the
+//! lab in virtual time. A recorded run replays in the lab with the same result.
 //!
 //! Not inside: I/O, locks, unsafe code, floating point, randomness. Time, CPU ids and seeds are
 //! arguments.

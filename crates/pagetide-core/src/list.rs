@@ -1,18 +1,15 @@
 //! Doubly linked lists of folios, by index.
 //!
-//! The links are in the descriptors ([`crate::folio`]), so a move is a few stores, without
-//! allocation.
+//! The links are in the descriptors ([`crate::folio`]), so nothing is allocated.
 //!
 //! ```text
 //!   head (young end) <-> ... <-> ... <-> tail (old end): eviction takes from here
 //! ```
 //!
-//! The head's younger link and the tail's older link are undefined, so a pop of the tail reads one
-//! descriptor.
+//! The head's younger link and the tail's older link are undefined, so a pop reads one descriptor.
 //!
-//! Invariant: a folio is on at most one list, and changes happen under the lock of the owning
-//! lruvec. Membership is not checked in release builds. [`FolioList::validate`] walks the list, and
-//! the tests compare with a vector.
+//! Invariant: a folio is on at most one list, and changes happen under the owning lruvec's lock.
+//! Membership is not checked in release builds.
 
 use crate::folio::Folios;
 use crate::ids::FrameId;
@@ -49,7 +46,7 @@ impl FolioList {
     }
 
     /// Returns the oldest folio, for a scan that moves each folio. `PREFETCH` prefetches the next
-    /// descriptor, without other effects.
+    /// descriptor.
     #[inline]
     pub fn scan_tail<const PREFETCH: bool>(&self, folios: &Folios) -> Option<FrameId> {
         let folio = self.tail()?;
@@ -239,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Returns the folios met by a scan of at most `batch`, and the prefetched ones.
+    /// Returns the folios scanned, and the prefetched ones.
     fn scan(order: &[u32], batch: usize) -> (Vec<u32>, Vec<u32>) {
         let folios = Folios::with_prefetch(8, |folio| {
             folio.set(Flags::PREFETCHED);

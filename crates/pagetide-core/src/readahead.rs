@@ -3,9 +3,9 @@
 //! **Problem.** Sequential readers should find resident pages. Random readers should not pay for
 //! unrequested pages. Neither is announced.
 //!
-//! **Idea.** Each open handle keeps one window. A miss right after the last page read starts a
-//! stream. The first speculative page carries a marker. At the marker, the next window starts while
-//! the current one is being consumed.
+//! **Idea.** Each open handle keeps one window. A miss after the last page read starts a stream.
+//! The first speculative page carries a marker, which starts the next window while the current one
+//! is being consumed.
 //!
 //! ```text
 //!   |<-- wanted -->|<------ ahead ------>|<-------- next window --------->|
@@ -13,16 +13,16 @@
 //!                  reaching it asks for the next window, twice as large
 //! ```
 //!
-//! A fast reader may reach the marker before its page is in flight. That read serves itself, and
+//! A fast reader may reach the marker before its page is in flight. It reads the page itself, and
 //! the next window is requested.
 //!
 //! The window doubles up to the limit while pages are read before eviction. A window half wasted is
 //! halved, down to nothing.
 //!
 //! While memory is ample, a miss outside any stream reads *around*: the next few pages come along.
-//! Neighbours cost the device little, and free memory costs nothing.
+//! Neighbours cost the device little.
 //!
-//! **Ignored.** Backward and strided readers get the requested pages only.
+//! **Ignored.** Backward and strided readers.
 //!
 //! **Sources.** Wu et al., "On the design of a new Linux readahead framework", 2008.
 
@@ -35,16 +35,16 @@ pub struct ReadaheadRun {
     pub start: u64,
     /// Number of pages.
     pub nr: u64,
-    /// Pages that the caller reads now. The rest may arrive concurrently.
+    /// Pages that the caller reads now.
     pub nr_now: u64,
-    /// Page inside the run that gets the marker. `None` ends the stream.
+    /// Page that gets the marker, if any.
     pub marker: Option<u64>,
-    /// True if unwanted pages are read around, outside any stream.
+    /// True if read around, outside any stream.
     pub is_around: bool,
 }
 
 impl ReadaheadRun {
-    /// Returns a run of wanted pages without a reader.
+    /// Returns a run of wanted pages.
     pub fn asked_for(start: u64, nr: u64) -> ReadaheadRun {
         ReadaheadRun { start, nr, nr_now: 0, marker: None, is_around: false }
     }
@@ -59,7 +59,7 @@ pub struct Miss {
     pub wanted: u64,
     /// Last page read by the handle.
     pub previous: Option<u64>,
-    /// Readahead pages of the mapping evicted unread, in total.
+    /// Readahead pages of the mapping evicted unread.
     pub wasted: u64,
     /// True if free memory has no competitor.
     pub is_ample: bool,
@@ -114,9 +114,9 @@ const DEVICE_MAX: u64 = 16_384;
 
 /// Returns the largest run, in pages, for memory of `nr_frames`.
 ///
-/// `asked` wins. The default is 512 pages, or more by the `device`'s readahead: four times that
-/// up to a 16th of memory, else as much up to a 32nd. The result is at most a 16th of memory, so
-/// that runs do not evict themselves.
+/// `asked` wins. The default is 512 pages, or more by the `device`'s readahead: four times that up
+/// to a 16th of memory, else as much up to a 32nd. Runs above a 16th of memory would evict
+/// themselves.
 pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {
     let by_device = |device: u64| match device.saturating_mul(4).min(DEVICE_MAX) {
         plenty if plenty <= nr_frames / 16 => plenty,
@@ -126,25 +126,22 @@ pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u6
     asked.unwrap_or_else(unasked).min(nr_frames / MEMORY_PART)
 }
 
-/// Returns the limit of unawaited pages in flight, which cannot be reclaimed.
+/// Returns the limit of unawaited pages in flight.
 pub fn in_flight_max(room: u64) -> u64 {
     (room / 4).max(1)
 }
 
-/// Divisor of memory that bounds a run. Two runs may wait to be read. With 8, reading 64 MiB in 8
-/// MiB of memory moved 115 MiB, and 64 with 16.
+/// Divisor of memory that bounds a run. With 8, reading 64 MiB in 8 MiB of memory moved 115 MiB.
 const MEMORY_PART: u64 = 16;
-/// Divisor of a group's room that bounds a run. With 16, four streams read 1.12 times the requested
-/// pages.
+/// Divisor of a group's room that bounds a run. With 16, four streams read 12 % too much.
 const GROUP_PART: u64 = 32;
 
-/// Pages in a row that make a request contiguous.
 const ROW: usize = 6;
 /// Least pages of a scattered request.
 const SCATTERED_MIN: usize = 16;
 
-/// Resident pages to read over instead of splitting a request. A file three quarters resident was
-/// read at 1,008 MiB/s, and at 432 with splits.
+/// Resident pages to read over. A file three quarters resident was read at 1,008 MiB/s, and at 432
+/// with split requests.
 pub const READ_OVER_MAX: u64 = 8;
 
 /// Returns true if a staging buffer and a copy beat a request in many pieces. A page of 512 KiB
@@ -153,13 +150,13 @@ pub fn is_scattered(nr_pages: usize, nr_pieces: usize) -> bool {
     nr_pages >= SCATTERED_MIN && nr_pieces * ROW > nr_pages
 }
 
-/// Returns the bytes of all staging buffers: a 32nd of memory, at most 2 MiB.
+/// Returns the size of all staging buffers: a 32nd of memory, at most 2 MiB.
 pub fn staging_bytes(nr_frames: u64) -> u64 {
     (nr_frames / 32).min(UNASKED) << PAGE_SHIFT
 }
 
 impl Readahead {
-    /// Creates the state. `nr_max` is the largest run in pages, 0 disables readahead.
+    /// Creates the state. `nr_max` is the largest run in pages, 0 is off.
     pub fn new(nr_max: u64) -> Readahead {
         let pattern = AccessPattern::default();
         Readahead {
@@ -179,7 +176,7 @@ impl Readahead {
         self.window = 0;
     }
 
-    /// Returns the pages to read for a one-page miss outside any stream.
+    /// Returns the pages to read for a miss outside any stream.
     pub fn nr_around(&self, is_ample: bool) -> u64 {
         if is_ample { AROUND.min(self.nr_max).max(1) } else { 1 }
     }
@@ -228,14 +225,12 @@ impl Readahead {
         self.window > 0 && index < self.next && index + nr >= self.next
     }
 
-    /// Returns true if the page was requested or is the next one. The page before may have been
-    /// used unseen.
+    /// Returns true if the page was requested or is the next one.
     pub fn has_asked_near(&self, index: u64) -> bool {
         self.is_in_last(self.window + self.before, index) || self.window > 0 && index == self.next
     }
 
-    /// Requests the missing part again, and the next run if the page is in the last one, before the
-    /// marker.
+    /// Requests the rest again, and the next run if the page is in the last one.
     fn overtake(&mut self, index: u64, wanted: u64, grown: u64, wasted: u64) -> ReadaheadRun {
         let marker = self.is_in_last(self.window, index).then_some(self.next);
         if marker.is_some() {
@@ -247,7 +242,7 @@ impl Readahead {
 
     /// Returns the next run after the marker at `index`, if it pays.
     ///
-    /// Returns `None` for another handle's marker. `room` is as in [`Miss`].
+    /// Ignores another handle's marker. `room` is as in [`Miss`].
     pub fn on_marker(
         &mut self,
         index: u64,
@@ -345,7 +340,6 @@ mod tests {
         assert_eq!((first.nr, first.nr_now, first.marker), (64, 16, Some(16)));
         let second = readahead.on_marker(16, 0, None).expect("the next window");
         assert_eq!((second.start, second.nr, second.marker), (64, 128, Some(64)));
-        // Before the marker's page arrives: the third window, too.
         let third = readahead.on_miss(miss(64, 16, Some(63)));
         assert_eq!((third.start, third.nr, third.nr_now), (64, 128 + 256, 16));
         assert_eq!(third.marker, Some(192));
@@ -354,7 +348,7 @@ mod tests {
         assert_eq!((again.start, again.nr, again.nr_now, again.marker), (96, 352, 16, None));
         let fourth = readahead.on_marker(192, 0, None).expect("the next window");
         assert_eq!((fourth.start, fourth.nr), (448, 256));
-        // Without a prefetcher the pages were lost or evicted.
+        // Without a prefetcher the pages were lost.
         let alone = Miss { has_prefetcher: false, ..miss(460, 16, Some(459)) };
         let run = readahead.on_miss(alone);
         assert_eq!((run.start, run.nr, run.marker), (460, 64, Some(476)));

@@ -1,7 +1,6 @@
 //! One reclaim pass: turns folios into free frames.
 //!
-//! **Problem.** Victims are chosen under the lruvec's lock. Taking the frames needs page words,
-//! pins and dirty state, without the lock.
+//! **Problem.** Victims are chosen under the lruvec's lock, but taken without it.
 //!
 //! **Idea.** A pass is a state machine. [`Lruvec::reclaim`], under the lock, settles a batch and
 //! isolates the next. In between, without the lock, the world tries each victim and records a
@@ -19,9 +18,9 @@
 //! ```
 //!
 //! **Data and invariants.** A claimed page word stays locked until settled, for one batch at most.
-//! On a node that demotes, the world first tries to move the victim. A moved victim settles as
-//! demoted, without a shadow. Every pass ends: priorities only fall, batches per priority are
-//! finite, and at most one round is forced.
+//! On a node that demotes, the world first tries to move the victim, which then settles without a
+//! shadow. Every pass ends: priorities only fall, batches per priority are finite, and at most one
+//! round is forced.
 //!
 //! **Source.** The kernel's documented reclaim design. Priorities from 12 down to 0.
 
@@ -48,7 +47,7 @@ impl ReclaimPass {
         ReclaimPass::direct_for(lruvec, None)
     }
 
-    /// Starts a direct pass for one page, with the page's shadow if known.
+    /// Starts a direct pass for one page, with its shadow if known.
     #[inline]
     pub fn direct_for(lruvec: &Lruvec, incoming: Option<ShadowEntry>) -> ReclaimPass {
         let plan = lruvec.policy.plan_pass(ReclaimKind::Direct, None);
@@ -101,7 +100,7 @@ impl ReclaimPass {
         ReclaimPass { scan, stage: Stage::of_visit(), ..ReclaimPass::new(lruvec, scan) }
     }
 
-    /// Returns true if the world looks around a young victim. The world takes the young bits that
+    /// Returns true if the world looks around young victims. It takes the young bits that
     /// [`wants_around`](crate::lru::page_table::wants_around) selects from
     /// [`pages_around`](crate::lru::page_table::pages_around), and adds the pages to the batch
     /// ([`ReclaimBatch::victims_and_around`]).

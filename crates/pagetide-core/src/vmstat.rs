@@ -1,7 +1,6 @@
 //! Counters, with the kernel's names where one exists.
 //!
-//! Plain numbers behind the lruvec's lock, at no extra cost. The world adds its own counters to the
-//! report.
+//! Plain numbers behind the lruvec's lock. The world adds its own counters to the report.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {

@@ -1,7 +1,7 @@
 //! Limits of dirty pages.
 //!
-//! **Problem.** Dirty pages cannot be reclaimed before a write, and devices are slower than memory.
-//! **Idea.** Two levels, as fractions of the frames.
+//! **Problem.** Dirty pages cannot be reclaimed before a write. **Idea.** Two levels, as fractions
+//! of the frames.
 //!
 //! ```text
 //!   0 ........ background ........ hard ........ all frames
@@ -32,8 +32,7 @@ pub enum Balance {
 }
 
 impl DirtyLimits {
-    /// Returns the limits for `nr_frames` from percentages (0 to 100). Hard is at least background,
-    /// and one page.
+    /// Returns the limits from percentages (0 to 100). Hard is at least background, and one page.
     pub fn for_frames(nr_frames: u32, background_percent: u8, hard_percent: u8) -> DirtyLimits {
         let part = |percent: u8| u64::from(nr_frames) * u64::from(percent.min(100)) / 100;
         let background = part(background_percent);

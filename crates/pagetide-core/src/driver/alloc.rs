@@ -1,11 +1,11 @@
-//! Allocation of a frame: fast path and slow path.
+//! Allocation of a frame.
 //!
 //! ```text
 //!   fast try     node 0 above LOW? --no--> node 1 above LOW? --no--> ...
 //!   slow path    wake background --> the last node, by all attempts --> ... --> node 0
 //! ```
 //!
-//! The slow path starts with the slowest node, where a frame costs a cold page. [`SlowPath`] orders
+//! The slow path starts at the slowest node, where a frame costs a cold page. [`SlowPath`] orders
 //! the attempts.
 
 use super::Driven;
@@ -21,8 +21,7 @@ pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
 }
 
 /// Makes the first attempts of [`alloc_slowly`]: wakes background reclaim, then takes a frame above
-/// MIN, slowest node first, with one direct pass each. The caller may leave the rest to another
-/// thread.
+/// MIN, slowest node first, with one direct pass each.
 #[cold]
 pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     wake_background(world);
@@ -35,14 +34,13 @@ pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     })
 }
 
-/// Takes a frame after [`take_above_low`] failed. `None` if none comes free.
+/// Takes a frame after [`take_above_low`] failed.
 #[cold]
 pub fn alloc_slowly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     wake_background(world);
     (0..world.nr_nodes()).rev().find_map(|nth| alloc_from(world, NodeId(nth)))
 }
 
-/// Makes all attempts after the wake-up on one node.
 fn alloc_from<W: Driven>(world: &mut W, node: NodeId) -> Option<W::Frame> {
     let mut path = SlowPath::after_wake();
     let mut outcome = Attempted::Progress;

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Slower nodes come first, because victims move there. [`reclaim_in_background`] makes all passes
-//! at once. A world in virtual time makes them in steps ([`BackgroundThread`]).
+//! at once, [`BackgroundThread`] makes them in steps.
 
 use super::pass::{end, prepare, reclaim, step};
 use super::{Driven, DrivenPass, FIRST, Woken};
@@ -30,7 +30,7 @@ pub fn wake_background<W: Driven>(world: &mut W) {
     }
 }
 
-/// Runs background passes until the node has enough free frames or a pass frees nothing.
+/// Runs passes until the node has enough free frames or a pass frees nothing.
 pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, true);
     while let Some(mut pass) = next_pass(world, node, u64::MAX) {
@@ -42,8 +42,7 @@ pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, false);
 }
 
-/// Returns the next pass of at most `nr_max` frames, after reclaim of slower nodes. `None` if
-/// enough are free.
+/// Returns the next pass of at most `nr_max` frames, after reclaim of slower nodes.
 fn next_pass<W: Driven>(world: &mut W, node: NodeId, nr_max: u64) -> Option<NodePass> {
     let mut room_below = 0;
     let below = NodeId(node.0 + 1);
@@ -61,7 +60,7 @@ fn next_pass<W: Driven>(world: &mut W, node: NodeId, nr_max: u64) -> Option<Node
     Some(world.lend_current(node, |lists| NodePass::background(lists, target)))
 }
 
-/// Background reclaim of the first node in steps. Victims may change between steps.
+/// Background reclaim of the first node in steps.
 #[derive(Debug, Default)]
 pub struct BackgroundThread {
     state: State,
@@ -91,7 +90,7 @@ impl BackgroundThread {
     }
 
     /// Makes a step: tries the last victims, publishes, isolates the next. Returns the folios
-    /// scanned, 0 if asleep.
+    /// scanned.
     pub fn step<W: Driven + DrivenPass>(&mut self, world: &mut W, batch: &mut ReclaimBatch) -> u64 {
         let (mut pass, last) = match core::mem::take(&mut self.state) {
             State::Asleep => return 0,

@@ -1,12 +1,11 @@
-//! Charges pages to groups, with reclaim from full groups.
+//! Charges pages to groups.
 //!
 //! ```text
 //!   charge --full--> a pass below that limit --freed--> charge again
 //!                               |  nothing: empty the access logs once, then give up
 //! ```
 //!
-//! [`ChargePath`] decides when to give up. If a group is removed between calls, a pass frees
-//! nothing. Groups need one memory tier.
+//! [`ChargePath`] decides when to give up. Groups need one memory tier.
 
 use super::pass::reclaim;
 use super::{Driven, FIRST};
@@ -14,8 +13,8 @@ use crate::group::{ChargePath, ChargeStep, GroupPass, Groups, NodeLists, NodePas
 use crate::ids::GroupId;
 use crate::lru::ReclaimKind;
 
-/// Charges a page to the group from `named`, or to the root if removed, with reclaim below a full
-/// limit. Returns the payer, or `None` without room. Calls `named` for each attempt.
+/// Charges a page to the group from `named` (called for each attempt), or to the root if removed.
+/// Reclaims below a full limit. Returns the payer, or `None` without room.
 pub fn charge_group<W: Driven>(world: &mut W, named: impl Fn() -> GroupId) -> Option<GroupId> {
     let mut path = ChargePath::new();
     loop {
@@ -33,14 +32,13 @@ pub fn charge_group<W: Driven>(world: &mut W, named: impl Fn() -> GroupId) -> Op
     }
 }
 
-/// Returns the payer, or the full group as the error.
 fn charge_once(lists: &mut NodeLists, named: GroupId) -> Result<GroupId, GroupId> {
     let Some(groups) = lists.groups_mut() else { return Ok(GroupId::ROOT) };
     let payer = if groups.tree().is_online(named) { named } else { GroupId::ROOT };
     groups.charge(payer).map(|()| payer).map_err(|full| full.group)
 }
 
-/// Reclaims from a group above its limit, until it fits or nothing is left.
+/// Reclaims from a group above its limit.
 pub fn shrink_group<W: Driven>(world: &mut W, group: GroupId) {
     // Include the unreported accesses of other CPUs.
     world.drain_logs(FIRST);
@@ -57,7 +55,7 @@ pub fn reclaim_from_group<W: Driven>(world: &mut W, group: GroupId, nr_pages: u6
     reclaim_group(world, group, start).unwrap_or(0)
 }
 
-/// Runs a pass for a group. Returns `None` if the group is gone or `start` returns `None`.
+/// Runs a pass for a group. Returns `None` without a group or a pass.
 fn reclaim_group<W: Driven>(
     world: &mut W,
     group: GroupId,

@@ -2,14 +2,13 @@
 //!
 //! # Problem
 //!
-//! The steps around a decision matter as well: node order, background wake-ups, repeats of a direct
-//! pass, the handling of dirty, pinned, young or demotable victims, the order of publication.
-//! Separate loops in each world drift apart.
+//! Node order, wake-ups, repeats of a pass, treatment of victims and order of publication are
+//! decisions as well. Separate loops in each world drift apart.
 //!
 //! # Idea
 //!
-//! Core has one loop over two small traits. [`Driven`] is a memory: frames by node, and lists.
-//! [`DrivenPass`] is the memory during one reclaim pass: page words.
+//! Core has one loop over two traits. [`Driven`] is a memory: frames by node, and lists.
+//! [`DrivenPass`] is the memory during a reclaim pass: page words.
 //!
 //! ```text
 //!   allocation        above LOW, fastest first --none--> wake background
@@ -31,13 +30,12 @@
 //! # The contract
 //!
 //! Nodes are numbered from 0, the fastest. Frames are numbered across all nodes, in base pages. The
-//! driver uses each trait value from one thread at a time. A world may have many such values: each
-//! call takes its locks and releases them before it returns. Lists are lent to closures that
-//! do not wait, do I/O or make other calls. Victims are claimed, moved and published while no lists
-//! are lent.
+//! driver uses each trait value from one thread at a time, but a world may have many. Each call
+//! releases its locks before it returns. Lists are lent to closures that do not wait, do I/O or
+//! make other calls. Victims are claimed, moved and published while no lists are lent.
 //!
-//! The world trusts nothing: it refuses a victim that cannot be taken, which costs little. A wrong
-//! request may waste memory but must not corrupt it.
+//! The world trusts nothing and may refuse a victim. A wrong request may waste memory, never
+//! corrupt it.
 //!
 //! # Ignored
 //!
@@ -80,7 +78,7 @@ use core::ops::Range;
 /// The fastest node.
 pub const FIRST: NodeId = NodeId(0);
 
-/// A memory with frames to take and reclaim, implemented by the world.
+/// A memory with frames to take and reclaim.
 pub trait Driven {
     /// A taken frame.
     type Frame;
@@ -90,45 +88,44 @@ pub trait Driven {
     /// Returns the number of nodes, at least 1.
     fn nr_nodes(&self) -> u8;
 
-    /// Takes a frame without reclaim, above the level's reserve. `None` may take the last frame.
+    /// Takes a frame above the level's reserve, without reclaim. `None` has no reserve.
     fn take(&mut self, node: NodeId, level: Option<WatermarkLevel>) -> Option<Self::Frame>;
 
     /// Drains all per-CPU frame lists to the node's zone. The lists stay empty while the result
-    /// lives. A world of one thread or without lists may return `None`.
+    /// lives. `None` suits a world with one thread or no lists.
     fn drain_frames(&mut self, node: NodeId) -> Option<Starving>;
 
-    /// Drains all per-CPU access logs to the node's lists.
+    /// Drains all access logs to the node's lists.
     fn drain_logs(&mut self, node: NodeId);
 
-    /// Reports that the first node is short of frames. Repeated calls are harmless.
+    /// Reports that the first node is short of frames, possibly repeatedly.
     fn wake_background(&mut self) -> Woken;
 
-    /// Wakes the flusher, if any: most victims of a pass were dirty.
+    /// Wakes the flusher: most victims were dirty.
     fn wake_flusher(&mut self);
 
     /// Returns true if reclaim demotes the node's pages.
     fn demotes(&self, node: NodeId) -> bool;
 
-    /// Returns the frames to free by background reclaim, 0 if enough are free. At most
-    /// `room_below`, unless that is 0.
+    /// Returns the frames to free by background reclaim. At most `room_below`, unless 0.
     fn background_target(&mut self, node: NodeId, room_below: u64) -> u64;
 
-    /// Returns the frames available for pages demoted to the node.
+    /// Returns the frames for pages demoted to the node.
     fn room_for_demoted(&mut self, node: NodeId) -> u64;
 
-    /// Tells the per-CPU lists of the start or end of background reclaim.
+    /// Reports the start or end of background reclaim to the per-CPU lists.
     fn set_reclaim_active(&mut self, node: NodeId, is_active: bool);
 
     /// Lends the node's lists.
     fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T;
 
-    /// Same as [`Driven::lend_lists`], after applying the time and this CPU's log.
+    /// Same as [`Driven::lend_lists`], after the time and this CPU's log are applied.
     fn lend_current<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T;
 
-    /// Calls `run` with the memory during a pass over the node, and an empty batch.
+    /// Calls `run` with the memory during a pass, and an empty batch.
     fn in_pass(&mut self, node: NodeId, run: impl FnOnce(&mut Self::Pass<'_>, &mut ReclaimBatch));
 
-    /// Counts a pass that starts for lack of memory.
+    /// Counts a pass for lack of memory.
     fn count_pass(&mut self, kind: ReclaimKind) {
         let _ = kind;
     }
@@ -145,16 +142,16 @@ pub trait Driven {
 pub enum Woken {
     /// A background thread, if any.
     Thread,
-    /// The caller, at once: there is no background thread.
+    /// The caller: there is no background thread.
     Caller,
-    /// The caller, for a batch: a wake-up costs more than a pass for few frames.
+    /// The caller, for a batch: cheaper than a wake-up.
     CallerForBatch,
 }
 
 /// A memory during a pass over one node.
 ///
-/// Claims form a queue. [`claim`](DrivenPass::claim) adds the youngest, and
-/// [`release`](DrivenPass::release) and [`demote`](DrivenPass::demote) act on it.
+/// Claims form a queue. [`claim`](DrivenPass::claim) adds the youngest.
+/// [`release`](DrivenPass::release) and [`demote`](DrivenPass::demote) act on the youngest,
 /// [`evict`](DrivenPass::evict) and [`list_demoted`](DrivenPass::list_demoted) end the oldest.
 pub trait DrivenPass {
     /// Lends the node's lists.
@@ -168,47 +165,45 @@ pub trait DrivenPass {
         let _ = victims;
     }
 
-    /// Returns true if the victim is known to be too hot to demote.
+    /// Returns true if the victim is too hot to demote.
     fn spares(&mut self, victim: &Victim) -> bool;
 
     /// Locks the victim's page word.
     ///
     /// # Errors
-    /// [`Refusal::Young`] if accessed through a table (clears the young bit). [`Refusal::Busy`]
-    /// if the page is locked, pinned, in another frame, or cannot be stored.
+    /// [`Refusal::Young`] if accessed through a table (clears the young bit). [`Refusal::Busy`] if
+    /// locked, pinned, in another frame, or without a store.
     fn claim(&mut self, victim: &Victim) -> Result<(), Refusal>;
 
     /// Unlocks the youngest claim's word, unchanged.
     fn release(&mut self);
 
-    /// Moves the youngest claim's page to a slower node with a free frame. Returns true if moved.
+    /// Moves the youngest claim's page to a slower node, without reclaim. Returns true if moved.
     fn demote(&mut self, node: NodeId) -> bool;
 
-    /// Ends the oldest claim: stores the shadow and unlocks the word. The frame is freed later.
+    /// Ends the oldest claim: stores the shadow and unlocks the word.
     fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>);
 
-    /// Ends the oldest claim, of a demoted page: lists the folio in its new node. The old `frame`
-    /// is freed later.
+    /// Ends the oldest claim, of a demoted page that left `frame`: lists the new folio.
     fn list_demoted(&mut self, frame: FrameId);
 
     /// Frees frames, each to its node.
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone);
 
-    /// Returns true if this pass may walk page tables for any time. Otherwise the pass ends at a
-    /// due walk, and the world delegates the walk to another thread.
+    /// Returns true if this pass may walk page tables. Otherwise it ends at a due walk, for another
+    /// thread to make.
     fn may_walk(&mut self) -> bool {
         true
     }
 
-    /// Clears the young bit and returns it. Returns false for a page in another frame. The victim
-    /// is not claimed.
+    /// Clears and returns the young bit. Returns false if the page has another frame.
     fn take_young(&mut self, victim: &Victim) -> bool;
 
-    /// Adds the leaf tables with newly young pages since their marks were taken, in order.
+    /// Adds the leaf tables touched since their marks were taken, in order.
     fn collect_touched(&mut self, leaves: &mut Vec<LeafId>);
 
     /// Passes the leaf's words for frames of the node to `look`, in order. Pages of other nodes
-    /// stay young, and their leaf touched. Returns true if the leaf exists.
+    /// stay young. Returns true if the leaf exists.
     fn read_leaf(
         &mut self,
         node: NodeId,
@@ -218,10 +213,10 @@ pub trait DrivenPass {
     ) -> bool;
 }
 
-/// Words of a leaf to read, and young bits to take.
+/// Words to read and young bits to take in a leaf.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LeafRead {
-    /// All words and all young bits. The leaf's mark is taken first.
+    /// All words and young bits, after taking the mark.
     Walk,
     /// Words of these pages, and young bits of listed folios.
     Around(Range<u64>),

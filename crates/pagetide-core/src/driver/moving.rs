@@ -1,4 +1,4 @@
-//! Moves pages between memory tiers: up after a hint fault, down in reclaim.
+//! Moves pages between memory tiers.
 //!
 //! ```text
 //!   hint fault --> judged: stay | arm again | move      no room to move to: wake background
@@ -6,8 +6,8 @@
 //!   listed     on its new node's lists --> armed, if core wants to know how soon it is touched
 //! ```
 //!
-//! The moving page is locked, or the world has one thread. If a reclaim pass isolated the folio,
-//! that pass decides.
+//! The moving page is locked, or the world has one thread. A reclaim pass that isolated the folio
+//! decides instead.
 
 use super::background::wake_background;
 use super::{Driven, FIRST};
@@ -26,13 +26,13 @@ pub trait Tiered: Driven {
     /// Returns the headroom of the fastest node.
     fn room(&self) -> Headroom;
 
-    /// Returns true if background reclaim starts when half of the headroom is used. The kernel
-    /// waits until all is used.
+    /// Returns true to start background reclaim at half of the headroom. The kernel waits until all
+    /// is used.
     fn makes_room_early(&self) -> bool {
         true
     }
 
-    /// Lends promotion state, time and the frame's folio. Returns `None` with one tier.
+    /// Lends promotion state, time and the frame's folio. `None` with one tier.
     fn lend_promotion<T>(
         &mut self,
         frame: FrameId,
@@ -48,18 +48,18 @@ pub trait MovesPages<Page>: Tiered {
     /// Frees an unused frame.
     fn give_back(&mut self, frame: Self::Frame);
 
-    /// Moves the page with its state, and frees the old frame. The new folio is bound like a fill
-    /// by page table access, and unlisted.
+    /// Moves the page with its state, and frees the old frame. The new folio is bound as by a table
+    /// access, and unlisted.
     fn move_up(&mut self, page: &mut Page, target: Self::Frame);
 
-    /// Records the move. The node's access log adds the folio.
+    /// Records the move, and adds the folio to the node's access log.
     fn note_moved(&mut self, page: &Page, frame: FrameId, migration: Migration);
 
     /// Arms the page: the next access is a hint fault.
     fn arm(&mut self, page: &Page);
 }
 
-/// Judges a fault on an armed page. The caller took the hint.
+/// Judges a fault on an armed page with its hint taken.
 pub fn judge_fault<W: Tiered>(world: &mut W, frame: FrameId) -> HintFaultAction {
     let room = (world.node_with(frame) != FIRST).then(|| world.room());
     let judge = |promotion: &mut Promotion, now, folio: &Folio| {

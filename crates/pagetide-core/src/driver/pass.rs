@@ -14,7 +14,7 @@ use crate::lru::{GenCommandError, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, 
 use crate::reclaim::Step;
 use ::alloc::string::String;
 
-/// Runs a pass over the node. The pass's scan holds the result.
+/// Runs a pass. The result is in its scan.
 #[inline]
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     prepare(world, node, pass);
@@ -34,7 +34,6 @@ pub(super) fn prepare<W: Driven>(world: &W, node: NodeId, pass: &mut NodePass) {
     }
 }
 
-/// Executes the last step, runs the next, and publishes settled victims.
 #[inline]
 pub(super) fn step<P: DrivenPass>(
     world: &mut P,
@@ -62,12 +61,12 @@ pub(super) fn end<W: Driven>(world: &mut W, node: NodeId, scan: &Scan) {
     }
 }
 
-/// Runs a direct pass for a thread that needs a frame. Returns the frames freed.
+/// Runs a direct pass. Returns the frames freed.
 pub fn reclaim_directly<W: Driven>(world: &mut W, node: NodeId) -> u64 {
     reclaim_for_page(world, node, None)
 }
 
-/// Same, for one page, with the page's shadow if known.
+/// Same, for one page with its shadow if known.
 #[inline]
 pub fn reclaim_for_page<W: Driven>(
     world: &mut W,
@@ -80,7 +79,7 @@ pub fn reclaim_for_page<W: Driven>(
     pass.scan().reclaimed
 }
 
-/// Frees at least `target` frames if possible, of any age. Returns the frames freed.
+/// Frees at least `target` frames if possible, regardless of age. Returns the number.
 pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) -> u64 {
     let start = |lists: &mut NodeLists| NodePass::background(lists, target).ignoring_age();
     let mut pass = world.lend_current(node, start);
@@ -88,7 +87,7 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
     pass.scan().reclaimed
 }
 
-/// Executes `lru_gen` commands in order, up to the first failure. Returns the pages evicted.
+/// Executes `lru_gen` commands up to the first failure. Returns the pages evicted.
 ///
 /// # Errors
 /// [`GenCommandError`] of the failed command.
@@ -105,7 +104,7 @@ pub fn command_lru_gen<W: Driven>(world: &mut W, text: &str) -> Result<u64, GenC
     Ok(nr_evicted)
 }
 
-/// Returns the generations in `lru_gen` format with current ages. `path_of` names the groups.
+/// Returns the generations in `lru_gen` format. `path_of` names the groups.
 pub fn describe_lru_gen<W: Driven>(
     world: &mut W,
     path_of: &dyn Fn(GroupId) -> String,

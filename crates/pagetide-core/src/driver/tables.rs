@@ -1,12 +1,11 @@
-//! Young bits in page tables: around a young victim, and in all touched leaves.
+//! Young bits in page tables.
 //!
 //! ```text
 //!   look around   [ . . Y r V Y . . ]      64 words with the victim in the middle
 //!   walk          leaf? wanted? --> read it --> full? --> report, lists lent
 //! ```
 //!
-//! Reads need no lists. A walk borrows them to report. A leaf touched after the walk began is left
-//! to the next walk.
+//! Reads need no lists. A leaf touched during a walk is left to the next walk.
 
 use super::{DrivenPass, LeafRead};
 use crate::group::NodePass;

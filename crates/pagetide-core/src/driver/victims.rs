@@ -1,4 +1,4 @@
-//! Trial of victims, and publication of the results.
+//! Trial of victims.
 //!
 //! ```text
 //!   spared? --> unclean? --> claim --> unclean now? --> demote --no room--> unclean, or kept?
@@ -8,8 +8,8 @@
 //!
 //! Mapped folios are claimed first, to test the young bit.
 //!
-//! Claims last until core has settled the batch and returned the shadows. Then words are published
-//! in victim order, before the frames are freed: no word names a free frame.
+//! Claims last until core has settled the batch. Words are published in victim order before frames
+//! are freed, so that no word names a free frame.
 
 use super::{DrivenPass, tables};
 use crate::folio::Flags;
@@ -26,11 +26,11 @@ const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 struct Trial {
     node: NodeId,
     demotes: bool,
-    /// True if known hot victims stay. False if the pass ignores age.
+    /// True if hot victims stay.
     spares: bool,
     /// Handling of victims without a frame below.
     leftover: Leftover,
-    /// Flags that protect a folio. A moved folio may stay dirty.
+    /// Flags of folios to leave alone.
     unmovable: Flags,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn try_victims<P: DrivenPass>(
     }
 }
 
-/// Clears and records the victims' young bits, without reclaim.
+/// Records the victims' young bits.
 pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
     for victim in batch.victims_mut() {
         if world.take_young(victim) {

@@ -8,24 +8,23 @@ use core::fmt;
 pub struct Flags(pub u64);
 
 impl Flags {
-    /// Generation index plus one, 0 if on no generation's list. Four bits.
+    /// Generation index plus one, or 0. Four bits.
     pub const GEN: Flags = Flags(0xf);
     /// References beyond the first, 0 to 3. Two bits.
     pub const REFS: Flags = Flags(0x3 << 4);
     /// Accessed since the flag was last cleared.
     pub const REFERENCED: Flags = Flags(1 << 8);
-    /// Was in the working set: active, or with saturated references.
+    /// Once active, or with saturated references.
     pub const WORKINGSET: Flags = Flags(1 << 9);
     /// On, or bound for, the active list or youngest generation.
     pub const ACTIVE: Flags = Flags(1 << 10);
-    /// Locked in memory. The thread that clears the flag logs a touch, so that the policy lists the
-    /// folio again.
+    /// Locked in memory. Log a touch after clearing the flag, so that the folio is listed again.
     pub const UNEVICTABLE: Flags = Flags(1 << 11);
-    /// Newer than the store. Set by writers, cleared by the flusher before it writes.
+    /// Newer than the store. The flusher clears the flag before a write.
     pub const DIRTY: Flags = Flags(1 << 12);
     /// Under write-back. The frame may not be taken.
     pub const WRITEBACK: Flags = Flags(1 << 13);
-    /// Reclaim met the folio dirty or under write-back: rotate to the old end once clean.
+    /// Dirty at reclaim: rotate to the old end once clean.
     pub const RECLAIM: Flags = Flags(1 << 14);
     /// Backed by swap, not a file.
     pub const ANON: Flags = Flags(1 << 15);
@@ -43,19 +42,17 @@ impl Flags {
     pub const READAHEAD: Flags = Flags(1 << 21);
     /// Read ahead, not accessed since.
     pub const PREFETCHED: Flags = Flags(1 << 22);
-    /// On the file lists but backed by private swap. May move between nodes while dirty.
+    /// On the file lists, backed by private swap. May move while dirty.
     pub const SWAP_BACKED: Flags = Flags(1 << 23);
-    /// Sampled by [`sizing`](crate::sizing). A hit tests this flag with the readahead flags.
+    /// Sampled by [`sizing`](crate::sizing). Tested with the readahead flags.
     pub const SAMPLED: Flags = Flags(1 << 29);
-    /// List number, for policies with several lists. Free for the policy while isolated. Four bits.
+    /// List number, for policies with several lists. Free while isolated. Four bits.
     pub const LINK: Flags = Flags(0xf << 24);
-    /// Read together with other pages by one device read. Never cleared.
+    /// Read with other pages by one device read. Never cleared.
     pub const STREAMED: Flags = Flags(1 << 28);
-    /// In a mapping accessed by page table. Reclaim tests young before dirty, to avoid write-back
-    /// of a page in use.
+    /// Accessed by page table. Reclaim tests young before dirty, to save write-back.
     pub const MAPPED: Flags = Flags(1 << 30);
-    /// Flags that move with a page. List state stays behind: the folio enters the new node's lists
-    /// afresh.
+    /// Flags that move with a page. List state stays behind.
     pub const KEPT_ON_MOVE: Flags = Flags(
         Self::REFERENCED.0
             | Self::WORKINGSET.0
@@ -98,7 +95,7 @@ impl Flags {
         Flags(self.0 & !mask.0)
     }
 
-    /// Returns the generation index (sequence modulo the number of generations), if listed in one.
+    /// Returns the generation index (sequence modulo the number of generations), if any.
     pub const fn generation(self) -> Option<u32> {
         match ((self.0 & Self::GEN.0) >> Self::GEN_SHIFT) as u32 {
             0 => None,
@@ -140,7 +137,7 @@ impl Flags {
         if self.any(Self::ANON) { PageType::Anon } else { PageType::File }
     }
 
-    /// Returns true if newer than a shared file. Such a page is written before a move.
+    /// Returns true if newer than a shared file, so that a move must wait for write-back.
     pub const fn is_dirty_file(self) -> bool {
         self.any(Self::DIRTY) && !self.any(Flags(Self::ANON.0 | Self::SWAP_BACKED.0))
     }

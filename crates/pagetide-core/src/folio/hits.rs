@@ -9,10 +9,8 @@ use core::hint::select_unpredictable;
 ///   count   watched   tick of the access logged last; 0: none since the folio was bound
 /// ```
 ///
-/// The count is at the top, so that a carry is an overflow.
-///
-/// Loads and stores are separate, because a locked instruction would delay the reader. One of two
-/// concurrent hits may be lost.
+/// The count is at the top, so that a carry is an overflow. One of two concurrent hits may be lost:
+/// a locked instruction would delay the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Hits(pub(super) u32);
 
@@ -23,7 +21,7 @@ impl Hits {
     /// Maximum of [`Hits::count`].
     pub const COUNT_MAX: u32 = 3;
 
-    /// Returns the saturated count in this tick, which further hits do not change.
+    /// Returns the saturated count in this tick.
     #[inline]
     pub const fn quiet(tick: u16) -> Hits {
         Hits(Hits::COUNT_MAX << Hits::COUNT_SHIFT | tick as u32)
@@ -35,7 +33,7 @@ impl Hits {
         self.0 >> Hits::COUNT_SHIFT
     }
 
-    /// Adds a hit, saturating. Branch-free, because the outcome is unpredictable.
+    /// Adds a hit, saturating, without a branch.
     #[inline]
     pub fn with_another(self) -> Hits {
         let (more, is_too_many) = self.0.overflowing_add(1 << Hits::COUNT_SHIFT);
@@ -60,7 +58,7 @@ impl Hits {
         Hits(self.0 & !Hits::TICK | tick as u32)
     }
 
-    /// Returns true if an access in this tick is logged: the first, or any if watched.
+    /// Returns true if an access in this tick is logged.
     #[inline]
     pub const fn wants_log(self, tick: u16) -> bool {
         (self.0 ^ tick as u32) & (Hits::WATCHED | Hits::TICK) != 0

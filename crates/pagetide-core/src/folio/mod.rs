@@ -1,7 +1,7 @@
 //! Folio descriptors: the state of each frame's contents.
 //!
 //! **Problem.** A hit records an access without a lock, while reclaim moves the same folio between
-//! lists under one.
+//! lists.
 //!
 //! **Idea.** One 64-byte descriptor per frame, a cache line, in parts with different owners:
 //!
@@ -16,20 +16,18 @@
 //!   heat           the same: estimate from the latencies after a scan
 //! ```
 //!
-//! All descriptors share one number, the tick. A policy that logs a folio's hits only once in a
-//! while starts a new tick. A hit logs nothing if its folio has the current tick.
+//! All descriptors share one number, the tick. A hit logs nothing if its folio has the current
+//! tick, so a policy that needs one log entry per period starts a new tick.
 //!
 //! **Data and invariants.** A folio is in at most one of the states pending, listed and isolated
 //! ([`Flags::PENDING`], [`Flags::ON_LIST`], [`Flags::ISOLATED`]). A free frame is in none. `GEN` is
 //! 0 except on a generation's list.
 //!
 //! With one thread ([`Folios::for_one_thread`]), flag changes are a load and a store: a locked
-//! instruction costs as much as twenty plain ones.
+//! instruction costs as much as twenty plain ones. All fields are atomics, because the crate has no
+//! unsafe code. Relaxed access under a lock costs no more than plain access.
 //!
-//! The crate has no unsafe code, so all fields are atomics. Fields behind a lock use relaxed
-//! access, as cheap as plain access.
-//!
-//! **Ignored.** Large folios (every folio is one frame), and contents.
+//! **Ignored.** Large folios, and contents.
 
 use crate::ids::{FrameId, GroupId, MappingId, PageId, PageIndex, PageType};
 use alloc::boxed::Box;
@@ -82,10 +80,9 @@ impl Folio {
         }
     }
 
-    /// Binds the frame to `page`. Sets the type and `flags`, clears other flags, and resets the
-    /// hint stamp.
+    /// Binds the frame to `page` with type and `flags`. Clears other flags and the hint stamp.
     ///
-    /// The caller owns the frame: fresh from the allocator, in no page word.
+    /// The caller owns the frame, in no page word yet.
     #[inline]
     pub fn bind(&self, page: PageId, page_type: PageType, flags: Flags) {
         let type_flag = if page_type == PageType::Anon { Flags::ANON } else { Flags::NONE };
@@ -109,8 +106,7 @@ impl Folio {
         self.set_heat(from.heat());
     }
 
-    /// Returns the page in the frame. Stable while the caller prevents the free (isolated folio, or
-    /// locked word).
+    /// Returns the page in the frame. Stable while the folio is isolated or its word locked.
     #[inline]
     pub fn page(&self) -> PageId {
         PageId {
@@ -125,7 +121,7 @@ impl Folio {
         GroupId(self.group.load(Relaxed))
     }
 
-    /// Sets the group that pays. The caller owns the frame. Without this call, the root pays.
+    /// Sets the group that pays, by default the root. The caller owns the frame.
     #[inline]
     pub fn set_group(&self, group: GroupId) {
         self.group.store(group.0, Relaxed);
@@ -136,18 +132,16 @@ impl Folio {
         self.hint_stamp.load(Relaxed)
     }
 
-    /// Stores a stamp and returns the old one. The caller holds the page's hint: it armed the word
-    /// or took the fault.
+    /// Stores a stamp and returns the old one. The caller holds the page's hint.
     pub fn swap_hint_stamp(&self, stamp: u32) -> u32 {
         self.hint_stamp.swap(stamp, Relaxed)
     }
 
-    /// Returns the heat estimate, which moves with the page.
     pub(crate) fn heat(&self) -> u32 {
         self.heat.load(Relaxed)
     }
 
-    /// Stores the heat estimate. Same rule as [`Folio::swap_hint_stamp`].
+    /// Follows the rule of [`Folio::swap_hint_stamp`].
     pub(crate) fn set_heat(&self, heat: u32) {
         self.heat.store(heat, Relaxed);
     }
@@ -176,8 +170,7 @@ impl Folio {
         Flags(self.flags.fetch_and(!mask.0, Relaxed))
     }
 
-    /// Replaces the flags atomically by `change(flags)`, or keeps them on `None`. Returns the old
-    /// flags.
+    /// Replaces the flags atomically, unless `change` returns `None`. Returns the old flags.
     #[inline]
     pub fn update(&self, mut change: impl FnMut(Flags) -> Option<Flags>) -> Flags {
         if !self.is_shared {
@@ -207,7 +200,7 @@ impl Folio {
         Hits(self.hits.load(Relaxed))
     }
 
-    /// Stores the hits. A concurrent hit may be lost, or win.
+    /// Stores the hits. A concurrent hit may be lost.
     #[inline]
     pub fn set_hits(&self, hits: Hits) {
         self.hits.store(hits.0, Relaxed);
@@ -218,8 +211,7 @@ impl Folio {
 pub struct Folios {
     slots: Box<[Folio]>,
     prefetch: Prefetch,
-    /// Never 0. Read by each hit, rarely written. Boxed, so that the compiler knows that descriptor
-    /// writes do not change this struct.
+    /// Never 0. Boxed, so that descriptor writes do not force a reload of this struct.
     tick: Box<AtomicU16>,
 }
 
@@ -232,13 +224,13 @@ impl Folios {
         Folios::with_prefetch(nr_frames, |_| ())
     }
 
-    /// Same as [`Folios::new`], with a prefetch function, which needs unsafe code.
+    /// Same as [`Folios::new`], with a prefetch function.
     pub fn with_prefetch(nr_frames: u32, prefetch: Prefetch) -> Folios {
         let slots = (0..nr_frames).map(|_| Folio::unused(true)).collect();
         Folios { slots, prefetch, tick: first_tick() }
     }
 
-    /// Same as [`Folios::new`], faster, for one thread. Concurrent changes may be lost.
+    /// Same as [`Folios::new`], faster. Concurrent changes may be lost.
     pub fn for_one_thread(nr_frames: u32) -> Folios {
         let slots = (0..nr_frames).map(|_| Folio::unused(false)).collect();
         Folios { slots, prefetch: |_| (), tick: first_tick() }
@@ -250,8 +242,8 @@ impl Folios {
         self.tick.load(Relaxed)
     }
 
-    /// Starts a new tick: the next access of each folio is logged again. Lruvecs over the same
-    /// folios share the tick, at the cost of extra entries.
+    /// Starts a new tick: the next access of each folio is logged again. Shared by all lruvecs over
+    /// the folios, at the cost of extra entries.
     pub fn end_tick(&self) {
         let after = |tick: u16| Some(tick.wrapping_add(1).max(1));
         let _ = self.tick.fetch_update(Relaxed, Relaxed, after);

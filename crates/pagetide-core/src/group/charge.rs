@@ -1,7 +1,6 @@
 //! Charging a page to a group that may be full.
 //!
-//! **Problem.** Reclaim from a full group may find nothing: pages in use, dirty, or still in access
-//! logs. Retries must end.
+//! **Problem.** Reclaim from a full group may find nothing: pages in use, dirty, or in access logs.
 //!
 //! ```text
 //!   charge --full--> reclaim for the group named --freed something--> charge again
@@ -17,7 +16,7 @@
 /// Maximum passes for one page.
 const PASSES_MAX: u32 = 16;
 
-/// Next step after a pass for a full group.
+/// Next step after a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum ChargeStep {
@@ -42,7 +41,7 @@ impl ChargePath {
         ChargePath::default()
     }
 
-    /// Returns the next step after a pass that freed `nr_reclaimed` pages.
+    /// Returns the next step after a pass.
     pub fn after_pass(&mut self, nr_reclaimed: u64) -> ChargeStep {
         self.nr_passes += 1;
         self.nr_fruitless += u32::from(nr_reclaimed == 0);

@@ -1,7 +1,6 @@
 //! The memory groups with their lruvecs.
 //!
-//! Each call finds the group that pays for the folio, calls its [`Lruvec`], then adds the counts to
-//! the ancestors. The life of a page:
+//! Calls go to the [`Lruvec`] of the paying group, and counts to its ancestors. The life of a page:
 //!
 //! ```text
 //!   charge(group) --full?--> reclaim for the group named, then again
@@ -33,13 +32,12 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Order in which global reclaim visits groups.
+/// Order of groups in global reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum GlobalOrder {
-    /// Group LRU ([`GroupLru`]), as in the multi-gen LRU. A random start for policies without
-    /// aging.
+    /// Group LRU ([`GroupLru`]), as in the multi-gen LRU.
     Rotation,
-    /// Round robin from the end of the last pass. Limit reclaim always uses this order.
+    /// Round robin from the end of the last pass, as for limit reclaim.
     Walk,
 }
 
@@ -48,9 +46,9 @@ pub enum GlobalOrder {
 pub struct GroupsConfig {
     /// Policy of every lruvec.
     pub policy: PolicyChoice,
-    /// Lruvec settings. The group's id replaces the id. Each lruvec has room for all frames.
+    /// Lruvec settings. Each lruvec has room for all frames, under the group's id.
     pub lru: LruConfig,
-    /// Limit of the root, in pages. [`UNLIMITED`](super::UNLIMITED) if frames are the limit.
+    /// Limit of the root, in pages.
     pub limit: u64,
     /// Order of global reclaim.
     pub global_order: GlobalOrder,
@@ -65,7 +63,7 @@ pub(super) struct Member {
     seen: HierarchyCounts,
     /// Pages charged to this group itself.
     charged: u64,
-    /// Last group visited by reclaim for this group's limit.
+    /// Last group visited for this group's limit.
     pub(super) last_visited: GroupId,
 }
 
@@ -83,7 +81,7 @@ pub struct Groups {
 }
 
 impl GroupsConfig {
-    /// Returns the settings for a page cache, limited by its frames.
+    /// Returns the settings for a page cache.
     pub fn of_cache(policy: PolicyChoice, lru: LruConfig) -> GroupsConfig {
         let global_order = GlobalOrder::Rotation;
         GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed: 0 }
@@ -109,7 +107,7 @@ impl Groups {
     /// Creates a group below `parent`.
     ///
     /// # Errors
-    /// [`CreateGroupError`] if the parent does not exist or no id is left.
+    /// [`CreateGroupError`] without a parent or a free id.
     pub fn create(
         &mut self,
         parent: GroupId,
@@ -135,7 +133,7 @@ impl Groups {
         self.rotation.insert(group);
     }
 
-    /// Removes a group. Its pages stay until reclaim takes them, before other groups' pages.
+    /// Removes a group. Reclaim takes its pages first.
     ///
     /// # Errors
     /// [`RemoveGroupError`] if the group is the root, has children, or does not exist.
@@ -168,14 +166,14 @@ impl Groups {
         &self.member(group).lruvec
     }
 
-    /// Returns the counters of all groups, removed ones included. O(groups).
+    /// Returns the counters of all groups, past ones included. O(groups).
     pub fn vmstat(&self) -> VmStat {
         let mut sum = self.vmstat_gone;
         self.members.iter().flatten().for_each(|member| sum.merge(member.lruvec.vmstat()));
         sum
     }
 
-    /// Returns the rule for recording descriptor accesses. The hit plane keeps a copy.
+    /// Returns the rule for recording descriptor accesses.
     pub fn access_rule(&self) -> AccessRule {
         self.lruvec(GroupId::ROOT).access_rule()
     }
@@ -198,7 +196,7 @@ impl Groups {
         self.uncharge(group);
     }
 
-    /// Sets the owner of a bound frame, before the first log entry.
+    /// Sets the owner of a bound, unlogged frame.
     pub fn own(&mut self, frame: FrameId, group: GroupId) {
         self.folios[frame].set_group(group);
     }
@@ -239,8 +237,8 @@ impl Groups {
 
     /// Judges the return of an evicted page. `frame` is bound, owned and not logged yet.
     ///
-    /// The refault distance is measured by the clock of the evicting group. If the group is gone,
-    /// the page counts as new.
+    /// The clock of the evicting group measures the refault distance. If the group is gone, the
+    /// page is new.
     ///
     /// # Cost
     /// O(depth + groups below the evicting group).
@@ -284,8 +282,7 @@ impl Groups {
         self.tree.subtree(top).map(|group| self.member(group).lruvec.nr_folios()).sum()
     }
 
-    /// Drops a page without a shadow. The call that frees the frame uncharges it: this one, or the
-    /// pass that isolated the folio.
+    /// Drops a page without a shadow. Uncharged when its frame is freed.
     pub fn discard(&mut self, frame: FrameId) -> Discarded {
         let group = self.folios[frame].group();
         let discarded = self.member_mut(group).lruvec.discard(frame);
@@ -295,12 +292,12 @@ impl Groups {
         discarded
     }
 
-    /// Reports folios found young through a page table, each to its lruvec.
+    /// Reports folios found young through a page table.
     pub fn report_young(&mut self, young: &[FrameId]) {
         self.report_young_outside(young, None);
     }
 
-    /// Same, except for group `but`, which reports its own.
+    /// Same, except for group `but`.
     pub(super) fn report_young_outside(&mut self, young: &[FrameId], but: Option<GroupId>) {
         for frame in young {
             let group = self.folios[*frame].group();

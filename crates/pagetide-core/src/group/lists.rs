@@ -1,7 +1,7 @@
 //! The lists of a node: one lruvec, or one per group.
 //!
-//! **Problem.** Most page caches have no groups and should not pay for any. **Idea.** One value
-//! behind the node's lock holds either, with a matching pass.
+//! **Problem.** Caches without groups should not pay for them. **Idea.** One value holds either,
+//! with a matching pass.
 //!
 //! ```text
 //!   NodeLists   Whole(Lruvec)        Grouped(Groups): a lruvec each
@@ -132,7 +132,7 @@ impl NodeLists {
         either!(NodeLists, self, lists => lists.drain(log))
     }
 
-    /// Judges the return of an evicted page: [`Lruvec::refault`], [`Groups::refault`].
+    /// Calls [`Lruvec::refault`] or [`Groups::refault`].
     #[inline]
     pub fn refault(
         &mut self,
@@ -165,7 +165,7 @@ impl NodeLists {
         }
     }
 
-    /// Runs one step of a pass: [`Lruvec::reclaim`], [`Groups::reclaim`].
+    /// Calls [`Lruvec::reclaim`] or [`Groups::reclaim`].
     ///
     /// # Panics
     /// If the pass is for lists of another kind.
@@ -178,7 +178,7 @@ impl NodeLists {
         }
     }
 
-    /// Starts a requested walk. Returns `None` if no longer needed.
+    /// Starts a requested walk, if still needed.
     ///
     /// # Panics
     /// As [`NodeLists::reclaim`].
@@ -190,7 +190,7 @@ impl NodeLists {
         }
     }
 
-    /// Applies the findings of a walk since its last report.
+    /// Applies the findings of a walk.
     ///
     /// # Panics
     /// As [`NodeLists::reclaim`].
@@ -204,8 +204,7 @@ impl NodeLists {
         }
     }
 
-    /// Writes the generations of each group from the root down ([`Lruvec::write_lru_gen`]), under
-    /// the name from `path_of`.
+    /// Writes the generations of all groups ([`Lruvec::write_lru_gen`]), named by `path_of`.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -241,7 +240,7 @@ pub enum NodePass {
 }
 
 impl NodePass {
-    /// Starts a direct pass that makes room for one page, with the page's shadow if known.
+    /// Starts a direct pass for one page, with its shadow if known.
     #[inline]
     pub fn direct_for(lists: &mut NodeLists, incoming: Option<ShadowEntry>) -> NodePass {
         match lists {
@@ -305,7 +304,7 @@ impl NodePass {
         self.scan_mut().demotes = true;
     }
 
-    /// Returns true if the world looks around a young victim ([`ReclaimPass::looks_around`]).
+    /// Returns true if the world looks around young victims ([`ReclaimPass::looks_around`]).
     pub fn looks_around(&self) -> bool {
         either!(NodePass, self, pass => pass.looks_around())
     }

@@ -2,13 +2,12 @@
 //!
 //! # Problem
 //!
-//! One reader's scan evicts all other pages. Fixed limits separate tenants but waste unused
-//! memory. Tenants need limits, protection for small users, and fairness otherwise.
+//! One reader's scan evicts all other pages. Fixed limits waste unused memory.
 //!
 //! # Idea
 //!
 //! Groups form a tree, as the kernel's control groups, each with its own lruvec. A page is charged
-//! to one group and its ancestors. The full group determines where reclaim works:
+//! to one group and its ancestors. Reclaim works below the full group:
 //!
 //! ```text
 //!                    root                       out of frames: the group LRU, over all of them
@@ -18,25 +17,27 @@
 //!      min 20      -      limit 30              protection: handed down, shared by usage
 //! ```
 //!
-//! | file | decides | |---|---| | `tree` | groups to charge for a page, and the limit that blocks a
-//! charge | | `protection` | share of a group that reclaim spares | | `rotation` | order of groups
-//! in global reclaim | | `pass` | lruvecs to scan, amounts, and rounds | | `charge` | number of
-//! passes for one page of a full group | | `groups` | nothing: combines tree, lruvecs and clocks |
+//! | file | decides |
+//! |---|---|
+//! | `tree` | groups to charge, and the limit that blocks a charge |
+//! | `protection` | share of a group that reclaim spares |
+//! | `rotation` | order of groups in global reclaim |
+//! | `pass` | lruvecs to scan, amounts, and rounds |
+//! | `charge` | number of passes for one page |
+//! | `groups` | nothing: combines tree, lruvecs and clocks |
 //! | `lists` | nothing: one type for a node with groups or without |
 //!
 //! # Data and invariants
 //!
-//! All groups share one policy, chosen once. [`GlobalOrder`] is a setting of the tree, because it
-//! orders lruvecs, not folios. Usage adds up along ancestors. No charge exceeds a limit. A removed
-//! group keeps its lruvec until its last page is reclaimed, and ids are reused late. Shadow entries
-//! contain the group. Policies with refault distances judge a return by the clock of the evicting
-//! group. The multi-gen LRU uses its own.
+//! All groups share one policy. Usage adds up along ancestors. No charge exceeds a limit. A removed
+//! group keeps its lruvec until its last page is reclaimed, and ids are reused late. Policies with
+//! refault distances judge a return by the clock of the evicting group. The multi-gen LRU uses its
+//! own.
 //!
 //! # Ignored
 //!
 //! Several nodes, swap accounting, soft limits, the throttle `memory.high`, moving pages between
-//! groups, batched charges. A removed group's pages are reclaimed, not moved to the parent. One
-//! lock of the world protects everything, including the lruvecs.
+//! groups, batched charges. One lock of the world protects everything.
 //!
 //! # Sources
 //!

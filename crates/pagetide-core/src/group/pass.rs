@@ -2,8 +2,7 @@
 //!
 //! # Problem
 //!
-//! A limit may belong to a group with descendants, or to memory as a whole. The pass needs an order
-//! of lruvecs, an amount for each, and a fallback if all are protected.
+//! The pass needs an order of lruvecs, an amount for each, and a fallback if all are protected.
 //!
 //! # Idea
 //!
@@ -22,13 +21,13 @@
 //! ```
 //!
 //! Groups give in proportion to size if the pass completes its round. A pass that stops early takes
-//! from the groups met, and the next pass starts elsewhere.
+//! from the groups met, and the next starts elsewhere.
 //!
 //! Removed groups come first, fully scanned at every priority. A visit ends at the group's
 //! protection, so a group loses at most one batch (64 pages) too many.
 //!
 //! The lock is free between steps. A removed group may lose its last page to another pass, which
-//! ends its visit and passes for its limit.
+//! ends its visit and its own passes.
 //!
 //! Ignored: node order. Policies without priorities (the baselines) take all from the first group
 //! that has enough.
@@ -55,7 +54,7 @@ enum Round {
     Normal,
     /// The policies' own protections are off.
     Forced,
-    /// All groups in turn. The group LRU's young groups give before groups below low.
+    /// All groups in turn, young ones of the group LRU included.
     AllGroups,
     /// Low protection is off.
     LowOverridden,
@@ -89,7 +88,7 @@ pub struct GroupPass {
 }
 
 impl GroupPass {
-    /// Starts a direct pass for a group at its limit, with the policy's target (32 or 1 pages).
+    /// Starts a direct pass for a group at its limit, with the policy's target.
     ///
     /// # Panics
     /// If the group does not exist.
@@ -98,7 +97,7 @@ impl GroupPass {
         GroupPass::new(groups, cause, Scan::new(ReclaimKind::Direct, plan.target))
     }
 
-    /// Starts a pass for memory as a whole. `None` is the policy's target for direct reclaim.
+    /// Starts a pass for all memory. `None` is the policy's target for direct reclaim.
     pub fn global(groups: &mut Groups, kind: ReclaimKind, target: Option<u64>) -> GroupPass {
         let plan = groups.lruvec(GroupId::ROOT).policy.plan_pass(kind, target);
         let mut scan = Scan::new(kind, plan.target);
@@ -106,8 +105,8 @@ impl GroupPass {
         GroupPass::new(groups, GroupId::ROOT, scan)
     }
 
-    /// Starts a requested pass for `nr_pages` of a group and its descendants, with `swappiness` if
-    /// given. [`GroupPass::nr_reclaimed`] is the result.
+    /// Starts a requested pass for `nr_pages` of a group and its descendants.
+    /// [`GroupPass::nr_reclaimed`] is the result.
     ///
     /// # Panics
     /// If the group does not exist.
@@ -122,7 +121,7 @@ impl GroupPass {
         pass
     }
 
-    /// Starts a pass for usage above a lowered limit. Returns `None` if the usage fits.
+    /// Starts a pass for usage above a lowered limit, if any.
     ///
     /// # Panics
     /// If the group does not exist.
@@ -132,7 +131,7 @@ impl GroupPass {
         (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
     }
 
-    /// Starts a pass that executes a command on one group's lruvec.
+    /// Starts a pass for a command on one group's lruvec.
     ///
     /// # Errors
     /// As [`ReclaimPass::on_command`]. A missing group is a missing lruvec.
@@ -173,30 +172,28 @@ impl GroupPass {
         pass
     }
 
-    /// Returns the pages freed so far. 0 at the end means that the group, or memory, is exhausted.
+    /// Returns the pages freed. 0 at the end means that nothing can be taken.
     pub fn nr_reclaimed(&self) -> u64 {
         self.scan.reclaimed
     }
 
-    /// Returns the group at its limit. The root also stands for memory as a whole.
+    /// Returns the group at its limit. The root also stands for all memory.
     pub fn cause(&self) -> GroupId {
         self.cause
     }
 
-    /// Returns true if the world looks around a young victim ([`ReclaimPass::looks_around`]).
+    /// Returns true if the world looks around young victims ([`ReclaimPass::looks_around`]).
     pub fn looks_around(&self) -> bool {
         self.visiting.as_ref().is_some_and(|visiting| visiting.pass.looks_around())
     }
 
-    /// Returns true if the pass may end before the next visit. A background pass for a limit
-    /// completes its round.
+    /// Returns true if the pass may end. A background pass for a limit completes its round.
     fn may_stop(&self) -> bool {
         let gets_around =
             self.scan.kind == ReclaimKind::Background && self.order == GlobalOrder::Walk;
         self.scan.is_satisfied() && !gets_around
     }
 
-    /// Returns the visited group, or the cause between visits.
     fn visited(&self) -> GroupId {
         self.visiting.as_ref().map_or(self.cause, |visiting| visiting.group)
     }
@@ -205,7 +202,7 @@ impl GroupPass {
         self.round == Round::LowOverridden
     }
 
-    /// Returns false for background passes: no access waits, and pages in flight can be taken soon.
+    /// Returns false in the background: no access waits, and pages in flight can be taken soon.
     fn may_override_low(&self) -> bool {
         let waits = self.scan.kind == ReclaimKind::Background && !self.scan.ignores_age;
         !waits && self.round < Round::LowOverridden
@@ -213,13 +210,12 @@ impl GroupPass {
 }
 
 impl Groups {
-    /// Runs one step of a pass, like [`reclaim`](crate::lru::Lruvec::reclaim). Settled pages are
-    /// already uncharged.
+    /// Runs one step, like [`reclaim`](crate::lru::Lruvec::reclaim). Settled pages are uncharged.
     pub fn reclaim(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
         while !pass.is_over {
             if !self.tree().exists(pass.cause) {
-                // The removed cause lost its last page. No charge waits.
+                // The removed cause lost its last page.
                 pass.is_over = true;
                 break;
             }
@@ -242,12 +238,12 @@ impl Groups {
         Step::Done
     }
 
-    /// Starts the table walk for [`Step::WalkTables`]. Returns `None` if the group is gone.
+    /// Starts the walk for [`Step::WalkTables`], unless the group is gone.
     pub fn start_walk(&mut self, pass: &GroupPass) -> Option<TableWalk> {
         Some(self.find_mut(pass.visited())?.lruvec.start_walk())
     }
 
-    /// Applies the findings of a walk since its last report.
+    /// Applies the findings of a walk.
     pub fn report_walk(&mut self, pass: &GroupPass, walk: &mut TableWalk) {
         let group = pass.visited();
         self.report_young_outside(&walk.found_so_far().frames, Some(group));
@@ -307,7 +303,6 @@ impl Groups {
         let has_aged = member.lruvec.vmstat().read(Counter::LruGenAged) > visiting.nr_aged;
         let is_left = member.lruvec.nr_folios() > 0;
         let visit = if !self.tree().is_online(group) {
-            // Keeps the position until its last page is gone.
             if is_left { Visit::Scanned } else { Visit::RemovedOrSmall }
         } else if has_aged {
             Visit::Aged
@@ -317,7 +312,7 @@ impl Groups {
         self.rotation.visited(group, visit);
     }
 
-    /// Starts the next visit, with a new priority or round if needed, or ends the pass.
+    /// Starts the next visit, or ends the pass.
     fn next_visit(&mut self, pass: &mut GroupPass) {
         while !pass.is_over {
             if pass.may_stop() {
@@ -336,7 +331,7 @@ impl Groups {
         }
     }
 
-    /// Starts a visit, or tells the group LRU why the group is spared.
+    /// Starts a visit, unless the group is spared.
     fn begin_visit(&mut self, pass: &mut GroupPass, group: GroupId) -> bool {
         let protection = self.tree().protection(group, pass.cause);
         let is_removed = !self.tree().is_online(group);
@@ -367,7 +362,7 @@ impl Groups {
         true
     }
 
-    /// Ends the round. Starts another if nothing was freed.
+    /// Ends the round.
     fn end_round(&mut self, pass: &mut GroupPass) {
         let mut asks_again = false;
         let mut at = Some(pass.cause);
@@ -394,7 +389,7 @@ impl Groups {
         self.fill_queue(pass);
     }
 
-    /// Lists the groups to visit at a priority. O(descendants of the cause).
+    /// Lists the groups to visit. O(descendants of the cause).
     fn fill_queue(&mut self, pass: &mut GroupPass) {
         pass.nr_visited = 0;
         if pass.order == GlobalOrder::Rotation {

@@ -2,13 +2,12 @@
 //!
 //! # Problem
 //!
-//! Children may ask for more protection than their parent has. A child should not take protection
-//! that it does not use.
+//! Children may ask for more protection than their parent has, and should not take unused
+//! protection.
 //!
 //! # Idea
 //!
-//! Protection is handed down from the cause of the reclaim, the group at its limit. Only usage
-//! claims it:
+//! The cause of the reclaim, the group at its limit, hands protection down. Only usage claims it:
 //!
 //! ```text
 //!   claim(g)     = min(usage(g), asked(g))
@@ -18,7 +17,7 @@
 //! ```
 //!
 //! Directly below the cause, requests are granted in full: overcommitment ends in out-of-memory.
-//! The cause itself is unprotected. `min` and `low` follow the rule independently.
+//! The cause itself is unprotected. `min` and `low` are independent.
 //!
 //! ```text
 //!   usage   0 ......... min ............... low .................. usage
@@ -29,12 +28,11 @@
 //! Above its protection, a group is scanned in proportion to the excess: [`Share::unprotected`].
 //! Divisions round down, so siblings never exceed their parent's protection, below the first level.
 //!
-//! Ignored: giving unclaimed protection to children by usage (the kernel's mount option
+//! Ignored: giving unclaimed protection to children (the kernel's mount option
 //! `memory_recursiveprot`).
 //!
-//! Sources: the kernel's documented control group v2, `memory.min` and `memory.low` (shares by
-//! usage below `memory.min`, limits of all ancestors, reclaim by overage). The classic LRU
-//! specification, section 6, for the share.
+//! Sources: the kernel's documented control group v2, `memory.min` and `memory.low`. The classic
+//! LRU specification, section 6, for the share.
 
 use super::tree::{GroupTree, Guard};
 use crate::ids::GroupId;
@@ -68,7 +66,7 @@ impl Protection {
         self.min > 0 && self.usage <= self.min
     }
 
-    /// Returns true if the group is spared until nothing else is left.
+    /// Returns true if spared until nothing else is left.
     pub const fn is_below_low(&self) -> bool {
         self.low > 0 && self.usage <= self.low
     }

@@ -2,14 +2,12 @@
 //!
 //! # Problem
 //!
-//! If memory is short, any group may give. A walk of the whole tree costs too much. A walk that
-//! stops early always takes from the same groups.
+//! A walk of the whole tree costs too much. A walk that stops early takes from the same groups.
 //!
 //! # Idea
 //!
-//! Two generations of groups, as the multi-gen LRU has of pages: old groups give, young groups have
-//! given. Each generation has eight bins, and a pass starts at a random bin. So passes start at
-//! different groups and stay short.
+//! Two generations of groups: old groups give, young groups have given. Each generation has eight
+//! bins, and a pass starts at a random bin, so passes start at different groups and stay short.
 //!
 //! ```text
 //!                 old (seq)                        young (seq + 1)
@@ -28,8 +26,7 @@
 //! New groups join at the tail of old. Each operation draws a new random bin. When old is empty,
 //! young becomes old.
 //!
-//! A visit does not move a removed group with pages left, so that the group is met again until
-//! empty. The kernel moves it like a small group.
+//! A visit does not move a removed group with pages left. The kernel moves it like a small group.
 //!
 //! Ignored: several nodes, and the kernel's third slot for lock-free readers. A group below low
 //! that is met again keeps its place, because only the pass that overrides low takes from it. The
@@ -72,7 +69,7 @@ pub enum Visit {
     Scanned,
 }
 
-/// Segment of a bin chosen by the last operation.
+/// Segment of a bin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Segment {
     Anywhere,
@@ -100,12 +97,12 @@ pub struct GroupLru {
 }
 
 impl GroupLru {
-    /// Creates an empty group LRU. `seed` determines the bins.
+    /// Creates an empty group LRU with random `seed`.
     pub fn new(seed: u64) -> GroupLru {
         GroupLru { seq: 0, bins: Default::default(), places: Vec::new(), random: seed }
     }
 
-    /// Returns a group's generation, old or young, or `None` for an unknown group.
+    /// Returns a group's generation, old or young.
     pub fn generation_of(&self, group: GroupId) -> Option<u64> {
         self.place(group).map(|place| place.seq)
     }
@@ -158,7 +155,7 @@ impl GroupLru {
         Some(op)
     }
 
-    /// Stores the old generation's groups in visit order, from a random bin. O(groups).
+    /// Stores the old groups in visit order, from a random bin. O(groups).
     pub fn order(&mut self, order: &mut Vec<GroupId>) {
         order.clear();
         let first = self.draw_bin();
@@ -252,7 +249,7 @@ mod tests {
         &lru.bins[slot_of(place.seq)][place.bin]
     }
 
-    /// Specification, section 10: positions after each operation, over many draws.
+    /// Specification, section 10, over many draws.
     #[test]
     fn operations_land_where_the_table_says() {
         let groups: Vec<GroupId> = (1..100).map(GroupId).collect();

@@ -11,7 +11,7 @@
 //! gone.
 //!
 //! Ignored: batched charges (the kernel keeps up to 64 pages per CPU), throttling above a "high"
-//! mark, and swap, which is not charged.
+//! mark, and swap.
 //!
 //! Source: the kernel's documented control group v2 memory controller, "Memory Interface Files".
 
@@ -46,9 +46,9 @@ impl Guard {
 pub struct GroupConfig {
     /// Maximum usage with descendants, or [`UNLIMITED`].
     pub limit: u64,
-    /// Usage that is never reclaimed, within the protection of the ancestors.
+    /// Usage never reclaimed, within the ancestors' protection.
     pub min: u64,
-    /// Usage that is reclaimed only if nothing unprotected is left.
+    /// Usage reclaimed only if nothing unprotected is left.
     pub low: u64,
 }
 
@@ -62,7 +62,7 @@ impl GroupConfig {
     /// No limit, no protection.
     pub const NONE: GroupConfig = GroupConfig { limit: UNLIMITED, min: 0, low: 0 };
 
-    /// Returns settings with a limit of so many pages.
+    /// Returns settings with this limit, in pages.
     pub const fn limited(limit: u64) -> GroupConfig {
         GroupConfig { limit, ..GroupConfig::NONE }
     }
@@ -78,7 +78,7 @@ pub enum CreateGroupError {
         /// Requested parent.
         parent: GroupId,
     },
-    /// All ids are in use. Remove groups and let their pages be reclaimed.
+    /// All ids are in use. Remove groups and reclaim their pages.
     #[error("all {GROUPS_MAX} group ids are in use")]
     NoId,
 }
@@ -156,8 +156,7 @@ impl Group {
 pub struct GroupTree {
     /// Indexed by id.
     slots: Vec<Option<Box<Group>>>,
-    /// Start of the search for a free id. Ids are reused late, because shadow entries of removed
-    /// groups contain them.
+    /// Start of the search for a free id. Shadow entries contain old ids, so ids are reused late.
     next_id: usize,
 }
 
@@ -177,7 +176,7 @@ impl GroupTree {
     /// Creates a group below `parent`.
     ///
     /// # Errors
-    /// [`CreateGroupError`] if the parent does not exist or no id is left.
+    /// [`CreateGroupError`] without a parent or a free id.
     pub fn create(
         &mut self,
         parent: GroupId,
@@ -204,8 +203,7 @@ impl GroupTree {
         Some(GroupId(id as u16))
     }
 
-    /// Removes a group. Charges and protection end, and reclaim prefers its pages. The group leaves
-    /// the tree with its last page.
+    /// Removes a group. Charges and protection end. The group leaves the tree with its last page.
     ///
     /// # Errors
     /// [`RemoveGroupError`] if the group is the root, has children, or does not exist.
@@ -270,9 +268,8 @@ impl GroupTree {
         core::iter::successors(Some(group), |group| self.group(*group).parent)
     }
 
-    /// Returns the pages available to a group in `memory` pages without reclaim from protected
-    /// usage: the lowest limit on the way up, less the protection of other groups. Uses the root if
-    /// the group does not exist.
+    /// Returns the pages available to a group in `memory` pages: the lowest limit on the way up,
+    /// less the protection of other groups. A missing group counts as the root.
     ///
     /// # Cost
     /// O(depth).
@@ -381,7 +378,7 @@ impl GroupTree {
         None
     }
 
-    /// Returns the groups of a subtree, removed ones included, parents first.
+    /// Returns the groups of a subtree, parents first.
     pub fn subtree(&self, top: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(Some(top), move |at| self.next_in_subtree(top, *at))
     }
@@ -399,8 +396,7 @@ impl GroupTree {
         slot.expect("invariant: groups that are named exist")
     }
 
-    /// Checks all invariants and panics on a violation. `charged` returns a group's own pages.
-    /// O(groups).
+    /// Checks all invariants and panics on a violation. `charged` returns own pages. O(groups).
     pub fn validate(&self, charged: impl Fn(GroupId) -> u64) {
         let mut nr_seen = 0;
         for id in self.subtree(GroupId::ROOT) {

@@ -1,8 +1,7 @@
 //! Fair allocation over zones: equal page lifetimes in all zones.
 //!
 //! **Problem.** An allocator that prefers one zone keeps its reclaim running, and so finds room
-//! there again. Pages of this zone live briefly, and pages elsewhere stay and seem hot. Comparisons
-//! of ages or clocks across zones mislead.
+//! there again. Pages of this zone live briefly, and pages elsewhere stay and seem hot.
 //!
 //! **Idea.** Take turns. A zone counts as full after as many pages as lie between LOW and HIGH,
 //! until all zones are full. These distances are proportional to the zones, so lifetimes are equal.
@@ -16,8 +15,8 @@
 //! **Data and invariants.** One counter per zone, checked before a take, so that a turn is one page
 //! longer than the distance.
 //!
-//! **Ignored.** NUMA: the merged version limits turns to the local node. The library has one zone
-//! per arena. The lab's scenario `fair-zones` shows the effect.
+//! **Ignored.** NUMA: the merged version limits turns to the local node. For the lab's scenario
+//! `fair-zones`: an arena has one zone.
 //!
 //! **Source.** The classic LRU specification, section 10.2. The first patch of the series of 30 May
 //! 2013.
@@ -54,9 +53,9 @@ impl FairZones {
 
     /// Returns the index of the zone to take from.
     ///
-    /// `is_above_low` returns true if a zone stays above LOW after one page. Wake background
-    /// reclaim of a zone that does not. `None` starts new turns: wake background reclaim of all
-    /// zones, and call again. After a second `None`, go below LOW in order of preference.
+    /// `is_above_low` returns true if a zone stays above LOW after one page, else wake its
+    /// background reclaim. `None` starts new turns: wake background reclaim of all zones, and call
+    /// again. After a second `None`, go below LOW in order of preference.
     pub fn choose(&mut self, mut is_above_low: impl FnMut(usize) -> bool) -> Option<usize> {
         let chosen = (0..self.turns.len())
             .find(|&at| self.turns[at].given <= self.turns[at].batch && is_above_low(at));

@@ -1,7 +1,6 @@
 //! The frame table: one word per frame, with the state and list links.
 //!
-//! **Problem.** The zone and all per-CPU lists link the same frames under different locks, without
-//! heap arrays of their own.
+//! **Problem.** The zone and all per-CPU lists link the same frames under different locks.
 //!
 //! **Idea.** A frame is on at most one list, so one word is enough. The owner of the frame owns the
 //! word:
@@ -22,7 +21,7 @@
 //!   lock (free, offline), of the per-CPU list's lock, or of the block. Ownership passes under the
 //!   giver's lock, or with the frame, so relaxed loads and stores suffice. The words are atomics
 //!   because threads write different words of one array, and because the zone *reads* words of
-//!   other owners (state of a buddy, length of a block).
+//!   other owners.
 //! - A stale read may confuse `Allocated` and `InPcp`, never `Free` or the order, which change only
 //!   under the zone's lock.
 //! - Later frames of a block are `Interior`.
@@ -32,7 +31,7 @@
 //! **Cost.** 8 bytes a frame, 0.2 % of the memory. Eight words share a cache line. Two CPUs that
 //! take and return frames of one line need 36 to 45 ns a frame instead of 11 to 13. `pcp/hot.rs`
 //! avoids the writes for runs of up to eight frames. Runs of twelve neighbouring frames take 14 to
-//! 50 ns. Runs of thousands show no effect.
+//! 50 ns.
 //!
 //! **Ignored.** Contents of the frames.
 //!
@@ -97,7 +96,7 @@ pub(super) enum Kind {
 /// One word per frame, shared by a zone and its per-CPU lists.
 ///
 /// # Concurrency
-/// Shared by reference, usually an `Arc`. See the module for write ownership.
+/// Shared by reference. See the module for write ownership.
 #[derive(Debug)]
 pub struct FrameTable {
     words: Box<[AtomicU64]>,
@@ -143,8 +142,7 @@ impl FrameTable {
         }
     }
 
-    /// Returns true if free frames were at or below HIGH at the last update: an allocation below,
-    /// or a free above.
+    /// Returns true if free frames were last seen at or below HIGH.
     #[inline]
     pub fn is_below_high(&self) -> bool {
         self.pressure.now().is_below_high()
@@ -241,8 +239,7 @@ const fn allocated_tag(order: Order) -> u64 {
 
 /// A doubly linked list in the table's words. The head is the most recent.
 ///
-/// The head's previous link is undefined, so that a pop touches no other word, possibly in a cache
-/// line of another CPU.
+/// The head's previous link is undefined, so that a pop touches no other word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameList {
     head: u32,
@@ -264,7 +261,7 @@ impl FrameList {
         (self.tail != NONE).then_some(FrameId(self.tail))
     }
 
-    /// Removes the head. Its word is stale until the caller writes the next state.
+    /// Removes the head. The caller then writes its state.
     #[inline]
     pub(super) fn pop_head(&mut self, table: &FrameTable) -> Option<FrameId> {
         let head = self.head()?;
@@ -306,7 +303,7 @@ impl FrameList {
         self.tail = frame.0;
     }
 
-    /// Removes `frame`. Its word is stale until the caller writes the next state.
+    /// Removes `frame`. The caller then writes its state.
     pub(super) fn remove(&mut self, table: &FrameTable, frame: FrameId) {
         if self.head == frame.0 {
             self.pop_head(table);

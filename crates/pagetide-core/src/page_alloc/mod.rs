@@ -1,7 +1,7 @@
 //! The page allocator.
 //!
-//! **Problem.** Many CPUs take and return frames concurrently. They must not contend for one lock,
-//! must not exhaust memory, and must keep long free runs for large folios.
+//! **Problem.** CPUs that take and return frames must not contend for one lock, must not exhaust
+//! memory, and must keep long free runs for large folios.
 //!
 //! **Idea.** Three layers, each a fast path for the next:
 //!
@@ -15,14 +15,20 @@
 //!        [      FrameTable      ]         one word a frame, shared by all of the above
 //! ```
 //!
-//! | file | idea | |---|---| | `watermark` | levels and their check | | `pcp` | per-CPU lists, and
-//! **the seam**: the calls of both worlds | | `pcp_limits` | batch and limit as functions of the
-//! zone | | `pcp_tuning` | list length: fixed, depth, refill | | `zone` | watermark checks,
-//! resizing, splits, joins, runs | | `buddy`, `free_blocks` | splitting, merging, fragmentation | |
-//! `frame_table` | one word per frame, and its owner | | `pressure` | shortage signal to the lists
-//! | | `slow_path` | attempts after the fast path | | `fair_zones` | turns among several zones, for
-//! models | | `whole_blocks` | blocks to empty before memory is given up | | `single` | zone and
-//! lists without locks, for the lab and tests |
+//! | file | idea |
+//! |---|---|
+//! | `watermark` | levels and their check |
+//! | `pcp` | per-CPU lists, and **the seam**: the calls of both worlds |
+//! | `pcp_limits` | batch and limit as functions of the zone |
+//! | `pcp_tuning` | list length: fixed, depth, refill |
+//! | `zone` | watermark checks, resizing, splits, joins, runs |
+//! | `buddy`, `free_blocks` | splitting, merging, fragmentation |
+//! | `frame_table` | one word per frame, and its owner |
+//! | `pressure` | shortage signal to the lists |
+//! | `slow_path` | attempts after the fast path |
+//! | `fair_zones` | turns among several zones, for models |
+//! | `whole_blocks` | blocks to empty before memory is given up |
+//! | `single` | zone and lists without locks, for the lab and tests |
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + allocated. Only the
 //! first is `NR_FREE`, compared with watermarks. Nothing here locks, waits or wakes. After `None`,
@@ -30,8 +36,8 @@
 //!
 //! **Cost.** 8 bytes a frame, 0.2 % of the memory.
 //!
-//! **Ignored.** NUMA and several zones per arena (but see [`WatermarkInputs`] and [`FairZones`]).
-//! Migrate types: all frames are movable.
+//! **Ignored.** Several zones per arena (but see [`WatermarkInputs`] and [`FairZones`]). Migrate
+//! types.
 //!
 //! **Source.** The page allocator specification, sections 1 to 4.
 

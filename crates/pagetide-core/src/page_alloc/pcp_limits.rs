@@ -1,4 +1,4 @@
-//! Batch and maximum length of per-CPU lists, as pure functions of the zone.
+//! Batch and maximum length of per-CPU lists.
 //!
 //! **Problem.** Small batches take the zone's lock too often. Long lists hide memory from other
 //! CPUs.
@@ -17,7 +17,7 @@
 //! `high_min <= high_max`.
 //!
 //! **Tiny zones (original).** If four batches per CPU exceed a quarter of the zone, lists are
-//! disabled. Zones of 16 MiB keep lists up to 256 CPUs.
+//! disabled.
 //!
 //! **Source.** The page allocator specification, section 3 (Linux 6.18).
 
@@ -34,8 +34,8 @@ const FRACTION_FOR_TUNING: u32 = 8;
 /// Divisor of the zone. Lists that could hold more are disabled.
 const TINY_ZONE_SHARE: u64 = 4;
 
-/// The knob `percpu_pagelist_high_fraction`: all lists together hold at most 1/fraction of the
-/// zone. The default is the LOW watermark.
+/// The knob `percpu_pagelist_high_fraction`: all lists hold at most 1/fraction of the zone. The
+/// default is the LOW watermark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HighFraction(u32);
 
@@ -120,7 +120,7 @@ impl PcpLimits {
         }
     }
 
-    /// Creates manual limits, for experiments.
+    /// Creates manual limits.
     ///
     /// # Panics
     /// If `batch` is 0, or `high` is nonzero and below four batches.
@@ -128,7 +128,7 @@ impl PcpLimits {
         PcpLimits::tuned(batch, high, high)
     }
 
-    /// Creates manual limits with room for tuning, for experiments.
+    /// Creates manual limits with room for tuning.
     pub const fn tuned(batch: u32, high_min: u32, high_max: u32) -> PcpLimits {
         assert!(batch > 0, "a batch of no frames moves nothing");
         assert!(high_min == 0 || high_min >= 4 * batch, "high is 0 or at least four batches");
@@ -151,8 +151,7 @@ impl PcpLimits {
         self.high_min
     }
 
-    /// Returns true if a run of frees of order 1 to 3 keeps up to a batch, which fits in the data
-    /// cache.
+    /// Returns true if a run of frees of order 1 to 3 keeps up to a batch, warm in the cache.
     pub const fn keeps_batch_in_runs(&self) -> bool {
         self.keeps_batch_in_runs
     }

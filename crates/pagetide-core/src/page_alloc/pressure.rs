@@ -9,8 +9,8 @@
 //! ```
 //!
 //! *Below HIGH*: lists do not grow, and drain with every free. *Starving*: an allocation failed and
-//! is draining all lists in turn. Meanwhile lists keep nothing, so that no frame hides on a drained
-//! list: a free goes to the zone, and a refill takes one block.
+//! is draining all lists in turn. Meanwhile a free goes to the zone, and a refill takes one block,
+//! so that no frame hides on a drained list.
 //!
 //! **Invariants.** A starving allocation that visited every list finds in the zone every frame
 //! freed before. The visit drains earlier frames, and the list's lock publishes the word to later

@@ -2,7 +2,7 @@
 //!
 //! **Problem.** The lab and the tests have many CPUs but one thread.
 //!
-//! **Idea.** The calls of the seam in `pcp/`, with `&mut` in place of locks, and no decisions:
+//! **Idea.** The calls of the seam in `pcp/`, with `&mut` in place of locks:
 //!
 //! ```text
 //!  alloc(cpu, request):  pcps[cpu].alloc  -> pcps[cpu].refill(zone) -> None
@@ -11,9 +11,7 @@
 //!
 //! **Data and invariants.** managed = free in the zone + on per-CPU lists + allocated.
 //!
-//! **Ignored.** Contention, and handling of `None`.
-//!
-//! **Source.** Original.
+//! **Ignored.** Contention, and handling of `None`. **Source.** Original.
 
 use alloc::vec::Vec;
 
@@ -34,7 +32,7 @@ pub struct PageAllocator {
 }
 
 impl PageAllocator {
-    /// Creates the allocator with `nr_cpus` local CPUs, derived limits and the default tuning.
+    /// Creates the allocator with `nr_cpus` local CPUs and the default tuning.
     pub fn new(zone: Zone, nr_cpus: u32, fraction: HighFraction) -> PageAllocator {
         PageAllocator::with_tuning(zone, nr_cpus, fraction, PcpTuning::default())
     }
@@ -56,7 +54,6 @@ impl PageAllocator {
         &self.zone
     }
 
-    /// Returns the zone, for a resize. Call [`PageAllocator::rederive`] afterwards.
     #[cfg(test)]
     pub(crate) fn zone_mut(&mut self) -> &mut Zone {
         &mut self.zone
@@ -90,7 +87,7 @@ impl PageAllocator {
         self.zone.nr_free() - before
     }
 
-    /// Takes a block on `cpu`. Returns `None` below the watermark or without a block.
+    /// Takes a block on `cpu`, if the watermark allows and one is left.
     pub fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let pcp = &mut self.pcps[cpu.0 as usize];
         let hit = pcp.alloc(self.zone.table(), request);

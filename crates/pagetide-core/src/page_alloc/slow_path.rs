@@ -1,4 +1,4 @@
-//! The slow path: attempts after the fast path fails, until a frame is found or none is left.
+//! The slow path: attempts after the fast path fails.
 //!
 //! Both worlds follow this state machine: it returns the next attempt, and the world reports the
 //! result.
@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Other CPUs' lists hold free frames, and their access logs hold unlisted folios. Both are drained
-//! before a failure. The last take ignores the watermarks. Failure is no error: the page is read
-//! past the cache.
+//! before a failure. The last take ignores the watermarks. After a failure the page is read past
+//! the cache.
 //!
 //! **Source.** The page allocator specification, sections 1 and 3. Retries as in the kernel.
 
@@ -35,8 +35,7 @@ pub enum Attempt {
     /// Run a direct reclaim pass. [`Attempted::Failed`] if it freed nothing.
     DirectReclaim,
     /// Drain all CPUs' frame lists and access logs. With other threads, first create a
-    /// [`Starving`](super::Starving) and keep it for the rest of the allocation, so that frames
-    /// freed meanwhile reach the zone.
+    /// [`Starving`](super::Starving) and keep it for the rest of the allocation.
     DrainCpus,
     /// Fail: no frame is left.
     GiveUp,
@@ -51,7 +50,7 @@ pub enum Attempted {
     Failed,
 }
 
-/// State of one allocation. The caller stops once it has a frame.
+/// State of one allocation.
 #[derive(Debug, Default)]
 pub struct SlowPath {
     last: Option<Attempt>,
@@ -70,7 +69,7 @@ impl SlowPath {
         SlowPath { last: Some(Attempt::WakeBackground), ..SlowPath::default() }
     }
 
-    /// Returns the next attempt after `outcome` of the last. Ignores the first `outcome`.
+    /// Returns the next attempt, given the last outcome.
     pub fn next(&mut self, outcome: Attempted) -> Attempt {
         let next = match self.last {
             None => Attempt::Take(Some(WatermarkLevel::Low)),

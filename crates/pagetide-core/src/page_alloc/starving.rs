@@ -5,14 +5,13 @@ use alloc::sync::Arc;
 
 /// Marks an allocation that found nothing: while this lives, lists keep nothing.
 ///
-/// Create this before the first drain ([`Attempt::DrainCpus`](super::Attempt::DrainCpus)), and keep
-/// it until the allocation ends.
+/// Create this before the first drain ([`Attempt::DrainCpus`](super::Attempt::DrainCpus)).
 #[derive(Debug)]
 #[must_use = "lists keep frames again when it is dropped"]
 pub struct Starving(Arc<FrameTable>);
 
 impl Starving {
-    /// Makes the lists of this table's zone keep nothing.
+    /// Starts to starve on this table's zone.
     pub fn new(table: &Arc<FrameTable>) -> Starving {
         table.pressure.begin_starving();
         Starving(Arc::clone(table))

@@ -1,16 +1,15 @@
 //! Selects the blocks to empty before memory is given up.
 //!
-//! **Problem.** Memory given up frame by frame takes a system call and a TLB flush each. **Idea.**
-//! Whole blocks take one for 512 frames: pages in mostly free blocks move to free frames elsewhere.
+//! **Problem.** Each frame given up alone takes a system call and a TLB flush. **Idea.** Whole
+//! blocks take one for 512 frames: pages in mostly free blocks move to free frames elsewhere.
 //!
 //! ```text
 //!   [..#..][.####][..##.][#.###]       . free, 9
 //!   [.....][#####][.....][#####]       the first and the third have most: 3 pages moved
 //! ```
 //!
-//! **Ignored.** Movability of the pages.
-//!
-//! **Source.** Original, after the kernel's memory compaction.
+//! **Ignored.** Movability of the pages. **Source.** Original, after the kernel's memory
+//! compaction.
 
 use super::PCP_HUGE_ORDER;
 use crate::ids::FrameId;
@@ -18,8 +17,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// Returns the numbers of the [`PCP_HUGE_ORDER`] blocks that need the fewest moves, as many as the
-/// `free` frames fill.
+/// Returns the numbers of the [`PCP_HUGE_ORDER`] blocks with the fewest moves, as many as `free`
+/// fills.
 ///
 /// # Cost
 /// O(frames log blocks).

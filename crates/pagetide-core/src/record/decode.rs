@@ -21,7 +21,7 @@ pub enum Decoded {
     Short,
 }
 
-/// Reads entries from a stream of bytes, one at a time.
+/// Decodes a stream of entries.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     context: Context,
@@ -30,15 +30,15 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Creates a decoder for entries after a header of `header_bytes` bytes.
+    /// Creates a decoder for the entries after a header.
     pub fn new(header_bytes: usize) -> Decoder {
         Decoder { context: Context::default(), nr_entries: 0, offset: header_bytes as u64 }
     }
 
     /// Decodes the entry at the start of `bytes`.
     ///
-    /// The caller drops the used bytes and calls again. [`Decoded::Short`] changes nothing, and
-    /// does not occur with [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes.
+    /// The caller drops the used bytes and calls again. [`Decoded::Short`] changes nothing, and is
+    /// impossible with [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes.
     ///
     /// # Errors
     /// [`RecordError::UnknownKind`], [`RecordError::NumberTooLarge`] and
@@ -61,7 +61,7 @@ impl Decoder {
         }
     }
 
-    /// Returns the offset of the next entry from the start of the record, in bytes.
+    /// Returns the byte offset of the next entry in the record.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -125,7 +125,7 @@ impl Decoder {
     }
 }
 
-/// Iterator over the entries of a record in memory. Ends after an error.
+/// Entries of a record in memory. Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     decoder: Decoder,
@@ -135,7 +135,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Reads the header, and prepares to read the entries.
+    /// Reads the header.
     ///
     /// # Errors
     /// As [`Header::decode`].
@@ -146,7 +146,7 @@ impl<'a> Entries<'a> {
         Ok((header, Entries { decoder, bytes, is_over: false, ending: None }))
     }
 
-    /// Returns the ending, or `None` before the end or after an error.
+    /// Returns the ending. `None` before the end, or after an error.
     pub fn ending(&self) -> Option<Ending> {
         self.ending
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use alloc::vec::Vec;
 
-/// Encoder of one record. Append entries in reading order.
+/// Encoder of one record.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     context: Context,
@@ -20,11 +20,11 @@ impl Encoder {
         Encoder::default()
     }
 
-    /// Appends an entry to `out`, usually one to four bytes, at most
+    /// Appends an entry, usually of one to four bytes, at most
     /// [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX).
     ///
     /// # Concurrency
-    /// The caller serializes. The order of calls is the order of the record.
+    /// The caller serializes.
     pub fn append(&mut self, access: &Access, out: &mut Vec<u8>) {
         let page = access.page;
         let delta = zigzag(page.index.0.wrapping_sub(self.context.last_index(page.mapping)));
@@ -76,7 +76,7 @@ impl Encoder {
         self.nr_entries += 1;
     }
 
-    /// Appends the end, which shows that nothing was lost. Nothing may follow.
+    /// Appends the end. Nothing may follow.
     pub fn finish(self, out: &mut Vec<u8>) {
         out.push(KIND_END);
         append_varint(self.nr_entries, out);

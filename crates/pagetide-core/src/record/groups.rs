@@ -1,6 +1,6 @@
-//! Memory groups in a record: creation, changes, removal, requests, and payers.
+//! Memory groups in a record.
 //!
-//! Notes with a code and LEB128 numbers. The first note announces groups.
+//! Notes have a code and LEB128 numbers. The first note announces groups.
 
 use super::numbers::{Fault, Input, append_varint};
 use crate::group::GroupConfig;
@@ -18,7 +18,7 @@ const NOTE_GROUP_JOIN: u8 = 70;
 pub enum GroupNote {
     /// Charging starts, to the root.
     Begin,
-    /// Creates or changes the group, and reclaims until it fits.
+    /// Creates or changes the group. Reclaims until it fits.
     Set {
         /// Group.
         group: GroupId,

@@ -2,7 +2,7 @@
 //!
 //! **Problem.** A replay must start with the memory, machine and policy of the run.
 //!
-//! **Idea.** A fixed part, followed by parts of variable length.
+//! **Idea.** A fixed part, then parts of variable length.
 //!
 //! ```text
 //!   [ magic: 8 ] [ version: 2 ] [ length of the name: 1 ] [ reclaimer: 1 ] [ page bytes: 4 ]
@@ -10,7 +10,7 @@
 //!   [ policy's name ] [ tiers ] [ switches ]
 //! ```
 //!
-//! **Ignored.** Host, date and file names, which affect no decision.
+//! **Ignored.** Host, date and file names.
 
 use super::{RecordError, RecordedTiers, switches, tiers};
 use crate::lru::Switches;
@@ -19,7 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::str;
 
-/// First eight bytes of a record. The control characters detect text-mode damage.
+/// First eight bytes. The control characters detect text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
 /// Format version, written and read.
 pub const VERSION: u16 = 4;
@@ -54,14 +54,14 @@ impl Reclaimer {
 
 /// Facts about a recorded run.
 ///
-/// A converted trace has no run. Its header has no frames ([`Header::of_trace`]).
+/// A converted trace has no run and no frames ([`Header::of_trace`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Bytes per page.
     pub page_bytes: u32,
     /// Memory, in frames.
     pub memory_frames: u64,
-    /// Maximum memory, in frames: the size of the tables.
+    /// Maximum memory, in frames.
     pub memory_frames_max: u64,
     /// CPUs with per-CPU lists.
     pub nr_cpus: u32,
@@ -82,7 +82,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the header of a converted trace: only the page size is known.
+    /// Returns the header of a converted trace.
     pub fn of_trace(page_bytes: u32) -> Header {
         Header {
             page_bytes,
@@ -99,7 +99,7 @@ impl Header {
         }
     }
 
-    /// Returns true if a page cache recorded this, so that memory and policy are known.
+    /// Returns true if a page cache recorded this.
     pub fn is_of_run(&self) -> bool {
         self.memory_frames > 0
     }
@@ -107,7 +107,7 @@ impl Header {
     /// Appends the header to `out`, which should be empty.
     ///
     /// # Panics
-    /// If the policy name is longer than [`POLICY_NAME_BYTES_MAX`], or there are too many tiers.
+    /// If the policy name exceeds [`POLICY_NAME_BYTES_MAX`], or there are too many tiers.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         assert!(self.policy.len() <= POLICY_NAME_BYTES_MAX, "policy name too long for a header");
         out.extend_from_slice(&MAGIC);
@@ -127,7 +127,7 @@ impl Header {
         switches::append(self.switches, out);
     }
 
-    /// Reads a header from the start of `bytes`. Returns the header and its length in bytes.
+    /// Reads a header from the start of `bytes`. Returns it and its length in bytes.
     ///
     /// # Errors
     /// [`RecordError::HeaderShort`] states the bytes needed. Other errors are final.

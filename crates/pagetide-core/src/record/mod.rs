@@ -1,13 +1,11 @@
 //! The access record: the input of the page cache, in about two bytes an access.
 //!
 //! **Problem.** The lab must repeat a real run page for page. The record needs every access in
-//! order. It must be small, cheap to append, and readable up to the last whole entry after a kill.
-//! The record also needs, in order, whatever else changes decisions: readahead, write-back, guards,
-//! truncation, and with memory tiers the time and file lengths.
+//! order, must be cheap to append, and readable up to the last whole entry after a kill. It also
+//! needs other events that change decisions: readahead, write-back, guards, truncation, and with
+//! memory tiers time and file lengths.
 //!
-//! **Idea.** Accesses repeat the mapping, the thread and the neighbourhood of the page. An entry
-//! holds only the changes.
-//!
+//! **Idea.** Accesses repeat the mapping, the thread and nearby pages. An entry holds the changes.
 //!
 //! ```text
 //!   header: magic, version, page length, memory, machine, policy, tiers, switches   once
@@ -19,9 +17,9 @@
 //!   end:    [ kind = 15 ] [number of entries]                 written by a run that ended itself
 //! ```
 //!
-//! A sequential read costs one byte. A random read in a file of a few gigabytes costs three or
-//! four. Example: thread 0 reads pages 3 and 4 of mapping 0, then thread 1 writes page 1000 of
-//! mapping 2 through a guard:
+//! A sequential read costs one byte, a random read in a few gigabytes three or four. Example:
+//! thread 0 reads pages 3 and 4 of mapping 0, then thread 1 writes page 1000 of mapping 2 through a
+//! guard:
 //!
 //! ```text
 //!   c0 06           kind 0, delta 6 (zigzag of 3)
@@ -30,15 +28,14 @@
 //!   0f 03           end, three entries
 //! ```
 //!
-//! **Data and invariants.** Encoder and decoder hold the same context (last mapping, last thread,
-//! last index in each of 16 mapping slots) and share the update function. Numbers are LEB128, at
-//! most ten bytes. The decoder never panics or reads past the slice. The sequence number of an
-//! entry is its position, notes included. Evictions and moves between tiers are results: a replay
-//! skips them and is judged by them.
+//! **Data and invariants.** Encoder and decoder share the context (last mapping, last thread, last
+//! index in each of 16 mapping slots) and its update. Numbers are LEB128, at most ten bytes. The
+//! decoder never panics or reads past the slice. The sequence number of an entry is its position,
+//! notes included. Evictions and moves are results: a replay skips them and is judged by them.
 //!
-//! **Ignored.** Access times, byte offsets within a page, contents, resizes of the cache, and the
-//! thread served by a background thread. There are no checksums: a torn tail is detected, silent
-//! corruption only if an entry or the final count is impossible.
+//! **Ignored.** Access times, offsets within a page, contents, resizes of the cache. There are no
+//! checksums: a torn tail is detected, silent corruption only if an entry or the final count is
+//! impossible.
 //!
 //! **Sources.** LEB128 and zigzag as in DWARF and Protocol Buffers.
 
@@ -77,26 +74,24 @@ const MAPPING_FOLLOWS: u8 = 1 << 5;
 const DELTA_SHIFT: u32 = 6;
 const DELTA_FOLLOWS: u64 = 3;
 
-/// An access to a page, or an action of the page cache.
+/// Event of a page: an access or an action of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AccessKind {
     /// Read through a descriptor. Counts as a reference.
     Read = 0,
-    /// Read through a descriptor, of the page where the handle's last call ended. Not a reference.
+    /// Read through a descriptor, in the page where the handle's last call ended. Not a reference.
     ReadAgain = 1,
     /// Written through a descriptor.
     Write = 2,
-    /// Read through the page table, by a guard. Makes the page young. Pinned until
-    /// [`AccessKind::Unpin`].
+    /// Read by a guard. Makes the page young. Pinned until [`AccessKind::Unpin`].
     Table = 3,
     /// Read ahead, not accessed.
     Readahead = 4,
-    /// Dropped by truncation, advice or close, without a shadow entry.
+    /// Dropped by truncation, advice or close.
     Discard = 5,
-    /// Taken for writing by a mutable guard, otherwise as [`AccessKind::Table`].
+    /// Taken by a mutable guard, otherwise as [`AccessKind::Table`].
     TableWrite = 6,
-    /// Missed and to be filled together with its neighbours, for a call that accesses it next. A
-    /// one-page call needs no such entry.
+    /// Missed, to be filled with its neighbours by a call that accesses it next.
     Fill = 7,
     /// Became dirty.
     Dirty = 8,
@@ -106,17 +101,15 @@ pub enum AccessKind {
     Unpin = 10,
     /// Evicted. A result.
     Evict = 11,
-    /// The thread's [`AccessKind::Fill`] and [`AccessKind::Readahead`] pages are filled and
-    /// unlocked.
+    /// The thread's [`AccessKind::Fill`] and [`AccessKind::Readahead`] pages are filled.
     Filled = 12,
-    /// Read past the page cache, or failed: the [`AccessKind::Fill`] before found no frame or could
-    /// not be read.
+    /// Read past the cache, or failed, after a [`AccessKind::Fill`] without a frame or contents.
     Bypass = 13,
     /// Moved to slower memory. A result.
     Demote = 14,
     /// Moved to the fast memory. A result.
     Promote = 15,
-    /// Read around a missed page while memory was ample. Not accessed or awaited.
+    /// Read around a missed page. Not accessed or awaited.
     Around = 16,
 }
 
@@ -155,12 +148,12 @@ impl AccessKind {
         )
     }
 
-    /// Returns true if the page was fetched before any access.
+    /// Returns true if fetched before any access.
     pub const fn is_unasked(self) -> bool {
         matches!(self, AccessKind::Readahead | AccessKind::Around)
     }
 
-    /// Returns true for a decision, which a replay reproduces.
+    /// Returns true for a decision.
     pub const fn is_result(self) -> bool {
         matches!(self, AccessKind::Evict | AccessKind::Demote | AccessKind::Promote)
     }
@@ -187,16 +180,16 @@ pub struct Access {
     pub page: PageId,
     /// Event.
     pub kind: AccessKind,
-    /// Number of the thread, from 0 in order of first access.
+    /// Thread number, from 0 in order of first access.
     pub thread: u32,
 }
 
-/// An event without a page that affects later decisions.
+/// An event without a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// Time in milliseconds of the run's clock. Due work was done.
+    /// Time on the run's clock, ms.
     Tick(Millis),
-    /// Length of a mapping for hint scans, in pages. 0 forgets the mapping.
+    /// Length of a mapping for hint scans, in pages. 0 forgets it.
     Mapping(ScannedMapping),
     /// Memory groups. These notes come first.
     Group(GroupNote),
@@ -211,26 +204,26 @@ pub enum Entry {
     Note(Note),
 }
 
-/// A decoding error. Offsets count bytes from the record's start.
+/// A decoding error. Offsets are bytes from the record's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
     /// The header is cut off. Pass at least this many bytes.
     #[error("the record's header is cut off: {needed_bytes} bytes needed")]
     HeaderShort {
-        /// Bytes of a complete header, as far as known.
+        /// Bytes of the header, as far as known.
         needed_bytes: usize,
     },
     /// The file is something else. Name its format.
     #[error("not a pagetide record: the first eight bytes are others")]
     BadMagic,
-    /// Another version of this program wrote the record. Read it with that version.
+    /// Written by another version. Read it with that one.
     #[error("record version {found} is not {VERSION}")]
     UnknownVersion {
         /// Found version.
         found: u16,
     },
-    /// The policy name is too long or not UTF-8: damage.
+    /// Policy name too long or not UTF-8: damage.
     #[error("the policy name in the record's header is damaged")]
     BadPolicyName,
     /// Unknown reclaimer: damage, or a newer record.
@@ -239,7 +232,7 @@ pub enum RecordError {
         /// Found code.
         found: u8,
     },
-    /// Unknown per-CPU list tuning: damage, or a newer record.
+    /// Unknown list tuning: damage, or a newer record.
     #[error("unknown tuning of the per-CPU lists, {found}, in the record's header")]
     UnknownTuning {
         /// Found code.
@@ -251,7 +244,7 @@ pub enum RecordError {
     /// Unknown mechanisms: damage, or a newer record.
     #[error("the record's header names a mechanism that no policy has")]
     UnknownMechanism,
-    /// Unknown kind of entry: damage, or a newer record.
+    /// Unknown entry: damage, or a newer record.
     #[error("unknown kind of entry, {kind}, at byte {offset}")]
     UnknownKind {
         /// Found code.
@@ -259,13 +252,13 @@ pub enum RecordError {
         /// Start of the entry.
         offset: u64,
     },
-    /// A number exceeds its type: this entry and all later ones are damaged.
+    /// A number exceeds its type: damage from here on.
     #[error("number out of range in the entry at byte {offset}")]
     NumberTooLarge {
         /// Start of the entry.
         offset: u64,
     },
-    /// The number of entries differs from the stated one.
+    /// The stated number of entries is wrong.
     #[error("the record ends after {found} entries, but says it has {stated}")]
     WrongCount {
         /// Entries stated at the end.
@@ -273,7 +266,7 @@ pub enum RecordError {
         /// Entries decoded.
         found: u64,
     },
-    /// Bytes follow the end: two records in one file, or damage.
+    /// Bytes follow the end: two records, or damage.
     #[error("bytes after the record's end, at byte {offset}")]
     AfterEnd {
         /// Start of these bytes.
@@ -286,7 +279,7 @@ pub enum RecordError {
 pub enum Ending {
     /// Complete: the run closed the record.
     Complete,
-    /// Stops between two entries: the process was killed, or still runs.
+    /// Stops between entries: the process was killed, or still runs.
     Unfinished,
     /// Stops inside an entry, which is lost.
     Torn,
@@ -299,7 +292,7 @@ struct Context {
     thread: u32,
     /// Last tick.
     tick: Millis,
-    /// Last page index by the low bits of the mapping. Sharing a slot costs bytes only.
+    /// Last page index by the mapping's low bits.
     last_index: [u64; NR_SLOTS],
 }
 

@@ -1,13 +1,12 @@
-//! Mechanisms in a record's header that differ from the default.
+//! Mechanisms that differ from the default, in the header.
 //!
-//! **Problem.** Active mechanisms affect evictions, and numbers would change meaning as the table
-//! grows. **Idea.** Names.
+//! **Problem.** Numbers of mechanisms would change meaning with versions. **Idea.** Names.
 //!
 //! ```text
 //!   [ length: 2 ] [ names, with commas between them ]        nothing switched: length 0
 //! ```
 //!
-//! **Ignored.** Support by the policy: the set is repeated as recorded.
+//! **Ignored.** Support by the policy.
 
 use super::RecordError;
 use crate::lru::{Mechanism, Switches};

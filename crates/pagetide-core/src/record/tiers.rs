@@ -1,17 +1,14 @@
 //! Tiers in the record header.
 //!
-//! **Problem.** A run over fast and slow memory depends on the size and distance of each node, and
-//! on tiering's settings.
-//!
-//! **Idea.** The header ends with these.
+//! **Problem.** Decisions depend on the nodes and on tiering's settings. **Idea.** The header ends
+//! with both.
 //!
 //! ```text
 //!   [ nodes: 1 ] [ switches: 1 ] [ mode: 1 ] [ demotion: 1 ] [ knobs: 9 x 4 ] [ began: 8 ]
 //!   [ frames: 4, most: 4, distance: 4 ] x nodes, the fastest first   no nodes: nothing follows
 //! ```
 //!
-//! **Ignored.** Technology and real latency of the memory: decisions use the distance. Compressed
-//! copies of evicted pages affect no decision.
+//! **Ignored.** Technology and real latency of the memory. Compressed copies of evicted pages.
 
 use super::RecordError;
 use crate::tiering::{
@@ -63,7 +60,7 @@ impl RecordedNodes {
     }
 }
 
-/// Memory tiers of a recorded run with tiering settings.
+/// Tiers of a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedTiers {
     /// Nodes.
@@ -81,7 +78,7 @@ pub struct RecordedTiers {
 }
 
 impl RecordedTiers {
-    /// Creates tiers with Linux's settings and a clock that starts at 0.
+    /// Creates tiers with Linux's settings.
     pub fn new(nodes: RecordedNodes) -> RecordedTiers {
         RecordedTiers {
             nodes,
@@ -177,7 +174,6 @@ fn nodes_of(input: &mut Input<'_>, nr_nodes: usize) -> RecordedNodes {
     RecordedNodes { all, len: nr_nodes }
 }
 
-/// Returns the knobs in the order of the record.
 fn numbers_of(knobs: &TieringKnobs) -> [u64; NR_KNOBS] {
     let TieringKnobs {
         scan_period_min,

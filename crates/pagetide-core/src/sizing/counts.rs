@@ -1,11 +1,11 @@
-//! Counts of reuse distances in the sample, and the hits of other memory sizes.
+//! Counts of reuse distances, and hits of other memory sizes.
 //!
 //! ```text
 //!   distance  1 2 3 ... 16 | 17 18 .. 32 | 34 36 .. 64 | 68 72 .. 128 | ...    bucket's last
 //!   width     1            | 1           | 2           | 4            |
 //! ```
 //!
-//! Distances are assumed uniform within a bucket. All results are integers: the caller divides.
+//! Distances are assumed uniform within a bucket.
 //!
 //! Pages are divided into [`NR_GROUPS`] groups by hash. Leaving out one group at a time estimates
 //! the sampling error.
@@ -82,13 +82,12 @@ impl ReuseCounts {
         self.rate
     }
 
-    /// Returns the largest known memory size, in frames. Farther reuse counts as a first use.
+    /// Returns the largest known memory size, in frames.
     pub fn frames_known(&self) -> u64 {
         u64::from(self.capacity) << self.rate.shift()
     }
 
-    /// Returns the LRU hits among `nr_accesses` in a memory of `frames`. `nr_accesses` counts all
-    /// pages over the same time.
+    /// Returns the LRU hits among `nr_accesses` (of all pages) in a memory of `frames`.
     ///
     /// Monotonic in `frames`. Constant beyond [`ReuseCounts::frames_known`].
     pub fn hits(&self, frames: u64, nr_accesses: u64) -> u64 {
@@ -106,7 +105,7 @@ impl ReuseCounts {
         if frames == 0 || nr_sampled == 0 {
             return 0;
         }
-        // In units of 1/2^shift uses. Fewer groups are scaled to all.
+        // In units of 1/2^shift uses.
         let unit = 1_u128 << self.rate.shift();
         let (whole, part) = (NR_GROUPS as u128, groups.nr());
         let mut hits = 0_u128;
@@ -154,7 +153,7 @@ impl ReuseCounts {
         high
     }
 
-    /// Returns the counts since `before` of the same sample. Returns all counts for another sample.
+    /// Returns the counts since `before`, or all counts if it is of another sample.
     pub fn since(&self, before: &ReuseCounts) -> ReuseCounts {
         let mut since = self.clone();
         let is_same = self.rate == before.rate && self.capacity == before.capacity;

@@ -1,8 +1,7 @@
 //! An exact LRU stack of bounded size, O(1) per use.
 //!
 //! **Problem.** Count the pages used since a page's last use, without a walk or a tree. **Idea.**
-//! Each use gets a slot in time. Slots that are some page's last use are marked, and marks are
-//! counted at three levels.
+//! Each use gets a slot in time. Slots of last uses are marked, and marks counted at three levels.
 //!
 //! ```text
 //!   slots    0 1 2 3 4 5 ...   64 a word      marks after slot 1: the rest of its word,
@@ -61,7 +60,7 @@ impl LruStack {
         }
     }
 
-    /// Moves the page to the top. Returns the old position, from 1, or `None` for a new page.
+    /// Moves the page to the top. Returns the old position, from 1.
     pub(super) fn use_page(&mut self, key: u32) -> Option<u32> {
         let distance = self.forget(key);
         if self.nr_pages == self.capacity {

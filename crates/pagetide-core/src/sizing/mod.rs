@@ -4,8 +4,8 @@
 //! distances cover only larger memories. The hit path has no time to spare.
 //!
 //! **Idea.** Sample pages by hash: all uses of a page, or none. Keep the exact LRU stack of the
-//! sample, deeper than memory. The stack distance of a use gives the memory size, scaled by the
-//! sampling rate, that makes it a hit.
+//! sample, deeper than memory. A use at some stack distance is a hit in memory of that size, scaled
+//! by the sampling rate.
 //!
 //! ```text
 //!   page --hash--> one in 2^shift? --no--> nothing (the folio has no flag: no work on a hit)
@@ -17,19 +17,18 @@
 //!
 //! **Data and invariants.** The rate 1 in 2^shift samples 512 to 1024 pages of memory (256 to 512
 //! up to 128 MiB). The stack holds eight times as many, in at most 310 KB. Distance buckets are a
-//! sixteenth wide, exact up to 16. The curve is exact if every page is sampled (up to 512 frames)
-//! and distances are short.
+//! sixteenth wide, exact up to 16. Up to 512 frames every page is sampled.
 //!
 //! A hot page in or out of the sample shifts all ratios. The reader therefore supplies the number
-//! of all accesses, and the difference counts at the shortest distance ("SHARDS adj"). This also
-//! corrects lost uses.
+//! of all accesses, and the difference counts at the shortest distance ("SHARDS adj").
 //!
 //! **Ignored.** Policies other than LRU. Readahead: a page is new until used. Pages below the stack
 //! are new: see [`ReuseCounts::frames_known`].
 //!
 //! **Sources.** Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS",
-//! FAST 2015. Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies",
-//! IBM Systems Journal 9(2), 1970.
+//! FAST
+//! 2015. Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", IBM
+//!       Systems Journal 9(2), 1970.
 
 mod counts;
 mod lru_stack;
@@ -41,7 +40,7 @@ pub use counts::{NR_GROUPS, ReuseCounts};
 use crate::ids::PageIndex;
 use lru_stack::LruStack;
 
-/// Maximum of sampled resident pages. Lower up to [`SMALL_FRAMES`], because hits are faster there.
+/// Maximum of sampled resident pages, less up to [`SMALL_FRAMES`] because hits are faster there.
 const RESIDENT_MAX: u64 = 1024;
 const RESIDENT_MAX_SMALL: u64 = 512;
 /// 128 MiB.
@@ -65,7 +64,7 @@ impl PageKey {
         PageKey(word ^ (word >> 29))
     }
 
-    /// Returns the name on the stack: never 0, and independent of the sampling bits.
+    /// Name on the stack: never 0, independent of the sampling bits.
     fn name(self) -> u32 {
         ((self.0 >> 32) as u32).max(1)
     }
@@ -115,7 +114,7 @@ impl SampleRate {
 /// The caller serializes.
 ///
 /// # Cost
-/// O(1) a use: a look-up and a sum of at most 48 numbers. Amortized compaction.
+/// O(1) a use, amortized.
 #[derive(Clone, Debug)]
 pub struct ReuseSample {
     rate: SampleRate,

@@ -1,12 +1,11 @@
 //! The outcome of a hint fault.
 //!
-//! **Problem.** The page cache, the replay and the lab all judge hint faults. Each needs the same
-//! actions and counts.
+//! **Problem.** Page cache, replay and lab need the same actions and counts.
 //!
-//! **Idea.** A [`Decision`] gives the reason. Its [`HintFaultAction`] is the action for the world.
-//! [`Refusals`] counts the faults without a move.
+//! **Idea.** A [`Decision`] gives the reason, its [`HintFaultAction`] the action. [`Refusals`]
+//! counts the faults without a move.
 //!
-//! **Ignored.** Success of the move, which the world counts.
+//! **Ignored.** Success of the move.
 //!
 //! **Source.** The tiering specification, section 5. `Unsure` and the actions are original.
 
@@ -25,13 +24,13 @@ pub enum PromotionReason {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub enum Decision {
-    /// Move the page: take a frame of the fast node, without reclaim or retry, then call
+    /// Take a frame of the fast node, without reclaim or retry, move the page, and call
     /// [`Promotion::count_promoted`](super::Promotion::count_promoted). Without a frame the page
     /// stays.
     Promote(PromotionReason),
     /// The fault came too long after the scan.
     TooCold,
-    /// Possibly hot: arm again at once. The stamp is renewed. Without knobs only.
+    /// Possibly hot: arm again at once. Without knobs only.
     Unsure,
     /// Hot, but over the window's rate limit.
     RateLimited,
@@ -44,7 +43,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Returns true if the world must wake background reclaim of the fast node.
+    /// Returns true to wake background reclaim of the fast node.
     pub const fn wakes_reclaim(self) -> bool {
         matches!(self, Decision::NoRoom)
     }

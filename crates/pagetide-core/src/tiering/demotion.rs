@@ -1,10 +1,10 @@
 //! Demotion: reclaim moves victims to slower memory.
 //!
-//! **Problem.** Evicting a cool page costs a read of the store later, a move only a copy. Pages
-//! without a store cannot be evicted at all.
+//! **Problem.** Evicting a cool page costs a later read, a move only a copy. Pages without a store
+//! cannot be evicted at all.
 //!
-//! **Idea.** Demotion is a step of a reclaim pass. Victims are chosen as usual. The world tries to
-//! move each claimed victim before it writes or evicts.
+//! **Idea.** In a reclaim pass, the world tries to move each claimed victim before it writes or
+//! evicts.
 //!
 //! ```text
 //!   victim --claimed--> a frame of the preferred node? --no--> of any slower one? --no-- leftover
@@ -13,8 +13,7 @@
 //!                       copy, Verdict::Demoted             the same           evicted, or kept
 //! ```
 //!
-//! A fast node's background reclaim frees up to PROMO. Promotions use the frames between HIGH and
-//! PROMO.
+//! A fast node's background reclaim frees up to PROMO, as room for promotions.
 //!
 //! **Data and invariants.** A [`Demotion`] lasts for one batch and names only slower nodes.
 //! Demotion starts no direct pass, so reclaim of a node never waits for another node.
@@ -38,12 +37,12 @@ pub enum DemotionMode {
     On,
 }
 
-/// Handling of a claimed victim without a frame below.
+/// Handling of a victim without a frame below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leftover {
     /// Evict or write back, as without slower memory.
     Evict,
-    /// Return to the list, refused as busy. Proactive reclaim loses nothing by this.
+    /// Return to the list, refused as busy.
     Keep,
 }
 
@@ -58,8 +57,8 @@ impl<'t> Demotion<'t> {
     /// Levels to try at each target, without reclaim.
     const LEVELS: [WatermarkLevel; 2] = [WatermarkLevel::Low, WatermarkLevel::Min];
 
-    /// Returns the targets for victims of `node`, or `None` if off or slowest. A new `seed` per
-    /// batch spreads equally near nodes.
+    /// Returns the targets for victims of `node`, if any. A new `seed` per batch spreads equally
+    /// near nodes.
     pub fn of(
         topology: &'t Topology,
         node: NodeId,
@@ -78,8 +77,7 @@ impl<'t> Demotion<'t> {
         self.preferred
     }
 
-    /// Returns the targets in order: the preferred node, then other slower nodes, nearest first. No
-    /// direct reclaim.
+    /// Returns the targets in order: the preferred node, then other slower nodes, nearest first.
     pub fn targets(&self) -> impl Iterator<Item = NodeId> {
         let preferred = self.preferred;
         let others = self.slower.iter().copied().filter(move |node| *node != preferred);
@@ -95,7 +93,7 @@ impl<'t> Demotion<'t> {
             .find_map(|node| Self::LEVELS.into_iter().find_map(|level| alloc(node, level)))
     }
 
-    /// Returns the handling of victims without a target frame.
+    /// Returns the handling without a target frame.
     pub const fn leftover(kind: ReclaimKind) -> Leftover {
         match kind {
             ReclaimKind::Background | ReclaimKind::Direct => Leftover::Evict,
@@ -110,10 +108,10 @@ pub fn background_level(topology: &Topology, node: NodeId, mode: BalancingMode) 
     if makes_room { WatermarkLevel::Promo } else { WatermarkLevel::High }
 }
 
-/// Returns the frames to free by a background pass, 0 at `level`.
+/// Returns the frames to free by a background pass.
 ///
-/// `room_below`, the frames free for demoted pages ([`room_for_demoted`]), limits the target,
-/// because more victims would be evicted. 0 is no limit, for nodes that do not demote.
+/// `room_below` ([`room_for_demoted`]) limits the target, because more victims would be evicted. 0
+/// is no limit.
 pub fn background_target(zone: &Zone, level: WatermarkLevel, room_below: u64) -> u64 {
     let target = zone.watermarks().mark(level).saturating_sub(zone.nr_free());
     if room_below > 0 { target.min(room_below) } else { target }
@@ -131,7 +129,7 @@ mod tests {
     use crate::tiering::{AbstractDistance, NodeDescription};
     use alloc::vec::Vec;
 
-    /// Node 0 fast, nodes 1 and 2 slower and equally near, node 3 slowest.
+    /// Node 0 fast, 1 and 2 slower and equally near, 3 slowest.
     fn three_tiers() -> Topology {
         let node = |distance, has_cpus| NodeDescription {
             distance: AbstractDistance(distance),

@@ -23,8 +23,8 @@ pub struct JudgedFault {
 }
 
 impl Promotion {
-    /// Counts and judges a fault on an armed page. The caller took the hint, so that no other
-    /// thread judges it. `room` is the fast node's, or `None` for a page there.
+    /// Counts and judges a fault on an armed page with its hint taken. `room` is the fast node's,
+    /// or `None` for a page there.
     ///
     /// # Cost
     /// O(1).

@@ -1,9 +1,9 @@
 //! Heat of a page, in 32 bits of its folio.
 //!
 //! **Problem.** The latency of one hint fault is a draw from an exponential distribution: one in
-//! ten is below a tenth of the mean. **Idea.** Average logarithms of latencies, so that one long
-//! wait does not hide ten short ones. Start from the average of slow memory, so that the first
-//! latency weighs little.
+//! ten is below a tenth of the mean. **Idea.** Average logarithms, so that one long wait does not
+//! hide ten short ones. Start from the average of slow memory, so that the first latency weighs
+//! little.
 //!
 //! ```text
 //!   heat   [ again | bursts | moved | samples | log2 of 1/16 ms, 16 bits, 8 behind the point ]
@@ -71,8 +71,8 @@ impl Heat {
         Heat(self.0 & ((1 << Self::MOVED_SHIFT) - 1) | (moved as u32) << Self::MOVED_SHIFT)
     }
 
-    /// Returns the heat for arming again if the latency is so short that it can only be the tail of
-    /// the access that moved the page. At most three times.
+    /// Returns the heat for arming again if the latency can only be the tail of the access that
+    /// moved the page. At most three times.
     pub(super) fn in_burst(self, sample: u32) -> Option<Heat> {
         let is_burst = sample + LOG_OF_BURST < self.log();
         let nr_bursts = self.0 >> Self::BURSTS_SHIFT & 3;

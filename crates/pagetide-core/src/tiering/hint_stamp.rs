@@ -4,8 +4,8 @@
 //! modulo 2^32 in the descriptor, which wrap after 49 days. The kernel has at most 21 bits (35
 //! minutes).
 //!
-//! **Data and invariants.** Arming and judging write the stamp. A move to another tier resets it to
-//! all ones. A fault after a wrap looks too early, as in the kernel.
+//! **Data and invariants.** Arming and judging write the stamp, a move to another tier resets it. A
+//! fault after a wrap looks too early, as in the kernel.
 //!
 //! **Source.** The tiering specification, section 3 (Linux 6.18).
 

@@ -1,6 +1,6 @@
 //! The knobs of tiering.
 //!
-//! Defaults are the kernel's. Times are in the world's milliseconds: a lab may scale all alike.
+//! Defaults are the kernel's. Times are in the world's milliseconds.
 //!
 //! **Source.** The tiering specification, sections 2 and 5 (Linux 6.18, `sched/numa_balancing`).
 
@@ -32,8 +32,8 @@ pub struct TieringKnobs {
     /// Initial latency below which a page is hot. Default 1000 ms, at least 8. Higher: more
     /// candidates.
     pub hot_threshold: Millis,
-    /// Candidates promoted a second. Default 16,777,216 frames (64 GiB). 1 MiB/s is 256
-    /// ([`frames_per_second`]). Higher: hot pages arrive sooner, moves cost more.
+    /// Candidates promoted a second. Default 16,777,216 frames (64 GiB). Higher: hot pages arrive
+    /// sooner, moves cost more.
     pub promote_rate_frames: u64,
     /// Window of the rate limit. Default 1000 ms, at least 1.
     pub rate_window: Millis,
@@ -116,8 +116,8 @@ impl TieringKnobs {
         }
     }
 
-    /// Limits runs to a 64th of `nr_frames`, so that faults and promotions are spread. For tiering
-    /// without knobs ([`TieringSwitches::auto`](super::TieringSwitches)).
+    /// Limits runs to a 64th of `nr_frames`, to spread faults and promotions. For tiering without
+    /// knobs ([`TieringSwitches::auto`](super::TieringSwitches)).
     pub fn in_small_runs(self, nr_frames: u64) -> TieringKnobs {
         TieringKnobs { scan_pages: self.scan_pages.min((nr_frames / 64).max(1)), ..self }
     }

@@ -3,9 +3,9 @@
 //! **Problem.** Initial placement does not predict heat. Hot pages in slow memory cost time, and so
 //! do moves back and forth.
 //!
-//! **Idea.** Two opposite flows. Reclaim of a fast node *demotes* cold pages instead of evicting
-//! them. A slow scan arms pages, and the latency of the next access measures heat: hot pages are
-//! *promoted* at a limited rate.
+//! **Idea.** Reclaim of a fast node *demotes* cold pages instead of evicting them. A slow scan arms
+//! pages, and the latency of the next access measures heat: hot pages are *promoted* at a limited
+//! rate.
 //!
 //! ```text
 //!                 hint fault soon after the scan (promotion)
@@ -14,15 +14,18 @@
 //!      [ fast node ] --- cold, at reclaim (demotion) ---> [ slow node ] --- cold ---> evicted
 //! ```
 //!
-//! | file | idea | |---|---| | `topology/` | tiers, and routes between nodes | | `hint_stamp.rs` |
-//! arming time of a page | | `scan.rs`, `scan_period.rs`, `hint_scan/` | rate and order of arming |
-//! | `fault.rs`, `promotion/`, `decision.rs` | promotion after a fault | | `auto/`, `heat.rs`,
-//! `returns.rs` | promotion by cost and benefit, without knobs | | `demotion.rs` | targets of
-//! reclaim's victims | | `sparing.rs` | victims that stay | | `knobs.rs`, `stage.rs` | numbers, and
-//! active mechanisms |
+//! | file | idea |
+//! |---|---|
+//! | `topology/` | tiers, and routes between nodes |
+//! | `hint_stamp.rs` | arming time of a page |
+//! | `scan.rs`, `scan_period.rs`, `hint_scan/` | rate and order of arming |
+//! | `fault.rs`, `promotion/`, `decision.rs` | promotion after a fault |
+//! | `auto/`, `heat.rs`, `returns.rs` | promotion by cost and benefit, without knobs |
+//! | `demotion.rs` | targets of reclaim's victims |
+//! | `sparing.rs` | victims that stay |
+//! | `knobs.rs`, `stage.rs` | numbers, and active mechanisms |
 //!
-//! **Ignored.** Distance of threads to several fast nodes (no locality balancing), and large
-//! folios.
+//! **Ignored.** Locality of several fast nodes, and large folios.
 //!
 //! **Source.** The tiering specification. "memory tiering: hot page selection", Huang Ying, 2022.
 

@@ -14,8 +14,7 @@
 //! **Data and invariants.** Old counts decay by halves. *t* adapts until a quarter to five eighths
 //! of the pages return within it.
 //!
-//! **Ignored.** Differences between pages: in a mix, hot pages weigh too little. **Source.**
-//! Original.
+//! **Ignored.** Differences between pages: hot pages weigh too little. **Source.** Original.
 
 use crate::units::Millis;
 

@@ -7,8 +7,8 @@
 //!   run: piece after piece, armed by the world ---> end: a new round doubles the period
 //! ```
 //!
-//! **Problem.** The page cache, the replay and the lab walk different tables, and need the same
-//! schedule. **Idea.** Worlds ask here and only arm.
+//! **Problem.** Page cache, replay and lab walk different tables on one schedule. **Idea.** Worlds
+//! ask here and only arm.
 //!
 //! **Ignored.** Placement of threads.
 
@@ -27,7 +27,7 @@ pub struct HintScan {
 }
 
 impl HintScan {
-    /// Creates a scan that starts at `began` with `nr_pages` pages in use, at the shortest period.
+    /// Creates a scan from `began` on, at the shortest period.
     pub fn new(knobs: &TieringKnobs, began: Millis, nr_pages: u64) -> HintScan {
         HintScan {
             scanner: HintScanner::new(knobs, began),
@@ -42,12 +42,11 @@ impl HintScan {
     }
 
     /// Makes a run, if due, with `nr_pages` pages in use. Returns the words armed. `runtime_ns` is
-    /// the age of the address space. `worth` is the period from
+    /// the age of the address space. `worth` is
     /// [`Promotion::run_period`](super::Promotion::run_period).
     ///
-    /// `first_from` returns the scannable mapping with the lowest id from the given one. `arm` arms
-    /// the pages of a piece selected by [`Promotion::arms`](super::Promotion::arms), and returns
-    /// their number.
+    /// `first_from` returns the first scannable mapping from an id on. `arm` arms the pages of a
+    /// piece selected by [`Promotion::arms`](super::Promotion::arms), and returns their number.
     pub fn run(
         &mut self,
         (now, runtime_ns): (Millis, u64),

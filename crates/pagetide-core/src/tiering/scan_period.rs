@@ -1,11 +1,11 @@
 //! Period of hint scans.
 //!
-//! **Problem.** Frequent scans learn much and cost a fault per armed page. The right rate depends
-//! on the size of memory and the yield of recent scans.
+//! **Problem.** Scans cost a fault per armed page. The right rate depends on the size of memory and
+//! the yield of recent scans.
 //!
-//! **Idea.** A period between two bounds. The bounds shrink with resident memory, down to a floor,
-//! so that a full round takes constant time. The period doubles with each round, as in the kernel
-//! while no fault shows remote access.
+//! **Idea.** A period between two bounds, which shrink with resident memory, so that a full round
+//! takes constant time. The period doubles with each round, as in the kernel while no fault shows
+//! remote access.
 //!
 //! ```text
 //!   period   min |--x--->x------->x----------------------| max
@@ -17,8 +17,7 @@
 //! its last update. Scans take at most 1/32 of a task's time.
 //!
 //! **Ignored.** Groups of tasks that share memory, for which the kernel raises both bounds. Faults
-//! between nodes of one tier, which would adjust the period: promotion makes slow memory remote on
-//! purpose.
+//! between nodes of one tier.
 //!
 //! **Source.** The tiering specification, sections 2 and 4 (Linux 6.18).
 
@@ -69,8 +68,7 @@ impl ScanPace {
         self.period = period;
     }
 
-    /// Returns true if a period has passed since it last did. `runtime_ns` is the task's total CPU
-    /// time.
+    /// Returns true once per period. `runtime_ns` is the task's total CPU time.
     pub(super) fn is_due(&mut self, runtime_ns: u64) -> bool {
         let period_ns = self.period.0 * NANOS_PER_MILLI;
         let is_due = runtime_ns >= self.stamp_ns.saturating_add(period_ns);

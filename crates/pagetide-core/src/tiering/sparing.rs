@@ -1,10 +1,9 @@
 //! Spares hot victims from demotion.
 //!
-//! **Problem.** A replacement policy finds pages unused *now*. If all of fast memory is hot, its
-//! victims are not the coldest. A wrong demotion costs two moves and many slow accesses.
+//! **Problem.** A policy finds pages unused *now*. If all of fast memory is hot, these are not the
+//! coldest, and a wrong demotion costs two moves and many slow accesses.
 //!
-//! **Idea.** The coldest quarter of the victims goes, by heat from hint faults. The cut adapts to
-//! the victims.
+//! **Idea.** The coldest quarter of the victims goes, by heat from hint faults. The cut adapts.
 //!
 //! ```text
 //!   offered:   hot  . . . . . . . . . | . . .  cold

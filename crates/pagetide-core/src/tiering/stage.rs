@@ -15,15 +15,13 @@
 /// Active mechanisms of promotion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TieringSwitches {
-    /// Only pages with a hint fault within the threshold are candidates. Off: all pages are.
+    /// Only pages with a hint fault within the threshold are candidates.
     pub hot_selection: bool,
     /// Limits the promotions a second.
     pub rate_limit: bool,
-    /// Adapts the threshold to the rate limit. Off: the threshold stays at the default. No effect
-    /// without hot selection.
+    /// Adapts the threshold to the rate limit. No effect without hot selection.
     pub auto_threshold: bool,
-    /// Promotes by cost and benefit, and paces the scan likewise (see `auto`). Overrides all other
-    /// switches and their knobs.
+    /// Promotes by cost and benefit (see `auto`). Overrides all other switches and their knobs.
     pub auto: bool,
 }
 

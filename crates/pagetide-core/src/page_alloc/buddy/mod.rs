@@ -3,8 +3,7 @@
 //! **Problem.** Hand out runs of several lengths quickly, and recover long runs.
 //!
 //! **Idea.** A block of order o starts at a multiple of 2^o, so it has one buddy: the first frame
-//! differs in bit o. Splitting makes a block and its buddy. Freeing merges a block with a free
-//! buddy.
+//! differs in bit o. Freeing merges a block with a free buddy.
 //!
 //! ```text
 //!  order 3   [8                    15]        take order 0: 8
@@ -14,9 +13,8 @@
 //! ```
 //!
 //! **Data and invariants.** *Every frame is in exactly one block, a free block is on the list of
-//! its order, and no two free buddies are unmerged.* Lists are in the [`FrameTable`]. Freed blocks
-//! go to the head of the list, for warm reuse, or to the tail if the next merge has a free buddy,
-//! to let them grow.
+//! its order, and no two free buddies are unmerged.* Freed blocks go to the head of the list, for
+//! warm reuse, or to the tail if the next merge has a free buddy, to let them grow.
 //!
 //! **Cost.** O(orders) to take and free.
 //!

@@ -1,11 +1,10 @@
 //! The hottest frames of a CPU, kept in the lists' own cache lines.
 //!
 //! **Problem.** Eight frame words share a cache line, and neighbours go to different CPUs. A CPU
-//! that takes and returns a few frames and writes their words contends for the line: three times
-//! the cost of a hit.
+//! that takes and returns a few frames contends for the line: three times the cost of a hit.
 //!
 //! **Idea.** A short array holds the last base frames freed, the hot end of their list. The words
-//! stay `Allocated`, so the lines stay shared in every CPU's cache.
+//! stay `Allocated`, so the lines stay shared.
 //!
 //! ```text
 //!   free --> [ f0 f1 f2 . ] --> alloc      words stay Allocated
@@ -26,7 +25,7 @@ use super::{FrameTable, HOT_LIST, Kind, Pcp};
 use crate::ids::{FrameId, Order};
 use crate::page_alloc::FrameState;
 
-/// Frames kept, enough for a few allocations and frees in turn. More would lengthen the search.
+/// Frames kept. More would lengthen the search.
 const HOT_FRAMES: usize = 8;
 
 const NONE: u32 = u32::MAX;

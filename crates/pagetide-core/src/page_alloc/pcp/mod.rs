@@ -2,8 +2,8 @@
 //!
 //! **Problem.** The zone's lock is one cache line that all CPUs contend for.
 //!
-//! **Idea.** Each CPU keeps some blocks. An empty list fetches a batch from the zone. A full list
-//! returns its coldest blocks. A tuning (`pcp_tuning/`) sets the amounts.
+//! **Idea.** An empty list fetches a batch from the zone. A full list returns its coldest blocks. A
+//! tuning (`pcp_tuning/`) sets the amounts.
 //!
 //! ```text
 //!              free: head                    refill: tail (in the zone's order)
@@ -15,8 +15,7 @@
 //! ```
 //!
 //! **The seam.** A world wraps the zone in a lock and each `Pcp` in a try-lock, and makes two calls
-//! to allocate and two to free, without decisions of its own. `None` from the first call requests
-//! the second:
+//! to allocate and two to free. `None` from the first call requests the second:
 //!
 //! ```text
 //! alloc:  match pcps[cpu].try_lock() {
@@ -44,7 +43,7 @@
 //! hit need not write a shared line. `count` is in frames, refills in blocks. Frames here are *not*
 //! in `NR_FREE`. The struct is at most 256 bytes, four cache lines.
 //!
-//! Unlike Linux, a refill checks the watermarks, not every allocation. A hit reads no shared line.
+//! Unlike Linux, only a refill checks the watermarks. A hit reads no shared line.
 //!
 //! **Ignored.** Nodes: the lists hold frames of one zone.
 //!
@@ -89,8 +88,7 @@ impl Drain {
         }
     }
 
-    /// Splits the drain into pieces of about `nr_frames_max` frames (not 0), to release the zone's
-    /// lock in between.
+    /// Splits the drain into pieces of about `nr_frames_max` frames (not 0).
     pub fn pieces(self, nr_frames_max: u32) -> impl Iterator<Item = Drain> {
         let mut left = Some(self.0);
         core::iter::from_fn(move || {
@@ -230,7 +228,7 @@ impl Pcp {
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
     }
 
-    /// Keeps a frame hot if no other decision is due. Returns false, without a change, otherwise.
+    /// Keeps a frame hot. Returns false, without a change, if another decision is due.
     #[inline]
     fn free_hit(
         &mut self,
@@ -252,7 +250,7 @@ impl Pcp {
         is_kept
     }
 
-    /// Decays the limit. Call this about once a second, otherwise only events adapt the limit.
+    /// Decays the limit. Call this about once a second.
     ///
     /// The drain may be long. Use [`Drain::pieces`].
     pub fn tick(&mut self) -> Option<Drain> {
@@ -260,15 +258,15 @@ impl Pcp {
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
-    /// Returns the next piece to empty the lists, or `None` if empty. Loop with [`Pcp::drain`] and
-    /// release the zone's lock in between. For an offline CPU, failed direct reclaim, or a shrink.
+    /// Returns the next piece to empty the lists, or `None` if empty. Release the zone's lock
+    /// between pieces.
     pub fn full_drain(&self) -> Option<Drain> {
         let nr_frames = self.nr_frames_of_piece();
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
-    /// Returns blocks to the zone, coldest first, from the list last freed to and then the next
-    /// lists, until enough frames are gone.
+    /// Returns blocks to the zone, coldest first, from the list last freed to, until enough frames
+    /// are gone.
     pub fn drain(&mut self, zone: &mut Zone, drain: Drain) {
         let (nr_frames, first_list) = match drain.0 {
             Work::Bypass { frame, order } => return zone.free(frame, order),

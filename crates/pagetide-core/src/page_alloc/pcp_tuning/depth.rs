@@ -13,11 +13,10 @@
 //!   ------------'      '--'      '---> time        tuned at the first free after a second
 //! ```
 //!
-//! **Data and invariants.** Depths start at 0 each period. Averages halve the past each period. A
-//! period twice too long resets them. Refills and drains are as in the fixed tuning.
+//! **Data and invariants.** Averages halve the past each period. A period twice too long resets
+//! them. Refills and drains are as in the fixed tuning.
 //!
-//! Rounding down leaves the limit one below the run depth. Each run of frees therefore drains a
-//! batch, which the next run of allocations fetches: 126 frames a cycle with batches of 63.
+//! Rounding down leaves the limit one below the run depth, so each cycle of runs moves two batches.
 //!
 //! **Ignored.** Pressure beyond the fixed tuning, and changes within a second, the reason why this
 //! was not merged.

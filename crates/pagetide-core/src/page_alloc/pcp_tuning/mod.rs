@@ -3,8 +3,8 @@
 //! **Problem.** With a short limit, a loop that allocates and frees 128 MiB takes the zone's lock
 //! for nearly every frame. A long limit keeps frames from other CPUs.
 //!
-//! **Idea.** The lists (`pcp/`) report events to a tuning. The tuning returns blocks to fetch or
-//! frames to drain, and adapts the limit `high`:
+//! **Idea.** The lists (`pcp/`) report events to a tuning, which returns blocks to fetch or frames
+//! to drain, and adapts the limit `high`:
 //!
 //! ```text
 //!   note_alloc            every allocation      frames_to_drain   every free   -> 0, or frames
@@ -21,11 +21,10 @@
 //! | `depth` | the depth of allocation runs and of free runs, averaged each second | `depth` |
 //! | `refill` | grows with each refill, decays with time and pressure (Linux 6.7 on) | `refill` |
 //!
-//! **Data and invariants.** The choice is an enum: one predictable branch, no pointer. A tuning
-//! sees counts, never frames. `high` stays within `high_min..=high_max`, except while limits
-//! change.
+//! **Data and invariants.** The choice is an enum: one predictable branch. A tuning sees counts,
+//! never frames. `high` stays within `high_min..=high_max`, except while limits change.
 //!
-//! **Ignored.** Other CPUs: a tuning knows its CPU and the zone.
+//! **Ignored.** Other CPUs.
 //!
 //! **Source.** The page allocator specification, sections 3 to 7.
 
@@ -66,7 +65,7 @@ impl PcpTuning {
     }
 }
 
-/// Signals for a free. The world keeps the signals beside the zone, readable without a lock.
+/// Signals for a free, readable without the zone's lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ZoneSignals {
     /// True while background reclaim balances the zone: lists keep little.
@@ -115,8 +114,7 @@ impl Gauge {
         self.set_high(self.high.saturating_sub(by));
     }
 
-    /// Bounds a drain: at least a batch goes and at least a batch stays. Disabled lists drain the
-    /// freed frame.
+    /// Bounds a drain: at least a batch goes and at least a batch stays.
     fn bounded_drain(&self, wanted: u32, high: u32) -> u32 {
         match high {
             0 => 1,
@@ -125,7 +123,7 @@ impl Gauge {
         }
     }
 
-    /// Returns the blocks for `nr_frames` frames, at least two if more than one frame is wanted.
+    /// Returns the blocks for `nr_frames` frames, at least two for more than one frame.
     fn blocks_of(nr_frames: u32, order: Order) -> u32 {
         if nr_frames > 1 { (nr_frames >> order.0).max(2) } else { 1 }
     }
@@ -146,8 +144,8 @@ trait Tune {
     fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32;
     /// Returns the frames to drain after a free.
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32;
-    /// Fast path of `frames_to_drain` for a base frame while free frames are plenty. Returns
-    /// false, without a change, to request `frames_to_drain`.
+    /// Fast path of `frames_to_drain` for a base frame while free frames are plenty. Returns false,
+    /// without a change, to request the latter.
     fn note_kept(&mut self, gauge: &Gauge) -> bool;
     /// Returns the frames to drain after some time.
     fn tick(&mut self, _gauge: &mut Gauge) -> u32 {
@@ -221,8 +219,7 @@ impl Tuning {
     }
 }
 
-/// Returns true for orders freed in runs that lists should not keep, such as network buffers
-/// allocated on another CPU.
+/// Returns true for orders freed in runs that lists should not keep, such as network buffers.
 const fn is_run_order(order: Order) -> bool {
     1 <= order.0 && order.0 <= PCP_ORDER_MAX.0
 }

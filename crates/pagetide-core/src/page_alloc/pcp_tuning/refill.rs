@@ -2,8 +2,8 @@
 //!
 //! **Problem.** Bursts are shorter than any sampling period.
 //!
-//! **Idea.** Act on events. A refill raises `high` by the fetched frames, and doubles the next
-//! refill. A run of frees doubles its drains. Ticks (one a second) and pressure lower `high`.
+//! **Idea.** A refill raises `high` by the fetched frames, and doubles the next refill. A run of
+//! frees doubles its drains. Ticks (one a second) and pressure lower `high`.
 //!
 //! ```text
 //!   high |         ,-------- refills            pressure:  below HIGH     no growth, frees drain
@@ -16,7 +16,7 @@
 //! **Data and invariants.** `alloc_factor` halves with every free, `free_count` with every
 //! allocation, so mixed traffic keeps batches small. With equal bounds only batches are tuned.
 //!
-//! **Ignored.** Contention of the zone's lock: refills stand for it.
+//! **Ignored.** Contention of the zone's lock.
 //!
 //! **Source.** The page allocator specification, section 7 (Linux 6.18).
 

@@ -1,7 +1,6 @@
-//! Watermarks: the number of frames that stay free, by kind of request.
+//! Watermarks: the number of frames that stay free.
 //!
-//! **Problem.** Reclaim needs frames to work with. If it starts only when none is left, every
-//! caller waits.
+//! **Problem.** Reclaim needs frames to work with, and must start before none is left.
 //!
 //! **Idea.** Four levels of free frames. Ordinary requests stop at LOW, which wakes background
 //! reclaim up to HIGH. Callers that may wait go down to MIN.
@@ -24,8 +23,7 @@
 //! and PROMO are at least one frame apart, and PROMO two above HIGH, because a promotion must leave
 //! more than HIGH. Zones from 16 MiB up are unaffected.
 //!
-//! **Ignored.** CMA, a manual `min_free_kbytes`, urgent requests, and the boost after a pageblock
-//! changes type.
+//! **Ignored.** CMA, a manual `min_free_kbytes`, urgent requests, and the pageblock boost.
 //!
 //! **Source.** The page allocator specification, section 1 (Linux 6.18).
 
@@ -106,8 +104,7 @@ impl Watermarks {
 
     /// Returns true if taking a block of `order` leaves more than the level's frames free.
     ///
-    /// `nr_free` is `NR_FREE`, without per-CPU lists, in `blocks`. Above order 0, a large enough
-    /// block is needed. Equality fails.
+    /// `nr_free` is `NR_FREE`, in `blocks`. Above order 0, a large enough block is needed.
     ///
     /// # Cost
     /// O(1) at order 0, otherwise O(orders).

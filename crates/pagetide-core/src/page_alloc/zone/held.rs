@@ -1,10 +1,8 @@
 //! Splits and joins of blocks in use.
 //!
-//! **Problem.** A block of 2 MiB may be used and freed in small parts. Two halves may be handed on
-//! as one.
+//! **Problem.** A block of 2 MiB may be used and freed in small parts, or halves handed on as one.
 //!
-//! **Idea.** The first frame's word holds the order, so nothing moves: a split adds first frames, a
-//! join removes one.
+//! **Idea.** The first frame's word holds the order, so nothing moves.
 //!
 //! ```text
 //!   held:  [8                      15]      order 3, freed as one
@@ -13,8 +11,8 @@
 //!   held:  [8  9][10 11][12 13][14 15]      each freed alone, and merged with what is free then
 //! ```
 //!
-//! **Data and invariants.** Nothing becomes free, so no count changes. Freed parts merge as usual.
-//! These words change under the zone's lock, because the zone reads them.
+//! **Data and invariants.** Nothing becomes free, so no count changes. These words change under the
+//! zone's lock, because the zone reads them.
 //!
 //! **Ignored.** Contents, and blocks on per-CPU lists.
 //!
@@ -45,7 +43,7 @@ impl Zone {
 
     /// Joins two blocks of `order` held by the caller, and returns the first frame.
     ///
-    /// Returns `None`, without a change, if the blocks are not buddies or have the largest order.
+    /// Returns `None`, without a change, unless the blocks are buddies below the largest order.
     ///
     /// # Panics
     /// If either is not an allocated block of `order`.

@@ -1,11 +1,10 @@
 //! The zone: the frames behind one lock, and the rules for taking them.
 //!
-//! **Problem.** The buddy allocator would give its last frame to any caller, but reclaim and large
-//! folios need a reserve. A live cache must grow and shrink while frames are in use.
+//! **Problem.** Reclaim and large folios need a reserve. A live cache must grow and shrink while
+//! frames are in use.
 //!
-//! **Idea.** Every allocation checks the watermarks. Batches for per-CPU lists are checked once, so
-//! that one lock hold moves a batch. A shrink (`zone/resize.rs`) takes *free* frames out of
-//! service.
+//! **Idea.** Every allocation checks the watermarks, a batch for per-CPU lists once. A shrink
+//! (`zone/resize.rs`) takes *free* frames out of service.
 //!
 //! ```text
 //!             alloc, alloc_bulk (check)              take_free
@@ -16,11 +15,10 @@
 //!  managed = all frames - offline        NR_FREE = frames in the buddy lists, and no others
 //! ```
 //!
-//! **Data and invariants.** Frames on per-CPU lists are not in `NR_FREE`. Watermarks follow the
-//! managed frames only on request, after a resize.
+//! **Data and invariants.** Frames on per-CPU lists are not in `NR_FREE`. Watermarks follow a
+//! resize only on request.
 //!
-//! **Source.** The page allocator specification, sections 1 to 3. Resizing is original, and simpler
-//! than memory hotplug: frames in use do not move.
+//! **Source.** The page allocator specification, sections 1 to 3. Resizing is original.
 
 use super::buddy::Buddy;
 use super::frame_table::FrameTable;
@@ -34,7 +32,7 @@ use alloc::sync::Arc;
 pub struct ZoneConfig {
     /// Frames of the arena. 1 to [`FRAMES_MAX`](super::FRAMES_MAX).
     pub nr_frames: u32,
-    /// Frames initially in service. Others are offline until [`Zone::give_back`].
+    /// Frames initially in service. See [`Zone::give_back`].
     pub nr_online: u32,
     /// Distance between watermarks, in 1/10000 of the zone. Default 10, at most 3000.
     pub scale_factor: u32,
@@ -95,7 +93,7 @@ pub struct ZoneStats {
 /// The world wraps the zone in a lock. The [`FrameTable`] is shared without it.
 ///
 /// # Cost
-/// 8 bytes a frame, in the frame table. The zone itself is under 2 KiB.
+/// 8 bytes a frame, in the frame table.
 #[derive(Debug)]
 pub struct Zone {
     buddy: Buddy,
@@ -167,8 +165,8 @@ impl Zone {
         self.watermarks.check(request.order, level, self.buddy.nr_free, &self.buddy.blocks)
     }
 
-    /// Allocates one block from the zone. Returns `None` below the watermark, without a block, or
-    /// above [`Order::MAX`].
+    /// Allocates one block. Returns `None` below the watermark, without a block, or above
+    /// [`Order::MAX`].
     ///
     /// # Cost
     /// O(orders).
@@ -180,8 +178,8 @@ impl Zone {
 
     /// Allocates up to `nr_blocks` blocks and passes each to `visit`.
     ///
-    /// Returns the number of blocks: 0 below the watermark or above [`Order::MAX`], fewer if the
-    /// lists run dry. The watermark is checked once.
+    /// Returns the number: 0 below the watermark or above [`Order::MAX`]. The watermark is checked
+    /// once.
     pub fn alloc_bulk(
         &mut self,
         request: &AllocRequest,
@@ -216,7 +214,7 @@ impl Zone {
         nr_taken
     }
 
-    /// Frees one block to the zone.
+    /// Frees one block.
     ///
     /// # Panics
     /// If this zone did not allocate the block at that order: a double free, a foreign frame.
@@ -248,8 +246,7 @@ impl Zone {
         assert!(self.buddy.nr_free <= u64::from(self.nr_managed()), "more free than managed");
     }
 
-    /// Checks `request`. At or below HIGH, tells the per-CPU lists to return frames before reclaim
-    /// must.
+    /// Checks `request`. At or below HIGH, tells the per-CPU lists to return frames.
     pub(super) fn admit(&mut self, request: &AllocRequest) -> bool {
         if request.level.is_some_and(|level| level <= WatermarkLevel::High)
             && !self.buddy.table.is_below_high()
@@ -262,8 +259,7 @@ impl Zone {
         self.check(request)
     }
 
-    /// Records a fall below HIGH at once. Linux's next allocation would, but here it may be a
-    /// per-CPU hit.
+    /// Records a fall below HIGH at once, because the next allocation may be a list hit.
     fn note_fall(&self) {
         if !self.buddy.table.is_below_high() {
             self.look_at_high();

@@ -11,13 +11,11 @@
 //!             ^------------- give_back ------------------'
 //! ```
 //!
-//! **Data and invariants.** Offline blocks have their own list in the frame table. To shrink, the
-//! caller loops: reclaim, drain the per-CPU lists, take free frames. Watermarks and per-CPU limits
-//! follow on request, at the new size.
+//! **Data and invariants.** Offline blocks have their own list. To shrink, the caller loops:
+//! reclaim, drain the per-CPU lists, take free frames. Then it updates watermarks and per-CPU
+//! limits.
 //!
-//! **Ignored.** Choice of frames: contiguous memory would need moves.
-//!
-//! **Source.** Original. Simpler than memory hotplug.
+//! **Ignored.** Choice of frames. **Source.** Original. Simpler than memory hotplug.
 
 use super::{Zone, watermark_inputs};
 use crate::ids::{FrameId, Order};
@@ -26,7 +24,7 @@ use crate::page_alloc::buddy::order_within;
 
 impl Zone {
     /// Takes up to `nr_frames` free frames out of service, in the largest blocks, and passes each
-    /// to `visit`. Returns the number, less if no more are free.
+    /// to `visit`. Returns the number.
     ///
     /// Ignores the watermarks: reclaim first. Call [`Zone::rederive_watermarks`] afterwards.
     pub fn take_free(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
@@ -48,9 +46,8 @@ impl Zone {
         nr_taken
     }
 
-    /// Returns up to `nr_frames` offline frames to service, last taken first. Passes each to
-    /// `visit` before use. Returns the number, less if all are in service. Call
-    /// [`Zone::rederive_watermarks`] afterwards.
+    /// Returns up to `nr_frames` offline frames to service, last taken first, after `visit`.
+    /// Returns the number. Call [`Zone::rederive_watermarks`] afterwards.
     pub fn give_back(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
         let mut nr_given = 0;
         while nr_given < nr_frames {

@@ -1,7 +1,7 @@
 //! Runs: contiguous frames, filled at once.
 //!
-//! **Problem.** A device request has a limited number of memory pieces. A stream that reuses frames
-//! one by one, smallest blocks first, scatters them more and more.
+//! **Problem.** A device request has a limited number of memory pieces. A stream that reuses single
+//! frames scatters them more and more.
 //!
 //! **Idea.** Cut the largest free block. Pages that arrive together also leave together, so a freed
 //! run is a run again.
@@ -16,7 +16,7 @@
 //! merge again. Runs stay above LOW. The minimum length grows with memory: long runs are rare in
 //! small memory, and short runs scatter large memory.
 //!
-//! **Ignored.** Blocks split by other small pages: nothing moves.
+//! **Ignored.** Blocks split by other small pages.
 //!
 //! **Source.** Original, after the larger folios of Linux's readahead.
 
@@ -25,11 +25,10 @@ use crate::ids::{FrameId, Order};
 use crate::page_alloc::WatermarkLevel;
 use core::ops::Range;
 
-/// Frames taken ahead of use, at most (2 MiB), and as a divisor of memory. Pages are evicted for
-/// them early.
+/// Frames taken ahead of use, at most (2 MiB), and as a divisor of memory.
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
-/// Shortest run, as a divisor of the stock, and in frames. Streams must not reuse shorter runs.
+/// Shortest run, as a divisor of the stock, and in frames.
 const RUN_PARTS: u64 = 8;
 const RUN_MIN: u64 = 4;
 
@@ -47,8 +46,8 @@ pub fn run_min(nr_frames: u64) -> u64 {
 }
 
 impl Zone {
-    /// Takes the largest block of at most `nr_max` frames that is long enough for a run. Each frame
-    /// is freed alone.
+    /// Takes the largest block of at most `nr_max` frames, if long enough. Each frame is freed
+    /// alone.
     ///
     /// # Cost
     /// O(orders), and a word for each frame.
@@ -63,8 +62,7 @@ impl Zone {
     }
 
     /// Returns the frames to free after `nr` frames were not found in runs: `nr`, or 0 if memory is
-    /// not short or `nr` is small. Free frames do not reduce the number: they are scattered, and
-    /// whole runs leave only if as many frames leave as arrive.
+    /// not short or `nr` is small. Scattered free frames do not reduce the number.
     pub fn run_target(&self, nr: u64) -> u64 {
         let enough = self.watermarks.mark(WatermarkLevel::High) + nr;
         if nr >= EVICTION_MIN && self.nr_free() < enough { nr } else { 0 }

@@ -1,10 +1,10 @@
 //! Promotion without knobs: a page moves up if the move is expected to pay.
 //!
 //! **Problem.** A hot threshold, a rate limit and a scan period depend on the program and on the
-//! size of fast memory. Values found by trial do not last.
+//! size of fast memory.
 //!
-//! **Idea.** A place in fast memory costs the page that leaves, and the move. Both are measured:
-//! every moved page is armed at once, and its next fault shows its heat.
+//! **Idea.** A promotion costs the move and the page that leaves. Both are measured: every moved
+//! page is armed at once, and its next fault shows its heat.
 //!
 //! ```text
 //!   slow page, heat so far -----> worth more than the page that would leave? --yes--> promoted
@@ -18,10 +18,10 @@
 //! - *need*: accesses that justify a promotion: the rate of recently demoted pages, plus the rate
 //!   that repays the move. Each access gains the difference of the loaded latencies, for the mean
 //!   stay (frames of the node by promotions a second).
-//! - *bar*: a correction. Heat is an estimate, and pages chosen by it are colder than it says. If
-//!   pages promoted barely turn out colder than *need*, the bar rises.
-//! - *pass*: duration of one scan round, from the cost and yield of rounds (`pace.rs`). The scan
-//!   order is scattered, so that adjacent hot pages are found at a rate that reclaim can follow.
+//! - *bar*: pages chosen by an estimate are colder than it says. If pages promoted barely turn out
+//!   colder than *need*, the bar rises.
+//! - *pass*: duration of one scan round, from the cost and yield of rounds (`pace.rs`). The order
+//!   is scattered, so that reclaim can follow when adjacent pages are hot.
 //!
 //! **Data and invariants.** Moves take at most an eighth of the threads' time per window. A
 //! saturated fast node, slower under load than slow memory, gets no page.
@@ -47,7 +47,7 @@ use pace::{Pace, WINDOW};
 const BARELY: u32 = DOUBLING / 2;
 /// Highest bar, same unit.
 const BAR_MAX: i32 = 4 * DOUBLING as i32;
-/// Seconds in which the number of demotions should reach the size of the node.
+/// Seconds for as many demotions as the node has pages.
 const TURNOVER_S: u64 = 12_288;
 /// Divisor of the threads' time that bounds moves.
 const MOVE_PART: u64 = 8;
@@ -124,7 +124,7 @@ impl Auto {
         auto
     }
 
-    /// Records current costs and ends a due window. Call this a few times per window.
+    /// Records current costs. Call this a few times per window.
     pub fn tell_costs(&mut self, now: Millis, costs: &TierCosts) {
         self.costs = *costs;
         self.now = now;
@@ -168,7 +168,7 @@ impl Auto {
         worth
     }
 
-    /// Records the latency of a page in fast memory. Returns true to arm the page again.
+    /// Records the latency of a fast page. Returns true to arm it again.
     pub(super) fn note_fast(&mut self, latency: Millis, folio: &Folio) -> bool {
         let sample = log_of(latency);
         let heat = Heat(folio.heat());
@@ -189,7 +189,7 @@ impl Auto {
         false
     }
 
-    /// Returns true if a victim of reclaim stays. `waited` is the time since arming, if armed.
+    /// Returns true if a victim stays. `waited` is the time since arming.
     pub(super) fn spares(&mut self, folio: &Folio, waited: Option<Millis>) -> bool {
         self.sparing.spares(Heat(folio.heat()), waited)
     }
@@ -241,14 +241,14 @@ impl Auto {
         self.delta() > 0
     }
 
-    /// Returns the rate of pages that make room, in accesses per 1024 s. If staying pages are
-    /// colder than demoted ones, the hot set has moved.
+    /// Returns the rate of leaving pages, in accesses per 1024 s. If staying pages are colder, the
+    /// hot set has moved.
     fn leaving(&self) -> u64 {
         let staying = if self.staying.is_known() { self.staying.rate() } else { u64::MAX };
         self.demoted.rate().min(staying)
     }
 
-    /// Returns true if the scan arms this fast page, to measure the pages that stay.
+    /// Returns true if the scan arms this fast page as a sample.
     pub(super) fn wants_fast(&mut self, page: u64) -> bool {
         let stride = (self.nr_fast * SLOW_A_FAST / self.costs.nr_slow.max(1)).max(1);
         let is_wanted = (page + self.nr_windows).is_multiple_of(stride);
@@ -287,7 +287,7 @@ impl Auto {
         of_page.saturating_sub(self.leaving()) * self.delta()
     }
 
-    /// Raises the bar if the last pages to pass were too cold, else lowers it.
+    /// Raises the bar if the last promoted pages were too cold, else lowers it.
     fn adjust_bar(&mut self) {
         let nr_news = self.barely.take_news();
         if !self.barely.is_known() || nr_news < 4 {

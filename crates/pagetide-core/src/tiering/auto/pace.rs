@@ -8,8 +8,8 @@
 //! ```
 //!
 //! **Problem.** Short scan rounds cost faults. Long rounds leave hot pages in slow memory.
-//! **Idea.** The best length follows from the cost of a round and the gain per second. The gain is
-//! the larger of a short and a long average, so that a moved hot set is found soon.
+//! **Idea.** The best length follows from the cost of a round and the gain per second, the larger
+//! of a short and a long average, so that a moved hot set is found soon.
 //!
 //! **Data and invariants.** A round takes a 64th to a 16th of the threads' time.
 //!
@@ -68,7 +68,7 @@ impl Pace {
         Millis(millis.clamp(min, max))
     }
 
-    /// Returns the stay of a page in a node of `nr_fast` frames, s.
+    /// Returns the stay of a page in the node, s.
     pub(super) fn stay(&self, nr_fast: u64) -> u64 {
         (nr_fast * 1024 / self.promoted.max(1)).clamp(STAY_MIN_S, STAY_MAX_S)
     }

@@ -192,7 +192,6 @@ fn the_scan_hurries_while_it_finds_something() {
 }
 
 proptest! {
-    /// Properties: promotions within the window's limit, numbers in range, and deterministic.
     #[test]
     fn windows_are_kept_and_runs_repeat(
         events in prop::collection::vec((0u8..5, 0u64..100_000), 1..600),

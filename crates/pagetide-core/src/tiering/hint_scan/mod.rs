@@ -17,8 +17,8 @@
 //!
 //! **Data and invariants.** A run visits no page twice. The sequence number counts wraps.
 //!
-//! **Ignored.** Mappings that the kernel skips: read-only file mappings (mostly shared code there),
-//! and mappings not recently touched by the task.
+//! **Ignored.** The kernel's skips of read-only file mappings, and of mappings not touched
+//! recently.
 //!
 //! **Source.** The tiering specification, section 2 (Linux 6.18).
 
@@ -35,8 +35,7 @@ const CHUNK_ALIGN: u64 = 512;
 /// Exclusive bound of scanned mapping ids.
 const MAPPING_END: MappingId = MappingId(u32::MAX);
 
-/// Purpose of hint faults: one bit of the kernel's `numa_balancing`. The other bit moves pages
-/// between fast nodes.
+/// Purpose of hint faults: one bit of the kernel's `numa_balancing`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum BalancingMode {
     /// No scan.
@@ -103,8 +102,8 @@ pub(super) struct ScanRun {
 }
 
 impl ScanRun {
-    /// Returns the next piece to arm, or `None` at the end. `first_from` returns the scannable
-    /// mapping with the lowest id from the given one.
+    /// Returns the next piece to arm, or `None` at the end. `first_from` returns the first
+    /// scannable mapping from an id on.
     ///
     /// # Panics
     /// If the last piece was not reported ([`ScanRun::scanned`]).
@@ -164,7 +163,7 @@ impl ScanRun {
 }
 
 /// Returns the position of the `nth` of `count` pieces in a scattered order, a permutation of
-/// `0..count`. Adjacent pages are found gradually.
+/// `0..count`.
 pub const fn scattered(nth: u32, count: u32) -> u32 {
     if count < 4 {
         return nth;
@@ -205,8 +204,7 @@ impl HintScanner {
         }
     }
 
-    /// Starts a run if due, and schedules the next after `period`. The first due task makes the
-    /// run.
+    /// Starts a run if due, and schedules the next after `period`.
     pub(super) fn start_run(&mut self, now: Millis, period: Millis) -> Option<ScanRun> {
         if now < self.next_run {
             return None;

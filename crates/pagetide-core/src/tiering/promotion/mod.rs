@@ -3,9 +3,8 @@
 //! **Problem.** Promoting every touched page promotes the *last* touched ones, a weak signal after
 //! a scan period of a minute, and moves more pages than pay.
 //!
-//! **Idea.** The time from scan to fault approximates the reuse interval: short means hot. A rate
-//! limit applies to hot pages. The threshold adapts until the number of hot pages matches the
-//! limit.
+//! **Idea.** The time from scan to fault approximates the reuse interval: short means hot. The
+//! threshold adapts until the number of hot pages matches a rate limit.
 //!
 //! ```text
 //!   hint fault --> room to spare? --yes-------------------------------------+
@@ -19,8 +18,8 @@
 //!
 //! **Data and invariants.** One [`Promotion`] per fast node. `C` counts all candidates, rejected
 //! ones included, so that the threshold can fall. Windows are lazy: the first fault after the end
-//! starts the next, and that candidate is not counted. The order of steps is the kernel's: the
-//! free-space test changes neither `C` nor the stamp.
+//! starts the next, uncounted. The order of steps is the kernel's: the free-space test changes
+//! neither `C` nor the stamp.
 //!
 //! **Ignored.** Promotion without faults (of the kernel's page cache), and several zones per node.
 //!
@@ -75,13 +74,13 @@ impl Headroom {
         }
     }
 
-    /// Returns true if so many frames fit above HIGH. Equality fails, as in every watermark check.
+    /// Returns true if so many frames fit above HIGH. Equality fails.
     pub const fn admits(&self, nr_frames: u64) -> bool {
         self.nr_free > self.high + nr_frames
     }
 
-    /// Returns true if half of the frames between HIGH and PROMO are used. The world then wakes
-    /// background reclaim, before a promotion fails.
+    /// Returns true if half of the frames between HIGH and PROMO are used: the world then wakes
+    /// background reclaim.
     pub const fn is_short(&self) -> bool {
         self.nr_free <= self.high + (self.promo - self.high) / 2
     }
@@ -118,7 +117,7 @@ pub struct Promotion {
     threshold: u64,
     adjusting: Window,
     limiting: Window,
-    /// Replaces the threshold and limit. Set once the node's size is known.
+    /// Replaces threshold and limit.
     auto: Option<Auto>,
     vmstat: VmStat,
     refusals: Refusals,
@@ -148,8 +147,8 @@ impl Promotion {
 
     /// Decides on a fault on an armed page of a slow node, by a CPU of this node.
     ///
-    /// The caller has taken the page's hint, so that each fault is judged once. Counts candidates
-    /// and refusals. The world counts moves.
+    /// The caller has taken the page's hint. Counts candidates and refusals. The world counts
+    /// moves.
     ///
     /// # Cost
     /// O(1).
@@ -243,8 +242,7 @@ impl Promotion {
         self.auto.as_ref()
     }
 
-    /// Records a move to `folio`. Returns true if the world must arm the page now. The stamp is
-    /// already set.
+    /// Records a move to `folio`. Returns true to arm the page now. The stamp is already set.
     #[must_use]
     pub fn arms_moved(&mut self, now: Millis, folio: &Folio, migration: Migration) -> bool {
         let Some(auto) = &mut self.auto else { return false };
@@ -258,8 +256,7 @@ impl Promotion {
     }
 
     /// Returns true if a scan arms the page's word: pages of slow nodes, and without knobs a sample
-    /// of fast pages. Stamps the folio before the word is armed, so that a fault in between finds
-    /// the stamp.
+    /// of fast pages. Stamps the folio first, for a fault in between.
     #[must_use]
     pub fn arms(
         &mut self,
@@ -278,14 +275,13 @@ impl Promotion {
         is_armed
     }
 
-    /// Returns the time to the next scan run for `nr_pages`, chosen by cost. `None` with knobs:
-    /// [`HintScan`](super::HintScan) decides.
+    /// Returns the time to the next scan run by cost. `None` with knobs.
     pub fn run_period(&self, nr_pages: u64) -> Option<Millis> {
         let nr_runs = nr_pages.div_ceil(self.knobs.scan_pages).max(1);
         self.auto.as_ref().map(|auto| Millis((auto.pass().0 / nr_runs).max(1)))
     }
 
-    /// Handles a fault on a fast page that was armed after its move or as a sample.
+    /// Handles a fault on an armed fast page.
     pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> HintFaultAction {
         let latency = self.take_latency(now, folio);
         let Some(auto) = &mut self.auto else { return HintFaultAction::Stay };
@@ -293,14 +289,14 @@ impl Promotion {
         if auto.note_fast(latency, folio) { HintFaultAction::Arm } else { HintFaultAction::Stay }
     }
 
-    /// Returns true if a victim is known to be too hot to demote. The victim is refused as young.
+    /// Returns true if a victim is too hot to demote: refuse it as young.
     #[must_use]
     pub fn spares(&mut self, now: Millis, folio: &Folio, is_armed: bool) -> bool {
         let waited = is_armed.then(|| hint_latency(now, folio.hint_stamp()));
         self.auto.as_mut().is_some_and(|auto| auto.spares(folio, waited))
     }
 
-    /// Moves the threshold by a step per period if candidates and rate limit differ.
+    /// Moves the threshold by a step per period.
     fn adjust_threshold(&mut self, now: Millis) {
         let period = self.knobs.scan_period_max;
         if !self.adjusting.is_over(now, period) {
@@ -367,7 +363,7 @@ impl Promotion {
         self.vmstat.add(Counter::PgpromoteSuccess, nr_frames);
     }
 
-    /// Returns the node's tiering counters, to add to the lruvec's report.
+    /// Returns the node's tiering counters.
     pub fn vmstat(&self) -> &VmStat {
         &self.vmstat
     }

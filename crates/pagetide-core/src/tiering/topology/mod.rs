@@ -18,8 +18,7 @@
 //! ```
 //!
 //! **Data and invariants.** Fixed once built. A node's targets are in the next slower tier that has
-//! memory. The fallback is all slower tiers, nearest first. Neither contains the node itself. Nodes
-//! without memory belong to no tier and are no targets.
+//! memory. The fallback is all slower tiers, nearest first. Nodes without memory are no targets.
 //!
 //! **Ignored.** Hot-plugged memory, and tiers split by an administrator.
 //!
@@ -37,7 +36,7 @@ pub const DISTANCE_LOCAL: u8 = 10;
 /// Usual NUMA distance of another node.
 pub const DISTANCE_REMOTE: u8 = 20;
 
-/// Performance of a node's memory, measured from the nearest CPUs.
+/// Performance of a node's memory, from the nearest CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryPerformance {
     /// Latency of a load, ns.
@@ -68,14 +67,14 @@ impl MemoryPerformance {
     }
 }
 
-/// Slowness of memory relative to DRAM, which orders tiers. Lower is faster.
+/// Slowness of memory relative to DRAM. Orders tiers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AbstractDistance(pub u32);
 
 impl AbstractDistance {
-    /// DRAM, in the middle of tier 4, so that similar memory joins it.
+    /// DRAM, in the middle of tier 4.
     pub const DRAM: AbstractDistance = AbstractDistance(4 * Self::CHUNK + Self::CHUNK / 2);
-    /// Slow memory of unknown speed: five times as far as DRAM.
+    /// Slow memory of unknown speed.
     pub const SLOW: AbstractDistance = AbstractDistance(5 * Self::DRAM.0);
     /// Distances per tier.
     const CHUNK: u32 = 1 << Self::CHUNK_SHIFT;
@@ -83,8 +82,8 @@ impl AbstractDistance {
     /// Approximate random access latency of DRAM, ns.
     pub const DRAM_NS: u64 = 100;
 
-    /// Returns the distance of `memory` on a machine with `dram`. The distance grows with latency
-    /// and falls with bandwidth. Saturates.
+    /// Returns the distance of `memory` on a machine with `dram`: grows with latency, falls with
+    /// bandwidth. Saturates.
     ///
     /// # Errors
     /// [`TopologyError::ZeroPerformance`] if a latency or bandwidth is 0.
@@ -202,7 +201,7 @@ impl Topology {
     /// Derives tiers and demotion targets.
     ///
     /// `numa_distances` has the shape `[nr_nodes x nr_nodes]`, row = from, in firmware units (10 is
-    /// local). Only the order matters.
+    /// local).
     ///
     /// # Errors
     /// [`TopologyError`], except [`TopologyError::SameTier`].
@@ -251,8 +250,7 @@ impl Topology {
         Topology::new(&[fast, slow], &[local, remote, remote, local])
     }
 
-    /// Creates a node with CPUs and slower nodes without, from distances and frames. All NUMA
-    /// distances are equal.
+    /// Creates a node with CPUs and slower nodes without. All NUMA distances are equal.
     ///
     /// # Errors
     /// As [`Topology::new`].
@@ -281,7 +279,7 @@ impl Topology {
         &self.nodes[node.index()].description
     }
 
-    /// Returns true if the node is in the top tiers, so that no page is promoted from it.
+    /// Returns true if the node is in the top tiers.
     pub fn is_top_tier(&self, node: NodeId) -> bool {
         self.nodes[node.index()].is_top
     }
@@ -291,8 +289,7 @@ impl Topology {
         self.slowest
     }
 
-    /// Returns the preferred targets: the nearest nodes of the next slower tier. Empty for the
-    /// slowest tier.
+    /// Returns the preferred targets: the nearest nodes of the next slower tier.
     pub fn demotion_targets(&self, node: NodeId) -> &[NodeId] {
         &self.nodes[node.index()].targets
     }
@@ -311,7 +308,7 @@ impl Topology {
     }
 }
 
-/// Mixes the bits of a seed (finalizer of SplitMix64), so that seeds may be consecutive.
+/// SplitMix64's finalizer, so that seeds may be consecutive.
 const fn mixed(seed: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
