@@ -9,7 +9,7 @@
 //! ```text
 //!   total  [ others | reserve: peak usage, decays in minutes | cache ............ | margin ]
 //!   margin                      twice the largest rise between two looks
-//!   others above the peak       shrink, and reserve three such rises more
+//!   others above the peak       shrink, and reserve three more such rises
 //!   threads wait for memory     shrink by a sixteenth
 //!   calm                        grow by an eighth, if the sizing curve predicts hits
 //! ```
@@ -65,7 +65,6 @@ pub struct AutoSize {
     nr_calm: u32,
 }
 
-/// Peak usage of other programs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
     /// Bytes. Decays.

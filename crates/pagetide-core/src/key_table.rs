@@ -4,8 +4,7 @@
 //! moves later entries up.
 //!
 //! ```text
-//!   home of k:  key as it is, modulo the slots          slots  [k|value] [ ] [l|value] [m|value]
-//! ...
+//!   home of k:  key modulo the slots          slots  [k|value] [ ] [l|value] [m|value]
 //! ```
 //!
 //! **Invariants.** A key is in at most one slot, without a vacant slot between home and key. The
@@ -35,13 +34,11 @@ impl<V: Copy> KeyTable<V> {
         KeyTable { slots: vec![Slot { key: 0, value: filler }; nr_slots].into() }
     }
 
-    /// Returns the key's value.
     pub(crate) fn find(&self, key: u32) -> Option<V> {
         let slot = self.slots[self.slot_of(key)];
         (slot.key == key).then_some(slot.value)
     }
 
-    /// Inserts or replaces the key's value.
     pub(crate) fn put(&mut self, key: u32, value: V) {
         let at = self.slot_of(key);
         self.slots[at] = Slot { key, value };

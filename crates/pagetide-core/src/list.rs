@@ -3,7 +3,7 @@
 //! The links are in the descriptors ([`crate::folio`]), so nothing is allocated.
 //!
 //! ```text
-//!   head (young end) <-> ... <-> ... <-> tail (old end): eviction takes from here
+//!   head (young end) <-> ... <-> ... <-> tail (old end): next victim
 //! ```
 //!
 //! The head's younger link and the tail's older link are undefined, so a pop reads one descriptor.

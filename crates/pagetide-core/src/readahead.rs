@@ -10,7 +10,7 @@
 //! ```text
 //!   |<-- wanted -->|<------ ahead ------>|<-------- next window --------->|
 //!   ^ miss         ^ marker              ^ marker of the next
-//!                  reaching it asks for the next window, twice as large
+//!                  requests the next window, twice as large
 //! ```
 //!
 //! A fast reader may reach the marker before its page is in flight. It reads the page itself, and
@@ -89,13 +89,11 @@ pub struct Readahead {
     nr_most: u64,
     /// Largest run in the current room, pages.
     nr_max: u64,
-    /// End of the last run.
     next: u64,
     /// Pages of the last run, 0 without a stream.
     window: u64,
     /// Pages of the run before, possibly in flight.
     before: u64,
-    /// Waste count at the last run.
     wasted_seen: u64,
 }
 

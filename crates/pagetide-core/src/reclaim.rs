@@ -14,7 +14,7 @@
 //!        |                                     after first publishing batch.settled
 //!        +-> Look                              world: read and clear young bits, then again
 //!        +-> WalkTables                        world: report young pages, then reclaim again
-//!        +-> Done                              world: publish batch.settled, look at pass.scan
+//!        +-> Done                              world: publish batch.settled, read pass.scan
 //! ```
 //!
 //! **Data and invariants.** A claimed page word stays locked until settled, for one batch at most.

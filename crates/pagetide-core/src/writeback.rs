@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   0 ........ background ........ hard ........ all frames
-//!     leave it |  flusher writes   | writers wait until the flusher is below hard again
+//!     idle     |  flusher writes   | writers wait until below hard
 //! ```
 //!
 //! **Source.** The kernel's documented `dirty_background_ratio` (10 %) and `dirty_ratio` (20 %).

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   charge --full--> a pass below that limit --freed--> charge again
-//!                               |  nothing: empty the access logs once, then give up
+//!                               |  nothing: drain the access logs once, then fail
 //! ```
 //!
 //! [`ChargePath`] decides when to give up. Groups need one memory tier.

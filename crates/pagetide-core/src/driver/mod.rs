@@ -12,16 +12,16 @@
 //!
 //! ```text
 //!   allocation        above LOW, fastest first --none--> wake background
-//!   (alloc.rs)                  --> slowest node first: take, reclaim, drain, take what is left
+//!   (alloc.rs)                  --> slowest node first: take, reclaim, drain, take the rest
 //!
 //!   pass              lists, lent:  isolate --> [ victims ]     lists not lent:
 //!   (pass.rs)               ^                        |            try each victim  (victims.rs)
 //!                           |                        v            look beside it   (tables.rs)
 //!                       settle <--- verdicts --- the world        walk touched leaves
 //!                           |
-//!                           '--> publish: words, in the victims' order; then frames, together
+//!                           '--> publish words in victim order, then free the frames
 //!
-//!   background        slower nodes first; until the target is met or a pass frees nothing
+//!   background        slower nodes first, until the target is met or a pass frees nothing
 //!   (background.rs)
 //!   groups            charge --full--> pass below that limit --> charge   (groups.rs)
 //!   armed page        judged --> moved to the fastest node --> listed     (moving.rs)

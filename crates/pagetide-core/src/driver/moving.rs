@@ -1,9 +1,9 @@
 //! Moves pages between memory tiers.
 //!
 //! ```text
-//!   hint fault --> judged: stay | arm again | move      no room to move to: wake background
+//!   hint fault --> judged: stay | arm again | move      no headroom: wake background
 //!   move up    a frame above HIGH --> off its lists --> moved --> listed    short? wake background
-//!   listed     on its new node's lists --> armed, if core wants to know how soon it is touched
+//!   listed     on its new node's lists --> armed, if core wants its latency
 //! ```
 //!
 //! The moving page is locked, or the world has one thread. A reclaim pass that isolated the folio

@@ -1,7 +1,7 @@
 //! Runs reclaim passes.
 //!
 //! ```text
-//!   lists, lent: settle, isolate --> publish what was settled --> do what the step says --.
+//!   lists, lent: settle, isolate --> publish the settled victims --> run the step --------.
 //!        ^                                                                                |
 //!        '--------------------------------------------------------------------------------'
 //! ```

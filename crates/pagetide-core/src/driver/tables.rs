@@ -28,7 +28,6 @@ pub(super) fn look_around<P: DrivenPass>(
     }
 }
 
-/// Reads the touched leaves that the pass wants.
 pub(super) fn walk<P: DrivenPass>(world: &mut P, node: NodeId, pass: &NodePass) {
     let Some(mut walk) = world.lend_lists(node, |lists| lists.start_walk(pass)) else { return };
     let mut touched = Vec::new();

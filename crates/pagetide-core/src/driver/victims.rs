@@ -98,7 +98,6 @@ pub(super) fn try_victims<P: DrivenPass>(
     }
 }
 
-/// Records the victims' young bits.
 pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
     for victim in batch.victims_mut() {
         if world.take_young(victim) {
@@ -107,7 +106,6 @@ pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimB
     }
 }
 
-/// Publishes the settled victims.
 #[inline]
 pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
     if batch.settled.is_empty() {

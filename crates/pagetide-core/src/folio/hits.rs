@@ -6,7 +6,7 @@ use core::hint::select_unpredictable;
 ///
 /// ```text
 ///   31 30   bit 16    15 ... 0
-///   count   watched   tick of the access logged last; 0: none since the folio was bound
+///   count   watched   tick of the last logged access, 0 if none since bound
 /// ```
 ///
 /// The count is at the top, so that a carry is an overflow. One of two concurrent hits may be lost:

@@ -51,7 +51,6 @@ pub struct Folio {
     pub(crate) prev: AtomicU32,
     pub(crate) next: AtomicU32,
     group: AtomicU16,
-    /// True if several threads may change the folio.
     is_shared: bool,
     hits: AtomicU32,
     /// Owned by the policy. Invalid until set.

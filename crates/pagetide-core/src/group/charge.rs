@@ -3,7 +3,7 @@
 //! **Problem.** Reclaim from a full group may find nothing: pages in use, dirty, or in access logs.
 //!
 //! ```text
-//!   charge --full--> reclaim for the group named --freed something--> charge again
+//!   charge --full--> reclaim for the full group --freed something--> charge again
 //!                          |  nothing
 //!                          v
 //!                    empty all access logs, once --> reclaim --nothing--> give up

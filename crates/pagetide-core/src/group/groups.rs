@@ -3,8 +3,8 @@
 //! Calls go to the [`Lruvec`] of the paying group, and counts to its ancestors. The life of a page:
 //!
 //! ```text
-//!   charge(group) --full?--> reclaim for the group named, then again
-//!   a frame, bind, own(frame, group), refault(shadow), log.add          usage + 1
+//!   charge(group) --full?--> reclaim for the full group, then retry
+//!   take a frame, bind, own(frame, group), refault(shadow), log.add     usage + 1
 //!   ...
 //!   reclaim or discard: the frame is free                               usage - 1
 //! ```
@@ -56,7 +56,6 @@ pub struct GroupsConfig {
     pub seed: u64,
 }
 
-/// A group's lruvec and counts.
 pub(super) struct Member {
     pub(super) lruvec: Lruvec,
     /// Counts already added to the ancestors.
@@ -76,7 +75,6 @@ pub struct Groups {
     config: GroupsConfig,
     folios: Arc<Folios>,
     now: Millis,
-    /// Counters of removed groups.
     vmstat_gone: VmStat,
 }
 

@@ -10,9 +10,9 @@
 //! to one group and its ancestors. Reclaim works below the full group:
 //!
 //! ```text
-//!                    root                       out of frames: the group LRU, over all of them
+//!                    root                       out of frames: the group LRU, over all groups
 //!                   /    \
-//!          limit 100      low 50                a full group: itself and those below, in turn
+//!          limit 100      low 50                a full group: its subtree, in turn
 //!           /     \         |
 //!      min 20      -      limit 30              protection: handed down, shared by usage
 //! ```

@@ -10,14 +10,13 @@
 //!
 //! ```text
 //!   round        normal --nothing freed--> forced --> all groups --> low overridden
-//!                (forced only where a policy asks for it; all groups only after the group LRU,
-//!                whose young groups were not visited; the last only where low spared a group, and
-//!                not in the background, where no access waits for what is freed)
+//!                (forced if a policy asks for it, all groups after the group LRU skipped young ones,
+//!                the last if low spared a group, but not in the background)
 //!   priority     12, 11, ... 0, until enough is freed
-//!   visits       group's limit: the groups below it in turn, from where the last pass stopped
-//!                memory itself: the old generation of the group LRU, from a random bin
-//!   each visit   below min: no.  below low: no, but in the last round.
-//!                else (size - protected share) >> priority, and no further than the protection
+//!   visits       group's limit: its subtree in turn, from the end of the last pass
+//!                all memory: the old generation of the group LRU, from a random bin
+//!   each visit   skipped below min, and below low except in the last round,
+//!                else (size - protected share) >> priority, down to the protection
 //! ```
 //!
 //! Groups give in proportion to size if the pass completes its round. A pass that stops early takes
@@ -78,11 +77,9 @@ pub struct GroupPass {
     order: GlobalOrder,
     swappiness: Option<u8>,
     priority_first: u8,
-    /// Groups to visit at this priority.
     queue: Vec<GroupId>,
     nr_visited: usize,
     visiting: Option<Visiting>,
-    /// True if low protection spared a group.
     spared_low: bool,
     is_over: bool,
 }
@@ -362,7 +359,6 @@ impl Groups {
         true
     }
 
-    /// Ends the round.
     fn end_round(&mut self, pass: &mut GroupPass) {
         let mut asks_again = false;
         let mut at = Some(pass.cause);

@@ -12,8 +12,8 @@
 //! ```text
 //!   claim(g)     = min(usage(g), asked(g))
 //!   effective(g) = asked(g)                                       directly below the cause
-//!                = claim(g)                                       the parent has enough
-//!                = claim(g) * effective(parent) / sum of claims   the children ask for more
+//!                = claim(g)                                       if the parent has enough
+//!                = claim(g) * effective(parent) / sum of claims   if the children claim more
 //! ```
 //!
 //! Directly below the cause, requests are granted in full: overcommitment ends in out-of-memory.
@@ -21,8 +21,8 @@
 //!
 //! ```text
 //!   usage   0 ......... min ............... low .................. usage
-//!           never taken  taken when nothing  taken, the less the
-//!                        else is left        nearer it is to low
+//!           never taken  taken if nothing    taken in proportion
+//!                        else is left        to the excess
 //! ```
 //!
 //! Above its protection, a group is scanned in proportion to the excess: [`Share::unprotected`].

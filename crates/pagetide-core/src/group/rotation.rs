@@ -14,7 +14,7 @@
 //!   bin 0   head  A C  tail                  bin 0   head      tail
 //!   bin 1   head  B    tail    --- YOUNG --> bin 1   head  D   tail
 //!   ...                                      ...
-//!   pass:   a random bin, then the others; each from head to tail; stops when it has enough
+//!   pass:   from a random bin on, each from head to tail, until enough is freed
 //! ```
 //!
 //! | operation | lands | when |
@@ -69,7 +69,6 @@ pub enum Visit {
     Scanned,
 }
 
-/// Segment of a bin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Segment {
     Anywhere,
@@ -92,7 +91,6 @@ pub struct GroupLru {
     bins: [[VecDeque<GroupId>; NR_BINS]; NR_SLOTS],
     /// Indexed by group id.
     places: Vec<Option<Place>>,
-    /// Random generator state.
     random: u64,
 }
 

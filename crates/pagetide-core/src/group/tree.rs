@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   charge one page to C:     root --- A --- C     usage + 1 in C, A and root,
-//!                                   \        |     or nothing anywhere and the name
-//!                                    B       +--   of the lowest group that is full
+//!                                   \        |     or no change, and OverLimit
+//!                                    B       +--   with the lowest full group
 //! ```
 //!
 //! Invariants ([`GroupTree::validate`]): usage is the group's own charges plus the usage of its
@@ -141,7 +141,6 @@ impl Group {
         }
     }
 
-    /// Returns the protected part of the usage.
     pub(super) fn claim(&self, guard: Guard) -> u64 {
         self.usage.min(guard.asked_of(&self.config))
     }
@@ -196,7 +195,6 @@ impl GroupTree {
         Ok(id)
     }
 
-    /// Returns the next free id, round robin.
     fn find_id(&self) -> Option<GroupId> {
         let is_free = |id: &usize| self.slots.get(*id).is_none_or(Option::is_none);
         let id = (self.next_id..GROUPS_MAX).chain(1..self.next_id).find(is_free)?;

@@ -7,9 +7,9 @@
 //! until all zones are full. These distances are proportional to the zones, so lifetimes are equal.
 //!
 //! ```text
-//!   given out:  zone 0 [#########|    ]    zone 1 [###|  ]    turn: the first that is not full,
-//!               high - low = 300 ^    high - low = 100 ^            and is above its low watermark
-//!   all full, or below low:  zero all, wake the background reclaim of all, and try once more
+//!   given out:  zone 0 [#########|    ]    zone 1 [###|  ]    turn: the first zone not full,
+//!               high - low = 300 ^    high - low = 100 ^            and above LOW
+//!   all full, or below LOW:  zero all, wake all background reclaim, and retry
 //! ```
 //!
 //! **Data and invariants.** One counter per zone, checked before a take, so that a turn is one page

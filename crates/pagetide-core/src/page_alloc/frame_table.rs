@@ -10,8 +10,8 @@
 //!     Free(order) on a list --refill--> InPcp(order) on a list --alloc--> Allocated(order)
 //!           ^   ^                            |       ^                        |    |
 //!           |   +-----------drain------------+       +----------free----------+    |
-//!           +------------------------free, past the per-CPU lists------------------+
-//!                                             split, join: Allocated at another order
+//!           +------------------------free, bypassing the lists---------------------+
+//!                                             split, join: another order
 //!
 //!  word:  | kind 2 | order 4 | previous 29 | next 29 |      (allocated: no links)
 //! ```
@@ -49,7 +49,6 @@ pub const FRAMES_MAX: u32 = 1 << 28;
 const LINK_BITS: u32 = 29;
 const LINK_MASK: u64 = (1 << LINK_BITS) - 1;
 const TAG_SHIFT: u32 = 2 * LINK_BITS;
-/// No frame.
 const NONE: u32 = LINK_MASK as u32;
 /// Invalid order, for frames inside a block.
 const INTERIOR_TAG: u64 = 15;
@@ -166,7 +165,6 @@ impl FrameTable {
         word.is_some_and(|word| word.load(Relaxed) >> TAG_SHIFT == allocated_tag(order))
     }
 
-    /// Panics with the reason.
     #[cold]
     fn refuse_free(&self, frame: FrameId, order: Order) -> ! {
         let nr_frames = self.nr_frames();
@@ -317,7 +315,6 @@ impl FrameList {
         }
     }
 
-    /// Checks the links in both directions.
     pub(super) fn validate(&self, table: &FrameTable, mut visit: impl FnMut(FrameId)) {
         let mut previous = NONE;
         let mut frame = self.head;

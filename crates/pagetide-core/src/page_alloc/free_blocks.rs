@@ -21,7 +21,6 @@ use core::fmt;
 use crate::ids::Order;
 use crate::units::Bytes;
 
-/// Orders of the buddy allocator.
 pub(super) const ORDERS: usize = Order::MAX.0 as usize + 1;
 
 /// Number of free blocks per order.
@@ -59,7 +58,6 @@ impl FreeBlocks {
         ((nr_free - nr_usable) * 1000).checked_div(nr_free).unwrap_or(0) as u32
     }
 
-    /// Returns the frames in free blocks of at least this order.
     fn nr_frames_from(&self, order: Order) -> u64 {
         (order.0..=Order::MAX.0).map(|order| u64::from(self.nr_blocks(Order(order))) << order).sum()
     }
@@ -73,7 +71,6 @@ impl FreeBlocks {
     }
 }
 
-/// Prints a table with a column per order.
 impl fmt::Display for FreeBlocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<11}", "free blocks")?;

@@ -8,9 +8,9 @@
 //! ```text
 //!   CPU 0        CPU 1        CPU 2
 //!  [ Pcp ]      [ Pcp ]      [ Pcp ]      a few frames each, a try-lock, hardly contended
-//!      \            |            /        refill: a batch; drain: the coldest
+//!      \            |            /        refill a batch, drain the coldest
 //!       \           |           /
-//!        [         Zone         ]         one lock; watermarks say how much may be taken
+//!        [         Zone         ]         one lock, limited by watermarks
 //!        [      buddy lists     ]         blocks of 2^0..2^10 frames, split and merged
 //!        [      FrameTable      ]         one word a frame, shared by all of the above
 //! ```

@@ -10,7 +10,7 @@
 //! ```text
 //!   0        batch                  high_min                     high_max
 //!   |----------|-------...-------------|-----------...---------------|
-//!    one refill         the fixed limit      as far as tuning may go (1/8 of the zone)
+//!    one refill         the fixed limit      the bound of tuning (1/8 of the zone)
 //! ```
 //!
 //! **Data and invariants.** `high_min` is 0 (no lists) or at least four batches.

@@ -28,7 +28,6 @@ const ONE_STARVING: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Pressure(AtomicU32);
 
-/// A snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PressureNow(u32);
 

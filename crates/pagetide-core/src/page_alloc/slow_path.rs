@@ -10,7 +10,7 @@
 //!                                                                |             \           |
 //!        drain all CPUs' lists and logs, reclaim once more <-----+      take at MIN --no---+
 //!                      |                                                (at most 16 times)
-//!                 take at NONE --no--> give up
+//!                 take at NONE --no--> fail
 //! ```
 //!
 //! Other CPUs' lists hold free frames, and their access logs hold unlisted folios. Both are drained
@@ -21,7 +21,6 @@
 
 use super::WatermarkLevel;
 
-/// Rounds of direct reclaim before giving up.
 const RECLAIM_ROUNDS_MAX: u8 = 16;
 
 /// Next attempt.

@@ -7,7 +7,7 @@
 //!
 //! ```text
 //!   Op --> subject --> frames handed out, counts, free blocks --.
-//!    `---> twin    --> the same, the slow way -------------------+--> equal after every step
+//!    `---> twin    --> the same, computed naively ---------------+--> equal after every step
 //! ```
 //!
 //! **Ignored.** *Which* free block is chosen (see unit tests), per-CPU lists beyond their sum, and

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   [..#..][.####][..##.][#.###]       . free, 9
-//!   [.....][#####][.....][#####]       the first and the third have most: 3 pages moved
+//!   [.....][#####][.....][#####]       blocks 0 and 2 are freest: move 3 pages
 //! ```
 //!
 //! **Ignored.** Movability of the pages. **Source.** Original, after the kernel's memory

@@ -67,7 +67,6 @@ pub(super) fn append(note: &GroupNote, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the note with this code.
 pub(super) fn parse(which: u8, input: &mut Input<'_>) -> Result<GroupNote, Fault> {
     Ok(match which {
         NOTE_GROUPS => GroupNote::Begin,

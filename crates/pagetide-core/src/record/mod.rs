@@ -11,10 +11,10 @@
 //!   header: magic, version, page length, memory, machine, policy, tiers, switches   once
 //!   entry:  [ delta:2 | mapping? | thread? | kind:4 ]  [thread] [mapping] [delta]
 //!             |                                         varint   varint    zigzag varint
-//!             +-- 0..=2: the page delta itself, zigzag;  3: the delta follows
-//!           kind = 14: another byte says which of the rarer kinds, or which note
-//!   note:   [ kind = 14 ] [ which ] [numbers]                 of no page: a tick, a group
-//!   end:    [ kind = 15 ] [number of entries]                 written by a run that ended itself
+//!             +-- 0..=2: the page delta itself, zigzag.  3: the delta follows
+//!           kind = 14: another byte holds a rarer kind, or a note
+//!   note:   [ kind = 14 ] [ which ] [numbers]                 without a page: a tick, a group
+//!   end:    [ kind = 15 ] [number of entries]                 written by a complete run
 //! ```
 //!
 //! A sequential read costs one byte, a random read in a few gigabytes three or four. Example:
@@ -290,7 +290,6 @@ pub enum Ending {
 struct Context {
     mapping: MappingId,
     thread: u32,
-    /// Last tick.
     tick: Millis,
     /// Last page index by the mapping's low bits.
     last_index: [u64; NR_SLOTS],

@@ -18,7 +18,6 @@ pub(super) fn zigzag(difference: u64) -> u64 {
     (difference << 1) ^ sign
 }
 
-/// Reverses [`zigzag`].
 pub(super) fn unzigzag(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
 }

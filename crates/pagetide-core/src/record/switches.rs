@@ -3,7 +3,7 @@
 //! **Problem.** Numbers of mechanisms would change meaning with versions. **Idea.** Names.
 //!
 //! ```text
-//!   [ length: 2 ] [ names, with commas between them ]        nothing switched: length 0
+//!   [ length: 2 ] [ names, separated by commas ]        defaults: length 0
 //! ```
 //!
 //! **Ignored.** Support by the policy.
@@ -15,7 +15,6 @@ use core::str;
 
 const LEN_BYTES: usize = 2;
 
-/// Appends the part after the tiers.
 pub(super) fn append(switches: Switches, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; LEN_BYTES]);

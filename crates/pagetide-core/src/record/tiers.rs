@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   [ nodes: 1 ] [ switches: 1 ] [ mode: 1 ] [ demotion: 1 ] [ knobs: 9 x 4 ] [ began: 8 ]
-//!   [ frames: 4, most: 4, distance: 4 ] x nodes, the fastest first   no nodes: nothing follows
+//!   [ frames: 4, most: 4, distance: 4 ] x nodes, fastest first      absent without nodes
 //! ```
 //!
 //! **Ignored.** Technology and real latency of the memory. Compressed copies of evicted pages.
@@ -100,7 +100,6 @@ impl RecordedTiers {
     }
 }
 
-/// Appends the part after the policy name.
 pub(super) fn append(tiers: Option<&RecordedTiers>, out: &mut Vec<u8>) {
     let Some(tiers) = tiers else { return out.push(0) };
     out.push(tiers.nodes.len as u8);
@@ -214,7 +213,6 @@ fn knobs_of(numbers: [u64; NR_KNOBS]) -> TieringKnobs {
     }
 }
 
-/// Bytes of checked length.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

@@ -1,7 +1,7 @@
 //! Counts of reuse distances, and hits of other memory sizes.
 //!
 //! ```text
-//!   distance  1 2 3 ... 16 | 17 18 .. 32 | 34 36 .. 64 | 68 72 .. 128 | ...    bucket's last
+//!   distance  1 2 3 ... 16 | 17 18 .. 32 | 34 36 .. 64 | 68 72 .. 128 | ...    upper bounds
 //!   width     1            | 1           | 2           | 4            |
 //! ```
 //!
@@ -20,7 +20,6 @@ const SUB_SHIFT: u32 = 4;
 /// Groups of sampled pages.
 pub const NR_GROUPS: usize = 8;
 
-/// Uses per group.
 type Uses = [u64; NR_GROUPS];
 
 /// Counts of reuse distances of sampled pages.
@@ -28,13 +27,11 @@ type Uses = [u64; NR_GROUPS];
 pub struct ReuseCounts {
     rate: SampleRate,
     capacity: u32,
-    /// Uses by distance bucket.
     by_bucket: Vec<Uses>,
     /// Uses of pages not on the stack.
     new: Uses,
 }
 
-/// Returns the bucket of a distance of at least 1.
 const fn bucket_of(distance: u32) -> usize {
     let before = distance - 1;
     if before < 1 << SUB_SHIFT {

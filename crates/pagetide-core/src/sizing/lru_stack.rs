@@ -32,7 +32,6 @@ pub(super) struct LruStack {
     slot_of: KeyTable<u32>,
     key_in: Box<[u32]>,
     marks: Box<[u64]>,
-    /// Marks per word and per block.
     in_word: Box<[u8]>,
     in_block: Box<[u16]>,
     next: usize,
@@ -78,7 +77,6 @@ impl LruStack {
         distance
     }
 
-    /// Removes the page. Returns the old position.
     pub(super) fn forget(&mut self, key: u32) -> Option<u32> {
         let slot = self.slot_of.remove_if(key, |_| true)? as usize;
         let distance = 1 + self.nr_marked_after(slot);

@@ -12,7 +12,7 @@
 //!                        | yes
 //!                        v
 //!   stack of sampled pages   p7 p2 p9 | p4 p1 ......... p8 |   distance 5 --> histogram
-//!                            top      ^ the memory's size  ^ capacity: what lies deeper is new
+//!                            top      ^ the memory's size  ^ capacity: deeper pages are new
 //! ```
 //!
 //! **Data and invariants.** The rate 1 in 2^shift samples 512 to 1024 pages of memory (256 to 512
@@ -47,7 +47,6 @@ const RESIDENT_MAX_SMALL: u64 = 512;
 const SMALL_FRAMES: u32 = 32 << 10;
 /// Depth of the stack, in memory sizes.
 const DEPTH: u32 = 8;
-/// Minimum stack size.
 const CAPACITY_MIN: u32 = 64;
 
 /// Hash of a page, which selects and identifies sampled pages.
@@ -69,7 +68,6 @@ impl PageKey {
         ((self.0 >> 32) as u32).max(1)
     }
 
-    /// Independent of the sampling bits.
     fn group(self) -> usize {
         (self.0 >> 61) as usize % NR_GROUPS
     }

@@ -1,8 +1,8 @@
 //! Counts and judges hint faults.
 //!
 //! ```text
-//!   fast memory --> a sample, or moved there: arm again, or nothing
-//!   slow memory --> promoted, armed again, or served in place; no room: reclaim is woken
+//!   fast memory --> a sample, or just moved: arm again, or nothing
+//!   slow memory --> promoted, armed again, or served in place. No headroom: wake reclaim
 //! ```
 //!
 //! **Ignored.** Large folios.

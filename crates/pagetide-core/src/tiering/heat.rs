@@ -6,8 +6,8 @@
 //! little.
 //!
 //! ```text
-//!   heat   [ again | bursts | moved | samples | log2 of 1/16 ms, 16 bits, 8 behind the point ]
-//!   weight of a new sample   1/2  1/3  1/4  1/4 ...      1/2 again where it fits the others badly
+//!   heat   [ again | bursts | moved | samples | log2 of 1/16 ms, 16 bits, 8 fractional ]
+//!   weight of a new sample   1/2  1/3  1/4  1/4 ...      1/2 again for an outlier
 //! ```
 //!
 //! **Data and invariants.** 0 is unknown. The logarithm is linear between powers of two, with an
@@ -17,7 +17,6 @@
 
 use crate::units::Millis;
 
-/// Units per doubling.
 pub(super) const DOUBLING: u32 = 256;
 /// Log of the mean minus the mean log, of an exponential draw: Euler's constant, in doublings.
 const LOG_OF_MEAN: u32 = 213;
@@ -87,7 +86,6 @@ impl Heat {
         self.0 & Self::AGAIN != 0
     }
 
-    /// Returns true if one more latency changes little.
     pub(super) fn is_settled(self) -> bool {
         self.nr_samples() + 1 >= Self::SAMPLES_MAX
     }

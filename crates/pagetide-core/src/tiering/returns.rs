@@ -5,7 +5,7 @@
 //! counts only after *t*, otherwise a burst of moves would look cold.
 //!
 //! ```text
-//!   share touched within t = 1 - exp(-accesses x t)         t moves until it is about a half
+//!   share touched within t = 1 - exp(-accesses x t)         t adapts to about a half
 //!
 //!   epoch before the last   last epoch        this epoch
 //!   ------- settled ------|---- awaited ----|--- awaited -->  now         an epoch lasts t or more
@@ -29,7 +29,6 @@ struct Epoch {
     nr_soon: u32,
 }
 
-/// Estimate of the access rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Returns {
     settled: Epoch,
@@ -64,7 +63,6 @@ impl Returns {
         self.awaited[0].nr_moved += 1;
     }
 
-    /// Records a touch.
     pub(super) fn count_back(&mut self, now: Millis, latency: Millis) {
         self.tell_time(now);
         if latency.0 >= self.soon_ms {

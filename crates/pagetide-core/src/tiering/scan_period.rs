@@ -10,7 +10,7 @@
 //! ```text
 //!   period   min |--x--->x------->x----------------------| max
 //!
-//!   a run is due when the task has run for a period, and 32 times what its last run cost
+//!   a run is due after a period of task time, plus 32 times the cost of the last run
 //! ```
 //!
 //! **Data and invariants.** min <= max, both at least 1 ms. A task's period is within the bounds of
@@ -46,7 +46,6 @@ impl ScanPeriods {
     }
 }
 
-/// Schedule of a task's hint scans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ScanPace {
     period: Millis,

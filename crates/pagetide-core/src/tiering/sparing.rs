@@ -26,7 +26,6 @@ const SPARED_A_GONE: u32 = 3;
 /// Step of the cut per page, in units of 1/256 doubling.
 const STEP: u32 = 1;
 
-/// The cut between spared and demoted pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Sparing {
     cut: u32,

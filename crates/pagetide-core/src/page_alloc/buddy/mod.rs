@@ -29,7 +29,6 @@ use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::free_blocks::{FreeBlocks, ORDERS};
 use crate::ids::{FrameId, Order};
 
-/// Free and offline blocks of a zone.
 #[derive(Debug)]
 pub(super) struct Buddy {
     pub(super) table: Arc<FrameTable>,
@@ -109,7 +108,6 @@ impl Buddy {
         self.can_merge(buddy, above)
     }
 
-    /// Takes an unlisted block out of service.
     pub(super) fn put_offline(&mut self, frame: FrameId, order: Order) {
         self.offline.push_head(&self.table, frame, Kind::Offline, order);
         self.nr_offline += u64::from(order.nr_frames());

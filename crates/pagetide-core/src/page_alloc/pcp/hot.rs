@@ -70,7 +70,6 @@ impl HotFrames {
         self.nr_frames == 0
     }
 
-    /// Takes the older half, or the only frame.
     pub(super) fn take_older_half(&mut self) -> impl Iterator<Item = FrameId> + use<> {
         let nr_taken = self.frames().len().div_ceil(2);
         let older = self.frames;
@@ -81,7 +80,6 @@ impl HotFrames {
         older.into_iter().take(nr_taken).map(FrameId)
     }
 
-    /// Returns the frames, coldest first.
     pub(super) fn frames(&self) -> &[u32] {
         &self.frames[..usize::from(self.nr_frames)]
     }
@@ -121,7 +119,6 @@ impl Pcp {
         }
     }
 
-    /// Checks the frames and returns their number.
     pub(super) fn validate_hot(&self, table: &FrameTable) -> u32 {
         let frames = self.hot.frames();
         for (nth, frame) in frames.iter().enumerate() {

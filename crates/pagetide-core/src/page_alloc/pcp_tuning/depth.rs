@@ -31,7 +31,6 @@ use crate::units::Millis;
 
 const PERIOD_MS: u64 = 1000;
 
-/// Runs of allocations and frees, in frames.
 #[derive(Debug, Default)]
 pub(in crate::page_alloc) struct Depth {
     batches: Fixed,
@@ -41,7 +40,6 @@ pub(in crate::page_alloc) struct Depth {
     tune_start: Millis,
 }
 
-/// Counts of one period.
 #[derive(Debug, Default)]
 struct Counts {
     /// Allocations minus frees.

@@ -12,7 +12,7 @@
 //!
 //!   0      batch         high_min      high ->          high_max
 //!   |--------|--------------|------------|------------------|
-//!                            <- moved between these two ->
+//!                            <- tuned in between ->
 //! ```
 //!
 //! | tuning | `high` | file |
@@ -77,7 +77,6 @@ pub struct ZoneSignals {
 /// Fill level and limits of a CPU's lists, in frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gauge {
-    /// Frames on the lists.
     pub(super) count: u32,
     /// Limit at which a free drains.
     pub(super) high: u32,
@@ -93,7 +92,6 @@ impl Gauge {
         self.limits.high_min()
     }
 
-    /// Returns the maximum frames per visit.
     pub(super) fn batch_max(&self) -> u32 {
         self.batch() << PCP_BATCH_SCALE_MAX
     }
@@ -129,7 +127,6 @@ impl Gauge {
     }
 }
 
-/// State of the zone at a free or refill.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ZoneView {
     pub(super) signals: ZoneSignals,
@@ -138,7 +135,6 @@ pub(super) struct ZoneView {
 }
 
 trait Tune {
-    /// Records an allocation from the lists.
     fn note_alloc(&mut self, gauge: &Gauge, nr_frames: u32);
     /// Returns the blocks to fetch for an empty list, at least 1.
     fn blocks_to_fetch(&mut self, gauge: &mut Gauge, order: Order, below_high: bool) -> u32;
@@ -151,7 +147,6 @@ trait Tune {
     fn tick(&mut self, _gauge: &mut Gauge) -> u32 {
         0
     }
-    /// Follows changed limits.
     fn follow_limits(&mut self, gauge: &mut Gauge);
 }
 

@@ -18,7 +18,6 @@ pub(super) struct Traffic {
     pub(super) free_count: u32,
     /// The next refill fetches `batch << alloc_factor`. Halved by every free.
     pub(super) alloc_factor: u8,
-    /// True if the last free had order 1 to 3.
     was_run_order: bool,
 }
 

@@ -8,10 +8,10 @@
 //! ```text
 //!  free frames
 //!  |
-//!  |---- PROMO = MIN + 3d   tiering demotes until here
+//!  |---- PROMO = MIN + 3d   tiering demotes up to here
 //!  |---- HIGH  = MIN + 2d   background reclaim stops
-//!  |---- LOW   = MIN + d    background reclaim starts; the fast path ends
-//!  |---- MIN                direct reclaim; a request that must not fail ignores it
+//!  |---- LOW   = MIN + d    background reclaim starts, the fast path ends
+//!  |---- MIN                direct reclaim, ignored by requests that must not fail
 //!  0
 //! ```
 //!
@@ -35,7 +35,6 @@ use crate::units::PAGE_BYTES;
 pub const SCALE_FACTOR_DEFAULT: u32 = 10;
 /// Largest `watermark_scale_factor`: 30 % of the zone.
 pub const SCALE_FACTOR_MAX: u32 = 3000;
-/// Denominator of the factor.
 const FACTOR_UNIT: u64 = 10_000;
 const PAGE_KBYTES: u64 = PAGE_BYTES as u64 / 1024;
 /// Smallest zone with distinct levels: MIN 0, LOW 1, HIGH 2, PROMO 4.

@@ -8,7 +8,7 @@
 //!   held:  [8                      15]      order 3, freed as one
 //!             split into order 1 |  ^
 //!                                v  | three joins
-//!   held:  [8  9][10 11][12 13][14 15]      each freed alone, and merged with what is free then
+//!   held:  [8  9][10 11][12 13][14 15]      each freed alone
 //! ```
 //!
 //! **Data and invariants.** Nothing becomes free, so no count changes. These words change under the

@@ -12,7 +12,7 @@
 //!  per-CPU lists ----------------------> [      ] <-------------
 //!             free, free_bulk                        give_back
 //!
-//!  managed = all frames - offline        NR_FREE = frames in the buddy lists, and no others
+//!  managed = all frames - offline        NR_FREE = frames in the buddy lists
 //! ```
 //!
 //! **Data and invariants.** Frames on per-CPU lists are not in `NR_FREE`. Watermarks follow a
@@ -192,7 +192,6 @@ impl Zone {
         self.take_bulk(request, nr_blocks, visit)
     }
 
-    /// Takes up to `nr_blocks` blocks after [`Zone::admit`].
     pub(super) fn take_bulk(
         &mut self,
         request: &AllocRequest,
@@ -266,7 +265,6 @@ impl Zone {
         }
     }
 
-    /// Records if another frame would go below HIGH.
     fn look_at_high(&self) {
         let one = AllocRequest::fast(Order::BASE).at(Some(WatermarkLevel::High));
         let below_high = !self.check(&one);

@@ -8,8 +8,8 @@
 //!
 //! ```text
 //!   free   [ 64 ]  [    128    ]  [  ] [ ] []      wanted: 256
-//!   runs   [ 64 ]  [    128    ]                   what is left is not taken from the small ones;
-//!                                                  next time there are no runs, and 256 leave
+//!   runs   [ 64 ]  [    128    ]                   the rest is not taken from small blocks.
+//!                                                  Next time, without runs, 256 are evicted
 //! ```
 //!
 //! **Data and invariants.** A run is a split block (`zone/held.rs`): frames are freed alone, and

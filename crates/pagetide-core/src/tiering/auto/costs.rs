@@ -1,7 +1,7 @@
 //! Costs of accesses, faults and moves.
 //!
 //! ```text
-//!   delta = slow - fast      a promotion earns it with each access, and costs a move
+//!   delta = slow - fast      gain of each access after a promotion, which costs a move
 //! ```
 //!
 //! **Problem.** The promotion policy knows pages and times, not machines. **Idea.** The world

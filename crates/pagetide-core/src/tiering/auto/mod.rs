@@ -7,7 +7,7 @@
 //! page is armed at once, and its next fault shows its heat.
 //!
 //! ```text
-//!   slow page, heat so far -----> worth more than the page that would leave? --yes--> promoted
+//!   slow page, heat so far -----> worth more than the leaving page? ----------yes--> promoted
 //!        ^--- unsure: again at once -----'                                               |
 //!                                        ^                                               |
 //!   demoted pages: how soon touched? ----+  need = leaving + price / (gain x stay)       |
@@ -83,7 +83,6 @@ pub struct Auto {
     /// Need and bar, as a logarithm of latency.
     cut: u32,
     window_start: Millis,
-    /// Moves in this window.
     nr_promoted: u64,
     nr_demoted: u64,
     /// Missing demotions of the turnover, times [`TURNOVER_S`].
@@ -203,7 +202,6 @@ impl Auto {
         (self.costs.thread_ns_per_s / MOVE_PART / self.costs.move_ns.max(1)).max(1)
     }
 
-    /// Records a promotion to the new `folio`.
     pub(super) fn note_promoted(&mut self, folio: &Folio) {
         let heat = Heat(folio.heat());
         let is_barely = heat.log() + BARELY > self.cut;
@@ -299,7 +297,6 @@ impl Auto {
         self.bar = (self.bar + step).clamp(0, BAR_MAX);
     }
 
-    /// Updates need and cut.
     fn look(&mut self) {
         let earned = self.delta().saturating_mul(self.pace.stay(self.nr_fast)).max(1);
         self.need = self.leaving() + (self.costs.move_ns * 1024).div_ceil(earned);

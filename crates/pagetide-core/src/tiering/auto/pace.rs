@@ -53,7 +53,6 @@ impl Pace {
         }
     }
 
-    /// Returns the duration of a scan round.
     pub(super) fn pass(&self, costs: &TierCosts) -> Millis {
         let cost = costs.nr_slow.saturating_mul(costs.hint_fault_ns);
         let found = self.gain_short.max(self.gain_long).max(1);

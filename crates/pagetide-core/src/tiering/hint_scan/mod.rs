@@ -93,7 +93,6 @@ pub(super) struct ScanRun {
     scan_delay: Millis,
     nr_pages_left: u64,
     nr_virtual_left: u64,
-    /// Length of the unreported piece.
     nr_out: u64,
     nr_armed: u64,
     /// True at the end. Only a run that began at the start wraps.

@@ -7,7 +7,7 @@
 //! threshold adapts until the number of hot pages matches a rate limit.
 //!
 //! ```text
-//!   hint fault --> room to spare? --yes-------------------------------------+
+//!   hint fault --> free space? --yes----------------------------------------+
 //!                     | no                                                  |
 //!                     v                                                     v
 //!                  adjust the threshold (once a period)              movable? room at HIGH?

@@ -76,7 +76,6 @@ impl AbstractDistance {
     pub const DRAM: AbstractDistance = AbstractDistance(4 * Self::CHUNK + Self::CHUNK / 2);
     /// Slow memory of unknown speed.
     pub const SLOW: AbstractDistance = AbstractDistance(5 * Self::DRAM.0);
-    /// Distances per tier.
     const CHUNK: u32 = 1 << Self::CHUNK_SHIFT;
     const CHUNK_SHIFT: u32 = 7;
     /// Approximate random access latency of DRAM, ns.
