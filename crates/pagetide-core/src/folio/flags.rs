@@ -24,7 +24,7 @@ impl Flags {
     pub const DIRTY: Flags = Flags(1 << 12);
     /// Under write-back. The frame may not be taken.
     pub const WRITEBACK: Flags = Flags(1 << 13);
-    /// Dirty at reclaim: rotate to the old end once clean.
+    /// Dirty or under write-back at reclaim: rotate to the old end once clean.
     pub const RECLAIM: Flags = Flags(1 << 14);
     /// Backed by swap, not a file.
     pub const ANON: Flags = Flags(1 << 15);

@@ -10,7 +10,7 @@
 //!
 //! ```text
 //!   round        normal --nothing freed--> forced --> all groups --> low overridden
-//!                (forced if a policy asks for it, all groups after the group LRU skipped young ones,
+//!                (forced if a policy asks for it, all groups after the group LRU skipped young,
 //!                the last if low spared a group, but not in the background)
 //!   priority     12, 11, ... 0, until enough is freed
 //!   visits       group's limit: its subtree in turn, from the end of the last pass
