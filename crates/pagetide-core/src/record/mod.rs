@@ -103,7 +103,7 @@ pub enum AccessKind {
     Evict = 11,
     /// The thread's [`AccessKind::Fill`] and [`AccessKind::Readahead`] pages are filled.
     Filled = 12,
-    /// Read past the cache, or failed, after a [`AccessKind::Fill`] without a frame or contents.
+    /// Read past the cache, or failed, after an [`AccessKind::Fill`] without a frame or contents.
     Bypass = 13,
     /// Moved to slower memory. A result.
     Demote = 14,
