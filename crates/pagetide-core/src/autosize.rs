@@ -25,7 +25,7 @@ pub struct RoomLook {
     pub total: u64,
     /// Memory that is free without reclaim.
     pub spare: u64,
-    /// Stall time since the last look: some thread waited for memory. Per mille.
+    /// Time since the last look with a thread waiting for memory, per mille.
     pub stalled: u32,
     /// Accesses that an eighth more memory would make hits, per million.
     pub gain: u32,
@@ -99,7 +99,7 @@ impl AutoSize {
         AutoSize { least, most, belief: None, peak, others: 0, rise: 0, nr_calm: 0 }
     }
 
-    /// Returns a size change, if due. The caller applies as much as possible before the next look.
+    /// Returns a size change, if due, to apply before the next look.
     pub fn step(&mut self, look: &RoomLook) -> Option<SizeStep> {
         let room = self.room(look);
         if room < look.memory {

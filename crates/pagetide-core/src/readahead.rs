@@ -1,11 +1,10 @@
 //! Readahead: how many pages to read ahead of a reader.
 //!
 //! **Problem.** Sequential readers should find resident pages. Random readers should not pay for
-//! unrequested pages. Neither is announced.
+//! unrequested pages.
 //!
 //! **Idea.** Each open handle keeps one window. A miss after the last page read starts a stream.
-//! The first speculative page carries a marker, which starts the next window while the current one
-//! is being consumed.
+//! The first speculative page carries a marker, which starts the next window.
 //!
 //! ```text
 //!   |<-- wanted -->|<------ ahead ------>|<-------- next window --------->|
@@ -13,14 +12,13 @@
 //!                  requests the next window, twice as large
 //! ```
 //!
-//! A fast reader may reach the marker before its page is in flight. It reads the page itself, and
-//! the next window is requested.
+//! A fast reader may reach the marker before its page is in flight. The reader reads the page
+//! itself, and the next window is requested.
 //!
 //! The window doubles up to the limit while pages are read before eviction. A window half wasted is
 //! halved, down to nothing.
 //!
 //! While memory is ample, a miss outside any stream reads *around*: the next few pages come along.
-//! Neighbours cost the device little.
 //!
 //! **Ignored.** Backward and strided readers.
 //!
@@ -143,7 +141,7 @@ const SCATTERED_MIN: usize = 16;
 pub const READ_OVER_MAX: u64 = 8;
 
 /// Returns true if a staging buffer and a copy beat a request in many pieces. A page of 512 KiB
-/// took 3.9, 1.8 and 1.2 us in pieces of 4, 16 and 512 KiB, and a copy takes 0.4.
+/// took 3.9, 1.8 and 1.2 us in pieces of 4, 16 and 512 KiB, a copy 0.4.
 pub fn is_scattered(nr_pages: usize, nr_pieces: usize) -> bool {
     nr_pages >= SCATTERED_MIN && nr_pieces * ROW > nr_pages
 }

@@ -19,7 +19,7 @@
 //!
 //! **Data and invariants.** A claimed page word stays locked until settled, for one batch at most.
 //! On a node that demotes, the world first tries to move the victim, which then settles without a
-//! shadow. Every pass ends: priorities only fall, batches per priority are finite, and at most one
+//! shadow. Every pass ends: priorities only fall, batches per priority are finite, at most one
 //! round is forced.
 //!
 //! **Source.** The kernel's documented reclaim design. Priorities from 12 down to 0.

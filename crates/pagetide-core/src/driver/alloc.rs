@@ -20,8 +20,8 @@ pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
     (0..world.nr_nodes()).find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Low)))
 }
 
-/// Makes the first attempts of [`alloc_slowly`]: wakes background reclaim, then takes a frame above
-/// MIN, slowest node first, with one direct pass each.
+/// Makes the first attempts of [`alloc_slowly`]: a wake-up, then on each node, slowest first, a
+/// take above MIN with one direct pass.
 #[cold]
 pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     wake_background(world);

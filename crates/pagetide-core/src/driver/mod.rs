@@ -2,8 +2,8 @@
 //!
 //! # Problem
 //!
-//! Node order, wake-ups, repeats of a pass, treatment of victims and order of publication are
-//! decisions as well. Separate loops in each world drift apart.
+//! Node order, wake-ups, repeats of a pass and order of publication are decisions as well. Separate
+//! loops in each world drift apart.
 //!
 //! # Idea
 //!
@@ -34,8 +34,7 @@
 //! releases its locks before it returns. Lists are lent to closures that do not wait, do I/O or
 //! make other calls. Victims are claimed, moved and published while no lists are lent.
 //!
-//! The world trusts nothing and may refuse a victim. A wrong request may waste memory, never
-//! corrupt it.
+//! The world may refuse a victim. A wrong request may waste memory, never corrupt it.
 //!
 //! # Ignored
 //!
@@ -92,7 +91,7 @@ pub trait Driven {
     fn take(&mut self, node: NodeId, level: Option<WatermarkLevel>) -> Option<Self::Frame>;
 
     /// Drains all per-CPU frame lists to the node's zone. The lists stay empty while the result
-    /// lives. `None` suits a world with one thread or no lists.
+    /// lives. `None` suits a world without lists or with one thread.
     fn drain_frames(&mut self, node: NodeId) -> Option<Starving>;
 
     /// Drains all access logs to the node's lists.
@@ -190,8 +189,7 @@ pub trait DrivenPass {
     /// Frees frames, each to its node.
     fn free(&mut self, frames: impl Iterator<Item = FrameId> + Clone);
 
-    /// Returns true if this pass may walk page tables. Otherwise it ends at a due walk, for another
-    /// thread to make.
+    /// Returns true if this pass may walk page tables. Otherwise it ends at a due walk.
     fn may_walk(&mut self) -> bool {
         true
     }

@@ -26,8 +26,7 @@ pub trait Tiered: Driven {
     /// Returns the headroom of the fastest node.
     fn room(&self) -> Headroom;
 
-    /// Returns true to start background reclaim at half of the headroom. The kernel waits until all
-    /// is used.
+    /// Returns true to start background reclaim at half of the headroom, unlike the kernel.
     fn makes_room_early(&self) -> bool {
         true
     }

@@ -241,8 +241,8 @@ impl Folios {
         self.tick.load(Relaxed)
     }
 
-    /// Starts a new tick: the next access of each folio is logged again. Shared by all lruvecs over
-    /// the folios, at the cost of extra entries.
+    /// Starts a new tick: the next access of each folio is logged again, for all lruvecs over the
+    /// folios.
     pub fn end_tick(&self) {
         let after = |tick: u16| Some(tick.wrapping_add(1).max(1));
         let _ = self.tick.fetch_update(Relaxed, Relaxed, after);

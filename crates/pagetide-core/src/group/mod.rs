@@ -30,14 +30,14 @@
 //! # Data and invariants
 //!
 //! All groups share one policy. Usage adds up along ancestors. No charge exceeds a limit. A removed
-//! group keeps its lruvec until its last page is reclaimed, and ids are reused late. Policies with
-//! refault distances judge a return by the clock of the evicting group. The multi-gen LRU uses its
+//! group keeps its lruvec until its last page is reclaimed. Ids are reused late. Policies with
+//! refault distances judge a return by the clock of the evicting group, the multi-gen LRU by its
 //! own.
 //!
 //! # Ignored
 //!
 //! Several nodes, swap accounting, soft limits, the throttle `memory.high`, moving pages between
-//! groups, batched charges. One lock of the world protects everything.
+//! groups, batched charges, locks per group.
 //!
 //! # Sources
 //!

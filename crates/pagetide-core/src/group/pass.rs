@@ -103,7 +103,6 @@ impl GroupPass {
     }
 
     /// Starts a requested pass for `nr_pages` of a group and its descendants.
-    /// [`GroupPass::nr_reclaimed`] is the result.
     ///
     /// # Panics
     /// If the group does not exist.
@@ -184,7 +183,7 @@ impl GroupPass {
         self.visiting.as_ref().is_some_and(|visiting| visiting.pass.looks_around())
     }
 
-    /// Returns true if the pass may end. A background pass for a limit completes its round.
+    /// A background pass for a limit completes its round.
     fn may_stop(&self) -> bool {
         let gets_around =
             self.scan.kind == ReclaimKind::Background && self.order == GlobalOrder::Walk;
@@ -199,7 +198,7 @@ impl GroupPass {
         self.round == Round::LowOverridden
     }
 
-    /// Returns false in the background: no access waits, and pages in flight can be taken soon.
+    /// Returns false in the background, where no access waits.
     fn may_override_low(&self) -> bool {
         let waits = self.scan.kind == ReclaimKind::Background && !self.scan.ignores_age;
         !waits && self.round < Round::LowOverridden

@@ -7,7 +7,7 @@
 //! # Idea
 //!
 //! Two generations of groups: old groups give, young groups have given. Each generation has eight
-//! bins, and a pass starts at a random bin, so passes start at different groups and stay short.
+//! bins, and a pass starts at a random bin.
 //!
 //! ```text
 //!                 old (seq)                        young (seq + 1)
@@ -24,9 +24,7 @@
 //! | `Young` | tail of young | below min; aged; removed or too small, met again |
 //!
 //! New groups join at the tail of old. Each operation draws a new random bin. When old is empty,
-//! young becomes old.
-//!
-//! A visit does not move a removed group with pages left. The kernel moves it like a small group.
+//! young becomes old. A visit does not move a removed group with pages left, as the kernel does.
 //!
 //! Ignored: several nodes, and the kernel's third slot for lock-free readers. A group below low
 //! that is met again keeps its place, because only the pass that overrides low takes from it. The

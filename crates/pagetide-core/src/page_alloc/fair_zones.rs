@@ -1,7 +1,7 @@
 //! Fair allocation over zones: equal page lifetimes in all zones.
 //!
 //! **Problem.** An allocator that prefers one zone keeps its reclaim running, and so finds room
-//! there again. Pages of this zone live briefly, and pages elsewhere stay and seem hot.
+//! there again. Pages of this zone live briefly, and pages elsewhere seem hot.
 //!
 //! **Idea.** Take turns. A zone counts as full after as many pages as lie between LOW and HIGH,
 //! until all zones are full. These distances are proportional to the zones, so lifetimes are equal.
@@ -15,8 +15,8 @@
 //! **Data and invariants.** One counter per zone, checked before a take, so that a turn is one page
 //! longer than the distance.
 //!
-//! **Ignored.** NUMA: the merged version limits turns to the local node. For the lab's scenario
-//! `fair-zones`: an arena has one zone.
+//! **Ignored.** NUMA: the merged version limits turns to the local node. Only for the lab's
+//! scenario `fair-zones`.
 //!
 //! **Source.** The classic LRU specification, section 10.2. The first patch of the series of 30 May
 //! 2013.

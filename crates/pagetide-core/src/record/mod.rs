@@ -1,9 +1,8 @@
 //! The access record: the input of the page cache, in about two bytes an access.
 //!
 //! **Problem.** The lab must repeat a real run page for page. The record needs every access in
-//! order, must be cheap to append, and readable up to the last whole entry after a kill. It also
-//! needs other events that change decisions: readahead, write-back, guards, truncation, and with
-//! memory tiers time and file lengths.
+//! order, and other events that change decisions: readahead, write-back, guards, truncation, and
+//! with memory tiers time and file lengths. It must be cheap to append, and readable after a kill.
 //!
 //! **Idea.** Accesses repeat the mapping, the thread and nearby pages. An entry holds the changes.
 //!
@@ -29,9 +28,9 @@
 //! ```
 //!
 //! **Data and invariants.** Encoder and decoder share the context (last mapping, last thread, last
-//! index in each of 16 mapping slots) and its update. Numbers are LEB128, at most ten bytes. The
-//! decoder never panics or reads past the slice. The sequence number of an entry is its position,
-//! notes included. Evictions and moves are results: a replay skips them and is judged by them.
+//! index in each of 16 mapping slots). Numbers are LEB128, at most ten bytes. The decoder never
+//! panics. The sequence number of an entry is its position, notes included. Evictions and moves are
+//! results: a replay skips them and is judged by them.
 //!
 //! **Ignored.** Access times, offsets within a page, contents, resizes of the cache. There are no
 //! checksums: a torn tail is detected, silent corruption only if an entry or the final count is

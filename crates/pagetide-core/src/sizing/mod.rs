@@ -1,7 +1,7 @@
 //! Sizing: the hit ratio for other memory sizes.
 //!
-//! **Problem.** A running page cache should tell how much memory the program needs. Refault
-//! distances cover only larger memories. The hit path has no time to spare.
+//! **Problem.** A running page cache should tell how much memory the program needs, at no cost to
+//! hits. Refault distances cover only larger memories.
 //!
 //! **Idea.** Sample pages by hash: all uses of a page, or none. Keep the exact LRU stack of the
 //! sample, deeper than memory. A use at some stack distance is a hit in memory of that size, scaled
@@ -17,7 +17,7 @@
 //!
 //! **Data and invariants.** The rate 1 in 2^shift samples 512 to 1024 pages of memory (256 to 512
 //! up to 128 MiB). The stack holds eight times as many, in at most 310 KB. Distance buckets are a
-//! sixteenth wide, exact up to 16. Up to 512 frames every page is sampled.
+//! sixteenth wide, exact up to 16.
 //!
 //! A hot page in or out of the sample shifts all ratios. The reader therefore supplies the number
 //! of all accesses, and the difference counts at the shortest distance ("SHARDS adj").

@@ -3,8 +3,7 @@
 //! **Problem.** Evicting a cool page costs a later read, a move only a copy. Pages without a store
 //! cannot be evicted at all.
 //!
-//! **Idea.** In a reclaim pass, the world tries to move each claimed victim before it writes or
-//! evicts.
+//! **Idea.** The world tries to move each claimed victim before it writes or evicts.
 //!
 //! ```text
 //!   victim --claimed--> a frame of the preferred node? --no--> of any slower one? --no-- leftover

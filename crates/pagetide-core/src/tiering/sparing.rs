@@ -1,7 +1,7 @@
 //! Spares hot victims from demotion.
 //!
 //! **Problem.** A policy finds pages unused *now*. If all of fast memory is hot, these are not the
-//! coldest, and a wrong demotion costs two moves and many slow accesses.
+//! coldest. A wrong demotion costs two moves and many slow accesses.
 //!
 //! **Idea.** The coldest quarter of the victims goes, by heat from hint faults. The cut adapts.
 //!
@@ -11,7 +11,7 @@
 //! ```
 //!
 //! **Data and invariants.** The cut is a logarithm of latency, like heat. Pages of unknown heat go.
-//! The cut sinks while no page goes, so some page always goes eventually.
+//! The cut sinks while no page goes.
 //!
 //! **Ignored.** Age of the heat, except that the wait of an armed page counts.
 //!

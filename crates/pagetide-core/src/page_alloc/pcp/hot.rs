@@ -1,7 +1,7 @@
 //! The hottest frames of a CPU, kept in the lists' own cache lines.
 //!
 //! **Problem.** Eight frame words share a cache line, and neighbours go to different CPUs. A CPU
-//! that takes and returns a few frames contends for the line: three times the cost of a hit.
+//! that takes and returns a few frames contends for the line, at three times the cost of a hit.
 //!
 //! **Idea.** A short array holds the last base frames freed, the hot end of their list. The words
 //! stay `Allocated`, so the lines stay shared.
@@ -16,8 +16,8 @@
 //! **Data and invariants.** Coldest first, this CPU's frames only, each once. Other CPUs see the
 //! frames as allocated, which the zone treats like `InPcp`.
 //!
-//! **Ignored.** A frame freed twice, on two CPUs, while hot on both, is detected only when it moves
-//! to a list. A double free on one CPU is detected at once.
+//! **Ignored.** A double free on two CPUs, while hot on both, is detected only when the frame moves
+//! to a list.
 //!
 //! **Source.** Original. Linux has a line per frame descriptor, at eight times the cost.
 

@@ -41,9 +41,9 @@
 //! **Data and invariants.** Blocks are linked through the shared [`FrameTable`]. The holder of a
 //! list's lock owns its blocks. The hottest base frames are in an array (`pcp/hot.rs`), so that a
 //! hit need not write a shared line. `count` is in frames, refills in blocks. Frames here are *not*
-//! in `NR_FREE`. The struct is at most 256 bytes, four cache lines.
+//! in `NR_FREE`. The struct is at most four cache lines.
 //!
-//! Unlike Linux, only a refill checks the watermarks. A hit reads no shared line.
+//! Unlike Linux, only a refill checks the watermarks.
 //!
 //! **Ignored.** Nodes: the lists hold frames of one zone.
 //!

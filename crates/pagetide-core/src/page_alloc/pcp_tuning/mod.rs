@@ -112,7 +112,7 @@ impl Gauge {
         self.set_high(self.high.saturating_sub(by));
     }
 
-    /// Bounds a drain: at least a batch goes and at least a batch stays.
+    /// Bounds a drain: at least a batch goes, at least a batch stays.
     fn bounded_drain(&self, wanted: u32, high: u32) -> u32 {
         match high {
             0 => 1,
@@ -141,7 +141,7 @@ trait Tune {
     /// Returns the frames to drain after a free.
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32;
     /// Fast path of `frames_to_drain` for a base frame while free frames are plenty. Returns false,
-    /// without a change, to request the latter.
+    /// without a change, if it does not apply.
     fn note_kept(&mut self, gauge: &Gauge) -> bool;
     /// Returns the frames to drain after some time.
     fn tick(&mut self, _gauge: &mut Gauge) -> u32 {

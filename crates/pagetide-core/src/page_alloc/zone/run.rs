@@ -12,9 +12,9 @@
 //!                                                  Next time, without runs, 256 are evicted
 //! ```
 //!
-//! **Data and invariants.** A run is a split block (`zone/held.rs`): frames are freed alone, and
-//! merge again. Runs stay above LOW. The minimum length grows with memory: long runs are rare in
-//! small memory, and short runs scatter large memory.
+//! **Data and invariants.** A run is a split block (`zone/held.rs`). Runs stay above LOW. The
+//! minimum length grows with memory: long runs are rare in small memory, and short runs scatter
+//! large memory.
 //!
 //! **Ignored.** Blocks split by other small pages.
 //!
@@ -62,7 +62,7 @@ impl Zone {
     }
 
     /// Returns the frames to free after `nr` frames were not found in runs: `nr`, or 0 if memory is
-    /// not short or `nr` is small. Scattered free frames do not reduce the number.
+    /// not short or `nr` is small.
     pub fn run_target(&self, nr: u64) -> u64 {
         let enough = self.watermarks.mark(WatermarkLevel::High) + nr;
         if nr >= EVICTION_MIN && self.nr_free() < enough { nr } else { 0 }

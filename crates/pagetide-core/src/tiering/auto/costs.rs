@@ -30,11 +30,10 @@ pub struct TierCosts {
 
 impl TierCosts {
     /// Returns the costs for a world that arms and moves pages itself, with `nr_slow` pages in slow
-    /// memory. A fault is a lock. A move is two copies plus the delay of readers: with 4000 ns a
-    /// move, readers paid 6700 (`pagetide bench tier`) and moved four times the pages for the same
-    /// hit share.
+    /// memory. Node 0 is fast, node 1 slow.
     ///
-    /// Node 0 is fast, node 1 slow.
+    /// A move is two copies plus the delay of readers: with 4000 ns a move, readers paid 6700
+    /// (`pagetide bench tier`) and moved four times the pages for the same hit share.
     pub fn in_user_space(topology: &Topology, nr_slow: u64) -> TierCosts {
         let [fast, slow] = [0, 1].map(|nth| topology.describe(NodeId(nth)).distance);
         TierCosts {

@@ -1,7 +1,7 @@
 //! Promotion without knobs: a page moves up if the move is expected to pay.
 //!
-//! **Problem.** A hot threshold, a rate limit and a scan period depend on the program and on the
-//! size of fast memory.
+//! **Problem.** A hot threshold, a rate limit and a scan period depend on the program and the
+//! machine.
 //!
 //! **Idea.** A promotion costs the move and the page that leaves. Both are measured: every moved
 //! page is armed at once, and its next fault shows its heat.
@@ -28,8 +28,8 @@
 //!
 //! **Ignored.** The gain of other pages when slow memory has less load.
 //!
-//! **Sources.** Thresholds from averages, costs and benefits: ARMS ("Adaptive and robust memory
-//! tiering system", 2025). Loaded latencies: Colloid (SOSP 2024). The rest is original.
+//! **Sources.** Thresholds from costs and benefits: ARMS ("Adaptive and robust memory tiering
+//! system", 2025). Loaded latencies: Colloid (SOSP 2024). The rest is original.
 
 mod costs;
 mod pace;
@@ -239,8 +239,7 @@ impl Auto {
         self.delta() > 0
     }
 
-    /// Returns the rate of leaving pages, in accesses per 1024 s. If staying pages are colder, the
-    /// hot set has moved.
+    /// Returns the rate of leaving pages, in accesses per 1024 s.
     fn leaving(&self) -> u64 {
         let staying = if self.staying.is_known() { self.staying.rate() } else { u64::MAX };
         self.demoted.rate().min(staying)
@@ -270,8 +269,7 @@ impl Auto {
         self.look();
     }
 
-    /// Counts missing demotions as cold pages. Otherwise hot demotions would end promotion for
-    /// good.
+    /// Counts missing demotions as cold pages, lest hot demotions end promotion for good.
     fn doubt(&mut self, elapsed: u64) {
         let turnover = self.nr_fast * elapsed / 1000;
         self.short = (self.short + turnover).saturating_sub(self.nr_demoted * TURNOVER_S);

@@ -147,8 +147,7 @@ impl Promotion {
 
     /// Decides on a fault on an armed page of a slow node, by a CPU of this node.
     ///
-    /// The caller has taken the page's hint. Counts candidates and refusals. The world counts
-    /// moves.
+    /// The caller has taken the page's hint, and counts moves.
     ///
     /// # Cost
     /// O(1).
@@ -256,7 +255,7 @@ impl Promotion {
     }
 
     /// Returns true if a scan arms the page's word: pages of slow nodes, and without knobs a sample
-    /// of fast pages. Stamps the folio first, for a fault in between.
+    /// of fast pages. Stamps the folio first.
     #[must_use]
     pub fn arms(
         &mut self,

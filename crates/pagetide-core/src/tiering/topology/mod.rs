@@ -4,8 +4,7 @@
 //! never move within fast memory.
 //!
 //! **Idea.** One number orders all memory: the *abstract distance*, 576 for DRAM, more for slower
-//! memory. A tier spans 128, so that small differences do not matter. All tiers up to the slowest
-//! one with CPUs are *top*.
+//! memory. A tier spans 128. All tiers up to the slowest one with CPUs are *top*.
 //!
 //! ```text
 //!   distance   576          2880                     preferred     fallback
@@ -18,7 +17,7 @@
 //! ```
 //!
 //! **Data and invariants.** Fixed once built. A node's targets are in the next slower tier that has
-//! memory. The fallback is all slower tiers, nearest first. Nodes without memory are no targets.
+//! memory. The fallback is all slower tiers, nearest first.
 //!
 //! **Ignored.** Hot-plugged memory, and tiers split by an administrator.
 //!
