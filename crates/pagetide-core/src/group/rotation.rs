@@ -24,7 +24,7 @@
 //! | `Young` | tail of young | below min; aged; removed or too small, met again |
 //!
 //! New groups join at the tail of old. Each operation draws a new random bin. When old is empty,
-//! young becomes old. A visit does not move a removed group with pages left, as the kernel does.
+//! young becomes old. A visit does not move a removed group with pages left, unlike the kernel.
 //!
 //! Ignored: several nodes, and the kernel's third slot for lock-free readers. A group below low
 //! that is met again keeps its place, because only the pass that overrides low takes from it. The

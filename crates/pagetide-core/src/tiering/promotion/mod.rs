@@ -147,7 +147,7 @@ impl Promotion {
 
     /// Decides on a fault on an armed page of a slow node, by a CPU of this node.
     ///
-    /// The caller has taken the page's hint, and counts moves.
+    /// The caller has taken the page's hint. Counts candidates and refusals, not moves.
     ///
     /// # Cost
     /// O(1).
