@@ -1,111 +1,105 @@
-//! How much memory a cache should have: as much as pays, of what others leave.
+//! Chooses the size of the cache from the memory that other programs leave.
 //!
-//! Problem: a fixed limit that survives the worst moment is too small in all others; one that does
-//! not is killed, and what a program takes at once is faster than any cache gives up. Idea: leave
-//! the most that others had lately, and believe that it is much until bursts have come back to one
-//! height; give up at once what they take beyond it.
+//! **Problem.** A fixed limit is too small most of the time, or too large at the worst moment.
+//! Programs take memory faster than a cache releases any.
+//!
+//! **Idea.** Reserve the peak usage of other programs, or a high guess until bursts have returned
+//! to the peak twice. Shrink at once above the reserve.
 //!
 //! ```text
-//!   total  [ others | peak: what they had, it fades in minutes | cache ............ | margin ]
-//!   the margin is what others have taken in two looks
-//!   others above the peak       shrink to what they leave after taking three times as much again
+//!   total  [ others | reserve: peak usage, decays in minutes | cache ............ | margin ]
+//!   margin                      twice the largest rise between two looks
+//!   others above the peak       shrink, and reserve three more such rises
 //!   threads wait for memory     shrink by a sixteenth
-//!   calm                        grow by an eighth, if the sizing curve says that it pays
+//!   calm                        grow by an eighth, if the sizing curve predicts hits
 //! ```
 //!
-//! Invariant: the size is within its bounds. Ignored: what the others are, and swap. A clock and
-//! files are the caller's: here are numbers.
+//! **Data and invariants.** The size stays within the bounds. **Ignored.** Swap.
 
-/// What is seen in one look. Sizes are in bytes.
+/// One observation of memory. Sizes are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RoomLook {
-    /// What the cache has.
+    /// Size of the cache.
     pub memory: u64,
-    /// What the machine or the container has for all.
+    /// Memory of the machine or container.
     pub total: u64,
-    /// How much more could be taken before something must be given up.
+    /// Memory that is free without reclaim.
     pub spare: u64,
-    /// Of a thousand parts of the time since the last look, those in which some thread waited for
-    /// memory.
+    /// Time since the last look with a thread waiting for memory, per mille.
     pub stalled: u32,
-    /// Of a million accesses, those that an eighth more memory would make hits.
+    /// Accesses that an eighth more memory would make hits, per million.
     pub gain: u32,
 }
 
-/// Why the size changes.
+/// Reason for a size change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SizeReason {
-    /// More memory brings more hits, and there is some.
+    /// More memory brings hits.
     Pays,
-    /// Others took more than they had before, or what they may want is not free.
+    /// Other programs need the reserve.
     Reserve,
-    /// Others wait for memory.
+    /// Threads waited for memory.
     Stalled,
 }
 
-/// Another size, bytes.
+/// A size change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeStep {
-    /// The size to change to.
+    /// New size, bytes.
     pub memory: u64,
-    /// Why.
+    /// Reason.
     pub reason: SizeReason,
 }
 
-/// Chooses a cache's size, look by look.
+/// Size chooser, stepped once per look.
 #[derive(Clone, Copy, Debug)]
 pub struct AutoSize {
     least: u64,
     most: u64,
-    /// What others are believed to want, bytes; fades. `None` before the first look.
+    /// Assumed usage of other programs, bytes. Decays.
     belief: Option<u64>,
     peak: Peak,
-    /// What they had in the last look.
     others: u64,
-    /// The most they took between two looks; fades.
+    /// Largest rise between two looks, bytes. Decays.
     rise: u64,
-    /// Looks since anything was given up.
     nr_calm: u32,
 }
 
-/// The most that others had.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peak {
-    /// Bytes; fades.
+    /// Bytes. Decays.
     height: u64,
-    /// Looks since they were far below, without a look at which they had as much.
+    /// Looks since usage fell far below.
     nr_below: u32,
-    /// Times that they came back to it.
     nr_returns: u32,
 }
 
-/// Looks without a shrink before it may grow.
+/// Looks from the last shrink to growth.
 const CALM: u32 = 50;
-/// Of a thousand: below, waiting is no sign of pressure.
+/// Least stall time that shrinks, per mille.
 const STALLED: u32 = 100;
-/// Of a million: below, more memory is not worth it.
+/// Least gain that grows, per million.
 const GAIN: u32 = 1000;
-/// The margin is at least and at most these parts of all there is.
+/// Bounds of the margin, as divisors of memory.
 const MARGIN_PARTS: (u64, u64) = (32, 16);
-/// What others are believed to want at first, in eighths of all there is.
+/// First assumption, in eighths of memory.
 const PRIOR_EIGHTHS: u64 = 5;
-/// Bursts that came back so often are known.
+/// Returns that make a peak known.
 const RETURNS: u32 = 2;
-/// A peak stays for so many looks: a minute, at a hundred looks a second.
+/// Looks before a peak decays: one minute at 100 a second.
 const HOLD: u32 = 6000;
-/// Then it fades by this part a look, and a belief at once: to a third in some ten minutes.
+/// Decay per look: to a third in ten minutes.
 const FADE: u64 = 1 << 16;
 
 impl AutoSize {
-    /// For sizes from `least` to `most`, bytes; `most` is at least `least`.
+    /// Creates a chooser for `least` to `most` bytes.
     pub fn new(least: u64, most: u64) -> AutoSize {
         let most = most.max(least);
         let peak = Peak::default();
         AutoSize { least, most, belief: None, peak, others: 0, rise: 0, nr_calm: 0 }
     }
 
-    /// Takes a look; says whether the size is to change. The caller changes it before the next
-    /// look, as far as it can.
+    /// Returns a size change, if due, to apply before the next look.
     pub fn step(&mut self, look: &RoomLook) -> Option<SizeStep> {
         let room = self.room(look);
         if room < look.memory {
@@ -119,7 +113,7 @@ impl AutoSize {
         self.grow(look, room)
     }
 
-    /// How large the cache may be.
+    /// Returns the largest size that fits, bytes.
     fn room(&mut self, look: &RoomLook) -> u64 {
         let others = look.total.saturating_sub(look.spare).saturating_sub(look.memory);
         let belief = self.belief.unwrap_or_else(|| {
@@ -135,7 +129,6 @@ impl AutoSize {
             true => belief.max(self.peak.height),
             false => self.peak.height,
         };
-        // A little more than ever is no surprise.
         let near = margin / 8;
         self.peak.see(others, near, most);
         let wanted = match others > known.saturating_add(near) {
@@ -157,15 +150,14 @@ impl AutoSize {
         }
         let to = look.memory.saturating_add(look.memory / 8).min(room);
         let to = to.clamp(self.least, self.most);
-        // Steps of less than a part in 64 are not worth the work.
+        // A smaller step costs more than it brings.
         let is_worth_it = to.saturating_sub(look.memory) > look.memory / 64;
         is_worth_it.then_some(SizeStep { memory: to, reason: SizeReason::Pays })
     }
 }
 
 impl Peak {
-    /// Others have so much now. What differs by less than `near` is as much, by more than `far` is
-    /// a burst.
+    /// Records usage. Differences below `near` are noise, a drop above `far` ends a burst.
     fn see(&mut self, others: u64, near: u64, far: u64) {
         if others > self.height.saturating_add(near) {
             *self = Peak { height: others, ..Peak::default() };
@@ -188,7 +180,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A container of 512 MiB in which others use `others`; what the cache takes is gone at once.
+    /// A container of 512 MiB.
     fn look(memory: u64, others: u64) -> RoomLook {
         let total = 512 * MIB;
         let spare = total.saturating_sub(memory + others);
@@ -210,7 +202,7 @@ mod tests {
             assert!(steps.into_iter().all(|reason| reason == SizeReason::Pays));
             memory / MIB
         };
-        // At first others are believed to want 330 MiB, and 16 are kept.
+        // The first assumption is 330 MiB.
         let soon = grow(400);
         assert!((156..172).contains(&soon), "{soon}");
         let later = grow(200_000);
@@ -221,7 +213,7 @@ mod tests {
         assert!((0..400).all(|_| auto.step(&idle).is_none()), "nothing is gained");
     }
 
-    /// Others have 20 MiB for so many looks, and `burst` MiB more for as many, within 30 looks.
+    /// Others use 20 MiB, then `burst` MiB more within 30 looks.
     fn play_burst(auto: &mut AutoSize, memory: &mut u64, burst: u64, nr_looks: u64) {
         for nth in 0..2 * nr_looks {
             let rises = (nth + 1).saturating_sub(nr_looks);
@@ -242,7 +234,7 @@ mod tests {
                 play_burst(&mut auto, &mut memory, burst, nr_looks);
                 assert!(memory >= expected * MIB || round < 4, "{memory} beside {burst}, {round}");
             }
-            // One that is larger than all before.
+            // Larger than all before.
             play_burst(&mut auto, &mut memory, 440, nr_looks);
         }
     }
@@ -266,7 +258,6 @@ mod tests {
     fn waiting_shrinks_it_down_to_its_bound() {
         let mut auto = AutoSize::new(100 * MIB, 200 * MIB);
         let mut memory = 200 * MIB;
-        // Nothing is believed of others that is not so.
         (auto.belief, auto.others) = (Some(200 * MIB), 200 * MIB);
         for _ in 0..40 {
             if let Some(step) = auto.step(&RoomLook { stalled: 500, ..look(memory, 200 * MIB) }) {

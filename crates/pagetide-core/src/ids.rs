@@ -1,109 +1,106 @@
-//! Identifiers. One newtype per kind of number, so that a frame can never be passed for a page.
+//! Identifiers: one newtype per kind of number.
 //!
-//! Every id prints with a prefix (`Fx1a` is a frame, `Px2b` a page), which keeps logs and failing
-//! assertions readable. Conversions are methods; there is no arithmetic across kinds.
+//! Ids print with a prefix (`Fx1a` is a frame, `Px2b` a page). There is no arithmetic across kinds.
 
 use core::fmt;
 use core::ops::Range;
 
 /// A slot of memory in the arena, one base page long.
 ///
-/// Shape: an index from 0 to the arena's frame count. 2^28 frames (1 TiB) is the most one arena
-/// holds.
+/// Shape: an index below the arena's frame count, at most 2^28 frames (1 TiB).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(pub u32);
 
-/// The index of a page of *contents* within its mapping: byte offset divided by the page length.
+/// Index of a page of *contents* in its mapping: byte offset / page length.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PageIndex(pub u64);
 
 impl PageIndex {
-    /// Every index a mapping can have.
+    /// All indices of a mapping.
     pub const ALL: Range<PageIndex> = PageIndex(0)..PageIndex(u64::MAX);
 }
 
-/// A file (or, later, a region) whose pages are managed.
+/// A managed file or region.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MappingId(pub u32);
 
-/// A page of contents, wherever it is: a mapping and an index in it.
+/// A page of contents: a mapping and an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct PageId {
-    /// The mapping the page belongs to.
+    /// Mapping.
     pub mapping: MappingId,
-    /// Its index there.
+    /// Index in the mapping.
     pub index: PageIndex,
 }
 
-/// The CPU the caller runs on: it selects a per-CPU list, and may be stale by the time it is used.
+/// The caller's CPU, which selects a per-CPU list. May be stale.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct CpuId(pub u32);
 
-/// A folio's order: it is `1 << order` frames long.
+/// Order of a folio of `1 << order` frames.
 ///
-/// Numbers that come from outside go through [`Order::new`]. No block has an order above
-/// [`Order::MAX`], so none can be allocated.
+/// Use [`Order::new`] for outside numbers. No block exceeds [`Order::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Order(pub u8);
 
 impl Order {
     /// One base page.
     pub const BASE: Order = Order(0);
-    /// The largest order the buddy allocator keeps.
+    /// Largest order of the buddy allocator.
     pub const MAX: Order = Order(10);
 
-    /// The order with this number.
+    /// Checks the order.
     ///
     /// # Errors
-    /// [`OrderTooLarge`]: it is above [`Order::MAX`].
+    /// [`OrderTooLarge`] above [`Order::MAX`].
     pub const fn new(order: u8) -> Result<Order, OrderTooLarge> {
         if order > Order::MAX.0 { Err(OrderTooLarge { given: order }) } else { Ok(Order(order)) }
     }
 
-    /// Frames in a folio of this order, which is at most [`Order::MAX`].
+    /// Returns the frames of a folio of this order, at most [`Order::MAX`].
     pub const fn nr_frames(self) -> u32 {
         1 << self.0
     }
 }
 
-/// No block is that large; ask for several smaller ones.
+/// No block is that large. Request smaller ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("order {given} is above {largest}, the largest of a block", largest = Order::MAX.0)]
 pub struct OrderTooLarge {
-    /// The number asked for.
+    /// Requested order.
     pub given: u8,
 }
 
-/// A memory group: the tenant that pays for a frame. The root, which every group is below, is 0.
+/// A memory group, the tenant that pays for a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupId(pub u16);
 
 impl GroupId {
-    /// The group that everything is below.
+    /// The root of the tree.
     pub const ROOT: GroupId = GroupId(0);
 }
 
-/// A NUMA node: frames with one zone, one lruvec a group, and one speed.
+/// A NUMA node: one zone, one lruvec per group, one speed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u8);
 
 impl NodeId {
-    /// The node's position in arrays indexed by node.
+    /// Returns the index in arrays by node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// A class of memory by speed; the lowest is the fastest.
+/// A class of memory by speed. The lowest is the fastest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TierId(pub u32);
 
-/// Where a folio's contents come from, which is what reclaim balances between.
+/// Origin of a folio's contents. Reclaim balances between types.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PageType {
-    /// Backed by nothing but a swap store.
+    /// Backed by swap only.
     Anon = 0,
-    /// Backed by a file: the page cache.
+    /// Backed by a file.
     File = 1,
 }
 
@@ -111,12 +108,12 @@ impl PageType {
     /// Both types, in index order.
     pub const ALL: [PageType; 2] = [PageType::Anon, PageType::File];
 
-    /// The type's position in arrays indexed by type.
+    /// Returns the index in arrays by type.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The other type.
+    /// Returns the opposite type.
     pub const fn other(self) -> PageType {
         match self {
             PageType::Anon => PageType::File,

@@ -1,18 +1,16 @@
-//! A table of a fixed size, by 32-bit keys: what there is instead of a hash map.
+//! A hash table of fixed size with 32-bit keys.
 //!
-//! Problem: core has no hash maps, and a sampler needs to find a page by its key. Idea:
-//! open addressing. A key stands in the first vacant slot from its home on; where one is removed,
-//! those that were pushed past it move up, so that nothing is left behind.
+//! **Problem.** Core has no hash maps. **Idea.** Open addressing with linear probing. A removal
+//! moves later entries up.
 //!
 //! ```text
-//!   home of k:  key as it is, modulo the slots          slots  [k|value] [ ] [l|value] [m|value]
-//! ...
+//!   home of k:  key modulo the slots          slots  [k|value] [ ] [l|value] [m|value]
 //! ```
 //!
-//! Invariants: a key is in one slot at most, and no vacant slot lies between it and its home. The
-//! caller keeps some slots vacant, or a search would not end: three quarters full is plenty.
+//! **Invariants.** A key is in at most one slot, without a vacant slot between home and key. The
+//! caller keeps some slots vacant, so that searches end.
 //!
-//! Ignored: hashing. Keys are hashes already, and never 0, which is a vacant slot.
+//! **Ignored.** Hashing: keys are hashes already. 0 marks a vacant slot.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -23,7 +21,7 @@ struct Slot<V> {
     value: V,
 }
 
-/// Values by key; a key is any number but 0.
+/// Values by nonzero key.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyTable<V> {
     /// `[power of two]`.
@@ -31,24 +29,22 @@ pub(crate) struct KeyTable<V> {
 }
 
 impl<V: Copy> KeyTable<V> {
-    /// So many slots, a power of two, all vacant; `filler` is what those hold.
+    /// Creates `nr_slots` vacant slots, a power of two, holding `filler`.
     pub(crate) fn new(nr_slots: usize, filler: V) -> KeyTable<V> {
         KeyTable { slots: vec![Slot { key: 0, value: filler }; nr_slots].into() }
     }
 
-    /// The key's value, if it is there.
     pub(crate) fn find(&self, key: u32) -> Option<V> {
         let slot = self.slots[self.slot_of(key)];
         (slot.key == key).then_some(slot.value)
     }
 
-    /// Puts the key in, or gives it another value.
     pub(crate) fn put(&mut self, key: u32, value: V) {
         let at = self.slot_of(key);
         self.slots[at] = Slot { key, value };
     }
 
-    /// Takes the key out, if it is there and its value is the one meant.
+    /// Removes the key if `is_meant` accepts its value.
     pub(crate) fn remove_if(&mut self, key: u32, is_meant: impl FnOnce(V) -> bool) -> Option<V> {
         let at = self.slot_of(key);
         let slot = self.slots[at];
@@ -59,7 +55,7 @@ impl<V: Copy> KeyTable<V> {
         Some(slot.value)
     }
 
-    /// Panics unless every key is found; returns them with their values. O(slots).
+    /// Panics unless every key is reachable. Returns the entries. O(slots).
     pub(crate) fn validate(&self) -> impl Iterator<Item = (u32, V)> {
         self.slots.iter().enumerate().filter(|(_, slot)| slot.key != 0).map(|(at, slot)| {
             assert_eq!(self.slot_of(slot.key), at, "{:#x} is out of reach", slot.key);
@@ -67,12 +63,11 @@ impl<V: Copy> KeyTable<V> {
         })
     }
 
-    /// How many slots there are.
     pub(crate) fn nr_slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The slot that holds the key, or the vacant one where it belongs.
+    /// Returns the slot of the key, or the vacant slot for it.
     fn slot_of(&self, key: u32) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = key as usize & mask;
@@ -82,7 +77,7 @@ impl<V: Copy> KeyTable<V> {
         at
     }
 
-    /// Empties a slot, and moves up those that were pushed past it.
+    /// Empties a slot, and moves displaced entries up.
     fn vacate(&mut self, at: usize) {
         let mask = self.slots.len() - 1;
         let (mut hole, mut next) = (at, at);

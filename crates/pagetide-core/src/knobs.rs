@@ -1,33 +1,32 @@
-//! The knobs: one table with every number a user can turn.
+//! The knobs: one table of all user settings.
 //!
-//! A knob has a name, a unit, a default, a range, one line on what it does and where it comes from.
-//! Builder setters, `PAGETIDE_*` variables, the command line's `--set` and `docs/config.md` are all
-//! made from this table, so they cannot disagree.
+//! Builder setters, `PAGETIDE_*` variables, `--set` and `docs/config.md` are generated from this
+//! table.
 
 use crate::page_alloc::PcpTuning;
 use crate::units::Bytes;
 use alloc::string::{String, ToString};
 use core::fmt;
 
-/// What a knob's number counts.
+/// Unit of a knob.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KnobUnit {
-    /// Bytes; people may write `512M`.
+    /// Bytes, typed as `512M`.
     Bytes,
-    /// Thousandths of a second.
+    /// Milliseconds.
     Milliseconds,
-    /// Hundredths.
+    /// Percent.
     Percent,
-    /// 0 or 1; people may write `off` and `on`.
+    /// 0 or 1, typed as `off` or `on`.
     Switch,
-    /// The number of a tuning of the per-CPU lists; people write its name.
+    /// Number of a per-CPU list tuning, typed by name.
     Tuning,
-    /// A plain number.
+    /// Plain number.
     Number,
 }
 
 impl KnobUnit {
-    /// The unit as documentation names it.
+    /// Returns the unit's name in documentation.
     pub const fn as_str(self) -> &'static str {
         match self {
             KnobUnit::Bytes => "bytes",
@@ -39,7 +38,7 @@ impl KnobUnit {
         }
     }
 
-    /// A value as people type it: sizes as in `64M`, tunings by name where they have one.
+    /// Formats a value as typed.
     pub fn text(self, value: u64) -> String {
         match self {
             KnobUnit::Bytes => Bytes(value).to_string(),
@@ -55,19 +54,19 @@ impl KnobUnit {
 /// One row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct KnobRow {
-    /// The name, as typed.
+    /// Name as typed.
     pub name: &'static str,
-    /// What the number counts.
+    /// Unit.
     pub unit: KnobUnit,
-    /// The value unless set.
+    /// Default value.
     pub default: u64,
-    /// The least it takes.
+    /// Minimum.
     pub low: u64,
-    /// The most it takes.
+    /// Maximum.
     pub high: u64,
-    /// What it does, and what rises when it is raised.
+    /// Effect, and the cost of a higher value.
     pub effect: &'static str,
-    /// Where the default comes from.
+    /// Source of the default.
     pub source: &'static str,
 }
 
@@ -81,10 +80,10 @@ macro_rules! knobs {
         }
 
         impl Knob {
-            /// All of them, in table order.
+            /// All knobs, in table order.
             pub const ALL: &'static [Knob] = &[$(Knob::$knob,)+];
 
-            /// The knob's row.
+            /// Returns the knob's row.
             pub const fn row(self) -> &'static KnobRow {
                 match self {
                     $(Knob::$knob => &KnobRow {
@@ -104,10 +103,10 @@ macro_rules! knobs {
     };
 }
 
-/// The least memory a cache works with: 16 frames.
+/// Minimum memory of a cache: 16 frames.
 pub const MEMORY_MIN: u64 = 16 * 4096;
 
-/// The largest time or number that two of can be multiplied.
+/// Largest time or number, so that a product of two fits.
 const NUMBER_MAX: u64 = u32::MAX as u64;
 /// The same in frames, as bytes.
 const FRAMES_MAX_BYTES: u64 = NUMBER_MAX << 12;
@@ -177,7 +176,7 @@ knobs! {
         "Linux: 1 GiB";
 }
 
-/// Values for all knobs. Unset ones have their default.
+/// Values of all knobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Knobs {
     values: [u64; NR_KNOBS],
@@ -193,22 +192,22 @@ impl Default for Knobs {
     }
 }
 
-/// Why a knob was not set.
+/// Reason for a rejected setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KnobError {
-    /// No knob has that name.
+    /// Unknown name.
     Unknown,
-    /// The text is not a number in the knob's unit.
+    /// Not a number in the knob's unit.
     NotANumber {
-        /// The knob.
+        /// Knob.
         knob: Knob,
     },
-    /// Outside the knob's range.
+    /// Out of range.
     OutOfRange {
-        /// The knob.
+        /// Knob.
         knob: Knob,
-        /// What was asked for.
+        /// Given value.
         given: u64,
     },
 }
@@ -242,25 +241,25 @@ impl fmt::Display for KnobError {
 impl core::error::Error for KnobError {}
 
 impl Knobs {
-    /// A knob's value.
+    /// Returns a knob's value.
     pub const fn read(&self, knob: Knob) -> u64 {
         self.values[knob as usize]
     }
 
-    /// Whether a switch is on.
+    /// Returns true if a switch is on.
     pub const fn is_on(&self, knob: Knob) -> bool {
         self.read(knob) != 0
     }
 
-    /// Sets a knob without looking at its range; [`Knobs::check`] does.
+    /// Sets a knob without a range check. See [`Knobs::check`].
     pub fn set(&mut self, knob: Knob, value: u64) {
         self.values[knob as usize] = value;
     }
 
-    /// Sets a knob by name from text, as a command line or a variable gives it.
+    /// Sets a knob by name from text.
     ///
     /// # Errors
-    /// [`KnobError`], and then nothing changed.
+    /// [`KnobError`], without a change.
     pub fn set_text(&mut self, name: &str, text: &str) -> Result<(), KnobError> {
         let mut all = Knob::ALL.iter().copied();
         let knob = all.find(|knob| knob.row().name == name).ok_or(KnobError::Unknown)?;
@@ -277,10 +276,10 @@ impl Knobs {
         Ok(())
     }
 
-    /// Checks every knob against its range.
+    /// Checks all knobs against their ranges.
     ///
     /// # Errors
-    /// The first that is outside.
+    /// [`KnobError::OutOfRange`] for the first violation.
     pub fn check(&self) -> Result<(), KnobError> {
         Knob::ALL.iter().try_for_each(|knob| check_range(*knob, self.read(*knob)))
     }

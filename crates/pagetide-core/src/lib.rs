@@ -1,12 +1,11 @@
 //! The decisions of Pagetide.
 //!
-//! Memory is smaller than the data. This crate decides which pages stay, which frame a page gets,
-//! and when to look for more; it never touches a byte of memory, a file, a thread or a clock. Two
-//! worlds act on what it says: the `pagetide` crate on real files, the lab in virtual time. The
-//! same decisions run in both, and a recorded run replayed in the lab ends the same.
+//! This crate decides on pages to keep, frames to use and reclaim to start, without access to
+//! memory, files, threads or clocks. Two worlds act on it: the `pagetide` crate on real files, the
+//! lab in virtual time. A recorded run replays in the lab with the same result.
 //!
-//! Not inside: I/O, locks, unsafe code, floating point, randomness of its own. Time, CPU ids and
-//! seeds are arguments.
+//! Not inside: I/O, locks, unsafe code, floating point, randomness. Time, CPU ids and seeds are
+//! arguments.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::float_arithmetic)]

@@ -1,58 +1,52 @@
-//! Doubly linked lists of folios, linked by index.
+//! Doubly linked lists of folios, by index.
 //!
-//! The links live in the descriptors ([`crate::folio`]), so a list is two ends and a length, moving
-//! a folio is a few stores, and no list operation allocates.
+//! The links are in the descriptors ([`crate::folio`]), so nothing is allocated.
 //!
 //! ```text
-//!   head (young end) <-> ... <-> ... <-> tail (old end): eviction takes from here
+//!   head (young end) <-> ... <-> ... <-> tail (old end): next victim
 //! ```
 //!
-//! What lies beyond an end means nothing: the head's link to a younger folio, and the tail's to an
-//! older one. So nothing is written there, and to take the oldest is to read one descriptor, its
-//! own.
+//! The head's younger link and the tail's older link are undefined, so a pop reads one descriptor.
 //!
-//! Invariant: a folio is on at most one list, and every change happens under the lock of the lruvec
-//! that owns the list. The list does not check membership in release builds:
-//! [`FolioList::validate`] walks it, and the tests compare each step with a plain vector.
+//! Invariant: a folio is on at most one list, and changes happen under the owning lruvec's lock.
+//! Membership is not checked in release builds.
 
 use crate::folio::Folios;
 use crate::ids::FrameId;
 use core::sync::atomic::Ordering::Relaxed;
 
-/// A list of folios. All operations are O(1) but [`FolioList::iter`] and [`FolioList::validate`].
+/// A list of folios. Operations are O(1), except [`FolioList::iter`] and [`FolioList::validate`].
 #[derive(Debug, Default)]
 pub struct FolioList {
-    /// Both mean nothing while there is no folio.
+    /// Undefined if empty.
     head: u32,
     tail: u32,
     len: u32,
 }
 
 impl FolioList {
-    /// An empty list.
+    /// Creates an empty list.
     pub const fn new() -> FolioList {
         FolioList { head: 0, tail: 0, len: 0 }
     }
 
-    /// Folios on the list.
+    /// Returns the number of folios.
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The oldest folio.
+    /// Returns the oldest folio.
     pub const fn tail(&self) -> Option<FrameId> {
         if self.is_empty() { None } else { Some(FrameId(self.tail)) }
     }
 
-    /// The oldest folio, for a scan from the old end that moves each folio it meets. With
-    /// `PREFETCH`, the descriptor of the one that comes next is asked for meanwhile.
-    ///
-    /// Which folios are met, and in which order, is the same either way: only the time differs.
+    /// Returns the oldest folio, for a scan that moves each folio. `PREFETCH` prefetches the next
+    /// descriptor.
     #[inline]
     pub fn scan_tail<const PREFETCH: bool>(&self, folios: &Folios) -> Option<FrameId> {
         let folio = self.tail()?;
@@ -62,12 +56,12 @@ impl FolioList {
         Some(folio)
     }
 
-    /// The youngest folio.
+    /// Returns the youngest folio.
     pub const fn head(&self) -> Option<FrameId> {
         if self.is_empty() { None } else { Some(FrameId(self.head)) }
     }
 
-    /// The folio one step younger than `of`, which is on this list.
+    /// Returns the next younger folio than `of`, which is on this list.
     pub fn younger(&self, folios: &Folios, of: FrameId) -> Option<FrameId> {
         (of.0 != self.head).then(|| FrameId(folios[of].prev.load(Relaxed)))
     }
@@ -95,7 +89,7 @@ impl FolioList {
         self.len += 1;
     }
 
-    /// Takes `folio`, which is on this list, out of it.
+    /// Removes `folio`, which is on this list.
     pub fn remove(&mut self, folios: &Folios, folio: FrameId) {
         debug_assert!(self.len > 0, "{folio} removed from an empty list");
         let prev = folios[folio].prev.load(Relaxed);
@@ -113,13 +107,13 @@ impl FolioList {
         self.len -= 1;
     }
 
-    /// Takes the oldest folio.
+    /// Removes the oldest folio.
     #[inline]
     pub fn pop_tail(&mut self, folios: &Folios) -> Option<FrameId> {
         self.pop_tail_of_scan::<false>(folios)
     }
 
-    /// Takes the oldest folio; with `PREFETCH`, as [`FolioList::scan_tail`].
+    /// Removes the oldest folio. `PREFETCH` as in [`FolioList::scan_tail`].
     #[inline]
     pub fn pop_tail_of_scan<const PREFETCH: bool>(&mut self, folios: &Folios) -> Option<FrameId> {
         let folio = self.scan_tail::<PREFETCH>(folios)?;
@@ -128,7 +122,7 @@ impl FolioList {
         Some(folio)
     }
 
-    /// Moves the oldest folio, if there is one, to the young end.
+    /// Moves the oldest folio, if any, to the young end.
     #[inline]
     pub fn turn(&mut self, folios: &Folios) {
         if let Some(folio) = self.pop_tail(folios) {
@@ -144,12 +138,12 @@ impl FolioList {
         }
     }
 
-    /// From the oldest to the youngest. The list must not change meanwhile.
+    /// Iterates from the oldest to the youngest folio.
     pub fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
         core::iter::successors(self.tail(), move |folio| self.younger(folios, *folio))
     }
 
-    /// Walks the whole list and panics if a link or the length is wrong. O(len).
+    /// Panics if a link or the length is wrong. O(len).
     pub fn validate(&self, folios: &Folios) {
         let mut at = self.head;
         for _ in 1..self.len {
@@ -191,7 +185,7 @@ mod tests {
         ]
     }
 
-    /// Two lists and their naive twins (front of the vector = head).
+    /// Two lists and their naive twins (front = head).
     #[derive(Default)]
     struct Pair {
         lists: [FolioList; 2],
@@ -242,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Folios met by a scan that takes at most `batch`, and those asked for, marked by the hook.
+    /// Returns the folios scanned, and the prefetched ones.
     fn scan(order: &[u32], batch: usize) -> (Vec<u32>, Vec<u32>) {
         let folios = Folios::with_prefetch(8, |folio| {
             folio.set(Flags::PREFETCHED);

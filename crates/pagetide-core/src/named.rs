@@ -1,8 +1,7 @@
-//! Enums whose variants people type: each name is written once, and from it follow the list of all,
-//! what prints, what parses, and the error that says which there are.
+//! Enums with typed names: list, printing, parsing and error from one declaration.
 
-/// Declares such an enum, and the error of a name that is none of its. Where each variant is
-/// documented by a line after its name, and a semicolon, that line is its `summary` as well.
+/// Declares such an enum, and the error for an unknown name. In the form
+/// `Variant = "name", "summary";`, the summary also documents the variant.
 ///
 /// ```
 /// pagetide_core::named! {
@@ -33,10 +32,10 @@ macro_rules! named {
         }
 
         impl $name {
-            /// All of them, in order.
+            /// All variants, in order.
             pub const ALL: [$name; [$($text),+].len()] = [$($name::$variant,)+];
 
-            /// The name, as typed.
+            /// Returns the name, as typed.
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $text,)+ }
             }
@@ -58,7 +57,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// What it is, in a line.
+            /// Returns a one-line description.
             pub const fn summary(self) -> &'static str {
                 match self { $($name::$variant => $summary,)+ }
             }
@@ -66,7 +65,7 @@ macro_rules! named {
     };
 }
 
-/// The half of [`named!`](crate::named!) for an enum that has `ALL` and `as_str` already.
+/// The half of [`named!`](crate::named!) for an enum with `ALL` and `as_str`.
 #[macro_export]
 macro_rules! typed {
     ($name:ident or $unknown:ident($said:literal)) => {
@@ -84,7 +83,7 @@ macro_rules! typed {
             }
         }
 
-        /// A name that is none of these; the message lists those there are.
+        /// Unknown name. The message lists the known ones.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct $unknown;
 

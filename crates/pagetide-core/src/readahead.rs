@@ -1,126 +1,118 @@
-//! Readahead: how much to read before it is asked for.
+//! Readahead: how many pages to read ahead of a reader.
 //!
-//! Problem: a sequential reader should find its pages in memory, a random one should not pay for
-//! pages it did not ask for, and neither says which it is.
+//! **Problem.** Sequential readers should find resident pages. Random readers should not pay for
+//! unrequested pages.
 //!
-//! Idea: each open handle keeps one window. A miss right after the last page read starts one; the
-//! first page of its speculative part carries a marker, and the reader that reaches it
-//! starts the next window while this one is still being consumed.
+//! **Idea.** Each open handle keeps one window. A miss after the last page read starts a stream.
+//! The first speculative page carries a marker, which starts the next window.
 //!
 //! ```text
 //!   |<-- wanted -->|<------ ahead ------>|<-------- next window --------->|
 //!   ^ miss         ^ marker              ^ marker of the next
-//!                  reaching it asks for the next window, twice as large
+//!                  requests the next window, twice as large
 //! ```
 //!
-//! A reader may be faster than the thread that brings its pages: it comes to the marker before the
-//! page is even on its way. That is no end of the stream, but a marker met a little early: it reads
-//! what it wants by itself, and the next window is asked for.
+//! A fast reader may reach the marker before its page is in flight. The reader reads the page
+//! itself, and the next window is requested.
 //!
-//! The window doubles up to the limit while it pays. It pays as long as the pages brought in are
-//! read before they are evicted: each page evicted unread counts against the handle's mapping, and
-//! a window that wasted half of itself is halved, down to nothing.
+//! The window doubles up to the limit while pages are read before eviction. A window half wasted is
+//! halved, down to nothing.
 //!
-//! A miss outside any stream reads *around*: while memory is ample, the next few pages come with
-//! the one that is wanted. A device that looks for one page has found those behind it as well, and
-//! memory that nothing competes for costs nothing: it is full after fewer waits. Where reclaim has
-//! to make room, a random reader gets what it asks for and no more.
+//! While memory is ample, a miss outside any stream reads *around*: the next few pages come along.
 //!
-//! Ignored: backward and strided readers (they read what they ask for).
-//! Sources: Wu et al., "On the design of a new Linux readahead framework", 2008.
+//! **Ignored.** Backward and strided readers.
+//!
+//! **Sources.** Wu et al., "On the design of a new Linux readahead framework", 2008.
 
 use crate::units::PAGE_SHIFT;
 
-/// A run of pages to bring in.
+/// A run of pages to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadaheadRun {
-    /// The first page.
+    /// First page.
     pub start: u64,
-    /// How many.
+    /// Number of pages.
     pub nr: u64,
-    /// How many of them the caller reads itself, now; the rest may come in beside it.
+    /// Pages that the caller reads now.
     pub nr_now: u64,
-    /// The page that gets the marker, inside the run; none for a run that is not continued.
+    /// Page that gets the marker, if any.
     pub marker: Option<u64>,
-    /// What is not wanted has been read around, and is no part of a stream.
+    /// True if read around, outside any stream.
     pub is_around: bool,
 }
 
 impl ReadaheadRun {
-    /// Pages that are known to be wanted, with no reader on the way there.
+    /// Returns a run of wanted pages.
     pub fn asked_for(start: u64, nr: u64) -> ReadaheadRun {
         ReadaheadRun { start, nr, nr_now: 0, marker: None, is_around: false }
     }
 }
 
-/// A miss, as a handle's readahead is told of it.
+/// A miss of one handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Miss {
-    /// The page that is not there.
+    /// Missing page.
     pub index: u64,
-    /// How many the call still wants, from there on; at least 1.
+    /// Pages wanted from `index` on, at least 1.
     pub wanted: u64,
-    /// The page that the handle read last.
+    /// Last page read by the handle.
     pub previous: Option<u64>,
-    /// The mapping's count of pages that came with a stream and were evicted unread.
+    /// Readahead pages of the mapping evicted unread.
     pub wasted: u64,
-    /// Memory is left that nothing competes for.
+    /// True if free memory has no competitor.
     pub is_ample: bool,
-    /// Another thread brings what is not wanted now, and may be on the way with it.
+    /// True if another thread fetches unwanted pages.
     pub has_prefetcher: bool,
-    /// Pages that the group which pays for these can have, if it is one that has less than all.
+    /// Pages available to the paying group, if limited.
     pub room: Option<u64>,
 }
 
-/// What the caller said about its pattern.
+/// Access pattern announced by the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessPattern {
-    /// Nothing: find out.
+    /// No advice: detect streams.
     #[default]
     Normal,
-    /// Front to back: start large, never doubt.
+    /// Front to back: start with the largest window.
     Sequential,
-    /// Anywhere: look for no stream.
+    /// Random: detect no streams.
     Random,
 }
 
-/// The readahead state of one open handle. Not synchronised; touched on misses and markers only.
+/// Readahead state of one open handle. Not synchronised.
 #[derive(Clone, Debug)]
 pub struct Readahead {
     pattern: AccessPattern,
-    /// The largest run, wherever there is room for it.
+    /// Largest run, pages.
     nr_most: u64,
-    /// The largest run in the room there is now.
+    /// Largest run in the current room, pages.
     nr_max: u64,
-    /// End of the last run asked for: where a sequential reader goes on.
     next: u64,
-    /// Length of the last run, 0 where there is no stream.
+    /// Pages of the last run, 0 without a stream.
     window: u64,
-    /// Length of the run it continued, which may still be on its way.
+    /// Pages of the run before, possibly in flight.
     before: u64,
-    /// The mapping's count of wasted pages when the last run was made.
     wasted_seen: u64,
 }
 
-/// Pages a stream starts with, at least.
 const WINDOW_MIN: u64 = 4;
-/// A run this short is one request: splitting it would cost more than it hides.
+/// Longest run read in one request.
 const NOW_MAX: u64 = 16;
 
-/// Pages of a miss outside any stream, while memory is ample. Of one device, 16 KiB took a tenth
-/// longer than 4, 32 KiB three tenths.
+/// Pages read around. On one device, 16 KiB took 10 % longer than 4 KiB, 32 KiB 30 %.
 const AROUND: u64 = 4;
 
-/// The largest window without a setting, pages: four requests of 512 KiB.
+/// Default window, pages: four requests of 512 KiB.
 const UNASKED: u64 = 512;
 
-/// The largest window a device gets, pages: 64 MiB.
+/// Largest window for a device, pages: 64 MiB.
 const DEVICE_MAX: u64 = 16_384;
 
-/// The largest run, pages, in memory of `nr_frames`: as `asked`, or else by how far the system
-/// reads ahead of the `device`, where that is known: four times as far where memory is plenty, that
-/// is where this is no more than a 16th of it, and as far, up to a 32nd, where it is not. In any
-/// case a 16th at the most, because a larger one would evict what it reads.
+/// Returns the largest run, in pages, for memory of `nr_frames`.
+///
+/// `asked` wins. The default is 512 pages, or more by the `device`'s readahead: four times that up
+/// to a 16th of memory, else as much up to a 32nd. Runs above a 16th of memory would evict
+/// themselves.
 pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u64 {
     let by_device = |device: u64| match device.saturating_mul(4).min(DEVICE_MAX) {
         plenty if plenty <= nr_frames / 16 => plenty,
@@ -130,45 +122,37 @@ pub fn window_max(asked: Option<u64>, device: Option<u64>, nr_frames: u64) -> u6
     asked.unwrap_or_else(unasked).min(nr_frames / MEMORY_PART)
 }
 
-/// Pages on their way into memory at a time, of those that no thread waits for: in flight they
-/// cannot be reclaimed, and what others ask for needs room, too.
+/// Returns the limit of unawaited pages in flight.
 pub fn in_flight_max(room: u64) -> u64 {
     (room / 4).max(1)
 }
 
-/// A run takes one part of memory in so many at the most. Two wait to be read at a time, and of an
-/// eighth and more that waits the first leaves: with runs of an eighth, 64 MiB in 8 MiB of memory
-/// were read with 115, and are with 64.
+/// Divisor of memory that bounds a run. With 8, reading 64 MiB in 8 MiB of memory moved 115 MiB.
 const MEMORY_PART: u64 = 16;
-/// And of a group's room, in which several streams are to fit: with a 16th, four of them read up to
-/// 1.12 times as much as they were asked for.
+/// Divisor of a group's room that bounds a run. With 16, four streams read 12 % too much.
 const GROUP_PART: u64 = 32;
 
-/// Pages that lie in a row in memory, of a request whose pages are not scattered.
 const ROW: usize = 6;
-/// A request of fewer pages has too few pieces to matter.
+/// Least pages of a scattered request.
 const SCATTERED_MIN: usize = 16;
 
-/// Pages that are here already, and are read over rather than asked around by two requests. A file
-/// of which three quarters were here, four pages at a time, was read at 1,008 MiB/s so, and at 432
-/// in the requests between them.
+/// Resident pages to read over. A file three quarters resident was read at 1,008 MiB/s, and at 432
+/// with split requests.
 pub const READ_OVER_MAX: u64 = 8;
 
-/// Whether a request for pages in so many pieces of memory is served sooner through memory in a
-/// row, and by a copy from there. A device takes a descriptor for each piece: one of them took 3.9,
-/// 1.8 and 1.2 us for a page of 512 KiB in pieces of 4, 16 and 512 KiB, where to copy it takes 0.4.
+/// Returns true if a staging buffer and a copy beat a request in many pieces. A page of 512 KiB
+/// took 3.9, 1.8 and 1.2 us in pieces of 4, 16 and 512 KiB, a copy 0.4.
 pub fn is_scattered(nr_pages: usize, nr_pieces: usize) -> bool {
     nr_pages >= SCATTERED_MIN && nr_pieces * ROW > nr_pages
 }
 
-/// Bytes in a row that such requests of a memory of `nr_frames` may take turns with: a 32nd of it,
-/// and at most four requests of 512 KiB.
+/// Returns the size of all staging buffers: a 32nd of memory, at most 2 MiB.
 pub fn staging_bytes(nr_frames: u64) -> u64 {
     (nr_frames / 32).min(UNASKED) << PAGE_SHIFT
 }
 
 impl Readahead {
-    /// No stream yet. `nr_max` is the largest run; 0 switches readahead off.
+    /// Creates the state. `nr_max` is the largest run in pages, 0 is off.
     pub fn new(nr_max: u64) -> Readahead {
         let pattern = AccessPattern::default();
         Readahead {
@@ -182,21 +166,21 @@ impl Readahead {
         }
     }
 
-    /// Takes the caller's advice and forgets the stream.
+    /// Applies advice and forgets the stream.
     pub fn set_pattern(&mut self, pattern: AccessPattern) {
         self.pattern = pattern;
         self.window = 0;
     }
 
-    /// How many pages a miss outside any stream reads, if one is wanted.
+    /// Returns the pages to read for a miss outside any stream.
     pub fn nr_around(&self, is_ample: bool) -> u64 {
         if is_ample { AROUND.min(self.nr_max).max(1) } else { 1 }
     }
 
-    /// What to read for a miss.
+    /// Returns the run to read for a miss.
     ///
-    /// The run always starts at its page and holds the wanted ones; `nr_max`, or as many as are
-    /// wanted, at the most, and where a prefetcher is overtaken what it was asked for as well.
+    /// The run starts at the missing page and holds the wanted ones. The length is at most `nr_max`
+    /// or `wanted`, plus requested pages that the reader overtook.
     pub fn on_miss(&mut self, miss: Miss) -> ReadaheadRun {
         self.fit(miss.room);
         let Miss { index, previous, wasted, .. } = miss;
@@ -232,19 +216,17 @@ impl Readahead {
         ReadaheadRun { start: index, nr: window, nr_now, marker, is_around: false }
     }
 
-    /// Whether there is a stream, and the page is among the last `nr` that were asked for.
+    /// Returns true if the page is among the last `nr` requested.
     fn is_in_last(&self, nr: u64, index: u64) -> bool {
         self.window > 0 && index < self.next && index + nr >= self.next
     }
 
-    /// Whether there is a stream, and the page is one that was asked for, or the next: if the one
-    /// before it may have been used unseen, it was.
+    /// Returns true if the page was requested or is the next one.
     pub fn has_asked_near(&self, index: u64) -> bool {
         self.is_in_last(self.window + self.before, index) || self.window > 0 && index == self.next
     }
 
-    /// The reader is at a page that was asked for and is not even on its way: all that was asked
-    /// for, once more, and if it is in the last run, which has the marker, the next run as well.
+    /// Requests the rest again, and the next run if the page is in the last one.
     fn overtake(&mut self, index: u64, wanted: u64, grown: u64, wasted: u64) -> ReadaheadRun {
         let marker = self.is_in_last(self.window, index).then_some(self.next);
         if marker.is_some() {
@@ -254,9 +236,9 @@ impl Readahead {
         ReadaheadRun { start: index, nr, nr_now: wanted, marker, is_around: false }
     }
 
-    /// The reader reached a marker at `index`: the next run, if it pays.
+    /// Returns the next run after the marker at `index`, if it pays.
     ///
-    /// A marker left by another handle's stream is not ours to continue. `room` is as for a miss.
+    /// Ignores another handle's marker. `room` is as in [`Miss`].
     pub fn on_marker(
         &mut self,
         index: u64,
@@ -277,19 +259,16 @@ impl Readahead {
         Some(ReadaheadRun { start, nr: window, nr_now: 0, marker: Some(start), is_around: false })
     }
 
-    /// The group has no room for larger runs.
     fn fit(&mut self, room: Option<u64>) {
         self.nr_max = self.nr_most.min(room.map_or(u64::MAX, |room| room / GROUP_PART));
     }
 
-    /// A run at `start` is asked for, and nothing before it.
     fn begin(&mut self, start: u64, window: u64, wasted: u64) {
         self.next = start;
         self.window = 0;
         self.go_on(window, wasted);
     }
 
-    /// A run is asked for that continues the last one.
     fn go_on(&mut self, window: u64, wasted: u64) {
         self.next += window;
         self.before = self.window;
@@ -320,7 +299,6 @@ impl Readahead {
 mod tests {
     use super::*;
 
-    /// A miss in full memory.
     fn miss(index: u64, wanted: u64, previous: Option<u64>) -> Miss {
         Miss {
             index,
@@ -358,17 +336,15 @@ mod tests {
         assert_eq!((first.nr, first.nr_now, first.marker), (64, 16, Some(16)));
         let second = readahead.on_marker(16, 0, None).expect("the next window");
         assert_eq!((second.start, second.nr, second.marker), (64, 128, Some(64)));
-        // It is there before the page with the marker is: the third window, too.
         let third = readahead.on_miss(miss(64, 16, Some(63)));
         assert_eq!((third.start, third.nr, third.nr_now), (64, 128 + 256, 16));
         assert_eq!(third.marker, Some(192));
-        // And once more in what was asked for before: all of it again, and no more.
+        // Again: the same request without growth.
         let again = readahead.on_miss(miss(96, 16, Some(95)));
         assert_eq!((again.start, again.nr, again.nr_now, again.marker), (96, 352, 16, None));
-        // The marker is where it was.
         let fourth = readahead.on_marker(192, 0, None).expect("the next window");
         assert_eq!((fourth.start, fourth.nr), (448, 256));
-        // Where no thread is on the way with it, what is not there did not come, or left.
+        // Without a prefetcher the pages were lost.
         let alone = Miss { has_prefetcher: false, ..miss(460, 16, Some(459)) };
         let run = readahead.on_miss(alone);
         assert_eq!((run.start, run.nr, run.marker), (460, 64, Some(476)));
@@ -379,13 +355,11 @@ mod tests {
         let mut readahead = Readahead::new(256);
         let mut run = readahead.on_miss(Miss { room: Some(1024), ..miss(0, 16, None) });
         assert_eq!((run.nr, run.marker), (32, Some(16)));
-        // A limit that moves is followed.
         let sizes = [1024, 1024, 2048, 1 << 20, 512].map(|room| {
             run = readahead.on_marker(run.marker.unwrap(), 0, Some(room)).unwrap();
             run.nr
         });
         assert_eq!(sizes, [32, 32, 64, 128, 16]);
-        // What is wanted is read, whatever the room.
         let run = readahead.on_miss(Miss { room: Some(16), ..miss(5000, 40, Some(4999)) });
         assert_eq!((run.nr, run.marker), (40, None));
     }
@@ -420,7 +394,6 @@ mod tests {
                 assert_eq!(run.is_around, nr > wanted);
             }
         }
-        // Where a stream goes on behind such a run, it is one.
         let mut readahead = Readahead::new(256);
         let run = readahead.on_miss(ample(1000, 1));
         let next = readahead.on_miss(Miss { previous: Some(1003), ..ample(run.start + run.nr, 1) });

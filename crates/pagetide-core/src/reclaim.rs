@@ -1,11 +1,10 @@
-//! A reclaim pass: how folios become free frames.
+//! One reclaim pass: turns folios into free frames.
 //!
-//! Problem: choosing victims needs the lruvec's lock; taking their frames needs the world (page
-//! words, pins, dirty state) and must not happen under that lock.
+//! **Problem.** Victims are chosen under the lruvec's lock, but taken without it.
 //!
-//! Idea: a pass is a state machine. Each [`Lruvec::reclaim`] call, under the lock, settles the last
-//! batch and isolates the next; between calls, without the lock, the world tries each victim and
-//! writes down a [`Verdict`](crate::lru::Verdict).
+//! **Idea.** A pass is a state machine. [`Lruvec::reclaim`], under the lock, settles a batch and
+//! isolates the next. In between, without the lock, the world tries each victim and records a
+//! [`Verdict`](crate::lru::Verdict).
 //!
 //! ```text
 //!   ReclaimPass::new
@@ -15,16 +14,15 @@
 //!        |                                     after first publishing batch.settled
 //!        +-> Look                              world: read and clear young bits, then again
 //!        +-> WalkTables                        world: report young pages, then reclaim again
-//!        +-> Done                              world: publish batch.settled, look at pass.scan
+//!        +-> Done                              world: publish batch.settled, read pass.scan
 //! ```
 //!
-//! A claimed victim's page word stays locked until the settle returns its shadow; no thread waits
-//! longer than one batch. On a node whose pages may be demoted, the world tries to move a claimed
-//! victim first; one that moved is settled as demoted, without a shadow. Every pass is bounded:
-//! priorities only fall, each policy is exhausted after finitely many batches at one priority, and
-//! one forced round is the most there is.
+//! **Data and invariants.** A claimed page word stays locked until settled, for one batch at most.
+//! On a node that demotes, the world first tries to move the victim, which then settles without a
+//! shadow. Every pass ends: priorities only fall, batches per priority are finite, at most one
+//! round is forced.
 //!
-//! Source: the kernel's documented reclaim design; priorities from 12 down to 0.
+//! **Source.** The kernel's documented reclaim design. Priorities from 12 down to 0.
 
 use crate::lru::{
     Cursor, GenCommand, GenCommandError, GenRequest, Lruvec, PassPlan, ReclaimBatch, ReclaimKind,
@@ -36,7 +34,7 @@ pub use crate::lru::Step;
 /// One pass over one lruvec.
 #[derive(Debug)]
 pub struct ReclaimPass {
-    /// How far it is.
+    /// Progress of the pass.
     pub scan: Scan,
     cursor: Cursor,
     stage: Stage,
@@ -44,12 +42,12 @@ pub struct ReclaimPass {
 }
 
 impl ReclaimPass {
-    /// A direct pass, for a thread that needs a frame. Frees what the policy says (32, or 1).
+    /// Starts a direct pass for the policy's target (32 or 1 pages).
     pub fn direct(lruvec: &Lruvec) -> ReclaimPass {
         ReclaimPass::direct_for(lruvec, None)
     }
 
-    /// A direct pass that makes room for one page, known by its shadow if it has one.
+    /// Starts a direct pass for one page, with its shadow if known.
     #[inline]
     pub fn direct_for(lruvec: &Lruvec, incoming: Option<ShadowEntry>) -> ReclaimPass {
         let plan = lruvec.policy.plan_pass(ReclaimKind::Direct, None);
@@ -57,15 +55,15 @@ impl ReclaimPass {
         ReclaimPass::planned(lruvec, scan, plan)
     }
 
-    /// A background pass that wants `target` pages.
+    /// Starts a background pass for `target` pages.
     pub fn background(lruvec: &Lruvec, target: u64) -> ReclaimPass {
         ReclaimPass::new(lruvec, Scan::new(ReclaimKind::Background, target))
     }
 
-    /// A pass that carries out a command.
+    /// Starts a pass for a command.
     ///
     /// # Errors
-    /// [`GenCommandError`], if the lruvec is another or has no such generations.
+    /// [`GenCommandError`] if the lruvec differs or the generations do not exist.
     pub fn on_command(
         lruvec: &Lruvec,
         command: &GenCommand,
@@ -81,7 +79,6 @@ impl ReclaimPass {
         Ok(pass)
     }
 
-    /// A pass that begins like this, at its first priority.
     fn new(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
         let plan = lruvec.policy.plan_pass(scan.kind, Some(scan.target));
         ReclaimPass::planned(lruvec, scan, plan)
@@ -97,16 +94,15 @@ impl ReclaimPass {
         }
     }
 
-    /// The part of a pass over several lruvecs that is spent on this one, at the priority of
-    /// `scan`.
+    /// Starts one visit of a group pass, at the priority of `scan`.
     pub(crate) fn visit(lruvec: &Lruvec, scan: Scan) -> ReclaimPass {
         let scan = Scan { too_young: false, ..scan };
         ReclaimPass { scan, stage: Stage::of_visit(), ..ReclaimPass::new(lruvec, scan) }
     }
 
-    /// Whether the world, when the trial of a victim finds it young, looks beside it. It takes the
-    /// young bits that [`wants_around`](crate::lru::page_table::wants_around) names among
-    /// [`pages_around`](crate::lru::page_table::pages_around), and tells the batch
+    /// Returns true if the world looks around young victims. It takes the young bits that
+    /// [`wants_around`](crate::lru::page_table::wants_around) selects from
+    /// [`pages_around`](crate::lru::page_table::pages_around), and adds the pages to the batch
     /// ([`ReclaimBatch::victims_and_around`]).
     pub fn looks_around(&self) -> bool {
         self.looks_around
@@ -114,16 +110,16 @@ impl ReclaimPass {
 }
 
 impl Lruvec {
-    /// One step of a pass: settles the batch's verdicts, then isolates the next victims.
+    /// Runs one step: settles the verdicts, then isolates at most one policy batch.
     ///
-    /// Never takes more than one policy batch of work. After [`Step::Done`] it keeps saying so.
+    /// After [`Step::Done`], every call returns it again.
     #[inline]
     pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
         self.reclaim_more(pass, batch)
     }
 
-    /// As [`Lruvec::reclaim`], but what is settled already stays in the batch.
+    /// Same as [`Lruvec::reclaim`], but keeps settled victims.
     #[inline]
     pub(crate) fn reclaim_more(
         &mut self,

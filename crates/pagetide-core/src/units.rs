@@ -1,26 +1,26 @@
-//! Units: bytes and pages, and how people write them (`512M`, `4G`, binary).
+//! Bytes, pages, and sizes as typed (`512M`, `4G`, binary).
 
 use core::fmt;
 use core::str::FromStr;
 
-/// Bytes in a base page, and in a frame.
+/// Bytes in a base page.
 pub const PAGE_BYTES: usize = 4096;
 /// `log2` of [`PAGE_BYTES`].
 pub const PAGE_SHIFT: u32 = 12;
 
 const _: () = assert!(1 << PAGE_SHIFT == PAGE_BYTES);
 
-/// A number of bytes that people type and read: `512M` is 512 * 2^20.
+/// A number of bytes, typed and printed as `512M` = 512 * 2^20.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Whole base pages in this many bytes, rounded down.
+    /// Returns the whole base pages, rounded down.
     pub const fn whole_pages(self) -> u64 {
         self.0 >> PAGE_SHIFT
     }
 
-    /// The bytes of `pages` base pages, saturating.
+    /// Returns the bytes of `pages` base pages, saturating.
     pub const fn from_pages(pages: u64) -> Bytes {
         Bytes(pages.saturating_mul(PAGE_BYTES as u64))
     }
@@ -38,21 +38,21 @@ impl From<Bytes> for u64 {
     }
 }
 
-/// Milliseconds of whatever clock the world has, since whenever it started.
+/// Milliseconds of the world's clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Millis(pub u64);
 
-/// Why a size could not be read.
+/// Reason for a rejected size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseBytesError {
-    /// Nothing where a number should be; write digits first, as in `512M`.
+    /// No number. Start with digits, as in `512M`.
     #[error("no number in the size: write digits, then K, M, G or T, as in 512M")]
     NoNumber,
-    /// A suffix that is not one of K, M, G, T (with an optional `iB` or `B`).
+    /// Suffix other than K, M, G, T (optionally with `iB` or `B`).
     #[error("a size is a whole number and K, M, G or T (binary), as in 512M")]
     UnknownUnit,
-    /// More bytes than 2^64 - 1.
+    /// More than 2^64 - 1 bytes.
     #[error("the size does not fit in 64 bits")]
     TooLarge,
 }
@@ -80,7 +80,7 @@ impl FromStr for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Prints the largest unit that divides the number, so that it parses back to the same value.
+    /// Prints the largest unit that divides the number, so that it parses back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
             if self.0 != 0 && self.0.trailing_zeros() >= shift {

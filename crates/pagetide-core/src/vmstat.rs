@@ -1,7 +1,6 @@
-//! Counters, with the kernel's names where it has one.
+//! Counters, with the kernel's names where one exists.
 //!
-//! Every decision has a counter. They are plain numbers behind the lruvec's lock, so counting costs
-//! nothing extra; the world adds its own counters (hits, device requests) to the same report.
+//! Plain numbers behind the lruvec's lock. The world adds its own counters to the report.
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
@@ -15,7 +14,7 @@ macro_rules! counters {
             /// All counters, in report order.
             pub const ALL: &'static [Counter] = &[$(Counter::$variant,)+];
 
-            /// The counter's name in reports.
+            /// Returns the counter's name in reports.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Counter::$variant => $name,)+
@@ -28,91 +27,91 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Faults on anonymous pages that were evicted before.
+    /// Refaults of anonymous pages.
     WorkingsetRefaultAnon = "workingset_refault_anon",
-    /// Faults on file pages that were evicted before.
+    /// Refaults of file pages.
     WorkingsetRefaultFile = "workingset_refault_file",
-    /// Refaults of anonymous pages that were made active at once.
+    /// Anonymous refaults activated at once.
     WorkingsetActivateAnon = "workingset_activate_anon",
-    /// Refaults of file pages that were made active at once.
+    /// File refaults activated at once.
     WorkingsetActivateFile = "workingset_activate_file",
-    /// Refaults of anonymous pages that had been in the working set: thrashing.
+    /// Anonymous refaults of working set pages: thrashing.
     WorkingsetRestoreAnon = "workingset_restore_anon",
-    /// Refaults of file pages that had been in the working set: thrashing.
+    /// File refaults of working set pages: thrashing.
     WorkingsetRestoreFile = "workingset_restore_file",
-    /// Refaults of pages that were away for too long to have fitted (challenging two lists).
+    /// Refaults too late to have fitted (challenging two lists).
     WorkingsetStale = "workingset_stale",
     /// Refaults that challenged an active folio (challenging two lists).
     WorkingsetBalance = "workingset_balance",
-    /// Those of them that came while the inactive list was not low.
+    /// Such challenges while the inactive list was not low.
     WorkingsetBalanceForce = "workingset_balance_force",
-    /// Folios looked at by background reclaim.
+    /// Folios scanned by background reclaim.
     PgscanBackground = "pgscan_kswapd",
-    /// Folios looked at by direct reclaim.
+    /// Folios scanned by direct reclaim.
     PgscanDirect = "pgscan_direct",
-    /// Folios that background reclaim got rid of: evicted or demoted.
+    /// Folios evicted or demoted by background reclaim.
     PgstealBackground = "pgsteal_kswapd",
-    /// Folios that direct reclaim got rid of.
+    /// Folios evicted or demoted by direct reclaim.
     PgstealDirect = "pgsteal_direct",
-    /// Folios looked at on request.
+    /// Folios scanned on request.
     PgscanProactive = "pgscan_proactive",
-    /// Folios that were got rid of on request.
+    /// Folios evicted or demoted on request.
     PgstealProactive = "pgsteal_proactive",
-    /// Anonymous folios that reclaim got rid of.
+    /// Anonymous folios evicted or demoted.
     PgstealAnon = "pgsteal_anon",
-    /// File folios that reclaim got rid of.
+    /// File folios evicted or demoted.
     PgstealFile = "pgsteal_file",
-    /// Folios made active.
+    /// Folios activated.
     Pgactivate = "pgactivate",
-    /// Folios made inactive.
+    /// Folios deactivated.
     Pgdeactivate = "pgdeactivate",
-    /// Folios looked at on an active list.
+    /// Folios scanned on an active list.
     Pgrefill = "pgrefill",
-    /// Folios rotated to the old end after their write-back.
+    /// Folios rotated to the old end after write-back.
     Pgrotated = "pgrotated",
-    /// Victims that came back: busy, dirty or young.
+    /// Victims refused: busy, dirty or young.
     PgstealRefused = "pgsteal_refused",
-    /// Folios a multi-gen pass protected by their tier.
+    /// Folios protected by ref tier in a multi-gen pass.
     LruGenProtected = "lru_gen_protected",
-    /// Saturated folios a multi-gen pass moved on (lazy promotion).
+    /// Saturated folios moved on by a multi-gen pass (lazy promotion).
     LruGenPromotedLazily = "lru_gen_promoted_lazily",
-    /// Promoted folios a multi-gen pass met and moved to their own generation's list.
+    /// Folios moved to their own generation's list by a multi-gen pass.
     LruGenSorted = "lru_gen_sorted",
-    /// Dirty folios a multi-gen pass left to the flusher.
+    /// Dirty folios left to the flusher by a multi-gen pass.
     LruGenUnwritten = "lru_gen_unwritten",
     /// Generations started.
     LruGenAged = "lru_gen_aged",
-    /// Folios promoted to the youngest generation by a table walk.
+    /// Folios moved to the youngest generation by a table walk.
     LruGenWalkPromoted = "lru_gen_walk_promoted",
-    /// Young pages that table walks found.
+    /// Young pages found by table walks.
     LruGenWalkYoung = "lru_gen_walk_young",
-    /// Young victims beside which a pass looked at up to 64 pages.
+    /// Young victims with a look-around of up to 64 pages.
     LruGenLookAround = "lru_gen_look_around",
-    /// Young pages found beside victims.
+    /// Young pages found by look-around.
     LruGenLookAroundYoung = "lru_gen_look_around_young",
-    /// Passes that took nothing more, as all generations were younger than `min_ttl`.
+    /// Passes ended because all generations were younger than `min_ttl`.
     LruGenTooYoung = "lru_gen_too_young",
-    /// Folios dropped because their page went away.
+    /// Folios dropped with their page.
     Pgdiscard = "pgdiscard",
-    /// Folios that background reclaim demoted: moved to a slower node.
+    /// Folios demoted by background reclaim.
     PgdemoteBackground = "pgdemote_kswapd",
-    /// Folios that direct reclaim demoted.
+    /// Folios demoted by direct reclaim.
     PgdemoteDirect = "pgdemote_direct",
     /// Folios demoted on request.
     PgdemoteProactive = "pgdemote_proactive",
-    /// Page words a hint scan armed.
+    /// Page words armed by hint scans.
     NumaPteUpdates = "numa_pte_updates",
-    /// Faults on armed words.
+    /// Hint faults.
     NumaHintFaults = "numa_hint_faults",
-    /// Those of them on a page of the node that the accessing CPU belongs to.
+    /// Hint faults on a page of the CPU's own node.
     NumaHintFaultsLocal = "numa_hint_faults_local",
-    /// Pages moved after their hint fault.
+    /// Pages moved after a hint fault.
     NumaPagesMigrated = "numa_pages_migrated",
-    /// Pages promoted: moved from a slow node to a fast one.
+    /// Pages promoted.
     PgpromoteSuccess = "pgpromote_success",
-    /// Pages found hot, whether the rate limit let them pass or not.
+    /// Hot pages, rate-limited ones included.
     PgpromoteCandidate = "pgpromote_candidate",
-    /// Pages promoted unconditionally, as the fast node had much room.
+    /// Pages promoted without selection, into ample free space.
     PgpromoteCandidateNrl = "pgpromote_candidate_nrl",
 }
 
@@ -139,17 +138,17 @@ impl VmStat {
         self.counts[counter as usize] += nr;
     }
 
-    /// One counter's value.
+    /// Returns a counter's value.
     pub fn read(&self, counter: Counter) -> u64 {
         self.counts[counter as usize]
     }
 
-    /// Adds another set, counter by counter.
+    /// Adds another set.
     pub fn merge(&mut self, other: &VmStat) {
         self.counts.iter_mut().zip(other.counts).for_each(|(sum, nr)| *sum += nr);
     }
 
-    /// All counters, in report order.
+    /// Returns all counters, in report order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter)))
     }

@@ -1,46 +1,45 @@
-//! Write-back limits: how much may be dirty.
+//! Limits of dirty pages.
 //!
-//! Problem: dirty pages cannot be reclaimed until written, and a device writes slower than memory
-//! fills. Idea: two levels, as fractions of the frames.
+//! **Problem.** Dirty pages cannot be reclaimed before a write. **Idea.** Two levels, as fractions
+//! of the frames.
 //!
 //! ```text
 //!   0 ........ background ........ hard ........ all frames
-//!     leave it |  flusher writes   | writers wait until the flusher is below hard again
+//!     idle     |  flusher writes   | writers wait until below hard
 //! ```
 //!
-//! Source: the kernel's documented `dirty_background_ratio` (10 %) and `dirty_ratio` (20 %).
+//! **Source.** The kernel's documented `dirty_background_ratio` (10 %) and `dirty_ratio` (20 %).
 
-/// The two levels, in pages.
+/// Limits, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyLimits {
-    /// Above this the flusher works.
+    /// Level above which the flusher works.
     pub background: u64,
-    /// Above this writers wait.
+    /// Level above which writers wait.
     pub hard: u64,
 }
 
-/// What a writer does after it dirtied pages.
+/// Reaction of a writer after dirtying pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Balance {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Wake the flusher and go on.
+    /// Wake the flusher and continue.
     WakeFlusher,
-    /// Wake the flusher and wait for it.
+    /// Wake the flusher and wait.
     Wait,
 }
 
 impl DirtyLimits {
-    /// Limits for a cache of `nr_frames`: percentages as the knobs give them, 0 to 100, hard at
-    /// least as high as background and at least one page.
+    /// Returns the limits from percentages (0 to 100). Hard is at least background, and one page.
     pub fn for_frames(nr_frames: u32, background_percent: u8, hard_percent: u8) -> DirtyLimits {
         let part = |percent: u8| u64::from(nr_frames) * u64::from(percent.min(100)) / 100;
         let background = part(background_percent);
         DirtyLimits { background, hard: part(hard_percent).max(background).max(1) }
     }
 
-    /// What a writer does when `nr_dirty` pages are dirty.
+    /// Returns the reaction for `nr_dirty` dirty pages.
     pub fn balance(&self, nr_dirty: u64) -> Balance {
         if nr_dirty > self.hard {
             Balance::Wait

@@ -1,13 +1,12 @@
 //! The page allocator's seam under real locks: one mutex for the zone, one try-lock per CPU.
 //!
-//! The loop below is the real world's, with `std` locks; what it must show is that the frame table
-//! can be shared without a lock (each word has one owner), that no frame is handed out twice at a
-//! time, and that none is lost. A thread writes its name into every frame it holds, and finds it
-//! there when it gives the frame back.
+//! Checks that the frame table needs no lock (each word has one owner), that no frame is allocated
+//! twice at a time, and that none is lost. A thread writes its name into every frame it holds and
+//! checks it on return.
 //!
-//! A few seconds by default; `PAGETIDE_LONG=1` repeats it for half a minute.
+//! A few seconds by default. `PAGETIDE_LONG=1` repeats it for half a minute.
 //!
-//! Not verified: fairness, contention, and interleavings the scheduler does not happen to choose.
+//! Not verified: fairness, contention, and interleavings that do not occur.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -21,7 +20,7 @@ use pagetide_core::page_alloc::{
 const THREADS: u32 = 4;
 const NR_FRAMES: u32 = if cfg!(miri) { 64 } else { 4096 };
 const NR_STEPS: u32 = if cfg!(miri) { 60 } else { 10_000 };
-/// Blocks that wait between their last owner and their return by another thread.
+/// Blocks that wait for their return by another thread.
 const EXCHANGED: usize = if cfg!(miri) { 2 } else { 16 };
 const FREE: u32 = 0;
 /// Rounds that take about half a minute.
@@ -35,7 +34,7 @@ struct World {
 }
 
 impl World {
-    /// Fewer CPUs than threads, so that try-locks fail at times.
+    /// Fewer CPUs than threads, so that some try-locks fail.
     fn new(nr_cpus: u32, tuning: PcpTuning) -> World {
         let zone = Zone::new(ZoneConfig::with_frames(NR_FRAMES));
         let limits = PcpLimits::derive(&PcpInputs {
@@ -67,7 +66,7 @@ impl World {
     fn free(&self, cpu: usize, frame: FrameId, order: Order) {
         match self.pcps[cpu].try_lock() {
             Ok(mut pcp) => {
-                // Some frees come while reclaim is active, and drain more.
+                // Some frees occur during reclaim, and drain more.
                 let flags =
                     ZoneSignals { reclaim_active: frame.0 % 1024 < 100, ..Default::default() };
                 if let Some(drain) = pcp.free(&self.table, frame, order, flags) {
@@ -78,7 +77,7 @@ impl World {
         }
     }
 
-    /// What background threads do: ticks, and drains of other CPUs' lists before a failure.
+    /// Background work: ticks, and drains of other CPUs' lists.
     fn disturb(&self, cpu: usize, is_drain: bool) {
         let mut pcp = self.pcps[cpu].lock().unwrap();
         let drain = if is_drain { pcp.full_drain() } else { pcp.tick() };
@@ -87,7 +86,7 @@ impl World {
         }
     }
 
-    /// Cuts a block that the caller holds into single frames, and joins the first two again.
+    /// Cuts a held block into single frames, and joins the first two.
     fn split(&self, frame: FrameId, order: Order) -> Vec<(FrameId, Order)> {
         let mut zone = self.zone.lock().unwrap();
         zone.split_held(frame, order, Order::BASE);
@@ -106,7 +105,7 @@ impl World {
     }
 }
 
-/// A small generator: the seed is the thread's number.
+/// Xorshift, seeded by the thread's number.
 fn next_random(state: &mut u32) -> u32 {
     *state ^= *state << 13;
     *state ^= *state >> 17;
@@ -114,7 +113,7 @@ fn next_random(state: &mut u32) -> u32 {
     *state
 }
 
-/// Takes and returns blocks at random; most returns are of another thread's blocks.
+/// Takes and returns blocks at random, mostly of another thread.
 fn churn(world: &World, name: u32, exchange: &Mutex<Vec<(FrameId, Order)>>) -> u64 {
     let mut random = name;
     let mut held = Vec::new();

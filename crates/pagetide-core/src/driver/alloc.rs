@@ -1,12 +1,12 @@
-//! Taking a frame: the fast try, and what is done when that finds none.
+//! Allocation of a frame.
 //!
 //! ```text
 //!   fast try     node 0 above LOW? --no--> node 1 above LOW? --no--> ...
 //!   slow path    wake background --> the last node, by all attempts --> ... --> node 0
 //! ```
 //!
-//! The slow nodes come first in the slow path: there, a frame costs a page that is cold. What the
-//! attempts are, and their order, [`SlowPath`] says.
+//! The slow path starts at the slowest node, where a frame costs a cold page. [`SlowPath`] orders
+//! the attempts.
 
 use super::Driven;
 use super::background::wake_background;
@@ -14,16 +14,14 @@ use super::pass::reclaim_directly;
 use crate::ids::NodeId;
 use crate::page_alloc::{Attempt, Attempted, SlowPath, WatermarkLevel};
 
-/// A frame of the fastest node that has one above LOW: for it nothing is reclaimed and nothing
-/// woken.
+/// Takes a frame of the fastest node above LOW, without reclaim or wake-up.
 #[inline]
 pub fn take_above_low<W: Driven>(world: &mut W) -> Option<W::Frame> {
     (0..world.nr_nodes()).find_map(|nth| world.take(NodeId(nth), Some(WatermarkLevel::Low)))
 }
 
-/// The first attempts of [`alloc_slowly`], for a caller that can leave the others to another
-/// thread: background reclaim is woken, and each node, the slowest first, gives what it has above
-/// MIN, or has after one direct pass.
+/// Makes the first attempts of [`alloc_slowly`]: a wake-up, then on each node, slowest first, a
+/// take above MIN with one direct pass.
 #[cold]
 pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     wake_background(world);
@@ -36,14 +34,13 @@ pub fn alloc_briefly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     })
 }
 
-/// A frame where [`take_above_low`] finds none; `None` when none comes free.
+/// Takes a frame after [`take_above_low`] failed.
 #[cold]
 pub fn alloc_slowly<W: Driven>(world: &mut W) -> Option<W::Frame> {
     wake_background(world);
     (0..world.nr_nodes()).rev().find_map(|nth| alloc_from(world, NodeId(nth)))
 }
 
-/// A frame of the node, by all attempts that follow the waking of background reclaim.
 fn alloc_from<W: Driven>(world: &mut W, node: NodeId) -> Option<W::Frame> {
     let mut path = SlowPath::after_wake();
     let mut outcome = Attempted::Progress;

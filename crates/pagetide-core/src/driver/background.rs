@@ -1,4 +1,4 @@
-//! Background reclaim: passes over a node until it has the frames free that it should.
+//! Background reclaim: passes over a node until enough frames are free.
 //!
 //! ```text
 //!   node 0    woken --> [ node 1 first ] --> target? --0--> over
@@ -6,9 +6,8 @@
 //!                '-- freed something? --yes-- pass --no--> over
 //! ```
 //!
-//! Slower nodes come first, as what leaves a node goes there. Where passes take no time of their
-//! own, or have a thread, [`reclaim_in_background`] makes them all. A world in virtual time makes
-//! the same passes in steps ([`BackgroundThread`]).
+//! Slower nodes come first, because victims move there. [`reclaim_in_background`] makes all passes
+//! at once, [`BackgroundThread`] makes them in steps.
 
 use super::pass::{end, prepare, reclaim, step};
 use super::{Driven, DrivenPass, FIRST, Woken};
@@ -18,7 +17,7 @@ use crate::lru::{RECLAIM_BATCH, ReclaimBatch, ReclaimKind};
 use crate::reclaim::Step;
 use ::alloc::boxed::Box;
 
-/// Has the first node's frames seen to: by the thread that does, or else here.
+/// Wakes background reclaim of the first node, or runs it here.
 pub fn wake_background<W: Driven>(world: &mut W) {
     match world.wake_background() {
         Woken::Thread => {}
@@ -31,7 +30,7 @@ pub fn wake_background<W: Driven>(world: &mut W) {
     }
 }
 
-/// Makes background passes over the node, until it has enough frames free or a pass frees nothing.
+/// Runs passes until the node has enough free frames or a pass frees nothing.
 pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, true);
     while let Some(mut pass) = next_pass(world, node, u64::MAX) {
@@ -43,8 +42,7 @@ pub fn reclaim_in_background<W: Driven>(world: &mut W, node: NodeId) {
     world.set_reclaim_active(node, false);
 }
 
-/// The next pass over the node, for `nr_max` frames at most, when those below have been seen to;
-/// `None` if it has enough free.
+/// Returns the next pass of at most `nr_max` frames, after reclaim of slower nodes.
 fn next_pass<W: Driven>(world: &mut W, node: NodeId, nr_max: u64) -> Option<NodePass> {
     let mut room_below = 0;
     let below = NodeId(node.0 + 1);
@@ -62,8 +60,7 @@ fn next_pass<W: Driven>(world: &mut W, node: NodeId, nr_max: u64) -> Option<Node
     Some(world.lend_current(node, |lists| NodePass::background(lists, target)))
 }
 
-/// The first node's background reclaim where a pass takes time: step by step, and anything may
-/// happen to the victims of a step before the next.
+/// Background reclaim of the first node in steps.
 #[derive(Debug, Default)]
 pub struct BackgroundThread {
     state: State,
@@ -74,17 +71,17 @@ enum State {
     #[default]
     Asleep,
     BetweenPasses,
-    /// In a pass, which said to do this next.
+    /// In a pass, with its last step.
     InPass(Box<NodePass>, Option<Step>),
 }
 
 impl BackgroundThread {
-    /// Whether it has steps to make.
+    /// Returns true if there are steps to make.
     pub fn is_awake(&self) -> bool {
         !matches!(self.state, State::Asleep)
     }
 
-    /// Wakes it, if it is asleep.
+    /// Wakes the thread, if asleep.
     pub fn wake<W: Driven>(&mut self, world: &mut W) {
         if !self.is_awake() {
             self.state = State::BetweenPasses;
@@ -92,8 +89,8 @@ impl BackgroundThread {
         }
     }
 
-    /// Makes a step: tries the victims of the last one, publishes, isolates the next. Returns how
-    /// many folios it looked at for that. A thread that sleeps does nothing.
+    /// Makes a step: tries the last victims, publishes, isolates the next. Returns the folios
+    /// scanned.
     pub fn step<W: Driven + DrivenPass>(&mut self, world: &mut W, batch: &mut ReclaimBatch) -> u64 {
         let (mut pass, last) = match core::mem::take(&mut self.state) {
             State::Asleep => return 0,

@@ -1,12 +1,11 @@
-//! Groups: a page is charged before it gets a frame, and a group that is full gives pages.
+//! Charges pages to groups.
 //!
 //! ```text
 //!   charge --full--> a pass below that limit --freed--> charge again
-//!                               |  nothing: empty the access logs once, then give up
+//!                               |  nothing: drain the access logs once, then fail
 //! ```
 //!
-//! When to give up, [`ChargePath`] says. A group may be removed between two calls: then a pass for
-//! it frees nothing. Groups are of memory of one kind.
+//! [`ChargePath`] decides when to give up. Groups need one memory tier.
 
 use super::pass::reclaim;
 use super::{Driven, FIRST};
@@ -14,9 +13,8 @@ use crate::group::{ChargePath, ChargeStep, GroupPass, Groups, NodeLists, NodePas
 use crate::ids::GroupId;
 use crate::lru::ReclaimKind;
 
-/// Charges a page to the group that `named` names, or to the root if that group was removed, and
-/// makes room below the limit that stands in the way. Returns the payer; `None` when there is no
-/// room to be had. `named` is asked anew each time, as the answer may change.
+/// Charges a page to the group from `named` (called for each attempt), or to the root if removed.
+/// Reclaims below a full limit. Returns the payer, or `None` without room.
 pub fn charge_group<W: Driven>(world: &mut W, named: impl Fn() -> GroupId) -> Option<GroupId> {
     let mut path = ChargePath::new();
     loop {
@@ -34,22 +32,21 @@ pub fn charge_group<W: Driven>(world: &mut W, named: impl Fn() -> GroupId) -> Op
     }
 }
 
-/// The payer, or the group that is full.
 fn charge_once(lists: &mut NodeLists, named: GroupId) -> Result<GroupId, GroupId> {
     let Some(groups) = lists.groups_mut() else { return Ok(GroupId::ROOT) };
     let payer = if groups.tree().is_online(named) { named } else { GroupId::ROOT };
     groups.charge(payer).map(|()| payer).map_err(|full| full.group)
 }
 
-/// Takes pages from a group that uses more than it may, until it fits or nothing can be taken.
+/// Reclaims from a group above its limit.
 pub fn shrink_group<W: Driven>(world: &mut W, group: GroupId) {
-    // What other CPUs have not told yet counts, too.
+    // Include the unreported accesses of other CPUs.
     world.drain_logs(FIRST);
     let above = |groups: &mut Groups| GroupPass::above_limit(groups, group);
     while reclaim_group(world, group, above).is_some_and(|nr_reclaimed| nr_reclaimed > 0) {}
 }
 
-/// Takes up to `nr_pages` from a group and those below it, on request; returns how many.
+/// Reclaims up to `nr_pages` from a group and its descendants. Returns the number.
 pub fn reclaim_from_group<W: Driven>(world: &mut W, group: GroupId, nr_pages: u64) -> u64 {
     world.drain_logs(FIRST);
     let start = |groups: &mut Groups| {
@@ -58,7 +55,7 @@ pub fn reclaim_from_group<W: Driven>(world: &mut W, group: GroupId, nr_pages: u6
     reclaim_group(world, group, start).unwrap_or(0)
 }
 
-/// Makes a pass that begins with a group; `None` if that is gone, or has nothing to do.
+/// Runs a pass for a group. Returns `None` without a group or a pass.
 fn reclaim_group<W: Driven>(
     world: &mut W,
     group: GroupId,

@@ -1,13 +1,13 @@
-//! Moving pages between kinds of memory: up when an access meets an armed page, down in reclaim.
+//! Moves pages between memory tiers.
 //!
 //! ```text
-//!   hint fault --> judged: stay | arm again | move      no room to move to: wake background
+//!   hint fault --> judged: stay | arm again | move      no headroom: wake background
 //!   move up    a frame above HIGH --> off its lists --> moved --> listed    short? wake background
-//!   listed     on its new node's lists --> armed, if core wants to know how soon it is touched
+//!   listed     on its new node's lists --> armed, if core wants its latency
 //! ```
 //!
-//! The page that moves is locked, or the world has one thread: nothing else moves it meanwhile. A
-//! reclaim pass may have its folio off the lists; then that decides what becomes of it.
+//! The moving page is locked, or the world has one thread. A reclaim pass that isolated the folio
+//! decides instead.
 
 use super::background::wake_background;
 use super::{Driven, FIRST};
@@ -18,21 +18,20 @@ use crate::page_alloc::WatermarkLevel;
 use crate::tiering::{Headroom, HintFaultAction, Migration, Promotion};
 use crate::units::Millis;
 
-/// A memory that may be of several kinds.
+/// A memory with several tiers.
 pub trait Tiered: Driven {
-    /// The node that a frame is of.
+    /// Returns the node of a frame.
     fn node_with(&self, frame: FrameId) -> NodeId;
 
-    /// How much room promotions find in the fastest node.
+    /// Returns the headroom of the fastest node.
     fn room(&self) -> Headroom;
 
-    /// Whether background reclaim is woken when half of the room for promotions is used up. The
-    /// kernel waits until there is none for one.
+    /// Returns true to start background reclaim at half of the headroom, unlike the kernel.
     fn makes_room_early(&self) -> bool {
         true
     }
 
-    /// Lends promotion, the time and the frame's folio; `None` where memory is of one kind.
+    /// Lends promotion state, time and the frame's folio. `None` with one tier.
     fn lend_promotion<T>(
         &mut self,
         frame: FrameId,
@@ -40,26 +39,26 @@ pub trait Tiered: Driven {
     ) -> Option<T>;
 }
 
-/// A memory whose pages, of this type, move.
+/// A memory with movable pages of this type.
 pub trait MovesPages<Page>: Tiered {
-    /// The frame the page is in, if it is resident.
+    /// Returns the page's frame, if resident.
     fn frame_of(&self, page: &Page) -> Option<FrameId>;
 
-    /// Frees a frame that was taken for a page, and is not needed.
+    /// Frees an unused frame.
     fn give_back(&mut self, frame: Self::Frame);
 
-    /// Moves the page, and what is known of it, and frees the frame it leaves. The new folio is
-    /// bound as on the fill of a table's access, and is on no list.
+    /// Moves the page with its state, and frees the old frame. The new folio is bound as by a table
+    /// access, and unlisted.
     fn move_up(&mut self, page: &mut Page, target: Self::Frame);
 
-    /// Notes that the page moved to this frame, whose folio its node's access log now adds.
+    /// Records the move, and adds the folio to the node's access log.
     fn note_moved(&mut self, page: &Page, frame: FrameId, migration: Migration);
 
-    /// Arms the page: its next access is a hint fault.
+    /// Arms the page: the next access is a hint fault.
     fn arm(&mut self, page: &Page);
 }
 
-/// Judges the fault on an armed page in this frame, whose hint the caller took.
+/// Judges a fault on an armed page with its hint taken.
 pub fn judge_fault<W: Tiered>(world: &mut W, frame: FrameId) -> HintFaultAction {
     let room = (world.node_with(frame) != FIRST).then(|| world.room());
     let judge = |promotion: &mut Promotion, now, folio: &Folio| {
@@ -72,7 +71,7 @@ pub fn judge_fault<W: Tiered>(world: &mut W, frame: FrameId) -> HintFaultAction 
     judged.action
 }
 
-/// Moves the page from `frame` to the fastest node, if it is there still and free to move.
+/// Moves the page from `frame` to the fastest node, if still there and movable.
 pub fn promote<Page, W: MovesPages<Page>>(world: &mut W, page: &mut Page, frame: FrameId) {
     if world.frame_of(page) != Some(frame) {
         return;
@@ -89,12 +88,12 @@ pub fn promote<Page, W: MovesPages<Page>>(world: &mut W, page: &mut Page, frame:
     world.move_up(page, target);
     list_moved(world, page, Migration::Promotion);
     if world.makes_room_early() && world.room().is_short() {
-        // Before the next finds none.
+        // Before the next promotion fails.
         wake_background(world);
     }
 }
 
-/// Hands the folio of a page that was moved to the lists of its node.
+/// Lists the folio of a moved page in its new node.
 pub fn list_moved<Page, W: MovesPages<Page>>(world: &mut W, page: &Page, migration: Migration) {
     let frame = world.frame_of(page).expect("a page that moved is resident");
     world.lend_lists(world.node_with(frame), |lists| lists.whole_mut().moved_in(frame));

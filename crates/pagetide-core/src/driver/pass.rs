@@ -1,7 +1,7 @@
-//! A reclaim pass, driven to its end, and what passes are made for.
+//! Runs reclaim passes.
 //!
 //! ```text
-//!   lists, lent: settle, isolate --> publish what was settled --> do what the step says --.
+//!   lists, lent: settle, isolate --> publish the settled victims --> run the step --------.
 //!        ^                                                                                |
 //!        '--------------------------------------------------------------------------------'
 //! ```
@@ -14,7 +14,7 @@ use crate::lru::{GenCommandError, ReclaimBatch, ReclaimKind, Scan, ShadowEntry, 
 use crate::reclaim::Step;
 use ::alloc::string::String;
 
-/// Makes the pass over the node; its scan says what came of it.
+/// Runs a pass. The result is in its scan.
 #[inline]
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     prepare(world, node, pass);
@@ -27,7 +27,6 @@ pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     end(world, node, pass.scan());
 }
 
-/// Before the first step.
 #[inline]
 pub(super) fn prepare<W: Driven>(world: &W, node: NodeId, pass: &mut NodePass) {
     if world.demotes(node) {
@@ -35,7 +34,6 @@ pub(super) fn prepare<W: Driven>(world: &W, node: NodeId, pass: &mut NodePass) {
     }
 }
 
-/// Does what the pass said last, then asks it for the next and publishes what it settled.
 #[inline]
 pub(super) fn step<P: DrivenPass>(
     world: &mut P,
@@ -55,7 +53,6 @@ pub(super) fn step<P: DrivenPass>(
     next
 }
 
-/// After the last step.
 #[inline]
 pub(super) fn end<W: Driven>(world: &mut W, node: NodeId, scan: &Scan) {
     world.end_pass(node, scan);
@@ -64,12 +61,12 @@ pub(super) fn end<W: Driven>(world: &mut W, node: NodeId, scan: &Scan) {
     }
 }
 
-/// One direct pass, of a thread that needs a frame of the node; returns the frames freed.
+/// Runs a direct pass. Returns the frames freed.
 pub fn reclaim_directly<W: Driven>(world: &mut W, node: NodeId) -> u64 {
     reclaim_for_page(world, node, None)
 }
 
-/// The same, which makes room for a page, known by its shadow if it has one.
+/// Same, for one page with its shadow if known.
 #[inline]
 pub fn reclaim_for_page<W: Driven>(
     world: &mut W,
@@ -82,8 +79,7 @@ pub fn reclaim_for_page<W: Driven>(
     pass.scan().reclaimed
 }
 
-/// Frees at least `target` frames of the node if it can, however young their pages are; returns
-/// how many.
+/// Frees at least `target` frames if possible, regardless of age. Returns the number.
 pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) -> u64 {
     let start = |lists: &mut NodeLists| NodePass::background(lists, target).ignoring_age();
     let mut pass = world.lend_current(node, start);
@@ -91,11 +87,10 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
     pass.scan().reclaimed
 }
 
-/// Carries out commands in the shape of `lru_gen`, in order, up to the first that cannot be;
-/// returns how many pages were evicted.
+/// Executes `lru_gen` commands up to the first failure. Returns the pages evicted.
 ///
 /// # Errors
-/// [`GenCommandError`], for that one.
+/// [`GenCommandError`] of the failed command.
 pub fn command_lru_gen<W: Driven>(world: &mut W, text: &str) -> Result<u64, GenCommandError> {
     drain_all_logs(world);
     let mut nr_evicted = 0;
@@ -109,8 +104,7 @@ pub fn command_lru_gen<W: Driven>(world: &mut W, text: &str) -> Result<u64, GenC
     Ok(nr_evicted)
 }
 
-/// Describes the generations in the shape of `lru_gen`, their ages up to date; `path_of` names the
-/// groups.
+/// Returns the generations in `lru_gen` format. `path_of` names the groups.
 pub fn describe_lru_gen<W: Driven>(
     world: &mut W,
     path_of: &dyn Fn(GroupId) -> String,
@@ -125,7 +119,7 @@ pub fn describe_lru_gen<W: Driven>(
     text
 }
 
-/// On request, what other CPUs have not told yet counts, too.
+/// Includes the unreported accesses of other CPUs.
 fn drain_all_logs<W: Driven>(world: &mut W) {
     (0..world.nr_nodes()).for_each(|nth| world.drain_logs(NodeId(nth)));
 }

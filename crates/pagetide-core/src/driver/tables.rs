@@ -1,12 +1,11 @@
-//! Young bits in page tables: beside a young victim, and of all touched leaves.
+//! Young bits in page tables.
 //!
 //! ```text
 //!   look around   [ . . Y r V Y . . ]      64 words with the victim in the middle
 //!   walk          leaf? wanted? --> read it --> full? --> report, lists lent
 //! ```
 //!
-//! Reading needs no lists; they are lent when a walk reports. A leaf that is touched after the
-//! walk began is for the next one.
+//! Reads need no lists. A leaf touched during a walk is left to the next walk.
 
 use super::{DrivenPass, LeafRead};
 use crate::group::NodePass;
@@ -14,7 +13,7 @@ use crate::ids::{NodeId, PageId};
 use crate::lru::page_table::{LeafId, YoungPages, pages_around};
 use ::alloc::vec::Vec;
 
-/// Takes the young bits beside a page whose own was just taken.
+/// Takes the young bits around a young victim.
 pub(super) fn look_around<P: DrivenPass>(
     world: &mut P,
     node: NodeId,
@@ -29,7 +28,6 @@ pub(super) fn look_around<P: DrivenPass>(
     }
 }
 
-/// Reads the touched leaves that the pass wants read.
 pub(super) fn walk<P: DrivenPass>(world: &mut P, node: NodeId, pass: &NodePass) {
     let Some(mut walk) = world.lend_lists(node, |lists| lists.start_walk(pass)) else { return };
     let mut touched = Vec::new();

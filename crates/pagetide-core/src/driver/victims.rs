@@ -1,4 +1,4 @@
-//! Victims: how each is tried, and what is published of those that go.
+//! Trial of victims.
 //!
 //! ```text
 //!   spared? --> unclean? --> claim --> unclean now? --> demote --no room--> unclean, or kept?
@@ -6,11 +6,10 @@
 //!                             busy                      demoted                  claimed
 //! ```
 //!
-//! What is mapped is asked for its young bit first: the claim comes before all else.
+//! Mapped folios are claimed first, to test the young bit.
 //!
-//! Claims are held until core has settled the batch and named the shadows. Then the words are
-//! published in the victims' order, and after them the frames freed together, so that a frame is
-//! free only when no word names it.
+//! Claims last until core has settled the batch. Words are published in victim order before frames
+//! are freed, so that no word names a free frame.
 
 use super::{DrivenPass, tables};
 use crate::folio::Flags;
@@ -23,15 +22,15 @@ const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 const DIRTY: Verdict = Verdict::Refused(Refusal::Dirty);
 const YOUNG: Verdict = Verdict::Refused(Refusal::Young);
 
-/// What is the same for all victims of a batch.
+/// Settings for all victims of a batch.
 struct Trial {
     node: NodeId,
     demotes: bool,
-    /// Whether those known to be hot stay; not where memory is asked for whatever it costs.
+    /// True if hot victims stay.
     spares: bool,
-    /// What becomes of those for which there is no room below.
+    /// Handling of victims without a frame below.
     leftover: Leftover,
-    /// Folios with one of these flags are not taken. What moves stays dirty.
+    /// Flags of folios to leave alone.
     unmovable: Flags,
 }
 
@@ -76,7 +75,7 @@ impl Trial {
     }
 }
 
-/// Tries each victim of the batch and writes down its verdict; looks beside those found young.
+/// Tries each victim, stores the verdicts, and looks around young victims.
 #[inline]
 pub(super) fn try_victims<P: DrivenPass>(
     world: &mut P,
@@ -99,7 +98,6 @@ pub(super) fn try_victims<P: DrivenPass>(
     }
 }
 
-/// Reads and clears the victims' young bits; they stay.
 pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
     for victim in batch.victims_mut() {
         if world.take_young(victim) {
@@ -108,7 +106,6 @@ pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimB
     }
 }
 
-/// Publishes what became of the victims of the last step.
 #[inline]
 pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
     if batch.settled.is_empty() {

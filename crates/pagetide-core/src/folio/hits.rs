@@ -1,18 +1,16 @@
-//! What is counted of a folio's hits, as a value.
+//! Counted hits of a folio.
 
 use core::hint::select_unpredictable;
 
-/// What a policy to which not each hit is logged keeps of them.
+/// Hits that are not all logged.
 ///
 /// ```text
 ///   31 30   bit 16    15 ... 0
-///   count   watched   tick of the access logged last; 0: none since the folio was bound
+///   count   watched   tick of the last logged access, 0 if none since bound
 /// ```
 ///
-/// The count is at the top, so that one too many is an overflow.
-///
-/// It is read and written apart, without a locked instruction, which would hold up what the reader
-/// of a page does next; so of two hits at once one may not count.
+/// The count is at the top, so that a carry is an overflow. One of two concurrent hits may be lost:
+/// a locked instruction would delay the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Hits(pub(super) u32);
 
@@ -20,59 +18,59 @@ impl Hits {
     const COUNT_SHIFT: u32 = 30;
     const WATCHED: u32 = 1 << 16;
     const TICK: u32 = u16::MAX as u32;
-    /// The most [`Hits::count`] can say.
+    /// Maximum of [`Hits::count`].
     pub const COUNT_MAX: u32 = 3;
 
-    /// All that is counted, in this tick: another hit changes nothing, unless it is watched.
+    /// Returns the saturated count in this tick.
     #[inline]
     pub const fn quiet(tick: u16) -> Hits {
         Hits(Hits::COUNT_MAX << Hits::COUNT_SHIFT | tick as u32)
     }
 
-    /// Hits counted, 0 to [`Hits::COUNT_MAX`].
+    /// Returns the hits, 0 to [`Hits::COUNT_MAX`].
     #[inline]
     pub const fn count(self) -> u32 {
         self.0 >> Hits::COUNT_SHIFT
     }
 
-    /// One hit more, as far as they are counted. How far that is no branch can guess.
+    /// Adds a hit, saturating, without a branch.
     #[inline]
     pub fn with_another(self) -> Hits {
         let (more, is_too_many) = self.0.overflowing_add(1 << Hits::COUNT_SHIFT);
         Hits(select_unpredictable(is_too_many, self.0, more))
     }
 
-    /// The same with another count.
+    /// Returns the value with another count.
     #[inline]
     pub const fn with_count(self, count: u32) -> Hits {
         Hits(self.0 & !(Hits::COUNT_MAX << Hits::COUNT_SHIFT) | count << Hits::COUNT_SHIFT)
     }
 
-    /// The tick in which an access was logged last.
+    /// Returns the tick of the last logged access.
     #[inline]
     pub const fn tick(self) -> u16 {
         self.0 as u16
     }
 
-    /// The same with another tick.
+    /// Returns the value with another tick.
     #[inline]
     pub const fn with_tick(self, tick: u16) -> Hits {
         Hits(self.0 & !Hits::TICK | tick as u32)
     }
 
-    /// Whether an access in this tick is to be logged: the first, or any if the policy watches.
+    /// Returns true if an access in this tick is logged.
     #[inline]
     pub const fn wants_log(self, tick: u16) -> bool {
         (self.0 ^ tick as u32) & (Hits::WATCHED | Hits::TICK) != 0
     }
 
-    /// Whether each access is to be logged, which policies want of few folios.
+    /// Returns true if every access is logged.
     #[inline]
     pub const fn is_watched(self) -> bool {
         self.0 & Hits::WATCHED != 0
     }
 
-    /// The same, watched or not.
+    /// Returns the value, watched or not.
     #[inline]
     pub const fn with_watched(self, is_watched: bool) -> Hits {
         Hits(if is_watched { self.0 | Hits::WATCHED } else { self.0 & !Hits::WATCHED })

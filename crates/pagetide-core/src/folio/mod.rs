@@ -1,36 +1,33 @@
-//! Folio descriptors: what is known about each frame's contents.
+//! Folio descriptors: the state of each frame's contents.
 //!
-//! Problem: a hit must note the access without a lock, while reclaim moves the same folio between
-//! lists under one.
+//! **Problem.** A hit records an access without a lock, while reclaim moves the same folio between
+//! lists.
 //!
-//! Idea: one 64-byte descriptor a frame, so that a frame's state is one cache line, in parts with
-//! different owners:
+//! **Idea.** One 64-byte descriptor per frame, a cache line, in parts with different owners:
 //!
 //! ```text
 //!   flags (u64)    any thread, atomically: generation, references, dirty, writeback, list state
-//!   hits           any thread, but not in one step: of two changes at once one may be lost
+//!   hits           any thread, not atomically: one of two concurrent changes may be lost
 //!   prev, next     the holder of the lruvec's lock, while the folio is on a list
 //!   mapping, index the holder of the frame, set once when the folio is bound to a page
 //!   group          the same, when the group is charged for the frame
-//!   stamp          the holder of the lruvec's lock: whatever its policy notes of the folio
-//!   hint_stamp     the holder of the hint of the page's word: when its table was scanned
-//!   heat           the same: how soon after it the page was touched, so far
+//!   stamp          the holder of the lruvec's lock: private to the policy
+//!   hint_stamp     the holder of the page word's hint: time of the last table scan
+//!   heat           the same: estimate from the latencies after a scan
 //! ```
 //!
-//! Beside the descriptors there is one number for all of them, the tick. A policy that wants
-//! one hit of a folio logged once in a while, and not each, lets the while end by a new tick; a hit
-//! compares the tick beside its folio's hits, and has nothing to say where they agree.
+//! All descriptors share one number, the tick. A hit logs nothing if its folio has the current
+//! tick, so a policy that needs one log entry per period starts a new tick.
 //!
-//! Invariants: a folio is in at most one of the states pending, on a list, isolated
-//! ([`Flags::PENDING`], [`Flags::ON_LIST`], [`Flags::ISOLATED`]); a free frame is in none. `GEN` is
-//! zero unless a multi-gen policy put the folio on a generation's list.
+//! **Data and invariants.** A folio is in at most one of the states pending, listed and isolated
+//! ([`Flags::PENDING`], [`Flags::ON_LIST`], [`Flags::ISOLATED`]). A free frame is in none. `GEN` is
+//! 0 except on a generation's list.
 //!
-//! Where there is one thread ([`Folios::for_one_thread`]) nothing need be one step, and a change of
-//! flags is a load and a store: a locked instruction takes as long as twenty others.
+//! With one thread ([`Folios::for_one_thread`]), flag changes are a load and a store: a locked
+//! instruction costs as much as twenty plain ones. All fields are atomics, because the crate has no
+//! unsafe code. Relaxed access under a lock costs no more than plain access.
 //!
-//! Ignored here: large folios (every folio is one frame so far) and the contents themselves.
-//! Everything is an atomic because the crate has no unsafe code; fields that a lock protects are
-//! accessed relaxed, which costs what a plain field costs.
+//! **Ignored.** Large folios, and contents.
 
 use crate::ids::{FrameId, GroupId, MappingId, PageId, PageIndex, PageType};
 use alloc::boxed::Box;
@@ -42,10 +39,10 @@ mod hits;
 pub use flags::Flags;
 pub use hits::Hits;
 
-/// The hint stamp of a page that no scan has seen where it is now: all ones, at any width.
+/// Hint stamp of a page not scanned since its last move.
 pub const HINT_STAMP_RESET: u32 = u32::MAX;
 
-/// One frame's descriptor. Reached through [`Folios`].
+/// One frame's descriptor, from [`Folios`].
 #[repr(align(64))]
 pub struct Folio {
     flags: AtomicU64,
@@ -54,13 +51,12 @@ pub struct Folio {
     pub(crate) prev: AtomicU32,
     pub(crate) next: AtomicU32,
     group: AtomicU16,
-    /// Several threads reach it: what is to be one step must be.
     is_shared: bool,
     hits: AtomicU32,
-    /// Its policy's own; means nothing until that sets it.
+    /// Owned by the policy. Invalid until set.
     pub(crate) stamp: AtomicU32,
     hint_stamp: AtomicU32,
-    /// See `tiering::auto`; 0 is nothing known.
+    /// See `tiering::auto`. 0 is unknown.
     heat: AtomicU32,
 }
 
@@ -83,10 +79,9 @@ impl Folio {
         }
     }
 
-    /// Gives the frame to `page`: all flags start clear but the type and those of `flags`, and the
-    /// hint stamp is reset.
+    /// Binds the frame to `page` with type and `flags`. Clears other flags and the hint stamp.
     ///
-    /// The caller owns the frame (it came from the allocator and no word names it yet).
+    /// The caller owns the frame, in no page word yet.
     #[inline]
     pub fn bind(&self, page: PageId, page_type: PageType, flags: Flags) {
         let type_flag = if page_type == PageType::Anon { Flags::ANON } else { Flags::NONE };
@@ -98,10 +93,10 @@ impl Folio {
         self.flags.store(flags.with(type_flag).0, Relaxed);
     }
 
-    /// Gives the frame to the page of `from`, with its type, its group and what it keeps
-    /// ([`Flags::KEPT_ON_MOVE`]), and sets `flags` beside. The hint stamp is reset.
+    /// Binds the frame to the page of `from`, with type, group and [`Flags::KEPT_ON_MOVE`]. Adds
+    /// `flags` and resets the hint stamp.
     ///
-    /// The caller owns both frames: the page is not accessed until its word names this one.
+    /// The caller owns both frames. The page is not accessed until its word names this frame.
     pub fn bind_moved(&self, from: &Folio, flags: Flags) {
         let before = from.flags();
         let kept = Flags(before.0 & Flags::KEPT_ON_MOVE.0);
@@ -110,8 +105,7 @@ impl Folio {
         self.set_heat(from.heat());
     }
 
-    /// The page whose contents the frame holds. Stable while the caller keeps the frame from being
-    /// freed (isolated it, or locked its word).
+    /// Returns the page in the frame. Stable while the folio is isolated or its word locked.
     #[inline]
     pub fn page(&self) -> PageId {
         PageId {
@@ -120,48 +114,44 @@ impl Folio {
         }
     }
 
-    /// The memory group that pays for the frame. Stable while [`Folio::page`] is.
+    /// Returns the group that pays for the frame. Stable as [`Folio::page`].
     #[inline]
     pub fn group(&self) -> GroupId {
         GroupId(self.group.load(Relaxed))
     }
 
-    /// Names the group that was charged for the frame. The caller owns the frame, as for
-    /// [`Folio::bind`]; a world without groups never calls it, and the root pays for all.
+    /// Sets the group that pays, by default the root. The caller owns the frame.
     #[inline]
     pub fn set_group(&self, group: GroupId) {
         self.group.store(group.0, Relaxed);
     }
 
-    /// When a hint scan last armed the page, milliseconds modulo 2^32; [`HINT_STAMP_RESET`] until
-    /// one did.
+    /// Returns the time of the last arming, in ms modulo 2^32, or [`HINT_STAMP_RESET`].
     pub fn hint_stamp(&self) -> u32 {
         self.hint_stamp.load(Relaxed)
     }
 
-    /// Notes a stamp; returns the one before. The caller has the page's hint: it arms the word, or
-    /// took the fault.
+    /// Stores a stamp and returns the old one. The caller holds the page's hint.
     pub fn swap_hint_stamp(&self, stamp: u32) -> u32 {
         self.hint_stamp.swap(stamp, Relaxed)
     }
 
-    /// How hot tiering without knobs takes the page to be; it goes along when the page is moved.
     pub(crate) fn heat(&self) -> u32 {
         self.heat.load(Relaxed)
     }
 
-    /// Notes it, under the rule of [`Folio::swap_hint_stamp`].
+    /// Follows the rule of [`Folio::swap_hint_stamp`].
     pub(crate) fn set_heat(&self, heat: u32) {
         self.heat.store(heat, Relaxed);
     }
 
-    /// A snapshot of the flags.
+    /// Returns a snapshot of the flags.
     #[inline]
     pub fn flags(&self) -> Flags {
         Flags(self.flags.load(Relaxed))
     }
 
-    /// Sets the flags of `mask`; returns what was there before.
+    /// Sets the flags of `mask`. Returns the old flags.
     #[inline]
     pub fn set(&self, mask: Flags) -> Flags {
         if !self.is_shared {
@@ -170,7 +160,7 @@ impl Folio {
         Flags(self.flags.fetch_or(mask.0, Relaxed))
     }
 
-    /// Clears the flags of `mask`; returns what was there before.
+    /// Clears the flags of `mask`. Returns the old flags.
     #[inline]
     pub fn clear(&self, mask: Flags) -> Flags {
         if !self.is_shared {
@@ -179,8 +169,7 @@ impl Folio {
         Flags(self.flags.fetch_and(!mask.0, Relaxed))
     }
 
-    /// Replaces the flags by `change(flags)` atomically; `None` leaves them. Returns what was there
-    /// before.
+    /// Replaces the flags atomically, unless `change` returns `None`. Returns the old flags.
     #[inline]
     pub fn update(&self, mut change: impl FnMut(Flags) -> Option<Flags>) -> Flags {
         if !self.is_shared {
@@ -194,7 +183,7 @@ impl Folio {
         })
     }
 
-    /// Changes the flags where no other thread can. Returns what was there before.
+    /// Same, without concurrent changes.
     #[inline]
     fn replace(&self, change: impl FnOnce(Flags) -> Flags) -> Flags {
         let before = self.flags();
@@ -202,7 +191,7 @@ impl Folio {
         before
     }
 
-    /// The hits, as [`AccessRule::mark`] counts them for policies that have them apart from flags.
+    /// Returns the hits counted by [`AccessRule::mark`].
     ///
     /// [`AccessRule::mark`]: crate::lru::AccessRule::mark
     #[inline]
@@ -210,80 +199,74 @@ impl Folio {
         Hits(self.hits.load(Relaxed))
     }
 
-    /// Writes them; a hit at the same moment may be lost, or win.
+    /// Stores the hits. A concurrent hit may be lost.
     #[inline]
     pub fn set_hits(&self, hits: Hits) {
         self.hits.store(hits.0, Relaxed);
     }
 }
 
-/// All descriptors of an arena, indexed by frame. 64 bytes a frame: 1.6 % of the memory described.
+/// All descriptors, indexed by frame. 64 bytes a frame, 1.6 % of the memory.
 pub struct Folios {
     slots: Box<[Folio]>,
     prefetch: Prefetch,
-    /// Never 0. Read by each hit, written so seldom that it stays in every processor's cache.
-    ///
-    /// In a place of its own: nothing in here changes then, and a writer of one descriptor need
-    /// not look again for the next one.
+    /// Never 0. Boxed, so that descriptor writes do not force a reload of this struct.
     tick: Box<AtomicU16>,
 }
 
-/// Starts bringing a descriptor into the processor's cache, to be written. A hint: it may do
-/// nothing, and changes nothing but time.
+/// Prefetches a descriptor for writing. A hint.
 pub type Prefetch = fn(&Folio);
 
 impl Folios {
-    /// Descriptors for `nr_frames` free frames.
+    /// Creates descriptors for `nr_frames` free frames.
     pub fn new(nr_frames: u32) -> Folios {
         Folios::with_prefetch(nr_frames, |_| ())
     }
 
-    /// As [`Folios::new`], with the world's way to prefetch; this crate has none, as there is none
-    /// without unsafe code.
+    /// Same as [`Folios::new`], with a prefetch function.
     pub fn with_prefetch(nr_frames: u32, prefetch: Prefetch) -> Folios {
         let slots = (0..nr_frames).map(|_| Folio::unused(true)).collect();
         Folios { slots, prefetch, tick: first_tick() }
     }
 
-    /// As [`Folios::new`], for a world of one thread: the same answers, sooner. Should two threads
-    /// change a folio at once after all, one of the changes may be lost.
+    /// Same as [`Folios::new`], faster. Concurrent changes may be lost.
     pub fn for_one_thread(nr_frames: u32) -> Folios {
         let slots = (0..nr_frames).map(|_| Folio::unused(false)).collect();
         Folios { slots, prefetch: |_| (), tick: first_tick() }
     }
 
-    /// The running tick, which is never 0.
+    /// Returns the current tick, never 0.
     #[inline]
     pub fn tick(&self) -> u16 {
         self.tick.load(Relaxed)
     }
 
-    /// Begins another tick: the next access of each folio is worth logging again. Of several
-    /// lruvecs over the same folios each may; that of one costs the others some entries, no more.
+    /// Starts a new tick: the next access of each folio is logged again, for all lruvecs over the
+    /// folios.
     pub fn end_tick(&self) {
         let after = |tick: u16| Some(tick.wrapping_add(1).max(1));
         let _ = self.tick.fetch_update(Relaxed, Relaxed, after);
     }
 
-    /// Asks for a frame's descriptor, soon to be written.
+    /// Prefetches a frame's descriptor for writing.
     #[inline]
     pub fn prefetch(&self, frame: FrameId) {
         (self.prefetch)(&self[frame]);
     }
 
-    /// The descriptors, by frame.
+    /// Returns the descriptors, by frame.
     #[inline]
     pub fn as_slice(&self) -> &[Folio] {
         &self.slots
     }
 
-    /// A frame's descriptor, or `None` past the last.
+    /// Returns a frame's descriptor, or `None` past the last.
     #[inline]
     pub fn get(&self, frame: FrameId) -> Option<&Folio> {
         self.slots.get(frame.0 as usize)
     }
 
-    /// How many frames are described.
+    /// Returns the number of frames.
     pub fn nr_frames(&self) -> u32 {
         self.slots.len() as u32
     }

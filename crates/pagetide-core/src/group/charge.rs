@@ -1,35 +1,34 @@
-//! How a page is charged to a group that may be full: charge, reclaim, and when to give up.
+//! Charging a page to a group that may be full.
 //!
-//! Problem: a full group gives room by reclaim, which may find nothing to take: its pages are in
-//! use, or dirty, or wait in access logs and are on no list yet. The access that wants the page
-//! cannot try for ever.
+//! **Problem.** Reclaim from a full group may find nothing: pages in use, dirty, or in access logs.
 //!
 //! ```text
-//!   charge --full--> reclaim for the group named --freed something--> charge again
+//!   charge --full--> reclaim for the full group --freed something--> charge again
 //!                          |  nothing
 //!                          v
 //!                    empty all access logs, once --> reclaim --nothing--> give up
 //! ```
 //!
-//! Invariant: at most [`PASSES_MAX`] passes; others may take what a pass has freed. Ignored:
-//! waiting for the flusher. Source: the kernel's documented charge path, which retries 16 times.
+//! **Invariant.** At most [`PASSES_MAX`] passes. Other threads may take the freed pages.
+//! **Ignored.** Waiting for the flusher. **Source.** The kernel's documented charge path, which
+//! retries 16 times.
 
-/// Passes for one page, at most.
+/// Maximum passes for one page.
 const PASSES_MAX: u32 = 16;
 
-/// What the world does after a pass for a full group.
+/// Next step after a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum ChargeStep {
     /// Charge again.
     Charge,
-    /// Empty the access logs of all CPUs into the lists, then charge again.
+    /// Drain all access logs, then charge again.
     DrainLogs,
-    /// The page gets no room.
+    /// Fail.
     GiveUp,
 }
 
-/// How far the attempts to charge one page are.
+/// State of the attempts to charge one page.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct ChargePath {
     nr_passes: u32,
@@ -37,12 +36,12 @@ pub struct ChargePath {
 }
 
 impl ChargePath {
-    /// No attempt yet.
+    /// Starts without attempts.
     pub fn new() -> ChargePath {
         ChargePath::default()
     }
 
-    /// What to do after a pass that freed so many pages.
+    /// Returns the next step after a pass.
     pub fn after_pass(&mut self, nr_reclaimed: u64) -> ChargeStep {
         self.nr_passes += 1;
         self.nr_fruitless += u32::from(nr_reclaimed == 0);

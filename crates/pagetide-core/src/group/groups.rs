@@ -1,20 +1,19 @@
-//! The groups with their lruvecs: what a world with several groups talks to instead of one lruvec.
+//! The memory groups with their lruvecs.
 //!
-//! Each call finds the group that pays for the folio and hands on to its [`Lruvec`]; afterwards it
-//! passes up what ancestors count, too. The order in which a page comes:
+//! Calls go to the [`Lruvec`] of the paying group, and counts to its ancestors. The life of a page:
 //!
 //! ```text
-//!   charge(group) --full?--> reclaim for the group named, then again
-//!   a frame, bind, own(frame, group), refault(shadow), log.add          usage + 1
+//!   charge(group) --full?--> reclaim for the full group, then retry
+//!   take a frame, bind, own(frame, group), refault(shadow), log.add     usage + 1
 //!   ...
 //!   reclaim or discard: the frame is free                               usage - 1
 //! ```
 //!
-//! Invariants ([`Groups::validate`]): every charged page is a frame owned by its group or on its
-//! way to be one; every folio on a list is on its group's; a group that was removed keeps its
-//! lruvec until its last page is gone.
+//! Invariants ([`Groups::validate`]): every charged page is a frame of the group, or about to be.
+//! Every listed folio is on its group's lists. A removed group keeps its lruvec until its last page
+//! is gone.
 //!
-//! Ignored: nodes (there is one), moving charges between groups.
+//! Ignored: several nodes, moving charges between groups.
 
 use super::rotation::{GroupLru, RotationOp};
 use super::tree::{
@@ -33,59 +32,54 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// In which order global reclaim visits the groups.
+/// Order of groups in global reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum GlobalOrder {
-    /// By the group LRU ([`GroupLru`]), as the multi-gen LRU does it. For policies that never age
-    /// it is a random start.
+    /// Group LRU ([`GroupLru`]), as in the multi-gen LRU.
     Rotation,
-    /// All groups in turn, from where the last pass stopped: the older way, and what reclaim for a
-    /// group's limit does in either case.
+    /// Round robin from the end of the last pass, as for limit reclaim.
     Walk,
 }
 
-/// What holds for all groups.
+/// Settings common to all groups.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupsConfig {
-    /// The policy of every lruvec.
+    /// Policy of every lruvec.
     pub policy: PolicyChoice,
-    /// What each lruvec is told; its id is replaced by the group's. Each has room for all
-    /// `nr_frames`, and policies with tables of that length pay for them once a group.
+    /// Lruvec settings. Each lruvec has room for all frames, under the group's id.
     pub lru: LruConfig,
-    /// The root's limit, in pages: [`UNLIMITED`](super::UNLIMITED) where frames are the limit.
+    /// Limit of the root, in pages.
     pub limit: u64,
-    /// The order of global reclaim.
+    /// Order of global reclaim.
     pub global_order: GlobalOrder,
-    /// What the group LRU draws its bins from.
+    /// Seed for the bins of the group LRU.
     pub seed: u64,
 }
 
-/// A group's lruvec, and what is known of it.
 pub(super) struct Member {
     pub(super) lruvec: Lruvec,
-    /// What its ancestors have counted of it.
+    /// Counts already added to the ancestors.
     seen: HierarchyCounts,
-    /// Pages charged to the group itself.
+    /// Pages charged to this group itself.
     charged: u64,
-    /// The group that reclaim for this one's limit visited last.
+    /// Last group visited for this group's limit.
     pub(super) last_visited: GroupId,
 }
 
-/// All groups. One lock of the world's protects it.
+/// All groups. Protected by one lock of the world.
 pub struct Groups {
     tree: GroupTree,
-    /// By group id.
+    /// Indexed by group id.
     members: Vec<Option<Box<Member>>>,
     pub(super) rotation: GroupLru,
     config: GroupsConfig,
     folios: Arc<Folios>,
     now: Millis,
-    /// What was counted for groups that are gone.
     vmstat_gone: VmStat,
 }
 
 impl GroupsConfig {
-    /// The groups of a page cache, whose frames are the root's limit.
+    /// Returns the settings for a page cache.
     pub fn of_cache(policy: PolicyChoice, lru: LruConfig) -> GroupsConfig {
         let global_order = GlobalOrder::Rotation;
         GroupsConfig { policy, lru, limit: UNLIMITED, global_order, seed: 0 }
@@ -93,7 +87,7 @@ impl GroupsConfig {
 }
 
 impl Groups {
-    /// The root alone, over `folios`.
+    /// Creates the root group over `folios`.
     pub fn new(config: GroupsConfig, folios: Arc<Folios>) -> Groups {
         let mut groups = Groups {
             tree: GroupTree::new(config.limit),
@@ -111,7 +105,7 @@ impl Groups {
     /// Creates a group below `parent`.
     ///
     /// # Errors
-    /// [`CreateGroupError`]: no such parent, or no id left.
+    /// [`CreateGroupError`] without a parent or a free id.
     pub fn create(
         &mut self,
         parent: GroupId,
@@ -137,10 +131,10 @@ impl Groups {
         self.rotation.insert(group);
     }
 
-    /// Removes a group. Its pages stay where they are until reclaim takes them, which prefers them.
+    /// Removes a group. Reclaim takes its pages first.
     ///
     /// # Errors
-    /// [`RemoveGroupError`]: it is the root, has children, or is not there.
+    /// [`RemoveGroupError`] if the group is the root, has children, or does not exist.
     pub fn remove(&mut self, group: GroupId) -> Result<(), RemoveGroupError> {
         let released = self.tree.remove(group)?;
         self.rotation.apply(group, RotationOp::Old);
@@ -148,7 +142,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Changes what a group is given. A limit below its usage holds from the next charge on.
+    /// Changes a group's settings. A limit below usage applies from the next charge.
     ///
     /// # Panics
     /// If the group was removed.
@@ -157,35 +151,35 @@ impl Groups {
         self.tree.set_config(group, config);
     }
 
-    /// The groups without their lruvecs: usage, limits, protection.
+    /// Returns the tree: usage, limits, protection.
     pub fn tree(&self) -> &GroupTree {
         &self.tree
     }
 
-    /// The lruvec of a group.
+    /// Returns the lruvec of a group.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn lruvec(&self, group: GroupId) -> &Lruvec {
         &self.member(group).lruvec
     }
 
-    /// The counters of all groups together, those that are gone included. O(groups).
+    /// Returns the counters of all groups, past ones included. O(groups).
     pub fn vmstat(&self) -> VmStat {
         let mut sum = self.vmstat_gone;
         self.members.iter().flatten().for_each(|member| sum.merge(member.lruvec.vmstat()));
         sum
     }
 
-    /// How descriptor accesses are noted; the hit plane keeps a copy.
+    /// Returns the rule for recording descriptor accesses.
     pub fn access_rule(&self) -> AccessRule {
         self.lruvec(GroupId::ROOT).access_rule()
     }
 
-    /// Charges a page to a group, before a frame is looked for.
+    /// Charges a page to a group, before taking a frame.
     ///
     /// # Errors
-    /// [`OverLimit`]: the group whose limit stands in the way; reclaim for it, then charge again.
+    /// [`OverLimit`] with the full group: reclaim for it, then retry.
     ///
     /// # Panics
     /// If the group was removed.
@@ -195,12 +189,12 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes a charge back for which no frame was found.
+    /// Cancels a charge that found no frame.
     pub fn cancel_charge(&mut self, group: GroupId) {
         self.uncharge(group);
     }
 
-    /// Names the group that was charged for a frame. The frame is bound, and in no log yet.
+    /// Sets the owner of a bound, unlogged frame.
     pub fn own(&mut self, frame: FrameId, group: GroupId) {
         self.folios[frame].set_group(group);
     }
@@ -211,7 +205,7 @@ impl Groups {
         self.release(released);
     }
 
-    /// Drops the lruvecs of groups that are gone.
+    /// Drops the lruvecs of groups without pages.
     fn release(&mut self, released: Released) {
         if released == Released::Nothing {
             return;
@@ -226,12 +220,12 @@ impl Groups {
         }
     }
 
-    /// Empties an access log into the lruvecs its folios belong to.
+    /// Applies an access log to the owners' lruvecs.
     pub fn drain(&mut self, log: &mut AccessLog) {
         for entry in log.drain() {
             let (Logged::Add(frame) | Logged::Touch(frame) | Logged::Rotate(frame)) = entry;
             let group = self.folios[frame].group();
-            // A stale entry may name a frame whose group is gone.
+            // The group of a stale entry may be gone.
             if let Some(member) = self.find_mut(group) {
                 member.lruvec.apply_entries([entry]);
                 self.propagate_counts(group);
@@ -239,13 +233,13 @@ impl Groups {
         }
     }
 
-    /// Judges the return of an evicted page; `frame` is bound to it, owned, and not logged yet.
+    /// Judges the return of an evicted page. `frame` is bound, owned and not logged yet.
     ///
-    /// Policies that count refault distances judge it by the clock it was evicted by; a group that
-    /// is gone has none, and its pages count as new.
+    /// The clock of the evicting group measures the refault distance. If the group is gone, the
+    /// page is new.
     ///
     /// # Cost
-    /// O(depth + groups below the one it was evicted for).
+    /// O(depth + groups below the evicting group).
     pub fn refault(
         &mut self,
         log: &mut AccessLog,
@@ -271,7 +265,6 @@ impl Groups {
         judged.map(|is_recent| is_recent && exists)
     }
 
-    /// The lists of a group and those below it.
     fn list_pages_below(&mut self, top: GroupId) -> ListPages {
         let mut sum = ListPages::default();
         let mut at = Some(top);
@@ -282,13 +275,12 @@ impl Groups {
         sum
     }
 
-    /// Folios on the lists of a group and those below it. O(groups below).
+    /// Returns the listed folios of a group and its descendants. O(descendants).
     pub fn nr_folios(&self, top: GroupId) -> u64 {
         self.tree.subtree(top).map(|group| self.member(group).lruvec.nr_folios()).sum()
     }
 
-    /// Drops a page that went away: its frame leaves without a shadow, and is uncharged by what
-    /// frees it: this call, or the pass that has it isolated.
+    /// Drops a page without a shadow. Uncharged when its frame is freed.
     pub fn discard(&mut self, frame: FrameId) -> Discarded {
         let group = self.folios[frame].group();
         let discarded = self.member_mut(group).lruvec.discard(frame);
@@ -298,12 +290,12 @@ impl Groups {
         discarded
     }
 
-    /// Reports folios that were found young through a table, each to its own lruvec.
+    /// Reports folios found young through a page table.
     pub fn report_young(&mut self, young: &[FrameId]) {
         self.report_young_outside(young, None);
     }
 
-    /// The same, but for those of one group, which reports them itself.
+    /// Same, except for group `but`.
     pub(super) fn report_young_outside(&mut self, young: &[FrameId], but: Option<GroupId>) {
         for frame in young {
             let group = self.folios[*frame].group();
@@ -323,12 +315,12 @@ impl Groups {
         self.members.iter_mut().flatten().for_each(|member| member.lruvec.tell_time(now));
     }
 
-    /// Sums up the statistics of all lruvecs ([`Lruvec::fold_statistics`]).
+    /// Folds the statistics of all lruvecs ([`Lruvec::fold_statistics`]).
     pub fn fold_statistics(&mut self) {
         self.members.iter_mut().flatten().for_each(|member| member.lruvec.fold_statistics());
     }
 
-    /// Lets the ancestors of a group count what its lruvec counted since the last time.
+    /// Adds a lruvec's new counts to the ancestors.
     pub(super) fn propagate_counts(&mut self, group: GroupId) {
         let Some(member) = self.find_mut(group) else { return };
         let now = member.lruvec.hierarchy_counts();
@@ -339,7 +331,7 @@ impl Groups {
         }
     }
 
-    /// Counts what was counted below `group` there, and in all its ancestors.
+    /// Adds counts to `group` and its ancestors.
     pub(super) fn count_in_lineage(&mut self, group: GroupId, new: &HierarchyCounts) {
         let mut at = Some(group);
         while let Some(group) = at {
@@ -351,12 +343,10 @@ impl Groups {
         }
     }
 
-    /// The swappiness that lruvecs were built with.
     pub(super) fn swappiness(&self) -> u8 {
         self.config.lru.swappiness
     }
 
-    /// The node of all lruvecs.
     pub(super) fn node(&self) -> u8 {
         self.config.lru.id.node
     }
@@ -378,7 +368,7 @@ impl Groups {
         self.find_mut(group).expect("invariant: a group that exists has a lruvec")
     }
 
-    /// Walks everything and panics where an invariant is broken. O(folios + groups^2).
+    /// Checks all invariants and panics on a violation. O(folios + groups^2).
     pub fn validate(&self) {
         self.tree.validate(|group| self.member(group).charged);
         self.rotation.validate();

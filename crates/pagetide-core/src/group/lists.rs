@@ -1,16 +1,15 @@
-//! A node's folios, of all groups: one lruvec, or one for each group.
+//! The lists of a node: one lruvec, or one per group.
 //!
-//! Problem: most page caches have no groups, and should not pay for any; those that have them ask
-//! for the same things. Idea: one value behind the node's lock that is either, and a pass that
-//! fits.
+//! **Problem.** Caches without groups should not pay for them. **Idea.** One value holds either,
+//! with a matching pass.
 //!
 //! ```text
 //!   NodeLists   Whole(Lruvec)        Grouped(Groups): a lruvec each
 //!   NodePass    Whole(ReclaimPass)   Grouped(GroupPass)
 //! ```
 //!
-//! Invariant: which of the two it is, is settled when it is made. Ignored: charges and limits,
-//! which a world with groups asks [`Groups`] for; moving folios between nodes with groups.
+//! **Invariant.** The choice is fixed at creation. **Ignored.** Charges and limits (see
+//! [`Groups`]), and moving folios between nodes with groups.
 
 use super::groups::{Groups, GroupsConfig};
 use super::pass::GroupPass;
@@ -29,25 +28,24 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// The folios of a node. One lock of the world's protects it.
+/// Lists of a node. Protected by one lock of the world.
 #[expect(clippy::large_enum_variant, reason = "there is one a node, and the large one is usual")]
 pub enum NodeLists {
-    /// Groups are not told apart.
+    /// One lruvec without groups.
     Whole(Lruvec),
-    /// Each group's are its own.
+    /// One lruvec per group.
     Grouped(Box<Groups>),
 }
 
-/// Whether a node tells groups apart.
+/// Group support of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Grouping {
     /// One lruvec.
     Off,
-    /// One for each group, of which there is the root at first.
+    /// One lruvec per group. Starts with the root.
     On,
 }
 
-/// What either of the two does.
 macro_rules! either {
     ($of:ident, $self:ident, $it:ident => $call:expr) => {
         match $self {
@@ -58,7 +56,7 @@ macro_rules! either {
 }
 
 impl NodeLists {
-    /// Empty lists over `folios`.
+    /// Creates empty lists over `folios`.
     pub fn new(
         policy: impl Into<PolicyChoice>,
         config: &LruConfig,
@@ -75,7 +73,7 @@ impl NodeLists {
         }
     }
 
-    /// The lruvec there is; the root's, where there are groups.
+    /// Returns the only lruvec, or the root's.
     pub fn root(&self) -> &Lruvec {
         match self {
             NodeLists::Whole(lruvec) => lruvec,
@@ -83,7 +81,7 @@ impl NodeLists {
         }
     }
 
-    /// The lruvec of a node without groups: what can be moved between nodes.
+    /// Returns the lruvec of a node without groups.
     ///
     /// # Panics
     /// If there are groups.
@@ -94,7 +92,7 @@ impl NodeLists {
         }
     }
 
-    /// The lruvec that a folio is on, or would be.
+    /// Returns the lruvec for a group's folios.
     pub fn lruvec_of(&self, group: GroupId) -> &Lruvec {
         match self {
             NodeLists::Whole(lruvec) => lruvec,
@@ -102,7 +100,7 @@ impl NodeLists {
         }
     }
 
-    /// The groups, where there are any.
+    /// Returns the groups, if any.
     pub fn groups(&self) -> Option<&Groups> {
         match self {
             NodeLists::Whole(_) => None,
@@ -110,7 +108,7 @@ impl NodeLists {
         }
     }
 
-    /// The groups, where there are any.
+    /// Returns the groups, if any.
     pub fn groups_mut(&mut self) -> Option<&mut Groups> {
         match self {
             NodeLists::Whole(_) => None,
@@ -118,23 +116,23 @@ impl NodeLists {
         }
     }
 
-    /// As [`Lruvec::tell_time`], for each.
+    /// Calls [`Lruvec::tell_time`] for each.
     pub fn tell_time(&mut self, now: Millis) {
         either!(NodeLists, self, lists => lists.tell_time(now))
     }
 
-    /// As [`Lruvec::fold_statistics`], for each.
+    /// Calls [`Lruvec::fold_statistics`] for each.
     pub fn fold_statistics(&mut self) {
         either!(NodeLists, self, lists => lists.fold_statistics())
     }
 
-    /// Empties an access log into the lists its folios belong on.
+    /// Applies an access log.
     #[inline]
     pub fn drain(&mut self, log: &mut AccessLog) {
         either!(NodeLists, self, lists => lists.drain(log))
     }
 
-    /// Judges the return of an evicted page: [`Lruvec::refault`], [`Groups::refault`].
+    /// Calls [`Lruvec::refault`] or [`Groups::refault`].
     #[inline]
     pub fn refault(
         &mut self,
@@ -146,12 +144,12 @@ impl NodeLists {
         either!(NodeLists, self, lists => lists.refault(log, frame, shadow, kind))
     }
 
-    /// Drops a page that went away: [`Lruvec::discard`], [`Groups::discard`].
+    /// Drops a page: [`Lruvec::discard`], [`Groups::discard`].
     pub fn discard(&mut self, frame: FrameId) -> Discarded {
         either!(NodeLists, self, lists => lists.discard(frame))
     }
 
-    /// Folios on the lists.
+    /// Returns the number of listed folios.
     pub fn nr_folios(&self) -> u64 {
         match self {
             NodeLists::Whole(lruvec) => lruvec.nr_folios(),
@@ -159,7 +157,7 @@ impl NodeLists {
         }
     }
 
-    /// The counters of all.
+    /// Returns the summed counters.
     pub fn vmstat(&self) -> VmStat {
         match self {
             NodeLists::Whole(lruvec) => *lruvec.vmstat(),
@@ -167,10 +165,10 @@ impl NodeLists {
         }
     }
 
-    /// One step of a pass: [`Lruvec::reclaim`], [`Groups::reclaim`].
+    /// Calls [`Lruvec::reclaim`] or [`Groups::reclaim`].
     ///
     /// # Panics
-    /// If the pass was made for lists of the other kind.
+    /// If the pass is for lists of another kind.
     #[inline]
     pub fn reclaim(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) -> Step {
         match (self, pass) {
@@ -180,7 +178,7 @@ impl NodeLists {
         }
     }
 
-    /// Begins the walk that a step asked for; `None` where it is not wanted any more.
+    /// Starts a requested walk, if still needed.
     ///
     /// # Panics
     /// As [`NodeLists::reclaim`].
@@ -192,7 +190,7 @@ impl NodeLists {
         }
     }
 
-    /// Takes what a walk found since it reported last.
+    /// Applies the findings of a walk.
     ///
     /// # Panics
     /// As [`NodeLists::reclaim`].
@@ -206,11 +204,10 @@ impl NodeLists {
         }
     }
 
-    /// Writes the generations as [`Lruvec::write_lru_gen`], of each group from the root down, each
-    /// under the name that `path_of` knows.
+    /// Writes the generations of all groups ([`Lruvec::write_lru_gen`]), named by `path_of`.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn write_lru_gen(
         &self,
         out: &mut dyn fmt::Write,
@@ -226,25 +223,24 @@ impl NodeLists {
             .try_for_each(|group| groups.lruvec(group).write_lru_gen(out, &path_of(group), detail))
     }
 
-    /// Walks everything and panics where an invariant is broken. O(folios).
+    /// Checks all invariants and panics on a violation. O(folios).
     pub fn validate(&self) {
         either!(NodeLists, self, lists => lists.validate())
     }
 }
 
-/// A reclaim pass over a node's folios.
+/// A reclaim pass over a node.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "the usual one allocates nothing")]
 pub enum NodePass {
-    /// Over the one lruvec.
+    /// Over one lruvec.
     Whole(ReclaimPass),
-    /// Over those of several groups.
+    /// Over the lruvecs of groups.
     Grouped(Box<GroupPass>),
 }
 
 impl NodePass {
-    /// A direct pass for a thread that finds no free frame; it makes room for one page, known by
-    /// its shadow if it has one.
+    /// Starts a direct pass for one page, with its shadow if known.
     #[inline]
     pub fn direct_for(lists: &mut NodeLists, incoming: Option<ShadowEntry>) -> NodePass {
         match lists {
@@ -257,12 +253,12 @@ impl NodePass {
         }
     }
 
-    /// A direct pass.
+    /// Starts a direct pass.
     pub fn direct(lists: &mut NodeLists) -> NodePass {
         NodePass::direct_for(lists, None)
     }
 
-    /// A background pass that wants `target` pages.
+    /// Starts a background pass for `target` pages.
     pub fn background(lists: &mut NodeLists, target: u64) -> NodePass {
         match lists {
             NodeLists::Whole(lruvec) => NodePass::Whole(ReclaimPass::background(lruvec, target)),
@@ -272,7 +268,7 @@ impl NodePass {
         }
     }
 
-    /// A pass that carries out a command.
+    /// Starts a pass for a command.
     ///
     /// # Errors
     /// As [`ReclaimPass::on_command`].
@@ -288,7 +284,7 @@ impl NodePass {
         }
     }
 
-    /// How far it is.
+    /// Returns the progress.
     pub fn scan(&self) -> &Scan {
         either!(NodePass, self, pass => &pass.scan)
     }
@@ -297,19 +293,18 @@ impl NodePass {
         either!(NodePass, self, pass => &mut pass.scan)
     }
 
-    /// The same pass, asked for by name: `min_ttl` protects nothing from it.
+    /// Disables protection by `min_ttl`, for explicit requests.
     pub fn ignoring_age(mut self) -> NodePass {
         self.scan_mut().ignores_age = true;
         self
     }
 
-    /// From here on, the world tries to demote victims first.
+    /// Makes the world try demotion first.
     pub(crate) fn demote(&mut self) {
         self.scan_mut().demotes = true;
     }
 
-    /// Whether the world looks at the pages beside a victim that it finds young
-    /// ([`ReclaimPass::looks_around`]).
+    /// Returns true if the world looks around young victims ([`ReclaimPass::looks_around`]).
     pub fn looks_around(&self) -> bool {
         either!(NodePass, self, pass => pass.looks_around())
     }

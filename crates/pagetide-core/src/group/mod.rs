@@ -1,53 +1,48 @@
-//! Memory groups: several tenants of one memory, each with what it may use and what it may keep.
+//! Memory groups: several tenants of one memory, each with a limit and protection.
 //!
 //! # Problem
 //!
-//! One reader's scan costs all others their pages, and the reader that allocates most gets most. A
-//! limit for each keeps them apart, but wastes what one does not use; what is wanted is limits,
-//! protection for those that need little, and a fair hand where none has a claim.
+//! One reader's scan evicts all other pages. Fixed limits waste unused memory.
 //!
 //! # Idea
 //!
-//! Groups form a tree, as the kernel's control groups do; each has a lruvec of its own. A page is
-//! charged to one group and its ancestors. What is full says where reclaim looks:
+//! Groups form a tree, as the kernel's control groups, each with its own lruvec. A page is charged
+//! to one group and its ancestors. Reclaim works below the full group:
 //!
 //! ```text
-//!                    root                       out of frames: the group LRU, over all of them
+//!                    root                       out of frames: the group LRU, over all groups
 //!                   /    \
-//!          limit 100      low 50                a full group: itself and those below, in turn
+//!          limit 100      low 50                a full group: its subtree, in turn
 //!           /     \         |
 //!      min 20      -      limit 30              protection: handed down, shared by usage
 //! ```
 //!
 //! | file | decides |
 //! |---|---|
-//! | `tree` | which groups a page is charged to, and which limit stands in the way |
-//! | `protection` | how much of a group reclaim for a cause leaves alone |
-//! | `rotation` | in which order global reclaim visits groups |
-//! | `pass` | which lruvecs a pass scans, how much each, and what it tries next |
-//! | `charge` | how often a full group is reclaimed for one page |
-//! | `groups` | nothing: ties trees, lruvecs and clocks together for the world |
-//! | `lists` | nothing: a node with groups and one without, as one type |
+//! | `tree` | groups to charge, and the limit that blocks a charge |
+//! | `protection` | share of a group that reclaim spares |
+//! | `rotation` | order of groups in global reclaim |
+//! | `pass` | lruvecs to scan, amounts, and rounds |
+//! | `charge` | number of passes for one page |
+//! | `groups` | nothing: combines tree, lruvecs and clocks |
+//! | `lists` | nothing: one type for a node with groups or without |
 //!
 //! # Data and invariants
 //!
-//! One policy for all groups, chosen once; [`GlobalOrder`] is a setting of the tree and no
-//! mechanism of a policy, because it orders lruvecs and not folios. Usage adds up along ancestors;
-//! no charge ends above a limit; a removed group keeps its lruvec until its last page was
-//! reclaimed, and its id is given again as late as possible. Shadow entries carry the group;
-//! policies that count refault distances judge a return by the clock it left by, the multi-gen LRU
-//! knows only its own.
+//! All groups share one policy. Usage adds up along ancestors. No charge exceeds a limit. A removed
+//! group keeps its lruvec until its last page is reclaimed. Ids are reused late. Policies with
+//! refault distances judge a return by the clock of the evicting group, the multi-gen LRU by its
+//! own.
 //!
-//! # What it deliberately ignores
+//! # Ignored
 //!
-//! Nodes, swap accounting, soft limits, the throttling mark `memory.high`, moving pages between
-//! groups, and charging in batches. A removed group's pages are reclaimed, not moved to its parent.
-//! Everything is behind one lock of the world's; the lruvecs have none of their own.
+//! Several nodes, swap accounting, soft limits, the throttle `memory.high`, moving pages between
+//! groups, batched charges, locks per group.
 //!
 //! # Sources
 //!
-//! The kernel's documented control group v2 memory controller; the multi-gen LRU specification,
-//! sections 6 and 10; the classic LRU specification, sections 5 to 7.
+//! The kernel's documented control group v2 memory controller. The multi-gen LRU specification,
+//! sections 6 and 10. The classic LRU specification, sections 5 to 7.
 
 mod charge;
 mod groups;

@@ -2,40 +2,36 @@
 //!
 //! # Problem
 //!
-//! A limit may be that of a group with groups below it, or that of the memory itself. Which lruvecs
-//! are scanned, in which order, how much each, and what if all are protected?
+//! The pass needs an order of lruvecs, an amount for each, and a fallback if all are protected.
 //!
 //! # Idea
 //!
-//! The same state machine as a pass over one lruvec ([`ReclaimPass`]), which is now cut into
-//! visits: one lruvec at one priority.
+//! The state machine of [`ReclaimPass`], cut into visits: one lruvec at one priority.
 //!
 //! ```text
 //!   round        normal --nothing freed--> forced --> all groups --> low overridden
-//!                (forced only where a policy asks for it; all groups only after the group LRU,
-//!                whose young groups were not visited; the last only where low spared a group, and
-//!                not in the background, where no access waits for what is freed)
+//!                (forced if a policy asks for it, all groups after the group LRU skipped young,
+//!                the last if low spared a group, but not in the background)
 //!   priority     12, 11, ... 0, until enough is freed
-//!   visits       group's limit: the groups below it in turn, from where the last pass stopped
-//!                memory itself: the old generation of the group LRU, from a random bin
-//!   each visit   below min: no.  below low: no, but in the last round.
-//!                else (size - protected share) >> priority, and no further than the protection
+//!   visits       group's limit: its subtree in turn, from the end of the last pass
+//!                all memory: the old generation of the group LRU, from a random bin
+//!   each visit   skipped below min, and below low except in the last round,
+//!                else (size - protected share) >> priority, down to the protection
 //! ```
 //!
-//! Scanning each lruvec in proportion to its size is what makes groups give in proportion, as long
-//! as a pass gets around; one that stops early takes from the groups it met, and the next starts
-//! elsewhere.
+//! Groups give in proportion to size if the pass completes its round. A pass that stops early takes
+//! from the groups met, and the next starts elsewhere.
 //!
-//! Removed groups come first, and are scanned in full at every priority. A visit ends at the
-//! group's protection, so that a group gives at most one batch (64 pages) more than it has to.
+//! Removed groups come first, fully scanned at every priority. A visit ends at the group's
+//! protection, so a group loses at most one batch (64 pages) too many.
 //!
-//! The lock is free between two steps, so a removed group may lose its last page to another pass
-//! meanwhile, and be gone: its visit is over then, and so is a pass for its limit.
+//! The lock is free between steps. A removed group may lose its last page to another pass, which
+//! ends its visit and its own passes.
 //!
-//! Ignored: the order of nodes. Policies that are not scanned by priority (the baselines) take all
-//! they need from the first group that has it: the order is then all there is to fairness.
+//! Ignored: node order. Policies without priorities (the baselines) take all from the first group
+//! that has enough.
 //!
-//! Sources: the multi-gen LRU specification, sections 6, 10 and 15; the kernel's documented control
+//! Sources: the multi-gen LRU specification, sections 6, 10 and 15. The kernel's documented control
 //! group v2 (`memory.min`, `memory.low`, `memory.reclaim`).
 
 use super::groups::{GlobalOrder, Groups};
@@ -51,59 +47,54 @@ use crate::reclaim::{ReclaimPass, Step};
 use crate::vmstat::Counter;
 use alloc::vec::Vec;
 
-/// What the pass tries, one after the other, until something is freed.
+/// Rounds, in order, until something is freed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Round {
     Normal,
-    /// Policies' own protections are off.
+    /// The policies' own protections are off.
     Forced,
-    /// All groups in turn: those that the group LRU keeps young may have what is wanted, and no
-    /// group below low is to give before they did.
+    /// All groups in turn, young ones of the group LRU included.
     AllGroups,
-    /// The groups' low protection is off.
+    /// Low protection is off.
     LowOverridden,
 }
 
-/// One lruvec at one priority.
 #[derive(Debug)]
 struct Visiting {
     group: GroupId,
     pass: ReclaimPass,
-    /// Generations its policy had started when the visit began.
+    /// Generations started before the visit.
     nr_aged: u64,
 }
 
-/// One pass over a group and all groups below it.
+/// One pass over a group and its descendants.
 #[derive(Debug)]
 pub struct GroupPass {
-    /// How far it is, all visits together.
+    /// Progress over all visits.
     pub scan: Scan,
     cause: GroupId,
     round: Round,
     order: GlobalOrder,
     swappiness: Option<u8>,
     priority_first: u8,
-    /// The groups to visit at this priority, and how many were.
     queue: Vec<GroupId>,
     nr_visited: usize,
     visiting: Option<Visiting>,
-    /// Protection by low kept something from being scanned.
     spared_low: bool,
     is_over: bool,
 }
 
 impl GroupPass {
-    /// A direct pass for a group at its limit; it frees what the policy says (32, or 1).
+    /// Starts a direct pass for a group at its limit, with the policy's target.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn for_limit(groups: &mut Groups, cause: GroupId) -> GroupPass {
         let plan = groups.lruvec(cause).policy.plan_pass(ReclaimKind::Direct, None);
         GroupPass::new(groups, cause, Scan::new(ReclaimKind::Direct, plan.target))
     }
 
-    /// A pass because memory as a whole is short, that wants `target` pages; of the policy's usual
-    /// number if it is direct and `target` is `None`.
+    /// Starts a pass for all memory. `None` is the policy's target for direct reclaim.
     pub fn global(groups: &mut Groups, kind: ReclaimKind, target: Option<u64>) -> GroupPass {
         let plan = groups.lruvec(GroupId::ROOT).policy.plan_pass(kind, target);
         let mut scan = Scan::new(kind, plan.target);
@@ -111,11 +102,10 @@ impl GroupPass {
         GroupPass::new(groups, GroupId::ROOT, scan)
     }
 
-    /// A pass by request: `nr_pages` from a group and those below it, weighing the
-    /// types by `swappiness` if that is given. [`GroupPass::nr_reclaimed`] says what came of it.
+    /// Starts a requested pass for `nr_pages` of a group and its descendants.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn proactive(
         groups: &mut Groups,
         group: GroupId,
@@ -127,20 +117,20 @@ impl GroupPass {
         pass
     }
 
-    /// A pass for what a group uses beyond its limit, as that was lowered; `None` if it fits.
+    /// Starts a pass for usage above a lowered limit, if any.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn above_limit(groups: &mut Groups, group: GroupId) -> Option<GroupPass> {
         let tree = groups.tree();
         let nr_above = tree.usage(group).saturating_sub(tree.config(group).limit);
         (nr_above > 0).then(|| GroupPass::proactive(groups, group, nr_above, None))
     }
 
-    /// A pass that carries out a command on the lruvec of one group.
+    /// Starts a pass for a command on one group's lruvec.
     ///
     /// # Errors
-    /// As [`ReclaimPass::on_command`]; no such group is no such lruvec.
+    /// As [`ReclaimPass::on_command`]. A missing group is a missing lruvec.
     pub fn on_command(
         groups: &mut Groups,
         command: &GenCommand,
@@ -178,31 +168,28 @@ impl GroupPass {
         pass
     }
 
-    /// Pages freed so far. None at the end of a pass means that nothing can be taken: the group, or
-    /// memory itself, is out of it.
+    /// Returns the pages freed. 0 at the end means that nothing can be taken.
     pub fn nr_reclaimed(&self) -> u64 {
         self.scan.reclaimed
     }
 
-    /// The group whose limit is the cause; the root also stands for memory as a whole.
+    /// Returns the group at its limit. The root also stands for all memory.
     pub fn cause(&self) -> GroupId {
         self.cause
     }
 
-    /// Whether the world looks at the pages beside a victim that it finds young
-    /// ([`ReclaimPass::looks_around`]).
+    /// Returns true if the world looks around young victims ([`ReclaimPass::looks_around`]).
     pub fn looks_around(&self) -> bool {
         self.visiting.as_ref().is_some_and(|visiting| visiting.pass.looks_around())
     }
 
-    /// Whether to stop before the next visit. A background pass for a limit gets around first.
+    /// A background pass for a limit completes its round.
     fn may_stop(&self) -> bool {
         let gets_around =
             self.scan.kind == ReclaimKind::Background && self.order == GlobalOrder::Walk;
         self.scan.is_satisfied() && !gets_around
     }
 
-    /// The group being visited; the cause between two visits.
     fn visited(&self) -> GroupId {
         self.visiting.as_ref().map_or(self.cause, |visiting| visiting.group)
     }
@@ -211,8 +198,7 @@ impl GroupPass {
         self.round == Round::LowOverridden
     }
 
-    /// A background pass that finds nothing has lost nothing: what it could not take may be on its
-    /// way into memory, or out of it, and can be taken soon.
+    /// Returns false in the background, where no access waits.
     fn may_override_low(&self) -> bool {
         let waits = self.scan.kind == ReclaimKind::Background && !self.scan.ignores_age;
         !waits && self.round < Round::LowOverridden
@@ -220,14 +206,12 @@ impl GroupPass {
 }
 
 impl Groups {
-    /// One step of a pass over several lruvecs: as [`reclaim`](crate::lru::Lruvec::reclaim),
-    /// step by step the same for the world. What is settled is uncharged already.
+    /// Runs one step, like [`reclaim`](crate::lru::Lruvec::reclaim). Settled pages are uncharged.
     pub fn reclaim(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) -> Step {
         batch.settled.clear();
         while !pass.is_over {
             if !self.tree().exists(pass.cause) {
-                // It was removed, and its last page is gone: no charge waits for its limit any
-                // more.
+                // The removed cause lost its last page.
                 pass.is_over = true;
                 break;
             }
@@ -250,13 +234,12 @@ impl Groups {
         Step::Done
     }
 
-    /// Begins the walk that a step asked for ([`Step::WalkTables`]): of the tables that the visited
-    /// group's policy wants to see. `None`: the group is gone by now.
+    /// Starts the walk for [`Step::WalkTables`], unless the group is gone.
     pub fn start_walk(&mut self, pass: &GroupPass) -> Option<TableWalk> {
         Some(self.find_mut(pass.visited())?.lruvec.start_walk())
     }
 
-    /// Takes what a walk found since it reported last.
+    /// Applies the findings of a walk.
     pub fn report_walk(&mut self, pass: &GroupPass, walk: &mut TableWalk) {
         let group = pass.visited();
         self.report_young_outside(&walk.found_so_far().frames, Some(group));
@@ -265,7 +248,6 @@ impl Groups {
         self.propagate_counts(group);
     }
 
-    /// Goes on with a visit.
     fn visit(
         &mut self,
         pass: &GroupPass,
@@ -279,7 +261,7 @@ impl Groups {
         visit.scan.group.clock = (!is_cause).then_some(CauseClock { id, age });
         let usual = self.swappiness();
         let asked = pass.swappiness.unwrap_or(usual);
-        // All its pages may be gone since the last step, and a removed group with them.
+        // A removed group goes with its last page.
         if !self.tree().exists(group) {
             return Step::Done;
         }
@@ -297,7 +279,7 @@ impl Groups {
         for settled in &batch.settled[nr_settled..] {
             match settled {
                 Settled::Evicted { .. } | Settled::Orphan { .. } => self.uncharge(group),
-                // The page is still the group's, wherever it is.
+                // The group still pays for the page.
                 Settled::Demoted { .. } => {}
             }
         }
@@ -307,7 +289,7 @@ impl Groups {
     fn end_visit(&mut self, pass: &GroupPass, visiting: &Visiting) {
         let group = visiting.group;
         if pass.order == GlobalOrder::Walk {
-            // The last page of a removed cause may have been among those just settled.
+            // The removed cause may have just lost its last page.
             if let Some(cause) = self.find_mut(pass.cause) {
                 cause.last_visited = group;
             }
@@ -317,7 +299,6 @@ impl Groups {
         let has_aged = member.lruvec.vmstat().read(Counter::LruGenAged) > visiting.nr_aged;
         let is_left = member.lruvec.nr_folios() > 0;
         let visit = if !self.tree().is_online(group) {
-            // As long as it has pages it stays where it is met again.
             if is_left { Visit::Scanned } else { Visit::RemovedOrSmall }
         } else if has_aged {
             Visit::Aged
@@ -327,8 +308,7 @@ impl Groups {
         self.rotation.visited(group, visit);
     }
 
-    /// Begins the next visit, at the next priority or in the next round if need be; or ends the
-    /// pass.
+    /// Starts the next visit, or ends the pass.
     fn next_visit(&mut self, pass: &mut GroupPass) {
         while !pass.is_over {
             if pass.may_stop() {
@@ -347,7 +327,7 @@ impl Groups {
         }
     }
 
-    /// Begins a visit, unless the group is to be left alone; the group LRU is told so then.
+    /// Starts a visit, unless the group is spared.
     fn begin_visit(&mut self, pass: &mut GroupPass, group: GroupId) -> bool {
         let protection = self.tree().protection(group, pass.cause);
         let is_removed = !self.tree().is_online(group);
@@ -378,7 +358,6 @@ impl Groups {
         true
     }
 
-    /// Nothing more in this round: the next one, if nothing was freed and there is another to try.
     fn end_round(&mut self, pass: &mut GroupPass) {
         let mut asks_again = false;
         let mut at = Some(pass.cause);
@@ -405,7 +384,7 @@ impl Groups {
         self.fill_queue(pass);
     }
 
-    /// Lists the groups to visit at a priority. O(groups below the cause).
+    /// Lists the groups to visit. O(descendants of the cause).
     fn fill_queue(&mut self, pass: &mut GroupPass) {
         pass.nr_visited = 0;
         if pass.order == GlobalOrder::Rotation {
@@ -417,12 +396,11 @@ impl Groups {
             let next = pass.queue.iter().position(|group| *group == last).map_or(0, |at| at + 1);
             pass.queue.rotate_left(next);
         }
-        // Groups that were removed go first.
+        // Removed groups go first.
         pass.queue.sort_by_key(|group| self.tree().is_online(*group));
     }
 }
 
-/// What a visit is told of its group.
 fn scan_of(pass: &GroupPass, protection: &Protection) -> GroupScan {
     let share = protection.share(pass.overrides_low());
     let spare = protection.usage.saturating_sub(share.protected);

@@ -1,65 +1,56 @@
-//! How much of a group's memory reclaim leaves alone.
+//! The share of a group's memory that reclaim spares.
 //!
 //! # Problem
 //!
-//! A group asks for protection of so many pages. Its parent may have less to give than its children
-//! ask for together, and a child that does not use what it asked for should not take it from those
-//! that do.
+//! Children may ask for more protection than their parent has, and should not take unused
+//! protection.
 //!
 //! # Idea
 //!
-//! Protection is handed down from the group whose limit is the cause of the reclaim, and only usage
-//! has a claim to it:
+//! The cause of the reclaim, the group at its limit, hands protection down. Only usage claims it:
 //!
 //! ```text
 //!   claim(g)     = min(usage(g), asked(g))
 //!   effective(g) = asked(g)                                       directly below the cause
-//!                = claim(g)                                       the parent has enough
-//!                = claim(g) * effective(parent) / sum of claims   the children ask for more
+//!                = claim(g)                                       if the parent has enough
+//!                = claim(g) * effective(parent) / sum of claims   if the children claim more
 //! ```
 //!
-//! The first line says that nothing stands above the top: what is asked for there is given, and
-//! asking for more than there is ends in being out of memory. The cause itself is not protected,
-//! since it is the one that has to give. The rule is applied to `min` and `low` apart.
+//! Directly below the cause, requests are granted in full: overcommitment ends in out-of-memory.
+//! The cause itself is unprotected. `min` and `low` are independent.
 //!
 //! ```text
 //!   usage   0 ......... min ............... low .................. usage
-//!           never taken  taken when nothing  taken, the less the
-//!                        else is left        nearer it is to low
+//!           never taken  taken if nothing    taken in proportion
+//!                        else is left        to the excess
 //! ```
 //!
-//! A group is below its protection when its usage is no more than that; above it, it is scanned in
-//! proportion to what lies above: [`Share::unprotected`].
+//! Above its protection, a group is scanned in proportion to the excess: [`Share::unprotected`].
+//! Divisions round down, so siblings never exceed their parent's protection, below the first level.
 //!
-//! Divisions round down, so effective protections of siblings never add up to more than their
-//! parent's, below the first level.
+//! Ignored: giving unclaimed protection to children (the kernel's mount option
+//! `memory_recursiveprot`).
 //!
-//! Ignored: handing protection that no child claims to the children in proportion to their usage
-//! (the kernel's mount option `memory_recursiveprot`).
-//!
-//! Sources: the kernel's documented control group v2, `memory.min` and `memory.low` ("each child
-//! cgroup will get the part of parent's protection proportional to its actual memory usage below
-//! memory.min"; "limited by memory.min values of all ancestor cgroups"; "above the effective
-//! boundary, pages are reclaimed proportionally to the overage"); the classic LRU specification,
-//! section 6, for the share.
+//! Sources: the kernel's documented control group v2, `memory.min` and `memory.low`. The classic
+//! LRU specification, section 6, for the share.
 
 use super::tree::{GroupTree, Guard};
 use crate::ids::GroupId;
 use crate::lru::Share;
 
-/// What reclaim for one cause spares of one group, in pages.
+/// Protection of one group against one cause, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Protection {
     /// Never taken.
     pub min: u64,
-    /// Taken only where nothing else is left.
+    /// Taken only if nothing else is left.
     pub low: u64,
-    /// The group's usage, which the two are compared with.
+    /// The group's usage.
     pub usage: u64,
 }
 
 impl GroupTree {
-    /// What of a group's usage reclaim for `cause`, which is it or one of its ancestors, spares.
+    /// Returns a group's protection from reclaim for `cause`, itself or an ancestor.
     ///
     /// # Cost
     /// O(depth).
@@ -70,17 +61,17 @@ impl GroupTree {
 }
 
 impl Protection {
-    /// Whether nothing may be taken.
+    /// Returns true if nothing may be taken.
     pub const fn is_below_min(&self) -> bool {
         self.min > 0 && self.usage <= self.min
     }
 
-    /// Whether something may be taken only where nothing else is left.
+    /// Returns true if spared until nothing else is left.
     pub const fn is_below_low(&self) -> bool {
         self.low > 0 && self.usage <= self.low
     }
 
-    /// What a pass leaves alone: the higher of the two, or `min` when nothing else is left.
+    /// Returns the spared share: the larger of both, or `min` if low is overridden.
     pub const fn share(&self, overrides_low: bool) -> Share {
         let is_low_higher = self.low > self.min && !overrides_low;
         Share { protected: if is_low_higher { self.low } else { self.min }, usage: self.usage }
@@ -101,7 +92,6 @@ fn effective(tree: &GroupTree, group: GroupId, cause: GroupId, guard: Guard) -> 
     part(claim, given, tree.group(parent).children_claims[guard as usize])
 }
 
-/// The part of `given` that goes to one child's `claim`, one of `claims` in all.
 fn part(claim: u64, given: u64, claims: u64) -> u64 {
     if claims <= given {
         return claim;
@@ -114,8 +104,7 @@ mod tests {
     use super::super::tree::GroupConfig;
     use super::*;
 
-    /// Three siblings of a parent with 100 to give: claims 60, 60 and 0 of usage below what is
-    /// asked. 60 * 100 / 120 = 50 each; what the third asked for and does not use costs no sibling.
+    /// Claims 60, 60 and 0 of 100: 60 * 100 / 120 = 50 each. The unused request costs nothing.
     #[test]
     fn overcommitted_protection_is_shared_by_usage() {
         let mut tree = GroupTree::default();
@@ -140,7 +129,7 @@ mod tests {
         assert_eq!(against(busy), 0, "and none against oneself");
     }
 
-    /// 7, 7 and 7 claimed of 10: 70 / 21 = 3 each, and one page is protected for none.
+    /// 7, 7 and 7 claimed of 10: 70 / 21 = 3 each.
     #[test]
     fn shares_round_down() {
         assert_eq!(part(7, 10, 21), 3);

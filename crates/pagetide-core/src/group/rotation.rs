@@ -1,22 +1,20 @@
-//! The group LRU: in which order global reclaim visits the groups.
+//! The group LRU: the order of groups in global reclaim.
 //!
 //! # Problem
 //!
-//! When the whole memory is short, any group may give. Walking the tree visits all of them, each
-//! time, however many there are; stopping early takes from the same few for ever.
+//! A walk of the whole tree costs too much. A walk that stops early takes from the same groups.
 //!
 //! # Idea
 //!
-//! What the multi-gen LRU does with pages, once more with groups: two generations of groups, one to
-//! take from and one that has given. A generation is spread over eight bins, and a random one is
-//! the first: so passes that stop early start at different groups, and no pass walks far.
+//! Two generations of groups: old groups give, young groups have given. Each generation has eight
+//! bins, and a pass starts at a random bin.
 //!
 //! ```text
 //!                 old (seq)                        young (seq + 1)
 //!   bin 0   head  A C  tail                  bin 0   head      tail
 //!   bin 1   head  B    tail    --- YOUNG --> bin 1   head  D   tail
 //!   ...                                      ...
-//!   pass:   a random bin, then the others; each from head to tail; stops when it has enough
+//!   pass:   from a random bin on, each from head to tail, until enough is freed
 //! ```
 //!
 //! | operation | lands | when |
@@ -25,30 +23,28 @@
 //! | `Old` | head of old | the group was removed |
 //! | `Young` | tail of young | below min; aged; removed or too small, met again |
 //!
-//! A new group joins at the tail of old. Each operation draws its bin anew. When old has no member,
-//! young becomes old.
+//! New groups join at the tail of old. Each operation draws a new random bin. When old is empty,
+//! young becomes old. A visit does not move a removed group with pages left, unlike the kernel.
 //!
-//! A removed group that has pages left is not moved by a visit: it is to be met until it has none.
-//! The kernel moves it as it does one that is too small.
+//! Ignored: several nodes, and the kernel's third slot for lock-free readers. A group below low
+//! that is met again keeps its place, because only the pass that overrides low takes from it. The
+//! kernel takes from it the second time.
 //!
-//! Ignored: nodes (there is one) and the kernel's third slot, which only its lock-free readers
-//! need. A group below low that is met again stays where it is: only the pass that overrides low
-//! takes from it, whereas the kernel's takes from it the second time. Source: the multi-gen LRU
-//! specification, section 10.
+//! Source: the multi-gen LRU specification, section 10.
 
 use crate::ids::GroupId;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Bins a generation is spread over.
+/// Bins per generation.
 pub const NR_BINS: usize = 8;
-/// Slots for generations, found by their number modulo this.
+/// Slots for generations, indexed by number modulo this.
 const NR_SLOTS: usize = 2;
 
-/// A move within the group LRU. See the module's table.
+/// A move within the group LRU. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RotationOp {
-    /// To the tail of the generation it is in.
+    /// To the tail of the same generation.
     Tail,
     /// To the head of the old generation.
     Old,
@@ -56,22 +52,21 @@ pub enum RotationOp {
     Young,
 }
 
-/// What a visit of global reclaim found.
+/// Result of a visit by global reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Visit {
-    /// Its usage is protected by `min`.
+    /// Protected by `min`.
     BelowMin,
-    /// Its usage is protected by `low`, which this pass respects.
+    /// Protected by `low`, which this pass respects.
     BelowLow,
-    /// The group was removed, or too small to be scanned at this priority.
+    /// Removed, or too small for this priority.
     RemovedOrSmall,
-    /// Its policy started a generation instead of evicting.
+    /// Aged instead of evicted.
     Aged,
-    /// It was scanned.
+    /// Scanned.
     Scanned,
 }
 
-/// Where in a bin its last operation put a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Segment {
     Anywhere,
@@ -86,33 +81,32 @@ struct Place {
     segment: Segment,
 }
 
-/// The group LRU of one node. One lock of the world's protects it.
+/// The group LRU of one node. Protected by one lock of the world.
 #[derive(Clone, Debug)]
 pub struct GroupLru {
-    /// The old generation; the young one is the next.
+    /// Old generation. The young one is next.
     seq: u64,
     bins: [[VecDeque<GroupId>; NR_BINS]; NR_SLOTS],
-    /// By group id.
+    /// Indexed by group id.
     places: Vec<Option<Place>>,
-    /// State of the generator that draws bins.
     random: u64,
 }
 
 impl GroupLru {
-    /// No groups; bins are drawn from `seed`.
+    /// Creates an empty group LRU with random `seed`.
     pub fn new(seed: u64) -> GroupLru {
         GroupLru { seq: 0, bins: Default::default(), places: Vec::new(), random: seed }
     }
 
-    /// The generation a group is in: the old one or the one after it; none for a stranger.
+    /// Returns a group's generation, old or young.
     pub fn generation_of(&self, group: GroupId) -> Option<u64> {
         self.place(group).map(|place| place.seq)
     }
 
-    /// A new group: tail of old.
+    /// Adds a group at the tail of old.
     ///
     /// # Panics
-    /// If it is in already.
+    /// If the group is present.
     pub fn insert(&mut self, group: GroupId) {
         assert!(self.place(group).is_none(), "{group} is in the group LRU already");
         if self.places.len() <= usize::from(group.0) {
@@ -122,13 +116,13 @@ impl GroupLru {
         self.place_mut(group).segment = Segment::Anywhere;
     }
 
-    /// The group is gone. A stranger's removal does nothing.
+    /// Removes a group, if present.
     pub fn remove(&mut self, group: GroupId) {
         self.take(group);
         self.retire_empty();
     }
 
-    /// Moves a group. A stranger stays one.
+    /// Moves a group, if present.
     pub fn apply(&mut self, group: GroupId, op: RotationOp) {
         let Some(place) = self.take(group) else { return };
         match op {
@@ -145,7 +139,7 @@ impl GroupLru {
         self.retire_empty();
     }
 
-    /// Moves a group as what its visit found asks for; returns the operation, if it is one.
+    /// Moves a group after a visit. Returns the operation, if any.
     pub fn visited(&mut self, group: GroupId, visit: Visit) -> Option<RotationOp> {
         let was_met = self.place(group)?.segment == Segment::Tail;
         let op = match (visit, was_met) {
@@ -157,8 +151,7 @@ impl GroupLru {
         Some(op)
     }
 
-    /// Writes the groups of the old generation to `order`, as a pass visits them: from the head of
-    /// a random bin on. O(groups).
+    /// Stores the old groups in visit order, from a random bin. O(groups).
     pub fn order(&mut self, order: &mut Vec<GroupId>) {
         order.clear();
         let first = self.draw_bin();
@@ -200,7 +193,7 @@ impl GroupLru {
         place.expect("invariant: the group was just put somewhere")
     }
 
-    /// SplitMix64, whose upper bits choose the bin.
+    /// SplitMix64.
     fn draw_bin(&mut self) -> usize {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -208,7 +201,7 @@ impl GroupLru {
         (mixed >> 61) as usize
     }
 
-    /// Walks everything and panics where an invariant is broken. O(groups).
+    /// Checks all invariants and panics on a violation. O(groups).
     pub fn validate(&self) {
         let mut nr_members = 0;
         for seq in [self.seq, self.seq + 1] {
@@ -247,13 +240,12 @@ mod tests {
         lru
     }
 
-    /// The bin a group is in, and its neighbours there.
     fn bin_of(lru: &GroupLru, group: GroupId) -> &VecDeque<GroupId> {
         let place = lru.place(group).unwrap();
         &lru.bins[slot_of(place.seq)][place.bin]
     }
 
-    /// Specification, section 10: where each operation lands, over many draws of bins.
+    /// Specification, section 10, over many draws.
     #[test]
     fn operations_land_where_the_table_says() {
         let groups: Vec<GroupId> = (1..100).map(GroupId).collect();

@@ -1,18 +1,19 @@
-//! The tree of memory groups: how much each may hold, and how much it does.
+//! The tree of memory groups with limits and usage.
 //!
 //! ```text
 //!   charge one page to C:     root --- A --- C     usage + 1 in C, A and root,
-//!                                   \        |     or nothing anywhere and the name
-//!                                    B       +--   of the lowest group that is full
+//!                                   \        |     or no change, and OverLimit
+//!                                    B       +--   with the lowest full group
 //! ```
 //!
-//! Invariants, which [`GroupTree::validate`] checks: a group's usage is what was charged to it plus
-//! the usage of its children; no charge ends above a limit; a removed group stays, unseen, until
-//! nothing is charged to it.
+//! Invariants ([`GroupTree::validate`]): usage is the group's own charges plus the usage of its
+//! children. No charge exceeds a limit. A removed group stays, hidden, until its last charge is
+//! gone.
 //!
-//! Ignored: charges in batches (the kernel keeps a stock of up to 64 pages a CPU), throttling above
-//! a "high" mark, and swap, which is not charged. Source: the kernel's documented control group v2
-//! memory controller, "Memory Interface Files".
+//! Ignored: batched charges (the kernel keeps up to 64 pages per CPU), throttling above a "high"
+//! mark, and swap.
+//!
+//! Source: the kernel's documented control group v2 memory controller, "Memory Interface Files".
 
 use crate::ids::GroupId;
 use alloc::boxed::Box;
@@ -20,10 +21,9 @@ use alloc::vec::Vec;
 
 /// No limit.
 pub const UNLIMITED: u64 = u64::MAX;
-/// More groups than this the shadow entry cannot name.
+/// Maximum number of groups that a shadow entry can name.
 pub const GROUPS_MAX: usize = 1 << 16;
 
-/// The two kinds of protection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Guard {
     Min = 0,
@@ -33,7 +33,6 @@ pub(super) enum Guard {
 impl Guard {
     pub(super) const ALL: [Guard; 2] = [Guard::Min, Guard::Low];
 
-    /// What the group's owner asked for.
     pub(super) const fn asked_of(self, config: &GroupConfig) -> u64 {
         match self {
             Guard::Min => config.min,
@@ -42,81 +41,80 @@ impl Guard {
     }
 }
 
-/// What a group is given. In pages.
+/// Settings of a group, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GroupConfig {
-    /// The most it may use, its descendants included; [`UNLIMITED`] for no limit of its own.
+    /// Maximum usage with descendants, or [`UNLIMITED`].
     pub limit: u64,
-    /// Usage up to here is never reclaimed, as far as its ancestors are as protected.
+    /// Usage never reclaimed, within the ancestors' protection.
     pub min: u64,
-    /// Usage up to here is reclaimed only where nothing unprotected is left.
+    /// Usage reclaimed only if nothing unprotected is left.
     pub low: u64,
 }
 
 impl Default for GroupConfig {
-    /// No limit, no protection.
     fn default() -> GroupConfig {
         GroupConfig { limit: UNLIMITED, min: 0, low: 0 }
     }
 }
 
 impl GroupConfig {
-    /// No limit of its own, no protection.
+    /// No limit, no protection.
     pub const NONE: GroupConfig = GroupConfig { limit: UNLIMITED, min: 0, low: 0 };
 
-    /// A limit of so many pages.
+    /// Returns settings with this limit, in pages.
     pub const fn limited(limit: u64) -> GroupConfig {
         GroupConfig { limit, ..GroupConfig::NONE }
     }
 }
 
-/// Why a group could not be created.
+/// Reason for a failed creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateGroupError {
-    /// The parent was removed, or never was; create it first.
+    /// The parent does not exist. Create it first.
     #[error("the parent {parent} does not exist")]
     NoParent {
-        /// The parent asked for.
+        /// Requested parent.
         parent: GroupId,
     },
-    /// As many groups as ids; remove some, and let their pages be reclaimed.
+    /// All ids are in use. Remove groups and reclaim their pages.
     #[error("all {GROUPS_MAX} group ids are in use")]
     NoId,
 }
 
-/// Why a group could not be removed.
+/// Reason for a failed removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveGroupError {
-    /// It was removed before, or never was; nothing is left to do.
+    /// The group does not exist.
     #[error("the group {group} does not exist")]
     NoGroup {
-        /// The group asked for.
+        /// Requested group.
         group: GroupId,
     },
-    /// The root stays.
+    /// The root cannot be removed.
     #[error("the root cannot be removed")]
     Root,
-    /// Remove its children first.
+    /// The group has children. Remove these first.
     #[error("the group {group} has {nr_children} children")]
     HasChildren {
-        /// The group asked for.
+        /// Requested group.
         group: GroupId,
-        /// How many are not removed.
+        /// Children not removed.
         nr_children: usize,
     },
 }
 
-/// A charge would exceed a limit: reclaim from `group`, then charge again.
+/// A charge would exceed a limit. Reclaim from `group`, then retry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{group} is at its limit of {limit} pages ({usage} in use)")]
 pub struct OverLimit {
-    /// The lowest group, from the one charged up, that is full.
+    /// Lowest full group, from the charged one up.
     pub group: GroupId,
-    /// Its limit.
+    /// Limit in pages.
     pub limit: u64,
-    /// Its usage.
+    /// Usage in pages.
     pub usage: u64,
 }
 
@@ -126,7 +124,7 @@ pub(super) struct Group {
     pub(super) children: Vec<GroupId>,
     pub(super) config: GroupConfig,
     pub(super) usage: u64,
-    /// The part of the children's usage that they claim protection for, by [`Guard`].
+    /// Usage of the children under protection, by [`Guard`].
     pub(super) children_claims: [u64; 2],
     is_online: bool,
 }
@@ -143,7 +141,6 @@ impl Group {
         }
     }
 
-    /// Usage it claims protection for.
     pub(super) fn claim(&self, guard: Guard) -> u64 {
         self.usage.min(guard.asked_of(&self.config))
     }
@@ -153,13 +150,12 @@ impl Group {
     }
 }
 
-/// The groups, and what is charged to each. One lock of the world's protects it.
+/// All groups with their charges. Protected by one lock of the world.
 #[derive(Clone, Debug)]
 pub struct GroupTree {
-    /// By id.
+    /// Indexed by id.
     slots: Vec<Option<Box<Group>>>,
-    /// Where the search for the next id starts: ids come back as late as possible, because shadow
-    /// entries of a group that is gone still name it.
+    /// Start of the search for a free id. Shadow entries contain old ids, so ids are reused late.
     next_id: usize,
 }
 
@@ -170,7 +166,7 @@ impl Default for GroupTree {
 }
 
 impl GroupTree {
-    /// The root alone, which may use `limit` pages.
+    /// Creates the root with a limit in pages.
     pub fn new(limit: u64) -> GroupTree {
         let root = Group::new(None, GroupConfig::limited(limit));
         GroupTree { slots: alloc::vec![Some(Box::new(root))], next_id: 1 }
@@ -179,7 +175,7 @@ impl GroupTree {
     /// Creates a group below `parent`.
     ///
     /// # Errors
-    /// [`CreateGroupError`]: no such parent, or no id left.
+    /// [`CreateGroupError`] without a parent or a free id.
     pub fn create(
         &mut self,
         parent: GroupId,
@@ -199,19 +195,16 @@ impl GroupTree {
         Ok(id)
     }
 
-    /// The first id that is free, from the last one given on, and around. It is in the table or the
-    /// one just past it.
     fn find_id(&self) -> Option<GroupId> {
         let is_free = |id: &usize| self.slots.get(*id).is_none_or(Option::is_none);
         let id = (self.next_id..GROUPS_MAX).chain(1..self.next_id).find(is_free)?;
         Some(GroupId(id as u16))
     }
 
-    /// Removes a group: nothing can be charged to it from now on, its protection ends, and reclaim
-    /// prefers it. It leaves the tree once its last page is gone, which may be now.
+    /// Removes a group. Charges and protection end. The group leaves the tree with its last page.
     ///
     /// # Errors
-    /// [`RemoveGroupError`]: it is the root, has children, or is not there.
+    /// [`RemoveGroupError`] if the group is the root, has children, or does not exist.
     pub fn remove(&mut self, group: GroupId) -> Result<Released, RemoveGroupError> {
         if group == GroupId::ROOT {
             return Err(RemoveGroupError::Root);
@@ -229,53 +222,52 @@ impl GroupTree {
         Ok(self.release_if_empty(group))
     }
 
-    /// Changes what a group is given. A limit below its usage holds from the next charge on.
+    /// Changes the settings. A limit below usage applies from the next charge.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn set_config(&mut self, group: GroupId, config: GroupConfig) {
         self.change(group, |group| group.config = config);
     }
 
-    /// What a group is given.
+    /// Returns the settings.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn config(&self, group: GroupId) -> GroupConfig {
         self.group(group).config
     }
 
-    /// Pages charged to a group and its descendants.
+    /// Returns the pages charged to a group and its descendants.
     ///
     /// # Panics
-    /// If there is no such group.
+    /// If the group does not exist.
     pub fn usage(&self, group: GroupId) -> u64 {
         self.group(group).usage
     }
 
-    /// Whether the group exists and was not removed.
+    /// Returns true if the group exists and was not removed.
     pub fn is_online(&self, group: GroupId) -> bool {
         self.find(group).is_some_and(|group| group.is_online)
     }
 
-    /// Whether the group exists, be it that only its pages do.
+    /// Returns true if the group exists or has pages left.
     pub fn exists(&self, group: GroupId) -> bool {
         self.find(group).is_some()
     }
 
-    /// The group a group is in; none for the root.
+    /// Returns the parent, or `None` for the root.
     pub fn parent(&self, group: GroupId) -> Option<GroupId> {
         self.group(group).parent
     }
 
-    /// The group and its ancestors, from it up to the root.
+    /// Returns the group and its ancestors up to the root.
     pub fn lineage(&self, group: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(Some(group), |group| self.group(*group).parent)
     }
 
-    /// Pages that a group can have, of a memory of so many, before reclaim takes from what others
-    /// are to keep: as many as the lowest limit above it allows, less what is protected beside it.
-    /// Of a group that is not there, what the root can have.
+    /// Returns the pages available to a group in `memory` pages: the lowest limit on the way up,
+    /// less the protection of other groups. A missing group counts as the root.
     ///
     /// # Cost
     /// O(depth).
@@ -293,13 +285,13 @@ impl GroupTree {
         room
     }
 
-    /// Charges `nr_pages` to a group and its ancestors, or to none of them.
+    /// Charges `nr_pages` to a group and its ancestors, or to none.
     ///
     /// # Errors
-    /// [`OverLimit`]: the lowest group that is too full.
+    /// [`OverLimit`] with the lowest full group.
     ///
     /// # Panics
-    /// If the group was removed: a charge has to name another.
+    /// If the group was removed.
     ///
     /// # Cost
     /// O(depth).
@@ -315,11 +307,11 @@ impl GroupTree {
         Ok(())
     }
 
-    /// Takes `nr_pages` back from a group and its ancestors; says whether this was the last trace
-    /// of a removed group.
+    /// Takes `nr_pages` from a group and its ancestors. Returns the removed groups that lost their
+    /// last page.
     ///
     /// # Panics
-    /// If less was charged to it.
+    /// If less was charged.
     ///
     /// # Cost
     /// O(depth).
@@ -337,7 +329,7 @@ impl GroupTree {
         }
     }
 
-    /// Changes a group and keeps what its parent knows of it up to date.
+    /// Changes a group and updates the parent's claims.
     fn change(&mut self, group: GroupId, change: impl FnOnce(&mut Group)) {
         let group = self.group_mut(group);
         let before = group.claims();
@@ -359,14 +351,14 @@ impl GroupTree {
         let parent = parent.expect("the root is always online");
         self.slots[usize::from(group.0)] = None;
         self.group_mut(parent).children.retain(|child| *child != group);
-        // A removed parent may have waited for this, its last child.
+        // A removed parent may have waited for its last child.
         match self.release_if_empty(parent) {
             Released::Nothing => Released::UpTo(group),
             up_to => up_to,
         }
     }
 
-    /// The group after `at` in the subtree of `top`: parents before children. `top` comes first.
+    /// Returns the group after `at` in the subtree of `top`, parents first.
     pub fn next_in_subtree(&self, top: GroupId, at: GroupId) -> Option<GroupId> {
         if let Some(first) = self.group(at).children.first() {
             return Some(*first);
@@ -384,7 +376,7 @@ impl GroupTree {
         None
     }
 
-    /// The groups of a subtree, removed ones included: parents before children.
+    /// Returns the groups of a subtree, parents first.
     pub fn subtree(&self, top: GroupId) -> impl Iterator<Item = GroupId> + '_ {
         core::iter::successors(Some(top), move |at| self.next_in_subtree(top, *at))
     }
@@ -402,8 +394,7 @@ impl GroupTree {
         slot.expect("invariant: groups that are named exist")
     }
 
-    /// Walks everything and panics where an invariant is broken. `charged` are the pages charged to
-    /// a group itself. O(groups).
+    /// Checks all invariants and panics on a violation. `charged` returns own pages. O(groups).
     pub fn validate(&self, charged: impl Fn(GroupId) -> u64) {
         let mut nr_seen = 0;
         for id in self.subtree(GroupId::ROOT) {
@@ -423,12 +414,12 @@ impl GroupTree {
     }
 }
 
-/// Whether removed groups left the tree for good.
+/// Removed groups that left the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Released {
-    /// None did.
+    /// None.
     Nothing,
-    /// This one did, and with it those removed groups that waited for it alone: its highest.
+    /// This group, and removed groups below it.
     UpTo(GroupId),
 }

@@ -1,28 +1,24 @@
-//! Fair allocation over zones: each page's lifetime the same, whichever zone it came to.
+//! Fair allocation over zones: equal page lifetimes in all zones.
 //!
-//! **Problem.** An allocator that takes the first zone with room keeps the preferred zone's reclaim
-//! running, and so finds room there again: that zone's pages come and go, while those that once got
-//! into another zone stay, and are seen a second time for no merit of theirs. A comparison of the
-//! clocks of two zones, or of a page's time in memory with anything, misleads.
+//! **Problem.** An allocator that prefers one zone keeps its reclaim running, and so finds room
+//! there again. Pages of this zone live briefly, and pages elsewhere seem hot.
 //!
-//! **Idea.** Take turns. A zone that has given out as much as lies between its low and its high
-//! watermark counts as full until all zones have; these distances are in proportion to the zones'
-//! sizes, so the pages come in proportion, too, and live equally long.
+//! **Idea.** Take turns. A zone counts as full after as many pages as lie between LOW and HIGH,
+//! until all zones are full. These distances are proportional to the zones, so lifetimes are equal.
 //!
 //! ```text
-//!   given out:  zone 0 [#########|    ]    zone 1 [###|  ]    turn: the first that is not full,
-//!               high - low = 300 ^    high - low = 100 ^            and is above its low watermark
-//!   all full, or below low:  zero all, wake the background reclaim of all, and try once more
+//!   given out:  zone 0 [#########|    ]    zone 1 [###|  ]    turn: the first zone not full,
+//!               high - low = 300 ^    high - low = 100 ^            and above LOW
+//!   all full, or below LOW:  zero all, wake all background reclaim, and retry
 //! ```
 //!
-//! **Data and invariants.** One counter a zone; checked before a page is taken, for more than the
-//! distance, so a zone gives one page more than that each turn.
+//! **Data and invariants.** One counter per zone, checked before a take, so that a turn is one page
+//! longer than the distance.
 //!
-//! **Deliberately ignored.** NUMA: the form merged later kept its turns to the local node. The
-//! library does not need it, since an arena is one zone; the lab's scenario `fair-zones` shows what
-//! it is for.
+//! **Ignored.** NUMA: the merged version limits turns to the local node. Only for the lab's
+//! scenario `fair-zones`.
 //!
-//! Source: the classic LRU specification, section 10.2; the first patch of the series of 30 May
+//! **Source.** The classic LRU specification, section 10.2. The first patch of the series of 30 May
 //! 2013.
 
 use alloc::vec::Vec;
@@ -31,37 +27,35 @@ use super::watermark::{WatermarkLevel, Watermarks};
 
 #[derive(Clone, Copy, Debug)]
 struct Turn {
-    /// Pages a zone may give out and still have its turn: the distance from low to high.
+    /// Pages per turn: the distance from LOW to HIGH.
     batch: u64,
     given: u64,
 }
 
-/// Whose turn it is to give a page.
+/// Turns of the zones.
 #[derive(Clone, Debug)]
 pub struct FairZones {
-    /// By preference, the preferred zone first.
+    /// By preference.
     turns: Vec<Turn>,
 }
 
 impl FairZones {
-    /// The zones with these watermarks, the preferred one first.
+    /// Creates turns for zones with these watermarks, in order of preference.
     pub fn new<'a>(zones: impl IntoIterator<Item = &'a Watermarks>) -> FairZones {
         let distance =
             |marks: &Watermarks| marks.mark(WatermarkLevel::High) - marks.mark(WatermarkLevel::Low);
         FairZones::with_batches(zones.into_iter().map(distance))
     }
 
-    /// Zones that give out these many pages in turn, and one more.
     fn with_batches(batches: impl IntoIterator<Item = u64>) -> FairZones {
         FairZones { turns: batches.into_iter().map(|batch| Turn { batch, given: 0 }).collect() }
     }
 
-    /// The zone to take from, by its place among the zones.
+    /// Returns the index of the zone to take from.
     ///
-    /// `is_above_low` says whether a zone could give a page and stay above its low watermark; a
-    /// zone of which it says no wants its background reclaim woken. `None`: no zone's turn. All
-    /// counters are zero now; wake the background reclaim of all zones, and ask once more. If the
-    /// answer is `None` again, go below the low watermarks, in the order of preference.
+    /// `is_above_low` returns true if a zone stays above LOW after one page, else wake its
+    /// background reclaim. `None` starts new turns: wake background reclaim of all zones, and call
+    /// again. After a second `None`, go below LOW in order of preference.
     pub fn choose(&mut self, mut is_above_low: impl FnMut(usize) -> bool) -> Option<usize> {
         let chosen = (0..self.turns.len())
             .find(|&at| self.turns[at].given <= self.turns[at].batch && is_above_low(at));
@@ -71,7 +65,7 @@ impl FairZones {
         chosen
     }
 
-    /// Counts `nr_pages` taken from a zone.
+    /// Counts pages taken from a zone.
     pub fn count_taken(&mut self, zone: usize, nr_pages: u64) {
         self.turns[zone].given += nr_pages;
     }

@@ -1,46 +1,41 @@
-//! The frame table: one word a frame, which says what the frame is and links it into its list.
+//! The frame table: one word per frame, with the state and list links.
 //!
-//! **Problem.** The zone and every per-CPU list thread lists through the same frames, under
-//! different locks, and none of them may cost a heap array of its own.
+//! **Problem.** The zone and all per-CPU lists link the same frames under different locks.
 //!
-//! **Idea.** A frame is on at most one list at any moment, so one word a frame is enough for all of
-//! them. The owner of the frame owns the word:
+//! **Idea.** A frame is on at most one list, so one word is enough. The owner of the frame owns the
+//! word:
 //!
 //! ```text
 //!        zone (its lock)               per-CPU list (its lock)            caller
 //!     Free(order) on a list --refill--> InPcp(order) on a list --alloc--> Allocated(order)
 //!           ^   ^                            |       ^                        |    |
 //!           |   +-----------drain------------+       +----------free----------+    |
-//!           +------------------------free, past the per-CPU lists------------------+
-//!                                             split, join: Allocated at another order
+//!           +------------------------free, bypassing the lists---------------------+
+//!                                             split, join: another order
 //!
 //!  word:  | kind 2 | order 4 | previous 29 | next 29 |      (allocated: no links)
 //! ```
 //!
 //! **Data and invariants.**
-//! - *ownership*: the word of a block's first frame is written only by the block's owner: the
-//!   holder of the zone's lock (free, offline), of the per-CPU list's lock (in it), or of the block
-//!   itself. Handing a block on happens under the giver's lock, or by whatever the program uses to
-//!   pass the frame along, so plain loads and stores with relaxed ordering are enough: the words
-//!   are atomics only because different threads write different words of one array, and because the
-//!   zone may *read* a word it does not own (is my buddy free? how long is this block?).
-//! - A word it does not own can tell the zone wrong only between `Allocated` and `InPcp`, never
-//!   about `Free`, nor about the order: both change only under the zone's lock.
-//! - Frames after the first of a block are `Interior`.
-//! - Whether free frames are under HIGH is written under the zone's lock and may be read without:
-//!   a stale reading keeps a batch too many or too few.
+//! - *ownership*: only a block's owner writes the word of the first frame: the holder of the zone's
+//!   lock (free, offline), of the per-CPU list's lock, or of the block. Ownership passes under the
+//!   giver's lock, or with the frame, so relaxed loads and stores suffice. The words are atomics
+//!   because threads write different words of one array, and because the zone *reads* words of
+//!   other owners.
+//! - A stale read may confuse `Allocated` and `InPcp`, never `Free` or the order, which change only
+//!   under the zone's lock.
+//! - Later frames of a block are `Interior`.
+//! - The below-HIGH flag is written under the zone's lock and read without. A stale read costs a
+//!   batch.
 //!
-//! Cost: 8 bytes a frame, 0.2 % of the memory managed. Eight words share a
-//! cache line, so CPUs that hold neighbouring frames disturb each other when they write the words.
-//! Measured, on two CPUs that each took and returned frames of one line without end: 36 to 45 ns a
-//! frame, where 11 to 13 are usual. Hence `pcp/hot.rs`, with which a CPU writes no word while it
-//! goes up and down by eight frames at most. Deeper runs do write: twelve frames each, first come
-//! and so neighbours, still take 14 ns in good moments and up to 50 in bad ones. Where a run is
-//! some thousand frames, the few lines that two CPUs share do not show.
+//! **Cost.** 8 bytes a frame, 0.2 % of the memory. Eight words share a cache line. Two CPUs that
+//! take and return frames of one line need 36 to 45 ns a frame instead of 11 to 13. `pcp/hot.rs`
+//! avoids the writes for runs of up to eight frames. Runs of twelve neighbouring frames take 14 to
+//! 50 ns.
 //!
-//! **Deliberately ignored.** Contents: nothing here touches a frame's bytes.
+//! **Ignored.** Contents of the frames.
 //!
-//! Source: our own. Linux threads the same lists through `struct page`.
+//! **Source.** Original. Linux threads the same lists through `struct page`.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -48,38 +43,36 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::pressure::Pressure;
 use crate::ids::{FrameId, Order};
 
-/// The most frames one table describes: 1 TiB of them.
+/// Maximum frames per table: 1 TiB.
 pub const FRAMES_MAX: u32 = 1 << 28;
 
 const LINK_BITS: u32 = 29;
 const LINK_MASK: u64 = (1 << LINK_BITS) - 1;
 const TAG_SHIFT: u32 = 2 * LINK_BITS;
-/// "No frame" in a link.
 const NONE: u32 = LINK_MASK as u32;
-/// An order no block has: the frame is inside a block.
+/// Invalid order, for frames inside a block.
 const INTERIOR_TAG: u64 = 15;
 
 const _: () = assert!(FRAMES_MAX <= NONE);
 const _: () = assert!(TAG_SHIFT + 6 == u64::BITS);
 const _: () = assert!((Order::MAX.0 as u64) < INTERIOR_TAG);
 
-/// What a frame is, as its word says.
+/// State of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameState {
-    /// Inside a block, after its first frame.
+    /// Inside a block, after the first frame.
     Interior,
-    /// The first frame of a free block: the zone's.
+    /// First frame of a free block.
     Free(Order),
-    /// The first frame of an allocated block.
+    /// First frame of an allocated block.
     Allocated(Order),
-    /// The first frame of a block on a per-CPU list. Not free: the zone does not count it.
+    /// First frame of a block on a per-CPU list. Not counted as free.
     InPcp(Order),
-    /// The first frame of a block taken out of service by a shrink.
+    /// First frame of a block removed by a shrink.
     Offline(Order),
 }
 
 impl FrameState {
-    /// The order of the block that starts at `frame`, whose state this is.
     pub(super) fn order_of_head(self, frame: FrameId) -> Order {
         match self {
             FrameState::Free(order)
@@ -91,7 +84,6 @@ impl FrameState {
     }
 }
 
-/// What kind of list a block is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Free = 0,
@@ -100,20 +92,19 @@ pub(super) enum Kind {
     Offline = 3,
 }
 
-/// One word a frame, shared by a zone and its per-CPU lists.
+/// One word per frame, shared by a zone and its per-CPU lists.
 ///
 /// # Concurrency
-/// Shared by reference (an `Arc`, usually); the module's essay says which owner may write which
-/// word.
+/// Shared by reference. See the module for write ownership.
 #[derive(Debug)]
 pub struct FrameTable {
     words: Box<[AtomicU64]>,
-    /// What the zone tells the lists.
+    /// Pressure reported by the zone to the lists.
     pub(super) pressure: Pressure,
 }
 
 impl FrameTable {
-    /// A table for `nr_frames` frames, all interior until a zone is laid over them.
+    /// Creates a table of interior frames. A zone sets the states.
     pub(super) fn new(nr_frames: u32) -> FrameTable {
         assert!(
             (1..=FRAMES_MAX).contains(&nr_frames),
@@ -125,16 +116,16 @@ impl FrameTable {
         }
     }
 
-    /// Frames described.
+    /// Returns the number of frames.
     #[inline]
     pub fn nr_frames(&self) -> u32 {
         self.words.len() as u32
     }
 
-    /// What `frame` is.
+    /// Returns the state of `frame`.
     ///
     /// # Concurrency
-    /// Exact for the frame's owner; others learn what it recently was.
+    /// Exact for the owner, possibly stale for other threads.
     #[inline]
     pub fn state(&self, frame: FrameId) -> FrameState {
         let tag = self.word(frame) >> TAG_SHIFT;
@@ -150,17 +141,16 @@ impl FrameTable {
         }
     }
 
-    /// Whether the zone's free frames were at or under its HIGH watermark at the last
-    /// look: an allocation that found them so, or a free that did not.
+    /// Returns true if free frames were last seen at or below HIGH.
     #[inline]
     pub fn is_below_high(&self) -> bool {
         self.pressure.now().is_below_high()
     }
 
-    /// Asserts that the block at `frame` may be freed at `order`, with a message that says why not.
+    /// Asserts that the block at `frame` may be freed at `order`.
     ///
     /// # Panics
-    /// On a frame outside the table, a double free, a frame inside a block, or a wrong order.
+    /// On a frame outside the table or inside a block, a double free, or a wrong order.
     #[inline]
     pub(super) fn assert_allocated(&self, frame: FrameId, order: Order) {
         if !self.is_allocated(frame, order) {
@@ -168,14 +158,13 @@ impl FrameTable {
         }
     }
 
-    /// Whether `frame` is ours, and the first of a block of this order that was handed out.
+    /// Returns true if `frame` is the first of an allocated block of this order.
     #[inline]
     pub(super) fn is_allocated(&self, frame: FrameId, order: Order) -> bool {
         let word = self.words.get(frame.0 as usize);
         word.is_some_and(|word| word.load(Relaxed) >> TAG_SHIFT == allocated_tag(order))
     }
 
-    /// Panics with what is wrong about freeing the block at `frame`.
     #[cold]
     fn refuse_free(&self, frame: FrameId, order: Order) -> ! {
         let nr_frames = self.nr_frames();
@@ -242,15 +231,13 @@ impl FrameTable {
     }
 }
 
-/// What the word of a handed-out block begins with.
 const fn allocated_tag(order: Order) -> u64 {
     (Kind::Allocated as u64) << 4 | order.0 as u64
 }
 
-/// A doubly linked list threaded through the table's words; head is the most recent, or hottest.
+/// A doubly linked list in the table's words. The head is the most recent.
 ///
-/// The head's link to the previous frame says nothing, so that taking a head off touches no word
-/// but its own: the next one may be in a line that another CPU is writing.
+/// The head's previous link is undefined, so that a pop touches no other word.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameList {
     head: u32,
@@ -272,7 +259,7 @@ impl FrameList {
         (self.tail != NONE).then_some(FrameId(self.tail))
     }
 
-    /// Takes the head off. Its word is stale until the caller writes the next state.
+    /// Removes the head. The caller then writes its state.
     #[inline]
     pub(super) fn pop_head(&mut self, table: &FrameTable) -> Option<FrameId> {
         let head = self.head()?;
@@ -314,7 +301,7 @@ impl FrameList {
         self.tail = frame.0;
     }
 
-    /// Takes `frame` off this list. Its word is stale until the caller writes the next state.
+    /// Removes `frame`. The caller then writes its state.
     pub(super) fn remove(&mut self, table: &FrameTable, frame: FrameId) {
         if self.head == frame.0 {
             self.pop_head(table);
@@ -328,7 +315,6 @@ impl FrameList {
         }
     }
 
-    /// Walks from head to tail, checking that the links agree in both directions.
     pub(super) fn validate(&self, table: &FrameTable, mut visit: impl FnMut(FrameId)) {
         let mut previous = NONE;
         let mut frame = self.head;

@@ -1,20 +1,19 @@
-//! Free blocks per order: what fragmentation looks like from outside.
+//! Free blocks per order: a measure of fragmentation.
 //!
-//! **Problem.** "64 MiB are free" does not say whether 2 MiB can be had in one piece.
+//! **Problem.** "64 MiB are free" does not tell if 2 MiB are contiguous.
 //!
-//! **Idea.** A count for each free list, kept beside the lists: `/proc/pagetypeinfo` as a value.
+//! **Idea.** A count per free list, like `/proc/pagetypeinfo`.
 //!
 //! ```text
 //!  free blocks   4K   8K  16K ...  4M
 //!                12    7    3     201      frames = sum of count << order
 //! ```
 //!
-//! **Data and invariants.** Each count is the length of one list of the buddy allocator, which its
-//! `validate` proves.
+//! **Data and invariants.** Each count is the length of a buddy list, as its `validate` checks.
 //!
-//! **Deliberately ignored.** Frames on per-CPU lists: they are not free.
+//! **Ignored.** Frames on per-CPU lists.
 //!
-//! Source: the page allocator specification, section 2.
+//! **Source.** The page allocator specification, section 2.
 
 use alloc::string::ToString;
 use core::fmt;
@@ -22,10 +21,9 @@ use core::fmt;
 use crate::ids::Order;
 use crate::units::Bytes;
 
-/// Orders the buddy allocator keeps lists for.
 pub(super) const ORDERS: usize = Order::MAX.0 as usize + 1;
 
-/// The number of free blocks of each order.
+/// Number of free blocks per order.
 ///
 /// Shape: `[order 0..=10]`, in blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,23 +32,23 @@ pub struct FreeBlocks {
 }
 
 impl FreeBlocks {
-    /// Free blocks of exactly this order.
+    /// Returns the free blocks of exactly this order.
     pub const fn nr_blocks(&self, order: Order) -> u32 {
         self.counts[order.0 as usize]
     }
 
-    /// Whether a block of at least this order is free.
+    /// Returns true if a block of at least this order is free.
     pub fn has(&self, order: Order) -> bool {
         self.largest().is_some_and(|largest| largest >= order)
     }
 
-    /// The order of the largest free block; `None` when nothing is free.
+    /// Returns the order of the largest free block.
     pub fn largest(&self) -> Option<Order> {
         (0..=Order::MAX.0).rev().map(Order).find(|&order| self.nr_blocks(order) > 0)
     }
 
-    /// The share of free frames that lie in pieces too small for this order, in thousandths: 0 when
-    /// none does, or nothing is free.
+    /// Returns the share of free frames in blocks below this order, per mille. 0 if nothing is
+    /// free.
     ///
     /// # Source
     /// Linux, `unusable_index`.
@@ -60,7 +58,6 @@ impl FreeBlocks {
         ((nr_free - nr_usable) * 1000).checked_div(nr_free).unwrap_or(0) as u32
     }
 
-    /// Frames in the free blocks of this order and above.
     fn nr_frames_from(&self, order: Order) -> u64 {
         (order.0..=Order::MAX.0).map(|order| u64::from(self.nr_blocks(Order(order))) << order).sum()
     }
@@ -74,7 +71,6 @@ impl FreeBlocks {
     }
 }
 
-/// A table for people: a column for each length of blocks.
 impl fmt::Display for FreeBlocks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<11}", "free blocks")?;

@@ -1,48 +1,45 @@
-//! The page allocator: which frame a page gets, and when there is none to give.
+//! The page allocator.
 //!
-//! **Problem.** Many CPUs take and return frames all the time. They must not fight over one lock,
-//! must not run memory down to the last frame, and must leave long runs of free frames for large
-//! folios.
+//! **Problem.** CPUs that take and return frames must not contend for one lock, must not exhaust
+//! memory, and must keep long free runs for large folios.
 //!
-//! **Idea.** Three layers, each the common case of the one behind it:
+//! **Idea.** Three layers, each a fast path for the next:
 //!
 //! ```text
 //!   CPU 0        CPU 1        CPU 2
 //!  [ Pcp ]      [ Pcp ]      [ Pcp ]      a few frames each, a try-lock, hardly contended
-//!      \            |            /        refill: a batch; drain: the coldest
+//!      \            |            /        refill a batch, drain the coldest
 //!       \           |           /
-//!        [         Zone         ]         one lock; watermarks say how much may be taken
+//!        [         Zone         ]         one lock, limited by watermarks
 //!        [      buddy lists     ]         blocks of 2^0..2^10 frames, split and merged
 //!        [      FrameTable      ]         one word a frame, shared by all of the above
 //! ```
 //!
 //! | file | idea |
 //! |---|---|
-//! | `watermark` | the levels, their derivation, the check |
-//! | `pcp` | per-CPU lists, and **the seam**: the calls both worlds make |
+//! | `watermark` | levels and their check |
+//! | `pcp` | per-CPU lists, and **the seam**: the calls of both worlds |
 //! | `pcp_limits` | batch and limit as functions of the zone |
-//! | `pcp_tuning` | how long the lists may grow: fixed, depth, refill |
-//! | `zone` | the check at every way out; resizing, splits, joins, runs |
-//! | `buddy`, `free_blocks` | splitting and merging; what fragmentation looks like |
-//! | `frame_table` | one word a frame; its owner at each moment |
-//! | `pressure` | the word that tells lists that frames are scarce |
-//! | `slow_path` | what to try, in order, when the fast path finds nothing |
-//! | `fair_zones` | whose turn it is among several zones: for models of them |
-//! | `whole_blocks` | which blocks to empty, of memory that is given up |
-//! | `single` | zone and lists without locks, for one thread: the lab's and the tests' |
+//! | `pcp_tuning` | list length: fixed, depth, refill |
+//! | `zone` | watermark checks, resizing, splits, joins, runs |
+//! | `buddy`, `free_blocks` | splitting, merging, fragmentation |
+//! | `frame_table` | one word per frame, and its owner |
+//! | `pressure` | shortage signal to the lists |
+//! | `slow_path` | attempts after the fast path |
+//! | `fair_zones` | turns among several zones, for models |
+//! | `whole_blocks` | blocks to empty before memory is given up |
+//! | `single` | zone and lists without locks, for the lab and tests |
 //!
-//! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out. Only the
-//! first of these is `NR_FREE`, and only `NR_FREE` is compared with watermarks. Nothing here locks,
-//! waits or wakes: `None` tells the caller that its request is at its level, and the caller wakes
-//! background reclaim, tries a lower level or reclaims itself.
+//! **Data and invariants.** managed = free in the zone + on per-CPU lists + allocated. Only the
+//! first is `NR_FREE`, compared with watermarks. Nothing here locks, waits or wakes. After `None`,
+//! the caller wakes background reclaim, tries a lower level, or reclaims.
 //!
-//! Cost: 8 bytes a frame, 0.2 % of the memory managed.
+//! **Cost.** 8 bytes a frame, 0.2 % of the memory.
 //!
-//! **Deliberately ignored.** NUMA and more than one zone: an arena is one zone. (What knows
-//! several zones is here: [`WatermarkInputs`], and [`FairZones`].) Migrate types: all frames can be
-//! given up.
+//! **Ignored.** Several zones per arena (but see [`WatermarkInputs`] and [`FairZones`]). Migrate
+//! types.
 //!
-//! Source: the page allocator specification, sections 1 to 4.
+//! **Source.** The page allocator specification, sections 1 to 4.
 
 mod buddy;
 mod fair_zones;

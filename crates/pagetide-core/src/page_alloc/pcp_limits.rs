@@ -1,67 +1,66 @@
-//! How much a per-CPU list moves at once, and how much it may hold: pure functions of the zone.
+//! Batch and maximum length of per-CPU lists.
 //!
-//! **Problem.** A batch too small takes the zone's lock too often; lists too long hide memory that
-//! other CPUs are out of.
+//! **Problem.** Small batches take the zone's lock too often. Long lists hide memory from other
+//! CPUs.
 //!
-//! **Idea.** Both grow with the zone. The batch is about 1/4096 of it, at most a quarter of 1 MiB,
-//! rounded to 2^n - 1, so that batches do not resonate with caches. The most a list may hold comes
-//! from the LOW watermark, or from a fraction of the zone, split over the CPUs.
+//! **Idea.** Both grow with the zone. The batch is about 1/4096 of the zone, at most a quarter of 1
+//! MiB, rounded to 2^n - 1 against cache aliasing. The maximum is the LOW watermark, or a fraction
+//! of the zone, divided by CPUs.
 //!
 //! ```text
 //!   0        batch                  high_min                     high_max
 //!   |----------|-------...-------------|-----------...---------------|
-//!    one refill         the fixed limit      as far as tuning may go (1/8 of the zone)
+//!    one refill         the fixed limit      the bound of tuning (1/8 of the zone)
 //! ```
 //!
-//! **Data and invariants.** `high_min` is 0 (lists hold nothing) or at least four batches;
+//! **Data and invariants.** `high_min` is 0 (no lists) or at least four batches.
 //! `high_min <= high_max`.
 //!
-//! **Tiny zones (ours).** With four batches a CPU the lists of many CPUs could hold a whole tiny
-//! zone. When that would be over a quarter of it, the lists hold nothing: each frame goes straight
-//! through. Zones of 16 MiB keep their lists up to 256 CPUs.
+//! **Tiny zones (original).** If four batches per CPU exceed a quarter of the zone, lists are
+//! disabled.
 //!
-//! Source: the page allocator specification, section 3 (Linux 6.18).
+//! **Source.** The page allocator specification, section 3 (Linux 6.18).
 
 use crate::ids::Order;
 use crate::units::PAGE_BYTES;
 
-/// The largest order with lists by type; above it only the huge order has any.
+/// Largest order with a list, except the huge order.
 pub const PCP_ORDER_MAX: Order = Order(3);
 
-/// The largest batch is a quarter of this many bytes.
+/// Four times the largest batch, bytes.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
-/// The fraction of the zone all lists together may be tuned up to: an eighth.
+/// Divisor of the zone that bounds tuned lists.
 const FRACTION_FOR_TUNING: u32 = 8;
-/// The lists of all CPUs are turned off when they could hold more than one in this many frames.
+/// Divisor of the zone. Lists that could hold more are disabled.
 const TINY_ZONE_SHARE: u64 = 4;
 
-/// The knob `percpu_pagelist_high_fraction`: lists hold at most 1/fraction of the zone, over all
-/// CPUs; or the default, from the LOW watermark.
+/// The knob `percpu_pagelist_high_fraction`: all lists hold at most 1/fraction of the zone. The
+/// default is the LOW watermark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HighFraction(u32);
 
-/// Why a [`HighFraction`] was refused.
+/// Reason for a rejected [`HighFraction`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HighFractionError {
-    /// A fraction from 1 to 7 would hide more than an eighth of the zone; give 0 or 8 and up.
+    /// 1 to 7 would hide over an eighth of the zone. Give 0, or 8 and up.
     #[error("per-CPU list fraction {fraction} is not 0 (default) or at least 8")]
     TooLarge {
-        /// What was asked for.
+        /// Given fraction.
         fraction: u32,
     },
 }
 
 impl HighFraction {
-    /// From the LOW watermark.
+    /// The LOW watermark.
     pub const DEFAULT: HighFraction = HighFraction(0);
-    /// The least number but 0: an eighth.
+    /// Least nonzero value: an eighth.
     pub const LEAST: u32 = FRACTION_FOR_TUNING;
 
-    /// The knob's value as people type it: 0 is the default, 8 an eighth, 16 a sixteenth.
+    /// Creates the knob: 0 is the default, 8 an eighth, 16 a sixteenth.
     ///
     /// # Errors
-    /// [`HighFractionError::TooLarge`]: 1 to 7.
+    /// [`HighFractionError::TooLarge`] for 1 to 7.
     pub const fn new(fraction: u32) -> Result<HighFraction, HighFractionError> {
         match fraction {
             1..FRACTION_FOR_TUNING => Err(HighFractionError::TooLarge { fraction }),
@@ -70,24 +69,24 @@ impl HighFraction {
     }
 }
 
-/// What the limits are derived from.
+/// Inputs of the limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PcpInputs {
-    /// Frames the zone manages.
+    /// Frames managed by the zone.
     pub managed: u64,
-    /// The zone's LOW watermark.
+    /// LOW watermark of the zone.
     pub low_watermark: u64,
-    /// CPUs of the zone's node; 0 when the node has memory only.
+    /// CPUs of the zone's node, 0 for memory only.
     pub nr_cpus_local: u32,
-    /// CPUs online in all. Not 0.
+    /// CPUs online, not 0.
     pub nr_cpus_online: u32,
-    /// The knob.
+    /// Knob.
     pub fraction: HighFraction,
-    /// One CPU's part of its last data cache, in frames; 0 when it is not known.
+    /// A CPU's share of the last-level data cache, in frames. 0 if unknown.
     pub cache_slice: u32,
 }
 
-/// The limits of each per-CPU list set of one zone, in frames.
+/// Limits of each CPU's lists of a zone, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PcpLimits {
     batch: u32,
@@ -97,7 +96,7 @@ pub struct PcpLimits {
 }
 
 impl PcpLimits {
-    /// Lists that hold nothing.
+    /// Disabled lists.
     pub const DISABLED: PcpLimits =
         PcpLimits { batch: 1, high_min: 0, high_max: 0, keeps_batch_in_runs: false };
 
@@ -110,7 +109,7 @@ impl PcpLimits {
         }
         let high_max = match inputs.fraction {
             HighFraction::DEFAULT => high_from(inputs, batch, HighFraction(FRACTION_FOR_TUNING)),
-            // A knob set by hand turns tuning off.
+            // A manual setting disables tuning.
             _ => high_min,
         };
         PcpLimits {
@@ -121,15 +120,15 @@ impl PcpLimits {
         }
     }
 
-    /// Limits set by hand, which do not follow from a zone: for experiments.
+    /// Creates manual limits.
     ///
     /// # Panics
-    /// When `batch` is 0, or `high` is not 0 and under four batches.
+    /// If `batch` is 0, or `high` is nonzero and below four batches.
     pub const fn fixed(batch: u32, high: u32) -> PcpLimits {
         PcpLimits::tuned(batch, high, high)
     }
 
-    /// Limits set by hand with room for tuning: for experiments.
+    /// Creates manual limits with room for tuning.
     pub const fn tuned(batch: u32, high_min: u32, high_max: u32) -> PcpLimits {
         assert!(batch > 0, "a batch of no frames moves nothing");
         assert!(high_min == 0 || high_min >= 4 * batch, "high is 0 or at least four batches");
@@ -137,36 +136,33 @@ impl PcpLimits {
         PcpLimits { batch, high_min, high_max, keeps_batch_in_runs: false }
     }
 
-    /// The same limits for a CPU whose data cache holds more than three batches: see
-    /// [`PcpLimits::keeps_batch_in_runs`].
     #[cfg(test)]
     pub(crate) const fn with_batch_kept_in_runs(self) -> PcpLimits {
         PcpLimits { keeps_batch_in_runs: true, ..self }
     }
 
-    /// Frames moved per visit to the zone, before scaling. At least 1.
+    /// Returns the frames moved per visit to the zone, unscaled. At least 1.
     pub const fn batch(&self) -> u32 {
         self.batch
     }
 
-    /// The fixed limit, and the lower bound of a tuned one.
+    /// Returns the fixed limit, the lower bound of tuning.
     pub const fn high_min(&self) -> u32 {
         self.high_min
     }
 
-    /// Whether a run of frees of order 1 to 3 leaves less than a batch alone: the data cache keeps
-    /// that much warm.
+    /// Returns true if a run of frees of order 1 to 3 keeps up to a batch, warm in the cache.
     pub const fn keeps_batch_in_runs(&self) -> bool {
         self.keeps_batch_in_runs
     }
 
-    /// The upper bound of a tuned limit; equal to `high_min` when there is no tuning.
+    /// Returns the upper bound of tuning, `high_min` without tuning.
     pub const fn high_max(&self) -> u32 {
         self.high_max
     }
 }
 
-/// The batch for a zone of `managed` frames: 1 to 63.
+/// Returns the batch for `managed` frames: 1 to 63.
 pub fn batch_of(managed: u64) -> u32 {
     let quarter = (managed >> 10).min(BATCH_BYTES_MAX / PAGE_BYTES as u64) / 4;
     let quarter = quarter.max(1) as u32;
@@ -174,8 +170,7 @@ pub fn batch_of(managed: u64) -> u32 {
     (power - 1u32).max(1)
 }
 
-/// The most a CPU's lists may hold: its part of the LOW watermark or of a fraction of the zone, but
-/// at least four batches.
+/// Returns a CPU's limit: a share of LOW or of the fraction, at least four batches.
 fn high_from(inputs: &PcpInputs, batch: u32, fraction: HighFraction) -> u32 {
     let total = inputs.managed.checked_div(u64::from(fraction.0)).unwrap_or(inputs.low_watermark);
     let share = (total / u64::from(nr_cpus(inputs))).min(u64::from(u32::MAX)) as u32;
@@ -270,10 +265,10 @@ mod tests {
 
     #[test]
     fn four_batches_are_the_floor_and_the_tuned_limit_is_never_below_the_fixed_one() {
-        // 1024 frames, 64 CPUs: an eighth over 64 CPUs is 2, the floor 4.
+        // An eighth over 64 CPUs is 2, the floor 4.
         let limits = PcpLimits::derive(&inputs(1024, 64));
         assert_eq!((limits.batch(), limits.high_min(), limits.high_max()), (1, 4, 4));
-        // One CPU, 16 frames, a steep knob: LOW alone would be more than an eighth.
+        // LOW is more than an eighth.
         let limits = PcpLimits::derive(&PcpInputs { low_watermark: 256, ..inputs(1024, 1) });
         assert_eq!((limits.high_min(), limits.high_max()), (256, 256));
     }

@@ -1,20 +1,17 @@
-//! A zone and its per-CPU lists without locks: for a world where one step happens at a time.
+//! A zone and its per-CPU lists without locks, for one thread.
 //!
-//! **Problem.** The lab and the tests have many CPUs but one thread; locks would only be noise.
+//! **Problem.** The lab and the tests have many CPUs but one thread.
 //!
-//! **Idea.** Make the calls of the seam in `pcp/`, in its order, with `&mut` in place of locks.
-//! This file is that loop and nothing else: a decision here would be one the real world lacks.
+//! **Idea.** The calls of the seam in `pcp/`, with `&mut` in place of locks:
 //!
 //! ```text
 //!  alloc(cpu, request):  pcps[cpu].alloc  -> pcps[cpu].refill(zone) -> None
 //!  free(cpu, frame):     pcps[cpu].free   -> pcps[cpu].drain(zone)
 //! ```
 //!
-//! **Data and invariants.** managed = free in the zone + on per-CPU lists + handed out.
+//! **Data and invariants.** managed = free in the zone + on per-CPU lists + allocated.
 //!
-//! **Deliberately ignored.** Contention: a try-lock here never fails. What to do after `None`.
-//!
-//! Source: our own.
+//! **Ignored.** Contention, and handling of `None`. **Source.** Original.
 
 use alloc::vec::Vec;
 
@@ -25,7 +22,7 @@ use super::watermark::WatermarkLevel;
 use super::zone::{AllocRequest, Zone};
 use crate::ids::{CpuId, FrameId, Order};
 
-/// One zone and one [`Pcp`] per CPU, for a single thread.
+/// One zone and one [`Pcp`] per CPU, for one thread.
 #[derive(Debug)]
 pub struct PageAllocator {
     zone: Zone,
@@ -35,12 +32,12 @@ pub struct PageAllocator {
 }
 
 impl PageAllocator {
-    /// `nr_cpus` CPUs, all local to the zone, with limits derived from it and the default tuning.
+    /// Creates the allocator with `nr_cpus` local CPUs and the default tuning.
     pub fn new(zone: Zone, nr_cpus: u32, fraction: HighFraction) -> PageAllocator {
         PageAllocator::with_tuning(zone, nr_cpus, fraction, PcpTuning::default())
     }
 
-    /// As [`PageAllocator::new`], with this tuning.
+    /// Same as [`PageAllocator::new`], with this tuning.
     pub fn with_tuning(
         zone: Zone,
         nr_cpus: u32,
@@ -52,33 +49,32 @@ impl PageAllocator {
         PageAllocator { zone, pcps, fraction, signals: ZoneSignals::default() }
     }
 
-    /// The zone behind the lists.
+    /// Returns the zone.
     pub fn zone(&self) -> &Zone {
         &self.zone
     }
 
-    /// The zone, for a resize. [`PageAllocator::rederive`] follows a resize.
     #[cfg(test)]
     pub(crate) fn zone_mut(&mut self) -> &mut Zone {
         &mut self.zone
     }
 
-    /// A CPU's lists.
+    /// Returns a CPU's lists.
     pub fn pcp(&self, cpu: CpuId) -> &Pcp {
         &self.pcps[cpu.0 as usize]
     }
 
-    /// Frames on all per-CPU lists.
+    /// Returns the number of frames on all per-CPU lists.
     pub fn nr_in_pcps(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.count())).sum()
     }
 
-    /// Says what reclaim is doing and what time it is, for the frees to come.
+    /// Sets the signals for later frees.
     pub fn set_signals(&mut self, signals: ZoneSignals) {
         self.signals = signals;
     }
 
-    /// A tick of every CPU, about once a second: see [`Pcp::tick`]. Returns the frames drained.
+    /// Ticks every CPU ([`Pcp::tick`]). Returns the frames drained.
     pub fn tick(&mut self) -> u64 {
         let before = self.zone.nr_free();
         for pcp in &mut self.pcps {
@@ -91,14 +87,14 @@ impl PageAllocator {
         self.zone.nr_free() - before
     }
 
-    /// Takes a block as `cpu`. `None`: the zone is at the request's level, or holds no such block.
+    /// Takes a block on `cpu`, if the watermark allows and one is left.
     pub fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let pcp = &mut self.pcps[cpu.0 as usize];
         let hit = pcp.alloc(self.zone.table(), request);
         hit.or_else(|| pcp.refill(&mut self.zone, request))
     }
 
-    /// Returns a block as `cpu`.
+    /// Frees a block on `cpu`.
     pub fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order) {
         let pcp = &mut self.pcps[cpu.0 as usize];
         if let Some(drain) = pcp.free(self.zone.table(), frame, order, self.signals) {
@@ -106,7 +102,7 @@ impl PageAllocator {
         }
     }
 
-    /// Empties every CPU's lists into the zone.
+    /// Drains every CPU's lists.
     pub fn drain_all(&mut self) {
         for pcp in &mut self.pcps {
             while let Some(drain) = pcp.full_drain() {
@@ -115,14 +111,14 @@ impl PageAllocator {
         }
     }
 
-    /// Derives watermarks and per-CPU limits from the zone as it is now, after a resize.
+    /// Derives watermarks and per-CPU limits after a resize.
     pub fn rederive(&mut self) {
         self.zone.rederive_watermarks();
         let limits = limits_for(&self.zone, self.pcps.len() as u32, self.fraction);
         self.pcps.iter_mut().for_each(|pcp| pcp.set_limits(limits));
     }
 
-    /// Walks everything.
+    /// Checks all invariants.
     ///
     /// # Cost
     /// O(frames).

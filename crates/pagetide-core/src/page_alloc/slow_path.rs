@@ -1,7 +1,7 @@
-//! The slow path: what to try, in order, until a frame is found or there is none to find.
+//! The slow path: attempts after the fast path fails.
 //!
-//! Both worlds allocate the same way because both ask this: it says what to try next, they do it
-//! and say how it went.
+//! Both worlds follow this state machine: it returns the next attempt, and the world reports the
+//! result.
 //!
 //! ```text
 //!   take at LOW --no--> wake background --> take at MIN --no--> direct reclaim <------------+
@@ -10,40 +10,37 @@
 //!                                                                |             \           |
 //!        drain all CPUs' lists and logs, reclaim once more <-----+      take at MIN --no---+
 //!                      |                                                (at most 16 times)
-//!                 take at NONE --no--> give up
+//!                 take at NONE --no--> fail
 //! ```
 //!
-//! Other CPUs' lists hold free frames, and their access logs hold folios that no reclaim can see:
-//! in a small cache that can be all there is, so both are emptied before anything is allowed to
-//! fail. The last take ignores the watermarks: what is left is more use as a page than as a reserve
-//! that no request may touch. Giving up is not an error: the page is then read past the cache.
+//! Other CPUs' lists hold free frames, and their access logs hold unlisted folios. Both are drained
+//! before a failure. The last take ignores the watermarks. After a failure the page is read past
+//! the cache.
 //!
-//! Source: the page allocator specification, sections 1 and 3; retries as in the kernel.
+//! **Source.** The page allocator specification, sections 1 and 3. Retries as in the kernel.
 
 use super::WatermarkLevel;
 
-/// Rounds of direct reclaim before giving up, if each frees something that others take.
 const RECLAIM_ROUNDS_MAX: u8 = 16;
 
-/// What to do next.
+/// Next attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Attempt {
-    /// Allocate, leaving the level's frames alone; answer [`Attempted::Failed`] if there is none.
+    /// Take a frame above the level. [`Attempted::Failed`] if there is none.
     Take(Option<WatermarkLevel>),
     /// Wake background reclaim.
     WakeBackground,
-    /// Run a direct reclaim pass; answer by whether it freed anything.
+    /// Run a direct reclaim pass. [`Attempted::Failed`] if it freed nothing.
     DirectReclaim,
-    /// Return all CPUs' frame lists to the zone, and drain all CPUs' access logs. With other
-    /// threads about, make a [`Starving`](super::Starving) first, and keep it until this
-    /// allocation has ended: what others free meanwhile is then in the zone as well.
+    /// Drain all CPUs' frame lists and access logs. With other threads, first create a
+    /// [`Starving`](super::Starving) and keep it for the rest of the allocation.
     DrainCpus,
-    /// There is no frame.
+    /// Fail: no frame is left.
     GiveUp,
 }
 
-/// How the last attempt went.
+/// Result of the last attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Attempted {
     /// Done, or something was freed.
@@ -52,7 +49,7 @@ pub enum Attempted {
     Failed,
 }
 
-/// One allocation's way through the attempts. The caller stops asking once it has a frame.
+/// State of one allocation.
 #[derive(Debug, Default)]
 pub struct SlowPath {
     last: Option<Attempt>,
@@ -61,17 +58,17 @@ pub struct SlowPath {
 }
 
 impl SlowPath {
-    /// At the beginning.
+    /// Starts at the first attempt.
     pub fn new() -> SlowPath {
         SlowPath::default()
     }
 
-    /// Where no node had a frame above LOW, and background reclaim has been woken.
+    /// Starts after the LOW takes on all nodes and the wake-up.
     pub fn after_wake() -> SlowPath {
         SlowPath { last: Some(Attempt::WakeBackground), ..SlowPath::default() }
     }
 
-    /// The next attempt, given how the last one went (the first answer is not looked at).
+    /// Returns the next attempt, given the last outcome.
     pub fn next(&mut self, outcome: Attempted) -> Attempt {
         let next = match self.last {
             None => Attempt::Take(Some(WatermarkLevel::Low)),

@@ -1,18 +1,17 @@
-//! An allocation that empties the lists: what it holds meanwhile. What that does: `pressure`.
+//! Guard of an allocation that drains the lists. See `pressure`.
 
 use super::frame_table::FrameTable;
 use alloc::sync::Arc;
 
-/// An allocation that found nothing anywhere: while it lives, lists keep nothing.
+/// Marks an allocation that found nothing: while this lives, lists keep nothing.
 ///
-/// Made before the first list is emptied, as [`Attempt::DrainCpus`](super::Attempt::DrainCpus)
-/// asks, and kept until the allocation has its frame or gave up.
+/// Create this before the first drain ([`Attempt::DrainCpus`](super::Attempt::DrainCpus)).
 #[derive(Debug)]
 #[must_use = "lists keep frames again when it is dropped"]
 pub struct Starving(Arc<FrameTable>);
 
 impl Starving {
-    /// From here on, lists of this table's zone keep nothing.
+    /// Starts to starve on this table's zone.
     pub fn new(table: &Arc<FrameTable>) -> Starving {
         table.pressure.begin_starving();
         Starving(Arc::clone(table))

@@ -1,19 +1,17 @@
-//! What every allocator here must do, whatever lists it keeps: judged by a naive twin.
+//! Conformance of all allocators, judged by a naive twin.
 //!
-//! **Problem.** The buddy lists, the zone and the per-CPU lists are three layers of bookkeeping
-//! over one set of frames, and each can lose or duplicate a frame in its own way.
+//! **Problem.** Buddy lists, zone and per-CPU lists can each lose or duplicate frames.
 //!
-//! **Idea.** Drive a subject with random operations, and a twin that knows only which frames are in
-//! use: a vector of booleans and a map of blocks. Since free buddies never stay unmerged, the twin
-//! can say exactly which free blocks there must be, and so when an allocation must fail.
+//! **Idea.** Random operations on a subject and a twin, which knows only the frames in use. Free
+//! buddies are always merged, so the twin predicts the free blocks, and failures.
 //!
 //! ```text
 //!   Op --> subject --> frames handed out, counts, free blocks --.
-//!    `---> twin    --> the same, the slow way -------------------+--> equal after every step
+//!    `---> twin    --> the same, computed naively ---------------+--> equal after every step
 //! ```
 //!
-//! **Deliberately ignored.** *Which* free block is chosen (unit tests have the vectors), the
-//! content of per-CPU lists beyond their sum, and concurrency.
+//! **Ignored.** *Which* free block is chosen (see unit tests), per-CPU lists beyond their sum, and
+//! concurrency.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -35,7 +33,7 @@ trait Subject {
     fn zone_mut(&mut self) -> &mut Zone;
     fn alloc(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId>;
     fn free(&mut self, cpu: CpuId, frame: FrameId, order: Order);
-    /// Frames neither free in the zone nor handed out.
+    /// Frames neither free in the zone nor allocated.
     fn nr_in_lists(&self) -> u64;
     fn drain_all(&mut self);
     fn set_signals(&mut self, signals: ZoneSignals);
@@ -75,7 +73,7 @@ impl Subject for Zone {
     }
 }
 
-/// The per-CPU lists with the tuning of this number.
+/// Per-CPU lists with the tuning of this number.
 struct Tuned<const TUNING: usize>(PageAllocator);
 
 impl<const TUNING: usize> Subject for Tuned<TUNING> {
@@ -124,7 +122,7 @@ enum Op {
         cpu: u32,
         request: AllocRequest,
     },
-    /// Many at once, to reach the watermarks and the drains.
+    /// Many at once, to reach watermarks and drains.
     AllocRun {
         cpu: u32,
         request: AllocRequest,
@@ -139,12 +137,12 @@ enum Op {
         which: Index,
         nr_blocks: u32,
     },
-    /// A block in use, into parts of an order up to this.
+    /// Splits a block in use, up to this order.
     Split {
         which: Index,
         into: u8,
     },
-    /// Two blocks in use that are the halves of one.
+    /// Joins two buddies in use.
     Join {
         which: Index,
     },
@@ -191,9 +189,8 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What must be true, the slow way.
 struct Twin {
-    /// Each frame: handed out or offline.
+    /// Allocated or offline.
     is_used: Vec<bool>,
     is_offline: Vec<bool>,
     blocks: BTreeMap<u32, Order>,
@@ -240,7 +237,7 @@ impl Twin {
         Some((FrameId(frame), order))
     }
 
-    /// A block in use, and the order to split it into.
+    /// Returns a block in use, and the order to split it into.
     fn split(&mut self, which: &Index, into: Order) -> Option<(FrameId, Order, Order)> {
         let nth = which.index(self.blocks.len().max(1));
         let (&first, &order) = self.blocks.iter().nth(nth)?;
@@ -250,7 +247,7 @@ impl Twin {
         Some((FrameId(first), order, into))
     }
 
-    /// Two halves in use, if there are any, and their order.
+    /// Returns two buddies in use, and their order.
     fn join(&mut self, which: &Index) -> Option<([FrameId; 2], Order)> {
         let second = |first: u32, order: Order| first | order.nr_frames();
         let is_half = |&(&first, &order): &(&u32, &Order)| {
@@ -272,7 +269,7 @@ impl Twin {
         self.is_offline.iter().filter(|&&offline| !offline).count() as u32
     }
 
-    /// The only way to cover the unused frames with fully merged blocks, as counts per order.
+    /// Returns the only cover of the unused frames by merged blocks, per order.
     fn merged_blocks(&self) -> [u32; 11] {
         let mut is_left: Vec<bool> = self.is_used.iter().map(|used| !used).collect();
         let mut counts = [0; 11];
@@ -288,7 +285,7 @@ impl Twin {
     }
 }
 
-/// The check of the specification, from the counts a caller can see.
+/// The specification's check, from visible counts.
 fn may_allocate(zone: &Zone, request: &AllocRequest) -> bool {
     let Some(level) = request.level else { return true };
     let limit = i128::from(zone.watermarks().mark(level));
@@ -326,9 +323,8 @@ fn join<S: Subject>(subject: &mut S, twin: &mut Twin, which: &Index) {
     twin.blocks.insert(halves[0].0, Order(order.0 + 1));
 }
 
-/// Takes a block for a caller that must not fail: past the watermarks, and once more after all
-/// lists were emptied. Refused only when no aligned run of frames is unused, wherever the frames
-/// lie.
+/// Takes a block that must not fail: without watermarks, and again after a drain. Fails only if no
+/// aligned run is unused.
 fn take_or_drain<S: Subject>(subject: &mut S, twin: &mut Twin, cpu: u32, request: &AllocRequest) {
     let request = request.at(None);
     let taken = subject.alloc(CpuId(cpu), &request).or_else(|| {
@@ -396,8 +392,7 @@ fn compare<S: Subject>(subject: &S, twin: &Twin) {
     }
 }
 
-/// Runs `ops` on a fresh subject and the twin, comparing after every step; ends by giving
-/// everything back, which must leave the zone as it began.
+/// Compares after every step. Frees everything at the end, which must restore the zone.
 fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     let mut subject = S::with_zone(Zone::new(config));
     let mut twin = Twin::new(&config);
@@ -421,7 +416,7 @@ fn agrees_with_the_twin<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     }
 }
 
-/// Runs `ops`, with each allocation one that must not fail while any CPU's list holds its block.
+/// Runs `ops` with allocations that must not fail while any list holds the block.
 fn finds_the_last_block<S: Subject>(config: ZoneConfig, ops: &[Op]) {
     let mut subject = S::with_zone(Zone::new(config));
     let mut twin = Twin::new(&config);
@@ -464,7 +459,7 @@ proptest! {
 }
 
 proptest! {
-    /// Frames freed by one CPU lie on its lists when another looks for the last block.
+    /// Frames freed by one CPU are on its lists when another needs the last block.
     #[test]
     fn nothing_fails_while_any_list_holds_the_block(
         config in configs(), ops in prop::collection::vec(ops(), 1..60)
@@ -497,7 +492,7 @@ fn every_small_zone_hands_out_every_frame_once() {
             let frame = match subject.alloc(CpuId(turn % CPUS), &request) {
                 Some(frame) => frame,
                 None => {
-                    // The rest is on other CPUs' lists: what a failed direct reclaim does.
+                    // The rest is on other CPUs' lists.
                     subject.drain_all();
                     subject.alloc(CpuId(turn % CPUS), &request).expect("a frame is left")
                 }

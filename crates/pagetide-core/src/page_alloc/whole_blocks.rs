@@ -1,17 +1,15 @@
-//! Which blocks to have whole, of frames that are free all over the place.
+//! Selects the blocks to empty before memory is given up.
 //!
-//! **Problem.** Memory that is given up frame by frame takes a system call, and a flush of all
-//! translations, for each. **Idea.** As many frames in whole blocks take one for 512: the pages in
-//! blocks that are mostly free move to the free frames of the others.
+//! **Problem.** Each frame given up alone takes a system call and a TLB flush. **Idea.** Whole
+//! blocks take one for 512 frames: pages in mostly free blocks move to free frames elsewhere.
 //!
 //! ```text
 //!   [..#..][.####][..##.][#.###]       . free, 9
-//!   [.....][#####][.....][#####]       the first and the third have most: 3 pages moved
+//!   [.....][#####][.....][#####]       blocks 0 and 2 are freest: move 3 pages
 //! ```
 //!
-//! **Deliberately ignored.** Which of the pages can be moved: the caller finds out.
-//!
-//! Source: our own, after the kernel's memory compaction.
+//! **Ignored.** Movability of the pages. **Source.** Original, after the kernel's memory
+//! compaction.
 
 use super::PCP_HUGE_ORDER;
 use crate::ids::FrameId;
@@ -19,8 +17,8 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// The blocks of [`PCP_HUGE_ORDER`] that are made whole with the fewest moves: as many as the
-/// `free` frames fill, each by its number, which is that of its first frame in blocks.
+/// Returns the numbers of the [`PCP_HUGE_ORDER`] blocks with the fewest moves, as many as `free`
+/// fills.
 ///
 /// # Cost
 /// O(frames log blocks).
@@ -36,7 +34,7 @@ pub fn blocks_to_empty(free: impl IntoIterator<Item = FrameId>) -> Vec<u32> {
     blocks
 }
 
-/// The block of [`PCP_HUGE_ORDER`] that a frame lies in.
+/// Returns the number of a frame's [`PCP_HUGE_ORDER`] block.
 pub const fn block_of(frame: FrameId) -> u32 {
     frame.0 >> PCP_HUGE_ORDER.0
 }

@@ -1,4 +1,4 @@
-//! The reading half of the record. It trusts nothing: every byte may be wrong or missing.
+//! Reads a record. Trusts nothing: every byte may be wrong or missing.
 
 use super::numbers::{Fault, Input, unzigzag};
 use super::{
@@ -10,18 +10,18 @@ use crate::ids::{MappingId, PageId, PageIndex};
 use crate::tiering::ScannedMapping;
 use crate::units::Millis;
 
-/// One step of a [`Decoder`].
+/// Result of one step of a [`Decoder`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decoded {
-    /// An entry, and the bytes it took.
+    /// An entry, and its length in bytes.
     Entry(Entry, usize),
-    /// The run's own end, and the bytes it took. Nothing may follow it.
+    /// The end, and its length in bytes. Nothing may follow.
     End(usize),
-    /// The slice ends inside an entry (or is empty); come back with more bytes, if there are any.
+    /// The slice ends inside an entry, or is empty. Pass more bytes.
     Short,
 }
 
-/// Reads entries one at a time from a stream the caller feeds it.
+/// Decodes a stream of entries.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     context: Context,
@@ -30,20 +30,19 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for the first entry after a header of `header_bytes` bytes.
+    /// Creates a decoder for the entries after a header.
     pub fn new(header_bytes: usize) -> Decoder {
         Decoder { context: Context::default(), nr_entries: 0, offset: header_bytes as u64 }
     }
 
-    /// Decodes the entry at the front of `bytes`.
+    /// Decodes the entry at the start of `bytes`.
     ///
-    /// The caller drops as many bytes as the step says and calls again. [`Decoded::Short`] changes
-    /// nothing. With [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes or more a step is never
-    /// short.
+    /// The caller drops the used bytes and calls again. [`Decoded::Short`] changes nothing, and is
+    /// impossible with [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX) bytes.
     ///
     /// # Errors
     /// [`RecordError::UnknownKind`], [`RecordError::NumberTooLarge`] and
-    /// [`RecordError::WrongCount`]; all are final.
+    /// [`RecordError::WrongCount`], all final.
     pub fn step(&mut self, bytes: &[u8]) -> Result<Decoded, RecordError> {
         let mut input = Input { bytes, used: 0 };
         match self.parse(&mut input) {
@@ -62,7 +61,7 @@ impl Decoder {
         }
     }
 
-    /// Where the next entry starts, in bytes from the start of the record.
+    /// Returns the byte offset of the next entry in the record.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -126,7 +125,7 @@ impl Decoder {
     }
 }
 
-/// Iterates over the entries of a record held in memory. Ends after the first error.
+/// Entries of a record in memory. Ends after an error.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     decoder: Decoder,
@@ -136,10 +135,10 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Reads the header of a whole record, and prepares to read its entries.
+    /// Reads the header.
     ///
     /// # Errors
-    /// Those of [`Header::decode`].
+    /// As [`Header::decode`].
     pub fn new(record: &'a [u8]) -> Result<(Header, Entries<'a>), RecordError> {
         let (header, header_bytes) = Header::decode(record)?;
         let decoder = Decoder::new(header_bytes);
@@ -147,7 +146,7 @@ impl<'a> Entries<'a> {
         Ok((header, Entries { decoder, bytes, is_over: false, ending: None }))
     }
 
-    /// How the record ended; `None` before the iteration has ended, or when an error ended it.
+    /// Returns the ending. `None` before the end, or after an error.
     pub fn ending(&self) -> Option<Ending> {
         self.ending
     }

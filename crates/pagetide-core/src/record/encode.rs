@@ -1,4 +1,4 @@
-//! The writing half of the record: one tag byte, then what the tag promises.
+//! Writes a record.
 
 use super::numbers::{append_varint, zigzag};
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use alloc::vec::Vec;
 
-/// Writes entries. One per record; entries must be appended in the order they are to be read.
+/// Encoder of one record.
 #[derive(Clone, Debug, Default)]
 pub struct Encoder {
     context: Context,
@@ -15,16 +15,16 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// An encoder for the first entry after a header.
+    /// Creates an encoder for entries after a header.
     pub fn new() -> Encoder {
         Encoder::default()
     }
 
-    /// Appends one entry to `out`: mostly one to four bytes, at most
+    /// Appends an entry, usually of one to four bytes, at most
     /// [`ENTRY_BYTES_MAX`](super::ENTRY_BYTES_MAX).
     ///
     /// # Concurrency
-    /// The caller serializes; the order of calls is the record's order.
+    /// The caller serializes.
     pub fn append(&mut self, access: &Access, out: &mut Vec<u8>) {
         let page = access.page;
         let delta = zigzag(page.index.0.wrapping_sub(self.context.last_index(page.mapping)));
@@ -76,7 +76,7 @@ impl Encoder {
         self.nr_entries += 1;
     }
 
-    /// Appends the end, which tells a reader that nothing was lost. Nothing may follow it.
+    /// Appends the end. Nothing may follow.
     pub fn finish(self, out: &mut Vec<u8>) {
         out.push(KIND_END);
         append_varint(self.nr_entries, out);

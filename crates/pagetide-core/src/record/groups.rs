@@ -1,7 +1,6 @@
-//! Memory groups in a record: which are made, changed, removed and asked for pages, and which pay.
+//! Memory groups in a record.
 //!
-//! Notes with a code each, and numbers in LEB128. With them a run with groups can be repeated; the
-//! first says that there are some.
+//! Notes have a code and LEB128 numbers. The first note announces groups.
 
 use super::numbers::{Fault, Input, append_varint};
 use crate::group::GroupConfig;
@@ -14,39 +13,39 @@ const NOTE_GROUP_REMOVE: u8 = 68;
 const NOTE_GROUP_RECLAIM: u8 = 69;
 const NOTE_GROUP_JOIN: u8 = 70;
 
-/// What happened to memory groups.
+/// An event of memory groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupNote {
-    /// Pages are charged to groups from now on, of which there is the root.
+    /// Charging starts, to the root.
     Begin,
-    /// The group is given this: it is made, unless there is one; pages go until it fits.
+    /// Creates or changes the group. Reclaims until it fits.
     Set {
-        /// The group.
+        /// Group.
         group: GroupId,
-        /// The one it is in.
+        /// Parent.
         parent: GroupId,
-        /// What it is given.
+        /// Settings.
         config: GroupConfig,
     },
-    /// The group is removed; its mappings are its parent's.
+    /// Removes the group. The parent inherits its mappings.
     Remove(GroupId),
-    /// Pages of the group were asked for.
+    /// Requests reclaim from the group.
     Reclaim {
-        /// The group.
+        /// Group.
         group: GroupId,
-        /// How many.
+        /// Requested pages.
         nr_pages: u64,
     },
-    /// The pages that the mapping brings in are charged to the group.
+    /// Charges the mapping's new pages to the group.
     Join {
-        /// The mapping.
+        /// Mapping.
         mapping: MappingId,
-        /// The group.
+        /// Group.
         group: GroupId,
     },
 }
 
-/// Appends the note, without the byte that says it is one.
+/// Appends the note, without the leading byte.
 pub(super) fn append(note: &GroupNote, out: &mut Vec<u8>) {
     let mut write = |which: u8, numbers: &[u64]| {
         out.push(which);
@@ -68,7 +67,6 @@ pub(super) fn append(note: &GroupNote, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads the note with this code.
 pub(super) fn parse(which: u8, input: &mut Input<'_>) -> Result<GroupNote, Fault> {
     Ok(match which {
         NOTE_GROUPS => GroupNote::Begin,

@@ -1,7 +1,8 @@
-//! What a record says of its run before the first entry.
+//! The header of a record.
 //!
-//! **Problem.** A replay has to begin with the memory, the machine and the policy that the run had.
-//! Idea: a part of fixed length, with whatever has a length of its own behind it.
+//! **Problem.** A replay must start with the memory, machine and policy of the run.
+//!
+//! **Idea.** A fixed part, then parts of variable length.
 //!
 //! ```text
 //!   [ magic: 8 ] [ version: 2 ] [ length of the name: 1 ] [ reclaimer: 1 ] [ page bytes: 4 ]
@@ -9,7 +10,7 @@
 //!   [ policy's name ] [ tiers ] [ switches ]
 //! ```
 //!
-//! **Deliberately ignored.** What decides nothing: the host, the date, the files' names.
+//! **Ignored.** Host, date and file names.
 
 use super::{RecordError, RecordedTiers, switches, tiers};
 use crate::lru::Switches;
@@ -18,31 +19,31 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::str;
 
-/// The first eight bytes of a record; the control characters catch text-mode damage.
+/// First eight bytes. The control characters detect text-mode damage.
 pub const MAGIC: [u8; 8] = *b"PTREC\r\n\x1a";
-/// The version this module writes, and reads.
+/// Format version, written and read.
 pub const VERSION: u16 = 4;
-/// Bytes of the header before the policy's name.
+/// Bytes before the policy name.
 pub const HEADER_FIXED_BYTES: usize = 40;
-/// The longest policy name a header may carry, in bytes.
+/// Longest policy name, bytes.
 pub const POLICY_NAME_BYTES_MAX: usize = 64;
-/// The tunings by their codes. Records from before there was a choice say 0.
+/// Tunings by code. Older records contain 0.
 const TUNINGS: [PcpTuning; 3] = [PcpTuning::Refill, PcpTuning::Fixed, PcpTuning::Depth];
 
-/// What reclaimed, by codes from 1 on; 0 is not known.
+/// Reclaimers by code, from 1. 0 is unknown.
 const RECLAIMERS: [Reclaimer; 2] = [Reclaimer::Accesses, Reclaimer::Background];
 
-/// What made room in a recorded run.
+/// Thread that reclaimed in a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reclaimer {
-    /// The accesses that needed it.
+    /// The accessing threads.
     Accesses,
-    /// A thread beside them, as long as it kept up.
+    /// A background thread, while it kept up.
     Background,
 }
 
 impl Reclaimer {
-    /// As people read it.
+    /// Returns the name for display.
     pub const fn as_str(self) -> &'static str {
         match self {
             Reclaimer::Accesses => "accesses",
@@ -51,39 +52,37 @@ impl Reclaimer {
     }
 }
 
-/// What is known about the recorded run before its first entry.
+/// Facts about a recorded run.
 ///
-/// A record may also hold a trace from elsewhere, converted: it is of no run, and its header says
-/// so by a memory of no frame ([`Header::of_trace`]).
+/// A converted trace has no run and no frames ([`Header::of_trace`]).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Bytes in a page of the recorded run.
+    /// Bytes per page.
     pub page_bytes: u32,
-    /// The memory it had, in frames.
+    /// Memory, in frames.
     pub memory_frames: u64,
-    /// The memory it could have grown to, in frames: what its tables were made for.
+    /// Maximum memory, in frames.
     pub memory_frames_max: u64,
-    /// CPUs it had per-CPU lists for.
+    /// CPUs with per-CPU lists.
     pub nr_cpus: u32,
-    /// How willing it was to evict anonymous pages, 0 to 200.
+    /// Swappiness, 0 to 200.
     pub swappiness: u8,
-    /// How its per-CPU lists found their length.
+    /// Tuning of the per-CPU lists.
     pub pcp_tuning: PcpTuning,
-    /// Its knob `percpu_pagelist_high_fraction`.
+    /// Knob `percpu_pagelist_high_fraction`.
     pub pcp_high_fraction: u16,
-    /// What made room in it, where that is known.
+    /// Reclaimer, if known.
     pub reclaimer: Option<Reclaimer>,
-    /// The policy's name as people type it, at most [`POLICY_NAME_BYTES_MAX`] bytes.
+    /// Policy name as typed, at most [`POLICY_NAME_BYTES_MAX`] bytes.
     pub policy: String,
-    /// What its memory was made of, if it was of several kinds.
+    /// Memory tiers, if several.
     pub tiers: Option<RecordedTiers>,
-    /// Which mechanisms of its policy were on.
+    /// Active mechanisms of the policy.
     pub switches: Switches,
 }
 
 impl Header {
-    /// The header of a trace that no page cache recorded: pages of `page_bytes`, and nothing else
-    /// known.
+    /// Returns the header of a converted trace.
     pub fn of_trace(page_bytes: u32) -> Header {
         Header {
             page_bytes,
@@ -100,7 +99,7 @@ impl Header {
         }
     }
 
-    /// Whether a page cache recorded it: then it says what memory and policy that had.
+    /// Returns true if a page cache recorded this.
     pub fn is_of_run(&self) -> bool {
         self.memory_frames > 0
     }
@@ -108,8 +107,7 @@ impl Header {
     /// Appends the header to `out`, which should be empty.
     ///
     /// # Panics
-    /// When the policy's name is longer than [`POLICY_NAME_BYTES_MAX`], or there are more tiers
-    /// than a topology has.
+    /// If the policy name exceeds [`POLICY_NAME_BYTES_MAX`], or there are too many tiers.
     pub fn append_to(&self, out: &mut Vec<u8>) {
         assert!(self.policy.len() <= POLICY_NAME_BYTES_MAX, "policy name too long for a header");
         out.extend_from_slice(&MAGIC);
@@ -129,11 +127,10 @@ impl Header {
         switches::append(self.switches, out);
     }
 
-    /// Reads a header from the front of `bytes`; returns it and its length in bytes.
+    /// Reads a header from the start of `bytes`. Returns it and its length in bytes.
     ///
     /// # Errors
-    /// [`RecordError::HeaderShort`] says how many bytes to come back with; the other header errors
-    /// are final.
+    /// [`RecordError::HeaderShort`] states the bytes needed. Other errors are final.
     pub fn decode(bytes: &[u8]) -> Result<(Header, usize), RecordError> {
         let fixed = fixed_part(bytes)?;
         let name_bytes = usize::from(fixed[10]);
@@ -165,7 +162,6 @@ impl Header {
     }
 }
 
-/// What has the same place in every record.
 fn fixed_part(bytes: &[u8]) -> Result<&[u8; HEADER_FIXED_BYTES], RecordError> {
     let magic_bytes = bytes.len().min(MAGIC.len());
     if bytes[..magic_bytes] != MAGIC[..magic_bytes] {
@@ -190,7 +186,6 @@ fn tuning_of(code: u8) -> Result<PcpTuning, RecordError> {
     known.ok_or(RecordError::UnknownTuning { found: code })
 }
 
-/// The `N` bytes at `at`.
 fn field<const N: usize>(fixed: &[u8; HEADER_FIXED_BYTES], at: usize) -> [u8; N] {
     *fixed[at..].first_chunk().expect("every field lies within the fixed part")
 }

@@ -1,4 +1,4 @@
-//! Numbers in a record: LEB128, and small differences either way.
+//! LEB128 and zigzag numbers.
 
 use super::VARINT_BYTES_MAX;
 use crate::ids::GroupId;
@@ -12,18 +12,16 @@ pub(super) fn append_varint(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Folds a two's-complement difference so that small steps either way become small numbers.
+/// Maps small differences of either sign to small numbers.
 pub(super) fn zigzag(difference: u64) -> u64 {
     let sign = (difference as i64 >> 63) as u64;
     (difference << 1) ^ sign
 }
 
-/// Undoes [`zigzag`].
 pub(super) fn unzigzag(folded: u64) -> u64 {
     (folded >> 1) ^ (folded & 1).wrapping_neg()
 }
 
-/// Why an entry cannot be read.
 pub(super) enum Fault {
     Short,
     TooLarge,
@@ -31,7 +29,6 @@ pub(super) enum Fault {
     WrongCount { stated: u64 },
 }
 
-/// The slice being decoded and how much of it is used up.
 pub(super) struct Input<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) used: usize,

@@ -1,13 +1,12 @@
-//! What a record's header says of mechanisms: those that were not as they are by default.
+//! Mechanisms that differ from the default, in the header.
 //!
-//! **Problem.** Which mechanisms a policy has on decides what it evicts, and the table of them
-//! grows: a number would mean another mechanism in the next version. Idea: their names.
+//! **Problem.** Numbers of mechanisms would change meaning with versions. **Idea.** Names.
 //!
 //! ```text
-//!   [ length: 2 ] [ names, with commas between them ]        nothing switched: length 0
+//!   [ length: 2 ] [ names, separated by commas ]        defaults: length 0
 //! ```
 //!
-//! **Deliberately ignored.** Whether the policy has the mechanism: a set is repeated as it was.
+//! **Ignored.** Support by the policy.
 
 use super::RecordError;
 use crate::lru::{Mechanism, Switches};
@@ -16,7 +15,6 @@ use core::str;
 
 const LEN_BYTES: usize = 2;
 
-/// Appends what follows the tiers.
 pub(super) fn append(switches: Switches, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; LEN_BYTES]);
@@ -31,7 +29,7 @@ pub(super) fn append(switches: Switches, out: &mut Vec<u8>) {
     out[start..start + LEN_BYTES].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Reads what [`append`] wrote at `start`; returns it and where it ends.
+/// Reads the output of [`append`] at `start`. Returns switches and end offset.
 pub(super) fn decode(bytes: &[u8], start: usize) -> Result<(Switches, usize), RecordError> {
     let up_to = |from: usize, end: usize| {
         bytes.get(from..end).ok_or(RecordError::HeaderShort { needed_bytes: end })

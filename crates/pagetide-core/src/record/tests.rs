@@ -1,4 +1,4 @@
-//! What a record must survive: every access, every cut, and any bytes at all.
+//! Every access, every cut, and arbitrary bytes.
 
 use super::*;
 use crate::group::GroupConfig;
@@ -154,7 +154,7 @@ proptest! {
         let mut record = vec![];
         header().append_to(&mut record);
         record.append(&mut bytes);
-        // Each byte yields at most one entry, so the iteration ends.
+        // Each byte yields at most one entry.
         let (accesses, failure, ending) = decode(&record).expect("the header is whole");
         prop_assert!(accesses.len() <= record.len());
         prop_assert_eq!(failure.is_some(), ending.is_none());
@@ -217,7 +217,7 @@ fn a_cut_header_says_what_it_needs() {
     let mut whole = vec![];
     tiered().append_to(&mut whole);
     let names_bytes = "tiers,scan-prefetch".len();
-    // The number of nodes, they, the length of the names, and they.
+    // Number of nodes, nodes, length of the names, names.
     let parts = [needed_bytes + 1, whole.len() - names_bytes - 2, whole.len() - names_bytes];
     for cut in needed_bytes..whole.len() {
         let needed_bytes = parts.into_iter().find(|end| cut < *end).unwrap_or(whole.len());
@@ -253,7 +253,7 @@ fn tiers_that_make_no_sense_are_refused() {
     let mut whole = vec![];
     tiered().append_to(&mut whole);
     let start = HEADER_FIXED_BYTES + "mglru".len();
-    // Nodes, switches, mode, demotion, and the least and the greatest time between two scans.
+    // Nodes, switches, mode, demotion, and shortest and longest scan period.
     for (at, wrong) in [(0, 9), (1, 16), (2, 4), (3, 2), (4 + 3, 255)] {
         let mut damaged = whole.clone();
         damaged[start + at] = wrong;
@@ -284,11 +284,11 @@ fn damage_after_the_header_is_located() {
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[THREAD_FOLLOWS, 0xff, 0xff, 0xff, 0xff, 0x7f]);
     assert_eq!(decode(&damaged), Ok((vec![], Some(RecordError::NumberTooLarge { offset }), None)));
-    // A delta that never ends.
+    // An endless delta.
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[0xe0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]);
     assert_eq!(decode(&damaged), Ok((vec![], Some(RecordError::NumberTooLarge { offset }), None)));
-    // Kinds and notes that there are not, and a note with a mapping of its own.
+    // Unknown kinds and notes, and a note with a mapping bit.
     let first = Entry::Access(access(0, 0, AccessKind::Read, 0));
     let more = [([KIND_MORE, 3], 17), ([KIND_MORE, 200], 200)];
     for (tag, kind) in more.into_iter().chain([([0x2e, NOTE_TICK], 0x2e)]) {
@@ -298,7 +298,7 @@ fn damage_after_the_header_is_located() {
         let unknown = RecordError::UnknownKind { kind, offset: offset + 1 };
         assert_eq!(decode(&damaged), Ok((vec![first], Some(unknown), None)));
     }
-    // An end that counts an entry too many.
+    // An end with one entry too many.
     let mut damaged = bytes.clone();
     damaged.extend_from_slice(&[KIND_END, 1]);
     let wrong = RecordError::WrongCount { stated: 1, found: 0 };
@@ -325,7 +325,7 @@ fn local_accesses_cost_few_bytes() {
     assert!(bytes.len() <= 4000, "random reads in 4 GiB: {} bytes for 1000", bytes.len());
 }
 
-/// The module's header shows these very bytes.
+/// The example in the module documentation.
 #[test]
 fn the_documented_example_holds() {
     let mut bytes = encode(&[

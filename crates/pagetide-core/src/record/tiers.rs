@@ -1,15 +1,14 @@
-//! What a record's header says of tiers: everything that decides which page moves, and when.
+//! Tiers in the record header.
 //!
-//! **Problem.** A run over fast and slow memory decides by how much there is of each, how far apart
-//! they are, and by tiering's own switches and numbers. Idea: the header ends with all of it.
+//! **Problem.** Decisions depend on the nodes and on tiering's settings. **Idea.** The header ends
+//! with both.
 //!
 //! ```text
 //!   [ nodes: 1 ] [ switches: 1 ] [ mode: 1 ] [ demotion: 1 ] [ knobs: 9 x 4 ] [ began: 8 ]
-//!   [ frames: 4, most: 4, distance: 4 ] x nodes, the fastest first   no nodes: nothing follows
+//!   [ frames: 4, most: 4, distance: 4 ] x nodes, fastest first      absent without nodes
 //! ```
 //!
-//! **Deliberately ignored.** What the memory is made of and how long it really takes: the distance
-//! is what decisions see. Compressed copies of evicted pages decide nothing.
+//! **Ignored.** Technology and real latency of the memory. Compressed copies of evicted pages.
 
 use super::RecordError;
 use crate::tiering::{
@@ -19,67 +18,67 @@ use crate::tiering::{
 use crate::units::Millis;
 use alloc::vec::Vec;
 
-/// The most nodes that a record tells of.
+/// Maximum nodes in a record.
 const NODES_MAX: usize = 8;
 const SETTINGS_BYTES: usize = 3 + NR_KNOBS * 4 + 8;
 const NODE_BYTES: usize = 12;
 const NR_KNOBS: usize = 9;
 
-/// One kind of memory of a recorded run.
+/// One node of a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedNode {
-    /// Its frames.
+    /// Frames.
     pub nr_frames: u32,
-    /// Those it could have grown to: what its tables were made for.
+    /// Maximum frames, the size of the tables.
     pub nr_frames_max: u32,
-    /// How far it is.
+    /// Distance.
     pub distance: AbstractDistance,
 }
 
 const NO_NODE: RecordedNode =
     RecordedNode { nr_frames: 0, nr_frames_max: 0, distance: AbstractDistance(0) };
 
-/// The nodes of a recorded run, at most eight, the fastest first.
+/// Nodes of a recorded run, at most eight, fastest first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedNodes {
-    /// Unused ones have no frames.
+    /// Unused entries have no frames.
     all: [RecordedNode; NODES_MAX],
     len: usize,
 }
 
 impl RecordedNodes {
-    /// These nodes.
+    /// Copies these nodes.
     pub fn new(nodes: &[RecordedNode]) -> RecordedNodes {
         let mut all = [NO_NODE; NODES_MAX];
         all[..nodes.len()].copy_from_slice(nodes);
         RecordedNodes { all, len: nodes.len() }
     }
 
-    /// The nodes.
+    /// Returns the nodes.
     pub fn as_slice(&self) -> &[RecordedNode] {
         &self.all[..self.len]
     }
 }
 
-/// What the memory of a recorded run was made of, and how pages moved in it.
+/// Tiers of a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedTiers {
-    /// The kinds of memory there were.
+    /// Nodes.
     pub nodes: RecordedNodes,
-    /// What hint faults were for.
+    /// Purpose of hint faults.
     pub mode: BalancingMode,
-    /// Whether reclaim moved pages to slower memory.
+    /// Demotion mode.
     pub demotion: DemotionMode,
-    /// What chose the pages to promote.
+    /// Active tiering mechanisms.
     pub switches: TieringSwitches,
-    /// Its numbers.
+    /// Tiering knobs.
     pub knobs: TieringKnobs,
-    /// What the clock said when the run began.
+    /// Clock at the start of the run.
     pub began: Millis,
 }
 
 impl RecordedTiers {
-    /// Tiers of these nodes, in which pages move as Linux does it; the clock begins at 0.
+    /// Creates tiers with Linux's settings.
     pub fn new(nodes: RecordedNodes) -> RecordedTiers {
         RecordedTiers {
             nodes,
@@ -91,7 +90,7 @@ impl RecordedTiers {
         }
     }
 
-    /// The nodes as tiering sees them: a chain.
+    /// Returns the nodes as a chain.
     ///
     /// # Errors
     /// As [`Topology::chain`].
@@ -101,7 +100,6 @@ impl RecordedTiers {
     }
 }
 
-/// Appends what follows the policy's name.
 pub(super) fn append(tiers: Option<&RecordedTiers>, out: &mut Vec<u8>) {
     let Some(tiers) = tiers else { return out.push(0) };
     out.push(tiers.nodes.len as u8);
@@ -121,7 +119,7 @@ pub(super) fn append(tiers: Option<&RecordedTiers>, out: &mut Vec<u8>) {
     }
 }
 
-/// Reads what [`append`] wrote at `start`; returns it and where it ends.
+/// Reads the output of [`append`] at `start`. Returns tiers and end offset.
 pub(super) fn decode(
     bytes: &[u8],
     start: usize,
@@ -162,7 +160,6 @@ pub(super) fn decode(
     if is_sane { Ok((Some(tiers), end)) } else { Err(RecordError::BadTiers) }
 }
 
-/// Reads so many nodes.
 fn nodes_of(input: &mut Input<'_>, nr_nodes: usize) -> RecordedNodes {
     let mut number = || u32::from_le_bytes(input.take());
     let all = core::array::from_fn(|nth| match nth < nr_nodes {
@@ -176,7 +173,6 @@ fn nodes_of(input: &mut Input<'_>, nr_nodes: usize) -> RecordedNodes {
     RecordedNodes { all, len: nr_nodes }
 }
 
-/// In the order in which they are written.
 fn numbers_of(knobs: &TieringKnobs) -> [u64; NR_KNOBS] {
     let TieringKnobs {
         scan_period_min,
@@ -217,7 +213,6 @@ fn knobs_of(numbers: [u64; NR_KNOBS]) -> TieringKnobs {
     }
 }
 
-/// Bytes whose length was checked.
 struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {

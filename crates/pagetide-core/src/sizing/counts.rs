@@ -1,42 +1,37 @@
-//! How often each reuse distance was seen among the sampled pages, and what that says of sizes.
+//! Counts of reuse distances, and hits of other memory sizes.
 //!
 //! ```text
-//!   distance  1 2 3 ... 16 | 17 18 .. 32 | 34 36 .. 64 | 68 72 .. 128 | ...    bucket's last
+//!   distance  1 2 3 ... 16 | 17 18 .. 32 | 34 36 .. 64 | 68 72 .. 128 | ...    upper bounds
 //!   width     1            | 1           | 2           | 4            |
 //! ```
 //!
-//! Within a bucket, distances are taken to be spread evenly. All is whole numbers: the caller
-//! divides.
+//! Distances are assumed uniform within a bucket.
 //!
-//! The pages are dealt into [`NR_GROUPS`] groups by their hash, and each use is counted for its
-//! page's group: what the counts would say without one of them, and without the next, tells how far
-//! they may be off because of which pages are followed.
+//! Pages are divided into [`NR_GROUPS`] groups by hash. Leaving out one group at a time estimates
+//! the sampling error.
 
 use super::SampleRate;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Buckets to a doubling, as a power of two.
+/// Buckets per doubling, as a power of two.
 const SUB_SHIFT: u32 = 4;
 
-/// Groups that the sampled pages are dealt into.
+/// Groups of sampled pages.
 pub const NR_GROUPS: usize = 8;
 
-/// Uses of the pages of each group.
 type Uses = [u64; NR_GROUPS];
 
-/// Reuse distances of sampled pages, counted.
+/// Counts of reuse distances of sampled pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReuseCounts {
     rate: SampleRate,
     capacity: u32,
-    /// Uses of pages that were on the stack, by bucket of how deep.
     by_bucket: Vec<Uses>,
-    /// Uses of pages that were not.
+    /// Uses of pages not on the stack.
     new: Uses,
 }
 
-/// The bucket of a distance of at least 1.
 const fn bucket_of(distance: u32) -> usize {
     let before = distance - 1;
     if before < 1 << SUB_SHIFT {
@@ -46,7 +41,7 @@ const fn bucket_of(distance: u32) -> usize {
     (((doubling + 1) << SUB_SHIFT) + (before >> doubling) - (1 << SUB_SHIFT)) as usize
 }
 
-/// The distances of a bucket are above the first number, and at most the second.
+/// Returns the exclusive lower and inclusive upper bound of a bucket.
 const fn bounds_of(bucket: usize) -> (u64, u64) {
     let (bucket, subs) = (bucket as u64, 1 << SUB_SHIFT);
     if bucket < subs {
@@ -63,7 +58,6 @@ impl ReuseCounts {
         ReuseCounts { rate, capacity, by_bucket, new: [0; NR_GROUPS] }
     }
 
-    /// Counts a use of a page of `group`, found so deep.
     pub(super) fn count(&mut self, group: usize, distance: Option<u32>) {
         match distance {
             Some(distance) => self.by_bucket[bucket_of(distance)][group] += 1,
@@ -71,7 +65,7 @@ impl ReuseCounts {
         }
     }
 
-    /// Uses of sampled pages.
+    /// Returns the uses of sampled pages.
     pub fn nr_sampled(&self) -> u64 {
         self.nr_sampled_in(Groups::All)
     }
@@ -80,26 +74,24 @@ impl ReuseCounts {
         groups.sum(&self.new) + self.by_bucket.iter().map(|uses| groups.sum(uses)).sum::<u64>()
     }
 
-    /// Which pages were sampled.
+    /// Returns the sampling rate.
     pub fn rate(&self) -> SampleRate {
         self.rate
     }
 
-    /// The largest memory, in frames, of which anything is known: reuse from farther away counts as
-    /// a first use.
+    /// Returns the largest known memory size, in frames.
     pub fn frames_known(&self) -> u64 {
         u64::from(self.capacity) << self.rate.shift()
     }
 
-    /// How many of `nr_accesses` would have hit with LRU in a memory of `frames`; `nr_accesses` is
-    /// of all pages, sampled or not, over the same time.
+    /// Returns the LRU hits among `nr_accesses` (of all pages) in a memory of `frames`.
     ///
-    /// Never falls with `frames`. Beyond [`ReuseCounts::frames_known`] it stays what it is there.
+    /// Monotonic in `frames`. Constant beyond [`ReuseCounts::frames_known`].
     pub fn hits(&self, frames: u64, nr_accesses: u64) -> u64 {
         self.hits_in(Groups::All, frames, nr_accesses)
     }
 
-    /// As [`ReuseCounts::hits`], as if the pages of `group` had not been followed.
+    /// Same as [`ReuseCounts::hits`], without the pages of `group`.
     pub fn hits_without(&self, group: usize, frames: u64, nr_accesses: u64) -> u64 {
         assert!(group < NR_GROUPS, "there are {NR_GROUPS} groups");
         self.hits_in(Groups::AllBut(group), frames, nr_accesses)
@@ -110,8 +102,7 @@ impl ReuseCounts {
         if frames == 0 || nr_sampled == 0 {
             return 0;
         }
-        // In 1/2^shift uses, as frames are 1/2^shift sampled pages. What fewer groups count stands
-        // for all.
+        // In units of 1/2^shift uses.
         let unit = 1_u128 << self.rate.shift();
         let (whole, part) = (NR_GROUPS as u128, groups.nr());
         let mut hits = 0_u128;
@@ -131,13 +122,13 @@ impl ReuseCounts {
         hits.min(expected) as u64
     }
 
-    /// The smallest memory, in frames, in which at least `part` of `whole` of the accesses that
-    /// would have hit in any known memory would have hit; 0 where none would.
+    /// Returns the smallest memory, in frames, with `part` of `whole` of the hits of the largest
+    /// known memory. 0 if there are none.
     pub fn frames_for(&self, part: u64, whole: u64, nr_accesses: u64) -> u64 {
         self.frames_for_in(Groups::All, (part, whole), nr_accesses)
     }
 
-    /// As [`ReuseCounts::frames_for`], as if the pages of `group` had not been followed.
+    /// Same as [`ReuseCounts::frames_for`], without the pages of `group`.
     pub fn frames_for_without(&self, group: usize, part: u64, whole: u64, nr_accesses: u64) -> u64 {
         assert!(group < NR_GROUPS, "there are {NR_GROUPS} groups");
         self.frames_for_in(Groups::AllBut(group), (part, whole), nr_accesses)
@@ -159,8 +150,7 @@ impl ReuseCounts {
         high
     }
 
-    /// What was counted since `before` was read from the same sample; all of it, where that is of
-    /// another one.
+    /// Returns the counts since `before`, or all counts if it is of another sample.
     pub fn since(&self, before: &ReuseCounts) -> ReuseCounts {
         let mut since = self.clone();
         let is_same = self.rate == before.rate && self.capacity == before.capacity;
@@ -174,7 +164,6 @@ impl ReuseCounts {
     }
 }
 
-/// Whose uses are looked at.
 #[derive(Clone, Copy)]
 enum Groups {
     All,

@@ -1,8 +1,7 @@
-//! The exact LRU stack of a bounded number of pages, each found in O(1).
+//! An exact LRU stack of bounded size, O(1) per use.
 //!
-//! Problem: how many pages were used since this one, without a walk and without a tree. Idea: give
-//! each use a slot in time, mark the slots that are some page's last use, and count marks in three
-//! levels.
+//! **Problem.** Count the pages used since a page's last use, without a walk or a tree. **Idea.**
+//! Each use gets a slot in time. Slots of last uses are marked, and marks counted at three levels.
 //!
 //! ```text
 //!   slots    0 1 2 3 4 5 ...   64 a word      marks after slot 1: the rest of its word,
@@ -11,14 +10,13 @@
 //!   blocks   [sum of ones] ...
 //! ```
 //!
-//! When the slots run out, the marked ones are moved together to the front, in order; there are
-//! twice as many as pages. A table of keys finds a page's slot.
+//! Marked slots are compacted when the slots (twice the pages) run out. A table maps pages to
+//! slots.
 //!
-//! Invariants: `slot_of` has each page once; `key_in[slot]` is its key, and the slot is marked; all
-//! sums are right. At most `capacity` pages.
+//! **Invariants.** `slot_of` has each page once. `key_in[slot]` is its key, and the slot is marked.
+//! Sums are exact. At most `capacity` pages.
 //!
-//! Ignored: two pages whose 32 bits of key are the same count as one. Stacks without a bound, whose
-//! blocks would be many: the lab's stack of a whole trace counts its marks in a tree.
+//! **Ignored.** Collisions of 32-bit keys. Unbounded stacks: the lab uses a tree.
 
 use crate::key_table::KeyTable;
 use alloc::boxed::Box;
@@ -28,25 +26,23 @@ const WORD_SLOTS: usize = 64;
 const BLOCK_WORDS: usize = 16;
 const BLOCK_SLOTS: usize = WORD_SLOTS * BLOCK_WORDS;
 
-/// Pages by recency of use.
 #[derive(Clone, Debug)]
 pub(super) struct LruStack {
     /// At most half full.
     slot_of: KeyTable<u32>,
     key_in: Box<[u32]>,
     marks: Box<[u64]>,
-    /// Marks of each word, and of each block.
     in_word: Box<[u8]>,
     in_block: Box<[u16]>,
     next: usize,
-    /// No slot before it is marked.
+    /// No earlier slot is marked.
     oldest: usize,
     nr_pages: u32,
     capacity: u32,
 }
 
 impl LruStack {
-    /// Room for `capacity` pages, a power of two.
+    /// Creates room for `capacity` pages, a power of two.
     pub(super) fn new(capacity: u32) -> LruStack {
         let nr_slots = (2 * capacity as usize).max(WORD_SLOTS);
         let nr_words = nr_slots / WORD_SLOTS;
@@ -63,7 +59,7 @@ impl LruStack {
         }
     }
 
-    /// Puts the page on top. Returns where it was, 1 for the top; `None` where it was not there.
+    /// Moves the page to the top. Returns the old position, from 1.
     pub(super) fn use_page(&mut self, key: u32) -> Option<u32> {
         let distance = self.forget(key);
         if self.nr_pages == self.capacity {
@@ -81,7 +77,6 @@ impl LruStack {
         distance
     }
 
-    /// Takes the page out. Returns where it was, as [`LruStack::use_page`].
     pub(super) fn forget(&mut self, key: u32) -> Option<u32> {
         let slot = self.slot_of.remove_if(key, |_| true)? as usize;
         let distance = 1 + self.nr_marked_after(slot);
@@ -114,7 +109,7 @@ impl LruStack {
         let word = slot / WORD_SLOTS;
         let block = slot / BLOCK_SLOTS;
         let last_block = (self.next - 1) / BLOCK_SLOTS;
-        // Shifted twice: a shift by 64 is none.
+        // Shifted twice, because a shift by 64 overflows.
         let in_own = (self.marks[word] >> (slot % WORD_SLOTS) >> 1).count_ones();
         let words_end = ((block + 1) * BLOCK_WORDS).min(self.in_word.len());
         let words = self.in_word[word + 1..words_end].iter().map(|nr| u32::from(*nr));

@@ -1,39 +1,34 @@
-//! Sizing: what the hit ratio would have been with less memory, or with more.
+//! Sizing: the hit ratio for other memory sizes.
 //!
-//! **Problem.** "How much memory does this need?" is asked of a page cache that runs, not of a
-//! trace recorded beforehand. Refault distances answer for more memory than there is; nothing that
-//! a policy knows anyway answers for less, and both must come from a hit path with no time for it.
+//! **Problem.** A running page cache should tell how much memory the program needs, at no cost to
+//! hits. Refault distances cover only larger memories.
 //!
-//! **Idea.** Follow a few pages only, chosen by the hash of their name: all uses of a page or none.
-//! Among them, keep the exact LRU stack, as deep as there is room: below the memory's size and
-//! above it alike. A page found so many places down would have hit in a memory of so many times the
-//! share.
+//! **Idea.** Sample pages by hash: all uses of a page, or none. Keep the exact LRU stack of the
+//! sample, deeper than memory. A use at some stack distance is a hit in memory of that size, scaled
+//! by the sampling rate.
 //!
 //! ```text
 //!   page --hash--> one in 2^shift? --no--> nothing (the folio has no flag: no work on a hit)
 //!                        | yes
 //!                        v
 //!   stack of sampled pages   p7 p2 p9 | p4 p1 ......... p8 |   distance 5 --> histogram
-//!                            top      ^ the memory's size  ^ capacity: what lies deeper is new
+//!                            top      ^ the memory's size  ^ capacity: deeper pages are new
 //! ```
 //!
-//! **Data and invariants.** One page in 2^shift is followed, so that 512 to 1024 of the pages that
-//! fit into memory are (256 to 512 up to 128 MiB); the stack holds eight times as many, and its
-//! memory is fixed: at most 310 KB. Distances are counted in buckets a sixteenth wide; up to 16
-//! they are exact. Where everything is followed (a memory of up to 512 frames) and distances are
-//! short, the curve is the exact one.
+//! **Data and invariants.** The rate 1 in 2^shift samples 512 to 1024 pages of memory (256 to 512
+//! up to 128 MiB). The stack holds eight times as many, in at most 310 KB. Distance buckets are a
+//! sixteenth wide, exact up to 16.
 //!
-//! A hot page in or out of the sample shifts all ratios alike. So the reader of the counts says how
-//! many accesses there were in all; what the sample has too many or too few of is counted at the
-//! shortest distance (the paper's "SHARDS adj"). That also makes good for uses that got lost.
+//! A hot page in or out of the sample shifts all ratios. The reader therefore supplies the number
+//! of all accesses, and the difference counts at the shortest distance ("SHARDS adj").
 //!
-//! **Ignored.** Which policy runs: the curve is LRU's. Readahead: a page is new until it is used.
-//! Pages that lie deeper than the stack count as new: [`ReuseCounts::frames_known`] says from
-//! where.
+//! **Ignored.** Policies other than LRU. Readahead: a page is new until used. Pages below the stack
+//! are new: see [`ReuseCounts::frames_known`].
 //!
 //! **Sources.** Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS",
-//! FAST 2015; Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies",
-//! IBM Systems Journal 9(2), 1970.
+//! FAST
+//! 2015. Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage hierarchies", IBM
+//!       Systems Journal 9(2), 1970.
 
 mod counts;
 mod lru_stack;
@@ -45,50 +40,47 @@ pub use counts::{NR_GROUPS, ReuseCounts};
 use crate::ids::PageIndex;
 use lru_stack::LruStack;
 
-/// Sampled pages that fit into memory, at most; and in one of up to [`SMALL_FRAMES`], whose hits
-/// are so quick that following more of them would be felt.
+/// Maximum of sampled resident pages, less up to [`SMALL_FRAMES`] because hits are faster there.
 const RESIDENT_MAX: u64 = 1024;
 const RESIDENT_MAX_SMALL: u64 = 512;
 /// 128 MiB.
 const SMALL_FRAMES: u32 = 32 << 10;
-/// How many memories deep the stack is.
+/// Depth of the stack, in memory sizes.
 const DEPTH: u32 = 8;
-/// The least the stack holds.
 const CAPACITY_MIN: u32 = 64;
 
-/// A page's name, hashed: what decides whether it is followed, and tells it from others that are.
+/// Hash of a page, which selects and identifies sampled pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageKey(u64);
 
 impl PageKey {
-    /// The page `index` of `file`, a number that tells files apart and is spread over all 64 bits.
+    /// Hashes page `index` of `file`. The file number must be spread over 64 bits.
     #[inline]
     pub const fn of(file: u64, index: PageIndex) -> PageKey {
-        // The finalizer of MurmurHash3, a multiplication short.
+        // MurmurHash3 finalizer, less one multiplication.
         let mut word = file ^ index.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         word = (word ^ (word >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
         PageKey(word ^ (word >> 29))
     }
 
-    /// What the stack knows it by: never 0, and none of the bits that the sample goes by.
+    /// Name on the stack: never 0, independent of the sampling bits.
     fn name(self) -> u32 {
         ((self.0 >> 32) as u32).max(1)
     }
 
-    /// By bits that the sample does not go by.
     fn group(self) -> usize {
         (self.0 >> 61) as usize % NR_GROUPS
     }
 }
 
-/// Which pages are followed: one in 2^shift.
+/// Sampling rate: one page in 2^shift.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SampleRate {
     shift: u8,
 }
 
 impl SampleRate {
-    /// The rate for a memory of `nr_frames`.
+    /// Returns the rate for a memory of `nr_frames`.
     pub const fn for_frames(nr_frames: u32) -> SampleRate {
         let is_small = nr_frames <= SMALL_FRAMES;
         let resident_max = if is_small { RESIDENT_MAX_SMALL } else { RESIDENT_MAX };
@@ -96,32 +88,31 @@ impl SampleRate {
         SampleRate { shift: shares.next_power_of_two().trailing_zeros() as u8 }
     }
 
-    /// One page in 2^`shift`, at most in 2^63.
+    /// Returns the rate of one page in 2^`shift`, at most 2^63.
     #[inline]
     pub const fn of_shift(shift: u8) -> SampleRate {
         SampleRate { shift: if shift < 63 { shift } else { 63 } }
     }
 
-    /// One page in 2^shift is followed.
+    /// Returns the shift.
     pub const fn shift(self) -> u8 {
         self.shift
     }
 
-    /// Whether the page is followed.
+    /// Returns true if the page is sampled.
     #[inline]
     pub const fn takes(self, page: PageKey) -> bool {
         page.0 & ((1 << self.shift) - 1) == 0
     }
 }
 
-/// The LRU stack of the pages that are followed, and how deep the used ones were found.
+/// LRU stack of the sampled pages, with distance counts.
 ///
 /// # Concurrency
 /// The caller serializes.
 ///
 /// # Cost
-/// O(1) a use: a look-up, and a sum over at most 48 small numbers; once in as many uses as the
-/// stack has places, the stack is moved together.
+/// O(1) a use, amortized.
 #[derive(Clone, Debug)]
 pub struct ReuseSample {
     rate: SampleRate,
@@ -130,7 +121,7 @@ pub struct ReuseSample {
 }
 
 impl ReuseSample {
-    /// An empty stack, as fits a memory of `nr_frames`.
+    /// Creates an empty stack for a memory of `nr_frames`.
     pub fn new(nr_frames: u32) -> ReuseSample {
         let rate = SampleRate::for_frames(nr_frames);
         let nr_resident = nr_frames >> rate.shift;
@@ -139,12 +130,12 @@ impl ReuseSample {
         ReuseSample { rate, stack, counts: ReuseCounts::new(rate, capacity) }
     }
 
-    /// Which pages are followed.
+    /// Returns the sampling rate.
     pub fn rate(&self) -> SampleRate {
         self.rate
     }
 
-    /// The page was used. Pages that are not followed are nothing to it.
+    /// Records a use. Ignores pages outside the sample.
     pub fn access(&mut self, page: PageKey) {
         if self.rate.takes(page) {
             let distance = self.stack.use_page(page.name());
@@ -152,19 +143,19 @@ impl ReuseSample {
         }
     }
 
-    /// The page was thrown away with what was in it: its next use is its first.
+    /// Forgets a discarded page.
     pub fn discard(&mut self, page: PageKey) {
         if self.rate.takes(page) {
             self.stack.forget(page.name());
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts.
     pub fn counts(&self) -> &ReuseCounts {
         &self.counts
     }
 
-    /// Counts, and panics if an invariant is broken. O(capacity).
+    /// Panics on a broken invariant. O(capacity).
     pub fn validate(&self) {
         self.stack.validate();
     }

@@ -1,4 +1,4 @@
-//! Against a plain LRU list, and against what can be said beforehand.
+//! Against a plain LRU list, and known results.
 
 use super::*;
 use alloc::vec::Vec;
@@ -79,7 +79,7 @@ fn a_discarded_page_is_new_again() {
     assert_eq!(sample.counts().hits(16, 2), 0);
 }
 
-/// The loop is deeper than the stack: no memory that is known of would do.
+/// The loop is deeper than the stack.
 #[test]
 fn what_lies_deeper_than_the_stack_is_new() {
     let counts = counts_of(8, (0..2000).map(|step| step % 100));
@@ -88,13 +88,13 @@ fn what_lies_deeper_than_the_stack_is_new() {
     assert_eq!(counts.hits(u64::MAX, 2000), 0);
 }
 
-/// Half of the accesses are of pages the sample happens not to have.
+/// Half of the accesses miss the sample.
 #[test]
 fn uses_that_are_missing_count_as_hits_of_hot_pages() {
     let counts = counts_of(64, (0..1000).map(|step| step % 10));
     assert_eq!(counts.hits(1, 2000), 1000);
     assert_eq!(counts.hits(10, 2000), 1990);
-    // And too many are taken off.
+    // An excess is subtracted.
     assert_eq!(counts.hits(10, 500), 490);
 }
 
@@ -110,7 +110,7 @@ fn a_difference_is_of_the_time_between() {
     assert_eq!(before.since(sample.counts()), before, "the wrong way round is no difference");
 }
 
-/// A sample of one in 32 pages, of a loop whose size falls between what memory holds and twice it.
+/// One in 32 pages sampled, of a loop between one and two memory sizes.
 #[test]
 fn a_sampled_loop_turns_near_its_size() {
     let (nr_frames, nr_pages) = (16_384, 24_000);
@@ -123,7 +123,7 @@ fn a_sampled_loop_turns_near_its_size() {
 }
 
 proptest! {
-    /// Everything is sampled, and distances are short: the exact curve.
+    /// Everything is sampled, and distances are short.
     #[test]
     fn short_distances_are_exact(
         pages in prop::collection::vec(0..14_u64, 1..400),
@@ -134,7 +134,7 @@ proptest! {
         prop_assert_eq!(hits, naive_hits(frames, &pages));
     }
 
-    /// At the bounds of buckets, longer ones as well, with slots moved together many times.
+    /// Also longer distances at bucket bounds, with many compactions.
     #[test]
     fn bounds_of_buckets_are_exact(
         pages in prop::collection::vec(0..120_u64, 1..1500),

@@ -1,57 +1,54 @@
-//! What may come of a hint fault: what promotion decides, what the world then does, and why a page
-//! stayed where it is.
+//! The outcome of a hint fault.
 //!
-//! **Problem.** Three worlds judge faults: the page cache, the replay and the lab's tiers. Each
-//! would turn decisions into deeds and counts in its own way.
+//! **Problem.** Page cache, replay and lab need the same actions and counts.
 //!
-//! **Idea.** A [`Decision`] says why, for counters and people; its [`HintFaultAction`] says what to
-//! do, and is all a world looks at. [`Refusals`] counts what was not moved.
+//! **Idea.** A [`Decision`] gives the reason, its [`HintFaultAction`] the action. [`Refusals`]
+//! counts the faults without a move.
 //!
-//! **Deliberately ignored.** Whether a move then succeeds: the world counts that.
+//! **Ignored.** Success of the move.
 //!
-//! Source: the tiering specification, section 5; `Unsure` and the actions are our own.
+//! **Source.** The tiering specification, section 5. `Unsure` and the actions are original.
 
-/// Why a page is promoted.
+/// Reason for a promotion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PromotionReason {
-    /// It was touched, and nothing selects ([`is_base`](super::TieringSwitches::is_base)).
+    /// Touched, without selection ([`is_base`](super::TieringSwitches::is_base)).
     Touched,
-    /// The fast node has room to spare.
+    /// The fast node has free space.
     FreeSpace,
-    /// It is hot, and the rate limit lets it pass.
+    /// Hot, and within the rate limit.
     Hot,
 }
 
-/// What becomes of a page after its hint fault. All but [`Decision::Promote`] serve it in place.
+/// Result of a hint fault. All but [`Decision::Promote`] leave the page in place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub enum Decision {
-    /// Move it: take a frame of the fast node without reclaim and without a retry, then
-    /// [`Promotion::count_promoted`](super::Promotion::count_promoted). Where that fails, it is
-    /// served in place too.
+    /// Take a frame of the fast node, without reclaim or retry, move the page, and call
+    /// [`Promotion::count_promoted`](super::Promotion::count_promoted). Without a frame the page
+    /// stays.
     Promote(PromotionReason),
-    /// Its fault came too late after the scan.
+    /// The fault came too long after the scan.
     TooCold,
-    /// It may be hot: arm it again at once, its stamp is renewed. Without knobs only.
+    /// Possibly hot: arm again at once. Without knobs only.
     Unsure,
-    /// It is hot, and enough are promoted already in this window.
+    /// Hot, but over the window's rate limit.
     RateLimited,
-    /// It would be promoted, but is being written, or is a file's and about to be.
+    /// Promotable, but under write-back or a dirty file page.
     Unmovable,
-    /// It would be promoted, but the fast node is at its HIGH watermark.
+    /// Promotable, but the fast node is at HIGH.
     NoRoom,
     /// The fast node has no memory.
     NoTarget,
 }
 
 impl Decision {
-    /// Whether the world wakes background reclaim of the fast node, which demotes and thereby makes
-    /// room for the next.
+    /// Returns true to wake background reclaim of the fast node.
     pub const fn wakes_reclaim(self) -> bool {
         matches!(self, Decision::NoRoom)
     }
 
-    /// What the world does with the page.
+    /// Returns the world's action.
     pub const fn action(self) -> HintFaultAction {
         match self {
             Decision::Promote(_) => HintFaultAction::Move,
@@ -61,28 +58,28 @@ impl Decision {
     }
 }
 
-/// What the world does with a page after its hint fault, on a fast node or a slow one.
+/// Action of the world after a hint fault on any node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub enum HintFaultAction {
-    /// Nothing: it is served where it is.
+    /// Serve in place.
     Stay,
-    /// Arms it again, at once.
+    /// Arm again at once.
     Arm,
-    /// Moves it to the fast node, as [`Decision::Promote`] has it.
+    /// Move to the fast node ([`Decision::Promote`]).
     Move,
 }
 
-/// Hint faults in slow memory that moved nothing, by why.
+/// Hint faults in slow memory without a move, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Refusals {
-    /// Pages whose access came too late after the scan, or that were not seen often enough.
+    /// Too long after the scan, or seen too rarely.
     pub too_cold: u64,
-    /// Hot pages, when enough had moved already.
+    /// Hot, over the rate limit.
     pub rate_limited: u64,
-    /// Hot pages, when the fast node was full.
+    /// Hot, fast node full.
     pub no_room: u64,
-    /// Hot pages that were to be written.
+    /// Hot, dirty or under write-back.
     pub unmovable: u64,
 }
 
@@ -98,11 +95,11 @@ impl Refusals {
     }
 }
 
-/// A page's move from node to node.
+/// Direction of a page's move.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Migration {
     /// To the fast node.
     Promotion,
-    /// Away from it, to a slower one.
+    /// To a slower node.
     Demotion,
 }

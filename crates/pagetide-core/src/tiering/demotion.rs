@@ -1,11 +1,9 @@
-//! Reclaim of a node that has slower memory below it: victims are moved there instead.
+//! Demotion: reclaim moves victims to slower memory.
 //!
-//! **Problem.** What is too cold for fast memory is not too cold for memory. Evicting it would cost
-//! a read of the store, where a move costs a copy; and pages without a store could not leave at
-//! all.
+//! **Problem.** Evicting a cool page costs a later read, a move only a copy. Pages without a store
+//! cannot be evicted at all.
 //!
-//! **Idea.** Demotion is a way out of a reclaim pass, not a pass of its own: victims are chosen as
-//! always, and the world tries to move each claimed one before it writes or evicts anything.
+//! **Idea.** The world tries to move each claimed victim before it writes or evicts.
 //!
 //! ```text
 //!   victim --claimed--> a frame of the preferred node? --no--> of any slower one? --no-- leftover
@@ -14,43 +12,40 @@
 //!                       copy, Verdict::Demoted             the same           evicted, or kept
 //! ```
 //!
-//! A fast node's background reclaim works up to the PROMO watermark: the room between HIGH and
-//! PROMO is what promotions live on.
+//! A fast node's background reclaim frees up to PROMO, as room for promotions.
 //!
-//! **Data and invariants.** A [`Demotion`] is good for one batch of victims; it never names the
-//! node itself or one that is as fast. No direct pass is made to demote, so that reclaim of one
-//! node never waits for that of another.
+//! **Data and invariants.** A [`Demotion`] lasts for one batch and names only slower nodes.
+//! Demotion starts no direct pass, so reclaim of a node never waits for another node.
 //!
-//! **Deliberately ignored.** Limits on which nodes a group may use.
+//! **Ignored.** Limits on the nodes of a group.
 //!
-//! Source: the tiering specification, sections 6 and 7 (Linux 6.18).
+//! **Source.** The tiering specification, sections 6 and 7 (Linux 6.18).
 
 use super::{BalancingMode, Topology};
 use crate::ids::NodeId;
 use crate::lru::ReclaimKind;
 use crate::page_alloc::{WatermarkLevel, Zone};
 
-/// Whether reclaim may demote: the kernel's `demotion_enabled`.
+/// Demotion switch, the kernel's `demotion_enabled`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum DemotionMode {
-    /// Victims are evicted wherever they are, as by default in the kernel.
+    /// Victims are evicted. The kernel's default.
     #[default]
     Off,
-    /// Victims go to slower memory while there is some below their node.
+    /// Victims move to slower memory, if any.
     On,
 }
 
-/// What becomes of a claimed victim that found no frame below.
+/// Handling of a victim without a frame below.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leftover {
-    /// It is evicted, or written back, as if there were no slower memory.
+    /// Evict or write back, as without slower memory.
     Evict,
-    /// It goes back to its list, refused as busy: memory was to be freed that others may need soon,
-    /// and nothing is lost for that.
+    /// Return to the list, refused as busy.
     Keep,
 }
 
-/// Where the victims of one batch may go.
+/// Targets for the victims of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Demotion<'t> {
     preferred: NodeId,
@@ -58,11 +53,11 @@ pub struct Demotion<'t> {
 }
 
 impl<'t> Demotion<'t> {
-    /// At which levels a frame is asked for at each target, in turn; nothing is reclaimed for it.
+    /// Levels to try at each target, without reclaim.
     const LEVELS: [WatermarkLevel; 2] = [WatermarkLevel::Low, WatermarkLevel::Min];
 
-    /// Where victims of `node` may go, or `None`: they may not, or there is nothing slower. `seed`
-    /// picks among equally near nodes; a new one for each batch spreads them.
+    /// Returns the targets for victims of `node`, if any. A new `seed` per batch spreads equally
+    /// near nodes.
     pub fn of(
         topology: &'t Topology,
         node: NodeId,
@@ -76,21 +71,19 @@ impl<'t> Demotion<'t> {
         Some(Demotion { preferred, slower: topology.demotion_fallback(node) })
     }
 
-    /// The node to try first. Where it is at its LOW watermark, its background reclaim is woken.
+    /// Returns the first target. At its LOW watermark, wake its background reclaim.
     pub const fn preferred(&self) -> NodeId {
         self.preferred
     }
 
-    /// The nodes to try, in order: the preferred one, then all others that are slower, nearest
-    /// first. None is reclaimed from directly.
+    /// Returns the targets in order: the preferred node, then other slower nodes, nearest first.
     pub fn targets(&self) -> impl Iterator<Item = NodeId> {
         let preferred = self.preferred;
         let others = self.slower.iter().copied().filter(move |node| *node != preferred);
         core::iter::once(preferred).chain(others)
     }
 
-    /// The first frame that `alloc` has for a victim: at each target down to each level in turn,
-    /// the nearest target first.
+    /// Returns the first frame from `alloc`: targets in order, each at both levels.
     pub fn find_frame<F>(
         &self,
         mut alloc: impl FnMut(NodeId, WatermarkLevel) -> Option<F>,
@@ -99,7 +92,7 @@ impl<'t> Demotion<'t> {
             .find_map(|node| Self::LEVELS.into_iter().find_map(|level| alloc(node, level)))
     }
 
-    /// What a pass of this kind does with victims that no node had a frame for.
+    /// Returns the handling without a target frame.
     pub const fn leftover(kind: ReclaimKind) -> Leftover {
         match kind {
             ReclaimKind::Background | ReclaimKind::Direct => Leftover::Evict,
@@ -108,23 +101,22 @@ impl<'t> Demotion<'t> {
     }
 }
 
-/// The level up to which background reclaim of `node` frees frames.
+/// Returns the target level of background reclaim of `node`.
 pub fn background_level(topology: &Topology, node: NodeId, mode: BalancingMode) -> WatermarkLevel {
     let makes_room = mode == BalancingMode::Tiering && topology.is_top_tier(node);
     if makes_room { WatermarkLevel::Promo } else { WatermarkLevel::High }
 }
 
-/// Frames that a background pass over a node's zone should free; 0 when it is at `level` already.
+/// Returns the frames to free by a background pass.
 ///
-/// `room_below` is how many frames the next slower node has for what moves there
-/// ([`room_for_demoted`]): the pass frees no more while there is any, as the rest would be evicted.
-/// 0 limits nothing, for nodes that demote nothing.
+/// `room_below` ([`room_for_demoted`]) limits the target, because more victims would be evicted. 0
+/// is no limit.
 pub fn background_target(zone: &Zone, level: WatermarkLevel, room_below: u64) -> u64 {
     let target = zone.watermarks().mark(level).saturating_sub(zone.nr_free());
     if room_below > 0 { target.min(room_below) } else { target }
 }
 
-/// Frames that could be taken without reclaim for what is demoted: those above MIN.
+/// Returns the frames above MIN, available to demoted pages.
 pub fn room_for_demoted(zone: &Zone) -> u64 {
     zone.nr_free().saturating_sub(zone.watermarks().mark(WatermarkLevel::Min))
 }
@@ -136,7 +128,7 @@ mod tests {
     use crate::tiering::{AbstractDistance, NodeDescription};
     use alloc::vec::Vec;
 
-    /// Fast node 0; nodes 1 and 2 below it, equally near; node 3 below those.
+    /// Node 0 fast, 1 and 2 slower and equally near, 3 slowest.
     fn three_tiers() -> Topology {
         let node = |distance, has_cpus| NodeDescription {
             distance: AbstractDistance(distance),

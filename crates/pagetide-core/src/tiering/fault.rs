@@ -1,31 +1,30 @@
-//! A hint fault, as every world meets it: counted, and judged by where its page is.
+//! Counts and judges hint faults.
 //!
 //! ```text
-//!   fast memory --> a sample, or moved there: arm again, or nothing
-//!   slow memory --> promoted, armed again, or served in place; no room: reclaim is woken
+//!   fast memory --> a sample, or just moved: arm again, or nothing
+//!   slow memory --> promoted, armed again, or served in place. No headroom: wake reclaim
 //! ```
 //!
-//! **Ignored.** Folios of several pages.
+//! **Ignored.** Large folios.
 
 use super::decision::HintFaultAction;
 use super::promotion::{Headroom, HintFault, Promotion};
 use crate::folio::Folio;
 use crate::units::Millis;
 
-/// What a world does about a hint fault.
+/// Reaction of a world to a hint fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct JudgedFault {
-    /// What becomes of the page.
+    /// Action for the page.
     pub action: HintFaultAction,
-    /// Background reclaim of the fast node is woken, which makes room for the next.
+    /// True if background reclaim of the fast node must be woken.
     pub wakes_reclaim: bool,
 }
 
 impl Promotion {
-    /// Counts and judges the fault on a page that was armed, and whose hint the caller took, so
-    /// that no other thread judges it. `room` is the fast node's, and `None` where the page is
-    /// there.
+    /// Counts and judges a fault on an armed page with its hint taken. `room` is the fast node's,
+    /// or `None` for a page there.
     ///
     /// # Cost
     /// O(1).

@@ -1,14 +1,13 @@
-//! How long ago a page was armed.
+//! Time since a page was armed.
 //!
-//! **Problem.** The latency of a hint fault needs the time of the scan that armed the page, for
-//! every page. **Idea.** Milliseconds modulo 2^32 in the page's descriptor, which wrap after 49
-//! days; the kernel has 21 bits at most, beside a CPU's number, and wraps after 35 minutes.
+//! **Problem.** Hint-fault latency needs the arming time of every page. **Idea.** Milliseconds
+//! modulo 2^32 in the descriptor, which wrap after 49 days. The kernel has at most 21 bits (35
+//! minutes).
 //!
-//! **Data and invariants.** A stamp is written when a page is armed and when its fault is judged;
-//! a move to another tier resets it to all ones. A fault later than the wrap looks earlier than it
-//! is, as in the kernel.
+//! **Data and invariants.** Arming and judging write the stamp, a move to another tier resets it. A
+//! fault after a wrap looks too early, as in the kernel.
 //!
-//! Source: the tiering specification, section 3 (Linux 6.18).
+//! **Source.** The tiering specification, section 3 (Linux 6.18).
 
 use crate::units::Millis;
 
@@ -16,7 +15,6 @@ pub(super) const fn hint_stamp(now: Millis) -> u32 {
     now.0 as u32
 }
 
-/// The time from a stamp to `now`, modulo the wrap.
 pub(super) const fn hint_latency(now: Millis, stamp: u32) -> Millis {
     Millis(hint_stamp(now).wrapping_sub(stamp) as u64)
 }

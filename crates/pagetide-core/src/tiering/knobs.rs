@@ -1,46 +1,44 @@
-//! The numbers of tiering, as they come from outside.
+//! The knobs of tiering.
 //!
-//! All have the kernel's defaults. Times are in whatever milliseconds the world has: a lab that
-//! runs a minute in a second scales every one of them alike.
+//! Defaults are the kernel's. Times are in the world's milliseconds.
 //!
-//! Source: the tiering specification, sections 2 and 5 (Linux 6.18, `sched/numa_balancing`).
+//! **Source.** The tiering specification, sections 2 and 5 (Linux 6.18, `sched/numa_balancing`).
 
 use crate::knobs::{Knob, Knobs};
 use crate::units::{Bytes, Millis};
 
-/// Frames a second at so many megabytes (2^20 bytes) a second.
+/// Converts a rate in MiB/s to frames a second.
 pub const fn frames_per_second(mb_per_s: u64) -> u64 {
     Bytes(mb_per_s.saturating_mul(1 << 20)).whole_pages()
 }
 
-/// The knobs of tiering. Plain numbers; [`TieringKnobs::check`] says whether they go together.
+/// The knobs of tiering, unchecked. See [`TieringKnobs::check`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TieringKnobs {
-    /// The least time between two runs of the hint scan over little memory; default 1000 ms, 1 and
-    /// up. Longer: less work, and later knowledge.
+    /// Minimum time between hint scan runs over little memory. Default 1000 ms, at least 1. Higher:
+    /// less work, later knowledge.
     pub scan_period_min: Millis,
-    /// The most; default 60,000 ms, at least the minimum. Also the period in which the threshold
-    /// adjusts itself.
+    /// Maximum time, and the period of threshold adjustment. Default 60,000 ms, at least the
+    /// minimum.
     pub scan_period_max: Millis,
-    /// Resident pages that one run arms at most; default 65,536 (256 MiB), 1 and up. More: fewer
-    /// runs, each longer.
+    /// Maximum of resident pages armed per run. Default 65,536 (256 MiB), at least 1. Higher:
+    /// fewer, longer runs.
     pub scan_pages: u64,
-    /// Pages that runs may arm a second, whatever the periods say; default 655,360 (2560 MiB).
-    /// More: the scan of much memory may run more often.
+    /// Maximum of pages armed a second. Default 655,360 (2560 MiB). Higher: more runs over much
+    /// memory.
     pub scan_rate_max: u64,
-    /// How old a mapping is before its first scan; default 1000 ms.
+    /// Age of a mapping at its first scan. Default 1000 ms.
     pub scan_delay: Millis,
-    /// The hint-fault latency below which a page is hot, until it adjusts itself; default 1000 ms,
-    /// 8 and up. Higher: more pages are candidates.
+    /// Initial latency below which a page is hot. Default 1000 ms, at least 8. Higher: more
+    /// candidates.
     pub hot_threshold: Millis,
-    /// Candidates promoted a second; default 16,777,216 frames (64 GiB). A megabyte a second is 256
-    /// ([`frames_per_second`]). Higher: hot pages arrive sooner, and moving them costs more.
+    /// Candidates promoted a second. Default 16,777,216 frames (64 GiB). Higher: hot pages arrive
+    /// sooner, moves cost more.
     pub promote_rate_frames: u64,
-    /// The window in which that rate is kept, each with its share of it; default 1000 ms, 1 and
-    /// up.
+    /// Window of the rate limit. Default 1000 ms, at least 1.
     pub rate_window: Millis,
-    /// A fast node with so many frames free above its PROMO watermark takes everything: this, or a
-    /// 16th of the node if that is more. Default 262,144 (1 GiB).
+    /// Free frames above PROMO that make a fast node accept any page, at least a 16th of the node.
+    /// Default 262,144 (1 GiB).
     pub free_space_frames: u64,
 }
 
@@ -50,40 +48,40 @@ impl Default for TieringKnobs {
     }
 }
 
-/// Why knobs do not go together.
+/// Reason for rejected knobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TieringKnobError {
-    /// The scan's periods exclude each other, or are none; raise the maximum.
+    /// Invalid scan periods. Raise the maximum.
     #[error("scan periods from {min} to {max} ms: the least is 1 ms, and the maximum not below it")]
     ScanPeriods {
-        /// The minimum given.
+        /// Given minimum, ms.
         min: u64,
-        /// The maximum given.
+        /// Given maximum, ms.
         max: u64,
     },
-    /// A run that arms nothing never gets anywhere; give it one page at least.
+    /// Empty scan runs. Allow at least one page.
     #[error("a hint scan of 0 pages a run: give it at least one")]
     NoScanPages,
-    /// The threshold moves in eighths of its default; give it eight milliseconds at least.
+    /// The threshold moves in eighths. Give at least 8 ms.
     #[error("a hot threshold of {given} ms: it moves in eighths, give it at least 8 ms")]
     HotThreshold {
-        /// The threshold given, in milliseconds.
+        /// Given threshold, ms.
         given: u64,
     },
-    /// A rate is kept in windows of some length; give it a millisecond at least.
+    /// Empty rate window. Give at least 1 ms.
     #[error("a promotion window of 0 ms: give it at least one")]
     NoRateWindow,
-    /// The numbers overflow when they are multiplied; give a smaller one.
+    /// Overflow in products. Give a smaller number.
     #[error("{given} does not fit in 32 bits: give a smaller number")]
     TooLarge {
-        /// The number given.
+        /// Given number.
         given: u64,
     },
 }
 
 impl TieringKnobs {
-    /// The numbers that the table of all knobs has; amounts of memory are rounded down to frames.
+    /// Reads the knobs from the table. Amounts of memory round down to frames.
     pub fn of(knobs: &Knobs) -> TieringKnobs {
         let millis = |knob| Millis(knobs.read(knob));
         let frames = |knob| Bytes(knobs.read(knob)).whole_pages();
@@ -100,7 +98,7 @@ impl TieringKnobs {
         }
     }
 
-    /// Sets them in the table of all knobs.
+    /// Writes the knobs to the table.
     pub fn put(&self, knobs: &mut Knobs) {
         let bytes = |frames: u64| Bytes::from_pages(frames.min(u64::from(u32::MAX) + 1)).0;
         for (knob, value) in [
@@ -118,18 +116,16 @@ impl TieringKnobs {
         }
     }
 
-    /// The same, with a round of the scan over so many frames cut into 64 runs at least: a round at
-    /// once has all faults come at once, and all promotions. Without knobs
-    /// ([`TieringSwitches::auto`](super::TieringSwitches)), the world takes these.
+    /// Limits runs to a 64th of `nr_frames`, to spread faults and promotions. For tiering without
+    /// knobs ([`TieringSwitches::auto`](super::TieringSwitches)).
     pub fn in_small_runs(self, nr_frames: u64) -> TieringKnobs {
         TieringKnobs { scan_pages: self.scan_pages.min((nr_frames / 64).max(1)), ..self }
     }
 
-    /// Checks the ranges. All times, pages and rates fit in 32 bits, so that no product of two
-    /// overflows.
+    /// Checks the ranges. All numbers fit in 32 bits, so that no product overflows.
     ///
     /// # Errors
-    /// The first number that is out of its range.
+    /// The first violation.
     pub fn check(&self) -> Result<(), TieringKnobError> {
         let (min, max) = (self.scan_period_min.0, self.scan_period_max.0);
         if min == 0 || max < min {
@@ -188,7 +184,7 @@ mod tests {
         numbers.put(&mut knobs);
         assert_eq!(TieringKnobs::of(&knobs), numbers);
         assert_eq!(knobs.read(Knob::TierPromoteRate), 9 * 4096);
-        // What is too much stays too much.
+        // Excessive values stay excessive.
         let huge = TieringKnobs { free_space_frames: u64::MAX, ..numbers };
         huge.put(&mut knobs);
         assert!(knobs.check().is_err() && TieringKnobs::of(&knobs).check().is_err());

@@ -1,13 +1,11 @@
-//! Fast and slow memory: which pages live where.
+//! Fast and slow memory: placement of pages.
 //!
-//! **Problem.** A machine may have little fast memory and much slow memory. Where a page was put
-//! when it came says nothing about how hot it will be, and both kinds of mistake cost: hot pages in
-//! slow memory, and pages moved back and forth.
+//! **Problem.** Initial placement does not predict heat. Hot pages in slow memory cost time, and so
+//! do moves back and forth.
 //!
-//! **Idea.** Two opposite flows. Reclaim of a fast node *demotes* what the replacement policy calls
-//! cold, instead of evicting it. A slow scan over page tables arms pages, and the fault of the next
-//! access tells how soon it came: soon enough, and not too many a second, and the page is
-//! *promoted*.
+//! **Idea.** Reclaim of a fast node *demotes* cold pages instead of evicting them. A slow scan arms
+//! pages, and the latency of the next access measures heat: hot pages are *promoted* at a limited
+//! rate.
 //!
 //! ```text
 //!                 hint fault soon after the scan (promotion)
@@ -18,19 +16,18 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `topology/` | tiers, and the ways between nodes |
-//! | `hint_stamp.rs` | when a page was armed |
-//! | `scan.rs`, `scan_period.rs`, `hint_scan/` | how often pages are armed, and which |
-//! | `fault.rs`, `promotion/`, `decision.rs` | whether a page that faulted is promoted |
-//! | `auto/`, `heat.rs`, `returns.rs` | the same without knobs, by cost and benefit |
-//! | `demotion.rs` | where reclaim's victims go instead of away |
-//! | `sparing.rs` | which of them stay |
-//! | `knobs.rs`, `stage.rs` | the numbers of it; which of its mechanisms are on |
+//! | `topology/` | tiers, and routes between nodes |
+//! | `hint_stamp.rs` | arming time of a page |
+//! | `scan.rs`, `scan_period.rs`, `hint_scan/` | rate and order of arming |
+//! | `fault.rs`, `promotion/`, `decision.rs` | promotion after a fault |
+//! | `auto/`, `heat.rs`, `returns.rs` | promotion by cost and benefit, without knobs |
+//! | `demotion.rs` | targets of reclaim's victims |
+//! | `sparing.rs` | victims that stay |
+//! | `knobs.rs`, `stage.rs` | numbers, and active mechanisms |
 //!
-//! **Deliberately ignored.** Which of several fast nodes is nearer to a thread (locality balancing
-//! moves nothing here), and folios of several pages.
+//! **Ignored.** Locality of several fast nodes, and large folios.
 //!
-//! Source: the tiering specification; "memory tiering: hot page selection", Huang Ying, 2022.
+//! **Source.** The tiering specification. "memory tiering: hot page selection", Huang Ying, 2022.
 
 mod auto;
 mod decision;

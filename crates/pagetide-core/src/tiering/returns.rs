@@ -1,50 +1,47 @@
-//! How hot pages are that were moved: what came of a sample of them.
+//! Access rate of moved pages, estimated from a sample.
 //!
-//! **Problem.** How often a page is touched follows from how long it is left alone, but that of a
-//! cold one is not known until much later. **Idea.** Arm each, and count those touched *soon*: of
-//! pages with so many accesses, so large a share is. A page counts once its time is up, and not
-//! before: otherwise many pages moved at once would look cold.
+//! **Problem.** The rate follows from the time to the next touch, which is long for cold pages.
+//! **Idea.** Arm each page and count touches within a time *t*. The share gives the rate. A page
+//! counts only after *t*, otherwise a burst of moves would look cold.
 //!
 //! ```text
-//!   share touched within t = 1 - exp(-accesses x t)         t moves until it is about a half
+//!   share touched within t = 1 - exp(-accesses x t)         t adapts to about a half
 //!
 //!   epoch before the last   last epoch        this epoch
 //!   ------- settled ------|---- awaited ----|--- awaited -->  now         an epoch lasts t or more
 //! ```
 //!
-//! **Data and invariants.** Old counts fade by halves. Between a quarter and five eighths of 1024
-//! come soon, or the time is on its way there.
+//! **Data and invariants.** Old counts decay by halves. *t* adapts until a quarter to five eighths
+//! of the pages return within it.
 //!
-//! **Ignored.** That pages differ: of hot and cold ones together, the hot count for less than they
-//! are. Source: our own.
+//! **Ignored.** Differences between pages: hot pages weigh too little. **Source.** Original.
 
 use crate::units::Millis;
 
-/// The shortest epoch.
+/// Shortest epoch.
 const EPOCH_MIN_MS: u64 = 32;
 const SOON_MAX_MS: u64 = 1 << 16;
 
-/// Pages moved in an epoch, and those of them touched soon.
+/// Pages moved in an epoch, and touched soon.
 #[derive(Clone, Copy, Default, Debug)]
 struct Epoch {
     nr_moved: u32,
     nr_soon: u32,
 }
 
-/// How soon moved pages are touched again: how many accesses they have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Returns {
     settled: Epoch,
-    /// This epoch, and the last.
+    /// Current and previous epoch.
     awaited: [Epoch; 2],
     epoch_start: Millis,
-    /// A fault within so long of the move comes soon.
+    /// Limit of a soon touch, ms.
     soon_ms: u64,
-    /// Pages settled since that was changed.
+    /// Pages settled since `soon_ms` changed.
     nr_news: u32,
-    /// Pages settled since the last question.
+    /// Pages settled since [`Returns::take_news`].
     nr_untaken: u32,
-    /// The last so many count.
+    /// Number of pages remembered.
     memory: u32,
 }
 
@@ -66,7 +63,6 @@ impl Returns {
         self.awaited[0].nr_moved += 1;
     }
 
-    /// A page was touched so long after its move.
     pub(super) fn count_back(&mut self, now: Millis, latency: Millis) {
         self.tell_time(now);
         if latency.0 >= self.soon_ms {
@@ -74,11 +70,11 @@ impl Returns {
         }
         let is_last = now.0.saturating_sub(latency.0) < self.epoch_start.0;
         let epoch = &mut self.awaited[usize::from(is_last)];
-        // Some were moved before epochs began anew.
+        // Some moves precede a restart of the epochs.
         epoch.nr_soon = (epoch.nr_soon + 1).min(epoch.nr_moved);
     }
 
-    /// Settles the epochs that are over.
+    /// Settles finished epochs.
     pub(super) fn tell_time(&mut self, now: Millis) {
         let length = self.soon_ms.max(EPOCH_MIN_MS);
         let elapsed = now.0.saturating_sub(self.epoch_start.0);
@@ -111,7 +107,7 @@ impl Returns {
         self.settled.nr_soon /= 2;
     }
 
-    /// As if so many had been moved, and never touched.
+    /// Counts pages as moved and never touched.
     pub(super) fn count_cold(&mut self, nr_moved: u64) {
         let nr_moved = u32::try_from(nr_moved).unwrap_or(u32::MAX).min(self.memory);
         self.settle(Epoch { nr_moved, nr_soon: 0 });
@@ -121,20 +117,20 @@ impl Returns {
         self.settled.nr_moved >= self.memory / 8
     }
 
-    /// Pages settled since this was last asked.
+    /// Returns the pages settled since the last call.
     pub(super) fn take_news(&mut self) -> u32 {
         core::mem::take(&mut self.nr_untaken)
     }
 
-    /// Of 1024.
+    /// In 1/1024.
     fn share_soon(&self) -> u64 {
         let Epoch { nr_moved, nr_soon } = self.settled;
         (u64::from(nr_soon) * 1024 / u64::from(nr_moved.max(1))).min(1000)
     }
 
-    /// Accesses in 1024 s.
+    /// Returns the accesses in 1024 s.
     pub(super) fn rate(&self) -> u64 {
-        // -ln(1 - share), by its series.
+        // Series of -ln(1 - share).
         let share = self.share_soon();
         let powers = [share, (share * share) >> 10, (share * share * share) >> 20];
         let accesses =
@@ -142,14 +138,14 @@ impl Returns {
         accesses * 1000 / self.soon_ms
     }
 
-    /// Keeps the share where it tells most.
+    /// Keeps the share in the informative range.
     fn adjust(&mut self) {
         let share = self.share_soon();
         if self.nr_news < self.memory / 8 || (256..=640).contains(&share) {
             return;
         }
         let (soon_ms, nr_soon) = (self.soon_ms, self.settled.nr_soon);
-        // The share follows, about.
+        // Scale the share approximately.
         (self.soon_ms, self.settled.nr_soon) = match share {
             0..16 => (soon_ms * 4, nr_soon * 4),
             16..256 => ((soon_ms * 4).div_ceil(3), (nr_soon * 4).div_ceil(3)),
@@ -162,7 +158,7 @@ impl Returns {
             return;
         }
         self.nr_news = 0;
-        // Those awaited were counted by the old time.
+        // Awaited pages were counted with the old limit.
         self.awaited = [Epoch::default(); 2];
         self.fade();
     }
@@ -172,8 +168,7 @@ impl Returns {
 mod tests {
     use super::*;
 
-    /// Moves a page each 10 ms, of which one in `part` is touched again after `latency`, and the
-    /// others never.
+    /// Moves a page every 10 ms. One in `part` is touched after `latency`, the rest never.
     fn play(returns: &mut Returns, from: u64, to: u64, part: u64, latency: u64) {
         for now in (from..to).step_by(10) {
             let moved_at = now.saturating_sub(latency);
@@ -189,7 +184,7 @@ mod tests {
         let mut returns = Returns::new(256);
         play(&mut returns, 0, 1990, 2, 500);
         assert_eq!(returns.settled.nr_moved, 0, "the first may still be touched");
-        // 0.7 accesses a second, in 1024 s.
+        // 0.7 accesses a second.
         play(&mut returns, 1990, 60_000, 2, 500);
         assert!(returns.is_known());
         assert!((600..800).contains(&returns.rate()), "{returns:?}");

@@ -1,4 +1,4 @@
-//! The hint scan of one address space, run after run: when one begins, and what its end changes.
+//! The hint scan of one address space over time.
 //!
 //! ```text
 //!   due? --no--> nothing
@@ -7,10 +7,10 @@
 //!   run: piece after piece, armed by the world ---> end: a new round doubles the period
 //! ```
 //!
-//! **Problem.** The page cache, the replay and the lab's tiers each walk tables of their own, and
-//! each would decide for itself when a run is due. **Idea.** They ask here, and only arm.
+//! **Problem.** Page cache, replay and lab walk different tables on one schedule. **Idea.** Worlds
+//! ask here and only arm.
 //!
-//! **Ignored.** Where threads run: faults on slow memory say nothing of it.
+//! **Ignored.** Placement of threads.
 
 use super::hint_scan::{HintScanner, ScanChunk, ScannedMapping};
 use super::knobs::TieringKnobs;
@@ -18,7 +18,7 @@ use super::scan_period::{ScanPace, ScanPeriods};
 use crate::ids::MappingId;
 use crate::units::Millis;
 
-/// Where the scan is, and when it goes on.
+/// Position and schedule of the scan.
 #[derive(Clone, Debug)]
 pub struct HintScan {
     scanner: HintScanner,
@@ -27,8 +27,7 @@ pub struct HintScan {
 }
 
 impl HintScan {
-    /// A scan of what exists from `began` on, with so many pages in use then. Runs come at the
-    /// shortest period at first.
+    /// Creates a scan from `began` on, at the shortest period.
     pub fn new(knobs: &TieringKnobs, began: Millis, nr_pages: u64) -> HintScan {
         HintScan {
             scanner: HintScanner::new(knobs, began),
@@ -37,19 +36,17 @@ impl HintScan {
         }
     }
 
-    /// The period of runs now.
+    /// Returns the current period.
     pub const fn period(&self) -> Millis {
         self.pace.period()
     }
 
-    /// Makes a run, if it is time for one, in a world with `nr_pages` pages in use; returns how
-    /// many words it armed. `runtime_ns` is how long the address space has been there; `worth` is
-    /// the period that [`Promotion::run_period`](super::Promotion::run_period) says, if it says
-    /// any.
+    /// Makes a run, if due, with `nr_pages` pages in use. Returns the words armed. `runtime_ns` is
+    /// the age of the address space. `worth` is
+    /// [`Promotion::run_period`](super::Promotion::run_period).
     ///
-    /// `first_from` names the mapping with the lowest id at or above the one it is given, among
-    /// those that hold pages to be scanned. `arm` arms the pages of a piece that
-    /// [`Promotion::arms`](super::Promotion::arms) names, and says how many.
+    /// `first_from` returns the first scannable mapping from an id on. `arm` arms the pages of a
+    /// piece selected by [`Promotion::arms`](super::Promotion::arms), and returns their number.
     pub fn run(
         &mut self,
         (now, runtime_ns): (Millis, u64),
@@ -74,7 +71,7 @@ impl HintScan {
         Some(run.nr_armed())
     }
 
-    /// Puts the next run off, after one that took so much CPU time.
+    /// Delays the next run after one of `scan_ns` CPU time.
     pub fn charge(&mut self, scan_ns: u64) {
         self.pace.charge(scan_ns);
     }

@@ -1,46 +1,41 @@
-//! How often a hint scan runs.
+//! Period of hint scans.
 //!
-//! **Problem.** A scan that runs often learns much and costs much: every page it arms is a fault.
-//! How much memory there is, and whether the last scans found anything that could be better placed,
-//! says how often it is worth it.
+//! **Problem.** Scans cost a fault per armed page. The right rate depends on the size of memory and
+//! the yield of recent scans.
 //!
-//! **Idea.** Two bounds, and a period between them. The bounds shrink with resident memory, so that
-//! a whole pass takes about as long whatever its length, down to a floor. The period doubles with
-//! each pass, as the kernel's does while no fault says that a thread runs far from its memory.
+//! **Idea.** A period between two bounds, which shrink with resident memory, so that a full round
+//! takes constant time. The period doubles with each round, as in the kernel while no fault shows
+//! remote access.
 //!
 //! ```text
 //!   period   min |--x--->x------->x----------------------| max
 //!
-//!   a run is due when the task has run for a period, and 32 times what its last run cost
+//!   a run is due after a period of task time, plus 32 times the cost of the last run
 //! ```
 //!
-//! **Data and invariants.** min <= max, both at least a millisecond; a task's period is between the
-//! bounds that it was updated with last. At most one part in 32 of a task's time goes to scans.
+//! **Data and invariants.** min <= max, both at least 1 ms. A task's period is within the bounds of
+//! its last update. Scans take at most 1/32 of a task's time.
 //!
-//! **Deliberately ignored.** Groups of tasks that share memory, for which the kernel scales both
-//! bounds up; faults between nodes of one tier, which would move the period by tenths: promotion
-//! makes faults on slow memory remote on purpose, so they are in no count.
+//! **Ignored.** Groups of tasks that share memory, for which the kernel raises both bounds. Faults
+//! between nodes of one tier.
 //!
-//! Source: the tiering specification, sections 2 and 4 (Linux 6.18).
+//! **Source.** The tiering specification, sections 2 and 4 (Linux 6.18).
 
 use super::TieringKnobs;
 use crate::units::Millis;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// A task runs so many times as long as its scan took before its next.
+/// Run time of a task between scans, per scan time.
 const OVERHEAD_FACTOR: u64 = 32;
 
-/// The bounds of a scan period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ScanPeriods {
-    /// The shortest.
     pub(super) min: Millis,
-    /// The longest.
     pub(super) max: Millis,
 }
 
 impl ScanPeriods {
-    /// The bounds for so many resident pages, by knobs that were checked.
+    /// Returns the bounds for `nr_resident` pages, with checked knobs.
     pub(super) fn of(nr_resident: u64, knobs: &TieringKnobs) -> ScanPeriods {
         let nr_windows = nr_resident.div_ceil(knobs.scan_pages).max(1);
         let runs_per_second = (knobs.scan_rate_max / knobs.scan_pages).max(1);
@@ -51,32 +46,28 @@ impl ScanPeriods {
     }
 }
 
-/// When one task looks whether a hint scan is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ScanPace {
     period: Millis,
-    /// The runtime the period is counted from.
+    /// Run time at the start of the period.
     stamp_ns: u64,
 }
 
 impl ScanPace {
-    /// The pace of a new task: the shortest period, from its first moment.
+    /// Starts with the shortest period.
     pub(super) const fn new(periods: &ScanPeriods) -> ScanPace {
         ScanPace { period: periods.min, stamp_ns: 0 }
     }
 
-    /// The period now.
     pub(super) const fn period(&self) -> Millis {
         self.period
     }
 
-    /// Sets the period from outside.
     pub(super) const fn set_period(&mut self, period: Millis) {
         self.period = period;
     }
 
-    /// Whether the task has run for a period since it last was told so. `runtime_ns` is the CPU
-    /// time it has used in its life.
+    /// Returns true once per period. `runtime_ns` is the task's total CPU time.
     pub(super) fn is_due(&mut self, runtime_ns: u64) -> bool {
         let period_ns = self.period.0 * NANOS_PER_MILLI;
         let is_due = runtime_ns >= self.stamp_ns.saturating_add(period_ns);
@@ -86,12 +77,12 @@ impl ScanPace {
         is_due
     }
 
-    /// Puts the task's next scan off, after one that took so much CPU time.
+    /// Delays the next scan after one of `scan_ns` CPU time.
     pub(super) fn charge(&mut self, scan_ns: u64) {
         self.stamp_ns = self.stamp_ns.saturating_add(scan_ns.saturating_mul(OVERHEAD_FACTOR));
     }
 
-    /// Doubles the period, between its bounds: once each sequence.
+    /// Doubles the period within the bounds, once per sequence.
     pub(super) fn lengthen(&mut self, periods: &ScanPeriods) {
         self.period = Millis((self.period.0 * 2).clamp(periods.min.0, periods.max.0));
     }

@@ -1,41 +1,38 @@
-//! Which of reclaim's victims stay in fast memory after all: those that are known to be hot.
+//! Spares hot victims from demotion.
 //!
-//! **Problem.** A replacement policy looks for pages that are not used *now*; it may count accesses
-//! to five. Where all of fast memory is hot, those it finds are not its coldest, but hit by
-//! chance, and a page demoted by mistake costs two moves and many slow accesses.
+//! **Problem.** A policy finds pages unused *now*. If all of fast memory is hot, these are not the
+//! coldest. A wrong demotion costs two moves and many slow accesses.
 //!
-//! **Idea.** The policy offers, and of what it offers the coldest quarter goes, by the heat that
-//! faults have shown. The cut between them is no constant: it follows the pages offered.
+//! **Idea.** The coldest quarter of the victims goes, by heat from hint faults. The cut adapts.
 //!
 //! ```text
 //!   offered:   hot  . . . . . . . . . | . . .  cold
 //!                  spared: cut -1    cut   gone: cut +3       one in four goes
 //! ```
 //!
-//! **Data and invariants.** The cut is a logarithm of latencies, as heat is. A page of which
-//! nothing is known goes. Whatever is offered, pages go sooner or later: while none does, the cut
-//! sinks.
+//! **Data and invariants.** The cut is a logarithm of latency, like heat. Pages of unknown heat go.
+//! The cut sinks while no page goes.
 //!
-//! **Ignored.** How long ago a page's heat was seen, unless it is armed now: then the wait so far
-//! counts. Source: our own; the cut is a stochastic approximation of a quantile (Robbins and Monro,
+//! **Ignored.** Age of the heat, except that the wait of an armed page counts.
+//!
+//! **Source.** Original. The cut is a stochastic approximation of a quantile (Robbins and Monro,
 //! 1951).
 
 use super::heat::{Heat, log_of};
 use crate::units::Millis;
 
-/// Pages spared for each that goes.
+/// Pages spared per page that goes.
 const SPARED_A_GONE: u32 = 3;
-/// How far one page moves the cut, in parts of a doubling.
+/// Step of the cut per page, in units of 1/256 doubling.
 const STEP: u32 = 1;
 
-/// The cut. See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Sparing {
     cut: u32,
 }
 
 impl Sparing {
-    /// Whether a page offered stays; `waited` is how long it has been armed for nothing.
+    /// Returns true if a victim stays. `waited` is the time since arming without a touch.
     pub(super) fn spares(&mut self, heat: Heat, waited: Option<Millis>) -> bool {
         if heat.log() == 0 {
             return false;
@@ -55,7 +52,7 @@ impl Sparing {
 mod tests {
     use super::*;
 
-    /// A page whose mean latency is about so long.
+    /// A page with this mean latency.
     fn heat(latency_ms: u64) -> Heat {
         let sample = log_of(Millis(latency_ms));
         Heat(0).with_sample(sample, sample)

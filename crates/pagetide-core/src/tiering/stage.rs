@@ -1,34 +1,32 @@
-//! How much of hot-page selection is on: its mechanisms, and the stages they were added in.
+//! Mechanisms of hot-page selection, and the stages that added them.
 //!
 //! ```text
-//!   stage            hot selection   rate limit   auto threshold
-//!   base                  -              -              -         whatever was touched
-//!   hot-selection         x              -              -         what was touched soon enough
-//!   rate-limit            x              x              -         and not too many a second
-//!   auto-threshold        x              x              x         soon enough is found out
-//!   auto                       by cost and benefit instead        what pays
+//!   stage            hot selection   rate limit   auto threshold   promotes
+//!   base                  -              -              -         any touched page
+//!   hot-selection         x              -              -         pages touched soon enough
+//!   rate-limit            x              x              -         at a limited rate
+//!   auto-threshold        x              x              x         with a threshold from the rate
+//!   auto                       by cost and benefit instead        pages that repay the move
 //! ```
 //!
-//! Source: the tiering specification, sections 5 and 9; the three patches of the series. The
-//! last stage is our own.
+//! **Source.** The tiering specification, sections 5 and 9. The three patches of the series. The
+//! last stage is original.
 
-/// Which mechanisms of promotion are on.
+/// Active mechanisms of promotion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TieringSwitches {
-    /// Only pages whose hint fault came within the threshold are candidates; off, all are.
+    /// Only pages with a hint fault within the threshold are candidates.
     pub hot_selection: bool,
-    /// So many candidates a second are promoted, and no more.
+    /// Limits the promotions a second.
     pub rate_limit: bool,
-    /// The threshold moves until there are as many candidates as the rate limit lets pass; off, it
-    /// stays at its default. Moves nothing without hot selection.
+    /// Adapts the threshold to the rate limit. No effect without hot selection.
     pub auto_threshold: bool,
-    /// A page is promoted when that pays, and the scan runs as often as that does (see `auto`); the
-    /// other three, and their knobs, do not matter.
+    /// Promotes by cost and benefit (see `auto`). Overrides all other switches and their knobs.
     pub auto: bool,
 }
 
 impl TieringSwitches {
-    /// All off: promote whatever was touched.
+    /// All off: promotes any touched page.
     pub const BASE: TieringSwitches = TieringSwitches {
         hot_selection: false,
         rate_limit: false,
@@ -36,39 +34,39 @@ impl TieringSwitches {
         auto: false,
     };
 
-    /// Whether nothing is selected: the balancing that was there before.
+    /// Returns true if nothing is selected.
     pub const fn is_base(self) -> bool {
         !(self.hot_selection || self.rate_limit || self.auto_threshold || self.auto)
     }
 }
 
 impl Default for TieringSwitches {
-    /// All on that Linux has.
+    /// All mechanisms of Linux.
     fn default() -> TieringSwitches {
         Stage::default().switches()
     }
 }
 
 crate::named! {
-    /// The mechanisms as they were added, one patch upon the other.
+    /// The stages, each adding one mechanism.
     #[derive(Default)]
     pub enum Stage or UnknownStage("no such stage of tiering") {
-        /// None: the page touched most recently is promoted.
+        /// None: promotes the page touched last.
         Base = "base",
-        /// Hot pages are told by the latency of their hint fault.
+        /// Selects hot pages by hint-fault latency.
         HotSelection = "hot-selection",
-        /// And promoted at a limited rate.
+        /// Also limits the rate.
         RateLimit = "rate-limit",
-        /// And what is hot follows from that rate: Linux 6.1 and later.
+        /// Also adapts the threshold: Linux 6.1 and later.
         #[default]
         AutoThreshold = "auto-threshold",
-        /// None of them: what is promoted, and how much, follows from what it costs and gains.
+        /// Cost and benefit instead.
         Auto = "auto",
     }
 }
 
 impl Stage {
-    /// What is on.
+    /// Returns the active mechanisms.
     pub const fn switches(self) -> TieringSwitches {
         TieringSwitches {
             hot_selection: self as u8 >= Stage::HotSelection as u8,

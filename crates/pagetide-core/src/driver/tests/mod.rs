@@ -1,4 +1,4 @@
-//! What the driver does, whatever the world: order, levels, verdicts. The world here is a toy.
+//! The driver's order, levels and verdicts, on a toy world.
 
 use super::*;
 use crate::group::{GroupConfig, Grouping, NodePass};
@@ -22,7 +22,7 @@ fn two_nodes(free: [usize; 2]) -> Toy {
     toy
 }
 
-/// The pages of one pass's victims that went, in order.
+/// Evicted pages, in order.
 fn evicted(toy: &Toy) -> Vec<u64> {
     toy.shadows.keys().copied().collect()
 }
@@ -123,7 +123,7 @@ fn victims_move_down_while_there_is_room_dirty_or_not_and_hot_ones_stay() {
     background(&mut toy, 4);
     let on_slow = |page: u64| toy.frame_of.get(&page).is_some_and(|frame| frame.0 >= NR_FRAMES);
     assert_eq!([0, 1, 2, 3, 4].map(on_slow), [true, false, true, true, false]);
-    // There was room for three; what is dirty stays then, and what is clean goes.
+    // There was room for three. Then dirty pages stay and clean pages go.
     assert_eq!(evicted(&toy), [5]);
     toy.validate();
 }

@@ -1,4 +1,4 @@
-//! The smallest world: maps, no locks, no threads, and a list of the calls that were made.
+//! A minimal world of maps, with a log of calls.
 
 use crate::driver::{Driven, DrivenPass, LeafRead, Woken};
 use crate::folio::{Flags, Folios};
@@ -16,11 +16,11 @@ use ::alloc::vec::Vec;
 
 /// Frames of a node.
 pub(super) const NR_FRAMES: u32 = 64;
-/// Free frames that each level leaves alone.
+/// Free frames reserved by each level.
 pub(super) const LEVELS: [(WatermarkLevel, usize); 3] =
     [(WatermarkLevel::Min, 4), (WatermarkLevel::Low, 8), (WatermarkLevel::High, 12)];
 
-/// What the driver asked for, where a test looks at the order.
+/// Logged calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Call {
     Wake,
@@ -36,19 +36,19 @@ pub(super) enum Call {
     Walk,
 }
 
-/// A memory of one node, or of two that are demoted between.
+/// One node, or two with demotion.
 pub(super) struct Toy {
     pub(super) folios: Arc<Folios>,
     pub(super) lists: Vec<NodeLists>,
     pub(super) free: Vec<Vec<FrameId>>,
-    /// By frame: the page in it.
+    /// Page by frame.
     pub(super) page_in: BTreeMap<FrameId, u64>,
     pub(super) frame_of: BTreeMap<u64, FrameId>,
     pub(super) shadows: BTreeMap<u64, Option<ShadowEntry>>,
     pub(super) young: BTreeSet<u64>,
     pub(super) pinned: BTreeSet<u64>,
     pub(super) hot: BTreeSet<u64>,
-    /// Pages that a writer makes dirty after the first look at them.
+    /// Pages dirtied after the first look.
     pub(super) about_to_be_dirty: BTreeSet<u64>,
     pub(super) woken: Woken,
     pub(super) may_walk: bool,
@@ -89,7 +89,7 @@ impl Toy {
         }
     }
 
-    /// Makes a page resident in a frame that was taken.
+    /// Makes a page resident in a taken frame.
     pub(super) fn fill(&mut self, page: u64, frame: FrameId, payer: GroupId) {
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
         self.folios[frame].bind(id, PageType::File, Flags::NONE);
@@ -97,7 +97,7 @@ impl Toy {
         self.place(page, frame);
     }
 
-    /// Fills the node's frames with pages `first..`, down to so many free ones.
+    /// Fills the node with pages `first..`, leaving `nr_free` frames.
     pub(super) fn fill_node(&mut self, node: u8, first: u64, nr_free: usize) {
         for page in first.. {
             if self.free[usize::from(node)].len() <= nr_free {

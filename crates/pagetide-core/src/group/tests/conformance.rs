@@ -1,4 +1,4 @@
-//! What must hold for every policy with several groups, whatever happens.
+//! Properties of every policy with several groups.
 
 use super::world::World;
 use crate::folio::Flags;
@@ -49,7 +49,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The world, and the groups that were not removed, the root first.
+/// World and online groups, root first.
 struct Run {
     world: World,
     online: Vec<GroupId>,
@@ -135,7 +135,7 @@ fn nothing_is_lost_whatever_the_policy() {
     }
 }
 
-/// Clean folios of all groups can be reclaimed down to the last, and removed groups go with theirs.
+/// All clean folios can be reclaimed, and removed groups vanish.
 #[test]
 fn everything_unprotected_can_be_reclaimed() {
     for name in PolicyName::ALL {

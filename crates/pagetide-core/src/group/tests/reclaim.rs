@@ -1,4 +1,4 @@
-//! Whose pages go: limits, protection, proactive reclaim, and the shares of equals.
+//! Limits, protection, proactive reclaim and fairness.
 
 use super::world::World;
 use crate::group::{GlobalOrder, GroupConfig, GroupPass};
@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 const KERNELS: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::ActiveInactive];
 
-/// 44 anonymous pages and 8 of a file under a limit of 48, nowhere to swap to: the file's pages
-/// make room for each other, and the group is out of memory only once none is left.
+/// 44 anonymous and 8 file pages, limit 48, no swap: file pages replace each other until none is
+/// left.
 #[test]
 fn file_pages_go_before_the_group_is_out_of_memory() {
     for name in KERNELS {
@@ -32,7 +32,6 @@ fn file_pages_go_before_the_group_is_out_of_memory() {
     }
 }
 
-/// A neighbour that streams takes nothing from a group within its protection.
 #[test]
 fn a_protected_group_keeps_its_pages_while_a_neighbour_streams() {
     for name in KERNELS {
@@ -52,7 +51,6 @@ fn a_protected_group_keeps_its_pages_while_a_neighbour_streams() {
     }
 }
 
-/// The same without protection: the idle group's pages go.
 #[test]
 fn an_unprotected_group_gives_to_a_streaming_neighbour() {
     for name in KERNELS {
@@ -66,7 +64,6 @@ fn an_unprotected_group_gives_to_a_streaming_neighbour() {
     }
 }
 
-/// Low gives way when there is nothing else, min never.
 #[test]
 fn low_is_overridden_and_min_is_not() {
     for name in KERNELS {
@@ -87,7 +84,7 @@ fn low_is_overridden_and_min_is_not() {
     }
 }
 
-/// No access waits for what the background frees: it leaves what is protected alone.
+/// No access waits for background reclaim, so protection holds.
 #[test]
 fn the_background_overrides_no_low() {
     for name in KERNELS {
@@ -106,7 +103,6 @@ fn the_background_overrides_no_low() {
     }
 }
 
-/// A group above its protection gives what lies above it, and stays there.
 #[test]
 fn reclaim_stops_at_the_protection() {
     for name in KERNELS {
@@ -138,7 +134,6 @@ fn proactive_reclaim_takes_from_the_group_asked() {
     }
 }
 
-/// With swap, swappiness says which type a request is met from.
 #[test]
 fn proactive_reclaim_weighs_the_types_as_asked() {
     let reclaimed = |name, swappiness| {
@@ -160,8 +155,7 @@ fn proactive_reclaim_weighs_the_types_as_asked() {
     assert!(anon >= 64 && file == 0, "{anon} anonymous pages, {file} of files");
 }
 
-/// Groups of 100, 200, 300 and 400 pages that all read on and on: each loses in proportion to what
-/// it has brought in.
+/// Groups of 100, 200, 300 and 400 pages stream: each loses in proportion to its reads.
 #[test]
 fn global_reclaim_takes_in_proportion() {
     for name in KERNELS {
@@ -188,15 +182,14 @@ fn global_reclaim_takes_in_proportion() {
     }
 }
 
-/// A share of a whole for each group, in thousandths.
+/// Shares in thousandths.
 fn shares(counts: &[u64]) -> Vec<u64> {
     let total: u64 = counts.iter().sum();
     counts.iter().map(|count| count * 1000 / total).collect()
 }
 
-/// Eight groups without limits fill a memory and stream on; the nth reads n times as fast as the
-/// first. How far, in thousandths of the whole, the furthest of them is from what it brought in:
-/// with what it lost, and with what it holds.
+/// Eight unlimited groups stream, the nth at n times the first's rate. Returns the largest
+/// deviation from the share of reads, in thousandths: of losses, and of residency.
 fn unfairness(policy: PolicyName, order: GlobalOrder) -> [u64; 2] {
     const NR_FRAMES: u32 = 8192;
     let mut world = World::with_config(policy, NR_FRAMES, false, order);
@@ -219,8 +212,7 @@ fn unfairness(policy: PolicyName, order: GlobalOrder) -> [u64; 2] {
     })
 }
 
-/// What they lose is within one percent of all evictions of what they bring in, and what they hold
-/// within 2 (by walks) or 5 (by the group LRU) percent of all that is resident.
+/// Losses deviate by 1 % of evictions, residency by 2 % (walks) or 5 % (group LRU).
 #[test]
 fn groups_lose_and_hold_what_they_bring_in() {
     for policy in KERNELS {
@@ -231,22 +223,21 @@ fn groups_lose_and_hold_what_they_bring_in() {
     }
 }
 
-/// For policies that are not scanned by priority turns decide: the slowest keeps next to nothing,
-/// and the measure shows it.
+/// Policies without priorities take turns: the slowest group keeps almost nothing.
 #[test]
 fn groups_of_a_plain_queue_take_turns() {
     let [_, held] = unfairness(PolicyName::Fifo, GlobalOrder::Walk);
     assert!(held > 200, "{held}");
 }
 
-/// 6.1 had no group LRU, and its visits take a batch each: fair within 12 percent by walks.
+/// Linux 6.1 has no group LRU and visits of a batch: fair within 12 %.
 #[test]
 fn linux_6_1_is_fair_within_a_batch_a_visit() {
     let [_, held] = unfairness(PolicyName::Mglru61, GlobalOrder::Walk);
     assert!((50..120).contains(&held), "{held}");
 }
 
-/// Half of one group's memory is protected, nothing of the other's: it is scanned half as much.
+/// Half of one group is protected: it is scanned half as much.
 #[test]
 fn a_group_above_its_protection_gives_in_proportion_to_what_lies_above() {
     for name in KERNELS {
@@ -263,8 +254,7 @@ fn a_group_above_its_protection_gives_in_proportion_to_what_lies_above() {
     }
 }
 
-/// Between two steps of a pass the lock is free: a removed group's last page is dropped, and with
-/// it goes the group that the pass is for, or the one it is visiting.
+/// Between steps, a removed group's last page is dropped, and the cause or visited group vanishes.
 #[test]
 fn a_pass_ends_whose_group_is_gone() {
     for &name in PolicyName::ALL {
@@ -280,7 +270,7 @@ fn a_pass_ends_whose_group_is_gone() {
             };
             let mut batch = ReclaimBatch::new();
             world.groups.remove(group).unwrap();
-            // Not further than the first victims.
+            // Up to the first victims.
             while world.groups.reclaim(&mut pass, &mut batch) != Step::TryEvict {}
             let pages: Vec<u64> = world.resident.keys().copied().collect();
             let mut nr_isolated = 0;
@@ -303,7 +293,6 @@ fn a_pass_ends_whose_group_is_gone() {
     }
 }
 
-/// Commands go to the lruvec of the group they name, and what they evict is uncharged.
 #[test]
 fn a_command_evicts_from_the_group_it_names() {
     let mut world = World::new(PolicyName::Mglru, 256);
@@ -325,8 +314,8 @@ fn a_command_evicts_from_the_group_it_names() {
     world.check();
 }
 
-/// Memory as a whole is short, and the streaming group has just aged: the group LRU has only the
-/// protected group to offer.
+/// Memory is short, and the streaming group has just aged: the group LRU offers only the protected
+/// group.
 #[test]
 fn a_protected_group_keeps_its_pages_where_memory_as_a_whole_is_short() {
     for &name in PolicyName::ALL {
@@ -341,7 +330,6 @@ fn a_protected_group_keeps_its_pages_where_memory_as_a_whole_is_short() {
     }
 }
 
-/// Pages of a removed group have no tenant: they go before others', and all of them do.
 #[test]
 fn the_pages_of_a_removed_group_go_first() {
     for &name in PolicyName::ALL {

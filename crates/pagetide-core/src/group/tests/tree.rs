@@ -1,4 +1,4 @@
-//! The tree against a naive twin: a map of parents, limits and charges, added up anew each time.
+//! The tree against a naive twin, which sums anew each time.
 
 use crate::group::{
     CreateGroupError, GROUPS_MAX, GroupConfig, GroupTree, OverLimit, Released, RemoveGroupError,
@@ -169,7 +169,6 @@ impl Twin {
         }
     }
 
-    /// What the formula promises, whatever was asked for.
     fn check_protection(&self, group: GroupId) {
         let given = self.tree.protection(group, GroupId::ROOT);
         let config = self.groups[&group].config;
@@ -214,7 +213,7 @@ fn the_lowest_full_group_is_named() {
     assert_eq!([GroupId::ROOT, outer, inner].map(|group| tree.usage(group)), [6, 6, 4]);
 }
 
-/// Of 1000 pages, what siblings use of what they are to keep is no other group's room.
+/// Protected usage of siblings, out of 1000 pages, is no room.
 #[test]
 fn room_is_the_lowest_limit_less_what_is_kept_beside() {
     let mut tree = GroupTree::default();

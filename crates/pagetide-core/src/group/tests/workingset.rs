@@ -1,4 +1,4 @@
-//! Refaults among groups: by whose clock, and where they are counted.
+//! Clock and counters of refaults among groups.
 
 use super::world::World;
 use crate::group::GroupConfig;
@@ -10,7 +10,7 @@ fn ages(world: &World, groups: &[GroupId]) -> alloc::vec::Vec<u64> {
     groups.iter().map(|group| world.groups.lruvec(*group).hierarchy_counts().age).collect()
 }
 
-/// Evictions for a group's own limit move its clock and those above it; the shadow names it.
+/// Evictions for a group's limit advance its clock and all above. The shadow names the group.
 #[test]
 fn ages_move_on_in_the_ancestors_of_the_cause() {
     let mut world = World::new(PolicyName::ActiveInactive, 512);
@@ -27,7 +27,7 @@ fn ages_move_on_in_the_ancestors_of_the_cause() {
     assert!(world.shadows.values().all(|shadow| shadow.lruvec().group == inner.0));
 }
 
-/// Evictions for the limit of a group above: by its clock, whose lruvec the shadow names.
+/// Evictions for an ancestor's limit use its clock, and the shadow names it.
 #[test]
 fn pages_are_evicted_by_the_clock_of_the_cause() {
     let mut world = World::new(PolicyName::ActiveInactive, 512);
@@ -41,8 +41,7 @@ fn pages_are_evicted_by_the_clock_of_the_cause() {
     assert!(world.shadows.values().all(|shadow| shadow.lruvec().group == top.0));
 }
 
-/// D is taken on the cause's clock and compared with what lies below the cause: active pages of a
-/// sibling count as what the page might have displaced.
+/// The cause's clock and lists judge the refault. Active pages of a sibling count.
 #[test]
 fn a_refault_is_judged_where_the_page_was_evicted_from() {
     let activated = |nr_active: u64| {
@@ -65,7 +64,7 @@ fn a_refault_is_judged_where_the_page_was_evicted_from() {
     assert_eq!(activated(40), 1, "the sibling's 40 active pages could");
 }
 
-/// A group that is gone has no clock: its pages are new to the group that reads them next.
+/// Without the group's clock, pages are new.
 #[test]
 fn shadows_of_a_group_that_is_gone_count_for_nothing() {
     for name in [PolicyName::ActiveInactive, PolicyName::Mglru] {

@@ -1,4 +1,4 @@
-//! A tiny world with several groups: a page belongs to the group that brought it in.
+//! A small world with groups. A page belongs to the group that read it.
 
 use crate::folio::{Flags, Folios};
 use crate::group::{GlobalOrder, GroupConfig, GroupPass, Groups, GroupsConfig, UNLIMITED};
@@ -12,9 +12,8 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// More steps than any pass over so few folios can need; a pass that exceeds it does not end.
+/// More steps than any finite pass needs.
 const STEPS_MAX: usize = 100_000;
-/// How often a charge reclaims before it gives up.
 const RETRIES_MAX: usize = 16;
 
 pub(super) struct World {
@@ -24,11 +23,11 @@ pub(super) struct World {
     pub(super) resident: BTreeMap<u64, FrameId>,
     pub(super) shadows: BTreeMap<u64, ShadowEntry>,
     pub(super) free: Vec<FrameId>,
-    /// Evictions by the group that paid.
+    /// Evictions by paying group.
     pub(super) evictions: BTreeMap<GroupId, u64>,
     pub(super) refuse_one_in: u64,
     nr_tried: u64,
-    /// Pages from here on are anonymous.
+    /// First anonymous page.
     pub(super) first_anon: u64,
 }
 
@@ -65,7 +64,7 @@ impl World {
         self.groups.create(parent, config).unwrap()
     }
 
-    /// Accesses a page for a group; `false` if it could not be made resident.
+    /// Returns false if the page could not be made resident.
     pub(super) fn access(&mut self, group: GroupId, page: u64) -> bool {
         if let Some(&frame) = self.resident.get(&page) {
             let marked = self.groups.access_rule().mark(&self.folios, frame);
@@ -95,7 +94,7 @@ impl World {
         pages.for_each(|page| assert!(self.access(group, page), "page {page} of {group}"));
     }
 
-    /// A charge, then a frame; each reclaims for what stands in its way.
+    /// Charges, then takes a frame, with reclaim for each.
     fn alloc(&mut self, group: GroupId) -> Option<FrameId> {
         let mut nr_tries = 0;
         while let Err(full) = self.groups.charge(group) {
@@ -168,7 +167,6 @@ impl World {
         self.free.push(frame);
     }
 
-    /// The pages of a group that are resident.
     pub(super) fn nr_resident(&self, group: GroupId) -> usize {
         self.resident.values().filter(|frame| self.folios[**frame].group() == group).count()
     }

@@ -1,10 +1,9 @@
 //! The buddy allocator: free blocks of 2^0 to 2^10 frames, split on demand and merged when freed.
 //!
-//! **Problem.** Hand out runs of frames of several lengths, quickly, and get long runs back.
+//! **Problem.** Hand out runs of several lengths quickly, and recover long runs.
 //!
-//! **Idea.** Every block of order o starts at a multiple of 2^o, so it has exactly one buddy: the
-//! block whose first frame differs in bit o. Splitting makes a block and its buddy; freeing a block
-//! whose buddy is free joins them again.
+//! **Idea.** A block of order o starts at a multiple of 2^o, so it has one buddy: the first frame
+//! differs in bit o. Freeing merges a block with a free buddy.
 //!
 //! ```text
 //!  order 3   [8                    15]        take order 0: 8
@@ -13,17 +12,16 @@
 //!  order 0   [8][9]                     keep  9 (o0), hand out 8
 //! ```
 //!
-//! **Data and invariants.** One sentence: *every frame is in exactly one block; a free block is on
-//! the list of its order; and no two free buddies are left unmerged*.
-//! Lists are threaded through the [`FrameTable`]. Freed blocks go to the head of their list, to be
-//! reused while warm, or to the tail when the block they would merge into has a free buddy itself:
-//! left alone, they will likely grow.
+//! **Data and invariants.** *Every frame is in exactly one block, a free block is on the list of
+//! its order, and no two free buddies are unmerged.* Freed blocks go to the head of the list, for
+//! warm reuse, or to the tail if the next merge has a free buddy, to let them grow.
 //!
-//! Cost: O(orders) for taking and freeing.
+//! **Cost.** O(orders) to take and free.
 //!
-//! **Deliberately ignored.** How much may be taken: watermarks are the zone's business. //!
-//! Source: the page allocator specification, section 2; K. Knowlton, "A fast storage allocator",
-//! CACM 8(10), 1965.
+//! **Ignored.** Watermarks, which the zone checks.
+//!
+//! **Source.** The page allocator specification, section 2. K. Knowlton, "A fast storage
+//! allocator", CACM 8(10), 1965.
 
 use alloc::sync::Arc;
 
@@ -31,7 +29,6 @@ use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::free_blocks::{FreeBlocks, ORDERS};
 use crate::ids::{FrameId, Order};
 
-/// The free and offline blocks of one zone.
 #[derive(Debug)]
 pub(super) struct Buddy {
     pub(super) table: Arc<FrameTable>,
@@ -43,7 +40,7 @@ pub(super) struct Buddy {
 }
 
 impl Buddy {
-    /// Frames below `nr_online` are free; the others are offline.
+    /// Frames from `nr_online` on are offline.
     pub(super) fn new(nr_frames: u32, nr_online: u32) -> Buddy {
         assert!(nr_online <= nr_frames, "{nr_online} frames online of {nr_frames}");
         let mut buddy = Buddy {
@@ -65,9 +62,7 @@ impl Buddy {
         self.table.nr_frames()
     }
 
-    /// Takes a block of `order` from the smallest large enough one.
-    ///
-    /// The caller owns the block's word now, and writes what the block is.
+    /// Takes a block from the smallest sufficient one. The caller then sets the state.
     pub(super) fn take(&mut self, order: Order) -> Option<FrameId> {
         let (found, frame) = (order.0..=Order::MAX.0)
             .find_map(|o| self.lists[usize::from(o)].head().map(|frame| (Order(o), frame)))?;
@@ -78,7 +73,7 @@ impl Buddy {
         Some(frame)
     }
 
-    /// Frees a block that is on no list, merging it as far as it goes.
+    /// Frees an unlisted block and merges it.
     pub(super) fn put(&mut self, frame: FrameId, order: Order) {
         let (mut frame, mut order) = (frame, order);
         while order < Order::MAX {
@@ -102,7 +97,7 @@ impl Buddy {
         buddy.0 < self.nr_frames() && self.table.state(buddy) == FrameState::Free(order)
     }
 
-    /// Whether the block that this one and its buddy would make has a free buddy itself.
+    /// Returns true if the merged block would have a free buddy.
     fn will_likely_merge(&self, frame: FrameId, order: Order) -> bool {
         let above = Order(order.0 + 1);
         if above >= Order::MAX {
@@ -113,13 +108,12 @@ impl Buddy {
         self.can_merge(buddy, above)
     }
 
-    /// Puts a block that is on no list out of service.
     pub(super) fn put_offline(&mut self, frame: FrameId, order: Order) {
         self.offline.push_head(&self.table, frame, Kind::Offline, order);
         self.nr_offline += u64::from(order.nr_frames());
     }
 
-    /// Takes the offline block put there last, at most `nr_max` frames of it. `nr_max` is not 0.
+    /// Takes the last offline block, at most `nr_max` (not 0) frames of it.
     pub(super) fn take_offline(&mut self, nr_max: u32) -> Option<(FrameId, Order)> {
         let frame = self.offline.head()?;
         let FrameState::Offline(found) = self.table.state(frame) else {
@@ -156,12 +150,11 @@ impl Buddy {
     }
 }
 
-/// The block's one possible partner at this order.
 pub(super) const fn buddy_of(frame: FrameId, order: Order) -> FrameId {
     FrameId(frame.0 ^ order.nr_frames())
 }
 
-/// The largest order of at most `nr_frames` frames, which is not 0.
+/// Returns the largest order of at most `nr_frames` (not 0) frames.
 pub(super) const fn order_within(nr_frames: u32) -> Order {
     let order = nr_frames.ilog2() as u8;
     if order < Order::MAX.0 { Order(order) } else { Order::MAX }

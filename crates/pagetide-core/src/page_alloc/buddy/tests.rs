@@ -1,10 +1,9 @@
-//! The specification's vectors for the buddy allocator, and the shape of odd zones.
+//! Buddy vectors of the specification, and odd zones.
 
 use alloc::vec::Vec;
 
 use super::*;
 
-/// Takes a block, for use.
 fn take(buddy: &mut Buddy, order: u8) -> u32 {
     let frame = buddy.take(Order(order)).expect("a free block");
     buddy.table.set_allocated(frame, Order(order));
@@ -71,7 +70,7 @@ fn freed_blocks_go_to_the_head_unless_they_will_soon_grow() {
     put(&mut buddy, 12, 0);
     put(&mut buddy, 13, 0);
     assert_eq!(free_list(&buddy, 1), [12]);
-    // 14 and 15 would make the buddy of the free block at 12, so 15 waits at the tail.
+    // 14 and 15 would make the buddy of 12, so 15 waits at the tail.
     put(&mut buddy, 15, 0);
     assert_eq!(free_list(&buddy, 0), [8, 4, 15]);
 }
@@ -84,7 +83,7 @@ fn blocks_that_could_only_reach_the_largest_order_go_to_the_head() {
     put(&mut buddy, 2048, 9);
     put(&mut buddy, 1024, 9);
     put(&mut buddy, 1536, 9);
-    // Together with 512, block 0 would meet the free block of the largest order at 1024: no merge.
+    // Block 0 and 512 would meet the largest block at 1024: no merge.
     put(&mut buddy, 0, 9);
     assert_eq!(free_list(&buddy, 9), [0, 2048]);
 }

@@ -1,10 +1,10 @@
-//! The buddy allocator's invariant, checked by walking everything.
+//! Checks of the buddy allocator's invariant.
 
 use super::{Buddy, FrameState, buddy_of};
 use crate::ids::{FrameId, Order};
 
 impl Buddy {
-    /// Walks every frame and every list.
+    /// Checks every frame and list.
     ///
     /// # Cost
     /// O(frames).
@@ -15,7 +15,7 @@ impl Buddy {
         self.validate_lists();
     }
 
-    /// Blocks tile the zone; returns the frames (free, offline).
+    /// Checks that blocks tile the zone. Returns the free and offline frames.
     fn validate_frames(&self) -> (u64, u64) {
         let (mut nr_free, mut nr_offline) = (0, 0);
         let mut next = 0;
@@ -49,8 +49,7 @@ impl Buddy {
         }
     }
 
-    /// The blocks on the lists are free blocks, on the right list, and there are as many of them as
-    /// counted; with the frame counts equal, no free block is on no list.
+    /// Checks that the lists hold the free blocks, as many as counted.
     fn validate_lists(&self) {
         let mut nr_listed = 0;
         for order in (0..=Order::MAX.0).map(Order) {

@@ -1,13 +1,10 @@
-//! The hottest frames of a CPU, kept in the lists' own lines.
+//! The hottest frames of a CPU, kept in the lists' own cache lines.
 //!
-//! **Problem.** A frame's word shares its cache line with its neighbours' (eight words a line), and
-//! neighbours go to different CPUs: a fresh zone gives CPU 0 frames 0 to 2 and CPU 1 frames 3 to 5.
-//! A CPU that takes and returns the same few frames, and writes their words each time, then fights
-//! over the line with another that does the same: three times the cost of the whole hit, measured.
+//! **Problem.** Eight frame words share a cache line, and neighbours go to different CPUs. A CPU
+//! that takes and returns a few frames contends for the line, at three times the cost of a hit.
 //!
-//! **Idea.** The last few base frames that came back are in a short array, the hot end of
-//! their list. Going in and coming out they keep the word they had: `Allocated`. A line that is
-//! only read is in every CPU's cache.
+//! **Idea.** A short array holds the last base frames freed, the hot end of their list. The words
+//! stay `Allocated`, so the lines stay shared.
 //!
 //! ```text
 //!   free --> [ f0 f1 f2 . ] --> alloc      words stay Allocated
@@ -16,29 +13,26 @@
 //!            [hot . . . . cold]             the list behind it
 //! ```
 //!
-//! **Data and invariants.** The coldest first; this CPU's frames alone, each once. A look at
-//! another CPU's frame sees it as handed out, as it was last. That is what the zone makes of
-//! `InPcp` too.
+//! **Data and invariants.** Coldest first, this CPU's frames only, each once. Other CPUs see the
+//! frames as allocated, which the zone treats like `InPcp`.
 //!
-//! **Ignored.** A frame freed twice, on two CPUs, while it is hot on both: it is found when one of
-//! them moves it on to its list, and not before. Freed twice on one CPU, it is found at once.
+//! **Ignored.** A double free on two CPUs, while hot on both, is detected only when the frame moves
+//! to a list.
 //!
-//! Source: our own. Linux has a line for each frame's descriptor, which costs eight times as much.
+//! **Source.** Original. Linux has a line per frame descriptor, at eight times the cost.
 
 use super::{FrameTable, HOT_LIST, Kind, Pcp};
 use crate::ids::{FrameId, Order};
 use crate::page_alloc::FrameState;
 
-/// Frames kept. Those of a few allocations and frees in turn; more would only be searched in vain.
+/// Frames kept. More would lengthen the search.
 const HOT_FRAMES: usize = 8;
 
-/// No frame has this number.
 const NONE: u32 = u32::MAX;
 
-/// The frames, coldest first.
 #[derive(Debug)]
 pub(super) struct HotFrames {
-    /// Beyond the first `nr_frames`: [`NONE`].
+    /// [`NONE`] beyond `nr_frames`.
     frames: [u32; HOT_FRAMES],
     nr_frames: u8,
 }
@@ -46,7 +40,6 @@ pub(super) struct HotFrames {
 impl HotFrames {
     pub(super) const EMPTY: HotFrames = HotFrames { frames: [NONE; HOT_FRAMES], nr_frames: 0 };
 
-    /// Takes the hottest.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<FrameId> {
         let last = self.nr_frames.checked_sub(1)?;
@@ -55,7 +48,7 @@ impl HotFrames {
         Some(FrameId(core::mem::replace(slot, NONE)))
     }
 
-    /// Makes `frame` the hottest, where there is room.
+    /// Adds `frame` as the hottest. The array must not be full.
     #[inline]
     fn push(&mut self, frame: FrameId) {
         self.frames[usize::from(self.nr_frames)] = frame.0;
@@ -77,7 +70,6 @@ impl HotFrames {
         self.nr_frames == 0
     }
 
-    /// Takes the older half, or the only one.
     pub(super) fn take_older_half(&mut self) -> impl Iterator<Item = FrameId> + use<> {
         let nr_taken = self.frames().len().div_ceil(2);
         let older = self.frames;
@@ -88,14 +80,12 @@ impl HotFrames {
         older.into_iter().take(nr_taken).map(FrameId)
     }
 
-    /// All of them, coldest first.
     pub(super) fn frames(&self) -> &[u32] {
         &self.frames[..usize::from(self.nr_frames)]
     }
 }
 
 impl Pcp {
-    /// Puts a frame before the head of its list.
     #[inline]
     pub(super) fn keep_hot(&mut self, table: &FrameTable, frame: FrameId) {
         if self.hot.contains(frame) {
@@ -112,7 +102,7 @@ impl Pcp {
         self.hot.push(frame);
     }
 
-    /// Moves the older half of the hot frames to the head of their list.
+    /// Moves the older half to the head of the list.
     #[cold]
     #[inline(never)]
     fn cool_half(&mut self, table: &FrameTable) {
@@ -122,14 +112,13 @@ impl Pcp {
         }
     }
 
-    /// Moves all of them: before the list is drained from its tail.
+    /// Moves all frames, before a drain from the tail.
     pub(super) fn cool_all(&mut self, table: &FrameTable) {
         while !self.hot.is_empty() {
             self.cool_half(table);
         }
     }
 
-    /// How many there are.
     pub(super) fn validate_hot(&self, table: &FrameTable) -> u32 {
         let frames = self.hot.frames();
         for (nth, frame) in frames.iter().enumerate() {

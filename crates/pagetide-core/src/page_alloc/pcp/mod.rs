@@ -1,10 +1,9 @@
-//! Per-CPU lists: frames a CPU can take and return without the zone's lock.
+//! Per-CPU lists: frames that a CPU takes and returns without the zone's lock.
 //!
-//! **Problem.** One lock per zone is one cache line that every allocation on every CPU fights over.
+//! **Problem.** The zone's lock is one cache line that all CPUs contend for.
 //!
-//! **Idea.** Each CPU keeps some blocks of its own. Taking from an empty list fetches a batch from
-//! the zone; returning to a full one sends the coldest back. How many at a time, and what full is,
-//! a tuning says (`pcp_tuning/`).
+//! **Idea.** An empty list fetches a batch from the zone. A full list returns its coldest blocks. A
+//! tuning (`pcp_tuning/`) sets the amounts.
 //!
 //! ```text
 //!              free: head                    refill: tail (in the zone's order)
@@ -15,9 +14,8 @@
 //!   ...          5 lists: orders 0 to 3, and 9
 //! ```
 //!
-//! **The seam.** A world wraps the zone in a lock and each `Pcp` in a try-lock, and makes the same
-//! calls, two to allocate and two to free; no decision is its own. `None` from the first call is
-//! what asks for the second:
+//! **The seam.** A world wraps the zone in a lock and each `Pcp` in a try-lock, and makes two calls
+//! to allocate and two to free. `None` from the first call requests the second:
 //!
 //! ```text
 //! alloc:  match pcps[cpu].try_lock() {
@@ -36,24 +34,20 @@
 //!         }
 //! ```
 //!
-//! `None` from the whole of `alloc` means that the zone is at the request's level: the caller wakes
-//! background reclaim, and tries a lower level, direct reclaim or [`Pcp::full_drain`] of every CPU.
-//! Lock order: per-CPU list, then zone.
+//! `None` from both allocating calls means that the zone is at the request's level. The caller
+//! wakes background reclaim, and tries a lower level, direct reclaim or [`Pcp::full_drain`] of
+//! every CPU. Lock order: per-CPU list, then zone.
 //!
-//! **Data and invariants.** Blocks are linked through the words of the shared [`FrameTable`]; those
-//! on these lists belong to the holder of this list's lock. The hottest frames of the list that
-//! most requests go to are not linked but kept in an array (`pcp/hot.rs`), so that a hit need not
-//! write a line that other CPUs' frames are in. `count` is in frames; refills are in
-//! blocks. Frames here are *not* free: the zone's `NR_FREE` left them out when they came. The
-//! struct is at most 256 bytes, four cache lines.
+//! **Data and invariants.** Blocks are linked through the shared [`FrameTable`]. The holder of a
+//! list's lock owns its blocks. The hottest base frames are in an array (`pcp/hot.rs`), so that a
+//! hit need not write a shared line. `count` is in frames, refills in blocks. Frames here are *not*
+//! in `NR_FREE`. The struct is at most four cache lines.
 //!
-//! Ours: watermarks are checked when a list is refilled, not on every allocation as in Linux, so
-//! that a hit reads no shared line; the frames were taken out of `NR_FREE` by a check like any
-//! other.
+//! Unlike Linux, only a refill checks the watermarks.
 //!
-//! **Deliberately ignored.** Which node a frame is of: one zone's lists hold one zone's frames.
+//! **Ignored.** Nodes: the lists hold frames of one zone.
 //!
-//! Source: the page allocator specification, sections 3, 4 and 7.
+//! **Source.** The page allocator specification, sections 3, 4 and 7.
 
 use super::frame_table::{FrameList, FrameState, FrameTable, Kind};
 use super::pcp_limits::{PCP_ORDER_MAX, PcpLimits};
@@ -62,32 +56,31 @@ use super::zone::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
 use hot::HotFrames;
 
-/// The order of a huge page, 2 MiB, whose blocks are also kept.
+/// Order of a huge page, 2 MiB, also kept on a list.
 pub const PCP_HUGE_ORDER: Order = Order(9);
 
 const SMALL_LISTS: usize = PCP_ORDER_MAX.0 as usize + 1;
 const LISTS: usize = SMALL_LISTS + 1;
-/// The list whose hottest frames are kept apart: base frames, what most requests are for.
+/// List of base frames, extended by the hot frames.
 const HOT_LIST: usize = 0;
 
 const _: () = assert!(size_of::<Pcp>() <= 256);
 
-/// Frames to return to the zone, as [`Pcp::free`] or [`Pcp::full_drain`] decided. Pass it to
-/// [`Pcp::drain`] on the same `Pcp`.
+/// Frames to return to the zone. Pass this to [`Pcp::drain`] of the same `Pcp`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "the frames stay on the list until the drain is carried out"]
 pub struct Drain(Work);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
-    /// Send back this many frames, beginning with this list.
+    /// Frames to return, starting with this list.
     Frames { nr_frames: u32, first_list: u8 },
-    /// This block has no list: it goes straight to the zone.
+    /// A block without a list, to return directly.
     Bypass { frame: FrameId, order: Order },
 }
 
 impl Drain {
-    /// Frames that will go back; whole blocks go, so a few more may.
+    /// Returns the frames to drain. Whole blocks may exceed this.
     pub const fn nr_frames(&self) -> u32 {
         match self.0 {
             Work::Frames { nr_frames, .. } => nr_frames,
@@ -95,8 +88,7 @@ impl Drain {
         }
     }
 
-    /// The drain in pieces of about `nr_frames_max` frames, so that the zone's lock can be let go
-    /// in between. `nr_frames_max` is not 0.
+    /// Splits the drain into pieces of about `nr_frames_max` frames (not 0).
     pub fn pieces(self, nr_frames_max: u32) -> impl Iterator<Item = Drain> {
         let mut left = Some(self.0);
         core::iter::from_fn(move || {
@@ -114,23 +106,23 @@ impl Drain {
 /// The lists of one CPU for one zone.
 ///
 /// # Concurrency
-/// No lock inside: the world wraps each in a try-lock. Any CPU may take it, to drain it.
+/// The world wraps this in a try-lock. Any CPU may take it, to drain.
 #[derive(Debug)]
 pub struct Pcp {
     lists: [FrameList; LISTS],
-    /// Before the head of [`HOT_LIST`].
+    /// Precede the head of [`HOT_LIST`].
     hot: HotFrames,
     pub(super) gauge: Gauge,
     pub(super) tuning: Tuning,
 }
 
 impl Pcp {
-    /// Empty lists with the default tuning.
+    /// Creates empty lists with the default tuning.
     pub fn new(limits: PcpLimits) -> Pcp {
         Pcp::with_tuning(limits, PcpTuning::default())
     }
 
-    /// Empty lists with this tuning.
+    /// Creates empty lists.
     pub fn with_tuning(limits: PcpLimits, tuning: PcpTuning) -> Pcp {
         Pcp {
             lists: [FrameList::EMPTY; LISTS],
@@ -140,32 +132,31 @@ impl Pcp {
         }
     }
 
-    /// Follows the zone after a resize or a change of the knob. Frames over the new limit go with
-    /// the next free.
+    /// Sets limits after a resize or knob change. The next free drains excess frames.
     pub fn set_limits(&mut self, limits: PcpLimits) {
         self.gauge.limits = limits;
         self.tuning.follow_limits(&mut self.gauge);
     }
 
-    /// Frames on the lists.
+    /// Returns the frames on the lists.
     pub const fn count(&self) -> u32 {
         self.gauge.count
     }
 
-    /// Frames at which a free drains, now.
+    /// Returns the limit at which a free drains, in frames.
     pub const fn high(&self) -> u32 {
         self.gauge.high
     }
 
-    /// Frames per visit to the zone, before scaling.
+    /// Returns the frames per visit to the zone, unscaled.
     pub const fn batch(&self) -> u32 {
         self.gauge.limits.batch()
     }
 
-    /// Takes a block from this CPU's own lists; `None` asks for [`Pcp::refill`].
+    /// Takes a block from the lists. `None` requests [`Pcp::refill`].
     ///
     /// # Cost
-    /// O(1), no shared line but the frame's own word, which is only read when it is a hot one.
+    /// O(1). Touches no shared line but the frame's own word, read-only for hot frames.
     #[inline]
     pub fn alloc(&mut self, table: &FrameTable, request: &AllocRequest) -> Option<FrameId> {
         let list = list_of(request.order)?;
@@ -173,16 +164,16 @@ impl Pcp {
         self.take_head(table, list, request.order)
     }
 
-    /// Fetches blocks from the zone and takes one, after [`Pcp::alloc`] found none.
+    /// Fetches blocks from the zone and takes one, after [`Pcp::alloc`] failed.
     ///
-    /// `None` when the watermarks or the zone's lists say no. Orders without a list take one block
-    /// past the lists.
+    /// Returns `None` below the watermark or without blocks. Orders without a list bypass the
+    /// lists.
     pub fn refill(&mut self, zone: &mut Zone, request: &AllocRequest) -> Option<FrameId> {
         let Some(list) = list_of(request.order) else {
             return zone.alloc(request);
         };
         let order = request.order;
-        // First, as it may find the zone under HIGH: this very refill is not to grow anything then.
+        // First, because a zone below HIGH must not grow the lists.
         if !zone.admit(request) {
             return None;
         }
@@ -199,14 +190,13 @@ impl Pcp {
         self.take_head(zone.table(), list, order)
     }
 
-    /// Returns a block to this CPU's lists. A [`Drain`] must be passed to [`Pcp::drain`], under the
-    /// zone's lock.
+    /// Returns a block to the lists. Pass a [`Drain`] to [`Pcp::drain`], under the zone's lock.
     ///
     /// # Panics
-    /// When the block was not handed out at that order: a double free, a foreign frame.
+    /// If the block was not allocated at that order: a double free, a foreign frame.
     ///
     /// # Cost
-    /// O(1), no shared line but the frame's own word.
+    /// O(1). Touches no shared line but the frame's own word.
     #[inline]
     pub fn free(
         &mut self,
@@ -238,7 +228,7 @@ impl Pcp {
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list }))
     }
 
-    /// Keeps a frame hot if nothing else has to be decided about it; `false`: nothing changed.
+    /// Keeps a frame hot. Returns false, without a change, if another decision is due.
     #[inline]
     fn free_hit(
         &mut self,
@@ -260,25 +250,23 @@ impl Pcp {
         is_kept
     }
 
-    /// Lets the limit decay. To be called about once a second; without it, limits and lists only
-    /// follow events.
+    /// Decays the limit. Call this about once a second.
     ///
-    /// The drain may be long: carry it out in [`Drain::pieces`].
+    /// The drain may be long. Use [`Drain::pieces`].
     pub fn tick(&mut self) -> Option<Drain> {
         let nr_frames = self.tuning.tick(&mut self.gauge).min(self.gauge.count);
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
-    /// A piece of work towards empty lists, or `None` when they are. Loop with [`Pcp::drain`], and
-    /// let go of the zone's lock in between: for a CPU gone offline, a failed direct reclaim, a
-    /// shrink.
+    /// Returns the next piece to empty the lists, or `None` if empty. Release the zone's lock
+    /// between pieces.
     pub fn full_drain(&self) -> Option<Drain> {
         let nr_frames = self.nr_frames_of_piece();
         (nr_frames > 0).then_some(Drain(Work::Frames { nr_frames, first_list: 0 }))
     }
 
-    /// Returns blocks to the zone, the coldest of each list first: all of the list last freed to,
-    /// then the next list, around, until at least the frames decided on are gone.
+    /// Returns blocks to the zone, coldest first, from the list last freed to, until enough frames
+    /// are gone.
     pub fn drain(&mut self, zone: &mut Zone, drain: Drain) {
         let (nr_frames, first_list) = match drain.0 {
             Work::Bypass { frame, order } => return zone.free(frame, order),
@@ -299,7 +287,7 @@ impl Pcp {
         });
     }
 
-    /// Walks every list.
+    /// Checks every list.
     ///
     /// # Cost
     /// O(frames on the lists).
@@ -316,7 +304,6 @@ impl Pcp {
         assert_eq!(self.gauge.count, count, "frames counted and listed");
     }
 
-    /// All on the lists, or as many as one visit moves.
     fn nr_frames_of_piece(&self) -> u32 {
         self.gauge.count.min(self.gauge.batch_max())
     }
@@ -326,7 +313,7 @@ impl Pcp {
         let hottest = if list == HOT_LIST { self.hot.pop() } else { None };
         let frame = match hottest {
             Some(frame) => {
-                // Its word says so still, or it was freed twice.
+                // Still allocated, unless freed twice.
                 table.assert_allocated(frame, order);
                 frame
             }
@@ -350,7 +337,6 @@ impl Pcp {
     }
 }
 
-/// The list for blocks of this order, if there is one.
 #[inline]
 fn list_of(order: Order) -> Option<usize> {
     match order {

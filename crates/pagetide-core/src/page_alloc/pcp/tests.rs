@@ -1,4 +1,4 @@
-//! The specification's vectors for per-CPU lists with a fixed limit, and the order of drains.
+//! Vectors of the specification for a fixed limit, and the order of drains.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ fn fixed(limits: PcpLimits) -> Pcp {
     Pcp::with_tuning(limits, PcpTuning::Fixed)
 }
 
-/// Takes blocks past the lists, as another CPU would.
+/// Takes blocks from the zone, as another CPU would.
 fn take(zone: &mut Zone, nr_blocks: u32, order: u8) -> Vec<FrameId> {
     let mut frames = Vec::new();
     zone.alloc_bulk(&request(order), nr_blocks, |_, frame| frames.push(frame));
@@ -37,7 +37,6 @@ fn free(pcp: &mut Pcp, zone: &mut Zone, frame: FrameId, order: u8, flags: ZoneSi
     (zone.nr_free() - before) as u32
 }
 
-/// The offline and online CPU alike: nothing is left, and everything adds up.
 fn full_drain(pcp: &mut Pcp, zone: &mut Zone) {
     while let Some(drain) = pcp.full_drain() {
         pcp.drain(zone, drain);
@@ -99,7 +98,7 @@ fn an_allocation_halves_the_drain_scale() {
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(63));
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(252));
-    // The factor is 3; one allocation makes it 1, another 0.
+    // The factor is 3. One allocation makes it 1, another 0.
     assert!(pcp.alloc(zone.table(), &request(0)).is_some());
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
 }
@@ -115,7 +114,7 @@ fn the_drain_scale_stops_growing_where_the_limit_stops_the_drain() {
     for nr_frames in [63, 126, 189, 189, 189, 189] {
         assert_eq!(next_drain(&mut pcp, &mut zone), Some(nr_frames));
     }
-    // The factor stayed at 2, so one allocation makes it 1.
+    // The factor stayed at 2. One allocation makes it 1.
     assert!(pcp.alloc(zone.table(), &request(0)).is_some());
     assert_eq!(next_drain(&mut pcp, &mut zone), Some(126));
 }
@@ -177,9 +176,9 @@ fn drains_empty_the_freed_list_from_its_tail_then_go_around() {
             assert_eq!(free(&mut pcp, &mut zone, *frame, order, CALM), 0);
         }
     }
-    // 521 frames are over the limit of 100: the huge block alone is enough.
+    // 521 frames exceed the limit of 100. The huge block is enough.
     assert_eq!(free(&mut pcp, &mut zone, huge[0], 9, CALM), 512);
-    // Beginning with the pairs (list 1): both, then, around, the coldest single one (list 0).
+    // First both pairs (list 1), then the coldest single (list 0).
     pcp.drain(&mut zone, Drain(Work::Frames { nr_frames: 5, first_list: 1 }));
     assert!(pairs.iter().all(|frame| !is_in_pcp(&zone, frame)));
     let left: Vec<&FrameId> = singles.iter().filter(|frame| is_in_pcp(&zone, frame)).collect();
@@ -200,7 +199,7 @@ fn a_run_of_higher_order_frees_sends_everything_back() {
     // The drain made it a run.
     assert_eq!(free(&mut pcp, &mut zone, fours[1], 2, CALM), 977);
     assert_eq!(pcp.count(), 0);
-    // It stays one until an allocation says otherwise.
+    // The run lasts until an allocation.
     assert_eq!(free(&mut pcp, &mut zone, singles[1032], 0, CALM), 0);
     assert_eq!(pcp.alloc(zone.table(), &request(0)), Some(singles[1032]));
     assert_eq!(free(&mut pcp, &mut zone, fours[2], 2, CALM), 0);
@@ -342,7 +341,7 @@ fn the_refill_that_finds_the_zone_under_high_grows_nothing() {
     let high = zone.watermarks().mark(WatermarkLevel::High);
     let nr_above = (zone.nr_free() - high - 1) as u32;
     take(&mut zone, nr_above, 0);
-    // A block of eight wants more than is above HIGH; so many were not asked for yet.
+    // A block of eight exceeds the frames above HIGH.
     assert!(!zone.table().is_below_high());
     assert!(pcp.refill(&mut zone, &AllocRequest::fast(Order(3))).is_some());
     assert_eq!(pcp.high(), 40);
@@ -354,7 +353,7 @@ fn hot_frames_come_back_hottest_first_and_their_words_are_left_alone() {
     let mut pcp = fixed(PcpLimits::fixed(63, 1036));
     let frames = take(&mut zone, 30, 0);
     for nr_frames in 1..=frames.len() {
-        // More than are kept hot: the others are linked behind them.
+        // More than the hot array holds.
         for frame in &frames[..nr_frames] {
             assert_eq!(free(&mut pcp, &mut zone, *frame, 0, CALM), 0);
             assert_eq!(zone.table().state(*frame), FrameState::Allocated(Order(0)));
@@ -384,7 +383,6 @@ fn drains_take_the_hot_frames_last() {
     assert_eq!((pcp.count(), zone.nr_free()), (0, 4096 - 3));
 }
 
-/// Freed on two CPUs, a frame is hot on both, until one of them moves it on.
 #[test]
 #[should_panic(expected = "double free: Fx0 is on a per-CPU list already")]
 fn a_double_free_on_another_cpu_is_caught_when_the_frame_cools() {

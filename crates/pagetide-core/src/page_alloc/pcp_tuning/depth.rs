@@ -1,10 +1,10 @@
-//! The depth of runs: once a second, the limit becomes what runs of allocations and of frees need.
+//! Depth tuning: once a second, the limit follows the depth of allocation and free runs.
 //!
-//! **Problem.** A limit is worth raising only for a CPU that takes many frames *and* returns them.
+//! **Problem.** A high limit helps only a CPU that takes many frames *and* returns them.
 //!
 //! **Idea.** Count allocations up and frees down. The largest rise within a second is the
-//! allocation depth, the largest fall the free depth; lists as deep as the smaller of the two
-//! would have served both runs without the zone.
+//! allocation depth, the largest fall the free depth. Lists as deep as the smaller one avoid the
+//! zone.
 //!
 //! ```text
 //!   frames held    /\        /\
@@ -13,29 +13,24 @@
 //!   ------------'      '--'      '---> time        tuned at the first free after a second
 //! ```
 //!
-//! **Data and invariants.** Depths are measured from 0 at the period's start. The averages halve
-//! the past each period; a period twice too long forgets everything. Refills and drains are the
-//! fixed tuning's.
+//! **Data and invariants.** Averages halve the past each period. A period twice too long resets
+//! them. Refills and drains are as in the fixed tuning.
 //!
-//! Rounding down leaves the limit one short of the runs' depth: each run of frees fills the lists
-//! to it and sends a batch back, which the next run of allocations fetches. Runs of 32768 frames,
-//! with batches of 63: 126 frames through the zone's lock a cycle, and never none.
+//! Rounding down leaves the limit one below the run depth, so each cycle of runs moves two batches.
 //!
-//! **Deliberately ignored.** Pressure beyond the fixed tuning's, and everything faster than a
-//! second: what its reviewers said, and why it was not merged.
+//! **Ignored.** Pressure beyond the fixed tuning, and changes within a second, the reason why this
+//! was not merged.
 //!
-//! Source: the page allocator specification, section 5 (Y. Huang, "mm: PCP high auto-tuning", RFC
-//! of July 2023).
+//! **Source.** The page allocator specification, section 5 (Y. Huang, "mm: PCP high auto-tuning",
+//! RFC of July 2023).
 
 use super::fixed::Fixed;
 use super::{Gauge, Tune, ZoneView};
 use crate::ids::Order;
 use crate::units::Millis;
 
-/// The tuning period.
 const PERIOD_MS: u64 = 1000;
 
-/// Runs of allocations and frees, in frames.
 #[derive(Debug, Default)]
 pub(in crate::page_alloc) struct Depth {
     batches: Fixed,
@@ -45,10 +40,9 @@ pub(in crate::page_alloc) struct Depth {
     tune_start: Millis,
 }
 
-/// What is counted in one period.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Allocations less frees since the period began.
+    /// Allocations minus frees.
     alloc_count: i32,
     alloc_high: i32,
     alloc_low: i32,
@@ -87,7 +81,7 @@ impl Tune for Depth {
         self.batches.frames_to_drain(gauge, order, zone)
     }
 
-    /// Each free is counted, and may be the first after a second.
+    /// Each free is counted, and may end the period.
     #[inline]
     fn note_kept(&mut self, _gauge: &Gauge) -> bool {
         false
@@ -109,7 +103,7 @@ impl Depth {
         if elapsed_ms > 2 * PERIOD_MS {
             (self.avg_alloc_depth, self.avg_free_depth) = (0, 0);
         } else {
-            // Both depths are 0 or more: each is a maximum with 0.
+            // Both depths are at least 0.
             self.avg_alloc_depth = (self.avg_alloc_depth + counts.alloc_depth as u32) / 2;
             self.avg_free_depth = (self.avg_free_depth + counts.free_depth as u32) / 2;
         }

@@ -1,29 +1,28 @@
-//! The fixed limit: runs of frees drain ever larger batches, and nothing else changes.
+//! Fixed tuning: a constant limit, with growing drains in runs of frees.
 //!
-//! **Problem.** Keep visits to the zone rare with no state but a byte.
+//! **Problem.** Few visits to the zone, with one byte of state.
 //!
-//! **Idea.** Each drain in a run of frees is twice the last; each allocation halves the scale.
+//! **Idea.** Each drain in a run of frees doubles. Each allocation halves the scale.
 //!
 //! ```text
 //!   free free ... free(high)   ... (high)    ... (high)        batch 63, high 1036
 //!                 drain 63         126           252, 504, 973, 973, ...
 //! ```
 //!
-//! **Data and invariants.** `free_factor` is the scale, at most 2^5. A run of frees of order 1 to
-//! 3 sends everything back.
+//! **Data and invariants.** `free_factor` is the scale, at most 2^5. A run of frees of order 1 to 3
+//! drains everything.
 //!
-//! **Deliberately ignored.** Allocation runs: each refill is one batch.
+//! **Ignored.** Allocation runs: each refill is one batch.
 //!
-//! Source: the page allocator specification, section 4 (Linux 5.14 to 6.6, with the cap on the
+//! **Source.** The page allocator specification, section 4 (Linux 5.14 to 6.6, with the cap on the
 //! scale).
 
 use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView, is_run_order};
 use crate::ids::Order;
 
-/// The fixed limit.
 #[derive(Debug, Default)]
 pub(in crate::page_alloc) struct Fixed {
-    /// The next drain of a run of frees takes `batch << free_factor`; each allocation halves it.
+    /// The next drain takes `batch << free_factor`.
     free_factor: u8,
 }
 

@@ -1,9 +1,9 @@
-//! Refills raise the limit: each trip to the zone says that the lists were too short.
+//! Refill tuning: each refill shows that the lists were too short.
 //!
-//! **Problem.** Bursts are shorter than any sampling period, and come whenever they like.
+//! **Problem.** Bursts are shorter than any sampling period.
 //!
-//! **Idea.** Act on events. A refill raises `high` by what it fetches, and doubles the next refill;
-//! a run of frees doubles its drains. Time (a tick a second) and pressure lower `high` again.
+//! **Idea.** A refill raises `high` by the fetched frames, and doubles the next refill. A run of
+//! frees doubles its drains. Ticks (one a second) and pressure lower `high`.
 //!
 //! ```text
 //!   high |         ,-------- refills            pressure:  below HIGH     no growth, frees drain
@@ -14,18 +14,16 @@
 //! ```
 //!
 //! **Data and invariants.** `alloc_factor` halves with every free, `free_count` with every
-//! allocation: mixed traffic keeps both near 0, and the batches small. With equal bounds nothing
-//! is tuned but the batches.
+//! allocation, so mixed traffic keeps batches small. With equal bounds only batches are tuned.
 //!
-//! **Deliberately ignored.** Whether the zone's lock is contended at all: a refill stands for it.
+//! **Ignored.** Contention of the zone's lock.
 //!
-//! Source: the page allocator specification, section 7 (Linux 6.18).
+//! **Source.** The page allocator specification, section 7 (Linux 6.18).
 
 use super::traffic::Traffic;
 use super::{Gauge, PCP_BATCH_SCALE_MAX, Tune, ZoneView};
 use crate::ids::Order;
 
-/// The event-driven limit.
 #[derive(Debug, Default)]
 pub(in crate::page_alloc) struct Refill {
     pub(super) traffic: Traffic,
@@ -60,7 +58,7 @@ impl Tune for Refill {
     #[inline]
     fn frames_to_drain(&mut self, gauge: &mut Gauge, order: Order, zone: ZoneView) -> u32 {
         let is_run = self.traffic.note_free(gauge, order);
-        // The common case, in which none of what follows changes anything.
+        // Common case: nothing below would change anything.
         if gauge.count < gauge.high && !(is_run || zone.signals.reclaim_active || zone.below_high) {
             return 0;
         }
@@ -99,7 +97,7 @@ impl Refill {
         }
     }
 
-    /// Moves `high`, and says at which count this free drains.
+    /// Adjusts `high`. Returns the count at which this free drains.
     fn limit(&self, gauge: &mut Gauge, is_run: bool, zone: ZoneView) -> u32 {
         let batch = gauge.batch();
         gauge.set_high(gauge.high);
@@ -124,7 +122,7 @@ impl Refill {
         }
         let high = gauge.high;
         if gauge.count >= high {
-            // The next drain of this run is to leave a batch.
+            // The next drain of this run leaves a batch.
             gauge.set_high(high.max(self.traffic.free_count + batch));
         }
         high

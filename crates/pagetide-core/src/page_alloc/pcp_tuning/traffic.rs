@@ -1,36 +1,34 @@
-//! Which way frames went through a list of late: what batches are sized by.
+//! Recent traffic of a list, which scales batches.
 //!
 //! ```text
 //!   frees       raise free_count, halve the next refill
 //!   allocations halve free_count
 //! ```
 //!
-//! Mixed traffic keeps both near 0, and the batches small. Source: the page allocator
-//! specification, section 7.
+//! Mixed traffic keeps both small.
+//!
+//! **Source.** The page allocator specification, section 7.
 
 use super::{Gauge, is_run_order};
 use crate::ids::Order;
 
-/// What the last allocations and frees were.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    /// Frames freed of late: halved by every allocation.
+    /// Frames freed recently. Halved by every allocation.
     pub(super) free_count: u32,
-    /// The next refill asks for `batch << alloc_factor`; halved by every free.
+    /// The next refill fetches `batch << alloc_factor`. Halved by every free.
     pub(super) alloc_factor: u8,
-    /// The last free was of order 1 to 3.
     was_run_order: bool,
 }
 
 impl Traffic {
-    /// An allocation.
     #[inline]
     pub(super) fn note_alloc(&mut self) {
         self.free_count >>= 1;
     }
 
-    /// A free. Says whether it goes on with a run of frees of order 1 to 3, none of which is worth
-    /// keeping.
+    /// Records a free. Returns true if it continues a run of order 1 to 3, which lists should not
+    /// keep.
     #[inline]
     pub(super) fn note_free(&mut self, gauge: &Gauge, order: Order) -> bool {
         self.alloc_factor >>= 1;

@@ -1,81 +1,77 @@
-//! Watermarks: how many frames stay free, and for which requests.
+//! Watermarks: the number of frames that stay free.
 //!
-//! **Problem.** If every free frame may be handed out, the moment that frees more has none to work
-//! with; if reclaim starts only then, every caller waits for it.
+//! **Problem.** Reclaim needs frames to work with, and must start before none is left.
 //!
 //! **Idea.** Four levels of free frames. Ordinary requests stop at LOW, which wakes background
-//! reclaim; that works until HIGH. Callers that may wait go down to MIN.
+//! reclaim up to HIGH. Callers that may wait go down to MIN.
 //!
 //! ```text
 //!  free frames
 //!  |
-//!  |---- PROMO = MIN + 3d   tiering demotes until here
+//!  |---- PROMO = MIN + 3d   tiering demotes up to here
 //!  |---- HIGH  = MIN + 2d   background reclaim stops
-//!  |---- LOW   = MIN + d    background reclaim starts; the fast path ends
-//!  |---- MIN                direct reclaim; a request that must not fail ignores it
+//!  |---- LOW   = MIN + d    background reclaim starts, the fast path ends
+//!  |---- MIN                direct reclaim, ignored by requests that must not fail
 //!  0
 //! ```
 //!
-//! **Data and invariants.** MIN <= LOW <= HIGH <= PROMO < managed (for one frame and up). A check
-//! fails on equality. Frames on per-CPU lists are not free frames and are not in any count here.
+//! **Data and invariants.** MIN <= LOW <= HIGH <= PROMO < managed (from one frame up). A check
+//! fails on equality. Frames on per-CPU lists do not count as free.
 //!
-//! **Tiny zones (ours).** Linux keeps at least 128 KiB free, which is twice what a page cache of 16
-//! frames has. So MIN is at most a sixteenth of the zone (it bites below 4 MiB), and from 8 frames
-//! up LOW, HIGH and PROMO lie at least one frame apart, so that background reclaim has a goal;
-//! PROMO two above HIGH, as a promotion must leave more than HIGH free. Nothing of 16 MiB or more
-//! is changed by these rules.
+//! **Tiny zones (original).** Linux keeps at least 128 KiB free, twice the memory of a 16-frame
+//! cache. Here MIN is at most a sixteenth of the zone (below 4 MiB). From 8 frames up, LOW, HIGH
+//! and PROMO are at least one frame apart, and PROMO two above HIGH, because a promotion must leave
+//! more than HIGH. Zones from 16 MiB up are unaffected.
 //!
-//! **Deliberately ignored.** CMA (there is none), a hand-set `min_free_kbytes`, urgent requests,
-//! and the boost after a pageblock changes its type: frames are all of one type.
+//! **Ignored.** CMA, a manual `min_free_kbytes`, urgent requests, and the pageblock boost.
 //!
-//! Source: the page allocator specification, section 1 (Linux 6.18).
+//! **Source.** The page allocator specification, section 1 (Linux 6.18).
 
 use super::free_blocks::FreeBlocks;
 use crate::ids::Order;
 use crate::units::PAGE_BYTES;
 
-/// Linux's default for `watermark_scale_factor`: the levels lie 0.1 % of the zone apart.
+/// Linux's default `watermark_scale_factor`: levels 0.1 % of the zone apart.
 pub const SCALE_FACTOR_DEFAULT: u32 = 10;
-/// The largest `watermark_scale_factor`: 30 % of the zone.
+/// Largest `watermark_scale_factor`: 30 % of the zone.
 pub const SCALE_FACTOR_MAX: u32 = 3000;
-/// The denominator of the factor.
 const FACTOR_UNIT: u64 = 10_000;
 const PAGE_KBYTES: u64 = PAGE_BYTES as u64 / 1024;
-/// The smallest zone whose levels are kept apart: MIN 0, LOW 1, HIGH 2, PROMO 4.
+/// Smallest zone with distinct levels: MIN 0, LOW 1, HIGH 2, PROMO 4.
 const FRAMES_FOR_DISTINCT_LEVELS: u64 = 8;
 
-/// One of the levels of a zone.
+/// A level of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WatermarkLevel {
-    /// Direct reclaim below it.
+    /// Direct reclaim below.
     Min = 0,
-    /// Background reclaim from it.
+    /// Background reclaim starts.
     Low = 1,
-    /// Background reclaim up to it.
+    /// Background reclaim stops.
     High = 2,
-    /// Tiering makes room for promotions up to it.
+    /// Tiering frees up to here for promotions.
     Promo = 3,
 }
 
-/// What the levels are derived from.
+/// Inputs of the levels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WatermarkInputs {
-    /// Frames the zone manages.
+    /// Frames managed by the zone.
     pub managed: u64,
-    /// Frames in all zones of low memory together; `managed` when there is one zone.
+    /// Frames in all low memory zones. Equals `managed` for one zone.
     pub lowmem: u64,
-    /// Distance between levels, in 1/10000 of the zone; at most [`SCALE_FACTOR_MAX`].
+    /// Distance between levels, in 1/10000 of the zone, at most [`SCALE_FACTOR_MAX`].
     pub scale_factor: u32,
 }
 
 impl WatermarkInputs {
-    /// A machine with one zone of `managed` frames, and Linux's default factor.
+    /// One zone of `managed` frames, with Linux's default factor.
     pub const fn single_zone(managed: u64) -> WatermarkInputs {
         WatermarkInputs { managed, lowmem: managed, scale_factor: SCALE_FACTOR_DEFAULT }
     }
 }
 
-/// The levels of one zone, in frames.
+/// Levels of a zone, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermarks {
     marks: [u64; 4],
@@ -85,8 +81,7 @@ impl Watermarks {
     /// Derives the levels.
     ///
     /// # Panics
-    /// When `scale_factor` is above [`SCALE_FACTOR_MAX`], or the zone is larger than all of low
-    /// memory.
+    /// If `scale_factor` exceeds [`SCALE_FACTOR_MAX`], or `managed` exceeds `lowmem`.
     pub fn for_zone(inputs: &WatermarkInputs) -> Watermarks {
         assert!(inputs.scale_factor <= SCALE_FACTOR_MAX, "watermark scale factor above 3000");
         let managed = inputs.managed;
@@ -101,18 +96,17 @@ impl Watermarks {
         Watermarks { marks: [min, low, high, high + distance.max(2 * floor)] }
     }
 
-    /// The level's frames.
+    /// Returns the frames of a level.
     pub const fn mark(&self, level: WatermarkLevel) -> u64 {
         self.marks[level as usize]
     }
 
-    /// Whether a block of `order` may be taken and leave more than the level's frames free.
+    /// Returns true if taking a block of `order` leaves more than the level's frames free.
     ///
-    /// `nr_free` frames are free in the zone (`NR_FREE`: those on per-CPU lists are not), in these
-    /// blocks; above order 0 one of them must be that large. Equality fails.
+    /// `nr_free` is `NR_FREE`, in `blocks`. Above order 0, a large enough block is needed.
     ///
     /// # Cost
-    /// O(1) at order 0; otherwise at most one look per order.
+    /// O(1) at order 0, otherwise O(orders).
     pub fn check(
         &self,
         order: Order,
@@ -125,8 +119,8 @@ impl Watermarks {
     }
 }
 
-/// Kibibytes to keep free on a machine with `lowmem` frames of low memory: it grows with the square
-/// root, from 128 KiB to 256 MiB.
+/// Returns the KiB to keep free for `lowmem` frames: grows with the square root, from 128 KiB to
+/// 256 MiB.
 pub fn min_free_kbytes(lowmem: u64) -> u64 {
     let lowmem_kbytes = lowmem * PAGE_KBYTES;
     (16 * lowmem_kbytes).isqrt().clamp(128, 262_144)

@@ -1,4 +1,4 @@
-//! The specification's table and vectors for watermarks, and our own rules for tiny zones.
+//! Watermark vectors of the specification, and rules for tiny zones.
 
 use super::*;
 use WatermarkLevel::{High, Low, Min, Promo};
@@ -36,7 +36,7 @@ fn min_free_is_clamped_at_both_ends() {
 
 #[test]
 fn zones_share_min_free_by_size() {
-    // 4 GiB of low memory: 8192 KiB, 2048 frames; a zone with a quarter of it gets 512.
+    // 4 GiB of low memory keep 2048 frames. A quarter of it keeps 512.
     let inputs = WatermarkInputs { lowmem: 4 * GIB, ..WatermarkInputs::single_zone(GIB) };
     assert_eq!(levels(&Watermarks::for_zone(&inputs)), [512, 774, 1036, 1298]);
 }
@@ -78,7 +78,7 @@ fn tiny_zones_keep_little_and_stay_usable() {
 
 #[test]
 fn the_tiny_rules_leave_zones_from_four_mebibytes_alone() {
-    // The distance between levels of zones this small is MIN/4, far above the one-frame floor.
+    // Here the distance is MIN/4, far above one frame.
     for managed in 1024..20_000 {
         let marks = single(managed);
         assert_eq!(marks.mark(Min), min_free_kbytes(managed) / 4, "{managed} frames");

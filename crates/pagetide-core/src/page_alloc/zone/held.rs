@@ -1,25 +1,22 @@
-//! Splitting and joining blocks that are in use.
+//! Splits and joins of blocks in use.
 //!
-//! **Problem.** A block of 2 MiB taken in one piece may be needed in small ones, given back one by
-//! one; two halves of a block, held apart, may be handed on as one.
+//! **Problem.** A block of 2 MiB may be used and freed in small parts, or halves handed on as one.
 //!
-//! **Idea.** How long a block is stands in its first frame's word, so nothing moves: a split makes
-//! more first frames, a join makes one less.
+//! **Idea.** The first frame's word holds the order, so nothing moves.
 //!
 //! ```text
 //!   held:  [8                      15]      order 3, freed as one
 //!             split into order 1 |  ^
 //!                                v  | three joins
-//!   held:  [8  9][10 11][12 13][14 15]      each freed alone, and merged with what is free then
+//!   held:  [8  9][10 11][12 13][14 15]      each freed alone
 //! ```
 //!
-//! **Data and invariants.** Nothing is free before or after, so no count changes; parts merge with
-//! their free buddies when they are freed, as all blocks do. Words of held blocks change under the
-//! zone's lock here, because the zone reads its frames' words under it.
+//! **Data and invariants.** Nothing becomes free, so no count changes. These words change under the
+//! zone's lock, because the zone reads them.
 //!
-//! **Deliberately ignored.** Contents: they stay where they are. And blocks on per-CPU lists.
+//! **Ignored.** Contents, and blocks on per-CPU lists.
 //!
-//! Source: the split is that of Linux's higher-order pages; joining is our own.
+//! **Source.** Splits as in Linux's higher-order pages. Joins are original.
 
 use super::Zone;
 use crate::ids::{FrameId, Order};
@@ -27,11 +24,10 @@ use crate::page_alloc::buddy::buddy_of;
 use crate::page_alloc::frame_table::FrameState;
 
 impl Zone {
-    /// Cuts the block at `frame`, which the caller holds, into blocks of order `into`: from now on
-    /// each is held, and freed, alone.
+    /// Splits the caller's block at `frame` into blocks of order `into`, each freed alone.
     ///
     /// # Panics
-    /// When no block of `order` was handed out there, or `into` is above it.
+    /// If no block of `order` was allocated there, or `into` exceeds `order`.
     ///
     /// # Cost
     /// One word for each part.
@@ -45,13 +41,12 @@ impl Zone {
         self.stats.nr_blocks_split += u64::from(into < order);
     }
 
-    /// Makes one block of two of `order` that the caller holds, and returns its first frame.
+    /// Joins two blocks of `order` held by the caller, and returns the first frame.
     ///
-    /// `None`, and nothing is changed, when they are not the halves of one block: not each other's
-    /// buddies, or as large as blocks get.
+    /// Returns `None`, without a change, unless the blocks are buddies below the largest order.
     ///
     /// # Panics
-    /// When either is not a block of `order` that was handed out.
+    /// If either is not an allocated block of `order`.
     pub fn join_held(&mut self, halves: [FrameId; 2], order: Order) -> Option<FrameId> {
         halves.iter().for_each(|half| self.assert_held(*half, order));
         let (first, second) = (halves[0].min(halves[1]), halves[0].max(halves[1]));

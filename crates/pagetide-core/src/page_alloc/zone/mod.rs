@@ -1,11 +1,10 @@
 //! The zone: the frames behind one lock, and the rules for taking them.
 //!
-//! **Problem.** The buddy allocator would hand out its last frame to any caller. Reclaim and large
-//! folios need some left, and a live cache grows and shrinks while frames are in use.
+//! **Problem.** Reclaim and large folios need a reserve. A live cache must grow and shrink while
+//! frames are in use.
 //!
-//! **Idea.** Every way out passes one check against the watermarks; batches for per-CPU lists are
-//! checked once, at their start, so that one lock hold moves a batch. A shrink (`zone/resize.rs`)
-//! takes *free* frames out of service, whichever they are.
+//! **Idea.** Every allocation checks the watermarks, a batch for per-CPU lists once. A shrink
+//! (`zone/resize.rs`) takes *free* frames out of service.
 //!
 //! ```text
 //!             alloc, alloc_bulk (check)              take_free
@@ -13,15 +12,13 @@
 //!  per-CPU lists ----------------------> [      ] <-------------
 //!             free, free_bulk                        give_back
 //!
-//!  managed = all frames - offline        NR_FREE = frames in the buddy lists, and no others
+//!  managed = all frames - offline        NR_FREE = frames in the buddy lists
 //! ```
 //!
-//! **Data and invariants.** `NR_FREE` falls when a batch leaves for a per-CPU list and rises when a
-//! drain brings it back: frames on per-CPU lists are not free. Watermarks follow the managed frames
-//! only when the caller says so, after a resize.
+//! **Data and invariants.** Frames on per-CPU lists are not in `NR_FREE`. Watermarks follow a
+//! resize only on request.
 //!
-//! Source: the page allocator specification, sections 1 to 3. Resizing is our own, and simpler than
-//! memory hotplug: nothing in use is moved.
+//! **Source.** The page allocator specification, sections 1 to 3. Resizing is original.
 
 use super::buddy::Buddy;
 use super::frame_table::FrameTable;
@@ -30,73 +27,73 @@ use super::watermark::{SCALE_FACTOR_DEFAULT, WatermarkInputs, WatermarkLevel, Wa
 use crate::ids::{FrameId, Order};
 use alloc::sync::Arc;
 
-/// How to lay out a zone.
+/// Layout of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneConfig {
-    /// Frames the zone can ever have: the arena's length. 1 to [`FRAMES_MAX`](super::FRAMES_MAX).
+    /// Frames of the arena. 1 to [`FRAMES_MAX`](super::FRAMES_MAX).
     pub nr_frames: u32,
-    /// Frames in service at the start; the others are offline until [`Zone::give_back`].
+    /// Frames initially in service. See [`Zone::give_back`].
     pub nr_online: u32,
-    /// Distance between watermarks, in 1/10000 of the zone; default 10, at most 3000.
+    /// Distance between watermarks, in 1/10000 of the zone. Default 10, at most 3000.
     pub scale_factor: u32,
 }
 
 impl ZoneConfig {
-    /// All of `nr_frames` in service, and Linux's default factor.
+    /// All `nr_frames` in service, with Linux's default factor.
     pub const fn with_frames(nr_frames: u32) -> ZoneConfig {
         ZoneConfig { nr_frames, nr_online: nr_frames, scale_factor: SCALE_FACTOR_DEFAULT }
     }
 }
 
-/// What one allocation asks for.
+/// An allocation request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllocRequest {
-    /// The block is 2^order frames.
+    /// Order of the block.
     pub order: Order,
-    /// The level that must stay free; `None` ignores the watermarks (reclaim itself only).
+    /// Watermark to keep. `None` ignores watermarks (reclaim only).
     pub level: Option<WatermarkLevel>,
 }
 
 impl AllocRequest {
-    /// One block on the fast path: down to LOW.
+    /// Requests one block down to LOW, for the fast path.
     pub const fn fast(order: Order) -> AllocRequest {
         AllocRequest { order, level: Some(WatermarkLevel::Low) }
     }
 
-    /// The same request at another level.
+    /// Returns the request at another level.
     pub const fn at(self, level: Option<WatermarkLevel>) -> AllocRequest {
         AllocRequest { level, ..self }
     }
 }
 
-/// What went through a zone since it was made. Blocks in units of calls, frames in base pages.
+/// Counters since the zone's creation. Frames are base pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ZoneStats {
-    /// Allocating calls that got something: each was one hold of the zone's lock.
+    /// Successful allocating calls, one lock hold each.
     pub nr_alloc_visits: u64,
-    /// Frames they took.
+    /// Frames allocated.
     pub nr_frames_taken: u64,
-    /// Blocks they took them in.
+    /// Blocks allocated.
     pub nr_blocks_taken: u64,
-    /// Freeing calls: each was one hold of the zone's lock.
+    /// Freeing calls, one lock hold each.
     pub nr_free_visits: u64,
-    /// Frames they brought back.
+    /// Frames freed.
     pub nr_frames_returned: u64,
-    /// Blocks they brought them back in.
+    /// Blocks freed.
     pub nr_blocks_returned: u64,
-    /// Blocks in use that were cut into smaller ones.
+    /// Splits of blocks in use.
     pub nr_blocks_split: u64,
-    /// Blocks that were made of two in use.
+    /// Joins of blocks in use.
     pub nr_blocks_joined: u64,
 }
 
 /// The frames behind one lock.
 ///
 /// # Concurrency
-/// No lock inside: the world wraps the zone in one. The [`FrameTable`] is shared without it.
+/// The world wraps the zone in a lock. The [`FrameTable`] is shared without it.
 ///
 /// # Cost
-/// 8 bytes a frame, in the frame table; the zone itself is under 2 KiB.
+/// 8 bytes a frame, in the frame table.
 #[derive(Debug)]
 pub struct Zone {
     buddy: Buddy,
@@ -108,11 +105,11 @@ pub struct Zone {
 const _: () = assert!(size_of::<Zone>() <= 2048);
 
 impl Zone {
-    /// Lays a zone out: the online frames are free, in blocks as large as they can be.
+    /// Creates a zone. Online frames are free, in the largest blocks.
     ///
     /// # Panics
-    /// When `nr_frames` is 0 or above [`FRAMES_MAX`](super::FRAMES_MAX), `nr_online` is above it,
-    /// or `scale_factor` is above 3000.
+    /// If `nr_frames` is 0 or above [`FRAMES_MAX`](super::FRAMES_MAX), `nr_online` above
+    /// `nr_frames`, or `scale_factor` above 3000.
     ///
     /// # Cost
     /// O(frames).
@@ -122,55 +119,54 @@ impl Zone {
         Zone { buddy, watermarks, config, stats: ZoneStats::default() }
     }
 
-    /// The words of this zone's frames, for the per-CPU lists.
+    /// Returns the zone's frame table, for the per-CPU lists.
     pub fn table(&self) -> &Arc<FrameTable> {
         &self.buddy.table
     }
 
-    /// Frames the zone can ever have.
+    /// Returns all frames of the arena.
     pub fn nr_frames(&self) -> u32 {
         self.buddy.nr_frames()
     }
 
-    /// Frames in service: free, on per-CPU lists, or handed out.
+    /// Returns the frames in service: free, on per-CPU lists, or allocated.
     pub fn nr_managed(&self) -> u32 {
         self.buddy.nr_frames() - self.buddy.nr_offline as u32
     }
 
-    /// Free frames (`NR_FREE`): those on per-CPU lists are not.
+    /// Returns the free frames (`NR_FREE`), without per-CPU lists.
     pub fn nr_free(&self) -> u64 {
         self.buddy.nr_free
     }
 
-    /// Whether memory is left that nothing competes for: more than twice what background reclaim
-    /// keeps free.
+    /// Returns true if free memory is over twice the HIGH watermark.
     pub fn is_ample(&self) -> bool {
         self.nr_free() > 2 * self.watermarks.mark(WatermarkLevel::High)
     }
 
-    /// Free blocks per order.
+    /// Returns the free blocks per order.
     pub fn free_blocks(&self) -> &FreeBlocks {
         &self.buddy.blocks
     }
 
-    /// The levels.
+    /// Returns the watermarks.
     pub fn watermarks(&self) -> &Watermarks {
         &self.watermarks
     }
 
-    /// What went through.
+    /// Returns the counters.
     pub fn stats(&self) -> &ZoneStats {
         &self.stats
     }
 
-    /// Whether the watermarks allow `request` now.
+    /// Returns true if the watermarks allow `request`.
     pub fn check(&self, request: &AllocRequest) -> bool {
         let Some(level) = request.level else { return true };
         self.watermarks.check(request.order, level, self.buddy.nr_free, &self.buddy.blocks)
     }
 
-    /// Takes one block, past the per-CPU lists. `None` when the watermarks or the lists say no, and
-    /// for an order above [`Order::MAX`]: no block is that large.
+    /// Allocates one block. Returns `None` below the watermark, without a block, or above
+    /// [`Order::MAX`].
     ///
     /// # Cost
     /// O(orders).
@@ -180,10 +176,10 @@ impl Zone {
         taken
     }
 
-    /// Takes up to `nr_blocks` blocks, and gives each to `visit` as an allocated block.
+    /// Allocates up to `nr_blocks` blocks and passes each to `visit`.
     ///
-    /// Returns the blocks taken: 0 when the watermarks say no or the order is above [`Order::MAX`],
-    /// fewer when the lists run dry. The watermarks are checked once, before the first block.
+    /// Returns the number: 0 below the watermark or above [`Order::MAX`]. The watermark is checked
+    /// once.
     pub fn alloc_bulk(
         &mut self,
         request: &AllocRequest,
@@ -196,7 +192,6 @@ impl Zone {
         self.take_bulk(request, nr_blocks, visit)
     }
 
-    /// Takes up to `nr_blocks` blocks for a request that [`Zone::admit`] let in.
     pub(super) fn take_bulk(
         &mut self,
         request: &AllocRequest,
@@ -218,17 +213,16 @@ impl Zone {
         nr_taken
     }
 
-    /// Returns one block, past the per-CPU lists.
+    /// Frees one block.
     ///
     /// # Panics
-    /// When the block is not one this zone handed out at that order: a double free, a foreign
-    /// frame.
+    /// If this zone did not allocate the block at that order: a double free, a foreign frame.
     pub fn free(&mut self, frame: FrameId, order: Order) {
         let mut block = Some((frame, order));
         self.free_bulk(|_| block.take());
     }
 
-    /// Returns blocks until `next` has no more. `next` owns each until it returns it.
+    /// Frees blocks until `next` returns `None`. `next` owns each block until returned.
     pub fn free_bulk(&mut self, mut next: impl FnMut(&FrameTable) -> Option<(FrameId, Order)>) {
         self.stats.nr_free_visits += 1;
         while let Some((frame, order)) = next(&self.buddy.table) {
@@ -242,17 +236,16 @@ impl Zone {
         }
     }
 
-    /// Walks every frame, list and count.
+    /// Checks every frame, list and count.
     ///
     /// # Cost
-    /// O(frames): for tests, and the lab between steps.
+    /// O(frames), for tests and the lab.
     pub fn validate(&self) {
         self.buddy.validate();
         assert!(self.buddy.nr_free <= u64::from(self.nr_managed()), "more free than managed");
     }
 
-    /// Checks `request`, and whether it finds the zone at or under HIGH: then the per-CPU lists are
-    /// told to give frames back, before reclaim has to.
+    /// Checks `request`. At or below HIGH, tells the per-CPU lists to return frames.
     pub(super) fn admit(&mut self, request: &AllocRequest) -> bool {
         if request.level.is_some_and(|level| level <= WatermarkLevel::High)
             && !self.buddy.table.is_below_high()
@@ -265,15 +258,13 @@ impl Zone {
         self.check(request)
     }
 
-    /// Frames have left: notes at once that HIGH was crossed, as Linux's next allocation would,
-    /// since ours may be a hit that does not come here.
+    /// Records a fall below HIGH at once, because the next allocation may be a list hit.
     fn note_fall(&self) {
         if !self.buddy.table.is_below_high() {
             self.look_at_high();
         }
     }
 
-    /// Notes whether one more frame can be had without going under HIGH.
     fn look_at_high(&self) {
         let one = AllocRequest::fast(Order::BASE).at(Some(WatermarkLevel::High));
         let below_high = !self.check(&one);

@@ -1,10 +1,9 @@
 //! Shrinking and growing a live zone.
 //!
-//! **Problem.** A page cache is told to use less memory, or more, while its frames are in use.
+//! **Problem.** A page cache gets less memory, or more, while frames are in use.
 //!
-//! **Idea.** The arena's address range stays reserved at its largest. A shrink takes *free* frames
-//! out of service, whichever they are, and a growth brings the latest of them back: nothing in use
-//! moves, and frame numbers never change.
+//! **Idea.** The arena keeps its largest address range. A shrink takes *free* frames out of
+//! service, and growth brings the latest back. Nothing in use moves.
 //!
 //! ```text
 //!   [ managed: free | on per-CPU lists | handed out ][ offline ]
@@ -12,14 +11,11 @@
 //!             ^------------- give_back ------------------'
 //! ```
 //!
-//! **Data and invariants.** Offline blocks are on a list of their own, threaded through the frame
-//! table. To shrink by n, the caller loops: reclaim, drain the per-CPU lists, take what is free.
-//! Watermarks and per-CPU limits follow when the caller says so, once the new size is reached.
+//! **Data and invariants.** Offline blocks have their own list. To shrink, the caller loops:
+//! reclaim, drain the per-CPU lists, take free frames. Then it updates watermarks and per-CPU
+//! limits.
 //!
-//! **Deliberately ignored.** Which frames go: a caller that wants one contiguous end of the arena
-//! free has to move contents, which is not for an allocator to decide.
-//!
-//! Source: our own; much simpler than memory hotplug.
+//! **Ignored.** Choice of frames. **Source.** Original. Simpler than memory hotplug.
 
 use super::{Zone, watermark_inputs};
 use crate::ids::{FrameId, Order};
@@ -27,11 +23,10 @@ use crate::page_alloc::Watermarks;
 use crate::page_alloc::buddy::order_within;
 
 impl Zone {
-    /// Takes up to `nr_frames` free frames out of service, as few and large blocks as possible, and
-    /// tells `visit` which. Returns how many; fewer means no more are free in the zone.
+    /// Takes up to `nr_frames` free frames out of service, in the largest blocks, and passes each
+    /// to `visit`. Returns the number.
     ///
-    /// Ignores the watermarks: the caller reclaims first, and then calls
-    /// [`Zone::rederive_watermarks`].
+    /// Ignores the watermarks: reclaim first. Call [`Zone::rederive_watermarks`] afterwards.
     pub fn take_free(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
         let mut nr_taken = 0;
         let mut order = Order::MAX;
@@ -51,9 +46,8 @@ impl Zone {
         nr_taken
     }
 
-    /// Puts up to `nr_frames` offline frames back in service, the last taken first, and tells
-    /// `visit` which, before they can be taken. Returns how many; fewer means all are in
-    /// service. [`Zone::rederive_watermarks`] comes next.
+    /// Returns up to `nr_frames` offline frames to service, last taken first, after `visit`.
+    /// Returns the number. Call [`Zone::rederive_watermarks`] afterwards.
     pub fn give_back(&mut self, nr_frames: u32, mut visit: impl FnMut(FrameId, Order)) -> u32 {
         let mut nr_given = 0;
         while nr_given < nr_frames {
@@ -66,7 +60,7 @@ impl Zone {
         nr_given
     }
 
-    /// Derives the watermarks from the frames now in service.
+    /// Derives the watermarks from the frames in service.
     pub fn rederive_watermarks(&mut self) {
         let inputs = watermark_inputs(&self.config, self.nr_managed());
         self.watermarks = Watermarks::for_zone(&inputs);

@@ -1,58 +1,53 @@
-//! Runs: neighbouring frames, to be filled at once.
+//! Runs: contiguous frames, filled at once.
 //!
-//! **Problem.** A device takes a descriptor for each piece of memory, and only so many. A stream
-//! that goes round in a few frames, taken one by one from the smallest blocks first, mixes them a
-//! little more each time, until each page is a piece of its own.
+//! **Problem.** A device request has a limited number of memory pieces. A stream that reuses single
+//! frames scatters them more and more.
 //!
-//! **Idea.** Take the largest block there is, and cut it. Pages that came in together also leave
-//! together, so a run that is freed is a run again.
+//! **Idea.** Cut the largest free block. Pages that arrive together also leave together, so a freed
+//! run is a run again.
 //!
 //! ```text
 //!   free   [ 64 ]  [    128    ]  [  ] [ ] []      wanted: 256
-//!   runs   [ 64 ]  [    128    ]                   what is left is not taken from the small ones;
-//!                                                  next time there are no runs, and 256 leave
+//!   runs   [ 64 ]  [    128    ]                   the rest is not taken from small blocks.
+//!                                                  Next time, without runs, 256 are evicted
 //! ```
 //!
-//! **Data and invariants.** A run is a block that was cut where it is held (`zone/held.rs`): its
-//! frames are freed alone, and merge again. Runs leave LOW alone, as all that is not urgent.
+//! **Data and invariants.** A run is a split block (`zone/held.rs`). Runs stay above LOW. The
+//! minimum length grows with memory: long runs are rare in small memory, and short runs scatter
+//! large memory.
 //!
-//! How short a run may be depends on memory: long ones are rare in a small one, and short ones mix
-//! the frames of a large one.
+//! **Ignored.** Blocks split by other small pages.
 //!
-//! **Deliberately ignored.** Blocks that small pages of others have cut up: nothing is moved.
-//!
-//! Source: our own, after the larger folios of Linux's readahead.
+//! **Source.** Original, after the larger folios of Linux's readahead.
 
 use super::{AllocRequest, Zone};
 use crate::ids::{FrameId, Order};
 use crate::page_alloc::WatermarkLevel;
 use core::ops::Range;
 
-/// Frames that are taken ahead of their use at most, 2 MiB, and as a part of memory: what is
-/// evicted for them goes at once, before what comes in its place has been used.
+/// Frames taken ahead of use, at most (2 MiB), and as a divisor of memory.
 const STOCK_MAX: u64 = 512;
 const STOCK_PARTS: u64 = 256;
-/// A run is one of so many parts of that at least, and four frames: shorter ones are left to
-/// others, lest a stream goes round in them.
+/// Shortest run, as a divisor of the stock, and in frames.
 const RUN_PARTS: u64 = 8;
 const RUN_MIN: u64 = 4;
 
-/// For fewer frames than this nothing is evicted ahead of the requests for each.
+/// Smallest request that evicts ahead, frames.
 const EVICTION_MIN: u64 = 64;
 
-/// Frames that may be taken in runs at a time, of `nr_frames`.
+/// Returns the maximum of frames taken in runs at a time, of `nr_frames`.
 pub fn stock_max(nr_frames: u64) -> u64 {
     (nr_frames / STOCK_PARTS).clamp(1, STOCK_MAX)
 }
 
-/// Frames of a run, at least, of `nr_frames`: for fewer, the zone need not be asked.
+/// Returns the shortest run, in frames, of `nr_frames`.
 pub fn run_min(nr_frames: u64) -> u64 {
     (stock_max(nr_frames) / RUN_PARTS).max(RUN_MIN)
 }
 
 impl Zone {
-    /// Takes the largest block of at most `nr_max` frames, if one is large enough to be a run. Each
-    /// of its frames is held, and freed, alone.
+    /// Takes the largest block of at most `nr_max` frames, if long enough. Each frame is freed
+    /// alone.
     ///
     /// # Cost
     /// O(orders), and a word for each frame.
@@ -66,9 +61,8 @@ impl Zone {
         })
     }
 
-    /// Frames to free for `nr` of which none were found in runs: as many, or none where memory is
-    /// not short or few are wanted. Not fewer, although some are free: those are in small pieces,
-    /// and what leaves is what came in together only as long as as many leave as come.
+    /// Returns the frames to free after `nr` frames were not found in runs: `nr`, or 0 if memory is
+    /// not short or `nr` is small.
     pub fn run_target(&self, nr: u64) -> u64 {
         let enough = self.watermarks.mark(WatermarkLevel::High) + nr;
         if nr >= EVICTION_MIN && self.nr_free() < enough { nr } else { 0 }

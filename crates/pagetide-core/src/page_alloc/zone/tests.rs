@@ -1,4 +1,4 @@
-//! What the zone adds to the buddy lists: checks, resizing, and misuse.
+//! Checks, resizing and misuse.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,6 @@ fn zone(nr_frames: u32) -> Zone {
     Zone::new(ZoneConfig::with_frames(nr_frames))
 }
 
-/// Ignores watermarks.
 fn any(order: u8) -> AllocRequest {
     AllocRequest::fast(Order(order)).at(None)
 }
@@ -17,7 +16,7 @@ fn take(zone: &mut Zone, order: u8) -> FrameId {
     zone.alloc(&any(order)).expect("a free block")
 }
 
-/// Ends up with every frame handed out as a single frame.
+/// Allocates every frame.
 fn fill(zone: &mut Zone) -> Vec<FrameId> {
     core::iter::from_fn(|| zone.alloc(&any(0))).collect()
 }

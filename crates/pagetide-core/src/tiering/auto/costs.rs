@@ -1,39 +1,39 @@
-//! What things cost, for judging by cost and benefit.
+//! Costs of accesses, faults and moves.
 //!
 //! ```text
-//!   delta = slow - fast      a promotion earns it with each access, and costs a move
+//!   delta = slow - fast      gain of each access after a promotion, which costs a move
 //! ```
 //!
-//! Problem: the judge knows pages and times, not machines. Idea: the world tells it, again and
-//! again, as busy memory is slower. Ignored: that reads and writes differ. Source: our own.
+//! **Problem.** The promotion policy knows pages and times, not machines. **Idea.** The world
+//! reports costs repeatedly, because load slows memory. **Ignored.** Different costs of reads and
+//! writes. **Source.** Original.
 
 use crate::ids::NodeId;
 use crate::tiering::Topology;
 
-/// What only the world knows: measured, or given where the memory was made.
+/// Measured or known costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierCosts {
-    /// What an access of fast memory takes now, loaded as it is, in nanoseconds.
+    /// Loaded access latency of fast memory, ns.
     pub fast_ns: u64,
-    /// What one of slow memory takes.
+    /// Loaded access latency of slow memory, ns.
     pub slow_ns: u64,
-    /// What arming a page and its fault take.
+    /// Cost of arming a page and of the fault, ns.
     pub hint_fault_ns: u64,
-    /// What a promotion and the demotion that makes room for it take.
+    /// Cost of a promotion with the demotion that makes room, ns.
     pub move_ns: u64,
-    /// How much time all threads have in a second: a second each.
+    /// CPU time of all threads per second, ns.
     pub thread_ns_per_s: u64,
     /// Pages in slow memory.
     pub nr_slow: u64,
 }
 
 impl TierCosts {
-    /// Those of a world that arms its words and moves its pages by itself, without the kernel: a
-    /// fault is a lock, and a move two copies and what they cost readers beside. Told 4000 ns a
-    /// move, readers of a page cache paid some 6700 (`pagetide bench tier`), and moved four times
-    /// the pages for the same share of accesses to fast memory.
+    /// Returns the costs for a world that arms and moves pages itself, with `nr_slow` pages in slow
+    /// memory. Node 0 is fast, node 1 slow.
     ///
-    /// `nr_slow` pages are in slow memory now. The first two nodes are the fast one and the next.
+    /// A move is two copies plus the delay of readers: with 4000 ns a move, readers paid 6700
+    /// (`pagetide bench tier`) and moved four times the pages for the same hit share.
     pub fn in_user_space(topology: &Topology, nr_slow: u64) -> TierCosts {
         let [fast, slow] = [0, 1].map(|nth| topology.describe(NodeId(nth)).distance);
         TierCosts {
@@ -48,7 +48,7 @@ impl TierCosts {
 }
 
 impl Default for TierCosts {
-    /// Those of DRAM and of memory three times as slow, with one thread.
+    /// DRAM, memory three times as slow, and one thread.
     fn default() -> TierCosts {
         TierCosts {
             fast_ns: 100,

@@ -1,15 +1,13 @@
-//! Promotion without knobs: a page moves up when that is expected to pay.
+//! Promotion without knobs: a page moves up if the move is expected to pay.
 //!
-//! **Problem.** A threshold says which pages are hot, a rate how many of them move, a period how
-//! soon they are found. The right numbers depend on the program, and on how much fast memory there
-//! is; found by trial, they are right for yesterday.
+//! **Problem.** A hot threshold, a rate limit and a scan period depend on the program and the
+//! machine.
 //!
-//! **Idea.** A place in fast memory costs the page that has to leave it, and the move. Both are
-//! measured: every page that is moved is armed at once, in either direction, and its next fault
-//! says how hot it was.
+//! **Idea.** A promotion costs the move and the page that leaves. Both are measured: every moved
+//! page is armed at once, and its next fault shows its heat.
 //!
 //! ```text
-//!   slow page, heat so far -----> worth more than the page that would leave? --yes--> promoted
+//!   slow page, heat so far -----> worth more than the leaving page? ----------yes--> promoted
 //!        ^--- unsure: again at once -----'                                               |
 //!                                        ^                                               |
 //!   demoted pages: how soon touched? ----+  need = leaving + price / (gain x stay)       |
@@ -17,23 +15,21 @@
 //!                                        +---- raise or lower the bar <-- how soon touched?
 //! ```
 //!
-//! - *need*: the accesses that a page must have to be promoted. Those of the pages demoted of late,
-//!   and as many more as earn the move back: each gains what slow memory takes longer than fast
-//!   memory, loaded as they are, for as long as pages stay (the node's frames by the promotions a
-//!   second).
-//! - *bar*: heat is an estimate, and the pages chosen by it are colder than it says. Those promoted
-//!   with no heat to spare are looked at: colder than *need*, and the bar goes up.
-//! - *pass*: how long one round of the scan takes, by what rounds cost and find (`pace.rs`). The
-//!   scan leaps about (`scattered`): hot pages that lie together are found a few at a time, as
-//!   reclaim can make room for them, and some of them soon after they have become hot.
+//! - *need*: accesses that justify a promotion: the rate of recently demoted pages, plus the rate
+//!   that repays the move. Each access gains the difference of the loaded latencies, for the mean
+//!   stay (frames of the node by promotions a second).
+//! - *bar*: pages chosen by an estimate are colder than it says. If pages promoted barely turn out
+//!   colder than *need*, the bar rises.
+//! - *pass*: duration of one scan round, from the cost and yield of rounds (`pace.rs`). The order
+//!   is scattered, so that reclaim can follow when adjacent pages are hot.
 //!
-//! **Data and invariants.** In a window no more is spent on moves than an eighth of the threads'
-//! time. A saturated fast node, slower under load than slow memory, gets no page.
+//! **Data and invariants.** Moves take at most an eighth of the threads' time per window. A
+//! saturated fast node, slower under load than slow memory, gets no page.
 //!
-//! **Deliberately ignored.** What other pages gain when slow memory has less to do.
+//! **Ignored.** The gain of other pages when slow memory has less load.
 //!
-//! Sources: the thresholds that follow from averages, costs and benefits: ARMS ("Adaptive and
-//! robust memory tiering system", 2025). Loaded latencies: Colloid (SOSP 2024). The rest is ours.
+//! **Sources.** Thresholds from costs and benefits: ARMS ("Adaptive and robust memory tiering
+//! system", 2025). Loaded latencies: Colloid (SOSP 2024). The rest is original.
 
 mod costs;
 mod pace;
@@ -47,63 +43,59 @@ use crate::folio::Folio;
 use crate::units::Millis;
 use pace::{Pace, WINDOW};
 
-/// Heat to spare, in parts of a doubling, below which a promotion is looked at to set the bar.
+/// Spare heat below which a promotion adjusts the bar. In 1/[`DOUBLING`] of a doubling.
 const BARELY: u32 = DOUBLING / 2;
-/// The highest bar, in the same.
+/// Highest bar, same unit.
 const BAR_MAX: i32 = 4 * DOUBLING as i32;
-/// In so long, as many pages should have been demoted as the node has.
+/// Seconds for as many demotions as the node has pages.
 const TURNOVER_S: u64 = 12_288;
-/// One part in so many of the threads' time at most goes into moves.
+/// Divisor of the threads' time that bounds moves.
 const MOVE_PART: u64 = 8;
-/// Fast pages that a round of the scan arms: one for so many slow pages.
+/// Slow pages per fast page that a scan round arms.
 const SLOW_A_FAST: u64 = 8;
 
-/// What a page of slow memory is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Worth {
     /// Less than a place in fast memory.
     Cold,
-    /// More.
+    /// More than a place in fast memory.
     Hot,
-    /// Its last latency was short, but is not enough to go by: it is armed again.
+    /// Unknown, after one short latency: arm again.
     Unsure,
 }
 
-/// The judgement of one fast node's promotions. See the module.
+/// Promotion policy of one fast node.
 #[derive(Clone, Debug)]
 pub struct Auto {
     costs: TierCosts,
     nr_fast: u64,
-    /// What slow pages show on average, as a logarithm.
+    /// Average heat of slow pages, as a logarithm.
     usual: u32,
     demoted: Returns,
     promoted: Returns,
     barely: Returns,
-    /// Of pages that stay in fast memory, some.
+    /// Sample of pages that stay in fast memory.
     staying: Returns,
-    /// Windows so far.
     nr_windows: u64,
     bar: i32,
-    /// Accesses in 1024 s that a page must have.
+    /// Accesses in 1024 s that a promotion needs.
     need: u64,
-    /// That, and the bar, as a logarithm of latencies.
+    /// Need and bar, as a logarithm of latency.
     cut: u32,
     window_start: Millis,
-    /// Promotions and demotions of this window.
     nr_promoted: u64,
     nr_demoted: u64,
-    /// Demotions short of a turnover, times [`TURNOVER_S`].
+    /// Missing demotions of the turnover, times [`TURNOVER_S`].
     short: u64,
     pace: Pace,
     sparing: Sparing,
-    /// The time last told.
     now: Millis,
 }
 
 impl Auto {
-    /// Nothing known yet of a fast node with so many frames.
+    /// Creates the policy for a fast node with `nr_fast` frames.
     pub fn new(nr_fast: u64) -> Auto {
-        // Those awaited still are to be few beside those remembered.
+        // Awaited pages must be few compared to remembered ones.
         let part = |part: u64, least: u32| {
             Returns::new(u32::try_from(nr_fast / part).unwrap_or(u32::MAX >> 1).max(least))
         };
@@ -131,8 +123,7 @@ impl Auto {
         auto
     }
 
-    /// Notes what things cost now, and ends the window if it is over. To be called a few times a
-    /// window.
+    /// Records current costs. Call this a few times per window.
     pub fn tell_costs(&mut self, now: Millis, costs: &TierCosts) {
         self.costs = *costs;
         self.now = now;
@@ -143,12 +134,11 @@ impl Auto {
         }
     }
 
-    /// What happens next happens now.
     pub(super) fn tell_time(&mut self, now: Millis) {
         self.now = now;
     }
 
-    /// Judges a page of slow memory that was touched so long after it was armed.
+    /// Judges a slow page touched `latency` after it was armed.
     pub(super) fn judge(&mut self, latency: Millis, folio: &Folio) -> Worth {
         let sample = log_of(latency);
         let heat = Heat(folio.heat());
@@ -177,8 +167,7 @@ impl Auto {
         worth
     }
 
-    /// The same of a page of fast memory, which was armed when it was promoted; `true` asks for
-    /// that again.
+    /// Records the latency of a fast page. Returns true to arm it again.
     pub(super) fn note_fast(&mut self, latency: Millis, folio: &Folio) -> bool {
         let sample = log_of(latency);
         let heat = Heat(folio.heat());
@@ -199,22 +188,20 @@ impl Auto {
         false
     }
 
-    /// Whether a victim of reclaim stays; `waited` is how long it has been armed, if it is.
+    /// Returns true if a victim stays. `waited` is the time since arming.
     pub(super) fn spares(&mut self, folio: &Folio, waited: Option<Millis>) -> bool {
         self.sparing.spares(Heat(folio.heat()), waited)
     }
 
-    /// Whether the window allows one more promotion.
     pub(super) fn is_affordable(&self) -> bool {
         self.nr_promoted < self.moves_max()
     }
 
-    /// Promotions that a window allows.
+    /// Returns the promotions allowed per window.
     pub fn moves_max(&self) -> u64 {
         (self.costs.thread_ns_per_s / MOVE_PART / self.costs.move_ns.max(1)).max(1)
     }
 
-    /// A page was promoted: its folio is the new one.
     pub(super) fn note_promoted(&mut self, folio: &Folio) {
         let heat = Heat(folio.heat());
         let is_barely = heat.log() + BARELY > self.cut;
@@ -227,24 +214,23 @@ impl Auto {
         self.nr_promoted += 1;
     }
 
-    /// A page was demoted.
     pub(super) fn note_demoted(&mut self, folio: &Folio) {
         self.demoted.count_moved(self.now);
         self.nr_demoted += 1;
         folio.set_heat(Heat(folio.heat()).with_moved(Moved::Demoted).0);
     }
 
-    /// How long a round of the scan over slow memory should take.
+    /// Returns the duration of a scan round over slow memory.
     pub fn pass(&self) -> Millis {
         self.pace.pass(&self.costs)
     }
 
-    /// The latency below which a page is promoted.
+    /// Returns the latency below which pages are promoted.
     pub fn threshold(&self) -> Millis {
         Millis(1024 * 1000 / rate_of(self.cut).max(1))
     }
 
-    /// Nanoseconds that an access gains in fast memory.
+    /// Returns the gain of an access in fast memory, ns.
     fn delta(&self) -> u64 {
         self.costs.slow_ns.saturating_sub(self.costs.fast_ns)
     }
@@ -253,14 +239,13 @@ impl Auto {
         self.delta() > 0
     }
 
-    /// Accesses in 1024 s of the pages that make room. They are the coldest: if those that stay are
-    /// colder, the hot set has moved since any were demoted.
+    /// Returns the rate of leaving pages, in accesses per 1024 s.
     fn leaving(&self) -> u64 {
         let staying = if self.staying.is_known() { self.staying.rate() } else { u64::MAX };
         self.demoted.rate().min(staying)
     }
 
-    /// Whether the scan arms this page of fast memory, to know how hot those are that stay.
+    /// Returns true if the scan arms this fast page as a sample.
     pub(super) fn wants_fast(&mut self, page: u64) -> bool {
         let stride = (self.nr_fast * SLOW_A_FAST / self.costs.nr_slow.max(1)).max(1);
         let is_wanted = (page + self.nr_windows).is_multiple_of(stride);
@@ -284,8 +269,7 @@ impl Auto {
         self.look();
     }
 
-    /// What is known of demoted pages ages where none are demoted: as if some had been, and were
-    /// cold. Otherwise a time in which hot ones were would end promotion, and itself never.
+    /// Counts missing demotions as cold pages, lest hot demotions end promotion for good.
     fn doubt(&mut self, elapsed: u64) {
         let turnover = self.nr_fast * elapsed / 1000;
         self.short = (self.short + turnover).saturating_sub(self.nr_demoted * TURNOVER_S);
@@ -293,17 +277,17 @@ impl Auto {
         self.short %= TURNOVER_S;
     }
 
-    /// What a promotion gains in 1024 s, in nanoseconds, as those of late turned out.
+    /// Returns the gain of a recent promotion in 1024 s, ns.
     fn gain_of_one(&self) -> u64 {
         let of_page = if self.promoted.is_known() { self.promoted.rate() } else { self.need };
         of_page.saturating_sub(self.leaving()) * self.delta()
     }
 
-    /// Raises the bar if the last to pass it should not have, and lowers it otherwise.
+    /// Raises the bar if the last promoted pages were too cold, else lowers it.
     fn adjust_bar(&mut self) {
         let nr_news = self.barely.take_news();
         if !self.barely.is_known() || nr_news < 4 {
-            // Slowly, so that a page passes some day.
+            // Slowly, so that some page passes eventually.
             self.bar = (self.bar - i32::from(self.nr_windows.is_multiple_of(8))).max(0);
             return;
         }
@@ -311,7 +295,6 @@ impl Auto {
         self.bar = (self.bar + step).clamp(0, BAR_MAX);
     }
 
-    /// What a page needs, from all that is known.
     fn look(&mut self) {
         let earned = self.delta().saturating_mul(self.pace.stay(self.nr_fast)).max(1);
         self.need = self.leaving() + (self.costs.move_ns * 1024).div_ceil(earned);

@@ -1,4 +1,4 @@
-//! How much promotion gains of late, and so how often it is worth to look for hot pages.
+//! Pace of the hint scan, from the recent gain of promotions.
 //!
 //! ```text
 //!   cost of rounds   \                  /  hot pages that wait
@@ -7,42 +7,39 @@
 //!                   short rounds   long rounds
 //! ```
 //!
-//! **Problem.** Fast rounds of the scan cost faults, slow ones leave hot pages where they are.
-//! **Idea.** With the cost of a round, and the gain found a second, the best length follows. The
-//! gain is the larger of a short average and a long one, so that a hot set that has moved is looked
-//! for at once.
+//! **Problem.** Short scan rounds cost faults. Long rounds leave hot pages in slow memory.
+//! **Idea.** The best length follows from the cost of a round and the gain per second, the larger
+//! of a short and a long average, so that a moved hot set is found soon.
 //!
-//! **Data and invariants.** A round takes between a 64th and a 16th of the threads' time.
+//! **Data and invariants.** A round takes a 64th to a 16th of the threads' time.
 //!
-//! **Ignored.** That the gain found depends on the round itself. Source: our own.
+//! **Ignored.** The gain's dependence on the round. **Source.** Original.
 
 use super::costs::TierCosts;
 use crate::units::Millis;
 
-/// How long a window is.
 pub(super) const WINDOW: Millis = Millis(1000);
-/// One part in so many of the threads' time at most goes into a round of the scan; and at least.
+/// Divisors of the threads' time for one scan round.
 const SCAN_PART_MAX: u64 = 16;
 const SCAN_PART_MIN: u64 = 64;
-/// Averages of windows: one part in so many is the newest.
+/// Windows per average.
 const SHORT: u64 = 8;
 const LONG: u64 = 64;
-/// How long pages are taken to stay, in seconds.
+/// Bounds of the assumed stay in fast memory, s.
 const STAY_MIN_S: u64 = 8;
 const STAY_MAX_S: u64 = 512;
 
-/// Averages of windows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Pace {
     /// Promotions a second, times 1024.
     promoted: u64,
-    /// What promotions gain: nanoseconds in 1024 s, each second.
+    /// Gain of promotions: ns in 1024 s, per second.
     gain_short: u64,
     gain_long: u64,
 }
 
 impl Pace {
-    /// A window of so many milliseconds is over, with so many promotions that gain so much each.
+    /// Ends a window of `elapsed` ms, with a gain per promotion.
     pub(super) fn end_window(&mut self, elapsed: u64, nr_promoted: u64, gain_of_one: u64) {
         let per_second = |amount: u64| u128::from(amount) * 1000 / u128::from(elapsed);
         let promoted = per_second(nr_promoted * 1024) as u64;
@@ -56,11 +53,10 @@ impl Pace {
         }
     }
 
-    /// How long a round of the scan over slow memory should take.
     pub(super) fn pass(&self, costs: &TierCosts) -> Millis {
         let cost = costs.nr_slow.saturating_mul(costs.hint_fault_ns);
         let found = self.gain_short.max(self.gain_long).max(1);
-        // In seconds, squared, times 2^20: milliseconds are close enough to 1024ths.
+        // In s^2 times 2^20, with 1024 ms per second.
         let square = u128::from(cost) * 2 * 1024 * (1 << 20) / u128::from(found);
         let millis = u64::try_from(square).unwrap_or(u64::MAX).isqrt();
         let of_time = |part: u64| {
@@ -71,7 +67,7 @@ impl Pace {
         Millis(millis.clamp(min, max))
     }
 
-    /// Seconds that a page stays in a fast node of so many frames.
+    /// Returns the stay of a page in the node, s.
     pub(super) fn stay(&self, nr_fast: u64) -> u64 {
         (nr_fast * 1024 / self.promoted.max(1)).clamp(STAY_MIN_S, STAY_MAX_S)
     }

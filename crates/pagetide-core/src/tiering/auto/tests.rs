@@ -14,32 +14,30 @@ const COSTS: TierCosts = TierCosts {
     nr_slow: 10_000,
 };
 
-/// A judge with costs told, at the end of its first window.
+/// A policy at the end of its first window.
 fn auto(costs: TierCosts) -> Auto {
     let mut auto = Auto::new(4096);
     auto.tell_costs(Millis(1000), &costs);
     auto
 }
 
-/// One page in a run of its own, judged after these latencies.
+/// Judges one page after these latencies.
 fn judged(auto: &mut Auto, latencies: &[u64]) -> Vec<Worth> {
     let folios = Folios::new(1);
     let folio = &folios[FrameId(0)];
     latencies.iter().map(|&latency| auto.judge(Millis(latency), folio)).collect()
 }
 
-/// Time goes on by so much.
 fn wait(auto: &mut Auto, latency: u64) {
     auto.tell_time(Millis(auto.now.0 + latency));
 }
 
-/// The window ends now.
 fn end_window(auto: &mut Auto) {
     let costs = auto.costs;
     auto.tell_costs(Millis(auto.now.0.max(auto.window_start.0 + WINDOW.0)), &costs);
 }
 
-/// Pages demoted, and touched again after so long each.
+/// Demotes pages, touched again after `latency` each.
 fn demote(auto: &mut Auto, nr: u64, latency: u64) {
     let folios = Folios::new(1);
     let folio = &folios[FrameId(0)];
@@ -58,14 +56,14 @@ fn logarithms_and_rates_undo_each_other() {
         let back = rate_of(log_of_rate(rate));
         assert!(back * 100 >= rate * 95 && back * 95 <= (rate + 1) * 100, "{rate}: {back}");
     }
-    // A page touched once a second shows half of that, on average, in logarithms.
+    // A page touched once a second shows half of that, in mean logarithms.
     let seen = log_of(Millis(561));
     assert!((950..1100).contains(&rate_of(seen)), "{}", rate_of(seen));
 }
 
 #[test]
 fn a_page_that_earns_its_move_back_while_it_stays_is_needed_and_no_hotter() {
-    // No page leaves yet; pages stay 512 s: 6000 ns at 200 ns each, so 30 accesses in 512 s.
+    // Pages stay 512 s: 6000 ns at 200 ns each are 30 accesses in 512 s.
     let auto = auto(COSTS);
     assert_eq!(auto.need, 60);
     let idle = Auto::new(4096);
@@ -78,7 +76,7 @@ fn a_page_that_earns_its_move_back_while_it_stays_is_needed_and_no_hotter() {
 #[test]
 fn what_leaves_is_added_to_what_is_needed() {
     let mut auto = auto(COSTS);
-    // Touched again in half a second, one in two: 0.7 accesses in the second that counts as soon.
+    // Half are touched after 500 ms: 0.7 accesses per second.
     for _ in 0..200 {
         demote(&mut auto, 1, 500);
         demote(&mut auto, 1, 5000);
@@ -100,7 +98,7 @@ fn a_saturated_fast_node_gets_no_page() {
 #[test]
 fn one_short_latency_among_cold_pages_is_looked_at_again() {
     let mut auto = auto(COSTS);
-    // Slow memory is touched once in minutes, and what leaves is touched once in ten seconds.
+    // Slow memory is touched once in minutes, demoted pages once in ten seconds.
     for _ in 0..200 {
         demote(&mut auto, 1, 900);
         demote(&mut auto, 9, 20_000);
@@ -173,7 +171,7 @@ fn what_is_known_of_demoted_pages_ages_and_gives_way_to_what_stays() {
 #[test]
 fn the_scan_hurries_while_it_finds_something() {
     let mut auto = auto(COSTS);
-    // 10000 faults of a microsecond are a second of the threads' 10 ms a second.
+    // 10000 faults of 1 us are a second of the threads' 10 ms a second.
     let quiet = auto.pass();
     assert_eq!(quiet, Millis(64_000), "a 64th of their time");
     let folios = Folios::new(1);
@@ -194,8 +192,6 @@ fn the_scan_hurries_while_it_finds_something() {
 }
 
 proptest! {
-    /// Whatever happens: no more promotions in a window than it allows, numbers in their ranges,
-    /// and the same again from the same events.
     #[test]
     fn windows_are_kept_and_runs_repeat(
         events in prop::collection::vec((0u8..5, 0u64..100_000), 1..600),

@@ -1,11 +1,10 @@
-//! The hint scan: arms page words, so that the next access says when it came.
+//! The hint scan: arms page words, so that the next access faults.
 //!
-//! **Problem.** Nothing tells which pages of slow memory are used. Arming all page words at once
-//! would tell, and make all accesses fault at the same time.
+//! **Problem.** Accesses to slow memory are invisible. Arming all words at once would make all
+//! accesses fault together.
 //!
-//! **Idea.** Arm a piece now and then, going round and round through the address space. One *run*
-//! has two budgets: pages of pieces in which it changed something, and eight times as many of any
-//! kind, so that holes cost little and do not go on for ever.
+//! **Idea.** Arm pieces of the address space in turn. A *run* has two budgets: pages in pieces with
+//! changes, and eight times as many pages of any kind, which bounds the cost of holes.
 //!
 //! ```text
 //!   address space   |mapping 0 ....|mapping 1 ...............|mapping 2 ......|
@@ -14,16 +13,14 @@
 //!   run n+2         >---->  (sequence + 1)                         >----------| end
 //! ```
 //!
-//! The world arms the pages of each piece, as only it knows its tables
-//! ([`HintScan::run`](super::HintScan::run)).
+//! The world arms the pages of each piece ([`HintScan::run`](super::HintScan::run)).
 //!
-//! **Data and invariants.** A run visits no page twice. The sequence number counts how often the
-//! scan began at the start again.
+//! **Data and invariants.** A run visits no page twice. The sequence number counts wraps.
 //!
-//! **Deliberately ignored.** What the kernel skips whole mappings for: mapped read-only from a file
-//! (there, mostly shared code; here, what the memory is for), not touched by this task of late.
+//! **Ignored.** The kernel's skips of read-only file mappings, and of mappings not touched
+//! recently.
 //!
-//! Source: the tiering specification, section 2 (Linux 6.18).
+//! **Source.** The tiering specification, section 2 (Linux 6.18).
 
 use super::TieringKnobs;
 use crate::folio::Flags;
@@ -31,61 +28,60 @@ use crate::ids::{MappingId, PageId, PageIndex};
 use crate::units::Millis;
 use core::ops::Range;
 
-/// Pages of address space in a run for each resident page it may arm.
+/// Budget of address space per resident page.
 const VIRTUAL_FACTOR: u64 = 8;
-/// Pieces end where a huge page could.
+/// Alignment of pieces, pages per huge page.
 const CHUNK_ALIGN: u64 = 512;
-/// Above all mappings that a scan visits.
+/// Exclusive bound of scanned mapping ids.
 const MAPPING_END: MappingId = MappingId(u32::MAX);
 
-/// What hint faults are for: one bit of the kernel's `numa_balancing`. The other brings pages to
-/// the node that uses them, among fast ones.
+/// Purpose of hint faults: one bit of the kernel's `numa_balancing`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum BalancingMode {
-    /// Nothing: no scan runs.
+    /// No scan.
     #[default]
     Off = 0,
-    /// To promote hot pages of slow nodes.
+    /// Promotion of hot pages from slow nodes.
     Tiering = 2,
 }
 
-/// What a scan sees of a resident page. An absent page has no word to arm.
+/// State of a resident page for a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryFacts {
-    /// Its folio's flags.
+    /// Flags of the folio.
     pub flags: Flags,
-    /// Its word is armed already.
+    /// True if already armed.
     pub is_armed: bool,
-    /// A pin holds it where it is.
+    /// True if pinned.
     pub is_pinned: bool,
-    /// Its node is in the top tiers.
+    /// True if the node is in the top tiers.
     pub is_top_tier: bool,
 }
 
 impl EntryFacts {
-    /// Whether a scan arms the word, so that the page may be promoted.
+    /// Returns true if a scan arms the word for promotion.
     pub fn wants_hint(&self) -> bool {
         !(self.is_top_tier || self.is_armed || self.is_pinned || self.flags.is_dirty_file())
     }
 }
 
-/// A piece of a mapping, to be armed.
+/// A piece of a mapping to arm.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScanChunk {
-    /// The mapping.
+    /// Mapping.
     pub mapping: MappingId,
-    /// The indices of its pages.
+    /// Page indices.
     pub pages: Range<u64>,
 }
 
-/// A mapping, as a run wants to know it.
+/// A mapping to scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScannedMapping {
-    /// Its id; runs go in order of ids.
+    /// Id. Runs go in order of ids.
     pub id: MappingId,
-    /// Its length.
+    /// Length in pages.
     pub nr_pages: u64,
-    /// When it was made.
+    /// Creation time.
     pub created: Millis,
 }
 
@@ -97,20 +93,19 @@ pub(super) struct ScanRun {
     scan_delay: Millis,
     nr_pages_left: u64,
     nr_virtual_left: u64,
-    /// The length of the piece that is out.
     nr_out: u64,
     nr_armed: u64,
-    /// The end was met: a run goes on from the start only when it began there.
+    /// True at the end. Only a run that began at the start wraps.
     is_over: bool,
     has_begun: bool,
 }
 
 impl ScanRun {
-    /// The next piece to arm; `None` ends the run. `first_from` names the mapping with the lowest
-    /// id at or above the one it is given, among those that hold pages to be scanned.
+    /// Returns the next piece to arm, or `None` at the end. `first_from` returns the first
+    /// scannable mapping from an id on.
     ///
     /// # Panics
-    /// When the last piece was not reported ([`ScanRun::scanned`]).
+    /// If the last piece was not reported ([`ScanRun::scanned`]).
     pub(super) fn next_chunk(
         &mut self,
         mut first_from: impl FnMut(MappingId) -> Option<ScannedMapping>,
@@ -135,7 +130,6 @@ impl ScanRun {
         None
     }
 
-    /// The end of the address space was met.
     fn wrap(&mut self, from_start: bool) {
         self.next = PageId::default();
         self.sequence += 1;
@@ -151,7 +145,7 @@ impl ScanRun {
         ScanChunk { mapping: mapping.id, pages: start..end }
     }
 
-    /// Hears how many words of the piece that [`ScanRun::next_chunk`] named last were armed.
+    /// Reports the armed words of the last piece.
     pub(super) fn scanned(&mut self, nr_armed: u64) {
         let nr_pages = core::mem::take(&mut self.nr_out);
         if nr_armed > 0 {
@@ -162,19 +156,18 @@ impl ScanRun {
         self.is_over |= self.nr_pages_left == 0 || self.nr_virtual_left == 0;
     }
 
-    /// Words armed so far.
     pub(super) const fn nr_armed(&self) -> u64 {
         self.nr_armed
     }
 }
 
-/// Where the `nth` of `count` pieces is, in an order that leaps about: what lies together is found
-/// a little at a time, in each round. A permutation of `0..count`.
+/// Returns the position of the `nth` of `count` pieces in a scattered order, a permutation of
+/// `0..count`.
 pub const fn scattered(nth: u32, count: u32) -> u32 {
     if count < 4 {
         return nth;
     }
-    // The golden section of them, or the next that shares no factor with it.
+    // Golden section, or the next coprime number.
     let mut stride = (count as u64 * 618 / 1000) as u32;
     while gcd(stride, count) != 1 {
         stride += 1;
@@ -189,7 +182,6 @@ const fn gcd(mut a: u32, mut b: u32) -> u32 {
     a
 }
 
-/// The hint scan of one address space.
 #[derive(Clone, Debug)]
 pub(super) struct HintScanner {
     scan_pages: u64,
@@ -200,7 +192,7 @@ pub(super) struct HintScanner {
 }
 
 impl HintScanner {
-    /// An address space that exists from `now` on; its first run is `scan_delay` later.
+    /// Creates the scan of an address space. The first run is due after `scan_delay`.
     pub(super) fn new(knobs: &TieringKnobs, now: Millis) -> HintScanner {
         HintScanner {
             scan_pages: knobs.scan_pages,
@@ -211,8 +203,7 @@ impl HintScanner {
         }
     }
 
-    /// Begins a run, if it is time for one; the next is a period later at least. Of several tasks
-    /// that are due, the first to ask makes the run.
+    /// Starts a run if due, and schedules the next after `period`.
     pub(super) fn start_run(&mut self, now: Millis, period: Millis) -> Option<ScanRun> {
         if now < self.next_run {
             return None;
@@ -232,8 +223,7 @@ impl HintScanner {
         })
     }
 
-    /// Remembers where a run got to. Returns whether a new sequence began, which is when the period
-    /// is lengthened.
+    /// Saves the position. Returns true for a new sequence, which lengthens the period.
     pub(super) fn end_run(&mut self, run: &ScanRun) -> bool {
         let is_new_sequence = run.sequence > self.sequence;
         self.next = run.next;
@@ -241,7 +231,6 @@ impl HintScanner {
         is_new_sequence
     }
 
-    /// How often the scan has begun at the start again.
     #[cfg(test)]
     const fn sequence(&self) -> u64 {
         self.sequence

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 const GIB: u64 = Bytes(1 << 30).whole_pages();
 
-/// An address space of mappings that are resident from an index on, or not at all.
+/// Mappings that are resident from an index on, or not at all.
 struct Space {
     scanner: HintScanner,
     mappings: BTreeMap<MappingId, (ScannedMapping, Range<u64>)>,
@@ -25,7 +25,6 @@ impl Space {
         Space { scanner, mappings: mappings.collect(), now: Millis(1000) }
     }
 
-    /// The pieces of one run.
     fn run(&mut self) -> Vec<ScanChunk> {
         let mut run = self.scanner.start_run(self.now, Millis(1000)).unwrap();
         self.now.0 += 1000;
@@ -156,8 +155,7 @@ fn only_pages_that_a_hint_could_move_are_armed() {
 }
 
 proptest! {
-    /// Whatever is resident: a sequence visits every page once, in order, and no run exceeds its
-    /// budgets by more than the rounding of a piece.
+    /// A sequence visits every page once, in order. Runs exceed budgets by rounding only.
     #[test]
     fn a_sequence_visits_every_page_once(
         scan_pages in 1u64..3000,
@@ -166,7 +164,7 @@ proptest! {
         let lengths: Vec<_> = lengths.iter().map(|(nr, from)| (*nr, *from..*nr)).collect();
         let mut space = Space::new(scan_pages, &lengths);
         let mut visited: BTreeMap<MappingId, u64> = BTreeMap::new();
-        // The run that meets the end may begin the next sequence, where the last ended exactly.
+        // The run that meets the end may begin the next sequence.
         let mut nr_runs = 0;
         'sequence: while space.scanner.sequence() == 0 {
             nr_runs += 1;
@@ -198,7 +196,7 @@ fn scattered_pieces_are_all_there_and_neighbours_are_far_apart() {
         if count > 8 {
             let leaps = places.windows(2).map(|pair| pair[0].abs_diff(pair[1]));
             assert!(leaps.min().is_some_and(|least| least > count / 4), "{count}");
-            // Any tenth of the order finds something in any eighth of the pieces.
+            // Any tenth of the order touches every eighth of the pieces.
             let eighth = |place: &u32| place * 8 / count;
             let found = |tenth: &[u32]| (0..8).all(|at| tenth.iter().any(|it| eighth(it) == at));
             let nr = (count as usize / 10).max(16);

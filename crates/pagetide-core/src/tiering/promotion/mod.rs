@@ -1,15 +1,13 @@
-//! Whether a page that faulted is promoted: hot-page selection.
+//! Hot-page selection: decides promotion after a hint fault.
 //!
-//! **Problem.** A page was touched after the scan armed it. Promoting all such pages promotes what
-//! was touched *last*, which after a scan period of a minute says little, and moves pages at a rate
-//! that costs more than it gains.
+//! **Problem.** Promoting every touched page promotes the *last* touched ones, a weak signal after
+//! a scan period of a minute, and moves more pages than pay.
 //!
-//! **Idea.** The time from scan to fault is about the page's reuse interval: short means hot. Hot
-//! pages pass a rate limit. And as it is not known which interval is hot, the threshold moves until
-//! there are as many hot pages as the limit lets pass.
+//! **Idea.** The time from scan to fault approximates the reuse interval: short means hot. The
+//! threshold adapts until the number of hot pages matches a rate limit.
 //!
 //! ```text
-//!   hint fault --> room to spare? --yes-------------------------------------+
+//!   hint fault --> free space? --yes----------------------------------------+
 //!                     | no                                                  |
 //!                     v                                                     v
 //!                  adjust the threshold (once a period)              movable? room at HIGH?
@@ -18,17 +16,15 @@
 //!                     | no: too cold                      | no: rate limited
 //! ```
 //!
-//! **Data and invariants.** One [`Promotion`] for each fast node. `C`, the candidates, counts every
-//! hot page, also those that the limit turns away: that is how the threshold sees that it lets too
-//! many in. Windows are lazy: one starts with the first fault after the last is over, and the
-//! candidate that starts it is not in its count. The order of the steps matters and is the
-//! kernel's: room to spare touches neither `C` nor the page's stamp.
+//! **Data and invariants.** One [`Promotion`] per fast node. `C` counts all candidates, rejected
+//! ones included, so that the threshold can fall. Windows are lazy: the first fault after the end
+//! starts the next, uncounted. The order of steps is the kernel's: the free-space test changes
+//! neither `C` nor the stamp.
 //!
-//! **Deliberately ignored.** Promotion of pages without faults (the page cache of system
-//! calls, in the kernel), and more than one zone a node.
+//! **Ignored.** Promotion without faults (of the kernel's page cache), and several zones per node.
 //!
-//! Source: the tiering specification, sections 4, 5 and 7 (Linux 6.1 and 6.18). Switching parts of
-//! it off, and a rate window other than a second, are our own.
+//! **Source.** The tiering specification, sections 4, 5 and 7 (Linux 6.1 and 6.18). The switches,
+//! and a rate window other than a second, are original.
 
 use super::auto::{Auto, TierCosts, Worth};
 use super::decision::{Decision, HintFaultAction, PromotionReason, Refusals};
@@ -41,33 +37,33 @@ use crate::page_alloc::{WatermarkLevel, Zone};
 use crate::units::Millis;
 use crate::vmstat::{Counter, VmStat};
 
-/// The threshold moves in this many steps from nothing to twice its default.
+/// Steps of the threshold from 0 to twice the default.
 const THRESHOLD_STEPS: u64 = 16;
 
 /// A fault on an armed page of a slow node.
 #[derive(Clone, Copy)]
 pub struct HintFault<'a> {
-    /// The page's folio: its stamp is read and renewed, its flags are read.
+    /// Folio of the page. The stamp is renewed.
     pub folio: &'a Folio,
-    /// How many frames it has.
+    /// Frames of the folio.
     pub nr_frames: u64,
 }
 
-/// How much room the fast node has. In frames.
+/// Free memory of the fast node, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Headroom {
-    /// Frames the node has; none, and it is no page's destination.
+    /// Frames of the node. 0 makes it no target.
     pub nr_frames: u64,
-    /// Those that are free.
+    /// Free frames.
     pub nr_free: u64,
-    /// Its HIGH watermark.
+    /// HIGH watermark.
     pub high: u64,
-    /// Its PROMO watermark.
+    /// PROMO watermark.
     pub promo: u64,
 }
 
 impl Headroom {
-    /// The room of a node that is one zone.
+    /// Returns the headroom of a one-zone node.
     pub fn of(zone: &Zone) -> Headroom {
         let marks = zone.watermarks();
         Headroom {
@@ -78,19 +74,18 @@ impl Headroom {
         }
     }
 
-    /// Whether so many frames may be moved there: what reclaim keeps free stays so. Equality fails,
-    /// as in every watermark check.
+    /// Returns true if so many frames fit above HIGH. Equality fails.
     pub const fn admits(&self, nr_frames: u64) -> bool {
         self.nr_free > self.high + nr_frames
     }
 
-    /// Whether half of what promotions live on is used up, so that the world wakes background
-    /// reclaim of the node: after a promotion, so that the next need not be refused.
+    /// Returns true if half of the frames between HIGH and PROMO are used: the world then wakes
+    /// background reclaim.
     pub const fn is_short(&self) -> bool {
         self.nr_free <= self.high + (self.promo - self.high) / 2
     }
 
-    /// Whether there is so much that nothing need be chosen.
+    /// Returns true if free memory makes selection unnecessary.
     const fn is_ample(&self, free_space_frames: u64) -> bool {
         let sixteenth = self.nr_frames / 16;
         let enough = if sixteenth > free_space_frames { sixteenth } else { free_space_frames };
@@ -98,7 +93,6 @@ impl Headroom {
     }
 }
 
-/// When a window began, and how many candidates there had been.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Window {
     start: Millis,
@@ -111,27 +105,26 @@ impl Window {
     }
 }
 
-/// The promotions to one fast node.
+/// Promotion to one fast node.
 ///
 /// # Concurrency
-/// Behind a lock of the world's, which needs no other. The time it is told never goes back; where
-/// it does, no window ends.
+/// Protected by a leaf lock of the world. If time goes back, no window ends.
 #[derive(Clone, Debug)]
 pub struct Promotion {
     knobs: TieringKnobs,
     switches: TieringSwitches,
-    /// 0 stands for the default.
+    /// 0 is the default.
     threshold: u64,
     adjusting: Window,
     limiting: Window,
-    /// In charge instead of all that, once it is known how large the node is.
+    /// Replaces threshold and limit.
     auto: Option<Auto>,
     vmstat: VmStat,
     refusals: Refusals,
 }
 
 impl Promotion {
-    /// Nothing promoted yet.
+    /// Creates the state without history.
     pub fn new(knobs: &TieringKnobs, switches: TieringSwitches) -> Promotion {
         knobs.check().expect("knobs were checked where they came from");
         Promotion {
@@ -146,16 +139,15 @@ impl Promotion {
         }
     }
 
-    /// Forgets what it found out about the threshold: tiering is turned on, now.
+    /// Resets the threshold when tiering is turned on.
     pub fn restart(&mut self, now: Millis) {
         self.threshold = 0;
         self.adjusting = Window { start: now, nr_candidates: self.nr_candidates() };
     }
 
-    /// Judges a fault on an armed page of a slow node, by a CPU of this fast one.
+    /// Decides on a fault on an armed page of a slow node, by a CPU of this node.
     ///
-    /// The page's hint was taken by the caller, so that no other thread judges the same fault.
-    /// Counts candidates and refusals; the world counts what it then does.
+    /// The caller has taken the page's hint. Counts candidates and refusals, not moves.
     ///
     /// # Cost
     /// O(1).
@@ -182,7 +174,6 @@ impl Promotion {
         }
     }
 
-    /// Whether the page should be promoted, as far as that follows from its heat.
     fn select(
         &mut self,
         now: Millis,
@@ -215,7 +206,6 @@ impl Promotion {
         Ok(PromotionReason::Hot)
     }
 
-    /// Whether promoting the page is expected to pay.
     fn select_by_cost(
         &mut self,
         now: Millis,
@@ -238,8 +228,7 @@ impl Promotion {
         if auto.is_affordable() { Ok(PromotionReason::Hot) } else { Err(Decision::RateLimited) }
     }
 
-    /// Notes what accesses, faults and moves cost now, a few times a second. Without knobs, all
-    /// follows from it; otherwise it does nothing.
+    /// Records the current costs, a few times a second. No effect with knobs.
     pub fn tell_costs(&mut self, now: Millis, room: &Headroom, costs: &TierCosts) {
         if self.switches.auto {
             let auto = self.auto.get_or_insert_with(|| Auto::new(room.nr_frames));
@@ -247,13 +236,12 @@ impl Promotion {
         }
     }
 
-    /// The judge of costs and benefits, if it is in charge and has been told any.
+    /// Returns the cost-based policy, if active.
     pub fn auto(&self) -> Option<&Auto> {
         self.auto.as_ref()
     }
 
-    /// A page was moved, and `folio` is its new one. `true`: the world arms it now, wherever it is;
-    /// the stamp says so already.
+    /// Records a move to `folio`. Returns true to arm the page now. The stamp is already set.
     #[must_use]
     pub fn arms_moved(&mut self, now: Millis, folio: &Folio, migration: Migration) -> bool {
         let Some(auto) = &mut self.auto else { return false };
@@ -266,9 +254,8 @@ impl Promotion {
         true
     }
 
-    /// Whether a scan arms a page's word: those of slow nodes, and without knobs a sample of
-    /// the fast node's pages. Its folio is stamped then: before the word is armed, so that a fault
-    /// between the two finds it.
+    /// Returns true if a scan arms the page's word: pages of slow nodes, and without knobs a sample
+    /// of fast pages. Stamps the folio first.
     #[must_use]
     pub fn arms(
         &mut self,
@@ -287,14 +274,13 @@ impl Promotion {
         is_armed
     }
 
-    /// How long until the scan's next run of a world with so many pages to scan; without knobs a
-    /// round takes as long as is worth it. `None`: as [`HintScan`](super::HintScan) has it.
+    /// Returns the time to the next scan run by cost. `None` with knobs.
     pub fn run_period(&self, nr_pages: u64) -> Option<Millis> {
         let nr_runs = nr_pages.div_ceil(self.knobs.scan_pages).max(1);
         self.auto.as_ref().map(|auto| Millis((auto.pass().0 / nr_runs).max(1)))
     }
 
-    /// A page of the fast node, armed when it was moved there or as a sample, was touched.
+    /// Handles a fault on an armed fast page.
     pub fn note_fast_fault(&mut self, now: Millis, folio: &Folio) -> HintFaultAction {
         let latency = self.take_latency(now, folio);
         let Some(auto) = &mut self.auto else { return HintFaultAction::Stay };
@@ -302,16 +288,14 @@ impl Promotion {
         if auto.note_fast(latency, folio) { HintFaultAction::Arm } else { HintFaultAction::Stay }
     }
 
-    /// Whether a victim that reclaim would demote is too hot for that, as far as is known. `true`:
-    /// it is refused as young.
+    /// Returns true if a victim is too hot to demote: refuse it as young.
     #[must_use]
     pub fn spares(&mut self, now: Millis, folio: &Folio, is_armed: bool) -> bool {
         let waited = is_armed.then(|| hint_latency(now, folio.hint_stamp()));
         self.auto.as_mut().is_some_and(|auto| auto.spares(folio, waited))
     }
 
-    /// Once a period, moves the threshold by a step if the candidates were not about as many as the
-    /// rate limit lets pass.
+    /// Moves the threshold by a step per period.
     fn adjust_threshold(&mut self, now: Millis) {
         let period = self.knobs.scan_period_max;
         if !self.adjusting.is_over(now, period) {
@@ -332,7 +316,6 @@ impl Promotion {
         self.adjusting = Window { start: now, nr_candidates: self.nr_candidates() };
     }
 
-    /// Whether the candidate that was just counted is within the window's share of the rate.
     fn is_within_rate(&mut self, now: Millis) -> bool {
         let length = self.knobs.rate_window;
         if self.limiting.is_over(now, length) {
@@ -342,13 +325,13 @@ impl Promotion {
         self.nr_candidates() - self.limiting.nr_candidates < nr_allowed
     }
 
-    /// How long ago the page was armed. Its stamp says now, afterwards.
+    /// Returns the time since arming, and renews the stamp.
     fn take_latency(&self, now: Millis, folio: &Folio) -> Millis {
         let stored = folio.swap_hint_stamp(hint_stamp(now));
         hint_latency(now, stored)
     }
 
-    /// The latency below which a page is hot.
+    /// Returns the latency below which a page is hot.
     pub fn hot_threshold(&self) -> Millis {
         match (&self.auto, self.threshold) {
             (Some(auto), _) => auto.threshold(),
@@ -357,40 +340,40 @@ impl Promotion {
         }
     }
 
-    /// Hot pages so far, in frames: `C`.
+    /// Returns the candidates `C` so far, in frames.
     pub fn nr_candidates(&self) -> u64 {
         self.vmstat.read(Counter::PgpromoteCandidate)
     }
 
-    /// Counts a fault on an armed page, wherever the page is.
+    /// Counts a fault on an armed page of any node.
     pub fn count_hint_fault(&mut self, is_local: bool) {
         self.vmstat.count(Counter::NumaHintFaults);
         self.vmstat.add(Counter::NumaHintFaultsLocal, is_local.into());
     }
 
-    /// Counts frames that a hint scan armed.
+    /// Counts frames armed by a hint scan.
     pub fn count_armed(&mut self, nr_words: u64) {
         self.vmstat.add(Counter::NumaPteUpdates, nr_words);
     }
 
-    /// Counts a promotion that succeeded.
+    /// Counts promoted frames.
     pub fn count_promoted(&mut self, nr_frames: u64) {
         self.vmstat.add(Counter::NumaPagesMigrated, nr_frames);
         self.vmstat.add(Counter::PgpromoteSuccess, nr_frames);
     }
 
-    /// The node's counters of tiering; add them to the report of its lruvec.
+    /// Returns the node's tiering counters.
     pub fn vmstat(&self) -> &VmStat {
         &self.vmstat
     }
 
-    /// Faults that moved nothing, so far.
+    /// Returns the counts of faults without a move.
     pub fn refusals(&self) -> &Refusals {
         &self.refusals
     }
 }
 
-/// Moving waits for no write, and makes no file page newer than its store meanwhile.
+/// Moves wait for no write, and leave no file page newer than its store.
 fn is_unmovable(flags: Flags) -> bool {
     flags.is_dirty_file() || flags.any(Flags::WRITEBACK)
 }

@@ -1,11 +1,10 @@
-//! Which memory is fast, which is slow, and where a page goes from each.
+//! The speed of each node's memory, and the targets of demotion.
 //!
-//! **Problem.** Nodes differ in speed. A page that cools down should go one step down, not to the
-//! far end of the machine; a page that heats up must never be moved within the fast memory.
+//! **Problem.** A cooling page should move one tier down, not across the machine. A hot page must
+//! never move within fast memory.
 //!
-//! **Idea.** One number orders all memory: its *abstract distance*, 576 for DRAM and more for what
-//! is slower. 128 in a row are one tier, so that small differences make no tiers. Everything up to
-//! the slowest tier with CPUs is *top*.
+//! **Idea.** One number orders all memory: the *abstract distance*, 576 for DRAM, more for slower
+//! memory. A tier spans 128. All tiers up to the slowest one with CPUs are *top*.
 //!
 //! ```text
 //!   distance   576          2880                     preferred     fallback
@@ -17,44 +16,43 @@
 //!              top         slow
 //! ```
 //!
-//! **Data and invariants.** Fixed once built. A node's targets are all of the next slower tier that
-//! has memory, its fallback all slower tiers, nearest tier first; neither names the node itself.
-//! Nodes without memory are in no tier and no node's target.
+//! **Data and invariants.** Fixed once built. A node's targets are in the next slower tier that has
+//! memory. The fallback is all slower tiers, nearest first.
 //!
-//! **Deliberately ignored.** Memory that comes and goes, and tiers split by an administrator.
+//! **Ignored.** Hot-plugged memory, and tiers split by an administrator.
 //!
-//! Source: the tiering specification, section 6 (Linux 6.18). That fast memory may not exceed slow
-//! memory is our own rule.
+//! **Source.** The tiering specification, section 6 (Linux 6.18). The rule that fast memory may not
+//! exceed slow memory is original.
 
 use crate::ids::{NodeId, TierId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The most nodes a topology describes.
+/// Maximum number of nodes.
 pub const NODES_MAX: usize = 64;
-/// The distance of a node to itself, in the table of NUMA distances.
+/// NUMA distance of a node to itself.
 pub const DISTANCE_LOCAL: u8 = 10;
-/// What the firmware's tables usually give for another node.
+/// Usual NUMA distance of another node.
 pub const DISTANCE_REMOTE: u8 = 20;
 
-/// How a node's memory performs, as measured from its nearest CPUs.
+/// Performance of a node's memory, from the nearest CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryPerformance {
-    /// Nanoseconds of a load.
+    /// Latency of a load, ns.
     pub read_latency_ns: u32,
-    /// Nanoseconds of a store.
+    /// Latency of a store, ns.
     pub write_latency_ns: u32,
-    /// Megabytes a second, reading.
+    /// Read bandwidth, MB/s.
     pub read_mb_per_s: u32,
-    /// Megabytes a second, writing.
+    /// Write bandwidth, MB/s.
     pub write_mb_per_s: u32,
 }
 
 impl MemoryPerformance {
-    /// Both latencies together, and both bandwidths.
+    /// Returns the sum of latencies and the sum of bandwidths.
     ///
     /// # Errors
-    /// [`TopologyError::ZeroPerformance`].
+    /// [`TopologyError::ZeroPerformance`] if either is 0.
     fn sums(&self) -> Result<(u128, u128), TopologyError> {
         let latency_ns = u128::from(self.read_latency_ns) + u128::from(self.write_latency_ns);
         let mb_per_s = u128::from(self.read_mb_per_s) + u128::from(self.write_mb_per_s);
@@ -68,26 +66,25 @@ impl MemoryPerformance {
     }
 }
 
-/// How far memory is from DRAM in speed: what tiers are ordered by. Lower is faster.
+/// Slowness of memory relative to DRAM. Orders tiers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AbstractDistance(pub u32);
 
 impl AbstractDistance {
-    /// DRAM: the middle of tier 4, so that somewhat better or worse memory is beside it.
+    /// DRAM, in the middle of tier 4.
     pub const DRAM: AbstractDistance = AbstractDistance(4 * Self::CHUNK + Self::CHUNK / 2);
-    /// Slow memory of which nothing is known: five times as far as DRAM.
+    /// Slow memory of unknown speed.
     pub const SLOW: AbstractDistance = AbstractDistance(5 * Self::DRAM.0);
-    /// Distances in one tier.
     const CHUNK: u32 = 1 << Self::CHUNK_SHIFT;
     const CHUNK_SHIFT: u32 = 7;
-    /// What a random access of DRAM takes, about.
+    /// Approximate random access latency of DRAM, ns.
     pub const DRAM_NS: u64 = 100;
 
-    /// The distance of memory that performs like `memory`, on a machine whose DRAM performs like
-    /// `dram`: it grows with latency and shrinks with bandwidth. Saturates.
+    /// Returns the distance of `memory` on a machine with `dram`: grows with latency, falls with
+    /// bandwidth. Saturates.
     ///
     /// # Errors
-    /// [`TopologyError::ZeroPerformance`]: of either, a latency or a bandwidth is zero.
+    /// [`TopologyError::ZeroPerformance`] if a latency or bandwidth is 0.
     pub fn of(
         memory: &MemoryPerformance,
         dram: &MemoryPerformance,
@@ -99,74 +96,74 @@ impl AbstractDistance {
         Ok(AbstractDistance(distance.try_into().unwrap_or(u32::MAX)))
     }
 
-    /// What a random access takes, about, in nanoseconds: DRAM's time, so many times as far.
+    /// Returns the approximate random access latency, ns.
     pub const fn access_ns(self) -> u64 {
         Self::DRAM_NS * self.0 as u64 / Self::DRAM.0 as u64
     }
 
-    /// The tier it belongs to.
+    /// Returns the tier.
     pub const fn tier(self) -> TierId {
         TierId(self.0 >> Self::CHUNK_SHIFT)
     }
 }
 
-/// One node, as [`Topology::new`] takes it; its id is its position.
+/// One node for [`Topology::new`]. The position is the id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeDescription {
-    /// How fast its memory is.
+    /// Speed of the memory.
     pub distance: AbstractDistance,
-    /// Whether CPUs belong to it.
+    /// True if CPUs belong to the node.
     pub has_cpus: bool,
-    /// Frames of memory it has; none is allowed.
+    /// Frames of memory, may be 0.
     pub nr_frames: u64,
 }
 
-/// Why nodes make no topology.
+/// Reason for a rejected topology.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// A shadow entry names a node in six bits; describe fewer.
+    /// Too many nodes: shadow entries hold six bits. Describe fewer.
     #[error("{given} nodes are more than {NODES_MAX}: describe fewer")]
     TooManyNodes {
         /// Nodes described.
         given: usize,
     },
-    /// The table of NUMA distances is not square; it has a row and a column for each node.
+    /// The NUMA distances are not square. Give a row and a column per node.
     #[error("{given} NUMA distances for {wanted}: give a row and a column for each node")]
     WrongDistances {
-        /// Nodes times nodes.
+        /// Nodes squared.
         wanted: usize,
         /// Entries given.
         given: usize,
     },
-    /// Nothing is measured by zero; take the numbers of the machine or of a data sheet.
+    /// A latency or bandwidth is 0. Use measured numbers or a data sheet.
     #[error(
         "memory of {latency_ns} ns and {mb_per_s} MB/s: neither latency nor bandwidth may be zero"
     )]
     ZeroPerformance {
-        /// Read and write latency together.
+        /// Read plus write latency.
         latency_ns: u64,
-        /// Read and write bandwidth together.
+        /// Read plus write bandwidth.
         mb_per_s: u64,
     },
-    /// No node would be at the top; say which nodes have CPUs.
+    /// No node with CPUs and memory. Give a node CPUs.
     #[error("none of {given} nodes has both CPUs and memory: give one of them CPUs")]
     NoCpuNode {
         /// Nodes described.
         given: usize,
     },
-    /// Slow memory that is as fast as the fast; give it a larger distance.
+    /// The slow memory is in the fast tier. Increase its distance.
     #[error(
         "the slow memory at distance {slow} is in {tier}, as the fast is: \
          give it at least {}", next_tier_starts(*tier)
     )]
     SameTier {
-        /// The slow memory's distance.
+        /// Distance of the slow memory.
         slow: u32,
-        /// The tier of both.
+        /// Tier of both.
         tier: TierId,
     },
-    /// What leaves fast memory must find room in slow memory; take frames off the fast nodes.
+    /// Slow memory cannot hold the fast memory's pages. Reduce the fast nodes.
     #[error(
         "{fast} frames of fast memory over {slow} of slow: \
          make the slow memory at least as large, or leave it out"
@@ -174,7 +171,7 @@ pub enum TopologyError {
     FastLargerThanSlow {
         /// Frames of the top tiers.
         fast: u64,
-        /// Frames of all others.
+        /// Frames of other tiers.
         slow: u64,
     },
 }
@@ -183,7 +180,6 @@ const fn next_tier_starts(tier: TierId) -> u32 {
     (tier.0 + 1) << AbstractDistance::CHUNK_SHIFT
 }
 
-/// What is derived for one node.
 #[derive(Clone, Debug)]
 struct Node {
     description: NodeDescription,
@@ -192,7 +188,7 @@ struct Node {
     fallback: Box<[NodeId]>,
 }
 
-/// The nodes of a machine, and the ways between them.
+/// The nodes of a machine with tiers and demotion targets.
 #[derive(Clone, Debug)]
 pub struct Topology {
     nodes: Box<[Node]>,
@@ -202,11 +198,11 @@ pub struct Topology {
 impl Topology {
     /// Derives tiers and demotion targets.
     ///
-    /// `numa_distances` has the shape `[nr_nodes x nr_nodes]`, row = from, in the firmware's units
-    /// (10 is local). Only what is smaller matters.
+    /// `numa_distances` has the shape `[nr_nodes x nr_nodes]`, row = from, in firmware units (10 is
+    /// local).
     ///
     /// # Errors
-    /// [`TopologyError`], all but [`TopologyError::SameTier`].
+    /// [`TopologyError`], except [`TopologyError::SameTier`].
     pub fn new(
         nodes: &[NodeDescription],
         numa_distances: &[u8],
@@ -229,10 +225,10 @@ impl Topology {
         Ok(Topology { nodes, slowest })
     }
 
-    /// DRAM with all CPUs as [`NodeId`] 0, and slow memory without CPUs as 1.
+    /// Creates DRAM with all CPUs as [`NodeId`] 0, and slow memory without CPUs as 1.
     ///
     /// # Errors
-    /// As [`Topology::new`]; [`TopologyError::SameTier`], when `slow` is no slower than DRAM.
+    /// As [`Topology::new`], and [`TopologyError::SameTier`] if `slow` is in the tier of DRAM.
     pub fn two_tiers(
         nr_fast: u64,
         nr_slow: u64,
@@ -252,8 +248,7 @@ impl Topology {
         Topology::new(&[fast, slow], &[local, remote, remote, local])
     }
 
-    /// A node with CPUs and slower ones without, each in turn, by their distances and their frames:
-    /// every node is as near to every other.
+    /// Creates a node with CPUs and slower nodes without. All NUMA distances are equal.
     ///
     /// # Errors
     /// As [`Topology::new`].
@@ -272,38 +267,37 @@ impl Topology {
         Topology::new(&nodes, &distances)
     }
 
-    /// How many nodes there are; ids count from 0.
+    /// Returns the number of nodes. Ids start at 0.
     pub fn nr_nodes(&self) -> usize {
         self.nodes.len()
     }
 
-    /// What the topology was told of a node.
+    /// Returns the description of a node.
     pub fn describe(&self, node: NodeId) -> &NodeDescription {
         &self.nodes[node.index()].description
     }
 
-    /// Whether a node is in the top tiers: no page is promoted from it.
+    /// Returns true if the node is in the top tiers.
     pub fn is_top_tier(&self, node: NodeId) -> bool {
         self.nodes[node.index()].is_top
     }
 
-    /// The first node of the slowest tier: where a page ends that no tier wants.
+    /// Returns the first node of the slowest tier.
     pub fn slowest(&self) -> NodeId {
         self.slowest
     }
 
-    /// The preferred targets of demotion: of the next slower tier, all nodes at the least NUMA
-    /// distance. Empty for the slowest tier.
+    /// Returns the preferred targets: the nearest nodes of the next slower tier.
     pub fn demotion_targets(&self, node: NodeId) -> &[NodeId] {
         &self.nodes[node.index()].targets
     }
 
-    /// All nodes of all slower tiers, the nearest tier first, and in a tier the nearest node.
+    /// Returns all slower nodes, ordered by tier, then by distance.
     pub fn demotion_fallback(&self, node: NodeId) -> &[NodeId] {
         &self.nodes[node.index()].fallback
     }
 
-    /// One of the preferred targets, by `seed`: a new one for each batch spreads the batches.
+    /// Returns one preferred target. A new `seed` per batch spreads batches.
     pub fn choose_demotion_target(&self, node: NodeId, seed: u64) -> Option<NodeId> {
         let targets = self.demotion_targets(node);
         let nr = targets.len() as u64;
@@ -312,8 +306,7 @@ impl Topology {
     }
 }
 
-/// Bits of a seed, each of which depends on all of it (the finalizer of SplitMix64), so that seeds
-/// may count.
+/// SplitMix64's finalizer, so that seeds may be consecutive.
 const fn mixed(seed: u64) -> u64 {
     let mut bits = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -333,7 +326,6 @@ fn check_capacity(nodes: &[NodeDescription], top: TierId) -> Result<(), Topology
     Ok(())
 }
 
-/// The input of a topology while it is derived.
 struct Plan<'a> {
     nodes: &'a [NodeDescription],
     numa_distances: &'a [u8],
@@ -352,7 +344,7 @@ impl Plan<'_> {
         Node { description, is_top, targets, fallback: fallback.into() }
     }
 
-    /// All slower nodes: nearest tier first, then by NUMA distance, then by id.
+    /// Returns all slower nodes by tier, NUMA distance, then id.
     fn slower(&self, at: usize) -> Vec<NodeId> {
         let tier = self.nodes[at].distance.tier();
         let mut slower: Vec<NodeId> =

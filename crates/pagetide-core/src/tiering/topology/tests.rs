@@ -41,7 +41,7 @@ fn seeds_spread_demotion_over_equally_near_targets() {
         20, 40, 40, 10,
     ];
     let topology = Topology::new(&nodes, &distances).unwrap();
-    // Node 3 is the nearest of all, but two tiers down.
+    // Node 3 is nearest, but two tiers down.
     assert_eq!(topology.demotion_targets(NodeId(0)), [NodeId(1), NodeId(2)]);
     assert_eq!(topology.demotion_fallback(NodeId(0)), [NodeId(1), NodeId(2), NodeId(3)]);
     assert_eq!(topology.demotion_targets(NodeId(1)), [NodeId(3)]);
@@ -71,7 +71,7 @@ fn distance_grows_with_latency_and_shrinks_with_bandwidth() {
     assert_eq!(AbstractDistance::of(&dram, &dram), Ok(AbstractDistance::DRAM));
     let distance = AbstractDistance::of(&slow, &dram).unwrap();
     assert_eq!((distance, distance.tier()), (AbstractDistance(3456), TierId(27)));
-    // One division at the end: nothing is lost in between.
+    // One division at the end loses nothing in between.
     let odd = MemoryPerformance { read_latency_ns: 81, ..dram };
     assert_eq!(AbstractDistance::of(&odd, &dram), Ok(AbstractDistance(576 * 181 / 180)));
     let far = MemoryPerformance { read_latency_ns: u32::MAX, read_mb_per_s: 0, ..dram };
@@ -81,7 +81,7 @@ fn distance_grows_with_latency_and_shrinks_with_bandwidth() {
 
 #[test]
 fn everything_up_to_the_slowest_cpus_is_top() {
-    // Node 0 is faster than DRAM and has no CPUs; node 2 has CPUs and no memory.
+    // Node 0 is faster than DRAM without CPUs. Node 2 has CPUs and no memory.
     let nodes = [
         node(200, false),
         node(576, true),
@@ -136,7 +136,7 @@ fn nodes_that_make_no_sense_are_refused_with_a_way_out() {
 }
 
 proptest! {
-    /// On any machine: pages go down only, to memory, and to the nearest first.
+    /// Pages only move down, to nodes with memory, nearest first.
     #[test]
     fn demotion_goes_down_to_memory(
         nodes in prop::collection::vec((0..40u32, any::<bool>(), 0..3u64), 1..8),

@@ -1,7 +1,6 @@
-//! What the reviewers of the first proposal asked for, and what the merged tuning answers; what
-//! is its algorithm, number by number, is in `tests`.
+//! Review concerns about the first proposal, and the merged tuning's answers.
 //!
-//! The quotations shorten the discussion of July 2023 on the linux-mm list.
+//! Quotations are shortened from the discussion of July 2023 on the linux-mm list.
 
 use alloc::vec::Vec;
 
@@ -24,7 +23,7 @@ fn one_cpu(tuning: PcpTuning) -> OneCpu {
     OneCpu::new(NR_FRAMES, LIMITS, tuning)
 }
 
-/// Frames through the zone in one burst of `nr_frames`.
+/// Returns the frames through the zone in one burst.
 fn burst(cpu: &mut OneCpu, nr_frames: u32) -> u32 {
     cpu.alloc(nr_frames);
     cpu.free(nr_frames);
@@ -119,7 +118,8 @@ fn concern_12_the_limit_does_not_grow_under_reclaim() {
     }
 }
 
-/// CPU 0 frees what CPU 1 allocates; returns the frames on CPU 0's lists at the end.
+/// CPU 0 frees the allocations of CPU 1. Returns the frames left on CPU 0's lists and the zone
+/// visits.
 fn hand_over(tuning: PcpTuning, nr_rounds: u32) -> (u32, u64) {
     let zone = Zone::new(ZoneConfig::with_frames(NR_FRAMES));
     let mut allocator = PageAllocator::with_tuning(zone, 2, HighFraction::DEFAULT, tuning);
@@ -142,7 +142,7 @@ fn concern_14_frames_freed_on_one_cpu_and_wanted_on_another_are_not_held() {
     assert!(held <= 2 * (63 << PCP_BATCH_SCALE_MAX), "{held} frames held that B is in want of");
     let (_, visits_fixed) = hand_over(PcpTuning::Fixed, 200);
     assert!(visits < visits_fixed, "{visits} visits; {visits_fixed} with the fixed limit");
-    // And what is held goes when it is not used.
+    // Unused frames return to the zone.
     let mut cpu = one_cpu(PcpTuning::Refill);
     burst(&mut cpu, 30_000);
     (0..30).for_each(|_| {
@@ -162,7 +162,7 @@ fn concern_15_lists_are_emptied_before_an_allocation_may_fail() {
     while let Some(frame) = allocator.alloc(CpuId(0), &any) {
         frames.push(frame);
     }
-    // All there was; now some of it lies on other CPUs' lists, and the zone has next to nothing.
+    // Some frames are now on other CPUs' lists, and the zone is almost empty.
     frames.drain(..16).for_each(|frame| allocator.free(CpuId(frame.0 % 3 + 1), frame, Order(0)));
     assert!(allocator.nr_in_pcps() > 0);
     let nr_unused = allocator.nr_in_pcps() + allocator.zone().nr_free();

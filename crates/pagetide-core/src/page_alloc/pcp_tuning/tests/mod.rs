@@ -1,4 +1,4 @@
-//! The specification's vectors for the tunings, number by number.
+//! Vectors of the specification for the tunings.
 
 use alloc::vec::Vec;
 
@@ -11,17 +11,17 @@ use crate::units::Millis;
 
 mod concerns;
 
-/// 16 GiB and eight CPUs, as far as the limits go.
+/// Limits of 16 GiB and eight CPUs.
 const LIMITS: PcpLimits = PcpLimits::tuned(63, 1036, 65536);
 const BATCH: u32 = 63;
 
-/// One CPU's lists and a zone; frames are handed out of and into one stack.
+/// One CPU's lists and a zone, with a stack of allocated frames.
 pub(super) struct OneCpu {
     pub(super) zone: Zone,
     pub(super) pcp: Pcp,
     pub(super) held: Vec<FrameId>,
     pub(super) signals: ZoneSignals,
-    /// Frames of each refill and of each drain so far.
+    /// Frames per refill and per drain.
     pub(super) refilled: Vec<u32>,
     pub(super) drained: Vec<u32>,
 }
@@ -75,7 +75,7 @@ impl OneCpu {
         self.drained.push((self.zone.nr_free() - before) as u32);
     }
 
-    /// Returns the frames that went back.
+    /// Returns the frames drained.
     pub(super) fn tick(&mut self) -> u32 {
         let before = self.zone.nr_free();
         for piece in self.pcp.tick().into_iter().flat_map(|drain| drain.pieces(BATCH)) {
@@ -85,7 +85,7 @@ impl OneCpu {
         (self.zone.nr_free() - before) as u32
     }
 
-    /// Takes frames past the lists until the zone is under HIGH, and one by one until it knows.
+    /// Takes frames from the zone until HIGH is crossed.
     pub(super) fn press_below_high(&mut self) {
         let request = AllocRequest::fast(Order::BASE);
         let high = self.zone.watermarks().mark(WatermarkLevel::High);
@@ -103,7 +103,7 @@ impl OneCpu {
         }
     }
 
-    /// Frames through the zone's lock since the last call, to and from it.
+    /// Returns the frames from and to the zone since the last call.
     pub(super) fn take_traffic(&mut self) -> (u32, u32) {
         let sum = |frames: Vec<u32>| frames.iter().sum();
         (sum(core::mem::take(&mut self.refilled)), sum(core::mem::take(&mut self.drained)))
@@ -137,7 +137,7 @@ fn refills_grow_the_limit_and_themselves() {
     assert_eq!(highs, expected);
     assert_eq!(cpu.pcp.count(), 1985);
 
-    // Then 4000 frees: the lists keep them all.
+    // The lists keep 4000 frees.
     cpu.free(4000);
     assert_eq!(cpu.drained, []);
     assert_eq!((cpu.pcp.count(), cpu.pcp.high()), (5985, 7021));
@@ -146,7 +146,7 @@ fn refills_grow_the_limit_and_themselves() {
         (2016, 0)
     );
 
-    // Then ticks: what was kept goes, an eighth of the limit at a time.
+    // Ticks drain an eighth of the limit each.
     let mut highs = Vec::new();
     let mut drained = Vec::new();
     for _ in 0..10 {
@@ -187,7 +187,7 @@ fn bounds_that_are_equal_turn_the_limit_off_and_keep_the_batches() {
     assert_eq!(cpu.pcp.high(), 1036);
 }
 
-/// Lists of 3000 frames with a limit of 5000 and 100 frames freed of late.
+/// Lists of 3000 frames, limit 5000, 100 frames freed recently.
 fn three_thousand() -> OneCpu {
     let mut cpu = OneCpu::new(1 << 17, LIMITS, PcpTuning::Refill);
     cpu.alloc(3100);
@@ -253,8 +253,8 @@ fn a_run_of_higher_order_frees_empties_the_lists_in_bounded_pieces() {
     for (limits, kept) in [(LIMITS, 0), (LIMITS.with_batch_kept_in_runs(), BATCH)] {
         let mut cpu = OneCpu::new(1 << 17, limits, PcpTuning::Refill);
         cpu.alloc_order(400, 2);
-        // What is on the lists now was not freed, and no run is seen until 63 + 1036 / 2 frames
-        // were freed: 145 blocks, which makes the 147th the first of the run.
+        // The run starts after 63 + 1036 / 2 freed frames: 145 blocks, so block 147 is the first of
+        // the run.
         let nr_listed = cpu.pcp.count();
         cpu.free_order(146, 2);
         assert_eq!(cpu.drained, [], "kept {kept}");
@@ -263,7 +263,7 @@ fn a_run_of_higher_order_frees_empties_the_lists_in_bounded_pieces() {
         assert_eq!(cpu.pcp.count(), 0);
         cpu.drained.clear();
         cpu.free_order(1, 2);
-        // The lists are empty: with a cache to keep warm, they wait for a batch.
+        // The lists are empty. With a cache to keep warm, they wait for a batch.
         assert_eq!(cpu.drained.len(), usize::from(kept == 0));
     }
 }
@@ -284,7 +284,7 @@ fn an_order_0_free_ends_a_run_of_higher_order_frees() {
     assert_eq!(cpu.drained.len(), 1);
 }
 
-/// A second and a bit in which 30000 frames come and go, the last of them late.
+/// A period with 30000 frames taken and freed, the last one late.
 fn depth_cycle(cpu: &mut OneCpu, start: u64, nr_allocs: u32, nr_frees: u32) {
     cpu.signals.now = Millis(start + 500);
     cpu.alloc(nr_allocs);
@@ -293,7 +293,7 @@ fn depth_cycle(cpu: &mut OneCpu, start: u64, nr_allocs: u32, nr_frees: u32) {
     cpu.free(1);
 }
 
-/// Lists whose first free, of a frame that came from elsewhere, began a period at the time given.
+/// Lists with a period started at `start` by a free.
 fn depth_from(start: u64) -> OneCpu {
     let mut cpu = OneCpu::new(1 << 17, LIMITS, PcpTuning::Depth);
     cpu.zone.alloc_bulk(&AllocRequest::fast(Order::BASE), 1, |_, frame| cpu.held.push(frame));
@@ -311,16 +311,14 @@ fn the_limit_approaches_the_depth_of_the_runs() {
         highs.push(cpu.pcp.high());
     }
     assert_eq!(highs, [15_000, 22_500, 26_250, 28_125, 29_062, 29_531, 29_765, 29_882]);
-    // Deep enough for nearly all of them.
     cpu.take_traffic();
     depth_cycle(&mut cpu, 100_000 + 1001 * 8, 30_000, 30_000);
     let (fetched, sent) = cpu.take_traffic();
     assert!(fetched <= 30_000 / 50 && sent <= 30_000 / 50, "{fetched} {sent}");
 }
 
-/// The averages round down, so that runs of D frames bring the limit to D - 1 and not over it; the
-/// lists then hold D frames at the end of a run of frees, which is at the limit: a batch goes back,
-/// and the next run of allocations has to fetch one. That is the design, however long it runs.
+/// Averages round down, so the limit is D - 1 for runs of D. Each run of frees drains a batch that
+/// the next run of allocations fetches.
 #[test]
 fn the_depth_limit_stops_one_short_of_the_runs_and_trades_a_batch_a_cycle_for_ever() {
     let mut cpu = depth_from(100_000);
@@ -398,9 +396,8 @@ fn the_below_high_flag_follows_the_zone() {
         frames.push(zone.alloc(&request).expect("above LOW"));
         assert!(!zone.table().is_below_high());
     }
-    // 193 free and HIGH at 192: one more is allowed at HIGH. Equality fails, and the allocation
-    // that brings it about says so: the next to allocate may find its frame on its own list, and
-    // not look.
+    // 193 free, HIGH at 192: one more is allowed. The allocation records the crossing, because the
+    // next may be a list hit.
     frames.push(zone.alloc(&request).expect("above LOW"));
     assert!(zone.table().is_below_high());
     frames.push(zone.alloc(&request).expect("above LOW"));

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 mod twin;
 
-/// Room at HIGH, and none to spare.
+/// Frames at HIGH, none to spare.
 const FULL: Headroom = Headroom { nr_frames: 1_000_000, nr_free: 5000, high: 2000, promo: 3000 };
 
 /// A fast node, and one armed page in slow memory.
@@ -38,12 +38,11 @@ impl World {
         self.promotion.decide(Millis(now), &HintFault { folio, nr_frames }, room)
     }
 
-    /// A fault of a page that was armed just now.
     fn hot(&mut self, now: u64, nr_frames: u64) -> Decision {
         self.decide(now, now, nr_frames, &FULL)
     }
 
-    /// The threshold after a period with so many candidates, from `threshold`.
+    /// Returns the threshold after a period with `nr_candidates`.
     fn adjusted(&mut self, threshold: u64, nr_candidates: u64) -> u64 {
         self.promotion.threshold = threshold;
         self.promotion.adjusting.start = Millis(0);
@@ -91,7 +90,7 @@ fn threshold_stays_between_one_step_and_twice_the_default() {
 
 #[test]
 fn silence_raises_the_threshold_a_step_a_period() {
-    // 64 GiB/s is never reached, so the kernel's default drifts up.
+    // 64 GiB/s is never reached, so the default drifts up.
     let mut world = World::new(TieringKnobs::default(), Stage::AutoThreshold);
     let thresholds: Vec<u64> = (1..=10)
         .map(|minute| {
@@ -130,7 +129,7 @@ fn candidates_over_the_rate_are_counted_and_refused() {
 #[test]
 fn large_folios_count_by_their_frames() {
     let mut world = World::at_rate(4);
-    // The first starts the window and is free; the third reaches 1024.
+    // The first starts the window uncounted. The third reaches 1024.
     assert_eq!(world.hot(5000, 512), Decision::Promote(PromotionReason::Hot));
     assert_eq!(world.hot(5000, 512), Decision::Promote(PromotionReason::Hot));
     assert_eq!(world.hot(5000, 512), Decision::RateLimited);
@@ -158,7 +157,7 @@ fn room_to_spare_promotes_and_touches_neither_count_nor_stamp() {
     assert_eq!(world.folio().hint_stamp(), 5);
     assert_eq!(world.promotion.adjusting, Window::default());
     assert_eq!(world.promotion.vmstat().read(Counter::PgpromoteCandidateNrl), 4);
-    // One frame less, and the page is judged; its fault is ninety seconds late.
+    // With one frame less, the page is judged. The fault is 90 s late.
     let short = Headroom { nr_free: ample.nr_free - 1, ..ample };
     assert_eq!(world.decide(90_000, 5, 4, &short), Decision::TooCold);
 }

@@ -1,8 +1,7 @@
-//! A second promotion, written from the specification's prose as plainly as it reads, and random
-//! faults over both. Then what follows from the rules in any implementation.
+//! A second promotion, written directly from the specification, compared under random faults. Then
+//! general properties.
 //!
-//! The twin keeps when a page was stamped in full, and reduces it to what the field holds only when
-//! it measures.
+//! The twin stores full times, and reduces them to the field's width only to measure.
 
 use crate::folio::Folios;
 use crate::ids::PageType;
@@ -15,30 +14,30 @@ const NR_PAGES: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// So much time passes.
+    /// Time passes.
     Wait { millis: u64 },
-    /// Until this moment, or a millisecond later.
+    /// Time passes until this moment, or 1 ms past it.
     WaitUntil { moment: Moment, is_past: bool },
     /// A scan arms the page.
     Arm { page: usize },
-    /// The page, of so many frames, faults.
+    /// The page of `nr_frames` faults.
     Fault { page: usize, nr_frames: u64 },
-    /// The page is moved: a new folio.
+    /// The page moves to a new folio.
     Move { page: usize, is_dirty: bool },
-    /// So much of the fast node is free from now on.
+    /// The fast node has `nr_frames` free.
     Free { nr_frames: u64 },
     /// Tiering is turned off and on.
     Restart,
 }
 
-/// The moments after which decisions change.
+/// Moments that change decisions.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
-    /// The rate window's end.
+    /// End of the rate window.
     Window,
-    /// The end of the threshold's period.
+    /// End of the threshold's period.
     Period,
-    /// The first page has been armed for as long as the threshold.
+    /// The first page has been armed for the threshold.
     Threshold,
 }
 
@@ -85,7 +84,7 @@ fn switches() -> impl Strategy<Value = TieringSwitches> {
     })
 }
 
-/// The promotion of the prose. Names are the specification's.
+/// Names are the specification's.
 struct Twin {
     r: u128,
     d: u128,
@@ -100,7 +99,7 @@ struct Twin {
     rl_cand: u128,
     c: u128,
     nrl: u128,
-    /// By page: when its stamp was written; never, since it was moved.
+    /// Time of the stamp by page, `None` after a move.
     stamped: [Option<u128>; NR_PAGES],
     dirty: [bool; NR_PAGES],
 }
@@ -130,7 +129,7 @@ impl Twin {
         if self.threshold == 0 { self.d } else { self.threshold }
     }
 
-    /// From the time the field holds to now, around its wrap.
+    /// Returns the time since the stamp, with the wrap.
     fn latency(&self, now: u128, page: usize) -> u128 {
         let wrap = 1 << 32;
         let held = match self.stamped[page] {
@@ -149,7 +148,6 @@ impl Twin {
     }
 
     fn fault(&mut self, now: u128, page: usize, nr: u128, room: &Headroom) -> Decision {
-        // A memoryless destination takes nothing.
         if room.nr_frames == 0 {
             return Decision::NoTarget;
         }
@@ -159,7 +157,7 @@ impl Twin {
         {
             PromotionReason::Touched
         } else {
-            // Room of at least 1 GiB, or a sixteenth of the node, above PROMO.
+            // At least 1 GiB, or a sixteenth of the node, above PROMO.
             let enough = self.free_space.max(u128::from(room.nr_frames) / 16);
             if u128::from(room.nr_free) > u128::from(room.promo) + enough {
                 self.threshold = 0;
@@ -218,7 +216,6 @@ impl Twin {
     }
 }
 
-/// Both promotions over the same faults.
 struct Pair {
     folios: Folios,
     promotion: Promotion,
@@ -313,8 +310,8 @@ proptest! {
         prop_assert_eq!(ended(), ended());
     }
 
-    /// From the first candidate on: what the rate allows, and one window's share more. A folio that
-    /// opens a window passes whatever its length, so large ones may exceed it by that.
+    /// From the first candidate on: the rate plus one window's share. A large folio that opens a
+    /// window may exceed this.
     #[test]
     fn rate_is_exceeded_by_one_window_at_most(
         knobs in knobs(),
@@ -341,7 +338,6 @@ proptest! {
         }
     }
 
-    /// Whatever happens, the threshold is a step at least and twice its default at most.
     #[test]
     fn threshold_stays_in_its_range(
         knobs in knobs(),
