@@ -1,21 +1,20 @@
 //! Aging, the producer: when to start a generation, and how.
 //!
-//! Eviction needs a third generation to take from, and works best with four. Starting one is one
-//! increment: nothing moves, every folio is now one generation older.
+//! Eviction needs a third generation to evict from, and works best with four. Starting one is one
+//! increment: no folio moves, every folio is one generation older.
 //!
 //! ```text
 //!   sizes + done --profile--> Scan(budget) ------------------------------> evict
 //!                           \--> Age(then) --> walk tables --> max_seq + 1 --> then
 //! ```
 //!
-//! When, the profile says, from the sizes of generations. Before the increment the world walks its
-//! page tables, so that pages accessed through them are in the youngest generation and not left
-//! behind. The decision stands whatever the walk changes; only if another pass started a generation
-//! meanwhile, that one serves.
+//! The profile decides when, from the sizes of the generations. The world walks its page tables
+//! before the increment, so that pages accessed through tables are in the youngest generation. The
+//! decision stands whatever the walk changes. If another pass started a generation meanwhile, no
+//! second one is started.
 //!
-//! Ignored: groups below their protection, which are not visited ([`group`](crate::group)).
-//! Source: the multi-gen LRU specification,
-//! sections 5 and 6.
+//! Ignored: groups below their protection, which are not visited ([`group`](crate::group)). Source:
+//! the multi-gen LRU specification, sections 5 and 6.
 
 use super::generations::End;
 use super::plan::{EvictableSizes, Plan, Then};
@@ -25,25 +24,25 @@ use crate::ids::PageType;
 use crate::lru::{Context, Mechanism, Scan};
 use crate::vmstat::Counter;
 
-/// A generation to be started once the tables are walked.
+/// A generation to start after the table walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Aging {
-    /// The youngest generation when that was decided.
+    /// The youngest generation at the decision.
     max_seq: u64,
     then: Then,
 }
 
-/// What a pass does next, once aging is settled.
+/// The next step of a pass after pending aging is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Have the tables walked.
+    /// Walk the page tables.
     WalkTables,
-    /// Look at this many folios; none means that the priority is over.
+    /// Scan this number of folios. 0 ends the priority.
     Scan(u64),
 }
 
 impl<P: Profile> Multigen<P> {
-    /// What to do next, from the state now. Starts a generation where one is due.
+    /// Returns the next step. Starts a generation if one is due.
     pub(super) fn next(
         &mut self,
         cx: &mut Context<'_>,
@@ -86,7 +85,8 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Starts a generation; a type that has four gives up its oldest first, if it can.
+    /// Starts a generation. An evictable type with four generations merges its oldest first, if the
+    /// profile allows that.
     pub(super) fn start_generation(&mut self, cx: &mut Context<'_>) {
         let is_full =
             |it: &Self, page_type| it.generations.window.nr_gens(page_type) == MAX_NR_GENS as u64;
@@ -109,9 +109,9 @@ impl<P: Profile> Multigen<P> {
         cx.vmstat.count(Counter::LruGenAged);
     }
 
-    /// Merges the oldest generation into the next, which only aging on request needs: a pass ages
-    /// when fewer than four generations are left. Of a type that is not evicted at all the folios
-    /// stay where they are: their list becomes the youngest, an inversion that is never seen.
+    /// Merges the oldest generation into the next. Only aging on request needs this: a pass ages
+    /// only with fewer than four generations. Folios of a type that is never evicted stay on their
+    /// list, which becomes the youngest. That inversion has no effect.
     fn give_up_oldest<const PREFETCH: bool>(&mut self, cx: &mut Context<'_>, page_type: PageType) {
         while self.swappiness.evicts(page_type) {
             let oldest = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
@@ -151,8 +151,8 @@ mod tests {
         Multigen::new(&LruConfig { can_swap: true, switches, ..LruConfig::file_only(8) })
     }
 
-    /// Two folios of tier 1, one never accessed and one of many accesses in the oldest generation;
-    /// then a generation is started on request.
+    /// Creates two folios of tier 1, one never accessed and one saturated, all in the oldest
+    /// generation, then starts a generation on request.
     fn forced<P: Profile>(policy: &mut Multigen<P>, folios: &Folios, twice: Flags) {
         let mut vmstat = VmStat::default();
         let mut cx = Context { folios, vmstat: &mut vmstat, now: Millis::default() };
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(averages(&policy), [1, 0, 0, 0], "their references started over");
     }
 
-    /// The same, profile A: nothing counts as protected, and histories end.
+    /// The same, profile A: forced folios do not count as protected, and lose their history.
     #[test]
     fn in_6_1_forced_folios_are_not_counted_and_forget() {
         let folios = Folios::new(8);

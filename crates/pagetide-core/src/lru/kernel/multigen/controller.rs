@@ -1,11 +1,11 @@
-//! The feedback controller: which tiers deserve protection is learnt from refaults.
+//! The feedback controller: learns from refaults which tiers to protect.
 //!
-//! Problem: is a page that was read twice worth more than one read once, and a file page more than
-//! an anonymous one? No fixed answer is right for all workloads.
+//! Problem: is a page read twice worth more than a page read once, and a file page more than an
+//! anonymous page? No fixed answer is right for all workloads.
 //!
-//! Idea: evict, and count what comes back. For each type and tier there is a refault ratio, the
-//! refaulted over those evicted or protected. A tier is evicted as long as its ratio is not clearly
-//! above that of tier 0, which nothing protects; from the first tier that is, all are moved on.
+//! Idea: evict, and count refaults. Each type and tier has a refault ratio: refaulted pages over
+//! evicted and protected pages. Tier 0 is never protected. Eviction protects the first tier with a
+//! ratio clearly above that of tier 0, and all higher tiers.
 //!
 //! ```text
 //!            tier 0      tier 1      tier 2      tier 3
@@ -13,12 +13,11 @@
 //!            evicted     evicted     protected   protected        limit = 1
 //! ```
 //!
-//! The two types are weighed the same way, by swappiness. Ratios are compared as products, in
-//! integers; fewer than 64 refaults say nothing and protect nothing. When a generation is used up,
-//! its counts are folded into a moving average and forgotten.
+//! Swappiness weighs the two types in the same comparison. Ratios are compared as integer products.
+//! Fewer than 64 refaults are noise and protect nothing. When a generation is retired, its counts
+//! are folded into a moving average and reset.
 //!
-//! The controller keeps the counts and compares them; what is compared with what, and by which
-//! weights, the profile says.
+//! The profile chooses the operands and weights of each comparison.
 //!
 //! Ignored: sizes and costs of I/O. Source: the multi-gen LRU specification, section 7.
 
@@ -26,11 +25,11 @@ use super::swappiness::Swappiness;
 use super::tiers::{NR_TIERS, RefTier};
 use crate::ids::PageType;
 
-/// Refaults below which a ratio is noise.
+/// Number of refaults below which a ratio is noise.
 const NOISE: u64 = 64;
 
-/// Weights of tier 0 and of the tier compared with it: `compared / base` times its ratio is still
-/// evicted.
+/// Weights of tier 0 and of the compared tier. A tier is evicted up to `compared / base` times the
+/// ratio of tier 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gains {
     pub(super) base: u64,
@@ -38,22 +37,22 @@ pub(crate) struct Gains {
 }
 
 impl Gains {
-    /// No margin: ratios are compared as they are.
+    /// Compares ratios without a margin.
     pub(super) const EVEN: Gains = Gains { base: 1, compared: 1 };
 }
 
-/// What is known of one type and tier. Units: pages.
+/// Counts of one type and tier, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RefTierCounts {
-    /// Moving average over past generations: pages that came back.
+    /// Moving average of refaulted pages over past generations.
     pub avg_refaulted: u64,
-    /// Moving average over past generations: pages evicted or protected.
+    /// Moving average of evicted and protected pages over past generations.
     pub avg_total: u64,
-    /// Came back since the oldest generation became the oldest.
+    /// Pages refaulted since the oldest generation became the oldest.
     pub refaulted: u64,
-    /// Evicted since then.
+    /// Pages evicted since then.
     pub evicted: u64,
-    /// Moved to the next generation instead of evicted, since then.
+    /// Pages moved to the next generation since then, instead of evicted.
     pub protected: u64,
 }
 
@@ -75,8 +74,8 @@ impl Position {
         }
     }
 
-    /// Whether this side may be evicted, measured against `setpoint`: its weighed refault ratio is
-    /// not above the setpoint's.
+    /// Returns true if this side may be evicted: its weighed refault ratio is at most the ratio of
+    /// `setpoint`.
     fn is_within(self, setpoint: Position) -> bool {
         let product = |a: u64, b: u64, c: u64| u128::from(a) * u128::from(b) * u128::from(c);
         self.refaulted < NOISE
@@ -92,7 +91,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Which type refaults less for its weight, by the first `nr_tiers` tiers of both.
+    /// Returns the type with the lower weighed refault ratio over the first `nr_tiers` tiers.
     pub(super) fn type_to_evict(&self, swappiness: Swappiness, nr_tiers: usize) -> PageType {
         let [anon, file] = PageType::ALL.map(|page_type| {
             Position::of(&self.tiers(page_type)[..nr_tiers], swappiness.gain(page_type))
@@ -100,8 +99,7 @@ impl Controller {
         if file.is_within(anon) { PageType::File } else { PageType::Anon }
     }
 
-    /// The last tier of `page_type` that is not protected now, measured against tier 0 of
-    /// `base_type`.
+    /// Returns the last unprotected tier of `page_type`, compared with tier 0 of `base_type`.
     pub(super) fn tier_limit(
         &self,
         base_type: PageType,
@@ -124,7 +122,7 @@ impl Controller {
         &mut self.counts[page_type.index()][tier.index()]
     }
 
-    /// The type's oldest generation is used up: its counts join the average.
+    /// Folds the counts into the averages when the type's oldest generation is retired.
     pub(super) fn fold(&mut self, page_type: PageType) {
         for tier in &mut self.counts[page_type.index()] {
             *tier = RefTierCounts {

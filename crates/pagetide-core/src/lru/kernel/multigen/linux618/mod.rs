@@ -1,7 +1,7 @@
 //! The rules of Linux 6.18, profile B.
 //!
-//! *Insertion.* A generation is a statement about recency, and a new folio's is guessed from how it
-//! came: what a fault brought in is about to be used again; what a read brought in may never be.
+//! *Insertion.* The generation of a new folio follows from the access path: a faulted page is
+//! likely to be used again, a read page may not be.
 //!
 //! ```text
 //!   oldest                                                     youngest
@@ -10,12 +10,12 @@
 //! ```
 //!
 //! "Again soon" is WORKINGSET, set on a refault of a folio that had saturated its references. The
-//! guess is raised to the type's oldest generation: with four generations in use a cold folio joins
-//! the one being evicted, and only an access or a refault gives it another chance. An anonymous
-//! folio has a copy in the swap store exactly while it is clean, which is what decides here.
+//! generation is raised to the type's oldest: with four generations in use a cold folio joins the
+//! generation under eviction, and only an access or a refault saves it. An anonymous folio has a
+//! copy in the swap store exactly while clean, and enters accordingly.
 //!
-//! *Accesses.* References add up in the flags; a folio whose count is full moves on when eviction
-//! meets it, whatever its tier. Table accesses take two observations to promote a folio.
+//! *Accesses.* References add up in the flags. A folio with a full count moves on when eviction
+//! reaches it, whatever its tier. Table accesses promote a folio at the second observation.
 //!
 //! ```text
 //!   accesses      0   1   2   3   4   5 and more
@@ -23,7 +23,7 @@
 //!   tier          0   0   1   2   2   3
 //! ```
 //!
-//! *Aging.* Only the number of generations counts, and a "harder look" is a priority below 12:
+//! *Aging.* Only the number of generations counts. A "harder look" is a priority below 12:
 //!
 //! ```text
 //!   generations   4               3                     2
@@ -31,9 +31,9 @@
 //!   harder look   scan size>>p    start a generation    start a generation
 //! ```
 //!
-//! *Refaults.* Less than a full window after it left, a page would still be here had memory been a
-//! little larger: that is recent. Types are compared by all their tiers, tiers with tier 0 of their
-//! own type, which they may exceed by half.
+//! *Refaults.* A refault is recent if less than a full window has passed since the eviction. Types
+//! are compared by all their tiers. A tier is compared with tier 0 of its own type, and is evicted
+//! up to 1.5 times that ratio.
 //!
 //! Source: the multi-gen LRU specification, sections 3 to 8, profile B.
 
@@ -52,9 +52,9 @@ use crate::lru::{
     AccessPath, AccessRule, DEF_PRIORITY, Mechanism, Refusal, Scan, ShadowEntry, Switches,
 };
 
-/// Weights of tier 0 and of the tier compared with it: 1.5 times the ratio is still evicted.
+/// Weights of tier 0 and of the compared tier: up to 1.5 times the ratio is evicted.
 const TIER_GAINS: Gains = Gains { base: 2, compared: 3 };
-/// Found young, or read, before.
+/// Found young or read before.
 const SEEN: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
 
 /// Linux 6.18. See the module.
@@ -88,7 +88,7 @@ impl Profile for Linux618 {
         true
     }
 
-    /// The first observation only marks it.
+    /// Returns false for the first observation, which only marks the folio.
     fn promotes_young(self, flags: Flags) -> bool {
         flags.any(SEEN) || !self.switches.has(Mechanism::TwoStepPromotion)
     }
@@ -126,8 +126,8 @@ impl Profile for Linux618 {
         self.switches.has(Mechanism::Retry)
     }
 
-    /// A young one is kept the first time and activated the second; nothing re-enters the oldest
-    /// generation.
+    /// Keeps a young folio the first time and activates it the second. No folio re-enters the
+    /// oldest generation.
     fn survivor(self, window: &Window, flags: Flags, refusal: Refusal) -> Flags {
         let flags = match refusal {
             Refusal::Young if self.promotes_young(flags) => {
@@ -151,7 +151,7 @@ impl Profile for Linux618 {
         }
     }
 
-    /// Neither type runs ahead to two generations while the other still has all four.
+    /// Keeps each type at three generations or more while the other type has four.
     fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2] {
         if !self.switches.has(Mechanism::IndependentTypes) {
             return lockstep(window, candidates);
@@ -178,13 +178,12 @@ impl Profile for Linux618 {
         }
     }
 
-    /// The background thread stops at its watermark, whatever is left to scan; global reclaim, at
-    /// its target.
+    /// Stops the background thread at its watermark and global reclaim at its target.
     fn is_over(self, _course: &PassProgress, scan: &Scan) -> bool {
         scan.may_stop()
     }
 
-    /// Low enough to find `target` among the `reclaimable`.
+    /// Returns a priority low enough to find `target` among the `reclaimable` folios.
     fn initial_priority(self, reclaimable: u64, target: u64) -> u8 {
         const LOWEST: u8 = 6;
         const LARGE_TARGET: u64 = 64;
@@ -249,7 +248,7 @@ impl Profile for Linux618 {
     }
 }
 
-/// Reads an access count: 0 to 4, and whether the folio has been part of the working set.
+/// Decodes an access count, 0 to 4, and the working-set flag.
 fn counted(count: u32, workingset: bool) -> References {
     let tier = if workingset { RefTier::LAST } else { RefTier::holding(count) };
     References { count, workingset, tier }
