@@ -24,20 +24,17 @@ use crate::ids::PageType;
 use crate::lru::{Context, Mechanism, Scan};
 use crate::vmstat::Counter;
 
-/// A generation to start after the table walk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Aging {
-    /// The youngest generation at the decision.
+    /// Value at the decision.
     max_seq: u64,
     then: Then,
 }
 
-/// The next step of a pass after pending aging is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Walk the page tables.
     WalkTables,
-    /// Scan this number of folios. 0 ends the priority.
+    /// Number of folios. 0 ends the priority.
     Scan(u64),
 }
 

@@ -16,24 +16,21 @@
 use super::window::{MAX_NR_GENS, index_of};
 use crate::units::Millis;
 
-/// Start times of the generations in use.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Births {
     at: [Millis; MAX_NR_GENS],
 }
 
 impl Births {
-    /// Records the start of a generation.
     pub(super) fn stamp(&mut self, seq: u64, now: Millis) {
         self.at[index_of(seq)] = now;
     }
 
-    /// Returns the start time of a generation of the window.
     pub(super) fn of(&self, seq: u64) -> Millis {
         self.at[index_of(seq)]
     }
 
-    /// Returns true if a generation is older than `min_ttl`, or if `min_ttl` is 0.
+    /// Returns true for any age if `min_ttl` is 0.
     pub(super) fn is_old_enough(&self, seq: u64, now: Millis, min_ttl: Millis) -> bool {
         min_ttl.0 == 0 || now.0 > self.of(seq).0.saturating_add(min_ttl.0)
     }

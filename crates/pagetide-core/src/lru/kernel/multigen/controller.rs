@@ -25,7 +25,6 @@ use super::swappiness::Swappiness;
 use super::tiers::{NR_TIERS, RefTier};
 use crate::ids::PageType;
 
-/// Number of refaults below which a ratio is noise.
 const NOISE: u64 = 64;
 
 /// Weights of tier 0 and of the compared tier. A tier is evicted up to `compared / base` times the
@@ -56,7 +55,7 @@ pub struct RefTierCounts {
     pub protected: u64,
 }
 
-/// One side of a comparison: a refault ratio and its weight.
+/// A refault ratio and its weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Position {
     refaulted: u64,
@@ -84,7 +83,6 @@ impl Position {
     }
 }
 
-/// Counts of both types and all tiers.
 #[derive(Default, Debug)]
 pub(crate) struct Controller {
     counts: [[RefTierCounts; NR_TIERS]; 2],

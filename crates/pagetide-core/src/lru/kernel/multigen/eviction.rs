@@ -30,23 +30,17 @@ use crate::ids::{FrameId, PageType};
 use crate::lru::{Context, Mechanism, Scan, VICTIMS_MAX, Victims};
 use crate::vmstat::Counter;
 
-/// Maximum number of folios per scan.
 pub(super) const SCAN_MAX: u64 = 64 * VICTIMS_MAX as u64;
 
 const _: () = assert!(VICTIMS_MAX == 64, "a scan stops at one machine word's bits of victims");
 
-/// The decision about the folio at the old end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// Move to the unevictable list.
     Park,
-    /// Link on the list of its generation.
     Sort,
-    /// Move to the next generation.
     Protect,
     /// Move to the next generation until written.
     AwaitFlush,
-    /// Try to evict.
     Take,
 }
 
@@ -66,7 +60,6 @@ fn fate(flags: Flags, oldest: usize, is_protected: bool, takes_unwritten: bool) 
 }
 
 impl<P: Profile> Multigen<P> {
-    /// Returns the type to evict from first, and its tier limit.
     fn choose(&self) -> Choice {
         if !self.switches.has(Mechanism::Controller) {
             let page_type = self.swappiness.preferred_type();
@@ -77,7 +70,6 @@ impl<P: Profile> Multigen<P> {
         Choice { tier_limit: self.unless_off(choice.tier_limit), ..choice }
     }
 
-    /// Returns the last unprotected tier of a type, compared with the type's own tier 0.
     pub(super) fn tier_limit(&self, page_type: PageType) -> RefTier {
         self.unless_off(self.profile.tier_limit(&self.controller, page_type))
     }
@@ -137,7 +129,6 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Scans one type. Returns the progress in folios.
     fn scan_type<const PREFETCH: bool>(
         &mut self,
         cx: &mut Context<'_>,

@@ -27,7 +27,6 @@ use crate::list::FolioList;
 /// LINK of a folio on the unevictable list.
 const UNEVICTABLE_LINK: u32 = MAX_NR_GENS as u32;
 
-/// An end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// The young end.
@@ -36,7 +35,6 @@ pub(crate) enum End {
     Tail,
 }
 
-/// All lists of a lruvec.
 #[derive(Debug)]
 pub(super) struct Generations {
     pub(super) window: Window,
@@ -46,7 +44,6 @@ pub(super) struct Generations {
 }
 
 impl Generations {
-    /// Creates four empty generations.
     pub(super) const fn new() -> Generations {
         Generations {
             window: Window::new(),
@@ -161,7 +158,6 @@ impl Generations {
         self.list(page_type, self.window.oldest(page_type)).scan_tail::<PREFETCH>(folios)
     }
 
-    /// Returns true if no folio is linked in a generation.
     pub(super) fn is_empty(&self, page_type: PageType, seq: u64) -> bool {
         self.list(page_type, seq).is_empty()
     }
@@ -170,12 +166,11 @@ impl Generations {
         &self.lists[index_of(seq)][page_type.index()]
     }
 
-    /// Returns the number of folios that belong to a generation.
     pub(super) fn nr_in(&self, page_type: PageType, seq: u64) -> u64 {
         self.nr_folios[index_of(seq)][page_type.index()]
     }
 
-    /// Counts the evictable folios in generations up to `max_seq - younger`.
+    /// Counts folios in generations up to `max_seq - younger`.
     pub(super) fn nr_evictable(&self, swappiness: Swappiness, younger: u64) -> u64 {
         let youngest = self.window.max_seq - younger;
         evictable(swappiness)
@@ -186,7 +181,7 @@ impl Generations {
             .sum()
     }
 
-    /// Counts the evictable folios in generation `max_seq - steps`.
+    /// Counts folios in generation `max_seq - steps`.
     pub(super) fn nr_evictable_in(&self, swappiness: Swappiness, steps: u64) -> u64 {
         let seq = self.window.max_seq - steps;
         evictable(swappiness)
@@ -195,7 +190,6 @@ impl Generations {
             .sum()
     }
 
-    /// Counts the folios on all lists.
     pub(super) fn nr_folios(&self) -> u64 {
         let on_lists: u64 = self.nr_folios.iter().flatten().sum();
         on_lists + u64::from(self.unevictable.len())
@@ -232,12 +226,10 @@ impl Generations {
     }
 }
 
-/// Returns true if the folio is on the unevictable list.
 pub(super) fn is_parked(flags: Flags) -> bool {
     flags.link() == UNEVICTABLE_LINK
 }
 
-/// Returns the generation index of a folio on a generation's list.
 fn generation_of(flags: Flags) -> usize {
     flags.generation().expect("invariant: a listed folio belongs to a generation") as usize
 }

@@ -123,7 +123,6 @@ use swappiness::Swappiness;
 use walks::Walks;
 use window::MIN_NR_GENS;
 
-/// LINK of an isolated folio on its second trial.
 const RETRIED_LINK: u32 = 15;
 
 /// The multi-gen LRU of Linux 6.18.
@@ -133,13 +132,12 @@ pub(crate) type Mglru61 = Multigen<Linux61>;
 /// The multi-gen LRU of Linux 7.3.
 pub(crate) type Mglru73 = Multigen<Linux73>;
 
-/// The multi-gen LRU by the rules of one kernel. See the module.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Multigen<P> {
     profile: P,
     id: LruvecId,
     swappiness: Swappiness,
-    /// True if anonymous folios can be swapped out.
     can_swap: bool,
     switches: Switches,
     generations: Generations,
@@ -152,12 +150,11 @@ pub(crate) struct Multigen<P> {
 /// State of a pass at one priority.
 #[derive(Debug, Default)]
 pub(crate) struct MultigenCursor {
-    /// The youngest generation at the first look of the pass.
+    /// Value at the first look of the pass.
     first_max_seq: Option<u64>,
     done: PassProgress,
     /// The aging that waits for the requested table walk.
     aging: Option<Aging>,
-    /// True if the priority has no more work.
     is_over: bool,
 }
 
@@ -345,7 +342,6 @@ impl<P: Profile> LruPolicy for Multigen<P> {
 }
 
 impl<P: Profile> Multigen<P> {
-    /// Links an unlinked folio as its flags say.
     fn enter(&mut self, cx: &Context<'_>, frame: FrameId, entry: Entry) {
         let window = &self.generations.window;
         let is_ordered = self.switches.has(Mechanism::Generations);
@@ -357,7 +353,6 @@ impl<P: Profile> Multigen<P> {
         self.generations.add(cx.folios, frame, seq, end);
     }
 
-    /// Returns the progress of a pass at its priority.
     fn done(&self, cursor: &mut MultigenCursor) -> PassProgress {
         let max_seq = self.generations.window.max_seq;
         let nr_started = max_seq - *cursor.first_max_seq.get_or_insert(max_seq);

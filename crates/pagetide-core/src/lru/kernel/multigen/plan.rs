@@ -12,7 +12,6 @@ pub(crate) struct EvictableSizes {
     pub(super) nr_old: u64,
 }
 
-/// Progress of a pass at its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PassProgress {
     /// True after the first plan.
@@ -21,7 +20,6 @@ pub(crate) struct PassProgress {
     pub(super) budget: Option<u64>,
     /// Progress so far, in folios, to compare with `budget`.
     pub(super) progress: u64,
-    /// True after anonymous folios were isolated.
     pub(super) took_anon: bool,
     /// Generations started meanwhile by any pass.
     pub(super) nr_started: u64,
@@ -36,13 +34,9 @@ pub(crate) enum Plan {
     Age(Then),
 }
 
-/// Next step after aging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
-    /// Go to the next priority.
     EndPriority,
-    /// Scan this number of folios.
     Scan(u64),
-    /// Make a new plan.
     PlanAgain,
 }

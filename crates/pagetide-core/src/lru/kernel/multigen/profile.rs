@@ -32,16 +32,13 @@ use crate::lru::{AccessPath, AccessRule, Refusal, Scan, ShadowEntry, Switches};
 /// Dirty, or under write-back.
 pub(super) const UNWRITTEN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
-/// The reason a folio is put on a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// A new folio, or a refused victim.
     Added,
-    /// Write-back ended and reclaim waits for the folio. The folio is evicted next.
+    /// Written back, and wanted by reclaim: evicted next.
     Rotated,
 }
 
-/// The type to evict from, and its tier limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(super) page_type: PageType,
@@ -63,7 +60,6 @@ pub(super) fn awaits_flush(flags: Flags) -> bool {
 pub(crate) trait Profile: Copy + core::fmt::Debug {
     /// The way descriptor accesses are recorded.
     const ACCESS_RULE: AccessRule;
-    /// The largest valid swappiness.
     const SWAPPINESS_MAX: u8;
     /// The end of the next generation that protected folios join.
     const PROTECTED_END: End;
@@ -72,7 +68,6 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     /// True if refaults outside the refault window are counted too.
     const COUNTS_OLD_REFAULTS: bool;
 
-    /// Builds the rules without the mechanisms switched off.
     fn new(switches: Switches) -> Self;
 
     /// Decodes the access count from a folio's flags.
@@ -115,13 +110,10 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     /// empty. Called only if both types may be evicted.
     fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2];
 
-    /// Returns the next step at the pass's priority.
     fn plan(self, sizes: &EvictableSizes, done: &PassProgress, scan: &Scan) -> Plan;
 
-    /// Returns true if the pass is over at its priority.
     fn is_over(self, done: &PassProgress, scan: &Scan) -> bool;
 
-    /// Returns the priority at which a background pass starts.
     fn initial_priority(self, reclaimable: u64, target: u64) -> u8;
 
     /// Returns the maximum number of folios one scan reads, out of `budget`.
@@ -146,7 +138,6 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     /// Returns true if folios moved on by a forced aging count as protected.
     fn counts_forced(self) -> bool;
 
-    /// Chooses the type to evict from, and its tier limit.
     fn choose(self, controller: &Controller, window: &Window, swappiness: Swappiness) -> Choice;
 
     /// Returns the last unprotected tier of a type, compared with the type's own tier 0.
@@ -155,9 +146,7 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
     /// Returns true if the page that left this token refaulted within the refault window.
     fn is_recent(self, token: Token, window: &Window, page_type: PageType) -> bool;
 
-    /// Decodes the access count from a shadow entry.
     fn remembered(self, shadow: ShadowEntry) -> References;
 
-    /// Returns the outcome of a refault within the window.
     fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome;
 }

@@ -26,7 +26,6 @@ pub(super) fn shadow_of(min_seq: u64, references: References, lruvec: LruvecId) 
     ShadowEntry::new(min_seq << REFS_BITS | refs, lruvec, references.workingset)
 }
 
-/// A decoded token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Token {
     /// The type's oldest generation at eviction, truncated to the token's width.
@@ -36,13 +35,11 @@ pub(crate) struct Token {
 }
 
 impl Token {
-    /// Decodes the token of a shadow.
     pub(super) const fn of(shadow: ShadowEntry) -> Token {
         let token = shadow.token();
         Token { seq: token >> REFS_BITS, references: (token & REFS_MASK) as u32 }
     }
 
-    /// Returns the number of generations between the token's generation and `seq`.
     pub(super) const fn distance_to(self, seq: u64) -> u64 {
         (seq & SEQ_MASK).abs_diff(self.seq)
     }
@@ -53,9 +50,9 @@ impl Token {
 pub(crate) struct RefaultOutcome {
     /// Flags to set: WORKINGSET, a reference count, or none.
     pub(super) flags: Flags,
-    /// True if the refault counts as an activation.
+    /// Counts as an activation.
     pub(super) is_activated: bool,
-    /// True if the refault counts as thrashing: the page had been in the working set.
+    /// Counts as thrashing: the page had been in the working set.
     pub(super) is_restored: bool,
 }
 

@@ -16,7 +16,6 @@ use crate::lru::{Context, GenCommand, GenRequest, Mechanism, Progress, Scan, Vic
 use crate::units::Millis;
 
 impl<P: Profile> Multigen<P> {
-    /// Executes one step of a command.
     pub(super) fn serve(
         &mut self,
         cx: &mut Context<'_>,
@@ -74,13 +73,11 @@ impl<P: Profile> Multigen<P> {
         Progress::Exhausted
     }
 
-    /// Returns true if aging walks the page tables.
     pub(super) fn walks_tables(&self) -> bool {
         let wanted = [Mechanism::Generations, Mechanism::TableWalks];
         self.profile.walks_tables() && wanted.iter().all(|it| self.switches.has(*it))
     }
 
-    /// Returns true if the oldest generation is older than `min_ttl`.
     pub(super) fn is_old_enough(&self, now: Millis) -> bool {
         let oldest = self.oldest_evictable();
         oldest.is_none_or(|oldest| self.births.is_old_enough(oldest, now, self.min_ttl))

@@ -16,9 +16,7 @@ use crate::ids::PageType;
 pub(crate) struct Swappiness(u8);
 
 impl Swappiness {
-    /// The largest weight.
     pub(super) const MAX: u8 = 200;
-    /// Evicts anonymous folios only.
     pub(super) const ANON_ONLY: u8 = 201;
 
     /// Creates a swappiness of at most `max` (200 or 201), or 0 without a swap store.
@@ -32,7 +30,6 @@ impl Swappiness {
         if self.0 == 0 { self } else { Swappiness(asked) }
     }
 
-    /// Returns true if reclaim may evict this type.
     pub(super) const fn evicts(self, page_type: PageType) -> bool {
         match page_type {
             PageType::Anon => self.0 > 0,
@@ -40,7 +37,6 @@ impl Swappiness {
         }
     }
 
-    /// Returns true if reclaim may evict both types.
     pub(super) const fn evicts_both(self) -> bool {
         self.evicts(PageType::Anon) && self.evicts(PageType::File)
     }
@@ -54,7 +50,7 @@ impl Swappiness {
         }
     }
 
-    /// Returns the type that goes first if refaults are not used.
+    /// The fallback if refaults are not used.
     pub(super) fn preferred_type(self) -> PageType {
         let is_anon_heavier = self.gain(PageType::Anon) > self.gain(PageType::File);
         let heavier = if is_anon_heavier { PageType::Anon } else { PageType::File };

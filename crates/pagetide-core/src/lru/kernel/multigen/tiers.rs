@@ -22,18 +22,16 @@ impl RefTier {
     /// The tier with the most accesses.
     pub const LAST: RefTier = RefTier(NR_TIERS as u8 - 1);
 
-    /// Returns the array index of the tier.
+    /// Array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Returns the tier of this number of accesses.
     pub(super) const fn holding(nr_accesses: u32) -> RefTier {
         RefTier(nr_accesses.next_power_of_two().trailing_zeros() as u8)
     }
 }
 
-/// The decoded access count of a folio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct References {
     /// Accesses as the profile counts them, 0 to 4.

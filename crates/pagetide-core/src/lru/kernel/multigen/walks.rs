@@ -18,18 +18,15 @@
 
 use crate::lru::page_table::{Bloom, LookCounts, TableWalk, YoungPages};
 
-/// Leaf-table filters and counters of a lruvec.
 #[derive(Debug)]
 pub(super) struct Walks {
     /// Filters, indexed by the sequence number of the reading walk modulo 2.
     filters: [Bloom; 2],
-    /// The generation at which the last walk began.
+    /// The generation at the last walk.
     last: Option<u64>,
-    /// True if the next walk reads every leaf.
     is_forced: bool,
-    /// Counts of the walks at that generation.
+    /// Counts at that generation.
     latest: LookCounts,
-    /// Counts of all walks.
     total: LookCounts,
 }
 
@@ -68,18 +65,15 @@ impl Walks {
         found.dense.iter().for_each(|leaf| self.filters[index_of(seq)].insert(*leaf));
     }
 
-    /// Adds the counts of a walk.
     pub(super) fn count(&mut self, read: LookCounts) {
         self.latest.add(read);
         self.total.add(read);
     }
 
-    /// Returns the counts of the walks at the latest generation.
     pub(super) fn latest(&self) -> LookCounts {
         self.latest
     }
 
-    /// Returns the counts of all walks.
     pub(super) fn total(&self) -> LookCounts {
         self.total
     }
@@ -99,7 +93,6 @@ mod tests {
         LeafId { mapping: MappingId(1), number }
     }
 
-    /// Reads the leaf with `nr_young` young pages of 64.
     fn look(found: &mut YoungPages, leaf: LeafId, nr_young: u64) {
         let mut look = found.look_at(leaf);
         for (nth, index) in leaf.pages().take(64).enumerate() {

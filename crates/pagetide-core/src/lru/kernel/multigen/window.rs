@@ -19,22 +19,19 @@ pub(super) const MIN_NR_GENS: u64 = 2;
 /// Maximum number of generations per type.
 pub const MAX_NR_GENS: usize = 4;
 
-/// The youngest and oldest generation in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
-    /// The youngest generation, for both types.
+    /// For both types.
     pub(super) max_seq: u64,
-    /// The oldest generation, by type.
+    /// By type.
     pub(super) min_seq: [u64; 2],
 }
 
 impl Window {
-    /// Creates a window of four generations.
     pub(super) const fn new() -> Window {
         Window { max_seq: MAX_NR_GENS as u64 - 1, min_seq: [0, 0] }
     }
 
-    /// Returns the oldest generation of a type.
     pub(super) const fn oldest(&self, page_type: PageType) -> u64 {
         self.min_seq[page_type.index()]
     }
@@ -48,7 +45,6 @@ impl Window {
         seq.map_or(0, |seq| seq - oldest + 1)
     }
 
-    /// Returns the number of generations of a type.
     pub(super) const fn nr_gens(&self, page_type: PageType) -> u64 {
         self.max_seq - self.oldest(page_type) + 1
     }
@@ -76,12 +72,10 @@ impl Window {
     }
 }
 
-/// Returns the types that reclaim may evict.
 pub(super) fn evictable(swappiness: Swappiness) -> impl Iterator<Item = PageType> {
     PageType::ALL.into_iter().filter(move |page_type| swappiness.evicts(*page_type))
 }
 
-/// Returns the index of a generation's lists and counters.
 pub(super) const fn index_of(seq: u64) -> usize {
     (seq % MAX_NR_GENS as u64) as usize
 }

@@ -1,7 +1,7 @@
 //! The rules of Linux 6.1, profile A.
 //!
-//! *Insertion.* Folios brought in by a fault enter the youngest generation. All others enter the
-//! oldest generation, or the next one if they must be written first.
+//! *Insertion.* Folios brought in by a fault enter the youngest generation. Other folios enter the
+//! oldest, or the next one if they must be written first.
 //!
 //! ```text
 //!   min_seq           min_seq + 1                        max_seq
@@ -17,22 +17,21 @@
 //!   tier         0   0   1   2   2   3
 //! ```
 //!
-//! *Aging.* With three generations, aging depends on the distribution: a generation starts if the
-//! youngest has too many folios or the oldest too few. A direct pass continues with its old budget
-//! after aging. The background thread ages before each priority but the first, never while it
-//! reclaims.
+//! *Aging.* With three generations, a new one starts if the youngest has too many folios or the
+//! oldest too few. A direct pass keeps its budget after aging. The background thread ages before
+//! each priority and never during reclaim.
 //!
-//! *Types.* File never has fewer generations than anon, so the older type is evicted first. At
-//! equal age the tiers 0 of both types are compared. The tiers of the evicted type are then
-//! compared with tier 0 of the other type.
+//! *Types.* Anon never has fewer generations than file. The older type is evicted first. At equal
+//! age the controller compares tier 0 of both types, then the tiers of the evicted type with tier 0
+//! of its rival.
 //!
 //! *Refaults.* Only the generation under eviction is remembered.
 //!
 //! [`Mechanism::MinimalPatch`] models the sixth patch of the series: no table walks (hot mapped
 //! pages become young by being refused), no forced aging, no second trial, no fairness.
 //!
-//! Not modelled: locked folios, folios that the pass may not unmap or write, and marks that aging
-//! leaves on isolated folios.
+//! Not modelled: locked folios, folios that the pass may not unmap or write, and marks on isolated
+//! folios.
 //!
 //! Source: the multi-gen LRU specification, sections 3 to 8, profile A.
 
@@ -57,7 +56,6 @@ const TIER_GAINS: Gains = Gains { base: 1, compared: 2 };
 /// Flags that accesses set, beside the count.
 const ACCESSED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
 
-/// Linux 6.1. See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linux61 {
     switches: Switches,
@@ -209,7 +207,6 @@ impl Linux61 {
         self.switches.has(Mechanism::MinimalPatch)
     }
 
-    /// Returns true if a generation should start.
     fn needs_aging(self, sizes: &EvictableSizes) -> bool {
         const MAX: u64 = MAX_NR_GENS as u64;
         match sizes.nr_gens {
@@ -224,18 +221,16 @@ impl Linux61 {
 /// Maximum access count beyond the first.
 const REFERENCES_MAX: u32 = Flags::REFS_MAX + 1;
 
-/// Decodes an access count, 0 to 4.
 fn counted(count: u32) -> References {
     References { count, workingset: count > 0, tier: RefTier::holding(count + 1) }
 }
 
-/// Couples the types: anon never advances past file, and file never goes back.
+/// Couples the types: neither advances past the slower one, and file never goes back.
 pub(super) fn lockstep(window: &Window, [anon, file]: [u64; 2]) -> [u64; 2] {
     let anon = anon.min(file);
     [anon, anon.max(window.oldest(PageType::File))]
 }
 
-/// Returns true if the generation in the token is still the oldest.
 pub(super) fn was_just_evicted(token: Token, window: &Window, page_type: PageType) -> bool {
     token.distance_to(window.oldest(page_type)) == 0
 }

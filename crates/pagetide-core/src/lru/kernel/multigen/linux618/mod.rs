@@ -57,7 +57,6 @@ const TIER_GAINS: Gains = Gains { base: 2, compared: 3 };
 /// Found young or read before.
 const SEEN: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
 
-/// Linux 6.18. See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linux618 {
     switches: Switches,
@@ -248,7 +247,6 @@ impl Profile for Linux618 {
     }
 }
 
-/// Decodes an access count, 0 to 4, and the working-set flag.
 fn counted(count: u32, workingset: bool) -> References {
     let tier = if workingset { RefTier::LAST } else { RefTier::holding(count) };
     References { count, workingset, tier }

@@ -47,7 +47,6 @@ use crate::lru::{
     VICTIMS_MAX,
 };
 
-/// Linux 7.3. See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linux73 {
     before: Linux618,
@@ -186,7 +185,6 @@ impl Profile for Linux73 {
 }
 
 impl Linux73 {
-    /// Returns true if the folio is a protected executable file page.
     fn protects_code(self, flags: Flags) -> bool {
         let is_code = flags.any(Flags::EXEC) && !flags.any(Flags::ANON);
         is_code && self.switches.has(Mechanism::ExecProtection)
