@@ -90,7 +90,7 @@ const EVICTION_UNITS: u32 = 4096;
 /// several times as much as a victim.
 const BATCH_PARTS: u32 = 256;
 const BATCH_MAX: u32 = 32;
-/// Maximum part of probation per pass. A call that reads several pages must not evict its first
+/// A pass evicts at most 1/8 of probation. A call that reads several pages must not evict its first
 /// ones.
 const BATCH_PARTS_OF_PROBATION: u32 = 8;
 /// Epochs without an eviction after which hits are no longer logged: four memories of distinct

@@ -86,8 +86,8 @@ impl Engine {
         recency.is_none_or(|recency| margin * distance < 100 * recency * victim.parts())
     }
 
-    /// Returns true if the page was accessed after the victim. A heavier victim is compared by
-    /// distance too.
+    /// Returns true if the page was accessed after the victim. A heavier page may also win by
+    /// distance.
     fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
         if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
             return true;
