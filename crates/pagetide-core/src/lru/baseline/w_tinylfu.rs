@@ -1,5 +1,4 @@
-//! W-TinyLFU: a page enters main memory only if it was accessed more often than the page it would
-//! push out.
+//! W-TinyLFU: a page enters main only if accessed more often than its victim.
 //!
 //! ```text
 //!   new --> window (LRU, 1 %) --candidate--> more frequent than probation's oldest?
@@ -10,17 +9,17 @@
 //!                       ^--------- over 80 % --------+
 //! ```
 //!
-//! Reading of the paper: static sizes (the adaptive window is a later paper's); frequencies from a
-//! count-min sketch of 4-bit counters ([`super::sketch`]) that counts hits and misses; a tie evicts
-//! the candidate; no random admissions against hash flooding, so that a replay repeats. While there
-//! are free frames, what the window pushes out joins probation unasked; not so those that reclaim
-//! freed ahead of need, which the window has until it is compared. Sizes are shares of what memory
-//! holds ([`Held`]).
+//! Reading of the paper: static sizes (the adaptive window is from a later paper). Frequencies come
+//! from a count-min sketch of 4-bit counters ([`super::sketch`]) of hits and misses. A tie evicts
+//! the candidate. No random admission against hash flooding, so that replays repeat. While there
+//! are free frames, pages pushed out of the window join probation without a comparison. Frames
+//! freed ahead by reclaim do not count as free: the window holds their pages until the comparison.
+//! Sizes are shares of held memory ([`Held`]).
 //!
-//! Do not use it where the working set shifts: the newcomers must first become as frequent as the
-//! pages that are not needed any more are remembered to be. Nor for recency alone (a database's
-//! log): 1 % of memory is all it has for it. Source: Einziger, Friedman and Manes, "TinyLFU: a
-//! highly efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
+//! Do not use it if the working set shifts: new pages must first become as frequent as old ones are
+//! remembered. Nor for pure recency (a database's log), which gets 1 % of memory. Source: Einziger,
+//! Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
+//! Storage 13(4), 2017.
 
 use super::held::Held;
 use super::segmented::{SegmentRule, Segmented, Segments};
@@ -51,14 +50,14 @@ pub struct WTinyLfuRule {
 pub type WTinyLfu = Segmented<WTinyLfuRule>;
 
 impl WTinyLfuRule {
-    /// Whether the window's oldest page is accessed more often than `victim`.
+    /// Returns true if the candidate is accessed more often than the victim.
     fn admits(&self, folios: &Folios, candidate: FrameId, victim: FrameId) -> bool {
         let [candidate, victim] =
             [candidate, victim].map(|frame| self.sketch.estimate(folios[frame].page()));
         candidate > victim
     }
 
-    /// Sizes the segments by what is held now.
+    /// Sets the segment sizes from held memory.
     fn follow_held(&mut self) {
         let held = u64::from(self.held.now());
         self.window_max = (held * WINDOW_PERCENT / 100).max(1);
@@ -68,7 +67,7 @@ impl WTinyLfuRule {
 
 impl SegmentRule for WTinyLfuRule {
     const ACCESS: AccessRule = AccessRule::LogEach;
-    /// Twice, for candidates that join a list whose looks were counted before.
+    /// Twice, for candidates that join a list with looks already counted.
     const TURNS: u64 = 2;
 
     fn new(nr_frames: u64) -> WTinyLfuRule {
