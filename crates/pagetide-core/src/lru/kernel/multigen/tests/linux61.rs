@@ -1,4 +1,4 @@
-//! Single steps with the rules of Linux 6.1: what comes out differently from 6.18.
+//! Single steps with the rules of Linux 6.1 that differ from 6.18.
 
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
@@ -47,13 +47,13 @@ fn the_minimal_trace_holds() {
     let (early, late) = (steps.evicted[0].1, steps.evicted[99].1);
     steps.lruvec.refault(&mut log, returning, early, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 0, "of a generation used up");
-    // The last batch emptied generation 0 before it was gone: its shadows name the next in use.
+    // The last batch emptied generation 0 first, so its shadows name the next in use.
     steps.lruvec.refault(&mut log, returning, late, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 1);
 }
 
-/// Specification, section 6: with two generations a look ages and scans nothing; with three it
-/// depends on their sizes, and the scan is as large as the priority allows, whatever it needs.
+/// Specification, section 6: with two generations a look ages and scans nothing. With three it
+/// depends on their sizes, and the scan has the full size of the priority.
 #[test]
 fn a_direct_pass_ages_until_the_old_folios_are_old_enough() {
     let mut steps = steps(None);

@@ -1,6 +1,6 @@
-//! Behaviour of the whole policy, driven through the lruvec as the worlds do.
+//! Tests of the whole policy, driven through the lruvec.
 
-// Hundreds of thousands of reads, too many for an interpreter; no unsafe code is reached either.
+// Hundreds of thousands of reads are too many for an interpreter, and no unsafe code is involved.
 #[cfg(not(miri))]
 mod group;
 mod linux61;

@@ -1,4 +1,4 @@
-//! What the engine's own switches change; those of single rules are tested beside the rules.
+//! Effects of the engine's switches. Switches of single rules are tested beside the rules.
 
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
@@ -30,7 +30,7 @@ fn without_generations_recency_has_one_value() {
     }
 }
 
-/// Tells the controller that all of tier 1 and nothing of tier 0 comes back.
+/// Makes the controller see refaults of tier 1 only.
 fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset: bool) {
     let mut log = AccessLog::new();
     let shadow = ShadowEntry::new(token, LruvecId::default(), workingset);
@@ -40,7 +40,7 @@ fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset
     }
 }
 
-/// Whether a folio of tier 1 is protected that the controller has seen come back.
+/// Returns true if the controller protects tier 1 after such refaults.
 fn protects_tier_1(policy: PolicyName, switches: Switches) -> bool {
     let mut steps = Steps::with(policy, None, switches);
     match policy {
