@@ -1,11 +1,11 @@
-//! The effect of a descriptor access on a folio: the one decision of the hit plane.
+//! The effect of a descriptor access on a folio, the one decision of the hit plane.
 //!
-//! Problem: millions of hits a second must be visible to reclaim without a lock, and hits on a hot
-//! page must not write.
+//! Problem: reclaim must see millions of hits a second without a lock, and a hot page must not be
+//! written.
 //!
-//! Idea: each policy names one [`AccessRule`], and [`AccessRule::mark`] applies it to the flags
-//! word. If a rule needs a list operation, it returns [`Marked::Log`]. The caller then puts the
-//! folio into its CPU's access log, which is drained later under the lruvec's lock.
+//! Idea: a policy's [`AccessRule`] changes the flags word ([`AccessRule::mark`]). If a list
+//! operation is needed, [`Marked::Log`] asks the caller to add the folio to the CPU's access log,
+//! drained later under the lruvec's lock.
 //!
 //! ```text
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
@@ -15,10 +15,10 @@
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
-//! The first access to a readahead page counts as a miss, not as a hit. Otherwise one sequential
-//! read of a file would make every page of it a hit page.
+//! The first access to a readahead page counts as a miss. Otherwise one sequential read would make
+//! every page of a file a hit page.
 //!
-//! Ignored: table accesses (guards), which only set the young bit of the page word. Source: the
+//! Ignored: table accesses (guards), which only set the page word's young bit. Source: the
 //! multi-gen LRU and classic LRU specifications, sections 4 and 2.
 
 use crate::folio::{Flags, Folio, Folios, Hits};

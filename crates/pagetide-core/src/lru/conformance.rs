@@ -24,11 +24,15 @@ const STEPS_MAX: usize = 100_000;
 
 #[derive(Clone, Debug)]
 enum Op {
+    /// Reads a page through a descriptor or a table.
     Access { page: u64, table: bool },
+    /// Dirties the page.
     Dirty { page: u64 },
     /// Ends the page's write-back.
     Clean { page: u64 },
+    /// Drops the page.
     Discard { page: u64 },
+    /// Runs a background pass.
     Background { target: u64 },
     /// Moves the page to another node.
     Move { page: u64 },

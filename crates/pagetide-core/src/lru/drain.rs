@@ -1,7 +1,6 @@
 //! Applies the entries of an access log to a policy.
 //!
-//! Problem: a log has up to 256 entries, and dispatching each to the policy is slow. Idea: this
-//! code is generic over the policy, and dispatch happens once per log.
+//! Problem: a log has up to 256 entries. Idea: generic code, with one dispatch per log.
 //!
 //! ```text
 //!   Add      PENDING? -> ON_LIST, policy: add

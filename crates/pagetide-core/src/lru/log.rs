@@ -1,15 +1,14 @@
 //! The access log: pending list operations, one log per CPU.
 //!
-//! A miss, or a hit that needs a list operation, does not take the lruvec's lock. Each writes one
-//! entry, and 31 entries are drained together.
+//! A miss, or a hit that needs a list operation, writes one entry instead of taking the lruvec's
+//! lock. 31 entries are drained together, in order, so a single thread sees exact recency.
 //!
-//! The order of entries is kept, so a single thread sees exact recency. A lost addition would make
-//! a folio unreachable for reclaim. A touch may be lost: the world drops and counts it if the
-//! lruvec is contended.
+//! A lost addition would make a folio unreachable for reclaim. A touch may be lost: the world drops
+//! and counts it if the lruvec is contended.
 //!
-//! Entries are hints, checked when drained. The entry of a freed and reused frame is stale and does
-//! nothing: the frame is no longer [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already
-//! on a list.
+//! Entries are hints. If the frame was freed and reused, it is no longer
+//! [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on a list, and the entry does
+//! nothing.
 
 use super::Marked;
 use crate::folio::{Flags, Folios};

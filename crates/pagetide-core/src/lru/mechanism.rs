@@ -1,8 +1,7 @@
-//! The mechanisms of the policies. Each can be switched off alone.
+//! The mechanisms of the policies.
 //!
-//! Problem: a design of ten ideas is judged as a whole, although some ideas may not help a
-//! workload. Idea: a table of all mechanisms with effect, source and policies. [`Switches`] selects
-//! the active ones.
+//! Problem: some ideas of a design may not help a workload. Idea: each can be switched off alone,
+//! to measure its effect.
 //!
 //! ```text
 //!   MECHANISMS table --> policies --json       the list
@@ -10,8 +9,8 @@
 //!                    --> ablate                each off in turn
 //! ```
 //!
-//! To add a mechanism: a row here, and the `if` in the policy. The conformance tests then flip it
-//! alone and with every other mechanism of the policy.
+//! To add a mechanism: a row here, and the `if` in the policy. The conformance tests flip it alone
+//! and with every other mechanism of the policy.
 
 use super::PolicyName;
 

@@ -1,12 +1,11 @@
 //! Refault distance: decides if a refaulted page was worth keeping.
 //!
-//! Problem: a page used again just after its eviction looks like a new page. A policy that cannot
-//! tell them apart protects an unused active list, while the working set streams through the
-//! inactive list.
+//! Problem: a page used again just after its eviction looks like a new page. The policy then
+//! protects an unused active list, while the working set streams through the inactive list.
 //!
 //! Idea: every eviction and every activation moves the inactive list one place on. The nonresident
-//! age counts both. The difference between the age at a page's eviction and at its return is the
-//! number of places by which the list was too short.
+//! age counts both. Its advance between a page's eviction and return is the number of places by
+//! which the list was too short.
 //!
 //! ```text
 //!   time -------------------------------------------------------------->
@@ -17,8 +16,8 @@
 //!   that is, if                     D <= W
 //! ```
 //!
-//! `W` is the size of the lists that the page competes with: the active list of its own type, and
-//! both lists of the other type if that type can leave memory.
+//! `W` is the size of the competing lists: the active list of the page's type, and both lists of
+//! the second type if that type can leave memory.
 //!
 //! Data: one age counter per lruvec. The page's [`ShadowEntry`] holds `E`, cut to [`TOKEN_BITS`]. A
 //! page away for more than 2^37 events (512 TiB of evictions) may be misjudged once.
@@ -26,8 +25,7 @@
 //! In nested memory groups the age of all ancestors advances too ([`HierarchyCounts`]). The clock
 //! of the group that caused the reclaim evicts a page ([`CauseClock`]), and judges its refault
 //! among the lists of that group and its descendants. [`Groups`](crate::group::Groups) carries
-//! these counts between lruvecs. A lruvec without groups treats foreign shadows as shadows of a
-//! deleted group.
+//! these counts. A lruvec without groups treats foreign shadows as shadows of a deleted group.
 //!
 //! Sources: the kernel's documented workingset design, "double CLOCK lists" and "refault distance";
 //! the classic LRU specification, section 7.

@@ -1,5 +1,6 @@
-//! Settles a batch: applies each verdict to policy, folio and counters. Generic over the policy, so
-//! that dispatch happens once per batch.
+//! Settles a batch: applies each verdict to policy, folio and counters.
+//!
+//! Problem: a batch has up to 64 victims. Idea: generic code, with one dispatch per batch.
 //!
 //! ```text
 //!   claimed    policy: evicted -----> shadow      folio: free    settled as evicted

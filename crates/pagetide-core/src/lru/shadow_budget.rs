@@ -1,10 +1,8 @@
 //! The limit on leaf tables with shadows only.
 //!
-//! Problem: shadow entries live in the page words of absent pages. A scan of a huge file leaves
-//! leaf tables without a resident page, which are never freed otherwise.
-//!
-//! Idea: the world keeps all-shadow leaves in the order they became empty, and asks after each
-//! reclaim pass how many of the oldest to drop.
+//! Problem: a scan of a huge file leaves leaf tables with shadows and no resident page, which are
+//! never freed otherwise. Idea: the world keeps all-shadow leaves in the order they became empty,
+//! and asks after each reclaim pass how many of the oldest to drop.
 //!
 //! ```text
 //!   leaf gains a page    --> unlinked                  nr_shadow_leaves - max = excess
@@ -12,14 +10,14 @@
 //!   after a pass         --> drop the oldest nr_leaves_to_free(..), forgetting their shadows
 //! ```
 //!
-//! The kernel's tree nodes have 64 slots, leaves of page words 512. The amount of history is the
-//! same: eight shadows per page of memory at full density. The kernel's `pages / 8` nodes and
-//! batches of 128 nodes become `pages / 64` leaves (1.6 % of memory) and batches of 16 leaves. But
-//! a sparse file fills its leaves less, and one drop forgets up to 512 pages instead of 64. A
-//! budget with leaves of 64 slots gives the kernel's numbers.
+//! The limit is the kernel's in history, eight shadows per page of memory at full density. The
+//! kernel's `pages / 8` nodes of 64 slots and batches of 128 nodes become `pages / 64` leaves of
+//! 512 slots (1.6 % of memory) and batches of 16 leaves. But a sparse file fills its leaves less,
+//! and one drop forgets up to 512 pages instead of 64. A budget with leaves of 64 slots gives the
+//! kernel's numbers.
 //!
-//! As in the kernel's shrinker for cheap objects, each call aims at half the excess plus a part of
-//! the deferred work, in whole batches. Small excesses wait until they add up.
+//! As in the kernel's shrinker, each call aims at half the excess plus a part of the deferred work,
+//! in whole batches. Small excesses wait until they add up.
 //!
 //! Ignored: the leaf of a shadow, and slab caches, which the kernel counts among a group's pages.
 //! Source: the classic LRU specification, section 8.

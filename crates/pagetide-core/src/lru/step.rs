@@ -1,5 +1,6 @@
-//! A step of a reclaim pass: settles the last victims and isolates the next ones. Generic over the
-//! policy, so that dispatch happens once per step.
+//! A step of a reclaim pass: settles the last victims and isolates the next ones.
+//!
+//! Problem: most passes free one page. Idea: generic code, with one dispatch per step.
 //!
 //! ```text
 //!   settle --> refused, to be tried again? --> TryEvict
@@ -8,7 +9,7 @@
 //!              isolate --> victims --> TryEvict, Look       none --> next priority, or Done
 //! ```
 //!
-//! Sources: those of [`reclaim`](crate::reclaim).
+//! Sources: the same as in [`reclaim`](crate::reclaim).
 
 use super::settle::settle_all;
 use super::{Context, DEF_PRIORITY, LruPolicy, Progress, ReclaimBatch, ReclaimKind, Scan};

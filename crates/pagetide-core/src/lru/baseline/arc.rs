@@ -5,15 +5,13 @@
 //!   a return from B1: more for T1   ---- p ----   a return from B2: more for T2
 //! ```
 //!
-//! Reading of the paper: figure 4, with `p` a real number (here with 32 fractional bits). `delta`
-//! is the ratio of the ghost lists' lengths, including the returning ghost, and at least 1. If the
-//! pass knows the incoming page, the page is judged before the victim is chosen. Otherwise (frames
-//! come from a free list) `p` moves one eviction late. Evictions keep |T1| + |B1| within memory,
-//! and all four lists within twice that.
+//! Reading of the paper: figure 4, with `p` in 32 fractional bits. `delta` is the ratio of the
+//! ghost lists' lengths, including the returning ghost, at least 1. If the pass does not know the
+//! incoming page, `p` moves after the victim is chosen, one eviction late. Evictions limit |T1| +
+//! |B1| to memory, and all four lists to twice that.
 //!
-//! Do not use it for loops longer than memory, nor if one scan reads each page twice, which is
-//! enough to enter T2. Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement
-//! cache", FAST 2003.
+//! Weak on loops longer than memory, and on a scan that reads each page twice, which enters T2.
+//! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003.
 
 use super::ghosts::Ghosts;
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};

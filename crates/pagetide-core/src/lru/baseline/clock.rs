@@ -1,8 +1,7 @@
 //! CLOCK: an approximation of LRU.
 //!
-//! A hit sets a bit. The hand (the old end) clears it and gives the page another trip. Do not use
-//! it with frequent scans, which evict the working set as with LRU. Source: Corbato, "A paging
-//! experiment with the Multics system", 1968.
+//! A hit sets a bit. The hand (the old end) clears it and gives the page another trip. Weak on
+//! frequent scans, like LRU. Source: Corbato, "A paging experiment with the Multics system", 1968.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::{Flags, Folios};

@@ -1,4 +1,4 @@
-//! Clock2Q+: S3-FIFO with one bit, and a window without hit credit for new pages.
+//! Clock2Q+: S3-FIFO with one bit, and no hit credit for pages just read.
 //!
 //! ```text
 //!   new --> window (5 %) --> small (5 %) --hit here--> main (90 %, CLOCK) --+
@@ -7,18 +7,16 @@
 //!                            ghosts (50 % of memory) ---+ came back
 //! ```
 //!
-//! Problem: the same block is often read several times in a row, and then never again. A queue that
-//! counts such hits takes the block for hot.
+//! Problem: a block read several times in a row, and then never again, looks hot.
 //!
-//! Reading of the paper: the window is the younger half of the small queue. A later hit is one bit.
-//! Here the window is a list of its own, and hits are logged in order, so that each meets its page
-//! on the right list. A page enters main without the bit. Main gives a victim while it has more
-//! than its share, else small. See [`super::small_queue`] for the start.
+//! Reading of the paper: its window is the younger half of small. Here the window is a separate
+//! list, and hits are logged in order, so that each finds its page on the right list. A page enters
+//! main without the bit. Main gives a victim while over its share, else small. See
+//! [`super::small_queue`] for the start.
 //!
-//! Do not use it for loops longer than memory, nor if the second access of a hot page follows at
-//! once and the third after more than 10 % of memory came in. Source: Zhai et al., "Clock2Q+: a
-//! simple and efficient replacement algorithm for metadata cache in VMware vSAN", VLDB 2026 (arXiv
-//! 2511.21958).
+//! Weak on loops longer than memory, and if the second access of a hot page follows at once and the
+//! third after more than 10 % of memory. Source: Zhai et al., "Clock2Q+: a simple and efficient
+//! replacement algorithm for metadata cache in VMware vSAN", VLDB 2026 (arXiv 2511.21958).
 
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};
 use super::small_queue::SmallQueue;

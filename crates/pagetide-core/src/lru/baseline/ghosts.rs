@@ -1,10 +1,8 @@
 //! A bounded history of evicted pages (ghosts).
 //!
-//! Problem: the papers keep lists of evicted page identities. Here a shadow entry holds one number
-//! per page.
-//!
-//! Idea: the number is the eviction's place in a ring of bits. A set bit is a remembered ghost. A
-//! returning ghost clears its bit, as if removed from the middle of a list.
+//! Problem: the papers keep lists of page identities. Idea: a shadow entry holds the eviction's
+//! place in a ring of bits, where a set bit is a remembered ghost. A returning ghost clears its
+//! bit.
 //!
 //! ```text
 //!   places   oldest                              next
@@ -13,11 +11,11 @@
 //! ```
 //!
 //! Invariants: no place before `oldest` is remembered. `len` counts the set bits, at most
-//! `capacity`. The ring has [`SPAN`] times as many places as the capacity, rounded up to a power of
-//! two: 2 to 4 bytes a ghost. If returns spread the remaining ghosts over more places, the oldest
-//! is forgotten early. This is the only difference from a linked list.
+//! `capacity`. The ring has [`SPAN`] places per ghost, rounded up to a power of two: 2 to 4 bytes a
+//! ghost. Unlike a list, the ring forgets the oldest ghost early if returns spread the others too
+//! far.
 //!
-//! Ignored: pages dropped while ghosts, which stay until they age out.
+//! Ignored: dropped pages, which stay until they age out.
 
 use crate::lru::TOKEN_MASK;
 use alloc::boxed::Box;

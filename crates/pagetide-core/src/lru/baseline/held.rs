@@ -1,19 +1,17 @@
-//! The number of folios that memory holds at reclaim, the base of all shares.
+//! The number of folios held at reclaim, the base of all shares.
 //!
 //! Problem: background reclaim keeps some frames free, and a growing cache has fewer frames in
-//! service. Shares computed from all frames are never full, so any incoming page is admitted: as a
-//! LIR page in LIRS, or without the comparison of W-TinyLFU.
+//! service. A share of all frames is never full, so every page is admitted without a comparison.
 //!
 //! ```text
 //!   frames   |---------------------------------|............|
 //!   held      a pass ends here ^               ^ begins here   never in use
 //! ```
 //!
-//! Idea: use the folios left at the end of a pass, plus the incoming page. At a group's limit a
-//! pass evicts one page for one: all frames are held.
+//! Idea: count the folios left at the end of a pass, plus the incoming page.
 //!
 //! Invariant: at least one, at most all frames. A decrease is followed at once, an increase by a
-//! 16th of the difference, because the number of free frames varies by batches.
+//! 16th of the difference, because free frames vary by batches.
 
 /// Part of an increase that is followed per pass, as a divisor.
 const PARTS: u32 = 16;

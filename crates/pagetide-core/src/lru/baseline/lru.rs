@@ -1,8 +1,7 @@
 //! Strict least recently used.
 //!
-//! Every access moves the page to the young end. Do not use it if one scan reads more pages than
-//! memory holds: the scan evicts everything else. Source: Mattson et al., "Evaluation techniques
-//! for storage hierarchies", 1970.
+//! Every access moves the page to the young end. Weak on a scan longer than memory, which evicts
+//! everything else. Source: Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::Folios;

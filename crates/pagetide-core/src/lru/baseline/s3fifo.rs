@@ -7,14 +7,14 @@
 //!           ghosts (90 % of memory) -----+ came back
 //! ```
 //!
-//! Reading of the paper: 10 % small and ghosts for 90 %, both rounded down. Two bits count hits to
-//! 3. Two hits move a page from small to main ("accessed more than once" in algorithm 1), where the
-//! count starts at 0. As in the authors' simulator, once small is chosen, it is scanned until one
-//! of its pages is evicted, even if main grows meanwhile. See [`super::small_queue`] for the start.
+//! Reading of the paper: shares are rounded down. Two bits count hits to 3. Two hits move a page
+//! from small to main, where the count restarts at 0. As in the authors' simulator, small is
+//! scanned until one of its pages is evicted, even if main grows meanwhile. See
+//! [`super::small_queue`] for the start.
 //!
-//! Do not use it for loops longer than memory, or if the working set returns just after 90 % of
-//! memory was evicted. Table accesses (guards) count at most one hit per look. Source: Yang, Zhang,
-//! Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction", SOSP 2023.
+//! Weak on loops longer than memory, and if the working set returns just after 90 % of memory was
+//! evicted. Source: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache
+//! eviction", SOSP 2023.
 
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};
 use super::small_queue::SmallQueue;

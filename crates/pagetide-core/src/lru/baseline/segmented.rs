@@ -1,5 +1,7 @@
-//! Several lists and ghosts, shared by 2Q, ARC, S3-FIFO, Clock2Q+ and W-TinyLFU. A [`SegmentRule`]
-//! defines the victim list, and the effect of hits and refaults.
+//! Several lists and ghosts, shared by 2Q, ARC, S3-FIFO, Clock2Q+ and W-TinyLFU.
+//!
+//! Problem: dirty, refused and unevictable folios, bounds and shadow entries are the same in all.
+//! Idea: a [`SegmentRule`] has only the differences.
 //!
 //! ```text
 //!                  +--------- Segments (up to 3 lists) --------+
@@ -10,10 +12,7 @@
 //! ```
 //!
 //! Invariants: a listed folio's [`Flags::LINK`] is the number of its list. A ghost is recalled
-//! once: when a pass makes room for its page, or else at the refault.
-//!
-//! The papers judge the incoming page before they choose a victim. So does a pass that knows the
-//! page ([`Scan::incoming`]). Other passes choose as for a new page.
+//! once: when a pass makes room for its page ([`Scan::incoming`]), or else at the refault.
 //!
 //! Ignored: page types. Source: the policies' own.
 

@@ -1,21 +1,19 @@
 //! SIEVE: a queue with a moving hand. Spared pages keep their place.
 //!
-//! Problem: CLOCK moves a hit page to the young end, among new pages, so the hand needs a whole
-//! turn to find the unused ones.
+//! Problem: CLOCK moves a hit page among new pages, so the hand needs a whole turn to find unused
+//! ones.
 //!
 //! ```text
 //!   add --> head .... spared . spared . HAND .... tail
 //!                                <-- the hand moves; pages do not
 //! ```
 //!
-//! Reading of the paper: as algorithm 1, with one visited bit. The hand starts at the old end,
-//! stays between evictions and wraps from the young end to the old. A dirty folio keeps its place.
-//! A refused one comes back at the old end, behind the hand: before it, a few of them would hold
-//! the hand.
+//! Reading of the paper: algorithm 1, with one visited bit. A dirty folio keeps its place. A
+//! refused one goes to the old end, behind the hand, which would otherwise stay at a few refused
+//! folios.
 //!
-//! Do not use it with repeated scans (it has no ghosts), or if a working set shifts: spared pages
-//! stay until the hand has been all the way round. Source: Zhang, Yang, Yue, Vigfusson and Rashmi,
-//! "SIEVE is simpler than LRU", NSDI 2024.
+//! Weak on repeated scans (no ghosts), and if a working set shifts: spared pages stay for a whole
+//! turn. Source: Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is simpler than LRU", NSDI 2024.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::{Flags, Folios};

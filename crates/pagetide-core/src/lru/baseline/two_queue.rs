@@ -7,13 +7,12 @@
 //!                                Am (LRU, the rest) --evicted--> gone
 //! ```
 //!
-//! Reading of the paper: the full version, with the recommended sizes (Kin 25 %, Kout 50 %). Hits
-//! in A1in do nothing, so that correlated references do not count. A1in gives up pages only while
-//! it is over its size.
+//! Reading of the paper: the full version, with its sizes. Hits in A1in do nothing. A1in gives up
+//! pages only while over its size.
 //!
-//! Do not use it if memory is small for the working set: a quarter of memory is always on
-//! probation, and the sizes do not adapt (ARC's do). Source: Johnson and Shasha, "2Q: a low
-//! overhead high performance buffer management replacement algorithm", VLDB 1994.
+//! Weak if memory is small for the working set: a quarter is always on probation. Source: Johnson
+//! and Shasha, "2Q: a low overhead high performance buffer management replacement algorithm", VLDB
+//! 1994.
 
 use super::ghosts::Ghosts;
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};

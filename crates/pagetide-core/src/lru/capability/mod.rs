@@ -1,10 +1,8 @@
 //! Optional interfaces of a policy, one trait per file.
 //!
-//! Problem: nested groups, moves between nodes and texts concern few policies, and would burden all
-//! others in the base trait.
-//!
-//! Idea: [`Capabilities`] returns each interface or `None`, and the lruvec implements the fallback.
-//! No interface is on the path of a hit or a victim, so dynamic dispatch is cheap enough.
+//! Problem: these interfaces concern few policies. Idea: [`Capabilities`] returns each or `None`,
+//! and the lruvec implements the fallback. None is on the path of a hit or a victim, so dynamic
+//! dispatch is cheap enough.
 //!
 //! ```text
 //!   tables       AgesByTables        page-table walks find young folios

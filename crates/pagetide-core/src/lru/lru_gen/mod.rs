@@ -1,7 +1,5 @@
-//! The text interface of the multi-gen LRU.
-//!
-//! Job schedulers know when a job ends or its memory is idle. The kernel lets schedulers read
-//! generations as text and write commands ([`GenCommand`]). This module uses the same text format.
+//! The text interface of the multi-gen LRU, in the kernel's format: schedulers read generations and
+//! write commands ([`GenCommand`]).
 //!
 //! ```text
 //!   memcg     1 /

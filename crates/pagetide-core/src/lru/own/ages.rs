@@ -1,9 +1,8 @@
 //! Access ages of main's folios, to find the older half.
 //!
-//! **Problem.** Main is a CLOCK: its old end is the next folio for the hand, not the least recently
-//! used one. If accesses go to and fro along main's order, the folios at the hand are only a little
-//! older than the candidate. A folio displaced by such a candidate is missed next, and becomes the
-//! next candidate:
+//! **Problem.** Main is a CLOCK: the next folio for the hand is not the least recently used one. If
+//! accesses go to and fro along main's order, the hand's folios are only a little older than the
+//! candidate. A displaced folio is missed next, and becomes the next candidate:
 //!
 //! ```text
 //!   main, in the hand's order     5  6  7  8  9 ............ 25 26
@@ -17,11 +16,11 @@
 //! for candidates.
 //!
 //! **Data and invariants.** One count for each known past epoch, and one for all earlier epochs.
-//! Folios of the running epoch, the majority, are not counted until it ends. The age of the older
-//! half is computed when an epoch begins: O(1) amortised.
+//! The running epoch is counted when it ends. The age of the older half is computed when an epoch
+//! begins: O(1) amortised.
 //!
 //! **Ignored.** The weight of streamed pages. A folio without an access for 2^16 epochs looks young
-//! again, as in the clock, and leaves a count off by one.
+//! again, and leaves a count off by one.
 //!
 //! Source: our own. In a stack, as in LIRS, the displaced page is the oldest of all.
 

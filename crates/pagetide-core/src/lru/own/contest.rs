@@ -1,8 +1,8 @@
 //! Compares the hits of two designs with a significance test.
 //!
-//! Both designs see the same accesses, and only accesses with different results count. If the
-//! designs were equally good, each such access would be a coin toss. After V tosses a lead L above
-//! z standard deviations is improbable. In integers, for L > 0:
+//! Only accesses with different results count. If the designs were equally good, each would be a
+//! coin toss. After V tosses a lead L above z standard deviations is improbable. In integers, for L
+//! > 0:
 //!
 //! ```text
 //!   L > z sqrt(V)      <=>      L^2 > z^2 V

@@ -1,10 +1,10 @@
 //! Expansion: gives main's frames to recency while LRU hits more.
 //!
-//! **Problem.** If only recency helps, LRU over a part of memory evicts each page a little too
-//! early. LRU over all of memory protects nothing: a stream evicts an idle set at once.
+//! **Problem.** LRU over a part of memory evicts each page of a recency workload a little too
+//! early. LRU over all of memory lets a stream evict an idle set.
 //!
-//! **Idea.** The page clock tells the hits of LRU over all of memory without running it: refaults
-//! at a distance of at most memory. So each access is evidence about main's frames:
+//! **Idea.** The page clock tells the hits of LRU over all of memory: refaults at a distance of at
+//! most memory. So each access is evidence about main's frames:
 //!
 //! ```text
 //!   distance        0 ......... probation's share ......... memory ......... further
@@ -12,10 +12,10 @@
 //!   in main           either hits              either hits         only main: -1
 //! ```
 //!
-//! A significant sum gives main's share to probation for one memory of distinct pages. A further
-//! expansion needs new evidence. Ignored: the pages that the added frames would have kept.
+//! A significant sum gives main's share to probation for one memory of distinct pages. Ignored: the
+//! pages that the added frames would have kept.
 //!
-//! Source: our own; ARC (Megiddo and Modha, 2003) moves a share by what comes back.
+//! Source: our own; ARC (Megiddo and Modha, 2003) also moves a share by refaults.
 
 use super::contest::Contest;
 use super::tuning::Tuning;

@@ -6,8 +6,8 @@
 //!                       others   unread
 //! ```
 //!
-//! Problem: most folios are evictable file folios, listed at their miss. Idea: one mask test of
-//! flags already read covers them.
+//! Problem: each folio is listed at its miss. Idea: one mask test of flags already read covers most
+//! folios.
 //!
 //! Ignored: flags that change meanwhile. A folio that becomes evictable is logged as a touch, which
 //! corrects its list.

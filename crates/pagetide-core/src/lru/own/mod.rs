@@ -1,8 +1,7 @@
 //! Pagetide's own policy: without settings, near the best design on each kind of trace.
 //!
-//! **Problem.** Each published policy is the best on some traces and loses by tens of points on
-//! others: LRU on a loop, LIRS on a shifting working set, S3-FIFO on a loop, W-TinyLFU on recency.
-//! A user does not know the trace in advance.
+//! **Problem.** Each published policy loses by tens of points on some traces: LRU and S3-FIFO on a
+//! loop, LIRS on a shifting working set, W-TinyLFU on recency.
 //!
 //! **Idea.** Three parts, and a waiting list. `docs/policies.md` measures each of them.
 //!
@@ -18,9 +17,8 @@
 //!   readahead ---> unread         waits for the first access, which is then judged
 //! ```
 //!
-//! A hit in the page cache writes nothing shared. It counts in the folio's descriptor, up to three.
-//! The first hit in each epoch also goes to the CPU's access log, because the clock counts pages,
-//! not accesses. All hits of sampled pages are logged, because each miniature counts for itself.
+//! A hit writes nothing shared. It counts in the folio's descriptor, up to three. The first hit in
+//! each epoch, and every hit of a sampled page, also goes to the CPU's access log.
 //!
 //! **Data and invariants.** The token of a shadow entry holds:
 //!
@@ -33,17 +31,15 @@
 //! ```
 //!
 //! A refaulted page that enters a full main displaces main's oldest folio, which becomes the next
-//! victim of probation. Several victims are taken at a time, so each judgement must see a different
-//! folio.
+//! victim of probation. So each judgement of a batch sees a different folio.
 //!
-//! The folios held when reclaim begins define the memory size. If it changes by more than an eighth
-//! (a limit moves, a group has a part of the frames), epochs follow and the miniatures restart. The
-//! lists' shares follow at once. Folios that cannot be evicted (unevictable, or anonymous without
-//! swap) are on a separate list.
+//! The folios held when reclaim begins define the memory size. If it changes by more than an
+//! eighth, epochs follow and the miniatures restart. The lists' shares follow at once. Folios that
+//! cannot be evicted (unevictable, or anonymous without swap) are on a separate list.
 //!
-//! Ignored: swappiness below 200 (anonymous and file pages compete by accesses alone), priorities
-//! (a pass scans until it has a victim or has seen all), and guards until their page is a victim.
-//! Sources: each part names its own. The combination is our own.
+//! Ignored: swappiness below 200, priorities (a pass scans until it has a victim or has seen all),
+//! and guards until their page is a victim. Sources: each part names its own. The combination is
+//! our own.
 
 mod ages;
 mod capability;

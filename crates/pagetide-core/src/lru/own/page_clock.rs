@@ -1,8 +1,7 @@
 //! The distinct-page clock: counts different pages accessed since an epoch.
 //!
-//! **Problem.** A page hits in a memory of C frames if its reuse distance is at most C. The reuse
-//! distance counts *distinct* pages since its last access. Exact distances need a stack or a tree.
-//! Evictions are cheap to count, but run fast if a policy is wrong.
+//! **Problem.** A page hits in a memory of C frames if at most C *distinct* pages were accessed
+//! since its last access (its reuse distance). Exact distances need a stack or a tree.
 //!
 //! **Idea.** Divide time into epochs, and count the distinct pages accessed since the start of
 //! each. A page is stamped with the epoch `p` of its last access. An access in epoch `now` is new
@@ -16,9 +15,8 @@
 //!    window from now                               |-*   one more
 //! ```
 //!
-//! Adding one to a range of windows is one increment in a difference array (`fresh[p+1]`), summed
-//! when the epoch ends. An epoch ends after `epoch_pages` first accesses, so summing all
-//! [`NR_EPOCHS`] windows costs a fixed number of additions per access.
+//! This is one increment in a difference array (`fresh[p+1]`), summed when the epoch ends. An epoch
+//! ends after `epoch_pages` first accesses, so summing all [`NR_EPOCHS`] windows is O(1) amortised.
 //!
 //! ```text
 //!    since[e]        distinct pages from the start of e to the end of the last whole epoch
@@ -27,12 +25,12 @@
 //!    at_least(e) = since[e]   <=   true count   <=   since[e] + running = at_most(e)
 //! ```
 //!
-//! Pages have weights: a streamed page weighs less than a page read alone. The sums are weights.
-//! Epochs end by number of pages.
+//! The sums are weights: a streamed page weighs less than a page read alone. Epochs end by number
+//! of pages.
 //!
 //! **Data and invariants.** Epochs are `u16`, compared modulo 2^16. Only the last [`NR_EPOCHS`] are
-//! known, and older ones are infinitely long ago. `running < epoch_pages`. The bounds differ by
-//! less than an epoch's pages. A window weighs less than 2^64.
+//! known. `running < epoch_pages`. The bounds differ by less than an epoch's pages. A window weighs
+//! less than 2^64.
 //!
 //! Ignored: pages without a stamp count as new to all windows. An epoch exactly 2^16 epochs old
 //! looks like the running one. Source: our own. Reuse distance: Mattson et al., 1970. Comparing

@@ -5,9 +5,8 @@
 //!   main       epoch of the last access
 //! ```
 //!
-//! Problem: a judgement compares last accesses, and a hit must record one with a single store.
-//! Idea: a word of the descriptor in the cache line of links and hits. Ignored: the hits, which are
-//! counted without the lock ([`Hits`](crate::folio::Hits)).
+//! Problem: a hit must record its time with a single store. Idea: a word in the cache line of links
+//! and hits. Ignored: the hits, which are counted without the lock ([`Hits`](crate::folio::Hits)).
 
 use super::page_clock::Epoch;
 use crate::folio::{Flags, Folio};

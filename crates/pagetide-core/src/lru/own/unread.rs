@@ -1,8 +1,8 @@
 //! Unread pages: readahead pages without an access.
 //!
-//! **Problem.** A reader has two readahead windows in flight. If probation is shorter, pages are
-//! evicted before they are read. A page that is never read must not stay. And a page judged on
-//! arrival is judged one window too early: a stream longer than memory seems to fit.
+//! **Problem.** If probation is shorter than a reader's two readahead windows, pages are evicted
+//! before they are read. A page judged on arrival is judged one window too early: a stream longer
+//! than memory seems to fit.
 //!
 //! **Idea.** Readahead pages wait on separate lists and are judged at their first access, as new
 //! pages. A turn lasts a few epochs.
@@ -13,11 +13,11 @@
 //!                       +-------- accessed ------+--> probation's young end, or main
 //! ```
 //!
-//! Main and probation share the other frames. To avoid taking frames from main for each larger
-//! window, a sixteenth of memory is set aside as soon as any page waits, and more if more wait.
+//! Main and probation share the remaining frames. A sixteenth of memory is set aside as soon as any
+//! page waits, so that growing windows take no frames from main.
 //!
-//! **Data and invariants.** At most a quarter of memory waits (two windows of the largest size).
-//! Beyond that the oldest are evicted. LINK tells the list of a folio.
+//! **Data and invariants.** At most a quarter of memory waits. Beyond that the oldest are evicted.
+//! LINK tells the list of a folio.
 //!
 //! Ignored: the reader of a page. A page with a lost first access (contended log) leaves as unread.
 //! Source: our own.

@@ -1,7 +1,6 @@
 //! The victim search of a reclaim pass.
 //!
-//! Problem: a pass must end, although a look may only take a credit from a folio, and three lists
-//! hold victims.
+//! Problem: a pass must end, although a look may only take a credit.
 //!
 //! ```text
 //!   more unread than a quarter of memory?    the oldest unread folio
@@ -10,12 +9,10 @@
 //!   neither has any                          the oldest unread folio
 //! ```
 //!
-//! If anonymous folios go first, a pass spares at most an eighth of memory in file folios, to bound
-//! the search for the last anonymous ones.
+//! Data: the looks left per list, enough to use all credits of each folio. If anonymous folios go
+//! first, a pass spares at most an eighth of memory in file folios.
 //!
-//! Data: the remaining looks of a pass per list, enough to use all credits of each folio.
-//!
-//! Ignored: refusals by the world. A refused one goes back to its list.
+//! Ignored: refusals by the world. A refused folio goes back to its list.
 
 use super::engine::{Place, Stamp};
 use super::unread::Unread;

@@ -1,7 +1,7 @@
 //! A Bloom filter of the leaf tables worth walking.
 //!
-//! Problem: most leaf tables have no young page, and reading one costs the same in either case.
-//! Idea: remember dense leaves in a filter of 4 KiB. A false positive only costs one read.
+//! Problem: most leaf tables have no young page. Idea: remember dense leaves in 4 KiB. A false
+//! positive only costs one read.
 //!
 //! ```text
 //!   hash(mapping, leaf), 30 bits:  | high 15 bits | low 15 bits |

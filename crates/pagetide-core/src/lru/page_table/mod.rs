@@ -1,10 +1,8 @@
 //! Page-table scans: the types shared by worlds and core.
 //!
-//! Problem: a table access only sets a young bit in a page word. Reclaim must read many words for
-//! few young bits, without core's lock.
-//!
-//! Idea: page words are in *leaf tables* of 512 words. Reading a leaf always costs the same, so
-//! only leaves dense in young pages are worth it: at least one young page per cache line.
+//! Problem: a table access only sets a young bit in a page word. Idea: page words are in *leaf
+//! tables* of 512 words. Reading a leaf always costs the same, so only leaves dense in young pages
+//! are worth it: at least one young page per cache line.
 //!
 //! ```text
 //!   leaf   [ . . r r Y r . Y | r r . Y . . . . | . . . . . . . . | ... ]     512 words
@@ -12,11 +10,11 @@
 //!                |<---- scanned ---->|          dense: young * 8 >= scanned
 //! ```
 //!
-//! The worlds read words, clear young bits and record each leaf in a [`YoungPages`] ([`LeafLook`]).
-//! The policy gets batches, under its lock. Words before the first and after the last resident page
-//! do not count as scanned (in the kernel, the mapping's length limits the range). Any look counts
-//! at least 64 words. So mappings of fewer than eight pages are never dense, and only trials of
-//! victims read their young bits.
+//! The worlds read words, clear young bits and record each leaf in a [`YoungPages`] ([`LeafLook`])
+//! without core's lock. The policy gets batches, under its lock. Words before the first and after
+//! the last resident page do not count as scanned, but any look counts at least 64 words. So
+//! mappings of fewer than eight pages are never dense, and only trials of victims read their young
+//! bits.
 //!
 //! Source: the multi-gen LRU specification, sections 8 and 9 (patches 7 and 8).
 

@@ -1,5 +1,8 @@
 //! Balance between a type's two lists, and between the types.
 //!
+//! Problem: how much of memory may be active, and how much of each type is scanned? Idea: four pure
+//! functions of small numbers.
+//!
 //! ```text
 //!   is the inactive list too short?       inactive_is_low    inactive * ratio(total) < active
 //!                                         active_is_longer   the rule before v4.7

@@ -1,18 +1,18 @@
 //! Recent reclaim cost of each type.
 //!
-//! Problem: an eviction of the wrong type shows only later, as refaults. Idea: charge each type for
-//! working-set refaults and for folios scanned in vain, and scan the cheaper type more. The sums
-//! decay by halving.
+//! Problem: an eviction of the wrong type shows only later. Idea: charge each type for working-set
+//! refaults and for folios scanned in vain, and scan the cheaper type more. The sums decay by
+//! halving.
 //!
 //! ```text
 //!   +32 * nr_io + nr_rotated --> cost[type];   cost[anon] + cost[file] > lists / 4 : halve both
 //! ```
 //!
-//! A group's ancestors are charged with sums ([`ReclaimCost::note_below`]), and halve once per sum,
-//! where the kernel halves once per event.
+//! A group's ancestors are charged with sums ([`ReclaimCost::note_below`]) and halve once per sum,
+//! the kernel once per event.
 //!
-//! In 7.3 events are only counted ([`ReclaimCost::counted`]). The start of a pass charges the
-//! counts since the last pass in one step, and halves until the costs fit:
+//! In 7.3 events are only counted ([`ReclaimCost::counted`]). The start of a pass charges the new
+//! counts in one step, and halves until the costs fit:
 //!
 //! ```text
 //!   event --> counted --fold--> folded --take_counted--> cost[type]; while over lists / 4: halve

@@ -1,14 +1,13 @@
 //! Two lists per type: the kernel's classic LRU and its designs of refault detection.
 //!
 //! Problem: exact LRU costs a list operation per access, and one scan of a large file evicts
-//! everything. Protecting pages used twice is not enough: when the working set changes, old
-//! protected pages must go.
+//! everything. If pages used twice are protected, old ones must still go when the working set
+//! changes.
 //!
-//! Idea: new pages start on an inactive list. A second access there moves them to the active list,
-//! out of reach of a scan. Evicted pages leave a shadow. A page that refaults within the length of
-//! the active list ([`refault_distance`](crate::lru::refault_distance)) becomes active at once.
-//! Each such refault also permits deactivating the oldest active folios, so the two sets compete.
-//! This is today's design. `design` has the earlier ones.
+//! Idea: new pages start on an inactive list, and a second access there moves them to the active
+//! list. A page that refaults within the length of the active list
+//! ([`refault_distance`](crate::lru::refault_distance)) becomes active at once, and permits
+//! deactivating the oldest active folios. This is today's design. `design` has the earlier ones.
 //!
 //! ```text
 //!    new, or returned too late         returned within W
@@ -37,21 +36,17 @@
 //!
 //! Data and invariants: a listed folio is on the list named by its ACTIVE and ANON flags. In
 //! today's design the nonresident age advances at each eviction, activation, and return of an
-//! active folio from isolation. Statistics are live by default
-//! ([`Statistics`](crate::lru::Statistics), file `statistics`): the kernel folds list sizes and
-//! refault counts every two seconds, so its decisions depend on a clock. Live statistics match a
-//! kernel whose statistics are read all the time. Measured against such a kernel (6.18.15, ten
-//! pairs of a block or key-value trace and a size), hit ratios are off by 0.4 points on average and
-//! 1.6 at most.
+//! active folio from isolation. [`Statistics`](crate::lru::Statistics) are live by default, as in a
+//! kernel with constant readers. Against such a kernel (6.18.15, ten pairs of a block or key-value
+//! trace and a size), hit ratios are off by 0.4 points on average and 1.6 at most.
 //!
 //! Young bits are in the world's page tables. A young inactive victim comes back refused. The world
-//! looks at active folios ([`Progress::Look`]) before their fate is decided. A page table reports
-//! one bit, so a folio is young in at most one table.
+//! looks at active folios ([`Progress::Look`]) before their fate is decided. A folio is young in at
+//! most one table.
 //!
 //! Ignored: large folios, several zones, write-back by reclaim (dirty folios wait on the active
 //! list for the flusher and return to the inactive tail once clean), and few free pages of the
-//! machine (the file type is never "tiny", because a cache has its own limit and is reclaimed as a
-//! memory group).
+//! machine (the file type is never "tiny").
 //!
 //! Sources: the kernel's documented page reclaim and workingset design, as of 6.18; the classic LRU
 //! specification, sections 1 to 7 and 10.

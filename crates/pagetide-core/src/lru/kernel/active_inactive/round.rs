@@ -6,12 +6,11 @@
 //!     +--- enough reclaimed? a type is done: stop; else drop the type with less left -+
 //! ```
 //!
-//! Small pieces on all lists keep their sizes in balance if the pass stops early. If an active list
-//! may not be deactivated, its quota is skipped piece by piece, so that a round takes the same
-//! number of pieces. The pass records that, and is repeated with force if it freed nothing.
+//! Small pieces keep the list sizes in balance if the pass stops early. If an active list may not
+//! be deactivated, its quota is skipped piece by piece. A pass that skipped and freed nothing is
+//! repeated with force.
 //!
-//! [`Round`] is arithmetic only: the policy does the work. Source: the classic LRU specification,
-//! section 4.
+//! [`Round`] is arithmetic only. Source: the classic LRU specification, section 4.
 
 use super::lists::{Activity, ListId};
 use crate::ids::PageType;

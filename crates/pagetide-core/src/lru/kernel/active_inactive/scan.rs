@@ -1,4 +1,4 @@
-//! The fate of a scanned folio: two decision tables.
+//! The fate of a scanned folio: two decision tables, pure functions of flags and young bits.
 //!
 //! ```text
 //!   inactive tail                                active tail
@@ -10,11 +10,9 @@
 //! ```
 //!
 //! REFERENCED alone never saves a folio: it only makes the next young bit count double. Active
-//! folios are deactivated regardless of earlier use. A use on the inactive list activates them
-//! again.
+//! folios are deactivated regardless of earlier use.
 //!
-//! Both are pure functions of flags and young bits. Source: the classic LRU specification, sections
-//! 3 and 4.
+//! Source: the classic LRU specification, sections 3 and 4.
 
 use crate::folio::Flags;
 use crate::lru::Refusal;

@@ -1,10 +1,8 @@
 //! Live or folded statistics.
 //!
-//! Problem: a kernel counts per CPU and folds every two seconds. Reclaim reads old sums in between.
-//! Hit ratios of a real kernel cannot be reproduced without that.
-//!
-//! Idea: one value holds everything read late. Live statistics are taken for each decision. Folded
-//! ones are the value of the last fold, zero before the first.
+//! Problem: a kernel counts per CPU and folds every two seconds, so reclaim reads old sums, which
+//! changes hit ratios. Idea: one value holds everything read late. It is live, or from the last
+//! fold (zero before the first).
 //!
 //! ```text
 //!   lists, counters --live--------------------------> Summary --> inactive low, cache trimming,
@@ -15,8 +13,8 @@
 //! that decays costs. So between two folds the inactive list is low for every pass or for none, and
 //! a change of the refault count permits deactivation in exactly one pass.
 //!
-//! Ignored: kernels other than 6.12 to 6.18, whose reclaim or refaults fold as well. The earlier
-//! designs are always live. Source: the classic LRU specification, section 5.1.
+//! Ignored: kernels other than 6.12 to 6.18. The earlier designs are always live. Source: the
+//! classic LRU specification, section 5.1.
 
 use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, Statistics};

@@ -1,7 +1,7 @@
 //! Aging, the producer: when to start a generation, and how.
 //!
 //! Eviction needs a third generation to evict from, and works best with four. Starting one is one
-//! increment: no folio moves, every folio is one generation older.
+//! increment.
 //!
 //! ```text
 //!   sizes + done --profile--> Scan(budget) ------------------------------> evict
@@ -9,9 +9,8 @@
 //! ```
 //!
 //! The profile decides when, from the sizes of the generations. The world walks its page tables
-//! before the increment, so that pages accessed through tables are in the youngest generation. The
-//! decision stands whatever the walk changes. If another pass started a generation meanwhile, no
-//! second one is started.
+//! before the increment, which brings pages accessed through tables into the youngest generation.
+//! If another pass started a generation meanwhile, no second one is started.
 //!
 //! Ignored: groups below their protection, which are not visited ([`group`](crate::group)). Source:
 //! the multi-gen LRU specification, sections 5 and 6.

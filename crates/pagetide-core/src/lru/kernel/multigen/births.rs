@@ -1,8 +1,8 @@
 //! Start times and minimum age of generations.
 //!
 //! Problem: if all of memory is in use, evicting any page makes thrashing worse. Idea: a generation
-//! younger than `min_ttl` milliseconds is a working set. Such a generation is not evicted, and an
-//! allocation that needs its memory fails.
+//! younger than `min_ttl` milliseconds is not evicted, and an allocation that needs its memory
+//! fails.
 //!
 //! ```text
 //!   born    1500 ms ago        400 ms ago     now
@@ -10,8 +10,8 @@
 //!           may go at 1000     may not: 400 < 1000
 //! ```
 //!
-//! The kernel then kills a process. Here reads bypass memory and come from the store, and guards
-//! are refused. Source: the multi-gen LRU specification, section 11.
+//! The kernel then kills a process. Here reads bypass memory, and guards are refused. Source: the
+//! multi-gen LRU specification, section 11.
 
 use super::window::{MAX_NR_GENS, index_of};
 use crate::units::Millis;

@@ -1,11 +1,9 @@
 //! The feedback controller: learns from refaults which tiers to protect.
 //!
-//! Problem: is a page read twice worth more than a page read once, and a file page more than an
-//! anonymous page? No fixed answer is right for all workloads.
-//!
-//! Idea: evict, and count refaults. Each type and tier has a refault ratio: refaulted pages over
-//! evicted and protected pages. Tier 0 is never protected. Eviction protects the first tier with a
-//! ratio clearly above that of tier 0, and all higher tiers.
+//! Problem: the value of a second read, or of a file page, depends on the workload. Idea: each type
+//! and tier has a refault ratio: refaulted pages over evicted and protected pages. Tier 0 is never
+//! protected. Eviction protects the first tier with a ratio clearly above tier 0, and all higher
+//! tiers.
 //!
 //! ```text
 //!            tier 0      tier 1      tier 2      tier 3
@@ -13,11 +11,9 @@
 //!            evicted     evicted     protected   protected        limit = 1
 //! ```
 //!
-//! Swappiness weighs the two types in the same comparison. Ratios are compared as integer products.
-//! Fewer than 64 refaults are noise and protect nothing. When a generation is retired, its counts
-//! are folded into a moving average and reset.
-//!
-//! The profile chooses the operands and weights of each comparison.
+//! Swappiness weighs the two types in the same comparison. Ratios are compared as integer products,
+//! with operands and weights chosen by the profile. Fewer than 64 refaults are noise. When a
+//! generation is retired, its counts are folded into a moving average.
 //!
 //! Ignored: sizes and costs of I/O. Source: the multi-gen LRU specification, section 7.
 

@@ -1,7 +1,6 @@
 //! Eviction, the consumer: reads the old end of the oldest generation.
 //!
-//! A folio at the old end is not always a victim. Changes since the folio was linked are applied
-//! now, at the cost of one list move:
+//! Changes since the folio was linked are applied now, at the cost of one list move:
 //!
 //! ```text
 //!                                   +--> unevictable list     locked in memory
@@ -12,10 +11,9 @@
 //! ```
 //!
 //! One scan reads at most its budget (4096 folios at most) and stops at 64 victims. A scan that
-//! only sorted and ended below its budget ran out of folios: the scan counts as no progress, and
-//! the other type is scanned. Empty generations are retired at once. In 7.3 sorting counts as
-//! progress. There, if both types may be evicted, a type that was only sorted is scanned again with
-//! the new state.
+//! only sorted and ended below its budget counts as no progress, and the second type is scanned.
+//! Empty generations are retired at once. In 7.3 sorting counts as progress, and if both types may
+//! be evicted, a type that was only sorted is scanned again.
 //!
 //! Ignored: several zones, large folios. Source: the multi-gen LRU specification, section 6.
 

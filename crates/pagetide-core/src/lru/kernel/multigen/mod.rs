@@ -1,15 +1,14 @@
 //! The multi-gen LRU of Linux 7.3, 6.18 and 6.1.
 //!
 //! **Problem.** Exact LRU needs a list operation at every access, and one long scan evicts the
-//! whole working set. Two lists (active, inactive) fix both only in part: recency has two values,
-//! and moving pages between the lists reads many pages for nothing.
+//! whole working set. Two lists (active, inactive) give recency only two values.
 //!
 //! **Idea.** Recency has a few values that age by themselves. Refaults decide how much frequency
 //! counts.
 //!
-//! *Generations.* Pages used at about the same time share a generation, numbered by a counter that
-//! only grows. Aging starts a generation: one increment makes every page one generation older.
-//! Eviction empties the oldest generation. A window holds 2 to 4 generations:
+//! *Generations.* Pages used at about the same time share a generation, numbered by a counter.
+//! Aging starts a generation: one increment makes every page one generation older. Eviction empties
+//! the oldest generation.
 //!
 //! ```text
 //!      eviction                                     aging
@@ -25,12 +24,11 @@
 //! *Tiers.* Within a generation, tiers class pages by access count: tier 0 once, tier 1 twice, tier
 //! 2 three or four times, tier 3 more often. A read only increments a count in the folio's flags.
 //!
-//! *Feedback.* Eviction protects a tier if its pages refault clearly more often than the pages of
-//! tier 0. Pages of a protected tier move to the next generation.
+//! *Feedback.* If the pages of a tier refault clearly more often than tier 0, eviction moves them
+//! to the next generation.
 //!
-//! *Laziness.* Promotion writes a field. Eviction moves the folio to the right list later. So the
-//! cost of aging follows the number of hot pages, and the cost of eviction the number of cold
-//! pages.
+//! *Laziness.* Promotion writes a field, and eviction moves the folio later. So aging costs time
+//! for hot pages only, and eviction for cold pages only.
 //!
 //! **Data and invariants.**
 //!
@@ -53,26 +51,23 @@
 //!   linux73/        rules of 7.3 that differ from 6.18
 //! ```
 //!
-//! Each rule is a function of plain values. This file implements the policy trait with them. Every
-//! window has 2 to 4 generations, sizes follow the GEN field, and listed folios have ACTIVE clear.
+//! Every window has 2 to 4 generations, sizes follow the GEN field, and listed folios have ACTIVE
+//! clear.
 //!
-//! **What to expect.** In 6.18, with four generations and a stream of cold reads, new folios join
-//! the generation under eviction. So that generation never empties and aging never runs: the policy
-//! is a FIFO with an admission test, and its resident set stays fixed until the cold reads end. The
-//! kernel measures the same. In 7.3 one read in 31 enters the oldest generation, which therefore
-//! runs empty, and aging is the normal state.
+//! **Limits.** In 6.18, with four generations and a stream of cold reads, new folios join the
+//! generation under eviction, which never empties, so aging never runs: the policy is a FIFO with
+//! an admission test and a fixed resident set. The kernel measures the same.
 //!
 //! A direct pass may end without a victim if nearly all folios were accessed often. Callers try
 //! again, as the kernel does (up to 16 times).
 //!
-//! Cost: eviction reads one cache line per folio, found through the previous folio: one cache miss
-//! and about 20 ns. Nothing is allocated after construction.
+//! Cost: eviction takes one cache miss and about 20 ns per folio. Nothing is allocated after
+//! construction.
 //!
 //! **Ignored.** Large folios, several zones, and fairness between memory groups (see
 //! [`group`](crate::group)).
 //!
-//! An unevictable folio waits on a separate list. A folio that becomes evictable is logged as a
-//! touch or a rotation, which lists the folio again.
+//! Unevictable folios wait on a separate list until a logged touch or rotation.
 //!
 //! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.
 

@@ -1,10 +1,7 @@
 //! The rules that differ between kernel versions of the multi-gen LRU.
 //!
 //! Problem: Linux 6.1, 6.18 and 7.3 share lists, window and scan loop, and differ in some thirty
-//! rules. A version test at each rule would make the engine unreadable.
-//!
-//! Idea: the engine asks a [`Profile`], a set of pure functions of flags and numbers. One folder
-//! holds all rules of one kernel. The profile is chosen at compile time:
+//! rules. Idea: the engine asks a [`Profile`], a set of pure functions chosen at compile time:
 //!
 //! ```text
 //!   engine   generations.rs window.rs controller.rs aging.rs eviction.rs refault.rs mod.rs
@@ -13,8 +10,7 @@
 //!   profile  linux61/  or  linux618/  or  linux73/
 //! ```
 //!
-//! Invariant: a profile holds no state but its switches. The engine keeps the window and its
-//! bounds, whatever the profile answers.
+//! Invariant: the engine keeps the window and its bounds, whatever the profile answers.
 //!
 //! Source: the multi-gen LRU specification, profiles A (6.1), B (6.18) and C (7.3).
 

@@ -4,10 +4,9 @@
 //!   token   | oldest generation at eviction ....... | references - 1 (2 bits) |   w = workingset
 //! ```
 //!
-//! The distance between a current generation and the token's generation tells how long ago the page
-//! was evicted. If the distance is short, a little more memory would have kept the page. Then the
-//! refault counts for the page's tier, and a page of the working set is recognised. The profile
-//! sets the limit and the meaning of `w`.
+//! The distance between a current generation and the token's tells how long ago the page was
+//! evicted. Within the profile's limit the refault counts for the page's tier, and a page of the
+//! working set is recognised. The profile defines `w`.
 //!
 //! Ignored: shadows of other memory groups and nodes. Source: the multi-gen LRU specification,
 //! section 8.

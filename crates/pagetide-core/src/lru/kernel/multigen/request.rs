@@ -5,9 +5,7 @@
 //!   Evict   oldest, oldest, ...    --> up to seq, or a number of pages, or no progress
 //! ```
 //!
-//! Eviction on request protects and sorts as any other, and is bounded too: each scan removes
-//! folios from the old end, and the number of the oldest generation only grows. Source: the
-//! multi-gen LRU specification, section 12.
+//! Source: the multi-gen LRU specification, section 12.
 
 use super::swappiness::Swappiness;
 use super::window::evictable;

@@ -9,12 +9,12 @@
 //! ```
 //!
 //! A leaf table dense in young pages is walked the next time too. Other leaves are skipped until
-//! eviction finds a page of the leaf young together with its neighbours. So the cost of aging
-//! follows the tables in use. Young pages in skipped tables keep their bits for eviction to read.
+//! eviction finds a page of the leaf young together with its neighbours. Young pages in skipped
+//! tables keep their bits for eviction to read.
 //!
 //! Several passes may walk at once. The first one clears the filter of the next walk, and all add
-//! to it. Ignored: a list of address spaces with one walker each (the worlds walk all mappings),
-//! and non-leaf tables. Source: the multi-gen LRU specification, section 9.
+//! to it. Ignored: a list of address spaces with one walker each, and non-leaf tables. Source: the
+//! multi-gen LRU specification, section 9.
 
 use crate::lru::page_table::{Bloom, LookCounts, TableWalk, YoungPages};
 

@@ -1,7 +1,6 @@
 //! The judgement: may a page displace main's oldest?
 //!
-//! **Problem.** A page hit on probation, or refaulted, is a candidate for a full main. Its victim
-//! may be worth more.
+//! **Problem.** Main's oldest may be worth more than the page that displaces it.
 //!
 //! **Idea.** Compare *instants*: the candidate's last access in epoch `e`, and the last access `v`
 //! of the victim at main's old end, which has no credits left.
@@ -16,18 +15,17 @@
 //! This is enough for a page hit on probation. A refaulted page has missed, so it must also fit or
 //! win clearly:
 //!
-//! - its reuse distance is at most memory. A working set that fits enters at its second pass, and
-//!   displaces folios of main's older half ([`Ages`](super::Ages)).
+//! - its reuse distance is at most memory. It then displaces a folio of main's older half
+//!   ([`Ages`](super::Ages)).
 //! - or the victim's recency exceeds it by a quarter. In a loop longer than memory both equal the
 //!   loop's length, so an idle set is kept as long as its last access is known.
 //!
-//! A folio with credits is not compared: it pays one and goes to the young end. Each step uses an
-//! earlier hit, so a judgement is O(1) amortised, bounded by the setting's `turns`.
+//! A folio with credits pays one and goes to the young end. So a judgement is O(1) amortised,
+//! bounded by the setting's `turns`.
 //!
 //! One device request brings sixteen streamed pages, so a streamed page weighs a sixteenth in the
 //! clock and among evictions. Distances are compared in pages of the candidate's weight. So a scan
-//! beside random reads gets only the frames that they do not need, and does not push out their
-//! history.
+//! does not push out the history of random reads.
 //!
 //! ```text
 //!   since a page was read:   16 of a scan, 1 alone     for a page read alone    2 pages
@@ -35,8 +33,8 @@
 //! ```
 //!
 //! **Data and invariants.** No page enters a main without a share
-//! ([`Expansion`](super::Expansion)). Such a main is drained before probation, so a page entering
-//! it would go before all older pages.
+//! ([`Expansion`](super::Expansion)). Such a main is drained before probation, so the page would go
+//! before all older ones.
 
 use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 

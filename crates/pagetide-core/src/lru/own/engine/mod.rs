@@ -1,4 +1,5 @@
-//! The engine: two lists, hit credits, and one judgement ([`Engine::judge`]).
+//! The engine: two lists, hit credits, and one judgement ([`Engine::judge`]). It runs memory and
+//! the miniatures.
 //!
 //! **Idea.**
 //!
@@ -10,24 +11,21 @@
 //! ```
 //!
 //! A setting may move a page to probation's young end at each hit. Then probation is LRU, and main
-//! holds pages hit three times that grew old: this order keeps a zigzag. While probation has main's
-//! share too ([`Expansion`]), an old page is evicted regardless of hits.
+//! holds old pages with three hits: this order keeps a zigzag. While probation has main's share too
+//! ([`Expansion`]), an old page is evicted regardless of hits.
 //!
 //! Or only first arrivals count: hits are ignored, and a refaulted page is the next victim. This
-//! keeps a log read far behind its end, because pages read for the last time take no frames. It
-//! also keeps a part of a loop longer than memory.
+//! keeps a log read far behind its end, and a part of a loop longer than memory.
 //!
 //! **Data and invariants.** A folio's stamp holds the epoch of its last access, and its list. Hits
 //! are counted beside it without the lock. `main_max + probation's share = held <= capacity`.
-//! `held` is measured at each reclaim, because a zone keeps frames free that main must not count
-//! on: a main that is never full admits every refault. `held` shrinks at once, and grows after a
-//! memory of distinct pages.
-//!
-//! The same engine runs memory and the miniatures.
+//! `held` is measured at each reclaim, without frames kept free by a zone: a main that is never
+//! full admits every refault. `held` shrinks at once, and grows after a memory of distinct pages.
 //!
 //! Ignored: page types, and evictability of a folio (checked by the caller).
 //!
-//! Deliberately ignored: page types; whether a folio may be evicted (its user looks at that).
+//! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
+//! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
 
 mod judge;
 

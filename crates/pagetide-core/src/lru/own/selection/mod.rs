@@ -1,12 +1,10 @@
 //! The selection: finds the setting with the most hits.
 //!
-//! **Problem.** Probation's share of memory has the largest effect, and no fixed share is right: a
-//! loop needs almost none, recency almost all. Refaults under the setting in charge tell little
-//! about the others.
+//! **Problem.** No fixed share of probation is right: a loop needs almost none, recency almost all.
 //!
 //! **Idea.** Run all settings in miniature. The hash of each block of C/m pages selects one sampled
 //! page. A miniature of m frames sees only sampled pages, and hits about as often as C frames
-//! would. One miniature per setting runs all the time, so each is warm.
+//! would.
 //!
 //! ```text
 //!   accesses --hash--> sampled --+--> miniature: tight    hit . hit  .  .  hit
@@ -17,19 +15,18 @@
 //!                   settings that disagree: lead[tight][loose] +1 -1, seen[tight][loose] +2
 //! ```
 //!
-//! A random sample of single pages has 512 +- 21 of a file's 4096 pages, which decides by chance if
-//! a stream slightly longer than memory fits. One page per block removes that chance.
+//! One page per block is sampled, because a random sample has 512 +- 21 of a file's 4096 pages,
+//! which decides by chance if a slightly longer stream fits.
 //!
 //! To take charge a setting must
 //!
 //! - lead significantly ([`Contest`]). Leads are halved every few memories.
-//! - have repaid the cost of a change. A larger probation drops a part of main, to be learnt again
-//!   if the lead was luck. As in ski rental, the hits lost to the new setting since the last change
-//!   must exceed three quarters of the frames to move. The first fifth is free, and so is a smaller
-//!   probation. Losses are not halved, so that a constant small lead also pays.
+//! - have repaid the cost of a change, as in ski rental. A larger probation drops a part of main,
+//!   so the hits lost to the new setting since the last change must exceed three quarters of the
+//!   frames to move. The first fifth is free, and so is a smaller probation. Losses are not halved,
+//!   so that a constant small lead also pays.
 //! - if it keeps no idle set (the queue), also have led without a break for as long as an idle set
-//!   is remembered, and by two memories of hits. Two settings that keep different parts of a loop
-//!   lead each other by turns.
+//!   is remembered, and by two memories of hits.
 //!
 //! **Data and invariants.** Bounded: four miniatures, each with descriptors for its frames and a
 //! table of twice as many evicted pages. Deterministic: the only randomness is the seed of the

@@ -8,21 +8,17 @@
 //! ```
 //!
 //! For each page that would have fitted, one active page moves to the inactive list, and both have
-//! one trip to be accessed again. If accesses activate pages anyway, the lists balance themselves,
-//! and fewer challenges are due.
+//! one trip to be accessed again. Activations by access reduce the number of challenges.
 //!
 //! Every scan of the active list counts, also one by the 50 % rule. Under a steady load that rule
-//! keeps scanning, `shrink_active` stays far below zero, and the design decides as one without
-//! history. The design acts when a working set changes while the inactive list is the longer one.
+//! keeps `shrink_active` far below zero, and the design decides as one without history.
 //!
 //! Counters: `workingset_stale` counts refaults too far away, `workingset_balance` counts
 //! challenges, and `workingset_balance_force` counts challenges while the inactive list was not
 //! low.
 //!
-//! Ignored: several zones (the clock was global, with distances scaled by a zone's share of
-//! evictions), anonymous pages (also ignored by the original), and that refaults were not judged
-//! while a zone had more free pages than its dirty reserve (a group of fixed size has no reserve).
-//! The dirtyable pages, by which debts and distances are measured, are all frames.
+//! Ignored: several zones, anonymous pages (ignored by the original too), and the exception for
+//! zones with many free pages. All frames are dirtyable pages, the unit of debts and distances.
 //!
 //! Source: the second posting of the series, 30 May 2013; the classic LRU specification, section
 //! 10.

@@ -2,9 +2,8 @@
 //!
 //! Problem: a file streamed once leaves a shadow for each page, never to be used.
 //!
-//! Idea: each file has a debt. A new file owes one memory of pages. A planted shadow adds one, and
-//! a refault pays back as many as its shadow stands for. A file with more debt plants fewer
-//! shadows.
+//! Idea: a file with more debt plants fewer shadows. A new file owes one memory of pages. A planted
+//! shadow adds one, and a refault pays back as many evictions as its shadow stands for.
 //!
 //! ```text
 //!   debt >> shift:     0        1        2        3         4 and more
@@ -13,17 +12,15 @@
 //! ```
 //!
 //! In total, shadows of two memories are allowed. Beyond that, shadows older than that many
-//! evictions and activations are deleted. [`ShadowShrinker`] does not walk the shadows: it counts
-//! planted ones and, when there are too many, records the clock. A refaulting shadow is tested
-//! against that clock. The cutoff is never below the memory, and a page away for longer is never
-//! recent. So a deleted shadow only matters for debts, which it does not pay.
+//! evictions and activations are deleted, without a walk: [`ShadowShrinker`] records the clock, and
+//! tests a refaulting shadow against it. The cutoff is never below the memory, so a deleted shadow
+//! is never recent and only fails to pay a debt.
 //!
-//! Data: one sorted entry per file that planted or refaulted, with spare capacity because a pass
-//! must not allocate. Files are never forgotten, so a reused id inherits the debt. The shadow count
-//! is an upper bound: overwritten and truncated shadows are not seen.
+//! Data: one sorted entry per file, with spare capacity because a pass must not allocate. Files are
+//! never forgotten: a reused id inherits the debt. The shadow count is an upper bound.
 //!
-//! Ignored: the original walked a few files per call, so it deleted a little later. Source: the
-//! classic LRU specification, section 10.1.
+//! Ignored: the original deleted a little later. Source: the classic LRU specification, section
+//! 10.1.
 
 use crate::ids::MappingId;
 use crate::lru::refault_distance::NonresidentAge;

@@ -1,9 +1,7 @@
 //! The four designs of the two lists, one per file.
 //!
-//! Problem: the kernel had no refault detection, then proposed one form, merged another, and
-//! refined it. To compare them, they must run on the same lists, scans and rounds.
-//!
-//! Idea: the engine calls its [`Design`] at seven events.
+//! Problem: designs must be compared over the same lists, scans and rounds. Idea: the engine calls
+//! its [`Design`] at seven events:
 //!
 //! ```text
 //!   eviction ----------> evicted          returns the shadow, advances the clock

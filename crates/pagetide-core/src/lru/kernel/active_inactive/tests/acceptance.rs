@@ -2,11 +2,9 @@
 //! displace each other quickly (never without history), and a protected set must survive a stream
 //! that does not fit.
 //!
-//! Exact miss counts depend on batch boundaries. A model that moves exactly 32 folios a pass hits
-//! distances equal to the threshold, so its third pass has about 1000 or 2000 misses by one place
-//! of distance. Quotas by priority do not: an independent model of them has 1069 misses for the
-//! second file and 88 for later ones, within 3 with distances off by one. The tests check ranges
-//! around these numbers.
+//! Exact miss counts depend on batch boundaries: with exactly 32 folios a pass, one place of
+//! distance decides between 1000 and 2000 misses. An independent model with quotas by priority has
+//! 1069 misses for the second file and 88 for later ones. The tests check ranges around these.
 
 use super::world::World;
 use crate::lru::{LruConfig, Mechanism, PolicyName, Switches};

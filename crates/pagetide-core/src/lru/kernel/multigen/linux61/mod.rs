@@ -1,7 +1,7 @@
 //! The rules of Linux 6.1, profile A.
 //!
-//! *Insertion.* Folios brought in by a fault enter the youngest generation. Other folios enter the
-//! oldest, or the next one if they must be written first.
+//! *Insertion.* Faulted folios enter the youngest generation. Other folios enter the oldest, or the
+//! next one if they must be written first.
 //!
 //! ```text
 //!   min_seq           min_seq + 1                        max_seq
@@ -27,8 +27,8 @@
 //!
 //! *Refaults.* Only the generation under eviction is remembered.
 //!
-//! [`Mechanism::MinimalPatch`] models the sixth patch of the series: no table walks (hot mapped
-//! pages become young by being refused), no forced aging, no second trial, no fairness.
+//! [`Mechanism::MinimalPatch`] is the sixth patch of the series: no table walks, no forced aging,
+//! no second trial, no fairness.
 //!
 //! Not modelled: locked folios, folios that the pass may not unmap or write, and marks on isolated
 //! folios.

@@ -1,7 +1,6 @@
 //! The rules of Linux 6.18, profile B.
 //!
-//! *Insertion.* The generation of a new folio follows from the access path: a faulted page is
-//! likely to be used again, a read page may not be.
+//! *Insertion.* The access path decides the generation of a new folio:
 //!
 //! ```text
 //!   oldest                                                     youngest
@@ -9,13 +8,12 @@
 //!   read, readahead   read again soon    faulted, unwritten    faulted again soon
 //! ```
 //!
-//! "Again soon" is WORKINGSET, set on a refault of a folio that had saturated its references. The
+//! "Again soon" is WORKINGSET, set on a refault of a folio with saturated references. The
 //! generation is raised to the type's oldest: with four generations in use a cold folio joins the
-//! generation under eviction, and only an access or a refault saves it. An anonymous folio has a
-//! copy in the swap store exactly while clean, and enters accordingly.
+//! generation under eviction. An anonymous folio has a copy in the swap store exactly while clean.
 //!
-//! *Accesses.* References add up in the flags. A folio with a full count moves on when eviction
-//! reaches it, whatever its tier. Table accesses promote a folio at the second observation.
+//! *Accesses.* A folio with a full count moves on when eviction reaches it, whatever its tier.
+//! Table accesses promote a folio at the second observation.
 //!
 //! ```text
 //!   accesses      0   1   2   3   4   5 and more
@@ -31,9 +29,8 @@
 //!   harder look   scan size>>p    start a generation    start a generation
 //! ```
 //!
-//! *Refaults.* A refault is recent if less than a full window has passed since the eviction. Types
-//! are compared by all their tiers. A tier is compared with tier 0 of its own type, and is evicted
-//! up to 1.5 times that ratio.
+//! *Refaults.* A refault is recent within a full window of generations. Types are compared by all
+//! their tiers. A tier is evicted up to 1.5 times the ratio of its type's tier 0.
 //!
 //! Source: the multi-gen LRU specification, sections 3 to 8, profile B.
 

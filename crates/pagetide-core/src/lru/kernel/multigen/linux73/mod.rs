@@ -1,8 +1,9 @@
 //! The rules of Linux 7.3, profile C: the changes of 7.1 to 7.3 against 6.18.
 //!
-//! *Insertion.* A batch of 31 new folios waits before they are listed. Meanwhile the read marks
-//! each folio, and a mark is worth a generation. Only the folio that fills its batch is listed
-//! before its mark, so one single read in 31 enters the oldest generation:
+//! *Insertion.* A batch of 31 new folios waits to be listed, and meanwhile the read marks each,
+//! which is worth a generation. Only the folio that fills its batch is listed before its mark, so
+//! one single read in 31 enters the oldest generation, which therefore runs empty: aging is the
+//! normal state.
 //!
 //! ```text
 //!   oldest                                                     youngest
@@ -11,10 +12,7 @@
 //!   1 read of 31      read again soon    while dirty
 //! ```
 //!
-//! So the oldest generation runs empty under random reads, and aging is the normal state: protected
-//! folios are soon the oldest again.
-//!
-//! *Faults* mark their folio. In 6.18 they activate it. The first look that finds the folio young
+//! *Faults* mark their folio, instead of activating it. The first look that finds the folio young
 //! promotes it. A victim found young joins the working set at its third observation.
 //!
 //! *Passes.* Each priority has one budget, spent in scans of 64 folios. A generation is started
@@ -23,12 +21,11 @@
 //!
 //! *Dirty folios* are victims, and come back active.
 //!
-//! All other rules are those of [`Linux618`], which also apply if a mechanism is off.
+//! All else is as in [`Linux618`], also if a mechanism is off.
 //!
-//! Ignored: folios that readahead brings in during a fault, which the kernel also marks, and a swap
-//! cache: a swapped-in page has no copy. A fault's mark is made when its folio is listed. So five
-//! reads before that look like a refault of the working set. Source: the multi-gen LRU
-//! specification for 7.x, rules C1 to C7.
+//! Ignored: folios that readahead brings in during a fault, and a swap cache: a swapped-in page has
+//! no copy. A fault's mark is made when its folio is listed, so five reads before that look like a
+//! refault of the working set. Source: the multi-gen LRU specification for 7.x, rules C1 to C7.
 
 use super::controller::Controller;
 use super::generations::End;
