@@ -288,7 +288,6 @@ impl World {
         assert_eq!(self.lruvec.nr_folios() as usize + pending, self.resident.len());
     }
 
-    /// Demotes all pages.
     fn demote_all(&mut self) {
         self.demote_one_in = 1;
         for _ in 0..20 {
@@ -307,7 +306,6 @@ fn half_anon(page: u64) -> PageType {
     if page.is_multiple_of(2) { PageType::File } else { PageType::Anon }
 }
 
-/// Runs random operations.
 pub(crate) fn survives_anything(name: PolicyName) {
     let ops = prop::collection::vec(op(), 1..400);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));

@@ -43,7 +43,7 @@ pub struct GenCommand {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenCommandError {
-    /// Not a command; write `+ group node max_gen [swappiness [force]]` or `- group node min_gen
+    /// Not a command. Write `+ group node max_gen [swappiness [force]]` or `- group node min_gen
     /// [swappiness [nr_pages]]`.
     #[error(
         "not a command: + group node max_gen [swappiness [force]], or - group node min_gen ..."

@@ -20,7 +20,7 @@ pub const LOG_LEN: usize = 31;
 /// victims. Also the maximum delay of a list operation, in entries.
 const LOG_ROOM: usize = 256;
 
-/// One entry.
+/// A log entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Logged {
     /// Put a new folio on a list.

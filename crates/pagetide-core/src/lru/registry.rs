@@ -70,7 +70,7 @@ macro_rules! policies {
     };
 }
 
-// Names of `PolicyName` and of the types.
+// Each is a name in `PolicyName` and a type.
 policies!(
     Pagetide,
     Mglru,
@@ -231,7 +231,7 @@ const fn access_rule_of<P: LruPolicy>(_: &P) -> AccessRule {
     P::ACCESS
 }
 
-/// What a policy offers besides is asked of the policy itself.
+/// Gives access to the policy's optional interfaces.
 impl Deref for Policy {
     type Target = dyn Capabilities;
 

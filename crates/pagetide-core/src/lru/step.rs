@@ -30,7 +30,6 @@ pub enum Step {
     Done,
 }
 
-/// The state of a pass between two steps.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Stage {
     /// True if the victims are only looked at.

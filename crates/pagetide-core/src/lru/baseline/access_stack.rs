@@ -38,7 +38,6 @@ impl<const EACH: usize> AccessStack<EACH> {
         AccessStack { links, nr_pages, top: NIL, bottom: NIL, len: 0 }
     }
 
-    /// Returns the page of the oldest access.
     pub(super) fn bottom(&self) -> Option<u32> {
         (self.bottom != NIL).then(|| self.bottom % self.nr_pages)
     }
@@ -79,7 +78,6 @@ impl<const EACH: usize> AccessStack<EACH> {
         }
     }
 
-    /// Removes all accesses of the page.
     pub(super) fn remove(&mut self, page: u32) {
         for age in 0..EACH {
             let access = self.access(page, age);
@@ -112,7 +110,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         self.len -= 1;
     }
 
-    /// Replaces an access on the stack by one that is not.
+    /// Replaces an access on the stack by an access off the stack.
     fn replace(&mut self, access: u32, successor: u32) {
         let Links { above, below } = self.links[access as usize];
         if above != OFF {
@@ -122,7 +120,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         }
     }
 
-    /// Links two neighbours. `NIL` on one side makes the other an end.
+    /// Links two neighbours. `NIL` on one side makes an end.
     fn join(&mut self, below: u32, above: u32) {
         match below {
             NIL => self.bottom = above,

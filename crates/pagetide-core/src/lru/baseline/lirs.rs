@@ -50,7 +50,6 @@ const LIR: u32 = 1;
 /// A refaulted page with a ghost in the stack.
 const RETURNED: u32 = 2;
 
-/// Marks a slot without a ghost.
 const NO_GHOST: u64 = u64::MAX;
 
 /// Remaining looks in this pass, HIR and LIR. Set at its first batch.
@@ -157,7 +156,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Removes a remembered ghost from the stack.
     fn forget(&mut self, eviction: u64) {
         self.stack.remove(self.ghost_number(eviction));
         let slot = self.slot(eviction);

@@ -26,7 +26,6 @@ const HALF_MASK: u64 = 0x7777_7777_7777_7777;
 /// Increments per frame between two halvings.
 const SAMPLE_FACTOR: u64 = 10;
 
-/// Approximate access frequencies of pages, 0 to 15.
 #[derive(Debug)]
 pub(super) struct Sketch {
     /// Counters of all rows, 16 per word.

@@ -9,7 +9,6 @@ use super::segmented::Ghost;
 /// Small's share of memory, in percent.
 const SMALL_PERCENT: u64 = 10;
 
-/// Sizes of small and main, and small's ghosts.
 #[derive(Debug)]
 pub(super) struct SmallQueue {
     pub(super) small_max: u64,
@@ -40,12 +39,10 @@ impl SmallQueue {
         self.ghosts.take(ghost.token)
     }
 
-    /// Records an eviction or demotion.
     pub(super) fn warm(&mut self) {
         self.is_warm = true;
     }
 
-    /// Returns the ghost of a page evicted from small.
     pub(super) fn leave_small(&mut self) -> Ghost {
         Ghost { token: self.ghosts.push(), is_second: false }
     }

@@ -47,14 +47,12 @@ pub struct WTinyLfuRule {
 pub type WTinyLfu = Segmented<WTinyLfuRule>;
 
 impl WTinyLfuRule {
-    /// Returns true if the candidate is accessed more often than the victim.
     fn admits(&self, folios: &Folios, candidate: FrameId, victim: FrameId) -> bool {
         let [candidate, victim] =
             [candidate, victim].map(|frame| self.sketch.estimate(folios[frame].page()));
         candidate > victim
     }
 
-    /// Sets the segment sizes from held memory.
     fn follow_held(&mut self) {
         let held = u64::from(self.held.now());
         self.window_max = (held * WINDOW_PERCENT / 100).max(1);

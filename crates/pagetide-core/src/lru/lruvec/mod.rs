@@ -38,7 +38,6 @@ pub enum Discarded {
 pub struct Lruvec {
     name: PolicyName,
     id: LruvecId,
-    /// Valid frame numbers.
     frames: Range<u32>,
     pub(crate) policy: Policy,
     pub(crate) folios: Arc<Folios>,

@@ -44,7 +44,6 @@ impl Ages {
         Ages { nr_in: Box::new([0; NR_EPOCHS]), nr_forgotten: 0, old_percent, old_age: 0 }
     }
 
-    /// Adds a folio that enters main.
     #[inline]
     pub(super) fn add(&mut self, clock: &PageClock, epoch: Epoch) {
         if epoch != clock.now() {
@@ -52,7 +51,6 @@ impl Ages {
         }
     }
 
-    /// Removes a folio that leaves main.
     #[inline]
     pub(super) fn remove(&mut self, clock: &PageClock, epoch: Epoch) {
         if epoch != clock.now() {

@@ -32,7 +32,6 @@ impl Contest {
         self.nr_since = if self.lost > 0 { self.nr_since + 1 } else { 0 };
     }
 
-    /// Resets the losses after a change of the setting in charge.
     pub(super) fn forget_losses(&mut self) {
         (self.lost, self.nr_since) = (0, 0);
     }
@@ -43,7 +42,6 @@ impl Contest {
         self.lead > 0 && self.lead.unsigned_abs().pow(2) > z * z * self.nr_disagreed
     }
 
-    /// Halves the weight of past accesses.
     pub(super) fn halve(&mut self) {
         self.lead /= 2;
         self.nr_disagreed /= 2;

@@ -20,7 +20,6 @@
 use super::contest::Contest;
 use super::tuning::Tuning;
 
-/// The state of the expansion.
 #[derive(Debug, Default)]
 pub(super) struct Expansion {
     /// LRU over all of memory against probation and main. Reset by each expansion, halved after

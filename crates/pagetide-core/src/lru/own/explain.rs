@@ -14,7 +14,7 @@ use crate::lru::ShadowEntry;
 use core::fmt::{self, Write};
 
 impl Pagetide {
-    /// Which setting is in charge, and why; `None` where the selection is switched off.
+    /// Returns `None` if the selection is off.
     pub(in crate::lru) fn selection_summary(&self) -> Option<SelectionSummary> {
         self.selection.as_ref().map(|selection| selection.summary())
     }

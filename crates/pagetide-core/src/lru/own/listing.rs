@@ -19,7 +19,6 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::lru::LruConfig;
 
-/// Returns the flags of folios that cannot be evicted.
 pub(super) fn keeps(config: &LruConfig) -> Flags {
     if config.can_swap { Flags::UNEVICTABLE } else { Flags::UNEVICTABLE.with(Flags::ANON) }
 }

@@ -80,7 +80,7 @@ use unread::Unread;
 
 const EPOCH_BITS: u32 = 16;
 const AGE_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
-/// Parts of memory in which shadow entries count evictions.
+/// Evictions in a shadow entry are counted in this part of memory.
 const EVICTION_UNITS: u32 = 4096;
 /// A miss without a free frame evicts 1/256 of memory, up to the kernel's batch. A pass costs
 /// several times as much as a victim.
@@ -101,7 +101,6 @@ pub struct Pagetide {
     id: LruvecId,
     /// Flags of folios that cannot be evicted.
     keeps: Flags,
-    /// True if anonymous folios go first.
     is_anon_first: bool,
     /// File folios spared for that since the last anonymous folio.
     nr_files_spared: u32,
@@ -111,7 +110,6 @@ pub struct Pagetide {
     selection: Option<Box<Selection>>,
     /// Readahead folios without an access.
     unread: Unread,
-    /// Folios that cannot be evicted.
     kept: FolioList,
     /// Evicted weight, in parts of a page.
     evicted: u64,

@@ -44,7 +44,6 @@ pub(super) const NR_EPOCHS: usize = 256;
 /// An epoch number, modulo 2^16.
 pub(super) type Epoch = u16;
 
-/// Counts of distinct pages since the start of each recent epoch.
 #[derive(Debug)]
 pub(super) struct PageClock {
     now: Epoch,
@@ -72,7 +71,6 @@ impl PageClock {
         }
     }
 
-    /// Sets the length of later epochs.
     pub(super) fn set_epoch_pages(&mut self, epoch_pages: u32) {
         self.epoch_pages = epoch_pages.max(1);
     }
@@ -86,7 +84,6 @@ impl PageClock {
         self.now.wrapping_sub(NR_EPOCHS as u16)
     }
 
-    /// Returns the number of epochs since `epoch`.
     pub(super) fn age(&self, epoch: Epoch) -> u16 {
         self.now.wrapping_sub(epoch)
     }

@@ -18,7 +18,6 @@ use crate::key_table::KeyTable;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SampledPlace {
     /// Resident in this frame.
@@ -52,12 +51,10 @@ impl SampledPages {
         self.places.find(key)
     }
 
-    /// Counts the pages evicted since `departure`.
     pub(super) fn nr_departures_since(&self, departure: u32) -> u32 {
         self.nr_departures.wrapping_sub(departure)
     }
 
-    /// Records that a page is resident.
     pub(super) fn arrive(&mut self, key: u32, frame: u32) {
         self.places.put(key, SampledPlace::Here(frame));
     }

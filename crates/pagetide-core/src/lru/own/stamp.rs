@@ -15,7 +15,6 @@ use core::sync::atomic::Ordering::Relaxed;
 /// Weight of a page read alone. A streamed page weighs 1, as one device request brings 16 of them.
 pub(super) const PARTS_A_PAGE: u32 = 16;
 
-/// A list of the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Probation,
@@ -47,7 +46,6 @@ impl Stamp {
         Stamp { epoch: bits as Epoch, place, is_streamed }
     }
 
-    /// Returns the weight in the distinct-page clock.
     pub(super) fn weight(self) -> u32 {
         if self.is_streamed { 1 } else { PARTS_A_PAGE }
     }

@@ -11,7 +11,6 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Reads pages through a lruvec.
 struct Reads {
     folios: Arc<Folios>,
     lruvec: Lruvec,
@@ -45,7 +44,6 @@ impl Reads {
         }
     }
 
-    /// Returns true for a hit.
     fn read(&mut self, page: u64) -> bool {
         self.read_as(page, AccessPath::Descriptor)
     }
@@ -64,7 +62,6 @@ impl Reads {
         false
     }
 
-    /// Brings in a page by readahead, unless it is resident.
     fn read_ahead(&mut self, page: u64) {
         if !self.resident.contains_key(&page) {
             self.fill(page, AccessPath::Readahead);

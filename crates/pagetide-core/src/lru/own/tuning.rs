@@ -81,7 +81,7 @@ impl Default for Tuning {
             hits_to_main,
             order: ProbationOrder::Arrival,
         };
-        // Leaves main a share in which an idle set survives.
+        // Main's share lets an idle set survive.
         let recency = Setting {
             order: ProbationOrder::Recency,
             ..setting("recency", 70, 4, Hits::COUNT_MAX)

@@ -112,7 +112,6 @@ impl Unread {
 }
 
 impl Pagetide {
-    /// Adds a folio brought in by readahead.
     pub(super) fn add_unread(&mut self, folios: &Folios, frame: FrameId) {
         let folio = &folios[frame];
         let flags = folio.clear(Flags::ACTIVE);

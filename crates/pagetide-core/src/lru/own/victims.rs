@@ -31,7 +31,6 @@ const SPARED_PARTS: u32 = 8;
 #[derive(Debug, Default)]
 pub struct PagetideCursor {
     budget: Option<[u64; 3]>,
-    /// File folios spared in this pass.
     nr_spared: u32,
 }
 

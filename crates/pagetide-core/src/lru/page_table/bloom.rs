@@ -55,7 +55,6 @@ impl fmt::Debug for Bloom {
     }
 }
 
-/// Returns the word and mask of a leaf's two bits.
 fn places(leaf: LeafId) -> [(usize, u64); 2] {
     let hash = hash(leaf);
     [hash & KEY_MASK, hash >> KEY_BITS & KEY_MASK].map(|key| {

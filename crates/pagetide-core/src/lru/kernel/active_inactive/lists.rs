@@ -85,12 +85,10 @@ impl FourLists {
         ListPages { inactive: lens(0), active: lens(1) }
     }
 
-    /// Adds a folio at the young end of its list.
     pub(super) fn push_head(&mut self, folios: &Folios, frame: FrameId) {
         self.list_mut(ListId::of(folios[frame].flags())).push_head(folios, frame);
     }
 
-    /// Adds a folio at the old end of its list.
     pub(super) fn push_tail(&mut self, folios: &Folios, frame: FrameId) {
         self.list_mut(ListId::of(folios[frame].flags())).push_tail(folios, frame);
     }
@@ -120,7 +118,7 @@ impl FourLists {
         }
     }
 
-    /// Returns the frames of one list, oldest first.
+    /// Oldest first.
     #[cfg(test)]
     pub(super) fn frames(&self, folios: &Folios, id: ListId) -> alloc::vec::Vec<FrameId> {
         self.list(id).iter(folios).collect()

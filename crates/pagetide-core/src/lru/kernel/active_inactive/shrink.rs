@@ -17,7 +17,6 @@ use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, DEF_PRIORITY, Mechanism, Refusal, Scan, Switches, Victims};
 use crate::vmstat::Counter;
 
-/// A piece of work under trial.
 #[derive(Debug)]
 pub(super) struct Piece {
     list: ListId,
@@ -62,7 +61,6 @@ impl<D: Design> TwoLists<D> {
             .map(|page_type| scan.forced || self.design.may_deactivate(cx, &read, page_type))
     }
 
-    /// Charges a type, if the cost model is on.
     pub(super) fn charge(&mut self, page_type: PageType, nr_io: u64, nr_rotated: u64) {
         if self.switches.has(Mechanism::CostModel) {
             let nr_listed = self.sizes().total();
@@ -70,7 +68,6 @@ impl<D: Design> TwoLists<D> {
         }
     }
 
-    /// Takes up to `nr` folios off a list's tail.
     fn take<const PREFETCH: bool>(
         &mut self,
         cx: &mut Context<'_>,

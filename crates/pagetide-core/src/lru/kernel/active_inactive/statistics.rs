@@ -20,10 +20,8 @@ use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, Statistics};
 use crate::vmstat::Counter;
 
-/// The statistics used by decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Summary {
-    /// Lengths of the lists.
     pub(super) sizes: ListPages,
     /// Total of activated refaults, by type.
     pub(super) activated: [u64; 2],

@@ -142,7 +142,6 @@ pub(crate) struct Multigen<P> {
     min_ttl: Millis,
 }
 
-/// State of a pass at one priority.
 #[derive(Debug, Default)]
 pub(crate) struct MultigenCursor {
     /// Value at the first look of the pass.

@@ -25,12 +25,10 @@ pub(crate) struct PassProgress {
     pub(super) nr_started: u64,
 }
 
-/// Next step of a pass at its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
     /// Scan this number of folios, possibly 0.
     Scan(u64),
-    /// Start a generation.
     Age(Then),
 }
 

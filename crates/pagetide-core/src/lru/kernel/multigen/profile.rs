@@ -54,7 +54,6 @@ pub(super) fn awaits_flush(flags: Flags) -> bool {
 
 /// The rules of one kernel. See the module.
 pub(crate) trait Profile: Copy + core::fmt::Debug {
-    /// The way descriptor accesses are recorded.
     const ACCESS_RULE: AccessRule;
     const SWAPPINESS_MAX: u8;
     /// The end of the next generation that protected folios join.
@@ -87,7 +86,6 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
         None
     }
 
-    /// Returns the generation that a folio enters.
     fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64;
 
     /// Returns the flags of a folio isolated for eviction.

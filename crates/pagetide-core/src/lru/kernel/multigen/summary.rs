@@ -41,7 +41,7 @@ pub struct MultigenSummary {
 }
 
 impl<P: Profile> Multigen<P> {
-    /// Returns the current state. O(1).
+    /// O(1).
     pub(crate) fn summary(&self) -> MultigenSummary {
         let window = self.generations.window;
         let first = window.max_seq - (MAX_NR_GENS as u64 - 1);

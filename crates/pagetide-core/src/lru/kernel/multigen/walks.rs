@@ -43,7 +43,6 @@ impl Walks {
         }
     }
 
-    /// Makes the next walk read every leaf, if `force`.
     pub(super) fn force_next(&mut self, force: bool) {
         self.is_forced = force;
     }

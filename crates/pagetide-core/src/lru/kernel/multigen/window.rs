@@ -49,7 +49,7 @@ impl Window {
         self.max_seq - self.oldest(page_type) + 1
     }
 
-    /// Returns the number of generations of the evictable type with the longer window.
+    /// The longer window counts.
     pub(super) fn nr_gens_evictable(&self, swappiness: Swappiness) -> u64 {
         evictable(swappiness).map(|page_type| self.nr_gens(page_type)).max().unwrap_or(MIN_NR_GENS)
     }

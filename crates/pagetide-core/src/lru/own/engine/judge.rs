@@ -48,7 +48,7 @@ impl Engine {
         self.judges_refaults && past.evicted * parts <= horizon
     }
 
-    /// Returns true if such a page goes to main.
+    /// Returns true if a refaulted page goes to main.
     pub(in crate::lru::own) fn judge_return(&mut self, folios: &Folios, page: Stamp) -> bool {
         let Some(distance) = self.distance(page) else {
             return !self.compares_distances && self.judge(folios, page, None);

@@ -40,12 +40,10 @@ use crate::lru::{Mechanism, Switches};
 
 pub(super) use super::stamp::{PARTS_A_PAGE, Place, Stamp};
 
-/// The history of an evicted page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Past {
-    /// Evicted weight since, in parts of a page.
+    /// Weight evicted since, in parts of a page.
     pub(super) evicted: u64,
-    /// Epoch of the last access.
     pub(super) epoch: Epoch,
 }
 
@@ -237,7 +235,6 @@ impl Engine {
         has_ended
     }
 
-    /// Uses the reuse distance of an access for credits and expansion.
     fn note_reuse(&mut self, folio: &Folio, stamp: Stamp) {
         let distance = self.distance(stamp).unwrap_or(u64::MAX);
         if stamp.is_streamed && distance > self.memory() {
@@ -303,7 +300,6 @@ impl Engine {
         }
     }
 
-    /// Uses one credit of a folio, if any.
     #[inline]
     fn use_credit(&self, folio: &Folio) {
         let hits = folio.hits();

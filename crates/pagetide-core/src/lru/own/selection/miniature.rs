@@ -46,7 +46,7 @@ impl Miniature {
         found
     }
 
-    /// Accesses a page with the state `found`. Returns true for a hit.
+    /// Returns true for a hit. `found` is the page's state.
     pub(super) fn access(&mut self, key: u32, page: PageId, found: Option<SampledPlace>) -> bool {
         let past = match found {
             Some(SampledPlace::Here(frame)) => {

@@ -58,7 +58,6 @@ const FREE_PERCENT: u32 = 20;
 /// Price of a setting that keeps no set, in memories of hits.
 const PRICE_OF_ALL: u64 = 2;
 
-/// The miniatures of all settings, and the setting in charge.
 pub(super) struct Selection {
     miniatures: [Miniature; NR_SETTINGS],
     /// Row: the challenger. Column: its opponent.
@@ -66,7 +65,6 @@ pub(super) struct Selection {
     tuning: Tuning,
     /// Pages per block, as a power of two.
     shift: u32,
-    /// Frames of a miniature.
     nr_frames: u32,
     nr_samples: u64,
     chosen: usize,
@@ -107,7 +105,6 @@ impl Selection {
         self.chosen
     }
 
-    /// Returns true if a page is sampled.
     pub(super) fn samples(&self, page: PageId) -> bool {
         let in_block = (1 << self.shift) - 1;
         hash(self.block_of(page), self.tuning.seed) & in_block == page.index.0 & in_block

@@ -66,7 +66,6 @@ impl Selection {
         }
     }
 
-    /// Records a change of the setting in charge.
     pub(super) fn note_change(&mut self, to: usize) {
         let from = self.tuning.settings[self.chosen].name;
         self.last_change = Some(SettingChange { from, to: self.setting_summary(to) });

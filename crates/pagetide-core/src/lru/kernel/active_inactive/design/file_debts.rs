@@ -104,7 +104,7 @@ impl FileDebts {
 /// The limit on the number of shadows.
 #[derive(Clone, Debug)]
 pub struct ShadowShrinker {
-    /// Maximum number of shadows, and their maximum age after deletion.
+    /// Maximum number of shadows, and the age from which they are deleted.
     allowed: u64,
     nr_shadows: u64,
     /// The clock at the last deletion.

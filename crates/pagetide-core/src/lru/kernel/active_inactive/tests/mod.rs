@@ -274,7 +274,7 @@ fn activations_still_in_the_log_count() {
     world.read_twice(10..13);
     assert_eq!(world.age(), 1, "three activations wait in the log");
     world.read(0);
-    // D = 1 + 3; W = 3.
+    // D is 1 + 3, W is 3.
     assert_eq!(world.age(), 4);
     assert_eq!(world.count(Counter::WorkingsetActivateFile), 0);
 }

@@ -79,7 +79,6 @@ impl World {
         pages.map(|page| u64::from(self.read(page))).sum()
     }
 
-    /// Accesses a page through a table.
     pub(super) fn map(&mut self, page: u64) {
         if !self.resident.contains_key(&page) {
             self.fill(page, AccessPath::Table);
@@ -91,7 +90,6 @@ impl World {
         self.lruvec.drain(&mut self.log);
     }
 
-    /// Reads each page twice, which activates it.
     pub(super) fn read_twice(&mut self, pages: Range<u64>) {
         for page in pages {
             self.read(page);

@@ -140,7 +140,6 @@ impl Group {
         assert!(pass.scan.reclaimed > 0, "a pass over clean files frees something");
     }
 
-    /// Returns hits per hundred thousand reads, rounded.
     fn hits_per_100k(&self) -> u64 {
         (self.nr_hits * 100_000 + self.nr_reads / 2) / self.nr_reads
     }
@@ -193,7 +192,6 @@ fn a_stream_passes_by_a_saturated_set() {
     assert_eq!((lazily, group.counter(Counter::LruGenProtected)), (2816 - 26, 0));
 }
 
-/// Random numbers (splitmix64).
 struct Random(u64);
 
 impl Random {

@@ -131,7 +131,6 @@ impl Steps {
         self.lruvec.vmstat().read(counter)
     }
 
-    /// Returns the generation of a frame.
     pub(super) fn seq_of(&self, frame: FrameId) -> u64 {
         let index = self.folio(frame).flags().generation().expect("listed");
         let seqs = self.summary().generations.map(|generation| generation.seq);

@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 const ANON: usize = 0;
 const FILE: usize = 1;
 
-/// The evictions of one pass, in order.
 pub(super) type Evicted = Vec<(u64, ShadowEntry)>;
 
 /// The world's answers to a trial, shared by both.
