@@ -86,8 +86,7 @@ impl AccessRule {
         matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
     }
 
-    /// Returns true if refault distances count log entries. The log is then drained before a
-    /// refault is judged.
+    /// Returns true if refault distances count log entries. The log is then drained first.
     pub(crate) const fn logs_what_clocks_count(self) -> bool {
         matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog)
     }
@@ -153,13 +152,12 @@ impl AccessRule {
     }
 }
 
-/// Returns true once: at the first access of a readahead page.
+/// Returns true once, at the first access of a readahead page.
 #[inline]
 fn takes_first_access(folio: &Folio) -> bool {
     folio.flags().any(Flags::PREFETCHED) && folio.clear(Flags::PREFETCHED).any(Flags::PREFETCHED)
 }
 
-/// Flags of a folio with a full count.
 const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
 
 #[inline]
@@ -171,7 +169,7 @@ fn count_reference(folio: &Folio) -> Marked {
     Marked::Done
 }
 
-/// Returns the flags after one more reference, or `None` if nothing changes.
+/// Returns `None` if nothing changes.
 #[inline]
 pub(super) fn referenced_again(flags: Flags) -> Option<Flags> {
     if flags.any(Flags::UNEVICTABLE) {
@@ -230,8 +228,7 @@ fn count_and_log(folio: &Folio, tick: u16) -> Marked {
     if hits.wants_log(tick) { Marked::Log } else { Marked::Done }
 }
 
-/// Logs the access without counting it. A folio already in a log is not logged twice: its entry
-/// counts as the access.
+/// Skips the count. A folio already in a log is not logged twice.
 #[cold]
 fn log_first_access(folio: &Folio, tick: u16) -> Marked {
     folio.set_hits(folio.hits().with_tick(tick));

@@ -123,7 +123,6 @@ pub struct ReclaimBatch {
     pub(crate) victims: Victims,
     /// Results to publish in order before the next trial.
     pub settled: Vec<Settled>,
-    /// Young pages around young victims.
     pub(crate) around: YoungPages,
 }
 

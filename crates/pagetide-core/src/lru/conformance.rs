@@ -19,7 +19,6 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 const NR_FRAMES: u32 = 96;
-/// Steps after which a pass counts as endless.
 const STEPS_MAX: usize = 100_000;
 
 #[derive(Clone, Debug)]
@@ -146,7 +145,6 @@ impl World {
         }
     }
 
-    /// Moves the page to another node's memory.
     fn copy_away(&mut self, page: u64, frame: FrameId) {
         let copy = Folios::new(1);
         copy[FrameId(0)].bind_moved(&self.folios[frame], Flags::NONE);
@@ -321,7 +319,7 @@ pub(crate) fn survives_anything(name: PolicyName) {
         .unwrap();
 }
 
-/// The same with each mechanism and each pair of mechanisms toggled.
+/// Toggles each mechanism and each pair.
 pub(crate) fn survives_anything_with_two_switches(name: PolicyName) {
     let mechanisms: Vec<Mechanism> = Mechanism::of(name).collect();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));
@@ -342,7 +340,6 @@ pub(crate) fn survives_anything_with_two_switches(name: PolicyName) {
     }
 }
 
-/// Clean, idle folios can always be reclaimed, down to the last one.
 pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
@@ -358,7 +355,7 @@ pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     world.check();
 }
 
-/// A dirty folio is never evicted, and is reclaimable once clean.
+/// Evicts dirty folios only once clean.
 pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
@@ -374,7 +371,7 @@ pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     assert!(world.resident.contains_key(&1000), "no frame came free though all were clean");
 }
 
-/// Demotion empties a memory of dirty pages, counts as reclaim, and leaves no trace.
+/// Empties a memory of dirty pages. The demotions count as reclaim and leave no trace.
 pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     let mut world = World::new(name, half_anon, true);
     for round in 0..3 {
@@ -403,7 +400,7 @@ pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     assert_eq!(nr_refaults, 0, "a page that was demoted does not refault");
 }
 
-/// One clean folio among dirty ones is found at any position.
+/// Finds one clean folio among dirty ones at any position.
 pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
     for (clean, nr_before) in [(0, 0), (1, 5), (47, 3), (94, 40), (95, 0)] {
         let mut world = World::new(name, all_files, false);
@@ -428,7 +425,6 @@ pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
     }
 }
 
-/// Makes a test module for each policy.
 macro_rules! conformance {
     ($($name:ident)+) => {
         $(#[expect(non_snake_case, reason = "named as the policy's variant")]

@@ -13,7 +13,7 @@ use crate::folio::Flags;
 use crate::ids::FrameId;
 use crate::vmstat::Counter;
 
-/// Refaults an evicted page. Drains the log first if the policy's clock counts log entries.
+/// Drains the log first if the policy's clock counts log entries.
 pub(super) fn drain_and_refault<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,

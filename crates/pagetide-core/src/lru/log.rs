@@ -16,8 +16,7 @@ use crate::ids::FrameId;
 
 /// Entries after which a log should be drained. The kernel's batch length.
 pub const LOG_LEN: usize = 31;
-/// Capacity, for the entries of a reader while another thread holds the lists for a batch of
-/// victims. Also the maximum delay of a list operation, in entries.
+/// Capacity, for entries made while another thread holds the lists.
 const LOG_ROOM: usize = 256;
 
 /// A log entry.

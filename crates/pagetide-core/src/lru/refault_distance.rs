@@ -33,8 +33,7 @@
 use super::{LruvecId, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 use crate::ids::PageType;
 
-/// The token is wider than any arena's frame count (2^28), so ages need no rounding. The kernel's
-/// bucket order would be 0.
+/// The token is wider than any arena's frame count (2^28), so ages need no rounding.
 const _: () = assert!(TOKEN_BITS >= 28);
 
 /// A number of base pages for each of the four lists, such as sizes or quotas.

@@ -26,14 +26,12 @@ macro_rules! policies {
             $($name(Box<$name>),)+
         }
 
-        /// The state of a pass, of the same variant as its policy.
         #[derive(Debug)]
         pub(crate) enum Cursor {
             $($name(<$name as LruPolicy>::Cursor),)+
         }
 
         impl Policy {
-            /// Builds the policy with its default constants.
             fn usual(name: PolicyName, config: &LruConfig) -> Policy {
                 match name {
                     $(PolicyName::$name => Policy::$name(Box::new($name::new(config))),)+
@@ -139,7 +137,7 @@ impl Policy {
     }
 }
 
-/// Logs and batches are passed whole, for one dispatch each.
+/// One dispatch for each log or batch.
 impl Policy {
     pub(crate) fn access_rule(&self) -> AccessRule {
         each!(self, policy => access_rule_of(&**policy))

@@ -84,7 +84,7 @@ fn list(cx: &Context<'_>, frame: FrameId) {
     cx.folios[frame].update(|flags| Some(flags.without(Flags::ISOLATED).with(Flags::ON_LIST)));
 }
 
-/// Returns the counters of freed frames: all, and by demotion.
+/// Returns the counters of all freed frames, and of demoted ones.
 const fn counters(kind: ReclaimKind) -> [Counter; 2] {
     match kind {
         ReclaimKind::Background => [Counter::PgstealBackground, Counter::PgdemoteBackground],

@@ -22,18 +22,14 @@
 //! Ignored: the leaf of a shadow, and slab caches, which the kernel counts among a group's pages.
 //! Source: the classic LRU specification, section 8.
 
-/// Slots of the kernel's tree nodes.
 const NODE_SLOTS: u64 = 64;
-/// Limit of eight slots per page, at full density.
 const PAGES_PER_NODE_SHIFT: u32 = 3;
-/// Nodes freed together.
 const NODE_BATCH: u64 = 128;
 
 /// The limit on all-shadow leaves of one lruvec, and its deferred work.
 #[derive(Clone, Debug)]
 pub struct ShadowBudget {
     leaf_slots: u64,
-    /// Leaves that earlier calls left.
     deferred: u64,
 }
 

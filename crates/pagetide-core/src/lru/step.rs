@@ -32,11 +32,9 @@ pub enum Step {
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Stage {
-    /// True if the victims are only looked at.
     is_looking: bool,
-    /// True if the policy has no further victims.
     has_all: bool,
-    /// True for a visit in a pass over several lruvecs, which ends with its first priority.
+    /// A visit ends with its first priority.
     is_visit: bool,
     pub(crate) is_over: bool,
 }
@@ -47,7 +45,7 @@ impl Stage {
     }
 }
 
-/// Settles the batch's verdicts, then isolates the next victims. Repeats [`Step::Done`] at the end.
+/// Repeats [`Step::Done`] at the end.
 pub(super) fn step<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,

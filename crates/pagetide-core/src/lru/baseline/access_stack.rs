@@ -22,7 +22,7 @@ struct Links {
 /// The last `EACH` accesses of each page. Any can be removed. All operations O(1).
 #[derive(Debug)]
 pub(super) struct AccessStack<const EACH: usize> {
-    /// The latest access of each page, then the one before, and so on.
+    /// By page: the latest accesses, then the ones before, and so on.
     links: Box<[Links]>,
     nr_pages: u32,
     top: u32,
@@ -31,7 +31,6 @@ pub(super) struct AccessStack<const EACH: usize> {
 }
 
 impl<const EACH: usize> AccessStack<EACH> {
-    /// Creates an empty stack for the pages below `nr_pages`.
     pub(super) fn new(nr_pages: u32) -> AccessStack<EACH> {
         let off = Links { above: OFF, below: NIL };
         let links = vec![off; EACH * nr_pages as usize].into();
@@ -50,7 +49,6 @@ impl<const EACH: usize> AccessStack<EACH> {
         self.is_on(page)
     }
 
-    /// Returns true if `EACH` accesses of the page are on the stack.
     pub(super) fn holds_all(&self, page: u32) -> bool {
         self.is_on(self.access(page, EACH - 1))
     }
@@ -87,7 +85,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         }
     }
 
-    /// Transfers the accesses of a page to a page without accesses.
+    /// Transfers all accesses to `successor`, which has none.
     pub(super) fn rename(&mut self, page: u32, successor: u32) {
         debug_assert!(!self.holds(successor), "{successor} has accesses of its own");
         for age in 0..EACH {

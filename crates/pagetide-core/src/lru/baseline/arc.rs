@@ -22,10 +22,8 @@ use crate::lru::AccessRule;
 const T1: usize = 0;
 const T2: usize = 1;
 
-/// Fractional bits of `p`.
 const FRACTION_BITS: u32 = 32;
 
-/// The history of the incoming page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Incoming {
     Stranger,

@@ -34,7 +34,6 @@ const GHOST_PERCENT: u64 = 50;
 /// The rule of Clock2Q+.
 #[derive(Debug)]
 pub struct Clock2QPlusRule {
-    /// Length of the window, a part of small.
     window_max: u64,
     queue: SmallQueue,
 }

@@ -21,7 +21,6 @@ use crate::lru::TOKEN_MASK;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Places per ghost, for ghosts spread by returns.
 const SPAN: u64 = 16;
 const WORD_BITS: u64 = 64;
 
@@ -31,9 +30,7 @@ pub(super) struct Ghosts {
     places: Box<[u64]>,
     capacity: u64,
     len: u64,
-    /// No place before this one is remembered.
     oldest: u64,
-    /// The place of the next eviction.
     next: u64,
 }
 
@@ -93,7 +90,6 @@ impl Ghosts {
         }
     }
 
-    /// Moves `oldest` to a remembered ghost, or to the end.
     fn skip_returned(&mut self) {
         while self.oldest < self.next && !self.is_set(self.oldest) {
             self.oldest += 1;
@@ -138,7 +134,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with a list of tokens.
         #[test]
         fn ghosts_agree_with_a_list(
             capacity in 0..8u64,

@@ -16,7 +16,6 @@
 /// Part of an increase that is followed per pass, as a divisor.
 const PARTS: u32 = 16;
 
-/// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     most: u32,
@@ -24,7 +23,6 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Starts with all frames.
     pub(super) const fn new(nr_frames: u32) -> Held {
         Held { most: nr_frames, now: nr_frames }
     }

@@ -77,7 +77,7 @@ pub struct LirsBy<const DISTANCES: usize> {
     queue: FolioList,
     /// By slot: eviction number of the ghost in the stack, or [`NO_GHOST`].
     ghosts: Box<[u64]>,
-    /// The oldest eviction with a ghost possibly in the stack, and the next eviction number.
+    /// `oldest`: the first eviction with a ghost possibly in the stack.
     oldest: u64,
     next: u64,
     /// By place, for isolated folios: the ghost's number, or [`NO_GHOST`].
@@ -105,13 +105,11 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         FrameId(self.first_frame.0 + place)
     }
 
-    /// Returns the eviction number of the folio's stand-in.
     fn stand_in(&mut self, frame: FrameId) -> &mut u64 {
         let place = self.place(frame);
         &mut self.stand_ins[place as usize]
     }
 
-    /// Clears the stand-in and returns its number, if remembered.
     fn take_stand_in(&mut self, frame: FrameId) -> Option<u64> {
         let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
         self.is_remembered(eviction).then_some(eviction)
@@ -126,7 +124,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         (eviction % self.ghosts.len() as u64) as usize
     }
 
-    /// Returns the ghost's index in the stack.
     fn ghost_number(&self, eviction: u64) -> u32 {
         self.nr_frames + self.slot(eviction) as u32
     }
@@ -135,7 +132,7 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         eviction != NO_GHOST && self.ghosts[self.slot(eviction)] == eviction
     }
 
-    /// Gives the accesses of a leaving folio to a new ghost. Returns its number.
+    /// Returns the number of the new ghost.
     fn leave_ghost(&mut self, frame: FrameId) -> u64 {
         if self.next - self.oldest == self.ghosts.len() as u64 {
             self.forget_oldest();
@@ -169,7 +166,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Removes all accesses below the lowest LIR page.
     fn prune(&mut self, folios: &Folios) {
         while let Some(bottom) = self.stack.bottom() {
             let is_ghost = bottom >= self.nr_frames;
@@ -183,7 +179,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Records the access of an unlisted folio, and lists it.
     fn enter(&mut self, folios: &Folios, frame: FrameId, is_lir: bool) {
         self.stack.push(self.place(frame));
         Self::set_kind(folios, frame, if is_lir { LIR } else { HIR });
@@ -196,12 +191,11 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         self.prune(folios);
     }
 
-    /// Returns the maximum number of LIR pages: all but 1 %.
+    /// Returns all but 1 %.
     fn lir_max(&self) -> u32 {
         self.held.now() - (self.held.now() / 100).max(1)
     }
 
-    /// Turns LIR pages beyond their share into HIR.
     fn limit_lir(&mut self, folios: &Folios) {
         while self.nr_lir > self.lir_max()
             && let Some(bottom) = self.take_bottom(folios)
@@ -210,7 +204,7 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Turns the LIR folio at the bottom of the stack into an unlisted HIR.
+    /// Unlists the LIR folio at the bottom of the stack, as HIR.
     fn take_bottom(&mut self, folios: &Folios) -> Option<FrameId> {
         let frame = self.frame_at(self.stack.bottom()?);
         debug_assert_eq!(Self::kind(folios, frame), LIR, "the bottom is a LIR page");
@@ -237,7 +231,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         self.take_bottom(folios)
     }
 
-    /// Restores the accesses of a returning folio from its ghost, if remembered.
     fn readmit(&mut self, frame: FrameId) {
         if let Some(eviction) = self.take_stand_in(frame) {
             self.stack.rename(self.ghost_number(eviction), self.place(frame));
@@ -294,7 +287,7 @@ impl<const DISTANCES: usize> LruPolicy for LirsBy<DISTANCES> {
         self.limit_stack();
     }
 
-    /// A folio that became LIR meanwhile stays.
+    /// Keeps a folio that became LIR meanwhile.
     fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         if Self::kind(cx.folios, frame) != LIR {
             self.queue.remove(cx.folios, frame);
@@ -438,7 +431,6 @@ impl<const DISTANCES: usize> Capabilities for LirsBy<DISTANCES> {
 }
 
 impl<const DISTANCES: usize> AgesByTables for LirsBy<DISTANCES> {
-    /// Counts a folio found young as accessed.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.touch(cx, frame);
     }

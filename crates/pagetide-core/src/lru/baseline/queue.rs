@@ -47,7 +47,7 @@ pub trait QueueRule: Default + fmt::Debug {
         list.move_to_head(folios, frame);
     }
 
-    /// Called before a folio leaves its place for another reason.
+    /// Prepares for a folio that leaves its place for another reason.
     fn before_removal(&mut self, list: &FolioList, folios: &Folios, frame: FrameId) {
         let _ = (list, folios, frame);
     }
@@ -168,7 +168,6 @@ impl<R: QueueRule> Capabilities for Queue<R> {
 }
 
 impl<R: QueueRule> AgesByTables for Queue<R> {
-    /// Counts a folio found young as accessed.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].set(Flags::REFERENCED);
         R::touch(&mut self.list, cx.folios, frame);

@@ -172,7 +172,6 @@ impl<R: SegmentRule> Segmented<R> {
         self.rule.recall(Ghost { token: shadow.token(), is_second: shadow.workingset() })
     }
 
-    /// Judges the incoming page once, before a victim is chosen.
     fn expect(&mut self, incoming: Option<ShadowEntry>) {
         match incoming {
             None => self.rule.expect_stranger(),
@@ -184,7 +183,7 @@ impl<R: SegmentRule> Segmented<R> {
         }
     }
 
-    /// Unlinks the next candidate. Returns `None` when all looks are used up.
+    /// Returns `None` when all looks are used up.
     fn next(&mut self, folios: &Folios, budget: &mut [u64; SEGMENTS_MAX]) -> Option<FrameId> {
         let preferred = self.rule.victim_from(&mut self.segments, folios);
         let from = core::iter::once(preferred)
@@ -194,7 +193,6 @@ impl<R: SegmentRule> Segmented<R> {
         self.segments.lists[from].pop_tail(folios)
     }
 
-    /// Records an access of a folio found young.
     fn mark(&mut self, folios: &Folios, frame: FrameId) {
         if R::ACCESS.mark(folios, frame) == Marked::Log {
             self.rule.touch(&mut self.segments, folios, frame);

@@ -46,10 +46,8 @@ impl QueueRule for SieveRule {
         folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED)
     }
 
-    /// Leaves the folio: the hand has moved on.
     fn keep(_list: &mut FolioList, _folios: &Folios, _frame: FrameId) {}
 
-    /// Moves a hand that points at the folio.
     fn before_removal(&mut self, list: &FolioList, folios: &Folios, frame: FrameId) {
         if self.hand == Some(frame) {
             self.hand = list.younger(folios, frame);

@@ -23,7 +23,6 @@ const COUNTER_BITS: u64 = 4;
 const COUNTER_MAX: u64 = 15;
 /// The low three bits of each counter, for halving.
 const HALF_MASK: u64 = 0x7777_7777_7777_7777;
-/// Increments per frame between two halvings.
 const SAMPLE_FACTOR: u64 = 10;
 
 #[derive(Debug)]
@@ -78,7 +77,6 @@ impl Sketch {
         self.increments /= 2;
     }
 
-    /// Returns the word and the shift of the page's counter in a row.
     fn position(&self, page: PageId, row: u64) -> (usize, u64) {
         let column = mix(page.index.0 ^ mix(u64::from(page.mapping.0) << 2 | row)) & self.row_mask;
         let counter = row * (self.row_mask + 1) + column;
@@ -86,7 +84,7 @@ impl Sketch {
     }
 }
 
-/// The finaliser of SplitMix64.
+/// Applies the finaliser of SplitMix64.
 fn mix(value: u64) -> u64 {
     let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

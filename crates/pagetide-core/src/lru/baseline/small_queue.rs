@@ -25,7 +25,6 @@ impl SmallQueue {
         SmallQueue { small_max, main_max, ghosts: Ghosts::new(nr_ghosts_max), is_warm: false }
     }
 
-    /// Returns true if a new page goes to main at once.
     pub(super) fn overflows(&self, nr_small: u64) -> bool {
         !self.is_warm && nr_small >= self.small_max
     }
@@ -34,7 +33,6 @@ impl SmallQueue {
         nr_main > self.main_max
     }
 
-    /// Removes the ghost. Returns true if it was remembered.
     pub(super) fn recall(&mut self, ghost: Ghost) -> bool {
         self.ghosts.take(ghost.token)
     }

@@ -116,7 +116,7 @@ fn write_columns(out: &mut dyn fmt::Write, columns: &[(u64, char)]) -> fmt::Resu
 }
 
 impl Lruvec {
-    /// Checks a command. Returns `false` if there is nothing left to do.
+    /// Returns `false` if there is nothing left to do.
     pub(crate) fn check_command(&self, command: &GenCommand) -> Result<bool, GenCommandError> {
         let summary = self.multigen_summary().ok_or(GenCommandError::NoLruvec)?;
         if command.lruvec != self.id() {

@@ -58,7 +58,7 @@ impl Lruvec {
         self.policy.multigen_summary()
     }
 
-    /// Refaults a page. `is_recent` is the answer of the clock that evicted the page, if any.
+    /// Takes the answer of the clock that evicted the page, if any.
     pub(crate) fn refault_judged(
         &mut self,
         frame: FrameId,
@@ -75,7 +75,7 @@ impl Lruvec {
         }
     }
 
-    /// Returns true if the page is recent by this lruvec's clock, or `None` without a clock.
+    /// Returns `None` without a clock.
     pub(crate) fn is_recent(
         &self,
         shadow: ShadowEntry,
@@ -85,13 +85,12 @@ impl Lruvec {
         self.policy.group_clock()?.is_recent(shadow, page_type, sizes)
     }
 
-    /// Returns the lengths of the lists, or zeros without a clock.
+    /// Returns zeros without a clock.
     pub(crate) fn list_pages(&mut self) -> ListPages {
         let (policy, cx) = self.parts();
         policy.group_clock().map_or_else(ListPages::default, |clock| clock.list_pages(&cx))
     }
 
-    /// Returns the counts to add to the ancestors.
     pub(crate) fn hierarchy_counts(&self) -> HierarchyCounts {
         self.policy
             .group_clock()
@@ -129,7 +128,6 @@ impl Lruvec {
         walk.forget_reported();
     }
 
-    /// Reports the findings around victims.
     #[cold]
     pub(crate) fn report_around(&mut self, found: &mut YoungPages) {
         self.report_young(&found.frames);
@@ -154,7 +152,7 @@ impl Lruvec {
         }
     }
 
-    /// Sets the swappiness, 0 to 201.
+    /// Takes 0 to 201.
     pub(crate) fn set_swappiness(&mut self, swappiness: u8) {
         if let Some(types) = self.policy.types() {
             types.set_swappiness(swappiness);

@@ -44,7 +44,6 @@ pub struct Lruvec {
     pub(crate) vmstat: VmStat,
     now: Millis,
     statistics: Statistics,
-    /// Listed folios at the last fold.
     nr_folios_folded: u64,
 }
 
@@ -189,7 +188,7 @@ impl Lruvec {
         assert_eq!(on_list as u64, self.nr_folios(), "folios flagged on a list, and on lists");
     }
 
-    /// Checks one of several lruvecs over the same folios.
+    /// Allows several lruvecs over the same folios.
     pub(crate) fn validate_lists(&self) {
         self.policy.validate(&self.folios);
     }

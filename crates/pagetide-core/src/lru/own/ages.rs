@@ -27,7 +27,6 @@
 use super::page_clock::{Epoch, NR_EPOCHS, PageClock};
 use alloc::boxed::Box;
 
-/// Folios of main, counted by the epoch of their last access.
 #[derive(Debug)]
 pub(super) struct Ages {
     /// By epoch modulo [`NR_EPOCHS`], 0 for the running one.
@@ -35,7 +34,7 @@ pub(super) struct Ages {
     nr_forgotten: u32,
     /// Part of main that counts as old, in percent.
     old_percent: u32,
-    /// Age of the youngest old folio when the epoch began, in epochs.
+    /// Minimum age of an old folio, in epochs.
     old_age: u16,
 }
 
@@ -58,7 +57,7 @@ impl Ages {
         }
     }
 
-    /// Records an access of a folio last accessed in the past `epoch`.
+    /// Expects an `epoch` that has ended.
     #[inline]
     pub(super) fn renew(&mut self, clock: &PageClock, epoch: Epoch) {
         let count = self.count_of(clock, epoch);
@@ -73,8 +72,7 @@ impl Ages {
         }
     }
 
-    /// Begins the clock's new epoch with `nr` folios in main. The epoch that used the same slot is
-    /// forgotten.
+    /// Forgets the epoch that used the same slot.
     pub(super) fn begin_epoch(&mut self, clock: &PageClock, nr: u32) {
         let now = clock.now();
         let nr_before = self.nr_forgotten + self.nr_in.iter().sum::<u32>();
@@ -90,13 +88,11 @@ impl Ages {
             .unwrap_or(NR_EPOCHS as u16);
     }
 
-    /// Returns true if a folio last accessed in `epoch` belongs to the old part of main.
     #[inline]
     pub(super) fn is_old(&self, clock: &PageClock, epoch: Epoch) -> bool {
         clock.age(epoch) >= self.old_age
     }
 
-    /// Panics if the counts differ from main's folios.
     pub(super) fn validate(&self, clock: &PageClock, epochs: impl Iterator<Item = Epoch>) {
         let mut left = Ages { nr_in: self.nr_in.clone(), ..*self };
         for epoch in epochs.filter(|epoch| *epoch != clock.now()) {

@@ -12,7 +12,6 @@ use crate::lru::{Context, LruPolicy, ShadowEntry};
 use core::fmt::{self, Write};
 
 impl Pagetide {
-    /// Returns the default target of a pass.
     pub(super) fn batch(&self) -> u64 {
         let of_memory = (self.engine.capacity() / BATCH_PARTS).min(BATCH_MAX);
         let of_probation = self.engine.probation_max() / BATCH_PARTS_OF_PROBATION;
@@ -39,7 +38,7 @@ impl Capabilities for Pagetide {
 }
 
 impl AgesByTables for Pagetide {
-    /// Counts a hit, unless the young bit is left from the fault that brought the page.
+    /// Skips the first young bit, left by the fault that brought the page.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
             count_hit(&cx.folios[frame]);
@@ -53,8 +52,7 @@ impl MovesBetweenNodes for Pagetide {
         self.note_departure(cx.folios);
     }
 
-    /// Drops the last access, which is by another node's clock. No fault brought the page, so a
-    /// young bit is an access.
+    /// Drops the last access, which is by another node's clock.
     fn moved_in(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }

@@ -13,18 +13,18 @@
 
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Contest {
-    /// Recent hits of the first design minus hits of the second.
+    /// Hits of the first design minus hits of the second.
     pub(super) lead: i64,
-    /// Recent accesses with different results.
+    /// Accesses with different results.
     pub(super) nr_disagreed: u64,
-    /// Hits lost by the second to the first since the last change, or since this was 0.
+    /// Hits lost by the second since the last change, or since this was 0.
     pub(super) lost: u64,
     /// Accesses since then.
     pub(super) nr_since: u64,
 }
 
 impl Contest {
-    /// Records an access: 1 if only the first hit, -1 if only the second, else 0.
+    /// Takes 1 if only the first hit, -1 if only the second, else 0.
     pub(super) fn note(&mut self, lead: i64) {
         self.lead += lead;
         self.nr_disagreed += lead.unsigned_abs();
@@ -36,7 +36,6 @@ impl Contest {
         (self.lost, self.nr_since) = (0, 0);
     }
 
-    /// Returns true if the lead exceeds `sigmas` standard deviations.
     pub(super) fn is_sure(&self, sigmas: u32) -> bool {
         let z = u64::from(sigmas);
         self.lead > 0 && self.lead.unsigned_abs().pow(2) > z * z * self.nr_disagreed

@@ -22,11 +22,10 @@ use super::tuning::Tuning;
 
 #[derive(Debug, Default)]
 pub(super) struct Expansion {
-    /// LRU over all of memory against probation and main. Reset by each expansion, halved after
-    /// each memory without one.
+    /// LRU over all of memory against probation and main.
     evidence: Contest,
     nr_epochs: u32,
-    /// Remaining epochs of the expansion.
+    /// Remaining epochs.
     nr_left: u32,
 }
 
@@ -35,8 +34,7 @@ impl Expansion {
         self.nr_left > 0
     }
 
-    /// Records an access of a page, in main or not, at a distance since its last access. `share` is
-    /// probation's part of `memory`, in the same unit.
+    /// Takes probation's part of `memory` as `share`. All in one unit.
     pub(super) fn note(&mut self, distance: u64, is_main: bool, share: u64, memory: u64) {
         if is_main && distance > memory {
             self.evidence.note(-1);

@@ -24,7 +24,7 @@ pub(super) fn keeps(config: &LruConfig) -> Flags {
 }
 
 impl Pagetide {
-    /// Lists a folio with the given flags and stamp. Returns true if the folio is kept.
+    /// Returns true if the folio is kept.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
@@ -40,7 +40,6 @@ impl Pagetide {
         false
     }
 
-    /// Lists a folio that is kept or has another LINK.
     #[inline(never)]
     fn push_elsewhere(
         &mut self,

@@ -86,11 +86,9 @@ const EVICTION_UNITS: u32 = 4096;
 /// several times as much as a victim.
 const BATCH_PARTS: u32 = 256;
 const BATCH_MAX: u32 = 32;
-/// A pass evicts at most 1/8 of probation. A call that reads several pages must not evict its first
-/// ones.
+/// A call that reads several pages must not evict its first ones.
 const BATCH_PARTS_OF_PROBATION: u32 = 8;
-/// Epochs without an eviction after which hits are no longer logged: four memories of distinct
-/// pages.
+/// After four memories without an eviction, hits are not logged.
 const EPOCHS_LOGGED: u32 = 64;
 
 /// Minimum swappiness at which anonymous folios go first.
@@ -102,27 +100,23 @@ pub struct Pagetide {
     /// Flags of folios that cannot be evicted.
     keeps: Flags,
     is_anon_first: bool,
-    /// File folios spared for that since the last anonymous folio.
+    /// File folios spared since the last anonymous folio.
     nr_files_spared: u32,
     tuning: Tuning,
     switches: Switches,
     engine: Engine,
     selection: Option<Box<Selection>>,
-    /// Readahead folios without an access.
     unread: Unread,
     kept: FolioList,
-    /// Evicted weight, in parts of a page.
     evicted: u64,
-    /// Epochs since the last eviction or demotion.
     epochs_without_eviction: u32,
-    /// True after the first eviction or demotion.
+    /// After the first eviction or demotion.
     is_full: bool,
-    /// Unit of evictions in a shadow entry, in parts of a page, as a power of two.
+    /// In parts of a page, as a power of two.
     unit_shift: u32,
 }
 
 impl Pagetide {
-    /// Builds the policy with its own constants.
     pub(super) fn tuned(config: &LruConfig, tuning: Tuning) -> Pagetide {
         let nr_frames = config.nr_frames.max(1);
         let mut policy = Pagetide {
@@ -158,7 +152,7 @@ impl Pagetide {
         });
     }
 
-    /// Plays an access in the selection. Stops watching the page if it is no longer sampled.
+    /// Stops watching the page if it is no longer sampled.
     fn sample(&mut self, folios: &Folios, frame: FrameId) {
         let page = folios[frame].page();
         match &mut self.selection {
@@ -173,7 +167,7 @@ impl Pagetide {
         }
     }
 
-    /// Allows hits to be logged again, unless nothing was evicted for long.
+    /// Hits are logged again, unless nothing was evicted for long.
     #[cold]
     fn end_epoch(&mut self, folios: &Folios) {
         let engine = &mut self.engine;
@@ -184,7 +178,7 @@ impl Pagetide {
         }
     }
 
-    /// Records an eviction or demotion. Restarts the logging of hits.
+    /// Restarts the logging of hits.
     fn note_departure(&mut self, folios: &Folios) {
         self.is_full = true;
         if self.epochs_without_eviction > EPOCHS_LOGGED {

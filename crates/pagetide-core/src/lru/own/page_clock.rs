@@ -38,7 +38,6 @@
 
 use alloc::boxed::Box;
 
-/// Number of known windows.
 pub(super) const NR_EPOCHS: usize = 256;
 
 /// An epoch number, modulo 2^16.
@@ -48,18 +47,16 @@ pub(super) type Epoch = u16;
 pub(super) struct PageClock {
     now: Epoch,
     epoch_pages: u32,
-    /// First accesses in the running epoch.
     running: u32,
-    /// Their weight.
     running_weight: u64,
     /// By epoch modulo [`NR_EPOCHS`].
     since: Box<[u64; NR_EPOCHS]>,
-    /// Pending gain of all windows from this epoch on, by epoch modulo [`NR_EPOCHS`].
+    /// Pending gain of all windows from this epoch on.
     fresh: Box<[u64; NR_EPOCHS]>,
 }
 
 impl PageClock {
-    /// Creates a clock with epochs of `epoch_pages` first accesses, at least one.
+    /// Limits epochs to one page at least.
     pub(super) fn new(epoch_pages: u32) -> PageClock {
         PageClock {
             now: 0,
@@ -79,7 +76,7 @@ impl PageClock {
         self.now
     }
 
-    /// Returns the stamp of a page without an access: older than any known window.
+    /// Returns a stamp older than any known window.
     pub(super) fn never(&self) -> Epoch {
         self.now.wrapping_sub(NR_EPOCHS as u16)
     }
@@ -88,13 +85,11 @@ impl PageClock {
         self.now.wrapping_sub(epoch)
     }
 
-    /// Returns true if `epoch` is older than any known window.
     pub(super) fn is_forgotten(&self, epoch: Epoch) -> bool {
         usize::from(self.age(epoch)) >= NR_EPOCHS
     }
 
-    /// Records an access of a page last accessed in `last` (`None`: unknown). Returns its new
-    /// stamp. The weight may differ from the last one. O(1) amortised.
+    /// Returns the new stamp. `last` is `None` if unknown. The weight may change. O(1) amortised.
     #[inline]
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let now = self.now;
@@ -105,8 +100,7 @@ impl PageClock {
         now
     }
 
-    /// Records an access of a page last accessed `age` epochs ago, at least 1. Returns true if the
-    /// epoch ended.
+    /// Returns true if the epoch ended. `age` is at least 1.
     #[inline]
     pub(super) fn go_on(&mut self, age: u16, weight: u32) -> bool {
         let nr_windows = age.min(NR_EPOCHS as u16);
@@ -122,8 +116,7 @@ impl PageClock {
         has_ended
     }
 
-    /// Returns a lower bound on the weight of distinct pages since `epoch` began, or `None` if
-    /// forgotten.
+    /// Returns `None` if forgotten.
     pub(super) fn at_least(&self, epoch: Epoch) -> Option<u64> {
         (!self.is_forgotten(epoch)).then(|| self.since[slot(epoch)])
     }
@@ -161,7 +154,6 @@ mod tests {
         1 + u32::from(page % 3) * 7
     }
 
-    /// A set of pages per window, as a reference model.
     #[derive(Default)]
     struct Naive {
         windows: Vec<BTreeSet<u16>>,
@@ -181,8 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every window's true count lies between the bounds, which differ by at most one epoch and
-        /// are equal at its end.
+        /// The bounds differ by at most one epoch, and are equal at its end.
         #[test]
         fn a_set_for_each_window_lies_within_the_bounds(
             epoch_pages in 1..6u32,

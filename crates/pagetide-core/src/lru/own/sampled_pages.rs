@@ -26,17 +26,16 @@ pub(super) enum SampledPlace {
     Gone(u32, Epoch),
 }
 
-/// Pages by key. A key is not 0.
+/// A key is not 0.
 #[derive(Debug)]
 pub(super) struct SampledPages {
     places: KeyTable<SampledPlace>,
-    /// Keys by departure modulo the length, 0 if unused.
+    /// By departure modulo the length, 0 if unused.
     gone: Box<[u32]>,
     nr_departures: u32,
 }
 
 impl SampledPages {
-    /// Allocates room for `nr_resident` pages and the last `nr_gone` evicted ones.
     pub(super) fn new(nr_resident: u32, nr_gone: u32) -> SampledPages {
         let nr_pages = u64::from(nr_resident) + u64::from(nr_gone.max(1));
         let nr_slots = (nr_pages * 4).div_ceil(3).next_power_of_two() as usize;
@@ -59,7 +58,7 @@ impl SampledPages {
         self.places.put(key, SampledPlace::Here(frame));
     }
 
-    /// Records an eviction. Forgets the oldest evicted page.
+    /// Forgets the oldest evicted page.
     pub(super) fn depart(&mut self, key: u32, epoch: Epoch) {
         let departure = self.nr_departures;
         let turn = departure as usize % self.gone.len();

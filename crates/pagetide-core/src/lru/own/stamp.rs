@@ -12,7 +12,7 @@ use super::page_clock::Epoch;
 use crate::folio::{Flags, Folio};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// Weight of a page read alone. A streamed page weighs 1, as one device request brings 16 of them.
+/// A streamed page weighs 1: one device request brings 16.
 pub(super) const PARTS_A_PAGE: u32 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub(super) enum Place {
 pub(super) struct Stamp {
     pub(super) epoch: Epoch,
     pub(super) place: Place,
-    /// True if the page came with others ([`Flags::STREAMED`]). Read from the flags, not stored.
+    /// Read from the flags, not stored.
     pub(super) is_streamed: bool,
 }
 
@@ -37,7 +37,6 @@ impl Stamp {
         Stamp::of_flagged(folio, folio.flags())
     }
 
-    /// Decodes the stamp with flags already read.
     #[inline]
     pub(super) fn of_flagged(folio: &Folio, flags: Flags) -> Stamp {
         let bits = folio.stamp.load(Relaxed);

@@ -19,7 +19,7 @@ struct Reads {
     shadows: BTreeMap<u64, ShadowEntry>,
     free: Vec<FrameId>,
     types: fn(u64) -> crate::ids::PageType,
-    /// Returns true if the log entry of a page's touch is lost.
+    /// True if the log entry of a touch is lost.
     loses: fn(u64) -> bool,
 }
 
@@ -48,7 +48,7 @@ impl Reads {
         self.read_as(page, AccessPath::Descriptor)
     }
 
-    /// Reads a page. A miss brings the page in by `kind`.
+    /// Brings a missing page in by `kind`.
     fn read_as(&mut self, page: u64, kind: AccessPath) -> bool {
         if let Some(frame) = self.resident.get(&page).copied() {
             let marked = self.lruvec.access_rule().mark(&self.folios, frame);
@@ -85,7 +85,7 @@ impl Reads {
         self.resident.insert(page, frame);
     }
 
-    /// Reads a stream with a readahead window. Returns the number of pages resident when read.
+    /// Returns the number of pages resident when read.
     fn stream(&mut self, pages: core::ops::Range<u64>) -> usize {
         const WINDOW: u64 = 64;
         let mut nr_hits = 0;
@@ -147,7 +147,7 @@ fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
     }
 }
 
-/// A loop of one and a half memories: all but probation's share of main stays.
+/// All but probation's share of main stays.
 #[test]
 fn a_loop_longer_than_memory_hits_as_often_as_can_be() {
     let mut reads = Reads::new(&LruConfig::file_only(200));
@@ -165,7 +165,7 @@ fn an_idle_set_outlives_a_stream_longer_than_memory() {
     assert_eq!(reads.nr_hits(0..256), 256);
 }
 
-/// At the distance of a readahead window the stream seems to fit.
+/// The stream seems to fit.
 #[test]
 fn an_idle_set_outlives_a_stream_that_readahead_brings() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -201,8 +201,7 @@ fn what_nobody_reads_is_the_next_to_go() {
     reads.lruvec.validate();
 }
 
-/// Some pages come back after 1800 others, scanned pages after 2100, and memory holds 1024. No call
-/// waits for the scan's pages.
+/// Random pages return after 1800 others, scanned ones after 2100. Memory holds 1024.
 #[test]
 fn a_scan_gets_the_room_that_random_reads_leave() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -218,8 +217,7 @@ fn a_scan_gets_the_room_that_random_reads_leave() {
     assert!(nr_hits > 80, "{nr_hits} of 100");
 }
 
-/// 300 pages come back after 4800 pages of a scan, and memory holds 1024. With equal weights they
-/// would be forgotten.
+/// The pages return after 4800 pages of a scan. Memory holds 1024.
 #[test]
 fn what_is_read_beside_a_stream_is_remembered() {
     let hits_beside = |kind: AccessPath| {
@@ -239,7 +237,6 @@ fn what_is_read_beside_a_stream_is_remembered() {
     assert!(run >= 4 * 300 && alone <= 300, "{run}, {alone} if each page of the scan were a wait");
 }
 
-/// Growing windows beside an idle set take no frames of the set.
 #[test]
 fn a_set_gives_nothing_for_pages_that_wait() {
     let mut reads = Reads::new(&LruConfig::file_only(4096));
@@ -260,7 +257,7 @@ fn a_set_gives_nothing_for_pages_that_wait() {
     assert_eq!(nr_left, 1024);
 }
 
-/// If readahead is late, the reader brings in pages of the stream itself.
+/// The reader brings in pages of the stream itself.
 #[test]
 fn a_stream_that_overtakes_its_readahead_takes_no_place_of_the_set() {
     let set_left = |late: AccessPath| {
@@ -293,7 +290,7 @@ fn a_new_working_set_gets_in() {
     }
 }
 
-/// A sliding window: pages come back soon, and then never.
+/// Slides a window.
 fn window(len: u64) -> impl Iterator<Item = u64> {
     (0..len).flat_map(|at| [at / 4, (at / 4).saturating_sub(at * 31 % 100)])
 }
@@ -365,7 +362,6 @@ fn a_shadow_tells_when_and_how_long_ago() {
     assert_eq!(policy.unpack(shadow).evicted, 0, "512 memories later it looks recent");
 }
 
-/// Half of memory is taken away: shares and epochs follow.
 #[test]
 fn memory_is_as_large_as_what_it_holds() {
     let mut reads = Reads::new(&LruConfig::file_only(400));
@@ -375,7 +371,7 @@ fn memory_is_as_large_as_what_it_holds() {
     assert_eq!(reads.nr_hits(0..300), 198);
 }
 
-/// A zone keeps too few frames free to restart: main must not count on them.
+/// Too few free frames to restart.
 #[test]
 fn frames_that_stay_free_are_no_room_in_main() {
     let mut reads = Reads::new(&LruConfig::file_only(1000));
@@ -386,13 +382,11 @@ fn frames_that_stay_free_are_no_room_in_main() {
     assert!(reads.policy().engine.is_main_full() && reads.policy().engine.capacity() == 1000);
 }
 
-/// Frames come and go in the middle of a trace.
 #[test]
 fn memory_that_shrinks_and_grows_is_followed() {
     let mut reads = Reads::new(&LruConfig::file_only(400));
     reads.nr_hits((0..10).flat_map(|_| 0..600));
     assert_eq!(reads.policy().engine.capacity(), 400);
-    // Shrinks memory: reclaims and keeps the frames.
     let mut taken = Vec::new();
     while taken.len() < 250 {
         reads.reclaim(None);
@@ -411,7 +405,6 @@ fn memory_that_shrinks_and_grows_is_followed() {
     reads.lruvec.validate();
 }
 
-/// Under overload touches are lost: hits still count, and a set stays.
 #[test]
 fn lost_touches_break_no_invariant() {
     let losses: [fn(u64) -> bool; 2] = [|page| page % 3 != 0, |_| true];
@@ -435,13 +428,12 @@ fn the_recency_setting_is_next_to_lru_on_a_zigzag() {
     let mut reads = Reads::tuned(tuning, &LruConfig::file_only(2000));
     let zigzag = || (0..3000).chain((0..3000).rev());
     reads.nr_hits((0..10).flat_map(|_| zigzag()));
-    // LRU keeps the 2000 before each turn.
     let nr_hits = reads.nr_hits(zigzag());
     assert!((3900..=4000).contains(&nr_hits), "{nr_hits} of 4000");
     reads.lruvec.validate();
 }
 
-/// Each page is read twice, 400 new ones apart. Half of LRU's memory is enough.
+/// Reads each page twice, 400 new ones apart. Half of LRU's memory is enough.
 fn pairs(nr: u64) -> impl Iterator<Item = u64> {
     (400..400 + nr).flat_map(|newest| [newest, newest - 400])
 }
@@ -459,8 +451,7 @@ fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
     reads.lruvec.validate();
 }
 
-/// The queue would hit a stream a little longer than memory more often. It must wait while the idle
-/// time of the set is known.
+/// The queue would hit the stream more often.
 #[test]
 fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
     let mut reads = Reads::new(&LruConfig::file_only(2048));
@@ -524,7 +515,6 @@ fn strangers_wait_on_probation_once_a_page_was_demoted() {
     (0..100).for_each(|page| assert!(!reads.read(page)));
     let place = |reads: &Reads, page: u64| Stamp::of(&reads.folios[reads.resident[&page]]).place;
     assert_eq!(place(&reads, 0), Place::Main);
-    // Demotes enough to leave room in main.
     let mut pass = ReclaimPass::background(&reads.lruvec, 50);
     pass.scan.demotes = true;
     let mut batch = ReclaimBatch::new();

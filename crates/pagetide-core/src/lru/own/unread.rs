@@ -40,7 +40,6 @@ const LINK: u32 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     lists: [FolioList; 2],
-    /// Index of this turn's list.
     young: usize,
     nr_epochs: u32,
 }
@@ -75,7 +74,6 @@ impl Unread {
         self.lists[nth as usize].remove(folios, frame);
     }
 
-    /// Removes the folio that has waited longest.
     pub(super) fn pop_oldest(&mut self, folios: &Folios) -> Option<FrameId> {
         let old = 1 - self.young;
         self.lists[old].pop_tail(folios).or_else(|| self.lists[self.young].pop_tail(folios))
@@ -160,7 +158,6 @@ impl Pagetide {
         is_listed
     }
 
-    /// Judges a readahead page at its first access.
     fn first_access(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let folio = &cx.folios[frame];
         let flags = folio.flags();
@@ -174,7 +171,6 @@ impl Pagetide {
         self.settle(cx.folios, frame, flags, Stamp { place, ..stamp });
     }
 
-    /// Lists a folio at its first access after a fill or refault.
     #[inline(always)]
     pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, flags: Flags, stamp: Stamp) {
         let is_kept = self.push(folios, frame, flags, stamp);

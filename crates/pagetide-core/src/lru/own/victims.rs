@@ -34,11 +34,10 @@ pub struct PagetideCursor {
     nr_spared: u32,
 }
 
-/// Index of the unread list, after the engine's two.
 const UNREAD: usize = 2;
 
 impl Pagetide {
-    /// Begins a batch. The first batch of a pass measures memory and sets the budget.
+    /// Measures memory and sets the budget at the first batch of a pass.
     pub(super) fn begin_batch(&mut self, cursor: &mut PagetideCursor) {
         if cursor.budget.is_none() {
             self.look_at_capacity();
@@ -96,7 +95,7 @@ impl Pagetide {
         Some(frame)
     }
 
-    /// Returns true if a folio can be a victim. Otherwise the folio is relisted.
+    /// Relists the folio if false.
     #[inline]
     pub(super) fn may_go(
         &mut self,
@@ -110,8 +109,8 @@ impl Pagetide {
         is_plain || !self.must_stay(cx, scan, frame) && !self.spares(cx, cursor, frame)
     }
 
-    /// Spares and relists a file folio if anonymous folios go first. Returns false once all of
-    /// memory was searched without an anonymous folio.
+    /// Relists a spared file folio. Spares none after a search of all memory without an anonymous
+    /// folio.
     fn spares(&mut self, cx: &Context<'_>, cursor: &mut PagetideCursor, frame: FrameId) -> bool {
         if cx.flags(frame).any(Flags::ANON) {
             self.nr_files_spared = 0;
@@ -128,7 +127,7 @@ impl Pagetide {
         spares
     }
 
-    /// Relists a folio that cannot be a victim now, and returns true.
+    /// Relists the folio if true.
     fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
         let flags = cx.flags(frame);
         let is_dirty = scan.waits_for_writing(flags);

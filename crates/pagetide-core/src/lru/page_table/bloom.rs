@@ -27,7 +27,6 @@ pub(crate) struct Bloom {
 }
 
 impl Bloom {
-    /// Creates a filter that contains every leaf.
     pub(crate) fn of_all() -> Bloom {
         Bloom { words: (0..NR_WORDS).map(|_| u64::MAX).collect() }
     }
@@ -42,7 +41,7 @@ impl Bloom {
         }
     }
 
-    /// May return true for a leaf that was not inserted.
+    /// Returns true also for some leaves not inserted.
     pub(crate) fn contains(&self, leaf: LeafId) -> bool {
         places(leaf).into_iter().all(|(word, bit)| self.words[word] & bit != 0)
     }
@@ -63,7 +62,7 @@ fn places(leaf: LeafId) -> [(usize, u64); 2] {
     })
 }
 
-/// Mixes mapping and leaf (the finalizer of SplitMix64).
+/// Applies the finalizer of SplitMix64.
 fn hash(leaf: LeafId) -> u64 {
     let mut mixed = leaf.number ^ u64::from(leaf.mapping.0).rotate_left(40);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

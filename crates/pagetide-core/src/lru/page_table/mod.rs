@@ -33,9 +33,7 @@ use core::ops::Range;
 
 /// Page words in a leaf table.
 pub const LEAF_PAGES: u64 = 512;
-/// Words that a look-around reads.
 const AROUND_PAGES: u64 = 64;
-/// Page words in a cache line of 64 bytes.
 const LINE_PAGES: u64 = 8;
 
 /// A leaf table: 512 page words of one mapping.
@@ -114,7 +112,6 @@ impl LookCounts {
 }
 
 impl YoungPages {
-    /// Allocates capacity for `nr_looks` look-arounds.
     pub(crate) fn with_room_around(nr_looks: usize) -> YoungPages {
         YoungPages {
             frames: Vec::with_capacity(nr_looks * AROUND_PAGES as usize),

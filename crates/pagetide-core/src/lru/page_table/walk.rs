@@ -2,7 +2,7 @@
 
 use super::{Bloom, LEAF_PAGES, LeafId, YoungPages};
 
-/// Maximum number of young pages per report. Bounds the time under the lruvec's lock.
+/// Young pages per report. Bounds the time under the lruvec's lock.
 pub(crate) const BATCH_MAX: usize = 4096;
 const _: () = assert!(BATCH_MAX > LEAF_PAGES as usize, "there is room for a leaf");
 
@@ -13,9 +13,8 @@ const _: () = assert!(BATCH_MAX > LEAF_PAGES as usize, "there is room for a leaf
 /// ([`Lruvec::report_walk`](crate::lru::Lruvec::report_walk)).
 #[derive(Debug)]
 pub struct TableWalk {
-    /// The leaves to read, all if `None`.
+    /// All leaves if `None`.
     filter: Option<Bloom>,
-    /// The youngest generation at the start.
     pub(crate) seq: u64,
     found: YoungPages,
 }

@@ -37,15 +37,12 @@ pub struct ReclaimCost {
     counters: Option<CostCounters>,
 }
 
-/// Totals of all events, modulo 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct CostCounters {
     statistics: Statistics,
     /// Events in a group's descendants.
     below: [u64; 2],
-    /// Own and descendants' events at the last fold.
     folded: [u64; 2],
-    /// Events charged so far.
     charged: [u64; 2],
 }
 
@@ -135,7 +132,7 @@ fn sum(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
 mod tests {
     use super::*;
 
-    /// Returns the 7.3 costs after events of the anonymous type, starting from 200 and 40.
+    /// Starts from 200 and 40.
     fn taken(nr_io: u64, nr_rotated: u64) -> [u64; 2] {
         let mut cost = ReclaimCost::counted(Statistics::Live);
         cost.by_type = [200, 40];

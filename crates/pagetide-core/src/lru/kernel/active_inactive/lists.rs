@@ -67,7 +67,6 @@ impl ListPages {
 
 #[derive(Debug, Default)]
 pub(super) struct FourLists {
-    /// By activity, then type.
     lists: [[FolioList; 2]; 2],
 }
 
@@ -118,7 +117,7 @@ impl FourLists {
         }
     }
 
-    /// Oldest first.
+    /// Returns the oldest first.
     #[cfg(test)]
     pub(super) fn frames(&self, folios: &Folios, id: ListId) -> alloc::vec::Vec<FrameId> {
         self.list(id).iter(folios).collect()

@@ -114,7 +114,7 @@ pub struct TwoListsCursor {
 }
 
 impl ActiveInactive {
-    /// Builds the policy for a machine with `frames_stand_for` frames per frame.
+    /// Models a machine with `frames_stand_for` frames per frame.
     pub(in crate::lru) fn scaled(config: &LruConfig, frames_stand_for: u32) -> ActiveInactive {
         TwoLists { design: Today::scaled(config, frames_stand_for), ..TwoLists::new(config) }
     }

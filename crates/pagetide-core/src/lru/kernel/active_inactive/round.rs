@@ -31,7 +31,6 @@ pub enum Work {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// Before this list of [`ListId::ROUND`].
     At(usize),
     AgeAnon,
     Over,
@@ -143,7 +142,6 @@ mod tests {
         Scan::new(ReclaimKind::Direct, 32)
     }
 
-    /// Returns all work of a round in which `reclaims(list)` folios of each piece are reclaimed.
     fn work(mut round: Round, scan: &mut Scan, reclaims: fn(ListId, u64) -> u64) -> Vec<Work> {
         let mut done = Vec::new();
         loop {

@@ -21,9 +21,7 @@ use crate::vmstat::Counter;
 pub(super) struct Piece {
     list: ListId,
     nr_scanned: u64,
-    /// Reclaimed folios of the pass before the piece.
     reclaimed_before: u64,
-    /// Active folios that got another trip.
     pub(super) nr_rotated: u64,
 }
 
@@ -32,7 +30,6 @@ impl<D: Design> TwoLists<D> {
         self.lists.sizes()
     }
 
-    /// Computes quotas and permissions at the priority of `scan`.
     pub(super) fn begin_round(&mut self, cx: &Context<'_>, scan: &Scan) -> Round {
         let sizes = self.sizes();
         let read = self.design.read(cx, sizes);
@@ -54,7 +51,6 @@ impl<D: Design> TwoLists<D> {
         Round::new(scan_targets(&sizes, scan.priority, mode, shares), may_deactivate)
     }
 
-    /// Returns true for each type with active folios that may be deactivated.
     pub(super) fn permission(&self, cx: &Context<'_>, scan: &Scan) -> [bool; 2] {
         let read = self.design.read(cx, self.sizes());
         PageType::ALL
@@ -90,7 +86,6 @@ impl<D: Design> TwoLists<D> {
         nr
     }
 
-    /// Starts a piece, up to the world's answer.
     pub(super) fn begin_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -113,7 +108,6 @@ impl<D: Design> TwoLists<D> {
         Piece { list, nr_scanned, reclaimed_before: scan.reclaimed, nr_rotated: 0 }
     }
 
-    /// Ends the piece under trial, if any, and accounts for it.
     pub(super) fn end_piece(&mut self, scan: &Scan, cursor: &mut TwoListsCursor) {
         let Some(piece) = cursor.piece.take() else { return };
         let nr_reclaimed = scan.reclaimed - piece.reclaimed_before;

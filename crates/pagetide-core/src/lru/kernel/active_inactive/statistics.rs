@@ -23,7 +23,6 @@ use crate::vmstat::Counter;
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Summary {
     pub(super) sizes: ListPages,
-    /// Total of activated refaults, by type.
     pub(super) activated: [u64; 2],
 }
 
@@ -49,7 +48,7 @@ impl SummarySource {
         self.folded = Summary::now(cx, sizes);
     }
 
-    /// Returns the statistics for a decision. `sizes` are the current list lengths.
+    /// Returns live or folded statistics. `sizes` are the current list lengths.
     pub(super) fn read(&self, cx: &Context<'_>, sizes: ListPages) -> Summary {
         match self.statistics {
             Statistics::Live => Summary::now(cx, sizes),

@@ -38,7 +38,7 @@ pub(super) enum Next {
 }
 
 impl<P: Profile> Multigen<P> {
-    /// Returns the next step. Starts a generation if one is due.
+    /// Starts a generation if one is due.
     pub(super) fn next(
         &mut self,
         cx: &mut Context<'_>,
@@ -81,8 +81,8 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Starts a generation. An evictable type with four generations merges its oldest first, if the
-    /// profile allows that.
+    /// Merges the oldest generation of an evictable type with four first, if the profile allows
+    /// that.
     pub(super) fn start_generation(&mut self, cx: &mut Context<'_>) {
         let is_full =
             |it: &Self, page_type| it.generations.window.nr_gens(page_type) == MAX_NR_GENS as u64;
@@ -105,9 +105,8 @@ impl<P: Profile> Multigen<P> {
         cx.vmstat.count(Counter::LruGenAged);
     }
 
-    /// Merges the oldest generation into the next. Only aging on request needs this: a pass ages
-    /// only with fewer than four generations. Folios of a type that is never evicted stay on their
-    /// list, which becomes the youngest. That inversion has no effect.
+    /// Merges the oldest generation into the next, for aging on request. A type that is never
+    /// evicted keeps its folios: the list becomes the youngest, without effect.
     fn give_up_oldest<const PREFETCH: bool>(&mut self, cx: &mut Context<'_>, page_type: PageType) {
         while self.swappiness.evicts(page_type) {
             let oldest = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
@@ -147,8 +146,7 @@ mod tests {
         Multigen::new(&LruConfig { can_swap: true, switches, ..LruConfig::file_only(8) })
     }
 
-    /// Creates two folios of tier 1, one never accessed and one saturated, all in the oldest
-    /// generation, then starts a generation on request.
+    /// Ages two folios of tier 1, one never accessed and one saturated by force.
     fn forced<P: Profile>(policy: &mut Multigen<P>, folios: &Folios, twice: Flags) {
         let mut vmstat = VmStat::default();
         let mut cx = Context { folios, vmstat: &mut vmstat, now: Millis::default() };

@@ -32,7 +32,6 @@ pub(crate) struct Gains {
 }
 
 impl Gains {
-    /// Compares ratios without a margin.
     pub(super) const EVEN: Gains = Gains { base: 1, compared: 1 };
 }
 
@@ -51,7 +50,6 @@ pub struct RefTierCounts {
     pub protected: u64,
 }
 
-/// A refault ratio and its weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Position {
     refaulted: u64,
@@ -69,8 +67,7 @@ impl Position {
         }
     }
 
-    /// Returns true if this side may be evicted: its weighed refault ratio is at most the ratio of
-    /// `setpoint`.
+    /// Returns true if the weighed refault ratio is at most the ratio of `setpoint`.
     fn is_within(self, setpoint: Position) -> bool {
         let product = |a: u64, b: u64, c: u64| u128::from(a) * u128::from(b) * u128::from(c);
         self.refaulted < NOISE
@@ -85,7 +82,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Returns the type with the lower weighed refault ratio over the first `nr_tiers` tiers.
+    /// Compares the weighed refault ratios of the first `nr_tiers` tiers.
     pub(super) fn type_to_evict(&self, swappiness: Swappiness, nr_tiers: usize) -> PageType {
         let [anon, file] = PageType::ALL.map(|page_type| {
             Position::of(&self.tiers(page_type)[..nr_tiers], swappiness.gain(page_type))
@@ -93,7 +90,7 @@ impl Controller {
         if file.is_within(anon) { PageType::File } else { PageType::Anon }
     }
 
-    /// Returns the last unprotected tier of `page_type`, compared with tier 0 of `base_type`.
+    /// Compares with tier 0 of `base_type`.
     pub(super) fn tier_limit(
         &self,
         base_type: PageType,
@@ -116,7 +113,7 @@ impl Controller {
         &mut self.counts[page_type.index()][tier.index()]
     }
 
-    /// Folds the counts into the averages when the type's oldest generation is retired.
+    /// Folds the counts of a retired generation into the averages.
     pub(super) fn fold(&mut self, page_type: PageType) {
         for tier in &mut self.counts[page_type.index()] {
             *tier = RefTierCounts {

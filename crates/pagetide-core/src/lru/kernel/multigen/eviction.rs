@@ -42,7 +42,7 @@ enum Fate {
     Take,
 }
 
-/// Decides about a folio linked in the oldest generation, with index `oldest`.
+/// Expects the index of the oldest generation as `oldest`.
 fn fate(flags: Flags, oldest: usize, is_protected: bool, takes_unwritten: bool) -> Fate {
     if flags.any(Flags::UNEVICTABLE) {
         Fate::Park
@@ -114,7 +114,7 @@ impl<P: Profile> Multigen<P> {
         if nr_gens <= MIN_NR_GENS { 0 } else { progress + u64::from(has_retired) }
     }
 
-    /// Returns the type of the second scan, if any, after a first scan without victims.
+    /// Returns the type to scan after a first scan without victims.
     fn second_type(&self, first: Choice, progress: u64, victims: &Victims) -> Option<PageType> {
         let other = first.page_type.other();
         if !self.swappiness.evicts(other) {
@@ -196,8 +196,7 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Moves a folio on for its accesses. A lazy promotion (full count) is independent of the
-    /// controller, and is not counted as protected.
+    /// Counts a lazy promotion (full count) not as protected.
     fn protect(&mut self, cx: &mut Context<'_>, frame: FrameId, flags: Flags) {
         let (profile, page_type) = (self.profile, flags.page_type());
         let references = profile.references(flags);
@@ -214,7 +213,7 @@ impl<P: Profile> Multigen<P> {
             .move_on(cx.folios, frame, P::PROTECTED_END, |flags| profile.moved_on(flags));
     }
 
-    /// Retires generations with empty lists. Returns true if there were any.
+    /// Returns true if there were any.
     fn retire_empty_generations(&mut self) -> bool {
         let generations = &mut self.generations;
         let before = generations.window.min_seq;

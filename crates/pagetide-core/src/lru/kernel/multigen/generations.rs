@@ -24,7 +24,6 @@ use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::list::FolioList;
 
-/// LINK of a folio on the unevictable list.
 const UNEVICTABLE_LINK: u32 = MAX_NR_GENS as u32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,8 +52,7 @@ impl Generations {
         }
     }
 
-    /// Adds an unlinked folio to generation `seq`, or to the unevictable list if the folio is
-    /// unevictable. Clears ACTIVE.
+    /// Parks unevictable folios. Clears ACTIVE.
     pub(super) fn add(&mut self, folios: &Folios, frame: FrameId, seq: u64, end: End) {
         let flags = folios[frame].flags();
         if flags.any(Flags::UNEVICTABLE) {
@@ -70,7 +68,7 @@ impl Generations {
         self.push(folios, frame, index, page_type, end);
     }
 
-    /// Unlinks a folio. Clears GEN and LINK, and applies `change` to the other flags.
+    /// Clears GEN and LINK, and applies `change` to the rest.
     pub(super) fn unlink(
         &mut self,
         folios: &Folios,
@@ -87,7 +85,6 @@ impl Generations {
         self.nr_folios[generation_of(flags)][page_type] -= 1;
     }
 
-    /// Moves an unlinked folio to the unevictable list.
     fn park(&mut self, folios: &Folios, frame: FrameId) {
         folios[frame].update(|flags| {
             Some(flags.without(Flags::ACTIVE).with_generation(None).with_link(UNEVICTABLE_LINK))
@@ -105,7 +102,7 @@ impl Generations {
         self.push(folios, frame, to, page_type, End::Head);
     }
 
-    /// Moves a folio of the oldest generation to the next one. Applies `change` to the other flags.
+    /// Moves a folio to the next generation. Applies `change` to the flags.
     pub(super) fn move_on(
         &mut self,
         folios: &Folios,
@@ -126,8 +123,7 @@ impl Generations {
         self.push(folios, frame, new, page_type, end);
     }
 
-    /// Assigns a folio to the youngest generation without a list operation. Returns true if the
-    /// folio was in an older generation.
+    /// Writes no list. Returns true if the folio was in an older generation.
     pub(super) fn promote(&mut self, folios: &Folios, frame: FrameId) -> bool {
         let youngest = index_of(self.window.max_seq);
         let flags = folios[frame].flags();
@@ -149,7 +145,7 @@ impl Generations {
         }
     }
 
-    /// Returns the next folio to scan of this type's oldest generation ([`FolioList::scan_tail`]).
+    /// Uses [`FolioList::scan_tail`].
     pub(super) fn oldest_folio<const PREFETCH: bool>(
         &self,
         folios: &Folios,
@@ -195,7 +191,6 @@ impl Generations {
         on_lists + u64::from(self.unevictable.len())
     }
 
-    /// Walks all lists. Panics if an invariant is broken.
     pub(super) fn validate(&self, folios: &Folios, swappiness: Swappiness) {
         let mut nr_folios = [[0; 2]; MAX_NR_GENS];
         for (link, lists) in self.lists.iter().enumerate() {

@@ -120,11 +120,8 @@ use window::MIN_NR_GENS;
 
 const RETRIED_LINK: u32 = 15;
 
-/// The multi-gen LRU of Linux 6.18.
 pub(crate) type Mglru = Multigen<Linux618>;
-/// The multi-gen LRU of Linux 6.1.
 pub(crate) type Mglru61 = Multigen<Linux61>;
-/// The multi-gen LRU of Linux 7.3.
 pub(crate) type Mglru73 = Multigen<Linux73>;
 
 /// See the module.
@@ -144,7 +141,6 @@ pub(crate) struct Multigen<P> {
 
 #[derive(Debug, Default)]
 pub(crate) struct MultigenCursor {
-    /// Value at the first look of the pass.
     first_max_seq: Option<u64>,
     done: PassProgress,
     /// The aging that waits for the requested table walk.
@@ -172,7 +168,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         }
     }
 
-    /// Starts a background pass with a large target at a priority that finds enough folios.
+    /// Starts a large target at a priority that finds enough folios.
     fn plan_pass(&self, kind: ReclaimKind, target: Option<u64>) -> PassPlan {
         let mut plan = PassPlan::by_priority(target);
         plan.looks_around = self.profile.walks_tables() && self.switches.has(Mechanism::LookAround);
@@ -310,9 +306,8 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         PutBack::Listed
     }
 
-    /// Asks for another pass if a direct pass spent its effort on sorting, aging and empty
-    /// generations. The kernel's caller retries in that case. No retry if all scanned folios wait
-    /// for the flusher.
+    /// Repeats a direct pass spent on sorting, aging and empty generations, as the kernel's caller
+    /// does. No repeat if all scanned folios wait for the flusher.
     fn end_pass(
         &mut self,
         _cx: &mut Context<'_>,
@@ -354,7 +349,7 @@ impl<P: Profile> Multigen<P> {
     }
 }
 
-/// Returns true if the obstacle may be gone: no flag of the folio gives a reason for the refusal.
+/// Returns true if no flag gives a reason for the refusal.
 fn deserves_retry(flags: Flags, refusal: Refusal) -> bool {
     const REASONS: Flags = UNWRITTEN.with(Flags::ACTIVE).with(Flags::UNEVICTABLE);
     refusal != Refusal::Young && !flags.any(REASONS)

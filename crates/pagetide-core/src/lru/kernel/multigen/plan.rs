@@ -1,12 +1,10 @@
 //! Input and answer of a profile that plans the next step of a pass.
 
-/// Distribution of the evictable folios.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct EvictableSizes {
-    /// Number of generations of the type that has more generations.
+    /// Of the type with more generations.
     pub(super) nr_gens: u64,
     pub(super) nr_folios: u64,
-    /// Folios in the youngest generation.
     pub(super) nr_young: u64,
     /// Folios in the third youngest generation.
     pub(super) nr_old: u64,
@@ -14,7 +12,6 @@ pub(crate) struct EvictableSizes {
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PassProgress {
-    /// True after the first plan.
     pub(super) has_begun: bool,
     /// First scan budget, in folios.
     pub(super) budget: Option<u64>,

@@ -25,7 +25,6 @@ use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::{AccessPath, AccessRule, Refusal, Scan, ShadowEntry, Switches};
 
-/// Dirty, or under write-back.
 pub(super) const UNWRITTEN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,16 +37,15 @@ pub(crate) enum Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(super) page_type: PageType,
-    /// The last tier that is not protected.
     pub(super) tier_limit: RefTier,
 }
 
-/// Returns true if the folio is anonymous and its only copy is in memory.
+/// Returns true if the only copy is in memory.
 pub(super) fn has_no_copy(flags: Flags) -> bool {
     flags.all(Flags::ANON.with(Flags::DIRTY))
 }
 
-/// Returns true if reclaim wants the folio and the folio is not written yet.
+/// Returns true if reclaim waits for the write-back.
 pub(super) fn awaits_flush(flags: Flags) -> bool {
     flags.any(Flags::RECLAIM) && flags.any(UNWRITTEN)
 }
@@ -65,7 +63,6 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
 
     fn new(switches: Switches) -> Self;
 
-    /// Decodes the access count from a folio's flags.
     fn references(self, flags: Flags) -> References;
 
     /// Returns true if eviction promotes the folio regardless of the controller.
@@ -88,16 +85,13 @@ pub(crate) trait Profile: Copy + core::fmt::Debug {
 
     fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64;
 
-    /// Returns the flags of a folio isolated for eviction.
     fn isolated(self, flags: Flags) -> Flags;
 
     /// Returns true if a victim refused for no reason visible in its flags is tried a second time.
     fn retries(self) -> bool;
 
-    /// Returns the flags of a refused victim that goes back to a list.
     fn survivor(self, window: &Window, flags: Flags, refusal: Refusal) -> Flags;
 
-    /// Returns the flags of a folio that moves from the oldest generation to the next.
     fn moved_on(self, flags: Flags) -> Flags;
 
     /// Limits how far the types may run apart. `candidates` are the oldest generations that are not

@@ -19,7 +19,6 @@ const REFS_BITS: u32 = 2;
 const REFS_MASK: u64 = (1 << REFS_BITS) - 1;
 const SEQ_MASK: u64 = TOKEN_MASK >> REFS_BITS;
 
-/// Makes the shadow of a folio evicted while `min_seq` was its type's oldest generation.
 pub(super) fn shadow_of(min_seq: u64, references: References, lruvec: LruvecId) -> ShadowEntry {
     let refs = u64::from(references.count.saturating_sub(1));
     ShadowEntry::new(min_seq << REFS_BITS | refs, lruvec, references.workingset)
@@ -27,7 +26,7 @@ pub(super) fn shadow_of(min_seq: u64, references: References, lruvec: LruvecId) 
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Token {
-    /// The type's oldest generation at eviction, truncated to the token's width.
+    /// Truncated to the token's width.
     seq: u64,
     /// References beyond the first, 0 to 3.
     pub(super) references: u32,

@@ -41,7 +41,7 @@ pub struct MultigenSummary {
 }
 
 impl<P: Profile> Multigen<P> {
-    /// O(1).
+    /// Costs O(1).
     pub(crate) fn summary(&self) -> MultigenSummary {
         let window = self.generations.window;
         let first = window.max_seq - (MAX_NR_GENS as u64 - 1);
@@ -64,7 +64,7 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Writes the generation of a folio, counted from the oldest of its type, and its flags.
+    /// Generations are counted from the oldest of the type.
     pub(super) fn write_generation(&self, flags: Flags, out: &mut dyn fmt::Write) -> fmt::Result {
         let window = self.generations.window;
         let page_type = flags.page_type();

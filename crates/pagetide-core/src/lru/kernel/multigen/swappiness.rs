@@ -25,7 +25,7 @@ impl Swappiness {
         Swappiness(wanted.min(max))
     }
 
-    /// Replaces the value by `asked`, unless there is no swap store.
+    /// Keeps 0 without a swap store.
     pub(super) const fn limited_to(self, asked: u8) -> Swappiness {
         if self.0 == 0 { self } else { Swappiness(asked) }
     }
@@ -41,7 +41,7 @@ impl Swappiness {
         self.evicts(PageType::Anon) && self.evicts(PageType::File)
     }
 
-    /// Returns the type that goes first regardless of refaults, if any.
+    /// Returns the type that goes first regardless of refaults.
     pub(super) const fn forced_type(self) -> Option<PageType> {
         match self.0 {
             0 | 1 => Some(PageType::File),
@@ -50,14 +50,14 @@ impl Swappiness {
         }
     }
 
-    /// The fallback if refaults are not used.
+    /// Decides without refaults.
     pub(super) fn preferred_type(self) -> PageType {
         let is_anon_heavier = self.gain(PageType::Anon) > self.gain(PageType::File);
         let heavier = if is_anon_heavier { PageType::Anon } else { PageType::File };
         self.forced_type().unwrap_or(heavier)
     }
 
-    /// Returns the type's weight in the controller. Both weights add up to 200.
+    /// Returns a weight. Both add up to 200.
     pub(super) const fn gain(self, page_type: PageType) -> u64 {
         match page_type {
             PageType::Anon => self.0 as u64,

@@ -22,7 +22,7 @@ impl RefTier {
     /// The tier with the most accesses.
     pub const LAST: RefTier = RefTier(NR_TIERS as u8 - 1);
 
-    /// Array index.
+    /// Returns the array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

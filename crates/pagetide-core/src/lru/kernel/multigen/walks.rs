@@ -20,19 +20,16 @@ use crate::lru::page_table::{Bloom, LookCounts, TableWalk, YoungPages};
 
 #[derive(Debug)]
 pub(super) struct Walks {
-    /// Filters, indexed by the sequence number of the reading walk modulo 2.
+    /// By the sequence number of the reading walk modulo 2.
     filters: [Bloom; 2],
-    /// The generation at the last walk.
     last: Option<u64>,
     is_forced: bool,
-    /// Counts at that generation.
     latest: LookCounts,
     total: LookCounts,
 }
 
 impl Walks {
-    /// Creates full filters: the first two walks read every leaf, unless a filter is cleared
-    /// before.
+    /// Reads every leaf in the first two walks, unless a filter is cleared before.
     pub(super) fn new() -> Walks {
         Walks {
             filters: [Bloom::of_all(), Bloom::of_all()],
@@ -47,7 +44,7 @@ impl Walks {
         self.is_forced = force;
     }
 
-    /// Begins a walk while `seq` is the youngest generation. `all` reads every leaf.
+    /// Begins a walk. `seq` is the youngest generation, and `all` reads every leaf.
     pub(super) fn start(&mut self, seq: u64, all: bool) -> TableWalk {
         if self.last != Some(seq) {
             self.last = Some(seq);
@@ -59,7 +56,6 @@ impl Walks {
         TableWalk::new(filter, seq)
     }
 
-    /// Adds dense leaves to the filter of the walk at `seq`.
     pub(super) fn remember(&mut self, seq: u64, found: &YoungPages) {
         found.dense.iter().for_each(|leaf| self.filters[index_of(seq)].insert(*leaf));
     }
@@ -104,8 +100,7 @@ mod tests {
         look.done();
     }
 
-    /// Walks at `seq`. Returns true if the walk reads the leaf, and then finds `nr_young` young
-    /// pages.
+    /// Returns true if the walk reads the leaf, with `nr_young` young pages.
     fn walk(walks: &mut Walks, seq: u64, nr_young: u64) -> bool {
         let mut walk = walks.start(seq, false);
         let wanted = walk.wants(leaf(1));

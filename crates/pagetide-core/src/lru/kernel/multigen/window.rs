@@ -36,8 +36,7 @@ impl Window {
         self.min_seq[page_type.index()]
     }
 
-    /// Returns the position of a folio's generation, counted from the oldest (1). Returns 0 for
-    /// none.
+    /// Counts from the oldest, 1. Returns 0 for none.
     pub(super) fn nth_of(&self, flags: Flags) -> u64 {
         let Some(index) = flags.generation() else { return 0 };
         let oldest = self.oldest(flags.page_type());
@@ -49,13 +48,12 @@ impl Window {
         self.max_seq - self.oldest(page_type) + 1
     }
 
-    /// The longer window counts.
+    /// Returns the longer window.
     pub(super) fn nr_gens_evictable(&self, swappiness: Swappiness) -> u64 {
         evictable(swappiness).map(|page_type| self.nr_gens(page_type)).max().unwrap_or(MIN_NR_GENS)
     }
 
-    /// Returns the oldest generation of each type after skipping empty ones. At least two
-    /// generations remain.
+    /// Skips empty generations. At least two remain.
     pub(super) fn drained(
         &self,
         swappiness: Swappiness,

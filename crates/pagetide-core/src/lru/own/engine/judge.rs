@@ -42,7 +42,7 @@ use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 const YOUNG_PASSED: u32 = 1;
 
 impl Engine {
-    /// Returns true if an evicted page is still remembered.
+    /// Returns true if the page is still remembered.
     pub(in crate::lru::own) fn is_history(&self, past: Past, parts: u64) -> bool {
         let horizon = self.memory() * u64::from(self.tuning.horizon_percent) / 100;
         self.judges_refaults && past.evicted * parts <= horizon
@@ -68,12 +68,11 @@ impl Engine {
         self.clock.at_most(page.epoch).map(|weight| weight * page.parts())
     }
 
-    /// Returns memory in parts of a page.
     pub(super) fn memory(&self) -> u64 {
         u64::from(self.capacity) * u64::from(PARTS_A_PAGE)
     }
 
-    /// Returns true if the distance is less than the victim's recency by the margin.
+    /// Compares with the margin.
     fn is_nearer(&self, distance: u64, victim: Stamp) -> bool {
         if !self.compares_distances {
             return true;
@@ -84,8 +83,7 @@ impl Engine {
         recency.is_none_or(|recency| margin * distance < 100 * recency * victim.parts())
     }
 
-    /// Returns true if the page was accessed after the victim. A heavier page may also win by
-    /// distance.
+    /// Returns true also for a heavier page that wins by distance.
     fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
         if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
             return true;
@@ -135,7 +133,6 @@ mod tests {
 
     const CAPACITY: u32 = 160;
 
-    /// Returns an engine with a main full of pages accessed in order.
     fn full(setting: usize) -> (Engine, Folios) {
         let tuning = Tuning::default();
         let mut engine = Engine::new(CAPACITY, &tuning, Switches::default());

@@ -58,7 +58,7 @@ pub(super) struct Engine {
     pub(super) clock: PageClock,
     setting: Setting,
     capacity: u32,
-    /// Folios that memory holds at reclaim, as far as main may count on them.
+    /// Folios held at reclaim, as far as main may count on them.
     held: u32,
     /// Minimum held since the last memory of epochs began.
     held_least: u32,
@@ -67,7 +67,6 @@ pub(super) struct Engine {
     judges_refaults: bool,
     compares_distances: bool,
     keeps_credits: bool,
-    /// Gives main's share to probation, if the setting keeps access order.
     expansion: Expansion,
 }
 
@@ -93,7 +92,7 @@ impl Engine {
         engine
     }
 
-    /// Sets the memory size, in frames. The lists drift to their shares.
+    /// Lets the lists drift to their shares.
     pub(super) fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.max(1);
         self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
@@ -101,7 +100,6 @@ impl Engine {
         self.share_out();
     }
 
-    /// Records the folios held at a reclaim.
     pub(super) fn note_held(&mut self, held: u32) {
         self.held_least = self.held_least.min(held.max(1));
         if self.held_least < self.held {
@@ -121,7 +119,6 @@ impl Engine {
         self.main_max = if is_expanded { 0 } else { self.held - self.probation_share() };
     }
 
-    /// Returns probation's share of `held`, without expansion.
     fn probation_share(&self) -> u32 {
         let share = u64::from(self.held) * u64::from(self.setting.probation_percent) / 100;
         (share as u32).max(1)
@@ -133,7 +130,7 @@ impl Engine {
         self.expansion.note(distance, place == Place::Main, share, memory);
     }
 
-    /// Advances the clock by an access. Returns the page's stamp.
+    /// Returns the page's stamp.
     #[inline]
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let epoch = self.clock.touch(last, weight);
@@ -187,8 +184,7 @@ impl Engine {
         }
     }
 
-    /// Lists an accessed folio at the young end of `place`. `last` is the page's last access, if
-    /// known.
+    /// Takes the page's last access as `last`, if known.
     pub(super) fn enter(
         &mut self,
         folios: &Folios,
@@ -204,7 +200,6 @@ impl Engine {
         }
     }
 
-    /// Makes a refaulted folio the next victim if only first arrivals count.
     pub(super) fn seat_returned(&mut self, folios: &Folios, frame: FrameId) {
         if self.setting.keeps_no_set() {
             self.move_to_old_end(folios, frame);
@@ -245,7 +240,6 @@ impl Engine {
         }
     }
 
-    /// Moves a hit folio to the young end of probation if the setting keeps access order.
     #[inline]
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
         if self.setting.moves_hits() {
@@ -255,7 +249,6 @@ impl Engine {
         }
     }
 
-    /// Stamps an unlisted folio and adds it at the young end of its list.
     #[inline]
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) {
         stamp.put(&folios[frame]);
@@ -265,7 +258,6 @@ impl Engine {
         self.list_mut(stamp.place).push_head(folios, frame);
     }
 
-    /// Adds an unlisted folio at probation's old end.
     pub(super) fn push_old(&mut self, folios: &Folios, frame: FrameId) {
         let folio = &folios[frame];
         Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
@@ -309,7 +301,7 @@ impl Engine {
         }
     }
 
-    /// Returns the list to evict from, with `nr_incoming` pages about to enter main.
+    /// Expects `nr_incoming` pages to enter main.
     pub(super) fn victim_from(&self, nr_incoming: u32) -> Place {
         let is_main_over = self.main.len() + nr_incoming > self.main_max;
         if self.main.is_empty() || !self.probation.is_empty() && !is_main_over {
@@ -319,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// Takes the oldest folio of a list, or returns `None` if it stays for another trip.
+    /// Returns `None` if the folio stays for another trip.
     #[inline]
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
@@ -340,7 +332,7 @@ impl Engine {
         Some(frame)
     }
 
-    /// Relists a folio with hits. Returns the folio if hits do not keep it.
+    /// Returns the folio if hits do not keep it.
     fn look_again(&mut self, folios: &Folios, place: Place, frame: FrameId) -> Option<FrameId> {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
@@ -360,7 +352,7 @@ impl Engine {
         None
     }
 
-    /// Returns the list of a new folio. `is_cold` means that memory has free room.
+    /// Takes true if memory has free room.
     pub(super) fn place_of_new(&self, is_cold: bool) -> Place {
         if is_cold && !self.is_main_full() { Place::Main } else { Place::Probation }
     }
@@ -383,7 +375,6 @@ impl Engine {
     }
 }
 
-/// Counts a hit of a folio in a miniature or found young.
 pub(super) fn count_hit(folio: &Folio) {
     folio.set_hits(folio.hits().with_another());
 }

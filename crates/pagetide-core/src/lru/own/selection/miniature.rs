@@ -37,7 +37,7 @@ impl Miniature {
         }
     }
 
-    /// Returns the state of a page before its access, and counts the hit of a resident one.
+    /// Counts the hit of a resident page.
     pub(super) fn find(&self, key: u32) -> Option<SampledPlace> {
         let found = self.pages.find(key);
         if let Some(SampledPlace::Here(frame)) = found {
@@ -97,7 +97,7 @@ impl Miniature {
     }
 }
 
-/// Mixes a page's identity and the seed (the finalizer of SplitMix64).
+/// Applies the finalizer of SplitMix64.
 pub(super) fn hash(page: PageId, seed: u64) -> u64 {
     let mut mixed = page.index.0 ^ u64::from(page.mapping.0).rotate_left(40);
     mixed = mixed.wrapping_add(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -106,7 +106,7 @@ pub(super) fn hash(page: PageId, seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Returns the half of a hash not used for sampling, never 0.
+/// Returns the half not used for sampling, never 0.
 pub(super) fn key_of(hash: u64) -> u32 {
     ((hash >> 32) as u32).max(1)
 }

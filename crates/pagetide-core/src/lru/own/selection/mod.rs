@@ -68,14 +68,12 @@ pub(super) struct Selection {
     nr_frames: u32,
     nr_samples: u64,
     chosen: usize,
-    /// Number of changes, for texts.
     nr_changes: u64,
     last_change: Option<SettingChange>,
     changed_at: u64,
 }
 
 impl Selection {
-    /// Creates miniatures for a memory of `capacity` frames with `chosen` in charge.
     pub(super) fn new(
         capacity: u32,
         chosen: usize,
@@ -110,13 +108,12 @@ impl Selection {
         hash(self.block_of(page), self.tuning.seed) & in_block == page.index.0 & in_block
     }
 
-    /// Returns the block of a page, which identifies its sampled page in the miniatures.
+    /// Identifies the sampled page in the miniatures.
     fn block_of(&self, page: PageId) -> PageId {
         PageId { index: PageIndex(page.index.0 >> self.shift), ..page }
     }
 
-    /// Records an access of a sampled page. Returns a better setting, if any, which is then in
-    /// charge.
+    /// Returns the setting that takes charge, if any.
     pub(super) fn access(&mut self, page: PageId) -> Option<usize> {
         let block = self.block_of(page);
         let key = key_of(hash(block, self.tuning.seed));
@@ -150,7 +147,6 @@ impl Selection {
         Some(better)
     }
 
-    /// Returns true if a setting leads significantly and has repaid its price.
     fn wins(&self, setting: usize) -> bool {
         let contest = &self.contests[setting][self.chosen];
         contest.lost > self.price(setting)
@@ -159,13 +155,11 @@ impl Selection {
                 || contest.nr_since >= self.accesses_known())
     }
 
-    /// Returns the accesses for which the idle time of a set is known.
     fn accesses_known(&self) -> u64 {
         let epochs = NR_EPOCHS as u64 / u64::from(self.tuning.epochs_a_memory);
         u64::from(self.nr_frames) * epochs
     }
 
-    /// Returns the price of a setting, in hits of its miniature.
     fn price(&self, setting: usize) -> u64 {
         let nr_frames = u64::from(self.nr_frames);
         let settings = &self.tuning.settings;

@@ -27,13 +27,10 @@ use crate::lru::refault_distance::NonresidentAge;
 use crate::lru::{ShadowEntry, TOKEN_MASK};
 use alloc::vec::Vec;
 
-/// Depth at which debts stop growing.
 const DEPTH_MAX: u32 = 4;
 
-/// Initial capacity, in files.
 const FILES_AHEAD: usize = 256;
 
-/// Returns the base-two logarithm of the pages per depth of debt.
 fn depth_shift(dirtyable: u32) -> u32 {
     dirtyable.saturating_sub(1).checked_ilog2().unwrap_or(0)
 }
@@ -74,7 +71,6 @@ impl FileDebts {
         (debt >> self.shift).min(u64::from(DEPTH_MAX)) as u32
     }
 
-    /// Returns the evictions per shadow at a depth of debt.
     const fn period(depth: u32) -> u64 {
         if depth == 0 { 1 } else { 32 << (depth - 1) }
     }
@@ -107,7 +103,6 @@ pub struct ShadowShrinker {
     /// Maximum number of shadows, and the age from which they are deleted.
     allowed: u64,
     nr_shadows: u64,
-    /// The clock at the last deletion.
     shrunk_at: Option<NonresidentAge>,
 }
 

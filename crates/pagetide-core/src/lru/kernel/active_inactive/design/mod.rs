@@ -174,8 +174,8 @@ pub trait Design: fmt::Debug {
     }
 }
 
-/// The rule before v4.7: at most half of the file pages are active. For anonymous pages the ratio
-/// applies.
+/// Applies the rule before v4.7: at most half of the file pages are active. Anonymous pages have
+/// the ratio.
 fn is_low_before_ratio(read: &ListPages, page_type: PageType) -> bool {
     let (inactive, active) = (read.inactive[page_type.index()], read.active[page_type.index()]);
     match page_type {

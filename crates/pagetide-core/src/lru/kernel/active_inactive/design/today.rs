@@ -25,16 +25,15 @@ pub struct Today {
     id: LruvecId,
     can_swap: bool,
     switches: Switches,
-    /// Pages of the modelled machine per page here.
     frames_stand_for: u64,
     age: NonresidentAge,
     statistics: SummarySource,
-    /// Activated refaults by type in the statistics at the end of the last pass.
+    /// At the end of the last pass.
     activated_then: [u64; 2],
 }
 
 impl Today {
-    /// Creates the design for a machine with `frames_stand_for` frames per frame.
+    /// Models a machine with `frames_stand_for` frames per frame.
     pub(in crate::lru::kernel::active_inactive) fn scaled(
         config: &LruConfig,
         frames_stand_for: u32,

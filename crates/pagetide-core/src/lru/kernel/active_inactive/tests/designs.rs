@@ -17,8 +17,8 @@ fn unthrottled(nr_frames: u32) -> World {
     World::with_policy(PolicyName::ActiveInactive2013, &config)
 }
 
-/// Active 1000 to 1000 + `nr_active`, inactive 0 to 164 with the first 41 evicted. Then 10 more
-/// pages become active: page 0 is 50 places away, one less than by today's count.
+/// Activates 1000 to 1000 + `nr_active`, reads 0 to 164 and evicts the first 41. Then 10 more pages
+/// become active: page 0 is 50 places away, one less than by today's count.
 fn evict_and_activate(world: &mut World, nr_active: u64) {
     world.read_twice(1000..1000 + nr_active);
     world.read_all(0..164);

@@ -62,7 +62,7 @@ impl World {
         policy
     }
 
-    /// Reads a page through a descriptor. Returns true for a miss.
+    /// Returns true for a miss.
     pub(super) fn read(&mut self, page: u64) -> bool {
         let (frame, missed) = match self.resident.get(&page) {
             Some(frame) => (*frame, false),
@@ -144,7 +144,7 @@ impl World {
         pass.scan
     }
 
-    /// Scans every list once in full, or until `target` is freed.
+    /// Stops after `target`.
     pub(super) fn reclaim_in_full(&mut self, target: u64) -> Scan {
         let mut pass = ReclaimPass::direct(&self.lruvec);
         pass.scan.priority = 0;

@@ -51,9 +51,8 @@ use crate::lru::{
     Switches,
 };
 
-/// Weights for comparing a type's tiers with its own tier 0: up to twice the ratio is evicted.
+/// Up to twice the ratio is evicted.
 const TIER_GAINS: Gains = Gains { base: 1, compared: 2 };
-/// Flags that accesses set, beside the count.
 const ACCESSED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
 
 #[derive(Clone, Copy, Debug)]
@@ -114,7 +113,7 @@ impl Profile for Linux61 {
         self.switches.has(Mechanism::Retry) && !self.is_minimal()
     }
 
-    /// Activates a refused folio, unless the folio waits to be written. Keeps its tier.
+    /// Activates all but a folio that waits to be written.
     fn survivor(self, _window: &Window, flags: Flags, _refusal: Refusal) -> Flags {
         let remembers = flags.any(Flags::WORKINGSET);
         let flags = if remembers { flags.with(Flags::REFERENCED) } else { flags };
@@ -218,7 +217,6 @@ impl Linux61 {
     }
 }
 
-/// Maximum access count beyond the first.
 const REFERENCES_MAX: u32 = Flags::REFS_MAX + 1;
 
 fn counted(count: u32) -> References {

@@ -49,7 +49,7 @@ use crate::lru::{
     AccessPath, AccessRule, DEF_PRIORITY, Mechanism, Refusal, Scan, ShadowEntry, Switches,
 };
 
-/// Weights of tier 0 and of the compared tier: up to 1.5 times the ratio is evicted.
+/// Up to 1.5 times the ratio is evicted.
 const TIER_GAINS: Gains = Gains { base: 2, compared: 3 };
 /// Found young or read before.
 const SEEN: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
@@ -179,7 +179,6 @@ impl Profile for Linux618 {
         scan.may_stop()
     }
 
-    /// Returns a priority low enough to find `target` among the `reclaimable` folios.
     fn initial_priority(self, reclaimable: u64, target: u64) -> u8 {
         const LOWEST: u8 = 6;
         const LARGE_TARGET: u64 = 64;

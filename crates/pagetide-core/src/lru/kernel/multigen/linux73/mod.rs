@@ -111,7 +111,6 @@ impl Profile for Linux73 {
         Some(if flags.any(Flags::ANON) { marked } else { marked.without(Flags::ACTIVE) })
     }
 
-    /// Inserts a marked folio as a folio of the working set.
     fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64 {
         let is_marked = flags.any(Flags::REFERENCED) && !flags.any(Flags::ACTIVE);
         let counts = is_marked && self.switches.has(Mechanism::MarkedInsertion);
@@ -158,7 +157,7 @@ impl Profile for Linux73 {
         done.progress > 0 && (scan.is_satisfied() || has_aged)
     }
 
-    /// Limits a scan to 64 folios. A request is not limited.
+    /// Limits no request.
     fn scan_max(self, budget: u64, done: &PassProgress, scan: &Scan) -> u64 {
         if scan.command.is_some() || !self.switches.has(Mechanism::ShortScans) {
             return budget;

@@ -30,7 +30,6 @@ fn without_generations_recency_has_one_value() {
     }
 }
 
-/// Makes the controller see refaults of tier 1 only.
 fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset: bool) {
     let mut log = AccessLog::new();
     let shadow = ShadowEntry::new(token, LruvecId::default(), workingset);
@@ -40,7 +39,6 @@ fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset
     }
 }
 
-/// Returns true if the controller protects tier 1 after such refaults.
 fn protects_tier_1(policy: PolicyName, switches: Switches) -> bool {
     let mut steps = Steps::with(policy, None, switches);
     match policy {

@@ -29,7 +29,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Builds the multi-gen LRU of 6.18. `None` means no swap.
+    /// Takes `None` for no swap.
     pub(super) fn new(swappiness: Option<u8>) -> Steps {
         Steps::with(PolicyName::Mglru, swappiness, Switches::default())
     }
@@ -122,7 +122,7 @@ impl Steps {
         self.lruvec.multigen_summary().expect("the policy is mglru")
     }
 
-    /// Returns the folios in each generation, oldest first.
+    /// Returns the oldest first.
     pub(super) fn sizes(&self, page_type: usize) -> [u64; 4] {
         self.summary().generations.map(|generation| generation.nr_folios[page_type])
     }

@@ -292,7 +292,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 1..250)
 }
 
-/// No swap, both ends of the range, and values between them.
+/// Includes no swap and both ends of the range.
 fn swappiness(max: u64) -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(60), 2..200u64, 200..=max]
 }

@@ -104,7 +104,7 @@ impl Page {
         self.workingset &= !a;
     }
 
-    /// Handles a page found young by a table walk. Returns true if it is promoted.
+    /// Returns true if the page is promoted.
     fn see_young(&mut self, a: bool) -> bool {
         let again = a || self.referenced || self.workingset;
         (self.referenced, self.refs) = (!again, 0);
@@ -126,10 +126,10 @@ pub(super) enum Logged {
     Rotate(u64),
 }
 
-/// Averages of refaulted and total, then refaulted, evicted, protected.
+/// Averages (refaulted, total), then refaulted, evicted, protected.
 pub(super) type Counts = [u64; 5];
 
-/// One side of a comparison: refaulted, total, gain.
+/// Refaulted, total, gain.
 type Side = (u64, u64, u64);
 
 fn side(counts: &[Counts], gain: u64) -> Side {
@@ -197,7 +197,7 @@ impl Model {
         self.pages.get_mut(&page).unwrap().mark(self.rules.a);
     }
 
-    /// Ends the write-back. Returns true if reclaim waited for it.
+    /// Returns true if reclaim waited for it.
     pub(super) fn clean(&mut self, page: u64) -> bool {
         core::mem::take(&mut self.pages.get_mut(&page).unwrap().reclaim)
     }
@@ -243,8 +243,7 @@ impl Model {
         self.listed.insert(page);
     }
 
-    /// Returns the distance from the youngest generation for a page not rotated, by profiles B and
-    /// C.
+    /// Counts from the youngest generation, by profiles B and C.
     fn steps_in(&self, page: u64, is_late: bool) -> u64 {
         let Page { active, workingset, referenced, .. } = self.pages[&page];
         match (active, is_late) {
@@ -325,7 +324,7 @@ impl Model {
         }
     }
 
-    /// Section 7: the tier limit of a type against the other's tier 0, or its own.
+    /// Follows section 7, against the other type's tier 0 or its own.
     fn tier_limit(&self, page_type: usize, against_other: bool) -> usize {
         let (base, gains) = match (against_other, self.rules.a) {
             (true, _) => {
@@ -363,7 +362,7 @@ impl Model {
         pages.filter(|page| self.rules.evicts(page.page_type) && is_in(page)).count() as u64
     }
 
-    /// The oldest generation that counts for aging.
+    /// Returns the oldest generation that counts for aging.
     fn low(&self) -> u64 {
         match (self.rules.a, self.rules.swappiness) {
             (true, 0) => self.min[FILE],
@@ -495,7 +494,7 @@ impl Model {
         self.count("lru_gen_aged");
     }
 
-    /// Keeps a type that cannot be evicted: its list becomes the youngest.
+    /// Turns the type's oldest list into the youngest.
     fn strand(&mut self, page_type: usize) {
         let oldest = self.min[page_type];
         for page in self.pages.values_mut() {
