@@ -1,11 +1,10 @@
-//! The effect of a descriptor access on a folio, the one decision of the hit plane.
+//! The effect of a descriptor access on a folio.
 //!
 //! Problem: reclaim must see millions of hits a second without a lock, and a hot page must not be
 //! written.
 //!
-//! Idea: a policy's [`AccessRule`] changes the flags word ([`AccessRule::mark`]). If a list
-//! operation is needed, [`Marked::Log`] asks the caller to add the folio to the CPU's access log,
-//! drained later under the lruvec's lock.
+//! Idea: a policy's [`AccessRule`] changes the flags word ([`AccessRule::mark`]). [`Marked::Log`]
+//! asks the caller to add the folio to the CPU's access log, drained later under the lruvec's lock.
 //!
 //! ```text
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
@@ -15,8 +14,8 @@
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
-//! The first access to a readahead page counts as a miss. Otherwise one sequential read would make
-//! every page of a file a hit page.
+//! The first access to a readahead page counts as a miss, so that a sequential read leaves no hit
+//! pages.
 //!
 //! Ignored: table accesses (guards), which only set the page word's young bit. Source: the
 //! multi-gen LRU and classic LRU specifications, sections 4 and 2.

@@ -1,7 +1,7 @@
 //! The access log: pending list operations, one log per CPU.
 //!
 //! A miss, or a hit that needs a list operation, writes one entry instead of taking the lruvec's
-//! lock. 31 entries are drained together, in order, so a single thread sees exact recency.
+//! lock. 31 entries are drained together, in order.
 //!
 //! A lost addition would make a folio unreachable for reclaim. A touch may be lost: the world drops
 //! and counts it if the lruvec is contended.

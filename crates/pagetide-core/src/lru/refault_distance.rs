@@ -1,7 +1,7 @@
 //! Refault distance: decides if a refaulted page was worth keeping.
 //!
-//! Problem: a page used again just after its eviction looks like a new page. The policy then
-//! protects an unused active list, while the working set streams through the inactive list.
+//! Problem: a page used again just after its eviction looks like a new page, so an unused active
+//! list stays protected.
 //!
 //! Idea: every eviction and every activation moves the inactive list one place on. The nonresident
 //! age counts both. Its advance between a page's eviction and return is the number of places by

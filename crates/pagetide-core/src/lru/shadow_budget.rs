@@ -12,12 +12,11 @@
 //!
 //! The limit is the kernel's in history, eight shadows per page of memory at full density. The
 //! kernel's `pages / 8` nodes of 64 slots and batches of 128 nodes become `pages / 64` leaves of
-//! 512 slots (1.6 % of memory) and batches of 16 leaves. But a sparse file fills its leaves less,
-//! and one drop forgets up to 512 pages instead of 64. A budget with leaves of 64 slots gives the
+//! 512 slots (1.6 % of memory) and batches of 16 leaves. A budget with leaves of 64 slots gives the
 //! kernel's numbers.
 //!
 //! As in the kernel's shrinker, each call aims at half the excess plus a part of the deferred work,
-//! in whole batches. Small excesses wait until they add up.
+//! in whole batches.
 //!
 //! Ignored: the leaf of a shadow, and slab caches, which the kernel counts among a group's pages.
 //! Source: the classic LRU specification, section 8.

@@ -5,10 +5,9 @@
 //!   a return from B1: more for T1   ---- p ----   a return from B2: more for T2
 //! ```
 //!
-//! Reading of the paper: figure 4, with `p` in 32 fractional bits. `delta` is the ratio of the
-//! ghost lists' lengths, including the returning ghost, at least 1. If the pass does not know the
-//! incoming page, `p` moves after the victim is chosen, one eviction late. Evictions limit |T1| +
-//! |B1| to memory, and all four lists to twice that.
+//! Reading of the paper: figure 4, with `p` in 32 fractional bits. If the pass does not know the
+//! incoming page, `p` moves one eviction late. Evictions limit |T1| + |B1| to memory, and all four
+//! lists to twice that.
 //!
 //! Weak on loops longer than memory, and on a scan that reads each page twice, which enters T2.
 //! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003.

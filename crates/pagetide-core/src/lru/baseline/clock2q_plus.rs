@@ -9,10 +9,9 @@
 //!
 //! Problem: a block read several times in a row, and then never again, looks hot.
 //!
-//! Reading of the paper: its window is the younger half of small. Here the window is a separate
-//! list, and hits are logged in order, so that each finds its page on the right list. A page enters
-//! main without the bit. Main gives a victim while over its share, else small. See
-//! [`super::small_queue`] for the start.
+//! Reading of the paper: its window is the younger half of small, here a separate list. Hits are
+//! logged in order, so that each finds its page on the right list. Main gives a victim while over
+//! its share, else small. See [`super::small_queue`] for the start.
 //!
 //! Weak on loops longer than memory, and if the second access of a hot page follows at once and the
 //! third after more than 10 % of memory. Source: Zhai et al., "Clock2Q+: a simple and efficient

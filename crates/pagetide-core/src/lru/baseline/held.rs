@@ -1,7 +1,7 @@
 //! The number of folios held at reclaim, the base of all shares.
 //!
-//! Problem: background reclaim keeps some frames free, and a growing cache has fewer frames in
-//! service. A share of all frames is never full, so every page is admitted without a comparison.
+//! Problem: background reclaim keeps some frames free. A share of all frames is then never full,
+//! and every page is admitted without a comparison.
 //!
 //! ```text
 //!   frames   |---------------------------------|............|
@@ -11,7 +11,7 @@
 //! Idea: count the folios left at the end of a pass, plus the incoming page.
 //!
 //! Invariant: at least one, at most all frames. A decrease is followed at once, an increase by a
-//! 16th of the difference, because free frames vary by batches.
+//! 16th of the difference.
 
 /// Part of an increase that is followed per pass, as a divisor.
 const PARTS: u32 = 16;

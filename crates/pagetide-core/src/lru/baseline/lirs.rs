@@ -1,8 +1,7 @@
 //! LIRS and LIRS2: keep pages with a short distance between their last accesses.
 //!
 //! Problem: LRU fails on a loop slightly longer than memory. The distance between a page's last two
-//! accesses predicts better, and the sum of the last two distances better still if accesses go to
-//! and fro.
+//! accesses predicts better, and the sum of the last two distances also if accesses go to and fro.
 //!
 //! ```text
 //!   stack S, accesses:     top  H h L L H h h L ... L  bottom (always L)      L: LIR, 99 %
@@ -12,20 +11,19 @@
 //!   bottom becomes an H
 //! ```
 //!
-//! HIR pages have 1 % of held memory ([`Held`]). While there is room for LIR pages, an accessed
-//! page becomes LIR. As in later versions of the authors' code, S holds at most twice as many
-//! accesses as memory has pages (LIRS2: four times), and drops the oldest evicted page first. A
+//! Reading of the first paper and the abstract of the second: HIR pages have 1 % of held memory
+//! ([`Held`]). While there is room for LIR pages, an accessed page becomes LIR. As in the authors'
+//! later code, S holds at most twice as many accesses as memory has pages (LIRS2: four times). A
 //! frame has 48 bytes, LIRS2's 120.
 //!
 //! Invariants: the bottom of S belongs to a LIR page, or S is empty. [`Flags::LINK`] is the kind of
 //! a resident folio. LIR folios are in S only, HIR folios in Q and possibly S. A ghost stands in S
 //! for an isolated folio, and for a refaulted one not listed yet.
 //!
-//! Weak if the working set shifts: old LIR pages leave only when others are accessed twice while in
-//! S. Weak on hot pages accessed only through guards. Source: Jiang and Zhang, "LIRS: an efficient
-//! low inter-reference recency set replacement policy to improve buffer cache performance",
-//! SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an improved LIRS replacement algorithm", SYSTOR
-//! 2021.
+//! Weak if the working set shifts, and on hot pages accessed only through guards. Source: Jiang and
+//! Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer
+//! cache performance", SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an improved LIRS replacement
+//! algorithm", SYSTOR 2021.
 
 use super::access_stack::AccessStack;
 use super::held::Held;

@@ -8,9 +8,8 @@
 //! ```
 //!
 //! Reading of the paper: shares are rounded down. Two bits count hits to 3. Two hits move a page
-//! from small to main, where the count restarts at 0. As in the authors' simulator, small is
-//! scanned until one of its pages is evicted, even if main grows meanwhile. See
-//! [`super::small_queue`] for the start.
+//! from small to main, where the count restarts. As in the authors' simulator, small is scanned
+//! until one of its pages is evicted. See [`super::small_queue`] for the start.
 //!
 //! Weak on loops longer than memory, and if the working set returns just after 90 % of memory was
 //! evicted. Source: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache

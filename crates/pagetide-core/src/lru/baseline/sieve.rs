@@ -8,12 +8,11 @@
 //!                                <-- the hand moves; pages do not
 //! ```
 //!
-//! Reading of the paper: algorithm 1, with one visited bit. A dirty folio keeps its place. A
-//! refused one goes to the old end, behind the hand, which would otherwise stay at a few refused
-//! folios.
+//! Reading of the paper: algorithm 1, with one visited bit. A refused folio goes to the old end,
+//! behind the hand, which would otherwise stay there.
 //!
-//! Weak on repeated scans (no ghosts), and if a working set shifts: spared pages stay for a whole
-//! turn. Source: Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is simpler than LRU", NSDI 2024.
+//! Weak on repeated scans (no ghosts), and if a working set shifts. Source: Zhang, Yang, Yue,
+//! Vigfusson and Rashmi, "SIEVE is simpler than LRU", NSDI 2024.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::{Flags, Folios};

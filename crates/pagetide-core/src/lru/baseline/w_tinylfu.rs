@@ -9,14 +9,14 @@
 //!                       ^--------- over 80 % --------+
 //! ```
 //!
-//! Reading of the paper: static sizes, as shares of held memory ([`Held`]). A count-min sketch of
-//! 4-bit counters ([`super::sketch`]) counts hits and misses. A tie evicts the candidate. There is
-//! no random admission, so replays repeat. While frames are free, pages from the window join
-//! probation without a comparison. Frames freed ahead by reclaim do not count as free.
+//! Reading of the paper: static sizes, as shares of held memory ([`Held`]). A count-min sketch
+//! ([`super::sketch`]) counts hits and misses. A tie evicts the candidate. No random admission, so
+//! replays repeat. While frames are free, pages from the window join probation without a
+//! comparison. Frames freed ahead by reclaim do not count as free.
 //!
-//! Weak if the working set shifts: new pages must become as frequent as old ones were. Weak on pure
-//! recency, which gets 1 % of memory. Source: Einziger, Friedman and Manes, "TinyLFU: a highly
-//! efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
+//! Weak if the working set shifts, and on pure recency, which gets 1 % of memory. Source: Einziger,
+//! Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
+//! Storage 13(4), 2017.
 
 use super::held::Held;
 use super::segmented::{SegmentRule, Segmented, Segments};

@@ -1,8 +1,8 @@
 //! Access ages of main's folios, to find the older half.
 //!
-//! **Problem.** Main is a CLOCK: the next folio for the hand is not the least recently used one. If
-//! accesses go to and fro along main's order, the hand's folios are only a little older than the
-//! candidate. A displaced folio is missed next, and becomes the next candidate:
+//! **Problem.** If accesses go to and fro along main's order, the folios at the hand are only a
+//! little older than the candidate. A displaced folio is missed next, and becomes the next
+//! candidate:
 //!
 //! ```text
 //!   main, in the hand's order     5  6  7  8  9 ............ 25 26

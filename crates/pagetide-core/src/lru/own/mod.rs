@@ -3,7 +3,7 @@
 //! **Problem.** Each published policy loses by tens of points on some traces: LRU and S3-FIFO on a
 //! loop, LIRS on a shifting working set, W-TinyLFU on recency.
 //!
-//! **Idea.** Three parts, and a waiting list. `docs/policies.md` measures each of them.
+//! **Idea.** Three parts, measured in `docs/policies.md`, and a waiting list.
 //!
 //! ```text
 //!   accesses --+--> page_clock   distinct pages since an access            the unit of distances
@@ -31,11 +31,11 @@
 //! ```
 //!
 //! A refaulted page that enters a full main displaces main's oldest folio, which becomes the next
-//! victim of probation. So each judgement of a batch sees a different folio.
+//! victim of probation.
 //!
 //! The folios held when reclaim begins define the memory size. If it changes by more than an
-//! eighth, epochs follow and the miniatures restart. The lists' shares follow at once. Folios that
-//! cannot be evicted (unevictable, or anonymous without swap) are on a separate list.
+//! eighth, epochs follow and the miniatures restart. Folios that cannot be evicted (unevictable, or
+//! anonymous without swap) are on a separate list.
 //!
 //! Ignored: swappiness below 200, priorities (a pass scans until it has a victim or has seen all),
 //! and guards until their page is a victim. Sources: each part names its own. The combination is

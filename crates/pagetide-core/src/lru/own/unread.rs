@@ -1,11 +1,10 @@
 //! Unread pages: readahead pages without an access.
 //!
 //! **Problem.** If probation is shorter than a reader's two readahead windows, pages are evicted
-//! before they are read. A page judged on arrival is judged one window too early: a stream longer
-//! than memory seems to fit.
+//! before they are read. A page judged on arrival is judged one window too early.
 //!
-//! **Idea.** Readahead pages wait on separate lists and are judged at their first access, as new
-//! pages. A turn lasts a few epochs.
+//! **Idea.** Readahead pages wait on separate lists and are judged at their first access. A turn
+//! lasts a few epochs.
 //!
 //! ```text
 //!   readahead --> [ this turn ] --turn--> [ the turn before ] --turn--> probation's old end: out
@@ -13,8 +12,8 @@
 //!                       +-------- accessed ------+--> probation's young end, or main
 //! ```
 //!
-//! Main and probation share the remaining frames. A sixteenth of memory is set aside as soon as any
-//! page waits, so that growing windows take no frames from main.
+//! A sixteenth of memory is set aside as soon as any page waits, so that growing windows take no
+//! frames from main.
 //!
 //! **Data and invariants.** At most a quarter of memory waits. Beyond that the oldest are evicted.
 //! LINK tells the list of a folio.

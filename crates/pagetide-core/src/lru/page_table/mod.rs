@@ -1,8 +1,8 @@
 //! Page-table scans: the types shared by worlds and core.
 //!
 //! Problem: a table access only sets a young bit in a page word. Idea: page words are in *leaf
-//! tables* of 512 words. Reading a leaf always costs the same, so only leaves dense in young pages
-//! are worth it: at least one young page per cache line.
+//! tables* of 512 words. Only leaves dense in young pages are worth reading: at least one young
+//! page per cache line.
 //!
 //! ```text
 //!   leaf   [ . . r r Y r . Y | r r . Y . . . . | . . . . . . . . | ... ]     512 words
@@ -13,8 +13,7 @@
 //! The worlds read words, clear young bits and record each leaf in a [`YoungPages`] ([`LeafLook`])
 //! without core's lock. The policy gets batches, under its lock. Words before the first and after
 //! the last resident page do not count as scanned, but any look counts at least 64 words. So
-//! mappings of fewer than eight pages are never dense, and only trials of victims read their young
-//! bits.
+//! mappings of fewer than eight pages are never dense.
 //!
 //! Source: the multi-gen LRU specification, sections 8 and 9 (patches 7 and 8).
 

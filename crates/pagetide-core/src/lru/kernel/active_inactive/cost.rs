@@ -1,8 +1,7 @@
 //! Recent reclaim cost of each type.
 //!
 //! Problem: an eviction of the wrong type shows only later. Idea: charge each type for working-set
-//! refaults and for folios scanned in vain, and scan the cheaper type more. The sums decay by
-//! halving.
+//! refaults and for folios scanned in vain, and scan the cheaper type more.
 //!
 //! ```text
 //!   +32 * nr_io + nr_rotated --> cost[type];   cost[anon] + cost[file] > lists / 4 : halve both
@@ -11,8 +10,7 @@
 //! A group's ancestors are charged with sums ([`ReclaimCost::note_below`]) and halve once per sum,
 //! the kernel once per event.
 //!
-//! In 7.3 events are only counted ([`ReclaimCost::counted`]). The start of a pass charges the new
-//! counts in one step, and halves until the costs fit:
+//! In 7.3 events are only counted ([`ReclaimCost::counted`]), and charged when a pass starts:
 //!
 //! ```text
 //!   event --> counted --fold--> folded --take_counted--> cost[type]; while over lists / 4: halve

@@ -1,11 +1,10 @@
 //! Two lists per type: the kernel's classic LRU and its designs of refault detection.
 //!
 //! Problem: exact LRU costs a list operation per access, and one scan of a large file evicts
-//! everything. If pages used twice are protected, old ones must still go when the working set
-//! changes.
+//! everything. Protected pages must still go when the working set changes.
 //!
-//! Idea: new pages start on an inactive list, and a second access there moves them to the active
-//! list. A page that refaults within the length of the active list
+//! Idea: new pages start on an inactive list, and a second access there activates them. A page that
+//! refaults within the length of the active list
 //! ([`refault_distance`](crate::lru::refault_distance)) becomes active at once, and permits
 //! deactivating the oldest active folios. This is today's design. `design` has the earlier ones.
 //!
@@ -37,16 +36,15 @@
 //! Data and invariants: a listed folio is on the list named by its ACTIVE and ANON flags. In
 //! today's design the nonresident age advances at each eviction, activation, and return of an
 //! active folio from isolation. [`Statistics`](crate::lru::Statistics) are live by default, as in a
-//! kernel with constant readers. Against such a kernel (6.18.15, ten pairs of a block or key-value
-//! trace and a size), hit ratios are off by 0.4 points on average and 1.6 at most.
+//! kernel with constant readers. Against such a kernel (6.18.15, ten traces and sizes), hit ratios
+//! are off by 0.4 points on average and 1.6 at most.
 //!
 //! Young bits are in the world's page tables. A young inactive victim comes back refused. The world
-//! looks at active folios ([`Progress::Look`]) before their fate is decided. A folio is young in at
-//! most one table.
+//! looks at active folios ([`Progress::Look`]) before their fate is decided.
 //!
 //! Ignored: large folios, several zones, write-back by reclaim (dirty folios wait on the active
 //! list for the flusher and return to the inactive tail once clean), and few free pages of the
-//! machine (the file type is never "tiny").
+//! machine.
 //!
 //! Sources: the kernel's documented page reclaim and workingset design, as of 6.18; the classic LRU
 //! specification, sections 1 to 7 and 10.

@@ -6,9 +6,8 @@
 //!     +--- enough reclaimed? a type is done: stop; else drop the type with less left -+
 //! ```
 //!
-//! Small pieces keep the list sizes in balance if the pass stops early. If an active list may not
-//! be deactivated, its quota is skipped piece by piece. A pass that skipped and freed nothing is
-//! repeated with force.
+//! If an active list may not be deactivated, its quota is skipped piece by piece. A pass that
+//! skipped and freed nothing is repeated with force.
 //!
 //! [`Round`] is arithmetic only. Source: the classic LRU specification, section 4.
 

@@ -1,8 +1,7 @@
 //! Live or folded statistics.
 //!
-//! Problem: a kernel counts per CPU and folds every two seconds, so reclaim reads old sums, which
-//! changes hit ratios. Idea: one value holds everything read late. It is live, or from the last
-//! fold (zero before the first).
+//! Problem: a kernel folds its counters every two seconds, so reclaim reads old sums, which changes
+//! hit ratios. Idea: one value, live or from the last fold (zero before the first).
 //!
 //! ```text
 //!   lists, counters --live--------------------------> Summary --> inactive low, cache trimming,
@@ -10,8 +9,8 @@
 //! ```
 //!
 //! Always live: the quotas (list sizes by priority), the nonresident age, and the sum of the lists
-//! that decays costs. So between two folds the inactive list is low for every pass or for none, and
-//! a change of the refault count permits deactivation in exactly one pass.
+//! that decays costs. So a change of the refault count permits deactivation in exactly one pass per
+//! fold.
 //!
 //! Ignored: kernels other than 6.12 to 6.18. The earlier designs are always live. Source: the
 //! classic LRU specification, section 5.1.

@@ -1,16 +1,15 @@
 //! Aging, the producer: when to start a generation, and how.
 //!
-//! Eviction needs a third generation to evict from, and works best with four. Starting one is one
-//! increment.
+//! Eviction needs a third generation to evict from, and works best with four.
 //!
 //! ```text
 //!   sizes + done --profile--> Scan(budget) ------------------------------> evict
 //!                           \--> Age(then) --> walk tables --> max_seq + 1 --> then
 //! ```
 //!
-//! The profile decides when, from the sizes of the generations. The world walks its page tables
-//! before the increment, which brings pages accessed through tables into the youngest generation.
-//! If another pass started a generation meanwhile, no second one is started.
+//! The world walks its page tables before the increment, which brings pages accessed through tables
+//! into the youngest generation. If another pass started a generation meanwhile, no second one is
+//! started.
 //!
 //! Ignored: groups below their protection, which are not visited ([`group`](crate::group)). Source:
 //! the multi-gen LRU specification, sections 5 and 6.

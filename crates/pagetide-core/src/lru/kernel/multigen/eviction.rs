@@ -11,9 +11,9 @@
 //! ```
 //!
 //! One scan reads at most its budget (4096 folios at most) and stops at 64 victims. A scan that
-//! only sorted and ended below its budget counts as no progress, and the second type is scanned.
-//! Empty generations are retired at once. In 7.3 sorting counts as progress, and if both types may
-//! be evicted, a type that was only sorted is scanned again.
+//! only sorted and ended below its budget counts as no progress, and the second type is scanned. In
+//! 7.3 sorting counts as progress, and if both types may be evicted, a type that was only sorted is
+//! scanned again.
 //!
 //! Ignored: several zones, large folios. Source: the multi-gen LRU specification, section 6.
 

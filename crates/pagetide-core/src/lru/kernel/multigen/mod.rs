@@ -1,14 +1,13 @@
 //! The multi-gen LRU of Linux 7.3, 6.18 and 6.1.
 //!
 //! **Problem.** Exact LRU needs a list operation at every access, and one long scan evicts the
-//! whole working set. Two lists (active, inactive) give recency only two values.
+//! whole working set. Two lists give recency only two values.
 //!
 //! **Idea.** Recency has a few values that age by themselves. Refaults decide how much frequency
 //! counts.
 //!
-//! *Generations.* Pages used at about the same time share a generation, numbered by a counter.
-//! Aging starts a generation: one increment makes every page one generation older. Eviction empties
-//! the oldest generation.
+//! *Generations.* Pages used at about the same time share a generation. Aging starts a generation:
+//! one increment makes every page one generation older. Eviction empties the oldest generation.
 //!
 //! ```text
 //!      eviction                                     aging
@@ -22,13 +21,12 @@
 //! ```
 //!
 //! *Tiers.* Within a generation, tiers class pages by access count: tier 0 once, tier 1 twice, tier
-//! 2 three or four times, tier 3 more often. A read only increments a count in the folio's flags.
+//! 2 three or four times, tier 3 more often.
 //!
 //! *Feedback.* If the pages of a tier refault clearly more often than tier 0, eviction moves them
 //! to the next generation.
 //!
-//! *Laziness.* Promotion writes a field, and eviction moves the folio later. So aging costs time
-//! for hot pages only, and eviction for cold pages only.
+//! *Laziness.* Promotion writes a field, and eviction moves the folio later.
 //!
 //! **Data and invariants.**
 //!
@@ -55,8 +53,8 @@
 //! clear.
 //!
 //! **Limits.** In 6.18, with four generations and a stream of cold reads, new folios join the
-//! generation under eviction, which never empties, so aging never runs: the policy is a FIFO with
-//! an admission test and a fixed resident set. The kernel measures the same.
+//! generation under eviction, so aging never runs: the policy is a FIFO with an admission test and
+//! a fixed resident set. The kernel measures the same.
 //!
 //! A direct pass may end without a victim if nearly all folios were accessed often. Callers try
 //! again, as the kernel does (up to 16 times).

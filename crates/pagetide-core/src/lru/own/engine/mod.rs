@@ -11,16 +11,16 @@
 //! ```
 //!
 //! A setting may move a page to probation's young end at each hit. Then probation is LRU, and main
-//! holds old pages with three hits: this order keeps a zigzag. While probation has main's share too
+//! holds old pages with three hits, which keeps a zigzag. While probation has main's share too
 //! ([`Expansion`]), an old page is evicted regardless of hits.
 //!
-//! Or only first arrivals count: hits are ignored, and a refaulted page is the next victim. This
-//! keeps a log read far behind its end, and a part of a loop longer than memory.
+//! Or only first arrivals count: a refaulted page is the next victim. This keeps a log read far
+//! behind its end, and a part of a loop longer than memory.
 //!
-//! **Data and invariants.** A folio's stamp holds the epoch of its last access, and its list. Hits
-//! are counted beside it without the lock. `main_max + probation's share = held <= capacity`.
-//! `held` is measured at each reclaim, without frames kept free by a zone: a main that is never
-//! full admits every refault. `held` shrinks at once, and grows after a memory of distinct pages.
+//! **Data and invariants.** A folio's stamp holds the epoch of its last access, and its list.
+//! `main_max + probation's share = held <= capacity`. `held` is measured at each reclaim, without
+//! frames kept free by a zone: a main that is never full admits every refault. `held` shrinks at
+//! once, and grows after a memory of distinct pages.
 //!
 //! Ignored: page types, and evictability of a folio (checked by the caller).
 //!

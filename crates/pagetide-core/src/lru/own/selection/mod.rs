@@ -15,22 +15,20 @@
 //!                   settings that disagree: lead[tight][loose] +1 -1, seen[tight][loose] +2
 //! ```
 //!
-//! One page per block is sampled, because a random sample has 512 +- 21 of a file's 4096 pages,
-//! which decides by chance if a slightly longer stream fits.
+//! One page per block is sampled: a random sample has 512 +- 21 of a file's 4096 pages, which
+//! decides by chance if a slightly longer stream fits.
 //!
 //! To take charge a setting must
 //!
 //! - lead significantly ([`Contest`]). Leads are halved every few memories.
-//! - have repaid the cost of a change, as in ski rental. A larger probation drops a part of main,
-//!   so the hits lost to the new setting since the last change must exceed three quarters of the
-//!   frames to move. The first fifth is free, and so is a smaller probation. Losses are not halved,
-//!   so that a constant small lead also pays.
+//! - have repaid the cost of a change, as in ski rental: the hits lost to the new setting since the
+//!   last change exceed three quarters of main's frames to move. The first fifth is free, and so is
+//!   a smaller probation. Losses are not halved.
 //! - if it keeps no idle set (the queue), also have led without a break for as long as an idle set
 //!   is remembered, and by two memories of hits.
 //!
 //! **Data and invariants.** Bounded: four miniatures, each with descriptors for its frames and a
-//! table of twice as many evicted pages. Deterministic: the only randomness is the seed of the
-//! hash.
+//! table of twice as many evicted pages. Deterministic, but for the seed of the hash.
 //!
 //! Sources: miniature simulation, Waldspurger et al., "Cache modeling and optimization using
 //! miniature simulations", ATC 2017; ski rental, Karlin et al. 1988.

@@ -8,17 +8,16 @@
 //! ```
 //!
 //! For each page that would have fitted, one active page moves to the inactive list, and both have
-//! one trip to be accessed again. Activations by access reduce the number of challenges.
+//! one trip to be accessed again.
 //!
-//! Every scan of the active list counts, also one by the 50 % rule. Under a steady load that rule
-//! keeps `shrink_active` far below zero, and the design decides as one without history.
+//! Scans by the 50 % rule count too. Under a steady load they keep `shrink_active` far below zero,
+//! and the design decides as one without history.
 //!
-//! Counters: `workingset_stale` counts refaults too far away, `workingset_balance` counts
-//! challenges, and `workingset_balance_force` counts challenges while the inactive list was not
-//! low.
+//! Counters: `workingset_stale` counts refaults too far away, `workingset_balance` challenges, and
+//! `workingset_balance_force` challenges while the inactive list was not low.
 //!
 //! Ignored: several zones, anonymous pages (ignored by the original too), and the exception for
-//! zones with many free pages. All frames are dirtyable pages, the unit of debts and distances.
+//! zones with many free pages. All frames are dirtyable pages.
 //!
 //! Source: the second posting of the series, 30 May 2013; the classic LRU specification, section
 //! 10.

@@ -11,10 +11,9 @@
 //!   a refault pays:    1       32       64      128        256
 //! ```
 //!
-//! In total, shadows of two memories are allowed. Beyond that, shadows older than that many
-//! evictions and activations are deleted, without a walk: [`ShadowShrinker`] records the clock, and
-//! tests a refaulting shadow against it. The cutoff is never below the memory, so a deleted shadow
-//! is never recent and only fails to pay a debt.
+//! In total, shadows of two memories are allowed, and older ones are deleted without a walk:
+//! [`ShadowShrinker`] records the clock, and tests a refaulting shadow against it. A deleted shadow
+//! is never recent, and only fails to pay a debt.
 //!
 //! Data: one sorted entry per file, with spare capacity because a pass must not allocate. Files are
 //! never forgotten: a reused id inherits the debt. The shadow count is an upper bound.

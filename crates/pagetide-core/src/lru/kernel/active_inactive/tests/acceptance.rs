@@ -2,8 +2,7 @@
 //! displace each other quickly (never without history), and a protected set must survive a stream
 //! that does not fit.
 //!
-//! Exact miss counts depend on batch boundaries: with exactly 32 folios a pass, one place of
-//! distance decides between 1000 and 2000 misses. An independent model with quotas by priority has
+//! Exact miss counts depend on batch boundaries. An independent model with quotas by priority has
 //! 1069 misses for the second file and 88 for later ones. The tests check ranges around these.
 
 use super::world::World;

@@ -10,10 +10,10 @@
 //!
 //! "Again soon" is WORKINGSET, set on a refault of a folio with saturated references. The
 //! generation is raised to the type's oldest: with four generations in use a cold folio joins the
-//! generation under eviction. An anonymous folio has a copy in the swap store exactly while clean.
+//! generation under eviction.
 //!
-//! *Accesses.* A folio with a full count moves on when eviction reaches it, whatever its tier.
-//! Table accesses promote a folio at the second observation.
+//! *Accesses.* A folio with a full count moves on when eviction reaches it. Table accesses promote
+//! a folio at the second observation.
 //!
 //! ```text
 //!   accesses      0   1   2   3   4   5 and more
