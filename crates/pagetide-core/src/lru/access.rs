@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(folio.flags(), Flags::UNEVICTABLE);
     }
 
-    /// Classic LRU specification, section 2: inactive, then active, then active and referenced.
+    /// Classic LRU specification, section 2.
     #[test]
     fn second_touch_of_an_inactive_folio_asks_for_activation() {
         let folios = Folios::new(1);

@@ -325,7 +325,7 @@ pub(crate) fn survives_anything_with_two_switches(name: PolicyName) {
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));
     for (at, first) in mechanisms.iter().enumerate() {
         for second in &mechanisms[at..] {
-            // A mechanism paired with itself is toggled alone.
+            // Paired with itself: toggled alone.
             let switches = Switches::default().flipped(*first);
             let switches = if first == second { switches } else { switches.flipped(*second) };
             runner
@@ -355,7 +355,6 @@ pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     world.check();
 }
 
-/// Evicts dirty folios only once clean.
 pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
@@ -371,7 +370,6 @@ pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     assert!(world.resident.contains_key(&1000), "no frame came free though all were clean");
 }
 
-/// Empties a memory of dirty pages. The demotions count as reclaim and leave no trace.
 pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     let mut world = World::new(name, half_anon, true);
     for round in 0..3 {
@@ -400,7 +398,6 @@ pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     assert_eq!(nr_refaults, 0, "a page that was demoted does not refault");
 }
 
-/// Finds one clean folio among dirty ones at any position.
 pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
     for (clean, nr_before) in [(0, 0), (1, 5), (47, 3), (94, 40), (95, 0)] {
         let mut world = World::new(name, all_files, false);

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(budget.deferred, 44);
     }
 
-    /// Aims at 50 per call: 50, then 100, which is all of the excess.
+    /// Aims at 50 per call.
     #[test]
     fn small_excesses_are_carried_over_until_they_add_up() {
         let mut budget = ShadowBudget::new(64);
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(budget.deferred, 0);
     }
 
-    /// Aims at 100 per call. Two calls make one batch, and 72 stay deferred.
+    /// Two calls of 100 make one batch, and 72 stay deferred.
     #[test]
     fn a_batch_is_freed_once_the_carried_part_reaches_it() {
         let mut budget = ShadowBudget::new(64);

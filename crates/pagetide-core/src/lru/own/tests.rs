@@ -132,7 +132,6 @@ impl Reads {
     }
 }
 
-/// A fault leaves the page young: the first look sees that access.
 #[test]
 fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
     let mut reads = Reads::new(&LruConfig::file_only(64));
@@ -147,7 +146,6 @@ fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
     }
 }
 
-/// All but probation's share of main stays.
 #[test]
 fn a_loop_longer_than_memory_hits_as_often_as_can_be() {
     let mut reads = Reads::new(&LruConfig::file_only(200));
@@ -299,7 +297,7 @@ fn a_loop(len: u64, rounds: u64) -> impl Iterator<Item = u64> {
     (0..rounds).flat_map(move |_| 900_000..900_000 + len)
 }
 
-/// The tight setting gives way to recency. In a loop it takes charge again, or the queue does.
+/// The queue may take charge in a loop.
 #[test]
 fn the_selection_follows_the_trace() {
     let mut reads = Reads::new(&LruConfig::file_only(128));
@@ -313,7 +311,6 @@ fn the_selection_follows_the_trace() {
     reads.lruvec.validate();
 }
 
-/// Another seed samples other pages.
 #[test]
 fn the_seed_decides_everything() {
     let reads_with = |seed| {
@@ -336,7 +333,7 @@ fn the_seed_decides_everything() {
     assert_eq!(sampled(1).len(), 500, "one page in eight");
 }
 
-/// The sampled part of a file is exact but for its ends.
+/// Exact but for the file's ends.
 #[test]
 fn of_each_block_one_page_is_sampled() {
     for seed in 0..50 {
@@ -438,7 +435,7 @@ fn pairs(nr: u64) -> impl Iterator<Item = u64> {
     (400..400 + nr).flat_map(|newest| [newest, newest - 400])
 }
 
-/// A log read behind its end: only the queue hits, starting from a memory half full of dead pages.
+/// Starts from a memory half full of dead pages.
 #[test]
 fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
     let mut reads = Reads::new(&LruConfig::file_only(512));
@@ -493,7 +490,6 @@ fn anonymous_folios_without_swap_are_never_looked_at() {
     reads.lruvec.validate();
 }
 
-/// A kept folio may become evictable, and is then judged by its last access.
 #[test]
 fn a_kept_folio_is_stamped_as_it_comes() {
     let mut reads = Reads::new(&LruConfig::file_only(100));
@@ -508,7 +504,6 @@ fn a_kept_folio_is_stamped_as_it_comes() {
     assert_eq!(Stamp::of(&reads.folios[reads.resident[&50]]).epoch, now);
 }
 
-/// Until the first eviction or demotion, new pages enter main.
 #[test]
 fn strangers_wait_on_probation_once_a_page_was_demoted() {
     let mut reads = Reads::new(&LruConfig::file_only(100));

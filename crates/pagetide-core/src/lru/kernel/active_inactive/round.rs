@@ -199,8 +199,8 @@ mod tests {
         assert_eq!(pieces, expected);
     }
 
-    /// One round reclaims 64. Anon has 36 + 68 of 68 + 100 left: p = 10400 / 169 = 61. So file goes
-    /// on to 39 % of 400 and 200: 156 and 78, less the 32 of each already done.
+    /// Anon has 36 + 68 of 68 + 100 left: p = 10400 / 169 = 61. File goes on to 39 % of 400 and
+    /// 200: 156 and 78, less 32 each.
     #[test]
     fn other_type_goes_on_to_the_same_fraction() {
         let targets = ListPages { inactive: [68, 400], active: [100, 200] };

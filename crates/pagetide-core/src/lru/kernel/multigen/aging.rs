@@ -163,7 +163,7 @@ mod tests {
         policy.controller.tiers(FILE).map(|tier| tier.avg_total)
     }
 
-    /// Specification, section 5, inc_max_seq with four generations in use.
+    /// Section 5, inc_max_seq with four generations in use.
     #[test]
     fn aging_on_request_merges_the_two_oldest_generations() {
         let folios = Folios::new(8);
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(averages(&policy), [1, 0, 0, 0], "their references started over");
     }
 
-    /// The same, profile A: forced folios do not count as protected, and lose their history.
+    /// The same, profile A.
     #[test]
     fn in_6_1_forced_folios_are_not_counted_and_forget() {
         let folios = Folios::new(8);
@@ -198,7 +198,7 @@ mod tests {
         assert!(!folios[FrameId(2)].flags().any(Flags::WORKINGSET));
     }
 
-    /// Specification, section 5, M6: forced aging is only for anon that cannot be swapped.
+    /// Section 5, M6: forced aging is only for anon that cannot be swapped.
     #[test]
     fn the_minimal_patch_forces_nothing_that_can_be_evicted() {
         let folios = Folios::new(8);

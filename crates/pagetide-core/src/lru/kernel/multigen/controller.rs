@@ -133,7 +133,7 @@ mod tests {
         RefTierCounts { refaulted, evicted, ..RefTierCounts::default() }
     }
 
-    /// Specification, section 7, the last vector.
+    /// Section 7, the last vector.
     #[test]
     fn folding_halves_and_starts_over() {
         let before = RefTierCounts {

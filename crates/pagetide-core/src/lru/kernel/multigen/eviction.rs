@@ -238,7 +238,7 @@ mod tests {
 
     const LISTED: Flags = Flags::ON_LIST.with_generation(Some(1));
 
-    /// Specification, section 6, the table of sort().
+    /// Section 6, the table of sort().
     #[test]
     fn the_first_matching_row_decides() {
         let six = |flags, is_protected| fate(flags, 1, is_protected, false);

@@ -91,7 +91,7 @@ mod tests {
         })
     }
 
-    /// Specification, section 5, the candidates of try_to_inc_min_seq.
+    /// Section 5, the candidates of try_to_inc_min_seq.
     #[test]
     fn empty_generations_are_skipped() {
         assert_eq!(drained(60, &[8], &[9]), [8, 9]);

@@ -41,8 +41,7 @@ fn passes(world: &mut World, nth: u64) -> Vec<u64> {
     misses
 }
 
-/// Expected misses of the passes over a file: a number of full misses, then a range for the last
-/// ones.
+/// A number of full misses, then a range for the last passes.
 type Expected = (u64, usize, core::ops::Range<u64>);
 
 fn check(name: PolicyName, switches: Switches, expected: &[Expected]) -> World {
@@ -72,8 +71,7 @@ fn first_merged_form_takes_in_as_fast_as_todays() {
     assert_eq!(world.count(Counter::WorkingsetRestoreFile), 0, "it did not tell those");
 }
 
-/// The table has 2048 and 1088 misses in the third pass. Scans by priority deactivate fewer pages:
-/// the third pass misses all and the fourth a part.
+/// The table has 2048 and 1088 misses in the third pass. Scans by priority deactivate fewer pages.
 #[test]
 fn challenging_form_takes_in_within_five_passes() {
     let switches = Switches::default().without(Mechanism::ShadowThrottle);
@@ -111,8 +109,7 @@ fn unjudged_refaults_take_nothing_in() {
     }
 }
 
-/// Without permission by refaults, today's design converges as 3.15 does: the active list becomes
-/// too long.
+/// The active list becomes too long instead, as in 3.15.
 #[test]
 fn refault_deactivation_is_not_what_convergence_needs() {
     let switches = Switches::default().without(Mechanism::RefaultDeactivation);
@@ -122,7 +119,6 @@ fn refault_deactivation_is_not_what_convergence_needs() {
     assert!(without.len() <= 5, "{without:?}");
 }
 
-/// Without challenges, 2013 reacts as 3.15.
 #[test]
 fn without_challenge_refaults_are_activated() {
     let switches = Switches::default().without(Mechanism::ShadowThrottle);

@@ -31,7 +31,7 @@ fn evict_and_activate(world: &mut World, nr_active: u64) {
     world.drain();
 }
 
-/// Section 10: packed after the clock moved, compared with the active file list, equality included.
+/// Section 10: packed after the clock moved, equality included.
 #[test]
 fn earlier_distances_are_one_less() {
     for (nr_active, is_recent) in [(40, true), (39, false)] {
@@ -88,7 +88,7 @@ fn owed(world: &mut World) -> i64 {
     policy.design.shrink_active()
 }
 
-/// Section 10: a refault owes one active page, and an activation takes one back.
+/// Section 10.
 #[test]
 fn activation_by_access_backs_off() {
     let mut world = unthrottled(256);
@@ -101,8 +101,7 @@ fn activation_by_access_backs_off() {
     assert_eq!(owed(&mut world), 0, "not below zero by activations");
 }
 
-/// Section 10: while pages are owed, the active list is scanned even beside a long inactive list.
-/// Whole pieces make the debt negative.
+/// Section 10: whole pieces make the debt negative.
 #[test]
 fn owed_folios_are_deactivated_by_the_next_scan() {
     let mut world = unthrottled(256);
@@ -123,7 +122,6 @@ fn owed_folios_are_deactivated_by_the_next_scan() {
     assert_eq!(world.count(Counter::Pgdeactivate), deactivated, "paid: not low again");
 }
 
-/// One file's pages return again and again, the other's never.
 #[test]
 fn file_that_returns_is_remembered_better() {
     let mut world = world(PolicyName::ActiveInactive2013, 256);
@@ -146,7 +144,6 @@ fn without_throttling_each_eviction_leaves_a_shadow() {
     assert_eq!(world.shadows.len() + world.resident.len(), 1000);
 }
 
-/// The limit on all shadows: pages away for longer are forgotten.
 #[test]
 fn oldest_shadows_are_deleted_in_all_but_without_the_shrinker() {
     for (is_on, nr_refaults) in [(true, 0), (false, 1)] {
@@ -179,7 +176,7 @@ fn without_activation_accesses_move_nothing() {
     }
 }
 
-/// Pinned files are scanned in vain. Without costs the types keep the shares of swappiness.
+/// Pinned files are scanned in vain.
 #[test]
 fn without_costs_vain_scans_change_no_share() {
     for (is_on, cost) in [(true, 3), (false, 0)] {
@@ -214,7 +211,6 @@ fn without_protection_executables_are_pages_as_others() {
     }
 }
 
-/// The earlier designs give up if they may not deactivate.
 #[test]
 fn only_todays_design_forces_deactivation() {
     for (name, forces) in [
@@ -232,7 +228,6 @@ fn only_todays_design_forces_deactivation() {
     }
 }
 
-/// A list that becomes the longer one during a pass is shrunk in it.
 #[test]
 fn earlier_designs_ask_before_each_piece() {
     let deactivated = [PolicyName::ActiveInactive, PolicyName::ActiveInactiveVanilla].map(|name| {

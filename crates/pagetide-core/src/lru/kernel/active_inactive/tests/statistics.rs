@@ -53,7 +53,7 @@ fn low_verdict_is_constant_between_folds() {
     }
 }
 
-/// Half of memory is active and not low: only the refault clause can permit deactivation.
+/// Only the refault clause can permit deactivation.
 #[test]
 fn refault_clause_is_true_in_one_pass_per_fold_that_changed_the_counter() {
     let mut world = folded(256);
@@ -92,7 +92,6 @@ fn refaults_are_compared_with_the_active_list_of_the_last_fold() {
     assert_eq!(world.count(Counter::WorkingsetActivateFile), 1);
 }
 
-/// A pass over folios unknown to any fold scans them all the same.
 #[test]
 fn quotas_are_live() {
     let mut world = folded(64);

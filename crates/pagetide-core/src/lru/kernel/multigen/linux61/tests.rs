@@ -206,7 +206,7 @@ fn the_specification_vectors_of_the_tier_limit_hold() {
     assert_eq!(limit(98), RefTier(0));
 }
 
-/// Section 7: the chosen type's tiers are compared with the other type's tier 0.
+/// Section 7.
 #[test]
 fn tiers_of_the_chosen_type_are_measured_against_the_other() {
     let rows =

@@ -1,6 +1,7 @@
-//! Tests of the whole policy, driven through the lruvec.
+//! Tests of the whole policy, driven through the lruvec. Sections are those of the multi-gen LRU
+//! specification.
 
-// Hundreds of thousands of reads are too many for an interpreter, and no unsafe code is involved.
+// Too many reads for an interpreter, and no unsafe code.
 #[cfg(not(miri))]
 mod group;
 mod linux61;

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
 
-/// Specification, section 14, with the rules of profile B.
+/// Section 14, with the rules of profile B.
 #[test]
 fn a_hundred_clean_folios_go_in_two_batches() {
     let mut steps = Steps::new(None);
@@ -77,8 +77,7 @@ fn a_busy_folio_is_tried_twice_and_leaves_the_oldest_generation() {
     assert!(!flags.any(Flags::REFERENCED.with(Flags::ACTIVE)), "starts over: {flags:?}");
 }
 
-/// Specification, section 6, last paragraph: survivors that would be oldest enter at max-1, or at
-/// max with WORKINGSET. Section 15, wschange: readahead in flight drains the oldest one.
+/// Section 6, last paragraph, and section 15, wschange.
 #[test]
 fn folios_in_flight_empty_the_oldest_generation() {
     let mut steps = Steps::new(None);
@@ -268,7 +267,7 @@ fn the_other_type_is_taken_when_the_first_has_nothing() {
     assert_eq!(without_swap.lruvec.nr_folios(), 10);
 }
 
-/// Specification, section 5, inc_max_seq: unevictable types stay and become the youngest.
+/// Section 5, inc_max_seq.
 #[test]
 fn aging_leaves_stranded_anon_where_it_is() {
     let mut steps = Steps::new(None);
@@ -303,7 +302,7 @@ fn refaults_count_by_tier_and_restore_the_working_set() {
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 2, "another group's is ignored");
 }
 
-/// Specification, section 6, profile B: a pass that only sorts uses up its budget.
+/// Section 6, profile B.
 #[test]
 fn sorting_alone_ends_each_priority_until_victims_are_reached() {
     let mut steps = Steps::new(None);

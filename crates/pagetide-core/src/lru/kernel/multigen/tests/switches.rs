@@ -71,7 +71,7 @@ fn without_the_controller_swappiness_alone_chooses_the_type() {
     for policy in PROFILES {
         for (swappiness, first) in [(100, PageType::File), (101, PageType::Anon)] {
             let mut steps = without(policy, Some(swappiness), Mechanism::Controller);
-            // Both types' tier 0 refaults, the preferred one's more: the controller would spare it.
+            // The controller would spare the preferred type.
             refault_tier_1(&mut steps, first, 0, false);
             steps.add(10, PageType::Anon, Flags::NONE);
             steps.add(10, PageType::File, Flags::NONE);

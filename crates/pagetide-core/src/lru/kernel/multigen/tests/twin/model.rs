@@ -469,7 +469,7 @@ impl Model {
         }
     }
 
-    /// Section 5: a table walk (from patch 8 on), then inc_max_seq.
+    /// Section 5.
     fn age(&mut self, world: &mut World) {
         let Rules { a, minimal, .. } = self.rules;
         if !minimal {
@@ -618,7 +618,7 @@ impl Model {
         if counts { scanned } else { 0 }
     }
 
-    /// Section 6, the table of sort(). The page is unlinked.
+    /// Section 6, the table of sort().
     fn sort(&mut self, world: &World, pass: &mut Pass, page: u64, limit: usize) -> bool {
         const ACTIVATE: [&str; 2] = ["workingset_activate_anon", "workingset_activate_file"];
         let a = self.rules.a;
