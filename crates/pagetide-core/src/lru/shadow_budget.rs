@@ -21,8 +21,11 @@
 //! Ignored: the leaf of a shadow, and slab caches, which the kernel counts among a group's pages.
 //! Source: the classic LRU specification, section 8.
 
+/// Slots of a kernel tree node.
 const NODE_SLOTS: u64 = 64;
+/// Pages of memory per node, as a power of two.
 const PAGES_PER_NODE_SHIFT: u32 = 3;
+/// Nodes freed together.
 const NODE_BATCH: u64 = 128;
 
 /// The limit on all-shadow leaves of one lruvec, and its deferred work.

@@ -21,6 +21,7 @@ use crate::lru::TOKEN_MASK;
 use alloc::boxed::Box;
 use alloc::vec;
 
+/// Places per ghost.
 const SPAN: u64 = 16;
 const WORD_BITS: u64 = 64;
 

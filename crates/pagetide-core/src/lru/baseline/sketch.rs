@@ -23,6 +23,7 @@ const COUNTER_BITS: u64 = 4;
 const COUNTER_MAX: u64 = 15;
 /// The low three bits of each counter, for halving.
 const HALF_MASK: u64 = 0x7777_7777_7777_7777;
+/// Increments per frame between two halvings.
 const SAMPLE_FACTOR: u64 = 10;
 
 #[derive(Debug)]

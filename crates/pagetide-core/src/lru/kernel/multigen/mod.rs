@@ -116,6 +116,7 @@ use swappiness::Swappiness;
 use walks::Walks;
 use window::MIN_NR_GENS;
 
+/// LINK of an isolated folio on its second trial.
 const RETRIED_LINK: u32 = 15;
 
 pub(crate) type Mglru = Multigen<Linux618>;

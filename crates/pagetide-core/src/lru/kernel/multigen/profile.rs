@@ -52,6 +52,7 @@ pub(super) fn awaits_flush(flags: Flags) -> bool {
 
 /// The rules of one kernel. See the module.
 pub(crate) trait Profile: Copy + core::fmt::Debug {
+    /// The way descriptor accesses are recorded.
     const ACCESS_RULE: AccessRule;
     const SWAPPINESS_MAX: u8;
     /// The end of the next generation that protected folios join.

@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 
 const DEPTH_MAX: u32 = 4;
 
+/// Initial capacity, in files.
 const FILES_AHEAD: usize = 256;
 
 fn depth_shift(dirtyable: u32) -> u32 {
