@@ -1,99 +1,96 @@
-//! What an access through a descriptor does to a folio: the hit plane's one decision.
+//! The effect of a descriptor access on a folio.
 //!
-//! Problem: millions of hits a second must leave a trace that reclaim can read, without a lock and,
-//! once a page is known to be hot, without writing anything.
+//! Problem: reclaim must see millions of hits a second without a lock, and a hot page must not be
+//! written.
 //!
-//! Idea: each policy names one [`AccessRule`]; [`AccessRule::mark`] applies it to the flags word.
-//! Where a rule needs a list operation it asks for one ([`Marked::Log`]) and the caller puts the
-//! folio into its CPU's access log, to be drained later under the lruvec's lock.
+//! Idea: a policy's [`AccessRule`] changes the flags word ([`AccessRule::mark`]). [`Marked::Log`]
+//! asks the caller to add the folio to the CPU's access log, drained later under the lruvec's lock.
 //!
 //! ```text
 //!   count references   1st: REFERENCED   2nd..4th: REFS 1..3   5th: +WORKINGSET   then: no write
 //!   ... of Linux 6.1   1st: REFERENCED   2nd: +WORKINGSET   3rd..5th: REFS 1..3   then: no write
 //!   count hits         2nd..4th: REFS 1..3                             then: no write
-//!   count and log      the same, and in each tick the first is logged; of a watched folio all
+//!   count and log      the same, and logs the first in each tick, or all of a watched folio
 //!   two touches        1st: REFERENCED   2nd on the inactive list: log an activation
 //! ```
 //!
-//! The first access to a page that readahead brought is the access that would have missed: to the
-//! queues it counts as little as a miss does. Were it a hit, a file read once from end to end would
-//! be a file of pages that were all hit.
+//! The first access to a readahead page counts as a miss, so that a sequential read leaves no hit
+//! pages.
 //!
-//! Ignored: accesses through a table (guards), which only set the page word's young bit.
-//! Source: the multi-gen LRU and classic LRU specifications, sections 4 and 2.
+//! Ignored: table accesses (guards), which only set the page word's young bit. Source: the
+//! multi-gen LRU and classic LRU specifications, sections 4 and 2.
 
 use crate::folio::{Flags, Folio, Folios, Hits};
 use crate::ids::FrameId;
 
-/// How a policy learns of descriptor accesses.
+/// The way a policy learns of descriptor accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessRule {
-    /// Multi-gen LRU: count up to five references in the flags.
+    /// Multi-gen LRU: counts up to five references in the flags.
     CountReferences,
     /// Multi-gen LRU of Linux 6.1: the second access sets WORKINGSET, the next three count.
     CountAfterWorkingset,
     /// Two lists: the second access of an inactive folio activates it.
     TwoTouches,
-    /// A reference bit, set once (CLOCK).
+    /// CLOCK: sets a reference bit once.
     ReferenceBit,
-    /// Hits after the miss, counted to three in the reference field (S3-FIFO).
+    /// S3-FIFO: counts up to three hits after the miss in the reference field.
     CountHits,
-    /// As [`AccessRule::CountHits`], and the first access in each tick is logged, or all, where the
-    /// folio is watched (pagetide): the count survives where an entry of the log is lost. Count,
-    /// tick and watch are [`Hits`].
+    /// pagetide: counts hits as [`AccessRule::CountHits`], and logs the first access of each tick,
+    /// or all accesses of a watched folio. The count survives a lost log entry. [`Hits`] holds
+    /// count, tick and watch.
     CountAndLog,
-    /// Every access is logged in order (strict LRU).
+    /// Strict LRU: logs every access in order.
     LogEach,
-    /// Accesses do not matter (FIFO).
+    /// FIFO: ignores accesses.
     Ignore,
 }
 
-/// What the caller of [`AccessRule::mark`] has left to do.
+/// The remaining work of the caller of [`AccessRule::mark`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Marked {
-    /// Nothing.
+    /// None.
     Done,
     /// Put the folio into this CPU's access log.
     Log,
 }
 
-/// How an access reached the page.
+/// The path of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessPath {
-    /// Through a descriptor: a read or write call.
+    /// A read or write call through a descriptor.
     Descriptor,
-    /// The same, by a call that brings in several pages with one read of the device: each costs
-    /// its caller a part of a wait.
+    /// A descriptor call that reads several pages from the device at once. Each page costs its
+    /// caller part of a wait.
     Run,
-    /// Through a table: a guard, or a mapped region.
+    /// A page table: a guard, or a mapped region.
     Table,
-    /// Not an access: readahead brought the page in.
+    /// Readahead, not an access.
     Readahead,
-    /// Not an access: a neighbour's miss brought it in, while memory was ample.
+    /// A neighbour's miss while memory was ample, not an access.
     Around,
 }
 
 impl AccessPath {
-    /// Whether the page was not accessed yet.
+    /// Returns true if the page was not accessed yet.
     pub const fn is_ahead(self) -> bool {
         matches!(self, AccessPath::Readahead | AccessPath::Around)
     }
 }
 
 impl AccessRule {
-    /// Whether a hit may want a list operation at all.
+    /// Returns true if a hit may need a list operation.
     pub const fn logs_hits(self) -> bool {
         matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog | AccessRule::LogEach)
     }
 
-    /// Whether refault distances count what the log holds, so that it is to be drained before a
-    /// return is judged.
+    /// Returns true if refault distances count log entries. The log is then drained first.
     pub(crate) const fn logs_what_clocks_count(self) -> bool {
         matches!(self, AccessRule::TwoTouches | AccessRule::CountAndLog)
     }
 
-    /// Notes one descriptor access. Lock-free; writes nothing once the folio is saturated.
+    /// Records one descriptor access. Lock-free. Writes nothing once the folio is saturated.
     #[inline(always)]
     pub fn mark(self, folios: &Folios, frame: FrameId) -> Marked {
         match self {
@@ -121,10 +118,9 @@ impl AccessRule {
         }
     }
 
-    /// Whether the descriptor access that missed is noted.
+    /// Returns true if the descriptor access that missed is recorded.
     ///
-    /// To the kernel's policies the miss is the first access; to the queues coming in is all that a
-    /// miss does, as their papers have it.
+    /// The kernel's policies count the miss as the first access. The queue papers do not count it.
     pub const fn marks_fills(self) -> bool {
         matches!(
             self,
@@ -132,15 +128,15 @@ impl AccessRule {
         )
     }
 
-    /// Notes that access, on the folio it brought in.
+    /// Records the access that missed, if the rule counts it.
     #[inline]
     pub fn mark_fill(self, folios: &Folios, frame: FrameId) -> Marked {
         if self.marks_fills() { self.mark(folios, frame) } else { Marked::Done }
     }
 
-    /// The flags a folio starts with, by how it was brought in. A page fault leaves the page young:
-    /// to the multi-gen LRU such a folio is active, and a policy that counts hits must not count
-    /// that access twice.
+    /// Returns the initial flags of a folio, by its path. A page fault leaves the page young: the
+    /// multi-gen LRU makes such a folio active, and a policy that counts hits must not count that
+    /// access twice.
     pub const fn flags_on_fill(self, kind: AccessPath) -> Flags {
         match (self, kind) {
             (AccessRule::CountReferences | AccessRule::CountAfterWorkingset, AccessPath::Table) => {
@@ -155,13 +151,12 @@ impl AccessRule {
     }
 }
 
-/// Whether what readahead brought was not accessed yet; it is so once.
+/// Returns true once, at the first access of a readahead page.
 #[inline]
 fn takes_first_access(folio: &Folio) -> bool {
     folio.flags().any(Flags::PREFETCHED) && folio.clear(Flags::PREFETCHED).any(Flags::PREFETCHED)
 }
 
-/// No further access counts.
 const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
 
 #[inline]
@@ -173,7 +168,7 @@ fn count_reference(folio: &Folio) -> Marked {
     Marked::Done
 }
 
-/// The flags after one reference more, if that changes any.
+/// Returns `None` if nothing changes.
 #[inline]
 pub(super) fn referenced_again(flags: Flags) -> Option<Flags> {
     if flags.any(Flags::UNEVICTABLE) {
@@ -232,8 +227,7 @@ fn count_and_log(folio: &Folio, tick: u16) -> Marked {
     if hits.wants_log(tick) { Marked::Log } else { Marked::Done }
 }
 
-/// Logged and not counted. A folio that still waits in a log is not logged twice: once there, it is
-/// taken for one that its access brought in.
+/// Skips the count. A folio already in a log is not logged twice.
 #[cold]
 fn log_first_access(folio: &Folio, tick: u16) -> Marked {
     folio.set_hits(folio.hits().with_tick(tick));
@@ -395,7 +389,7 @@ mod tests {
         assert_eq!(folio.flags(), Flags::UNEVICTABLE);
     }
 
-    /// Classic LRU specification, section 2: inactive, then active, then active and referenced.
+    /// Classic LRU specification, section 2.
     #[test]
     fn second_touch_of_an_inactive_folio_asks_for_activation() {
         let folios = Folios::new(1);

@@ -1,11 +1,11 @@
-//! A batch of victims: what core hands out, what the world answers, and what comes of it.
+//! A batch of victims: core's choice, the world's verdicts, and the results.
 //!
 //! ```text
 //!   isolated --> Victim { verdict } --> the world tries it --> Settled --> the world publishes it
 //! ```
 //!
-//! The vectors are reused from step to step, so a pass allocates at its first batch only; in a
-//! batch [with room](ReclaimBatch::with_room), a pass that walks no tables never does.
+//! The vectors are reused from step to step, so a pass allocates at its first batch only. A batch
+//! [with room](ReclaimBatch::with_room) never allocates in a pass without table walks.
 
 use super::page_table::YoungPages;
 use super::{ShadowEntry, VICTIMS_MAX};
@@ -13,22 +13,22 @@ use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageId};
 use alloc::vec::Vec;
 
-/// What the world found when it tried a victim.
+/// The world's answer to a victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Its page word is locked for eviction, its frame is the pass's.
+    /// The page word is locked for eviction, and the pass owns the frame.
     Claimed,
-    /// Its page was moved to a slower node, dirty or not; its frame is the pass's. Only in a pass
+    /// The page moved to a slower node, dirty or not, and the pass owns the frame. Only in a pass
     /// that demotes ([`Scan::demotes`](super::Scan::demotes)).
     Demoted,
-    /// It could not be taken.
+    /// The victim could not be taken.
     Refused(Refusal),
 }
 
-/// Why the world could not take a victim's frame.
+/// The reason of a refused victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Its page word was young: accessed through a table since the last look (now cleared).
+    /// Accessed through a table since the last look. The young bit is now clear.
     Young,
     /// Pinned or locked.
     Busy,
@@ -36,14 +36,14 @@ pub enum Refusal {
     Dirty,
 }
 
-/// A folio the pass has isolated.
+/// An isolated folio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Victim {
-    /// Its frame.
+    /// The folio's frame.
     pub frame: FrameId,
-    /// The page it holds, whose word is to be claimed.
+    /// The page in the frame.
     pub page: PageId,
-    /// The world's answer; starts as busy, so that an untried victim is put back.
+    /// The world's answer. Initially busy, so that an untried victim is put back.
     pub verdict: Verdict,
 }
 
@@ -54,7 +54,7 @@ pub struct Victims {
 }
 
 impl Victims {
-    /// Marks a folio, just taken off its list, as isolated and adds it to the batch.
+    /// Marks an unlinked folio as isolated and adds it to the batch.
     pub fn take(&mut self, folios: &Folios, frame: FrameId) {
         debug_assert!(self.list.len() < VICTIMS_MAX);
         let folio = &folios[frame];
@@ -62,12 +62,12 @@ impl Victims {
         self.push(frame, folio.page());
     }
 
-    /// Victims so far.
+    /// Returns the number of victims.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -78,27 +78,27 @@ impl Victims {
     }
 }
 
-/// What became of a victim that will not come back.
+/// The result of a victim that will not come back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
-    /// Evicted: put `shadow` into its page word, unlock it, free the frame.
+    /// Evicted: store `shadow` in the page word, unlock the word, free the frame.
     Evicted {
         /// The page.
         page: PageId,
-        /// Its frame, free once the word is published.
+        /// The frame, free once the word is published.
         frame: FrameId,
-        /// What to leave in the word.
+        /// The new content of the page word.
         shadow: Option<ShadowEntry>,
     },
-    /// Its page was moved to a slower node: free the frame. The folio there joins the lists of its
-    /// node ([`Lruvec::moved_in`](super::Lruvec::moved_in)).
+    /// Moved to a slower node: free the frame. The new folio joins the lists of its node
+    /// ([`Lruvec::moved_in`](super::Lruvec::moved_in)).
     Demoted {
         /// The page.
         page: PageId,
-        /// The frame it left.
+        /// The old frame.
         frame: FrameId,
     },
-    /// Its page was dropped while it was isolated: free the frame, touch no word.
+    /// Dropped while isolated: free the frame, touch no page word.
     Orphan {
         /// The frame.
         frame: FrameId,
@@ -106,7 +106,7 @@ pub enum Settled {
 }
 
 impl Settled {
-    /// The frame to free.
+    /// Returns the frame to free.
     #[inline]
     pub fn frame(&self) -> FrameId {
         match *self {
@@ -117,43 +117,41 @@ impl Settled {
     }
 }
 
-/// The victims out for trial, and what came of the last ones. Reused from step to step.
+/// The victims under trial and the settled ones. Reused from step to step.
 #[derive(Debug, Default)]
 pub struct ReclaimBatch {
     pub(crate) victims: Victims,
-    /// To be published, before the next trial, in order.
+    /// Results to publish in order before the next trial.
     pub settled: Vec<Settled>,
-    /// What was seen beside young victims.
     pub(crate) around: YoungPages,
 }
 
 impl ReclaimBatch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> ReclaimBatch {
         ReclaimBatch::default()
     }
 
-    /// An empty batch with room for all that a pass over lists without groups puts there.
+    /// Creates an empty batch with capacity for any pass over lists without groups.
     pub fn with_room() -> ReclaimBatch {
         ReclaimBatch {
-            // Those that are tried again come behind the others, before these go.
+            // Retried victims are appended before the first ones are removed.
             victims: Victims { list: Vec::with_capacity(2 * VICTIMS_MAX) },
             settled: Vec::with_capacity(VICTIMS_MAX),
             around: YoungPages::with_room_around(VICTIMS_MAX),
         }
     }
 
-    /// The victims to try; the world writes each one's verdict.
+    /// Returns the victims, for the world to write the verdicts.
     pub fn victims_mut(&mut self) -> &mut [Victim] {
         &mut self.victims.list
     }
 
-    /// Young folios seen beside the victims.
     pub(crate) fn young_around(&self) -> &[FrameId] {
         &self.around.frames
     }
 
-    /// The victims, and where to tell of the pages beside those found young
+    /// Returns the victims, and the collector of pages around young victims
     /// ([`ReclaimPass::looks_around`](crate::reclaim::ReclaimPass::looks_around)).
     pub fn victims_and_around(&mut self) -> (&mut [Victim], &mut YoungPages) {
         (&mut self.victims.list, &mut self.around)

@@ -1,8 +1,8 @@
-//! What every policy must do, whatever it prefers. One line a policy at the end.
+//! Conformance tests of all policies.
 //!
-//! A tiny world (a vector of resident pages, random refusals) drives the lruvec through its public
-//! face and checks after every step that no folio is lost, doubled or freed twice. It verifies
-//! safety and progress; it does not verify that a policy is any good.
+//! A tiny world (resident pages, random refusals) drives the public interface of the lruvec. After
+//! every step it checks that no folio is lost, duplicated or freed twice. Checks safety and
+//! progress, not quality.
 
 use super::{
     AccessLog, AccessPath, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName, Refusal,
@@ -19,26 +19,25 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 const NR_FRAMES: u32 = 96;
-/// More steps than any pass over so few folios can need; a pass that exceeds it does not end.
 const STEPS_MAX: usize = 100_000;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Access a page: hit, or miss with reclaim as needed.
+    /// Reads a page through a descriptor or a table.
     Access { page: u64, table: bool },
-    /// The page becomes dirty.
+    /// Dirties the page.
     Dirty { page: u64 },
-    /// The page's write-back ends.
+    /// Ends the page's write-back.
     Clean { page: u64 },
-    /// The page goes away.
+    /// Drops the page.
     Discard { page: u64 },
-    /// A background pass.
+    /// Runs a background pass.
     Background { target: u64 },
-    /// The page moves to another node, after a hint fault perhaps.
+    /// Moves the page to another node.
     Move { page: u64 },
-    /// Later trials demote one victim in `one_in` (0: none), dirty or not.
+    /// Demotes one victim in `one_in` from now on (0: none), dirty or not.
     Demote { one_in: u8 },
-    /// Later trials refuse one victim in `one_in` (0: none).
+    /// Refuses one victim in `one_in` from now on (0: none).
     Refuse { one_in: u8, how: u8 },
 }
 
@@ -55,7 +54,6 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The tiny world.
 struct World {
     folios: Arc<Folios>,
     lruvec: Lruvec,
@@ -63,7 +61,7 @@ struct World {
     resident: BTreeMap<u64, FrameId>,
     shadows: BTreeMap<u64, ShadowEntry>,
     young: BTreeMap<u64, bool>,
-    /// Pages in another node's memory, with what they took along.
+    /// Pages in another node's memory, with their state.
     elsewhere: BTreeMap<u64, Folios>,
     free: Vec<FrameId>,
     refuse_one_in: u8,
@@ -147,7 +145,6 @@ impl World {
         }
     }
 
-    /// The page of this frame is in another node's memory from now on.
     fn copy_away(&mut self, page: u64, frame: FrameId) {
         let copy = Folios::new(1);
         copy[FrameId(0)].bind_moved(&self.folios[frame], Flags::NONE);
@@ -179,7 +176,7 @@ impl World {
             let pass = ReclaimPass::direct(&self.lruvec);
             self.reclaim(pass);
         }
-        // Refusals may leave nothing: then the page is read past the cache.
+        // After refusals no frame may be free. Then the page bypasses memory.
         if let Some(frame) = self.free.pop() {
             self.fill(page, frame, table);
         }
@@ -289,7 +286,6 @@ impl World {
         assert_eq!(self.lruvec.nr_folios() as usize + pending, self.resident.len());
     }
 
-    /// All pages of the memory are demoted, and nothing of them is remembered.
     fn demote_all(&mut self) {
         self.demote_one_in = 1;
         for _ in 0..20 {
@@ -308,7 +304,6 @@ fn half_anon(page: u64) -> PageType {
     if page.is_multiple_of(2) { PageType::File } else { PageType::Anon }
 }
 
-/// Random operations: nothing is lost, every pass ends.
 pub(crate) fn survives_anything(name: PolicyName) {
     let ops = prop::collection::vec(op(), 1..400);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(64));
@@ -324,13 +319,13 @@ pub(crate) fn survives_anything(name: PolicyName) {
         .unwrap();
 }
 
-/// The same with each mechanism switched, and with each two of them.
+/// Toggles each mechanism and each pair.
 pub(crate) fn survives_anything_with_two_switches(name: PolicyName) {
     let mechanisms: Vec<Mechanism> = Mechanism::of(name).collect();
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(4));
     for (at, first) in mechanisms.iter().enumerate() {
         for second in &mechanisms[at..] {
-            // A mechanism paired with itself: switched alone.
+            // Paired with itself: toggled alone.
             let switches = Switches::default().flipped(*first);
             let switches = if first == second { switches } else { switches.flipped(*second) };
             runner
@@ -345,7 +340,6 @@ pub(crate) fn survives_anything_with_two_switches(name: PolicyName) {
     }
 }
 
-/// Clean, idle folios can always be reclaimed, down to the last one.
 pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
@@ -361,7 +355,6 @@ pub(crate) fn frees_everything_when_asked(name: PolicyName) {
     world.check();
 }
 
-/// A dirty folio is never handed out for eviction successfully, and is reclaimable once clean.
 pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     let mut world = World::new(name, all_files, false);
     for page in 0..u64::from(NR_FRAMES) {
@@ -377,7 +370,6 @@ pub(crate) fn keeps_dirty_folios(name: PolicyName) {
     assert!(world.resident.contains_key(&1000), "no frame came free though all were clean");
 }
 
-/// Demotion empties a memory of dirty pages, counts as reclaim, and leaves no trace in it.
 pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     let mut world = World::new(name, half_anon, true);
     for round in 0..3 {
@@ -406,7 +398,6 @@ pub(crate) fn demotes_everything_without_a_trace(name: PolicyName) {
     assert_eq!(nr_refaults, 0, "a page that was demoted does not refault");
 }
 
-/// One clean folio among dirty ones is found, wherever it is and wherever a hand stands.
 pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
     for (clean, nr_before) in [(0, 0), (1, 5), (47, 3), (94, 40), (95, 0)] {
         let mut world = World::new(name, all_files, false);
@@ -417,7 +408,7 @@ pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
             world.access(page, false);
             world.access(page, false);
         }
-        // Not every policy keeps what came last.
+        // Not every policy keeps the last page.
         let clean = *world.resident.range(clean..).next().expect("a page is resident").0;
         for page in world.resident.keys().copied().collect::<Vec<_>>() {
             if page != clean {
@@ -431,7 +422,6 @@ pub(crate) fn finds_the_one_clean_folio(name: PolicyName) {
     }
 }
 
-/// A module of tests for each policy, named as its variant; the registry calls it with all.
 macro_rules! conformance {
     ($($name:ident)+) => {
         $(#[expect(non_snake_case, reason = "named as the policy's variant")]

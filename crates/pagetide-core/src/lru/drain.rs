@@ -1,7 +1,6 @@
-//! Draining an access log: what its entries mean to a policy.
+//! Applies the entries of an access log to a policy.
 //!
-//! Problem: a log has up to 256 entries, and each of them was a question of which policy it is.
-//! Idea: this is code for one policy, and which one it is, is found out once a log.
+//! Problem: a log has up to 256 entries. Idea: generic code, with one dispatch per log.
 //!
 //! ```text
 //!   Add      PENDING? -> ON_LIST, policy: add
@@ -14,8 +13,7 @@ use crate::folio::Flags;
 use crate::ids::FrameId;
 use crate::vmstat::Counter;
 
-/// Judges the return of an evicted page, after what the log holds where the policy's clock counts
-/// that.
+/// Drains the log first if the policy's clock counts log entries.
 pub(super) fn drain_and_refault<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,
@@ -30,7 +28,7 @@ pub(super) fn drain_and_refault<P: LruPolicy>(
     policy.refault(cx, frame, shadow, kind);
 }
 
-/// Does what log entries ask for, in their order. Stale ones do nothing.
+/// Applies log entries in order. Stale entries do nothing.
 pub(super) fn apply_entries(
     policy: &mut impl LruPolicy,
     cx: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Commands to the multi-gen LRU, as text.
+//! Text commands to the multi-gen LRU.
 //!
 //! ```text
 //!   + 1 0 5             walk page tables and start a generation, if 5 is not in the future
@@ -9,41 +9,41 @@
 
 use super::LruvecId;
 
-/// What is asked of a multi-gen lruvec.
+/// A request to a multi-gen lruvec.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GenRequest {
-    /// Start a generation, unless one after `seq` has been started meanwhile.
+    /// Start a generation, unless one after `seq` was started meanwhile.
     Age {
-        /// The youngest generation the asker knows.
+        /// The youngest generation known to the requester.
         seq: u64,
-        /// Walk all page tables, whatever the filters say.
+        /// True to walk all page tables, regardless of the filters.
         force: bool,
     },
     /// Evict the generations up to `seq`, at most `nr_max` pages.
     Evict {
-        /// The youngest to evict.
+        /// The youngest generation to evict.
         seq: u64,
-        /// How many pages at most.
+        /// Maximum number of pages.
         nr_max: u64,
     },
 }
 
-/// A line of text, understood: a request, the group it is for, and at which swappiness.
+/// A parsed command: a request, its group, and its swappiness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GenCommand {
     /// The group and node.
     pub lruvec: LruvecId,
-    /// What is asked.
+    /// The request.
     pub request: GenRequest,
-    /// Instead of the lruvec's own, for this request.
+    /// Swappiness for this request, instead of the lruvec's own.
     pub swappiness: Option<u8>,
 }
 
-/// Why a command was not carried out.
+/// The reason a command was not executed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenCommandError {
-    /// Not a command; write `+ group node max_gen [swappiness [force]]` or `- group node min_gen
+    /// Not a command. Write `+ group node max_gen [swappiness [force]]` or `- group node min_gen
     /// [swappiness [nr_pages]]`.
     #[error(
         "not a command: + group node max_gen [swappiness [force]], or - group node min_gen ..."
@@ -52,15 +52,15 @@ pub enum GenCommandError {
     /// No lruvec has that group and node, or its policy has no generations.
     #[error("no such group and node with generations")]
     NoLruvec,
-    /// Newer than the youngest generation; read the generations again.
+    /// Newer than the youngest generation. Read the generations again.
     #[error("generation {0} does not exist yet")]
     Future(u64),
-    /// One of the two youngest, which are never evicted.
+    /// One of the two youngest generations, which are never evicted.
     #[error("generation {0} is one of the two youngest, which stay")]
     Young(u64),
 }
 
-/// The commands of a text, which stand apart by `,`, `;` or new lines.
+/// Parses commands separated by `,`, `;` or new lines.
 pub fn parse_commands(
     text: &str,
 ) -> impl Iterator<Item = Result<GenCommand, GenCommandError>> + '_ {

@@ -1,49 +1,46 @@
-//! The access log: one per CPU, what has to happen on the lists soon.
+//! The access log: pending list operations, one log per CPU.
 //!
-//! A miss does not take the lruvec's lock to put its folio on a list, nor does a hit that wants a
-//! list operation: both write one entry here, and 31 of them are drained together.
+//! A miss, or a hit that needs a list operation, writes one entry instead of taking the lruvec's
+//! lock. 31 entries are drained together, in order.
 //!
-//! The order of the entries is kept, so a single thread sees exact recency. An addition must not be
-//! lost (the folio would be unreachable for reclaim); a touch may be, and the world counts it if
-//! it drops one because the lruvec is contended.
+//! A lost addition would make a folio unreachable for reclaim. A touch may be lost: the world drops
+//! and counts it if the lruvec is contended.
 //!
-//! Entries are hints about a frame, checked again when drained: a frame that was freed and reused
-//! in the meantime is no longer [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on
-//! a list, and the stale entry does nothing.
+//! Entries are hints. If the frame was freed and reused, it is no longer
+//! [`Flags::PENDING`](crate::folio::Flags::PENDING), or is already on a list, and the entry does
+//! nothing.
 
 use super::Marked;
 use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 
-/// Entries after which a log is to be drained. The kernel's batch length.
+/// Entries after which a log should be drained. The kernel's batch length.
 pub const LOG_LEN: usize = 31;
-/// Entries there is room for, while the way to the lists is blocked: a reader from memory
-/// touches so many pages while another thread takes a batch of victims. Also how late a list
-/// operation can be.
+/// Capacity, for entries made while another thread holds the lists.
 const LOG_ROOM: usize = 256;
 
-/// One entry.
+/// A log entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Logged {
     /// Put a new folio on a list.
     Add(FrameId),
-    /// The folio was accessed and its policy wants to know.
+    /// The folio was accessed.
     Touch(FrameId),
-    /// Write-back of a folio that reclaim wanted is done: move it to the old end.
+    /// Write-back of a reclaimed folio ended: move the folio to the old end.
     Rotate(FrameId),
 }
 
-/// Whether there is room left.
+/// The fill state of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Room {
-    /// More entries fit.
+    /// Below [`LOG_LEN`] entries.
     Left,
-    /// The log is full: it is to be drained as soon as the lists are free.
+    /// Drain the log as soon as the lists are free.
     Full,
 }
 
-/// A bounded, ordered list of entries. Not synchronised: its CPU's lock holder owns it.
+/// A bounded, ordered list of entries. Not synchronised: the holder of its CPU's lock owns it.
 #[derive(Debug)]
 pub struct AccessLog {
     entries: [Logged; LOG_ROOM],
@@ -57,7 +54,7 @@ impl Default for AccessLog {
 }
 
 impl AccessLog {
-    /// An empty log.
+    /// Creates an empty log.
     pub const fn new() -> AccessLog {
         AccessLog { entries: [Logged::Touch(FrameId(0)); LOG_ROOM], len: 0 }
     }
@@ -75,8 +72,7 @@ impl AccessLog {
         self.push(Logged::Touch(frame))
     }
 
-    /// Appends an access that its policy wants logged, and drops any other. The processor need
-    /// not guess which it is: nothing is skipped.
+    /// Appends an access if `marked` asks for it. Branchless: the entry is always written.
     #[inline]
     pub fn touch_if(&mut self, marked: Marked, frame: FrameId) -> Room {
         let len = self.len;
@@ -100,24 +96,24 @@ impl AccessLog {
         self.room()
     }
 
-    /// Whether more entries fit.
+    /// Returns the fill state.
     #[inline]
     pub fn room(&self) -> Room {
         if self.len >= LOG_LEN { Room::Full } else { Room::Left }
     }
 
-    /// Whether nothing more fits: it must be drained first.
+    /// Returns true if the log is full and must be drained first.
     #[inline]
     pub fn is_crammed(&self) -> bool {
         self.len == LOG_ROOM
     }
 
-    /// Whether nothing is waiting.
+    /// Returns true if the log is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Empties the log; the entries come in the order they were made.
+    /// Removes all entries, in order.
     pub fn drain(&mut self) -> impl Iterator<Item = Logged> {
         let len = core::mem::take(&mut self.len);
         self.entries[..len].iter().copied()

@@ -1,17 +1,16 @@
-//! The mechanisms of the policies, each of which can be switched off alone.
+//! The mechanisms of the policies.
 //!
-//! Problem: a design of ten ideas is judged as one, although some of them earn nothing on a given
-//! workload. Idea: one table with every mechanism, the sentence it is explained by, its source and
-//! the policies that have it; a set of [`Switches`] says which are on.
+//! Problem: some ideas of a design may not help a workload. Idea: each can be switched off alone,
+//! to measure its effect.
 //!
 //! ```text
-//!   MECHANISMS table --> policies --json       what there is
+//!   MECHANISMS table --> policies --json       the list
 //!                    --> --off tiers,...       Switches --> LruConfig --> the policy
 //!                    --> ablate                each off in turn
 //! ```
 //!
-//! Adding a mechanism: a row here, and the `if` in the policy. The conformance tests then try it
-//! off alone and together with every other one of the policy.
+//! To add a mechanism: a row here, and the `if` in the policy. The conformance tests flip it alone
+//! and with every other mechanism of the policy.
 
 use super::PolicyName;
 
@@ -26,30 +25,30 @@ macro_rules! mechanisms {
         }
 
         impl Mechanism {
-            /// All of them, in table order.
+            /// All mechanisms, in table order.
             pub const ALL: &'static [Mechanism] = &[$(Mechanism::$name,)+];
 
-            /// The name as typed.
+            /// Returns the name on the command line.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Mechanism::$name => $text,)+ }
             }
 
-            /// One sentence: what the policy does because of it.
+            /// Returns the effect on the policy, in one sentence.
             pub const fn effect(self) -> &'static str {
                 match self { $(Mechanism::$name => $effect,)+ }
             }
 
-            /// Where it is described.
+            /// Returns the source of the description.
             pub const fn source(self) -> &'static str {
                 match self { $(Mechanism::$name => $source,)+ }
             }
 
-            /// The policies that have it.
+            /// Returns the policies with this mechanism.
             pub const fn policies(self) -> &'static [PolicyName] {
                 match self { $(Mechanism::$name => &[$(PolicyName::$policy,)+],)+ }
             }
 
-            /// Whether it is on unless switched off.
+            /// Returns true if the mechanism is on by default.
             pub const fn is_on_by_default(self) -> bool {
                 match self { $(Mechanism::$name => mechanisms!(@$default),)+ }
             }
@@ -204,7 +203,7 @@ mechanisms! {
 }
 
 impl Mechanism {
-    /// The mechanisms of a policy.
+    /// Returns the mechanisms of a policy.
     pub fn of(policy: PolicyName) -> impl Iterator<Item = Mechanism> {
         Mechanism::ALL.iter().copied().filter(move |it| it.policies().contains(&policy))
     }
@@ -216,7 +215,7 @@ impl Mechanism {
 
 crate::typed!(Mechanism or UnknownMechanism("unknown mechanism"));
 
-/// Which mechanisms are on. Those a policy does not have are ignored by it.
+/// The active mechanisms. A policy ignores mechanisms of other policies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Switches {
     on: u64,
@@ -225,7 +224,7 @@ pub struct Switches {
 const _: () = assert!(Mechanism::ALL.len() <= 64, "a switch is a bit of a word");
 
 impl Default for Switches {
-    /// Every mechanism as its table row says.
+    /// Returns the defaults of the table.
     fn default() -> Switches {
         Mechanism::ALL
             .iter()
@@ -235,22 +234,22 @@ impl Default for Switches {
 }
 
 impl Switches {
-    /// Whether `mechanism` is on.
+    /// Returns true if `mechanism` is on.
     pub const fn has(self, mechanism: Mechanism) -> bool {
         self.on & mechanism.bit() != 0
     }
 
-    /// These, with `mechanism` on.
+    /// Returns a copy with `mechanism` on.
     pub const fn with(self, mechanism: Mechanism) -> Switches {
         Switches { on: self.on | mechanism.bit() }
     }
 
-    /// These, with `mechanism` off.
+    /// Returns a copy with `mechanism` off.
     pub const fn without(self, mechanism: Mechanism) -> Switches {
         Switches { on: self.on & !mechanism.bit() }
     }
 
-    /// These, with `mechanism` on if it was off, and off if it was on: what an ablation tries.
+    /// Returns a copy with `mechanism` toggled, for ablations.
     pub const fn flipped(self, mechanism: Mechanism) -> Switches {
         Switches { on: self.on ^ mechanism.bit() }
     }

@@ -1,8 +1,8 @@
-//! Page reclaim: which folios stay.
+//! Page reclaim: the choice of folios to evict.
 //!
-//! A [`Lruvec`] holds the folios of one memory group and node in the order its policy keeps them.
-//! Every policy has the same face, [`LruPolicy`]; the worlds see only [`Lruvec`], and
-//! [`crate::reclaim`] drives a pass over it.
+//! A [`Lruvec`] holds the folios of one memory group and node in the order of its policy. Every
+//! policy implements [`LruPolicy`]. The worlds see only [`Lruvec`], and [`crate::reclaim`] drives a
+//! pass over it.
 //!
 //! ```text
 //!   hit plane (no lock)            decide plane (the lruvec's lock)
@@ -12,23 +12,23 @@
 //!   out of frames ---> ReclaimPass ----------------> LruPolicy::{isolate, evicted, put_back}
 //! ```
 //!
-//! What some policies offer besides is in [`capability`], a trait a file.
+//! Optional interfaces of policies are in [`capability`].
 //!
-//! Arrows among the files point down:
+//! Dependencies between files point down:
 //!
 //! ```text
 //!   lru_gen/                                     generations and commands as text
 //!   lruvec/                                      one policy at work, and its folios
 //!   registry                                     the types behind the names
-//!   drain, settle, step                          a log, a batch: what they mean to a policy
+//!   drain, settle, step                          applying a log, a batch and a step
 //!   kernel/, own/, baseline/                     the policies
-//!   policy/, capability/                         their face
+//!   policy/, capability/                         their interfaces
 //!   policy_name, mechanism, scan, batch, context, log, shadow, refault_distance, ...
 //! ```
 //!
-//! Adding a policy: its file, a row in `policy_name.rs`, its type in `registry.rs`, a paragraph in
-//! `docs/policies.md`. The tests of `conformance.rs`, which every policy must pass, follow from the
-//! registry; the paragraph is asked for by a test.
+//! To add a policy: its file, a row in `policy_name.rs`, its type in `registry.rs`, a paragraph in
+//! `docs/policies.md` (checked by a test). The tests of `conformance.rs` run for every registered
+//! policy.
 
 mod access;
 pub mod baseline;

@@ -1,7 +1,4 @@
-//! The names of the built-in policies: one row each.
-//!
-//! A name is all that worlds, records and the table of mechanisms know of a policy; the type behind
-//! it is for `registry.rs` to know.
+//! The names of the built-in policies. `registry.rs` maps them to types.
 
 macro_rules! names {
     ($($name:ident = $text:literal, $summary:literal;)+) => {
@@ -12,15 +9,15 @@ macro_rules! names {
         }
 
         impl PolicyName {
-            /// All of them.
+            /// All policies.
             pub const ALL: &'static [PolicyName] = &[$(PolicyName::$name,)+];
 
-            /// The name as typed.
+            /// Returns the name on the command line.
             pub const fn as_str(self) -> &'static str {
                 match self { $(PolicyName::$name => $text,)+ }
             }
 
-            /// One sentence: what it is and where it comes from.
+            /// Returns a one-sentence summary with its source.
             pub const fn summary(self) -> &'static str {
                 match self { $(PolicyName::$name => $summary,)+ }
             }
@@ -65,7 +62,7 @@ names! {
         "LIRS2 (Zhong et al. 2021): LIRS by the sum of the last two distances of accesses.";
 }
 
-/// The policy where none is named: the one with nothing to set.
+/// The policy without settings.
 impl Default for PolicyName {
     fn default() -> PolicyName {
         PolicyName::Pagetide

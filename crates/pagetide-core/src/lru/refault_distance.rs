@@ -1,13 +1,11 @@
-//! Refault distance: was the page that returns worth keeping?
+//! Refault distance: decides if a refaulted page was worth keeping.
 //!
-//! Problem: a page that is used again just after it was evicted looks exactly like a page seen for
-//! the first time. A policy that cannot tell them apart protects an active list that is not used
-//! any more while the real working set streams through the inactive list and never gets its second
-//! access there.
+//! Problem: a page used again just after its eviction looks like a new page, so an unused active
+//! list stays protected.
 //!
-//! Idea: count what moves a page towards the old end. Every eviction, and every activation, moves
-//! all folios of the inactive list one place on; so a counter of both, the nonresident age, read at
-//! a page's eviction and again at its return, says how many more places it would have needed.
+//! Idea: every eviction and every activation moves the inactive list one place on. The nonresident
+//! age counts both. Its advance between a page's eviction and return is the number of places by
+//! which the list was too short.
 //!
 //! ```text
 //!   time -------------------------------------------------------------->
@@ -18,18 +16,16 @@
 //!   that is, if                     D <= W
 //! ```
 //!
-//! What a page may displace, `W`, are the lists it competes with: the active list of its own type,
-//! and everything of the other type if the other type can leave memory at all.
+//! `W` is the size of the competing lists: the active list of the page's type, and both lists of
+//! the second type if that type can leave memory.
 //!
-//! Data: the age, one counter a lruvec; `E` travels in the page's [`ShadowEntry`], cut to
-//! [`TOKEN_BITS`]. Distances are taken modulo `2^37`: a page that stays away for
-//! more than 2^37 events (512 TiB of evictions) may be misjudged once.
+//! Data: one age counter per lruvec. The page's [`ShadowEntry`] holds `E`, cut to [`TOKEN_BITS`]. A
+//! page away for more than 2^37 events (512 TiB of evictions) may be misjudged once.
 //!
-//! Where memory groups nest, ages move on in a lruvec and in those of all its ancestors
-//! ([`HierarchyCounts`]); a page is evicted by the clock of the group whose limit was the cause
-//! ([`CauseClock`]), and its return is judged on that clock, among the lists of that group and
-//! those below it. [`Groups`](crate::group::Groups) carries all this from lruvec to lruvec. A
-//! lruvec that stands alone treats a shadow of another as one of a group that is gone.
+//! In nested memory groups the age of all ancestors advances too ([`HierarchyCounts`]). The clock
+//! of the group that caused the reclaim evicts a page ([`CauseClock`]), and judges its refault
+//! among the lists of that group and its descendants. [`Groups`](crate::group::Groups) carries
+//! these counts. A lruvec without groups treats foreign shadows as shadows of a deleted group.
 //!
 //! Sources: the kernel's documented workingset design, "double CLOCK lists" and "refault distance";
 //! the classic LRU specification, section 7.
@@ -37,11 +33,10 @@
 use super::{LruvecId, ShadowEntry, TOKEN_BITS, TOKEN_MASK};
 use crate::ids::PageType;
 
-/// Ages need no rounding before they are packed: the token is wider than any arena's frame count
-/// (2^28), so the kernel's bucket order would be zero.
+/// The token is wider than any arena's frame count (2^28), so ages need no rounding.
 const _: () = assert!(TOKEN_BITS >= 28);
 
-/// Base pages for each of the four lists; which pages, the user says (sizes, quotas).
+/// A number of base pages for each of the four lists, such as sizes or quotas.
 ///
 /// Shape: both arrays are indexed by [`PageType::index`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -53,12 +48,12 @@ pub struct ListPages {
 }
 
 impl ListPages {
-    /// Each of the four, changed.
+    /// Applies `change` to all four.
     pub fn map(&self, change: impl Fn(u64) -> u64) -> ListPages {
         ListPages { inactive: self.inactive.map(&change), active: self.active.map(&change) }
     }
 
-    /// These and `other` together.
+    /// Adds `other`.
     pub const fn plus(&self, other: &ListPages) -> ListPages {
         ListPages {
             inactive: [self.inactive[0] + other.inactive[0], self.inactive[1] + other.inactive[1]],
@@ -66,74 +61,73 @@ impl ListPages {
         }
     }
 
-    /// Both lists of one type.
+    /// Returns the sum of one type.
     pub const fn of_type(&self, page_type: PageType) -> u64 {
         self.inactive[page_type.index()] + self.active[page_type.index()]
     }
 
-    /// All four lists.
+    /// Returns the sum of all four.
     pub const fn total(&self) -> u64 {
         self.of_type(PageType::Anon) + self.of_type(PageType::File)
     }
 }
 
-/// The nonresident age of one lruvec: how often its inactive lists moved on.
+/// The nonresident age of one lruvec: moves of its inactive lists.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct NonresidentAge {
     age: u64,
 }
 
 impl NonresidentAge {
-    /// A clock that starts at `age`.
+    /// Creates a clock at `age`.
     pub const fn new(age: u64) -> NonresidentAge {
         NonresidentAge { age }
     }
 
-    /// The clock now.
+    /// Returns the age.
     pub const fn read(self) -> u64 {
         self.age
     }
 
-    /// Moves the clock on by `nr_pages`: activated, or put back active after isolation.
+    /// Advances the clock by `nr_pages` activated or put back active.
     pub fn advance(&mut self, nr_pages: u64) {
         self.age = self.age.wrapping_add(nr_pages);
     }
 
-    /// A folio of one page is evicted from lruvec `id`: packs the age as it is, then moves it on.
+    /// Returns the shadow of an evicted one-page folio, then advances the clock.
     pub fn evict(&mut self, id: LruvecId, workingset: bool) -> ShadowEntry {
         let shadow = self.shadow(id, workingset);
         self.advance(1);
         shadow
     }
 
-    /// The clock packed as it is.
+    /// Returns a shadow with the current age.
     pub fn shadow(self, id: LruvecId, workingset: bool) -> ShadowEntry {
         ShadowEntry::new(self.age, id, workingset)
     }
 
-    /// How far the clock has moved since `shadow` was left, modulo `2^TOKEN_BITS`.
+    /// Returns the age difference since `shadow`, modulo `2^TOKEN_BITS`.
     pub const fn distance(self, shadow: ShadowEntry) -> u64 {
         self.age.wrapping_sub(shadow.token()) & TOKEN_MASK
     }
 
-    /// Whether the page that left `shadow` would have stayed had it been allowed to displace
-    /// `threshold` pages. The comparison includes equality.
+    /// Returns true if the distance is at most `threshold` pages.
     pub const fn is_recent(self, shadow: ShadowEntry, threshold: u64) -> bool {
         self.distance(shadow) <= threshold
     }
 }
 
-/// What a lruvec counted that its ancestors count, too: totals that only grow.
+/// Totals of a lruvec that its ancestors count too. They only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HierarchyCounts {
-    /// By how much the nonresident age has moved on, modulo 2^64.
+    /// Advance of the nonresident age, modulo 2^64.
     pub age: u64,
-    /// What reclaim of each type has cost, in rotated folios.
+    /// Reclaim cost of each type, in rotated folios.
     pub cost: [u64; 2],
 }
 
 impl HierarchyCounts {
-    /// What was counted since `then`.
+    /// Returns the counts since `then`.
     pub const fn since(&self, then: &HierarchyCounts) -> HierarchyCounts {
         HierarchyCounts {
             age: self.age.wrapping_sub(then.age),
@@ -145,25 +139,25 @@ impl HierarchyCounts {
     }
 }
 
-/// The clock by which pages are evicted when the limit of another group is the cause.
+/// The eviction clock if another group's limit is the cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CauseClock {
     /// The lruvec of the group with the limit.
     pub id: LruvecId,
-    /// Its age.
+    /// The age of that lruvec.
     pub age: NonresidentAge,
 }
 
 impl CauseClock {
-    /// As [`NonresidentAge::evict`], by this clock.
+    /// Evicts as [`NonresidentAge::evict`], by this clock.
     pub fn evict(&mut self, workingset: bool) -> ShadowEntry {
         self.age.evict(self.id, workingset)
     }
 }
 
-/// The pages a returning page of `page_type` may displace: the `W` of the module's picture.
+/// Returns `W` of the module's diagram for a page of `page_type`.
 ///
-/// `sizes` are those of the lists, without folios that are isolated or still in a log.
+/// `sizes` excludes isolated and logged folios.
 pub const fn refault_threshold(sizes: &ListPages, page_type: PageType, can_swap: bool) -> u64 {
     const ANON: usize = PageType::Anon.index();
     const FILE: usize = PageType::File.index();

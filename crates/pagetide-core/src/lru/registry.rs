@@ -1,7 +1,4 @@
-//! The types behind the names of policies, and the dispatch made from them.
-//!
-//! A policy is an enum variant, so calls are static and the compiler finds every place that must
-//! know of a new one.
+//! The types behind the policy names, and static dispatch over them.
 
 use super::baseline::{
     Arc, Clock, Clock2QPlus, Fifo, Lirs, Lirs2, Lru, S3Fifo, Sieve, TwoQueue, WTinyLfu,
@@ -25,19 +22,16 @@ use core::ops::{Deref, DerefMut};
 
 macro_rules! policies {
     ($($name:ident),+) => {
-        /// A policy at work.
         pub(crate) enum Policy {
             $($name(Box<$name>),)+
         }
 
-        /// A pass's memory, of the same variant as the policy it was made by.
         #[derive(Debug)]
         pub(crate) enum Cursor {
             $($name(<$name as LruPolicy>::Cursor),)+
         }
 
         impl Policy {
-            /// The policy of this name, as it ships.
             fn usual(name: PolicyName, config: &LruConfig) -> Policy {
                 match name {
                     $(PolicyName::$name => Policy::$name(Box::new($name::new(config))),)+
@@ -56,7 +50,6 @@ macro_rules! policies {
             };
         }
 
-        /// What each must do.
         #[cfg(test)]
         mod conformance {
             use crate::lru::conformance::conformance;
@@ -75,7 +68,7 @@ macro_rules! policies {
     };
 }
 
-// Each has the name of its type.
+// Each is a name in `PolicyName` and a type.
 policies!(
     Pagetide,
     Mglru,
@@ -98,33 +91,33 @@ policies!(
     Lirs2
 );
 
-/// A policy, and how it is set.
+/// A policy and its own configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyChoice {
-    /// Which one.
+    /// The policy.
     pub name: PolicyName,
-    /// What it alone is told.
+    /// Its configuration.
     pub config: PolicyConfig,
 }
 
-/// What one policy alone is told when it is built; all others are built as they ship.
+/// The configuration specific to one policy.
 #[derive(Clone, Copy, Default, Debug)]
 pub enum PolicyConfig {
-    /// Every policy as it ships.
+    /// Defaults.
     #[default]
     Usual,
     /// The constants of `pagetide`.
     Pagetide(Tuning),
-    /// How large the machine is that `active-inactive` models.
+    /// The machine size that `active-inactive` models.
     ActiveInactive {
-        /// Frames of the machine that each frame here stands for. How long its inactive lists must
-        /// be depends on how much memory there is in bytes.
+        /// Frames of the modelled machine per frame. The inactive lists' minimum length depends on
+        /// memory in bytes.
         frames_stand_for: u32,
     },
 }
 
 impl From<PolicyName> for PolicyChoice {
-    /// As it ships.
+    /// Uses the defaults.
     fn from(name: PolicyName) -> PolicyChoice {
         PolicyChoice { name, config: PolicyConfig::Usual }
     }
@@ -144,8 +137,7 @@ impl Policy {
     }
 }
 
-/// What worlds and passes ask of any policy, as [`LruPolicy`] has it. Logs and batches are handed
-/// on whole: which policy it is is found out once for each.
+/// One dispatch for each log or batch.
 impl Policy {
     pub(crate) fn access_rule(&self) -> AccessRule {
         each!(self, policy => access_rule_of(&**policy))
@@ -164,7 +156,6 @@ impl Policy {
         each!(self, policy => apply_entries(&mut **policy, cx, entries))
     }
 
-    /// Does what log entries ask for, and then judges a return, as [`LruPolicy::refault`] has it.
     pub(crate) fn drain_and_refault(
         &mut self,
         cx: &mut Context<'_>,
@@ -204,7 +195,7 @@ impl Policy {
         })
     }
 
-    /// Ends a pass of several visits.
+    /// Ends a pass over several lruvecs.
     pub(crate) fn end_pass(&mut self, cx: &mut Context<'_>, scan: &Scan) -> bool {
         each!(self, policy => policy.end_pass(cx, scan, &mut Default::default()))
     }
@@ -238,7 +229,7 @@ const fn access_rule_of<P: LruPolicy>(_: &P) -> AccessRule {
     P::ACCESS
 }
 
-/// What a policy offers besides is asked of the policy itself.
+/// Gives access to the policy's optional interfaces.
 impl Deref for Policy {
     type Target = dyn Capabilities;
 

@@ -1,4 +1,4 @@
-//! How far a reclaim pass is: what policies read and add to while they look for victims.
+//! The progress of a reclaim pass, read and updated by policies.
 //!
 //! ```text
 //!   reclaim::ReclaimPass   one lruvec        \
@@ -10,63 +10,62 @@ use super::refault_distance::CauseClock;
 use super::{GenCommand, ShadowEntry};
 use crate::folio::Flags;
 
-/// The priority a pass starts at: it scans `folios >> 12`.
+/// Start priority of a pass: scans `folios >> 12`.
 pub const DEF_PRIORITY: u8 = 12;
-/// Pages a direct pass wants, and the piece list work is cut into.
+/// Default target of a direct pass, and batch size of list work, in pages.
 pub const RECLAIM_BATCH: u64 = 32;
-/// The most victims a batch holds.
+/// Maximum number of victims in a batch.
 pub const VICTIMS_MAX: usize = 64;
 
-/// On whose behalf memory is reclaimed.
+/// The cause of a reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReclaimKind {
-    /// The background thread, between the watermarks: may stop as soon as its target is met.
+    /// The background thread between the watermarks. May stop as soon as its target is met.
     Background,
-    /// A thread that needs a frame and waits: the memory-group flow, which finishes the lruvec's
-    /// round at each priority before it looks at the target.
+    /// A thread that waits for a frame. Finishes the lruvec's round at each priority before the
+    /// target is checked.
     Direct,
-    /// By request, whatever memory is free.
+    /// A request, regardless of free memory.
     Proactive,
 }
 
-/// How far a pass is, for policies to read.
+/// The progress of a pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan {
-    /// On whose behalf memory is reclaimed.
+    /// The cause of the reclaim.
     pub kind: ReclaimKind,
-    /// 12 down to 0: scan `folios >> priority`.
+    /// 12 down to 0: scans `folios >> priority`.
     pub priority: u8,
-    /// Pages wanted.
+    /// Wanted pages.
     pub target: u64,
-    /// Frames freed so far, by eviction and by demotion.
+    /// Frames freed by eviction and demotion.
     pub reclaimed: u64,
-    /// Those of them whose pages were demoted.
+    /// Frames freed by demotion.
     pub demoted: u64,
-    /// Folios looked at so far.
+    /// Folios scanned.
     pub scanned: u64,
-    /// Victims that were dirty so far.
+    /// Dirty victims.
     pub dirty: u64,
-    /// What the page that the pass makes room for left when it was evicted, if it is known. Only
-    /// policies that judge a page before they choose its victim look at it (ARC).
+    /// Shadow of the page to make room for, if known. Used by ARC, which judges a page before
+    /// choosing its victim.
     pub incoming: Option<ShadowEntry>,
-    /// What a request asks for; other passes have none.
+    /// The command of a request.
     pub command: Option<GenCommand>,
-    /// The world tries to demote victims first, which dirty ones need not be written for.
+    /// True if the world demotes victims first. Dirty victims then need no write-back.
     pub demotes: bool,
-    /// Folios are evicted however young their generation is.
+    /// True if generations younger than `min_ttl` may be evicted.
     pub ignores_age: bool,
-    /// The pass ended because everything is younger than `min_ttl`: out of memory.
+    /// True if the pass ended because all is younger than `min_ttl`: out of memory.
     pub too_young: bool,
-    /// The second, forced round: protections that may starve reclaim are off.
+    /// True in the second round, without the protections that may starve reclaim.
     pub forced: bool,
-    /// A protection was met that a forced round would ignore.
+    /// True if a protection was met that a forced round ignores.
     pub skipped: bool,
-    /// What a lruvec among several has to know of its group; nothing where there is one.
+    /// Group state of one lruvec among several.
     pub group: GroupScan,
 }
 
 impl Scan {
-    /// Nothing done yet, at the first priority.
     #[inline]
     pub(crate) fn new(kind: ReclaimKind, target: u64) -> Scan {
         Scan {
@@ -88,83 +87,81 @@ impl Scan {
         }
     }
 
-    /// Whether the target is met.
+    /// Returns true if the target is met.
     pub fn is_satisfied(&self) -> bool {
         self.reclaimed >= self.target
     }
 
-    /// Whether memory as a whole is short, or is kept from it by the background thread.
+    /// Returns true if memory as a whole is short, or may soon be (background thread).
     pub fn is_global(&self) -> bool {
         self.kind == ReclaimKind::Background || self.group.is_global
     }
 
-    /// Whether the pass may end between two folios, rather than finish the lruvec's round.
+    /// Returns true if the pass may end in the middle of a round.
     pub fn may_stop(&self) -> bool {
         self.is_satisfied() && self.is_global()
     }
 
-    /// Victims that are still wanted, as many as a batch holds at most.
+    /// Returns the number of victims still wanted, at most one batch.
     pub fn nr_victims_wanted(&self) -> usize {
         self.target.saturating_sub(self.reclaimed).min(VICTIMS_MAX as u64) as usize
     }
 
-    /// Whether dirty folios stood in the way more often than clean ones were found: time to write.
+    /// Returns true if more victims were dirty than reclaimed: time to write.
     pub fn wants_flusher(&self) -> bool {
         self.dirty > self.reclaimed
     }
 
-    /// What keeps a folio from being a victim until it is written. The multi-gen LRUs of 6.18 and
-    /// 6.1 have rules of their own, which are the kernel's: they leave dirty file pages to the
-    /// flusher even where they could be demoted.
+    /// Returns the flags that forbid eviction until written. The multi-gen LRUs of 6.18 and 6.1
+    /// have their own rule: dirty file pages go to the flusher even if they could be demoted.
     pub const fn unclean(&self) -> Flags {
         if self.demotes { Flags::WRITEBACK } else { Flags::DIRTY.with(Flags::WRITEBACK) }
     }
 
-    /// Whether a folio waits to be written, so that nothing else needs to be asked of it: of one
-    /// that is [mapped](Flags::MAPPED), the world asks first whether it is young.
+    /// Returns true if a folio needs writing and no trial. A [mapped](Flags::MAPPED) folio is tried
+    /// for its young bit first.
     pub const fn waits_for_writing(&self, flags: Flags) -> bool {
         flags.any(self.unclean()) && !flags.any(Flags::MAPPED)
     }
 
-    /// Counts folios looked at.
+    /// Counts scanned folios.
     pub fn count_scanned(&mut self, nr: u64) {
         self.scanned += nr;
     }
 }
 
-/// A lruvec's place among others, during a visit. The default is that of a lruvec alone, whose own
-/// limit is the cause.
+/// The group state of a lruvec during a visit. Default: a lone lruvec under its own limit.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GroupScan {
-    /// Memory as a whole is short, not a group's.
+    /// True if memory as a whole is short, not a group's.
     pub is_global: bool,
-    /// The part of the group's memory that the scan leaves alone.
+    /// The protected part of the group's memory.
     pub share: Share,
-    /// By whose clock pages are evicted, where the cause is another group's limit.
+    /// The eviction clock, if another group's limit is the cause.
     pub clock: Option<CauseClock>,
-    /// The visit ends once the pass has reclaimed this much: the group is at its protection then.
+    /// Reclaimed pages at which the group reaches its protection and the visit ends.
     pub end: Option<u64>,
 }
 
 impl GroupScan {
-    /// Whether taking more would reach into what is protected.
+    /// Returns true if more reclaim would reach protected memory.
     pub fn has_given_enough(&self, scan: &Scan) -> bool {
         self.end.is_some_and(|end| scan.reclaimed >= end)
     }
 }
 
-/// The protected part of a group's memory, which shortens every scan of it.
+/// The protected part of a group's memory. It shortens every scan of the group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Share {
-    /// Protected pages; 0 for none.
+    /// Protected pages, 0 for none.
     pub protected: u64,
-    /// Pages used.
+    /// Used pages.
     pub usage: u64,
 }
 
 impl Share {
-    /// Of `size` folios, those that count for a scan: less the protected share, but at least a
-    /// batch, so that a group just above its protection is scanned at all in the end.
+    /// Returns the part of `size` folios to scan, without the protected share. At least one batch,
+    /// so that a group just above its protection is still scanned.
     pub fn unprotected(&self, size: u64) -> u64 {
         if self.protected == 0 {
             return size;

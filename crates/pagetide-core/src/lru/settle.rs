@@ -1,16 +1,15 @@
-//! Settling a batch: what each verdict means to the policy, to the folio and to the counters.
+//! Settles a batch: applies each verdict to policy, folio and counters.
 //!
-//! Problem: most of a pass is victims, and each of them was a question of which policy it is.
-//! Idea: as with the access log, that is found out once a batch; this is the same code for each.
+//! Problem: a batch has up to 64 victims. Idea: generic code, with one dispatch per batch.
 //!
 //! ```text
 //!   claimed    policy: evicted -----> shadow      folio: free    settled as evicted
 //!   demoted    policy: demoted                    folio: free    settled as demoted
 //!   refused    policy: put back ----> listed      folio: listed
-//!                               '---> again       folio: isolated still, a victim once more
+//!                               '---> again       folio: still isolated, a victim once more
 //! ```
 //!
-//! Invariant: victims are settled in their order. A page dropped meanwhile is on no list.
+//! Invariant: victims are settled in order. A page dropped meanwhile is on no list.
 
 use super::{
     Context, LruPolicy, PutBack, ReclaimBatch, ReclaimKind, Refusal, Scan, Settled, Verdict, Victim,
@@ -19,7 +18,6 @@ use crate::folio::Flags;
 use crate::ids::FrameId;
 use crate::vmstat::Counter;
 
-/// Settles the victims of a batch, which were tried, or only looked at.
 pub(super) fn settle_all<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,
@@ -74,7 +72,6 @@ pub(super) fn settle_all<P: LruPolicy>(
     cx.vmstat.add(demoted, scan.demoted - demoted_before);
 }
 
-/// A victim's frame is free: its folio is isolated no longer.
 #[inline]
 fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
     let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
@@ -83,12 +80,11 @@ fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
     cx.count_by_type(flags.page_type(), Counter::PgstealAnon, Counter::PgstealFile);
 }
 
-/// A victim stays, and is on a list again.
 fn list(cx: &Context<'_>, frame: FrameId) {
     cx.folios[frame].update(|flags| Some(flags.without(Flags::ISOLATED).with(Flags::ON_LIST)));
 }
 
-/// What frames are counted as, that were freed, by kind of reclaim: all, and by demotion.
+/// Returns the counters of all freed frames, and of demoted ones.
 const fn counters(kind: ReclaimKind) -> [Counter; 2] {
     match kind {
         ReclaimKind::Background => [Counter::PgstealBackground, Counter::PgdemoteBackground],

@@ -1,4 +1,4 @@
-//! Shadow entries: what eviction leaves where a page was.
+//! Shadow entries, left in the page word of an evicted page.
 //!
 //! ```text
 //!   59                    23 22        7 6      1  0
@@ -8,14 +8,14 @@
 //! ```
 //!
 //! The token is the policy's clock at eviction (a generation and references, or the nonresident
-//! age), cut to 37 bits; `w` says the folio had been part of the working set. The page word has 60
-//! bits of room for it, so the token is three bits shorter than the kernel's.
+//! age), cut to 37 bits. `w` marks a page of the working set. The page word has 60 bits for the
+//! entry, so the token is three bits shorter than the kernel's.
 //!
 //! Source: the multi-gen LRU specification, section 8; classic LRU, section 7.
 
-/// Bits of the token; clocks are compared modulo `2^TOKEN_BITS`.
+/// Bits of the token. Clocks are compared modulo `2^TOKEN_BITS`.
 pub const TOKEN_BITS: u32 = 37;
-/// The token's mask.
+/// The mask of the token.
 pub const TOKEN_MASK: u64 = (1 << TOKEN_BITS) - 1;
 
 const NODE_BITS: u32 = 6;
@@ -24,12 +24,12 @@ const NODE_SHIFT: u32 = 1;
 const GROUP_SHIFT: u32 = NODE_SHIFT + NODE_BITS;
 const TOKEN_SHIFT: u32 = GROUP_SHIFT + GROUP_BITS;
 
-/// Bits of a whole entry: what the page word has room for.
+/// Bits of an entry in the page word.
 pub const SHADOW_BITS: u32 = 60;
 
 const _: () = assert!(TOKEN_SHIFT + TOKEN_BITS == SHADOW_BITS);
 
-/// The lruvec a folio was evicted from: its memory group and node.
+/// A memory group and node.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LruvecId {
     /// Memory group, 0 for the root.
@@ -38,7 +38,7 @@ pub struct LruvecId {
     pub node: u8,
 }
 
-/// A shadow entry's payload, at most 60 bits: see the module's picture.
+/// A shadow entry of at most 60 bits. See the module for the layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShadowEntry(u64);
 
@@ -54,22 +54,22 @@ impl ShadowEntry {
         )
     }
 
-    /// Takes back what [`ShadowEntry::bits`] gave; any 60 bits are a valid entry.
+    /// Restores an entry from [`ShadowEntry::bits`]. Any 60 bits are valid.
     pub const fn from_bits(bits: u64) -> ShadowEntry {
         ShadowEntry(bits & ((1 << SHADOW_BITS) - 1))
     }
 
-    /// The payload as the page word stores it.
+    /// Returns the entry as stored in the page word.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// The policy's clock at eviction, modulo `2^TOKEN_BITS`.
+    /// Returns the policy's clock at eviction, modulo `2^TOKEN_BITS`.
     pub const fn token(self) -> u64 {
         self.0 >> TOKEN_SHIFT
     }
 
-    /// Where it was evicted from.
+    /// Returns the lruvec of the eviction.
     pub const fn lruvec(self) -> LruvecId {
         LruvecId {
             group: (self.0 >> GROUP_SHIFT) as u16,
@@ -77,7 +77,7 @@ impl ShadowEntry {
         }
     }
 
-    /// Whether it had been part of the working set.
+    /// Returns true if the page was in the working set.
     pub const fn workingset(self) -> bool {
         self.0 & 1 != 0
     }

@@ -1,11 +1,8 @@
-//! How many leaves may hold nothing but shadows.
+//! The limit on leaf tables with shadows only.
 //!
-//! Problem: shadow entries live in the page words of absent pages, so a scan over a huge file
-//! leaves page tables behind that describe no memory at all, and nothing else would ever free them.
-//!
-//! Idea: a leaf without a resident page is worth keeping while there are few such leaves. The world
-//! keeps them in the order they became empty, and asks after each reclaim pass how many of the
-//! oldest to drop.
+//! Problem: a scan of a huge file leaves leaf tables with shadows and no resident page, which are
+//! never freed otherwise. Idea: the world keeps all-shadow leaves in the order they became empty,
+//! and asks after each reclaim pass how many of the oldest to drop.
 //!
 //! ```text
 //!   leaf gains a page    --> unlinked                  nr_shadow_leaves - max = excess
@@ -13,40 +10,36 @@
 //!   after a pass         --> drop the oldest nr_leaves_to_free(..), forgetting their shadows
 //! ```
 //!
-//! The kernel's tree nodes have 64 slots, ours (the leaves of page words) 512. Kept the same is how
-//! much history there is room for, eight shadows a page of memory if every slot is used, and how
-//! lazily it is trimmed: the kernel's `pages / 8` nodes and batches of 128 nodes become `pages /
-//! 64` leaves (1.6 % of memory) and batches of 16 leaves. Not the same: a sparse file fills its
-//! leaves less, and one drop forgets up to 512 pages instead of 64. A lab that wants the kernel's
-//! numbers builds the budget with leaves of 64 slots.
+//! The limit is the kernel's in history, eight shadows per page of memory at full density. The
+//! kernel's `pages / 8` nodes of 64 slots and batches of 128 nodes become `pages / 64` leaves of
+//! 512 slots (1.6 % of memory) and batches of 16 leaves. A budget with leaves of 64 slots gives the
+//! kernel's numbers.
 //!
-//! The trimming is the kernel's shrinker for objects that cost nothing to recreate: each call aims
-//! at half the excess plus a part of what earlier calls left undone, in whole batches only, so
-//! small excesses wait until they add up.
+//! As in the kernel's shrinker, each call aims at half the excess plus a part of the deferred work,
+//! in whole batches.
 //!
-//! Ignored: which leaf a shadow is in, and the size of slab caches, which the kernel counts among a
-//! group's pages. Source: the classic LRU specification, section 8.
+//! Ignored: the leaf of a shadow, and slab caches, which the kernel counts among a group's pages.
+//! Source: the classic LRU specification, section 8.
 
-/// Slots of the kernel's tree nodes, which the limits are stated for.
+/// Slots of a kernel tree node.
 const NODE_SLOTS: u64 = 64;
-/// Pages of memory per tree node at the limit: eight slots a page, at full density.
+/// Pages of memory per node, as a power of two.
 const PAGES_PER_NODE_SHIFT: u32 = 3;
 /// Nodes freed together.
 const NODE_BATCH: u64 = 128;
 
-/// The limit on leaves of shadows, and the trimming that is still due. One per lruvec.
+/// The limit on all-shadow leaves of one lruvec, and its deferred work.
 #[derive(Clone, Debug)]
 pub struct ShadowBudget {
     leaf_slots: u64,
-    /// Leaves that earlier calls meant to free and did not.
     deferred: u64,
 }
 
 impl ShadowBudget {
-    /// A budget for leaves of `leaf_slots` page words.
+    /// Creates a budget for leaves of `leaf_slots` page words.
     ///
     /// # Panics
-    /// Unless `leaf_slots` is a power of two from 64 to 8192.
+    /// Panics unless `leaf_slots` is a power of two from 64 to 8192.
     pub const fn new(leaf_slots: u32) -> ShadowBudget {
         assert!(
             leaf_slots.is_power_of_two() && leaf_slots >= 64 && leaf_slots <= 8192,
@@ -55,15 +48,15 @@ impl ShadowBudget {
         ShadowBudget { leaf_slots: leaf_slots as u64, deferred: 0 }
     }
 
-    /// The most all-shadow leaves to keep for `pages` pages of memory (the lruvec's folios).
+    /// Returns the maximum number of all-shadow leaves for `pages` pages of memory.
     pub const fn nr_leaves_max(&self, pages: u64) -> u64 {
         (pages >> PAGES_PER_NODE_SHIFT) / (self.leaf_slots / NODE_SLOTS)
     }
 
-    /// How many of the oldest all-shadow leaves to free now, of the `nr_shadow_leaves` there are.
+    /// Returns the number of oldest all-shadow leaves to free, out of `nr_shadow_leaves`.
     ///
-    /// To be asked at every reclaim pass, with the priority the pass ended at: the lower, the more
-    /// of the trimming left undone by earlier calls is added. What is answered is taken as done.
+    /// Call at every reclaim pass with its final priority. A lower priority adds more of the
+    /// deferred work. The returned number counts as freed.
     pub fn nr_leaves_to_free(&mut self, nr_shadow_leaves: u64, pages: u64, priority: u8) -> u64 {
         let excess = nr_shadow_leaves.saturating_sub(self.nr_leaves_max(pages));
         if excess == 0 {
@@ -78,7 +71,7 @@ impl ShadowBudget {
     }
 }
 
-/// As much of `wanted` as whole batches make, or all of it in batches while no less than `excess`.
+/// Rounds `wanted` down to whole batches, or keeps all of it while at least `excess` is left.
 fn in_batches(wanted: u64, batch: u64, excess: u64) -> u64 {
     let mut left = wanted;
     while left > 0 && (left >= batch || left >= excess) {
@@ -111,7 +104,7 @@ mod tests {
         assert_eq!(budget.deferred, 44);
     }
 
-    /// An excess of 100 aims at 50 a call: 50, then 100, which is all of the excess.
+    /// Aims at 50 per call.
     #[test]
     fn small_excesses_are_carried_over_until_they_add_up() {
         let mut budget = ShadowBudget::new(64);
@@ -121,7 +114,7 @@ mod tests {
         assert_eq!(budget.deferred, 0);
     }
 
-    /// An excess of 200 aims at 100 a call; 100 + 100 makes one batch, and 72 stay to be done.
+    /// Two calls of 100 make one batch, and 72 stay deferred.
     #[test]
     fn a_batch_is_freed_once_the_carried_part_reaches_it() {
         let mut budget = ShadowBudget::new(64);
@@ -139,7 +132,7 @@ mod tests {
         assert_eq!(budget.deferred, 120 + 125 - 128);
     }
 
-    /// Ten calls leave 500 undone; the excess of 100 bounds that to 200, and what is wanted too.
+    /// Ten calls defer 500. The excess of 100 bounds that to 200.
     #[test]
     fn carried_part_is_at_most_twice_the_excess() {
         let mut budget = ShadowBudget::new(64);
@@ -151,7 +144,7 @@ mod tests {
         assert_eq!(budget.deferred, 200 + 50 - 128);
     }
 
-    /// The same history in leaves of 512: an eighth of everything.
+    /// The same history in leaves of 512 slots: an eighth.
     #[test]
     fn large_leaves_free_an_eighth() {
         let mut budget = ShadowBudget::new(512);

@@ -1,7 +1,6 @@
-//! A step of a reclaim pass: the last victims are settled, and the next ones isolated.
+//! A step of a reclaim pass: settles the last victims and isolates the next ones.
 //!
-//! Problem: most passes make room for one page, and each asked several times which policy it is.
-//! Idea: as with the access log, that is found out once a step, and this is the same code for each.
+//! Problem: most passes free one page. Idea: generic code, with one dispatch per step.
 //!
 //! ```text
 //!   settle --> refused, to be tried again? --> TryEvict
@@ -10,49 +9,43 @@
 //!              isolate --> victims --> TryEvict, Look       none --> next priority, or Done
 //! ```
 //!
-//! Sources: those of [`reclaim`](crate::reclaim).
+//! Sources: the same as in [`reclaim`](crate::reclaim).
 
 use super::settle::settle_all;
 use super::{Context, DEF_PRIORITY, LruPolicy, Progress, ReclaimBatch, ReclaimKind, Scan};
 use crate::vmstat::Counter;
 
-/// What the world does next.
+/// The world's next task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Step {
     /// Publish `settled`, try the victims, call again.
     TryEvict,
-    /// Publish `settled`, read and clear each victim's young bit, claim nothing: the verdict is
-    /// [`Refusal::Young`](super::Refusal::Young) for those that were young and stays as it is
-    /// for the others. Call again.
+    /// Publish `settled`, read and clear each victim's young bit, claim none. Set the verdict of
+    /// young victims to [`Refusal::Young`](super::Refusal::Young). Call again.
     Look,
     /// Publish `settled`, walk all page tables and report the young pages, call again.
     WalkTables,
-    /// Publish `settled`; the pass is over.
+    /// Publish `settled`. The pass is over.
     Done,
 }
 
-/// Where a pass is, between two steps.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Stage {
-    /// The victims are out to be looked at, not to be evicted.
     is_looking: bool,
-    /// The victims that are out are all that the policy would take.
     has_all: bool,
-    /// The pass ends with its first priority: it is one visit of a pass over several lruvecs.
+    /// A visit ends with its first priority.
     is_visit: bool,
     pub(crate) is_over: bool,
 }
 
 impl Stage {
-    /// Of a visit that begins.
     pub(crate) fn of_visit() -> Stage {
         Stage { is_visit: true, ..Stage::default() }
     }
 }
 
-/// Settles the batch's verdicts, then isolates the next victims. After [`Step::Done`] it keeps
-/// saying so.
+/// Repeats [`Step::Done`] at the end.
 pub(super) fn step<P: LruPolicy>(
     policy: &mut P,
     cx: &mut Context<'_>,

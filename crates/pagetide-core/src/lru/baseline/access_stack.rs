@@ -1,16 +1,16 @@
-//! The latest accesses of numbered pages, in order, linked by index.
+//! A stack of page accesses, linked by index.
 //!
-//! [`crate::list::FolioList`] links resident folios through their descriptors, and a folio is on
-//! one such list at most. LIRS orders folios that are on a list already, and pages that have no
-//! folio: this stack has links of its own, 8 bytes for each access there may be.
+//! [`crate::list::FolioList`] links a folio on at most one list, through its descriptor. LIRS also
+//! orders listed folios, and pages without a folio. So this stack has its own links, 8 bytes per
+//! possible access.
 //!
-//! Invariant: of a page, accesses leave oldest first, so an older one is never there alone.
+//! Invariant: the accesses of a page leave oldest first.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 const NIL: u32 = u32::MAX;
-/// Above an access that is not on the stack.
+/// `above` of an access that is not on the stack.
 const OFF: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
@@ -19,10 +19,10 @@ struct Links {
     below: u32,
 }
 
-/// The last `EACH` accesses of each page, from which any can be removed. All operations O(1).
+/// The last `EACH` accesses of each page. Any can be removed. All operations O(1).
 #[derive(Debug)]
 pub(super) struct AccessStack<const EACH: usize> {
-    /// By page the latest accesses, then those before them.
+    /// By page: the latest accesses, then the ones before, and so on.
     links: Box<[Links]>,
     nr_pages: u32,
     top: u32,
@@ -31,34 +31,29 @@ pub(super) struct AccessStack<const EACH: usize> {
 }
 
 impl<const EACH: usize> AccessStack<EACH> {
-    /// An empty stack for the pages below `nr_pages`.
     pub(super) fn new(nr_pages: u32) -> AccessStack<EACH> {
         let off = Links { above: OFF, below: NIL };
         let links = vec![off; EACH * nr_pages as usize].into();
         AccessStack { links, nr_pages, top: NIL, bottom: NIL, len: 0 }
     }
 
-    /// The page of the oldest access.
     pub(super) fn bottom(&self) -> Option<u32> {
         (self.bottom != NIL).then(|| self.bottom % self.nr_pages)
     }
 
-    /// How many accesses are on the stack.
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether any access of the page is on the stack.
     pub(super) fn holds(&self, page: u32) -> bool {
         self.is_on(page)
     }
 
-    /// Whether as many of its accesses are on the stack as may be.
     pub(super) fn holds_all(&self, page: u32) -> bool {
         self.is_on(self.access(page, EACH - 1))
     }
 
-    /// Puts an access of the page on the top. One too many of it leaves.
+    /// Pushes an access of the page. Removes its oldest one beyond `EACH`.
     pub(super) fn push(&mut self, page: u32) {
         if self.holds_all(page) {
             self.take(self.access(page, EACH - 1));
@@ -75,14 +70,12 @@ impl<const EACH: usize> AccessStack<EACH> {
         self.len += 1;
     }
 
-    /// Takes the oldest access off the stack.
     pub(super) fn pop_bottom(&mut self) {
         if self.bottom != NIL {
             self.take(self.bottom);
         }
     }
 
-    /// Takes what there is of the page off the stack.
     pub(super) fn remove(&mut self, page: u32) {
         for age in 0..EACH {
             let access = self.access(page, age);
@@ -92,7 +85,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         }
     }
 
-    /// Makes the accesses of a page those of one that has none.
+    /// Transfers all accesses to `successor`, which has none.
     pub(super) fn rename(&mut self, page: u32, successor: u32) {
         debug_assert!(!self.holds(successor), "{successor} has accesses of its own");
         for age in 0..EACH {
@@ -115,7 +108,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         self.len -= 1;
     }
 
-    /// Gives the place of an access, if it has one, to another that has none.
+    /// Replaces an access on the stack by an access off the stack.
     fn replace(&mut self, access: u32, successor: u32) {
         let Links { above, below } = self.links[access as usize];
         if above != OFF {
@@ -125,7 +118,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         }
     }
 
-    /// Makes two accesses neighbours; where one is none, the other is an end.
+    /// Links two neighbours. `NIL` on one side makes an end.
     fn join(&mut self, below: u32, above: u32) {
         match below {
             NIL => self.bottom = above,
@@ -144,7 +137,7 @@ impl<const EACH: usize> AccessStack<EACH> {
         })
     }
 
-    /// Walks the stack and panics where links or the length are wrong. O(len).
+    /// Panics if links or the length are wrong. O(len).
     pub(super) fn validate(&self) {
         let mut count = 0;
         let mut below = NIL;

@@ -1,18 +1,15 @@
-//! ARC: recency and frequency share memory; the ghosts of each argue for more.
+//! ARC: balances recency and frequency by ghost hits.
 //!
 //! ```text
 //!        B1 (ghosts) <-- T1: seen once | T2: seen again --> B2 (ghosts)
 //!   a return from B1: more for T1   ---- p ----   a return from B2: more for T2
 //! ```
 //!
-//! Reading of the paper: its figure 4, with `p` a real number (here with 32 fractional bits) and
-//! `delta` the ratio of the ghost lists' lengths, the returning ghost counted, at least 1. The page
-//! that comes in is judged before the victim is chosen where the pass knows it; where it does not
-//! (frames are taken from a free list first), `p` moves after the choice, one eviction late.
-//! |T1| + |B1| is kept within memory and all four within twice that, at evictions.
+//! Reading of the paper: figure 4, with `p` in 32 fractional bits. If the pass does not know the
+//! incoming page, `p` moves one eviction late. Evictions limit |T1| + |B1| to memory, and all four
+//! lists to twice that.
 //!
-//! Do not use it for loops longer than memory (both lists see only strangers), nor where one scan
-//! reads each page twice: that is all it takes to enter T2.
+//! Weak on loops longer than memory, and on a scan that reads each page twice, which enters T2.
 //! Source: Megiddo and Modha, "ARC: a self-tuning, low overhead replacement cache", FAST 2003.
 
 use super::ghosts::Ghosts;
@@ -24,10 +21,8 @@ use crate::lru::AccessRule;
 const T1: usize = 0;
 const T2: usize = 1;
 
-/// Fractional bits of `p`.
 const FRACTION_BITS: u32 = 32;
 
-/// What the page is that a pass makes room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Incoming {
     Stranger,
@@ -46,11 +41,11 @@ pub struct ArcRule {
     incoming: Incoming,
 }
 
-/// ARC. It has no parameters.
+/// ARC, without parameters.
 pub type Arc = Segmented<ArcRule>;
 
 impl ArcRule {
-    /// How far `p` moves: `ghosts` is the length of the list hit.
+    /// Returns the step of `p`. `ghosts` is the length of the list hit.
     fn delta(ghosts: u64, others: u64) -> u64 {
         ((others << FRACTION_BITS) / ghosts.max(1)).max(1 << FRACTION_BITS)
     }

@@ -1,8 +1,7 @@
-//! CLOCK: LRU's cheap approximation.
+//! CLOCK: an approximation of LRU.
 //!
-//! A hit sets a bit; the hand (our old end) clears it and gives the page another trip. Do not use
-//! it where scans are common: like LRU, it believes in every page once.
-//! Source: Corbato, "A paging experiment with the Multics system", 1968.
+//! A hit sets a bit. The hand (the old end) clears it and gives the page another trip. Weak on
+//! frequent scans, like LRU. Source: Corbato, "A paging experiment with the Multics system", 1968.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::{Flags, Folios};

@@ -1,4 +1,4 @@
-//! Clock2Q+: S3-FIFO with one bit, and a window in which a page that was just read earns nothing.
+//! Clock2Q+: S3-FIFO with one bit, and no hit credit for pages just read.
 //!
 //! ```text
 //!   new --> window (5 %) --> small (5 %) --hit here--> main (90 %, CLOCK) --+
@@ -7,18 +7,15 @@
 //!                            ghosts (50 % of memory) ---+ came back
 //! ```
 //!
-//! Problem: the same block is often read several times in a row, and then never again; a queue that
-//! counts such hits takes it for hot.
+//! Problem: a block read several times in a row, and then never again, looks hot.
 //!
-//! Reading of the paper: the window is the younger half of the small queue, by admissions; a hit
-//! after it is one bit. Here the window is a list of its own, and hits are logged in order, so that
-//! each meets its page where it is. A page enters main without the bit. Main gives a victim while
-//! it has more than its share, else small; how it begins, [`super::small_queue`] says.
+//! Reading of the paper: its window is the younger half of small, here a separate list. Hits are
+//! logged in order, so that each finds its page on the right list. Main gives a victim while over
+//! its share, else small. See [`super::small_queue`] for the start.
 //!
-//! Do not use it for loops longer than memory, nor where the second access of a hot page follows
-//! the first at once and the third after more than 10 % of memory came in.
-//! Source: Zhai et al., "Clock2Q+: a simple and efficient replacement algorithm for metadata cache
-//! in VMware vSAN", VLDB 2026 (arXiv 2511.21958).
+//! Weak on loops longer than memory, and if the second access of a hot page follows at once and the
+//! third after more than 10 % of memory. Source: Zhai et al., "Clock2Q+: a simple and efficient
+//! replacement algorithm for metadata cache in VMware vSAN", VLDB 2026 (arXiv 2511.21958).
 
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};
 use super::small_queue::SmallQueue;
@@ -36,7 +33,6 @@ const GHOST_PERCENT: u64 = 50;
 /// The rule of Clock2Q+.
 #[derive(Debug)]
 pub struct Clock2QPlusRule {
-    /// The window is a part of small.
     window_max: u64,
     queue: SmallQueue,
 }
@@ -46,7 +42,7 @@ pub type Clock2QPlus = Segmented<Clock2QPlusRule>;
 
 impl SegmentRule for Clock2QPlusRule {
     const ACCESS: AccessRule = AccessRule::LogEach;
-    /// The look that takes the bit, and the one that finds none.
+    /// One look takes the bit, the next finds none.
     const TURNS: u64 = 2;
 
     fn new(nr_frames: u64) -> Clock2QPlusRule {

@@ -1,7 +1,7 @@
-//! First in, first out: what no knowledge of accesses gives.
+//! First in, first out: ignores accesses.
 //!
-//! Do not use it where anything is accessed twice. Source: folklore; Belady, "A study of
-//! replacement algorithms for a virtual-storage computer", 1966, measures it.
+//! Weak if pages are accessed twice. Source: folklore; Belady, "A study of replacement algorithms
+//! for a virtual-storage computer", 1966, measures it.
 
 use super::queue::{Queue, QueueRule};
 use crate::lru::AccessRule;

@@ -1,11 +1,8 @@
-//! A bounded memory of evicted pages, without the pages.
+//! A bounded history of evicted pages (ghosts).
 //!
-//! Problem: the papers keep lists of the identities of evicted pages ("ghosts"). The page itself
-//! has room for one number where it was: its shadow entry.
-//!
-//! Idea: the number is the eviction's place in the queue, and the queue is a ring of bits, one a
-//! place, that says which places still count. A ghost that returns leaves from the middle, exactly
-//! as it would leave a list.
+//! Problem: the papers keep lists of page identities. Idea: a shadow entry holds the eviction's
+//! place in a ring of bits, where a set bit is a remembered ghost. A returning ghost clears its
+//! bit.
 //!
 //! ```text
 //!   places   oldest                              next
@@ -13,53 +10,46 @@
 //!     ... . .  1  0  1  1  0  0  1  1  1  0  1  1  .  .       1: remembered   0: came back
 //! ```
 //!
-//! Invariants: the place `oldest`, if the queue is not empty, is remembered or has come back;
-//! nothing before it is; `len` counts the ones, at most `capacity`. The ring has [`SPAN`] times as
-//! many places as the capacity, rounded up to a power of two: 2 to 4 bytes a ghost. Should ghosts
-//! come back so often that the ones left span more, the oldest is forgotten early; that is the one
-//! way in which this differs from a linked list.
+//! Invariants: no place before `oldest` is remembered. `len` counts the set bits, at most
+//! `capacity`. The ring has [`SPAN`] places per ghost, rounded up to a power of two: 2 to 4 bytes a
+//! ghost. Unlike a list, the ring forgets the oldest ghost early if returns spread the others too
+//! far.
 //!
-//! Ignored: pages that are dropped while they are ghosts. They keep their place until it ages out.
+//! Ignored: dropped pages, which stay until they age out.
 
 use crate::lru::TOKEN_MASK;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// Places a ghost: how far ghosts that never return may be spread by those that do.
+/// Places per ghost.
 const SPAN: u64 = 16;
 const WORD_BITS: u64 = 64;
 
-/// Ghosts in the order of their evictions. All operations O(1), [`Ghosts::forget_oldest`]
-/// amortised.
+/// Ghosts in eviction order. All operations O(1), [`Ghosts::forget_oldest`] amortised.
 #[derive(Debug)]
 pub(super) struct Ghosts {
     places: Box<[u64]>,
     capacity: u64,
     len: u64,
-    /// No place before this one is remembered.
     oldest: u64,
-    /// The place of the next eviction.
     next: u64,
 }
 
 impl Ghosts {
-    /// An empty memory for `capacity` ghosts.
     pub(super) fn new(capacity: u64) -> Ghosts {
         let nr_words = (capacity * SPAN).div_ceil(WORD_BITS).next_power_of_two() as usize;
         Ghosts { places: vec![0; nr_words].into(), capacity, len: 0, oldest: 0, next: 0 }
     }
 
-    /// Ghosts remembered.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Remembers one more, forgetting the oldest if there are too many. Returns its token.
+    /// Remembers an eviction and returns its token. Forgets the oldest beyond the capacity.
     pub(super) fn push(&mut self) -> u64 {
         if self.next - self.oldest == self.nr_places() {
             self.skip_returned();
@@ -77,7 +67,7 @@ impl Ghosts {
         place & TOKEN_MASK
     }
 
-    /// Whether the ghost with this token is remembered; if so, it no longer is.
+    /// Removes the ghost with this token. Returns true if it was remembered.
     pub(super) fn take(&mut self, token: u64) -> bool {
         let age = self.next.wrapping_sub(token) & TOKEN_MASK;
         if age == 0 || age > self.next - self.oldest {
@@ -92,7 +82,6 @@ impl Ghosts {
         is_remembered
     }
 
-    /// Forgets the oldest, if any.
     pub(super) fn forget_oldest(&mut self) {
         self.skip_returned();
         if self.oldest < self.next {
@@ -102,14 +91,13 @@ impl Ghosts {
         }
     }
 
-    /// Moves `oldest` to a ghost that is remembered, or to the end.
     fn skip_returned(&mut self) {
         while self.oldest < self.next && !self.is_set(self.oldest) {
             self.oldest += 1;
         }
     }
 
-    /// Counts and panics if an invariant is broken. O(places).
+    /// Panics if an invariant is broken. O(places).
     pub(super) fn validate(&self) {
         let nr_set: u64 = self.places.iter().map(|word| u64::from(word.count_ones())).sum();
         assert_eq!(nr_set, self.len, "ghosts marked and counted");
@@ -147,7 +135,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list of tokens: returns leave from the middle, the oldest is forgotten first.
         #[test]
         fn ghosts_agree_with_a_list(
             capacity in 0..8u64,
@@ -179,7 +166,6 @@ mod tests {
         }
     }
 
-    /// Places of ghosts that came back do not count against those that did not.
     #[test]
     fn a_ring_full_of_returns_forgets_nobody() {
         let mut ghosts = Ghosts::new(4);

@@ -1,26 +1,21 @@
-//! How many folios memory holds when it must give: what shares of memory are shares of.
+//! The number of folios held at reclaim, the base of all shares.
 //!
-//! Problem: a policy is told how many frames there are. Background reclaim keeps some free, and a
-//! cache that may grow has fewer in service. Shares of frames that never hold a page are never
-//! full, and a page that comes in while they are not is let in unasked: into LIRS's LIR pages, or
-//! past the comparison of W-TinyLFU.
+//! Problem: background reclaim keeps some frames free. A share of all frames is then never full,
+//! and every page is admitted without a comparison.
 //!
 //! ```text
 //!   frames   |---------------------------------|............|
 //!   held      a pass ends here ^               ^ begins here   never in use
 //! ```
 //!
-//! Idea: what is left when a pass ends, and the one page that it made room for. A pass at a group's
-//! limit evicts one page for one: all frames are held, and nothing changes.
+//! Idea: count the folios left at the end of a pass, plus the incoming page.
 //!
-//! Invariant: at most as many as there are frames, at least one. It follows what is less at once,
-//! and what is more by a 16th of the difference: how many frames are free moves by the batches in
-//! which they are taken and given.
+//! Invariant: at least one, at most all frames. A decrease is followed at once, an increase by a
+//! 16th of the difference.
 
-/// Of frames that there are more of than before, so many parts are believed at a time.
+/// Part of an increase that is followed per pass, as a divisor.
 const PARTS: u32 = 16;
 
-/// See the module.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Held {
     most: u32,
@@ -28,17 +23,14 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// All of so many frames, until a pass says otherwise.
     pub(super) const fn new(nr_frames: u32) -> Held {
         Held { most: nr_frames, now: nr_frames }
     }
 
-    /// A pass begins, with so many folios on the lists.
     pub(super) fn begin(&mut self, nr_folios: u64) {
         self.note(nr_folios);
     }
 
-    /// A pass ends, with so many left.
     pub(super) fn end(&mut self, nr_folios: u64) {
         self.note(nr_folios + 1);
     }
@@ -48,7 +40,6 @@ impl Held {
         self.now = held.min(self.now) + held.saturating_sub(self.now).div_ceil(PARTS);
     }
 
-    /// How many that is.
     pub(super) const fn now(&self) -> u32 {
         self.now
     }

@@ -1,34 +1,29 @@
-//! LIRS and LIRS2: pages whose last accesses lie close together stay, whatever came since.
+//! LIRS and LIRS2: keep pages with a short distance between their last accesses.
 //!
-//! Problem: LRU asks when a page was last seen; a loop just longer than memory beats it. The
-//! distance between the last two accesses (the inter-reference recency) says more; where accesses
-//! go to and fro it is now short, now long, and the sum of the last two distances says more yet.
+//! Problem: LRU fails on a loop slightly longer than memory. The distance between a page's last two
+//! accesses predicts better, and the sum of the last two distances also if accesses go to and fro.
 //!
 //! ```text
 //!   stack S, accesses:     top  H h L L H h h L ... L  bottom (always L)      L: LIR, 99 %
 //!   queue Q, residents:    newest H . . . H oldest --> victim                 H: HIR, 1 %
 //!                                                                             h: HIR, evicted
-//!   seen again, the access before in S (LIRS2: the two before): it becomes L, and the L at the
+//!   accessed again with the last access in S (LIRS2: the last two): becomes L, and the L at the
 //!   bottom becomes an H
 //! ```
 //!
-//! Reading of the first paper and the second's abstract: HIR pages have 1 % of what memory holds
-//! ([`Held`]). Until there are as many LIR pages as there may be, a page that comes in, or is seen
-//! again, becomes one. S holds the last access of each page and at most twice as many as memory has
-//! pages, as later versions of its authors' code bound it; the page evicted longest ago leaves
-//! first. With LIRS2 that is the last two, and four times. A frame has 48 bytes, LIRS2's 120.
+//! Reading of the first paper and the abstract of the second: HIR pages have 1 % of held memory
+//! ([`Held`]). While there is room for LIR pages, an accessed page becomes LIR. As in the authors'
+//! later code, S holds at most twice as many accesses as memory has pages (LIRS2: four times). A
+//! frame has 48 bytes, LIRS2's 120.
 //!
-//! Invariants: the bottom of S is a LIR page's, or S is empty. [`Flags::LINK`] says what a resident
-//! folio is; LIR folios are in S only, HIR folios in Q and perhaps in S. While a folio is isolated,
-//! or its page has come back and is on no list yet, what S has of it is its ghost's: if the page is
-//! dropped meanwhile, only a ghost is left over.
+//! Invariants: the bottom of S belongs to a LIR page, or S is empty. [`Flags::LINK`] is the kind of
+//! a resident folio. LIR folios are in S only, HIR folios in Q and possibly S. A ghost stands in S
+//! for an isolated folio, and for a refaulted one not listed yet.
 //!
-//! Do not use it where the working set shifts: LIR pages not needed any more leave only as fast
-//! as others are seen twice while in S. Nor with hot pages seen only through guards, of which it
-//! learns when it tries to evict them.
-//! Source: Jiang and Zhang, "LIRS: an efficient low inter-reference recency set replacement policy
-//! to improve buffer cache performance", SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an
-//! improved LIRS replacement algorithm", SYSTOR 2021.
+//! Weak if the working set shifts, and on hot pages accessed only through guards. Source: Jiang and
+//! Zhang, "LIRS: an efficient low inter-reference recency set replacement policy to improve buffer
+//! cache performance", SIGMETRICS 2002; Zhong, Zhao and Jiang, "LIRS2: an improved LIRS replacement
+//! algorithm", SYSTOR 2021.
 
 use super::access_stack::AccessStack;
 use super::held::Held;
@@ -44,20 +39,18 @@ use crate::lru::{
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// The stack's length for each distance, in memories; also for how many evictions ghosts are
-/// remembered.
+/// The stack's length per distance, and the number of evictions remembered, in memories.
 const STACK_MEMORIES: u32 = 2;
 
-/// What a folio is, in [`Flags::LINK`].
+/// The kind of a folio, in [`Flags::LINK`].
 const HIR: u32 = 0;
 const LIR: u32 = 1;
-/// Its page has come back, and a ghost has its accesses.
+/// A refaulted page with a ghost in the stack.
 const RETURNED: u32 = 2;
 
-/// No eviction has this number: a slot that holds it is not in the stack.
 const NO_GHOST: u64 = u64::MAX;
 
-/// Folios still to look at in this pass, HIR and LIR; set at its first batch.
+/// Remaining looks in this pass, HIR and LIR. Set at its first batch.
 #[derive(Debug, Default)]
 pub struct LirsCursor {
     budget: Option<[u64; 2]>,
@@ -68,7 +61,7 @@ pub type Lirs = LirsBy<1>;
 /// LIRS by the sum of the last two distances.
 pub type Lirs2 = LirsBy<2>;
 
-/// LIRS by the sum of so many distances. Evicts one page a miss.
+/// LIRS by the sum of `DISTANCES` distances. Evicts one page per miss.
 #[derive(Debug)]
 pub struct LirsBy<const DISTANCES: usize> {
     id: LruvecId,
@@ -76,21 +69,21 @@ pub struct LirsBy<const DISTANCES: usize> {
     nr_frames: u32,
     held: Held,
     nr_lir: u32,
-    /// Frames by their place; then the ghosts' slots.
+    /// Frames by their place, then the ghosts' slots.
     stack: AccessStack<DISTANCES>,
     /// Resident HIR folios, the next victim at the old end.
     queue: FolioList,
-    /// By slot: the number of the eviction whose ghost is in the stack, or [`NO_GHOST`].
+    /// By slot: eviction number of the ghost in the stack, or [`NO_GHOST`].
     ghosts: Box<[u64]>,
-    /// The oldest eviction whose ghost may still be in the stack, and the next one's number.
+    /// `oldest`: the first eviction with a ghost possibly in the stack.
     oldest: u64,
     next: u64,
-    /// By place, while it is isolated: its ghost's number, or [`NO_GHOST`].
+    /// By place, for isolated folios: the ghost's number, or [`NO_GHOST`].
     stand_ins: Box<[u64]>,
 }
 
 impl<const DISTANCES: usize> LirsBy<DISTANCES> {
-    /// How many accesses the stack holds, and evictions it remembers, for each page of memory.
+    /// Accesses on the stack and remembered evictions, per page of memory.
     const HISTORY: u32 = STACK_MEMORIES * DISTANCES as u32;
 
     fn kind(folios: &Folios, frame: FrameId) -> u32 {
@@ -101,7 +94,7 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         folios[frame].update(|flags| Some(flags.with_link(kind)));
     }
 
-    /// How many places after the first the frame is: its number in the stack.
+    /// Returns the frame's index in the stack, counted from the first frame.
     fn place(&self, frame: FrameId) -> u32 {
         frame.0 - self.first_frame.0
     }
@@ -110,19 +103,16 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         FrameId(self.first_frame.0 + place)
     }
 
-    /// The number of the eviction whose ghost stands in for the folio.
     fn stand_in(&mut self, frame: FrameId) -> &mut u64 {
         let place = self.place(frame);
         &mut self.stand_ins[place as usize]
     }
 
-    /// The same, if it is remembered; it stands in no more.
     fn take_stand_in(&mut self, frame: FrameId) -> Option<u64> {
         let eviction = core::mem::replace(self.stand_in(frame), NO_GHOST);
         self.is_remembered(eviction).then_some(eviction)
     }
 
-    /// Shares memory by what is held now.
     fn follow_held(&mut self, folios: &Folios) {
         self.limit_lir(folios);
         self.limit_stack();
@@ -132,7 +122,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         (eviction % self.ghosts.len() as u64) as usize
     }
 
-    /// The eviction's number in the stack.
     fn ghost_number(&self, eviction: u64) -> u32 {
         self.nr_frames + self.slot(eviction) as u32
     }
@@ -141,7 +130,7 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         eviction != NO_GHOST && self.ghosts[self.slot(eviction)] == eviction
     }
 
-    /// A new ghost takes the place in the stack of a folio that leaves. Returns its number.
+    /// Returns the number of the new ghost.
     fn leave_ghost(&mut self, frame: FrameId) -> u64 {
         if self.next - self.oldest == self.ghosts.len() as u64 {
             self.forget_oldest();
@@ -162,21 +151,19 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Takes a ghost that is remembered out of the stack.
     fn forget(&mut self, eviction: u64) {
         self.stack.remove(self.ghost_number(eviction));
         let slot = self.slot(eviction);
         self.ghosts[slot] = NO_GHOST;
     }
 
-    /// Keeps the stack within its length. Residents alone never exceed it.
+    /// Limits the stack's length. Residents alone never exceed it.
     fn limit_stack(&mut self) {
         while self.stack.len() > Self::HISTORY * self.held.now() && self.oldest < self.next {
             self.forget_oldest();
         }
     }
 
-    /// Removes what lies below the lowest LIR page.
     fn prune(&mut self, folios: &Folios) {
         while let Some(bottom) = self.stack.bottom() {
             let is_ghost = bottom >= self.nr_frames;
@@ -190,7 +177,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Notes the access of a folio that is on no list, and lists it.
     fn enter(&mut self, folios: &Folios, frame: FrameId, is_lir: bool) {
         self.stack.push(self.place(frame));
         Self::set_kind(folios, frame, if is_lir { LIR } else { HIR });
@@ -203,12 +189,11 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         self.prune(folios);
     }
 
-    /// How many LIR pages there may be: all but 1 %.
+    /// Returns all but 1 %.
     fn lir_max(&self) -> u32 {
         self.held.now() - (self.held.now() / 100).max(1)
     }
 
-    /// LIR pages over their share become HIR.
     fn limit_lir(&mut self, folios: &Folios) {
         while self.nr_lir > self.lir_max()
             && let Some(bottom) = self.take_bottom(folios)
@@ -217,7 +202,7 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         }
     }
 
-    /// Makes the LIR folio at the bottom of the stack HIR; it is on no list then.
+    /// Unlists the LIR folio at the bottom of the stack, as HIR.
     fn take_bottom(&mut self, folios: &Folios) -> Option<FrameId> {
         let frame = self.frame_at(self.stack.bottom()?);
         debug_assert_eq!(Self::kind(folios, frame), LIR, "the bottom is a LIR page");
@@ -231,7 +216,7 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         self.prune(folios);
     }
 
-    /// The next folio to look at, off everything but the stack.
+    /// Returns the next candidate, unlinked except from the stack.
     fn next(&mut self, folios: &Folios, budget: &mut [u64; 2]) -> Option<FrameId> {
         let [hir, lir] = budget;
         if *hir > 0
@@ -244,7 +229,6 @@ impl<const DISTANCES: usize> LirsBy<DISTANCES> {
         self.take_bottom(folios)
     }
 
-    /// Gives a folio that comes back its places in the stack, if its ghost still has them.
     fn readmit(&mut self, frame: FrameId) {
         if let Some(eviction) = self.take_stand_in(frame) {
             self.stack.rename(self.ghost_number(eviction), self.place(frame));
@@ -301,7 +285,7 @@ impl<const DISTANCES: usize> LruPolicy for LirsBy<DISTANCES> {
         self.limit_stack();
     }
 
-    /// A folio that became LIR since reclaim wanted it stays.
+    /// Keeps a folio that became LIR meanwhile.
     fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         if Self::kind(cx.folios, frame) != LIR {
             self.queue.remove(cx.folios, frame);
@@ -338,7 +322,7 @@ impl<const DISTANCES: usize> LruPolicy for LirsBy<DISTANCES> {
             *self.stand_in(frame) = eviction;
             Self::set_kind(cx.folios, frame, RETURNED);
         } else {
-            // The page has come back to another node's memory.
+            // The page refaulted into another node's memory.
             self.forget(eviction);
         }
         if is_near {
@@ -445,14 +429,13 @@ impl<const DISTANCES: usize> Capabilities for LirsBy<DISTANCES> {
 }
 
 impl<const DISTANCES: usize> AgesByTables for LirsBy<DISTANCES> {
-    /// A folio seen young by a walk counts as touched.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.touch(cx, frame);
     }
 }
 
 impl<const DISTANCES: usize> MovesBetweenNodes for LirsBy<DISTANCES> {
-    /// The page has not left memory: its ghost would stand for nothing.
+    /// Forgets the ghost: the page was not evicted.
     fn demoted(&mut self, _cx: &mut Context<'_>, frame: FrameId) {
         if let Some(eviction) = self.take_stand_in(frame) {
             self.forget(eviction);
@@ -468,7 +451,7 @@ mod tests {
     use crate::reclaim::{ReclaimPass, Step};
     use alloc::sync::Arc;
 
-    /// The ghosts left after one page of ten, in the stack as HIR, was taken.
+    /// Returns the number of ghosts after one HIR page of ten left.
     fn nr_ghosts_after(verdict: Verdict) -> usize {
         let folios = Arc::new(Folios::new(10));
         let config = LruConfig::file_only(10);

@@ -1,8 +1,7 @@
-//! Strict least recently used: the yardstick.
+//! Strict least recently used.
 //!
-//! Every access moves the page to the young end, so the old end is what was unused for longest.
-//! Do not use it where one scan passes over more pages than memory holds: it evicts everything
-//! else. Source: Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
+//! Every access moves the page to the young end. Weak on a scan longer than memory, which evicts
+//! everything else. Source: Mattson et al., "Evaluation techniques for storage hierarchies", 1970.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::Folios;

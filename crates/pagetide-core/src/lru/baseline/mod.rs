@@ -1,5 +1,4 @@
-//! Published policies to measure against, each a short file that names its paper and when not to
-//! use it.
+//! Published policies for comparison. Each file names its paper and its weak workloads.
 
 mod access_stack;
 mod arc;

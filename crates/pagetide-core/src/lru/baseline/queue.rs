@@ -1,7 +1,7 @@
-//! The one list that LRU, FIFO, CLOCK and SIEVE share, and how it gives up victims.
+//! One list with a victim search, shared by LRU, FIFO, CLOCK and SIEVE.
 //!
-//! They differ only in what an access does, which folio is looked at next, and what gives it
-//! another trip: a [`QueueRule`]. Everything else is here.
+//! A [`QueueRule`] defines the effect of an access, the next candidate, and the reason for another
+//! trip.
 //!
 //! ```text
 //!   add --> head ......... tail --> victim
@@ -18,59 +18,59 @@ use crate::lru::{
 };
 use core::fmt;
 
-/// What makes one queue policy different from another.
+/// The rule of a queue policy.
 pub trait QueueRule: Default + fmt::Debug {
-    /// How accesses are noted.
+    /// The way accesses are recorded.
     const ACCESS: AccessRule;
-    /// How many turns of the list one pass may take: two where a folio can be spared once.
+    /// Maximum turns of the list per pass: two if a folio can be spared once.
     const TURNS: u64;
 
-    /// A logged access.
+    /// Handles a logged access.
     fn touch(list: &mut FolioList, folios: &Folios, frame: FrameId) {
         let _ = (list, folios, frame);
     }
 
-    /// The folio to look at next, on the list.
+    /// Returns the next candidate, still listed.
     fn next(&mut self, list: &FolioList, folios: &Folios) -> Option<FrameId> {
         let _ = folios;
         list.tail()
     }
 
-    /// Whether the folio looked at gets another trip.
+    /// Returns true if the candidate gets another trip.
     fn spares(folios: &Folios, frame: FrameId) -> bool {
         let _ = (folios, frame);
         false
     }
 
-    /// Sends the folio looked at on another trip.
+    /// Sends the candidate on another trip.
     fn keep(list: &mut FolioList, folios: &Folios, frame: FrameId) {
         list.move_to_head(folios, frame);
     }
 
-    /// A folio is about to leave its place on the list for another reason.
+    /// Prepares for a folio that leaves its place for another reason.
     fn before_removal(&mut self, list: &FolioList, folios: &Folios, frame: FrameId) {
         let _ = (list, folios, frame);
     }
 
-    /// Lists a victim that could not be taken.
+    /// Lists a refused victim.
     fn put_back(list: &mut FolioList, folios: &Folios, frame: FrameId, refusal: Refusal) {
         let _ = refusal;
         list.push_head(folios, frame);
     }
 
-    /// Panics where an invariant of the rule's own is broken.
+    /// Panics if an invariant of the rule is broken.
     fn validate(&self, list: &FolioList, folios: &Folios) {
         let _ = (list, folios);
     }
 }
 
-/// Folios still to look at in this pass; set at its first batch.
+/// Remaining looks in this pass. Set at its first batch.
 #[derive(Debug, Default)]
 pub struct QueueCursor {
     budget: Option<u64>,
 }
 
-/// A policy that is one list and a rule. Evicts one page a miss, as the papers define it.
+/// A policy of one list and a rule. Evicts one page per miss, as in the papers.
 #[derive(Debug)]
 pub struct Queue<R> {
     list: FolioList,
@@ -168,14 +168,14 @@ impl<R: QueueRule> Capabilities for Queue<R> {
 }
 
 impl<R: QueueRule> AgesByTables for Queue<R> {
-    /// A folio seen young by a walk counts as touched.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].set(Flags::REFERENCED);
         R::touch(&mut self.list, cx.folios, frame);
     }
 }
 
-/// Dirty folios are left for the flusher, and marked so that they are taken once clean.
+/// Returns true for unevictable folios, and for dirty ones, which are marked to be taken once
+/// clean.
 pub(super) fn must_stay(cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
     let flags = cx.flags(frame);
     if scan.waits_for_writing(flags) {

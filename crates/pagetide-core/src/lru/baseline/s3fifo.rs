@@ -1,4 +1,4 @@
-//! S3-FIFO: three static queues; most pages pass through a small one and are never seen again.
+//! S3-FIFO: three static queues. Most pages pass through the small one and are never used again.
 //!
 //! ```text
 //!   new --> small (10 %) --hit twice--> main (90 %) --+
@@ -7,16 +7,13 @@
 //!           ghosts (90 % of memory) -----+ came back
 //! ```
 //!
-//! Reading of the paper: its parameters, 10 % small and ghosts for 90 %, both rounded down; the two
-//! bits count hits to 3; two hits are needed to leave small for main ("accessed more than once" in
-//! its algorithm 1), where the count starts at 0. As its authors' simulator has it, small gives,
-//! once it is its turn, until a page of it is evicted, however long main grows meanwhile; how it
-//! begins, [`super::small_queue`] says.
+//! Reading of the paper: shares are rounded down. Two bits count hits to 3. Two hits move a page
+//! from small to main, where the count restarts. As in the authors' simulator, small is scanned
+//! until one of its pages is evicted. See [`super::small_queue`] for the start.
 //!
-//! Do not use it for loops longer than memory (main turns over with them), or where the working set
-//! comes back just after 90 % of memory was evicted. Tables (guards) count one hit a look at most.
-//! Source: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache eviction",
-//! SOSP 2023.
+//! Weak on loops longer than memory, and if the working set returns just after 90 % of memory was
+//! evicted. Source: Yang, Zhang, Qiu, Yue and Rashmi, "FIFO queues are all you need for cache
+//! eviction", SOSP 2023.
 
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};
 use super::small_queue::SmallQueue;
@@ -36,7 +33,7 @@ const HITS_TO_MAIN: u32 = 2;
 #[derive(Debug)]
 pub struct S3FifoRule {
     queue: SmallQueue,
-    /// Small was chosen to give a page, and has given none yet.
+    /// True from the choice of small until one of its pages is evicted.
     is_small_giving: bool,
 }
 
@@ -45,7 +42,7 @@ pub type S3Fifo = Segmented<S3FifoRule>;
 
 impl SegmentRule for S3FifoRule {
     const ACCESS: AccessRule = AccessRule::CountHits;
-    /// Three hits to use up, and the look that finds none.
+    /// Three hits to use up, then one look that finds none.
     const TURNS: u64 = Flags::REFS_MAX as u64 + 1;
 
     fn new(nr_frames: u64) -> S3FifoRule {

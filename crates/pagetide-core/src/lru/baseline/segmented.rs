@@ -1,8 +1,7 @@
-//! What policies of several lists and ghosts share; each is a [`SegmentRule`].
+//! Several lists and ghosts, shared by 2Q, ARC, S3-FIFO, Clock2Q+ and W-TinyLFU.
 //!
-//! Problem: 2Q, ARC, S3-FIFO and W-TinyLFU differ in which list gives up its oldest page, and in
-//! what a hit and a return mean. Everything else (dirty, refused and unevictable folios, bounds,
-//! shadow entries) is the same, and easy to get wrong.
+//! Problem: dirty, refused and unevictable folios, bounds and shadow entries are the same in all.
+//! Idea: a [`SegmentRule`] has only the differences.
 //!
 //! ```text
 //!                  +--------- Segments (up to 3 lists) --------+
@@ -13,12 +12,9 @@
 //! ```
 //!
 //! Invariants: a listed folio's [`Flags::LINK`] is the number of its list. A ghost is recalled
-//! once: when a pass makes room for its page, or else at the page's refault.
+//! once: when a pass makes room for its page ([`Scan::incoming`]), or else at the refault.
 //!
-//! The papers judge the page that comes in before they choose a victim. A pass that knows that
-//! page ([`Scan::incoming`]) does so too; one that does not chooses as for a page never seen.
-//!
-//! Ignored: page types; every folio competes with every other. Source: the policies' own.
+//! Ignored: page types. Source: the policies' own.
 
 use super::queue::must_stay;
 use crate::folio::{Flags, Folios};
@@ -31,7 +27,7 @@ use crate::lru::{
 };
 use core::fmt;
 
-/// The most lists a rule can have.
+/// Maximum number of lists.
 pub const SEGMENTS_MAX: usize = 3;
 
 /// The lists, by number.
@@ -41,27 +37,27 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Folios on one list.
+    /// Counts the folios on one list.
     pub fn len(&self, segment: usize) -> u64 {
         u64::from(self.lists[segment].len())
     }
 
-    /// Folios on all of them.
+    /// Counts the folios on all lists.
     pub fn total(&self) -> u64 {
         (0..SEGMENTS_MAX).map(|segment| self.len(segment)).sum()
     }
 
-    /// The oldest folio of a list.
+    /// Returns the oldest folio of a list.
     pub fn tail(&self, segment: usize) -> Option<FrameId> {
         self.lists[segment].tail()
     }
 
-    /// Which list a folio is on, or was on before it was isolated.
+    /// Returns the list of a folio, also of an isolated one.
     pub fn of(folios: &Folios, frame: FrameId) -> usize {
         folios[frame].flags().link() as usize
     }
 
-    /// Adds a folio that is on no list at a list's young end.
+    /// Adds an unlisted folio at a list's young end.
     pub fn push(&mut self, folios: &Folios, segment: usize, frame: FrameId) {
         folios[frame].update(|flags| Some(flags.with_link(segment as u32)));
         self.lists[segment].push_head(folios, frame);
@@ -78,26 +74,26 @@ impl Segments {
     }
 }
 
-/// What an evicted page leaves: a token of its rule's, and one of two classes.
+/// The trace of an evicted page: a token of the rule, and one of two classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ghost {
     /// Less than `2^TOKEN_BITS`.
     pub token: u64,
-    /// What the second class is, the rule says.
+    /// The second class, with a meaning defined by the rule.
     pub is_second: bool,
 }
 
-/// What makes one segmented policy different from another.
+/// The rule of a segmented policy.
 pub trait SegmentRule: fmt::Debug {
-    /// How accesses are noted.
+    /// The way accesses are recorded.
     const ACCESS: AccessRule;
-    /// How many looks a folio may need until it is a victim.
+    /// Maximum number of looks at a folio until it is a victim.
     const TURNS: u64;
 
-    /// The rule for a memory of so many frames, at least one.
+    /// Creates the rule for a memory of `nr_frames` frames, at least one.
     fn new(nr_frames: u64) -> Self;
 
-    /// Puts a new folio on a list. `is_recalled`: [`SegmentRule::recall`] said so of its ghost.
+    /// Lists a new folio. `is_recalled` is the answer of [`SegmentRule::recall`] for its ghost.
     fn admit(
         &mut self,
         segments: &mut Segments,
@@ -106,67 +102,68 @@ pub trait SegmentRule: fmt::Debug {
         is_recalled: bool,
     );
 
-    /// A logged access to a listed folio.
+    /// Handles a logged access to a listed folio.
     fn touch(&mut self, segments: &mut Segments, folios: &Folios, frame: FrameId) {
         let _ = (segments, folios, frame);
     }
 
-    /// Whether the ghost is remembered; it no longer is.
+    /// Removes the ghost. Returns true if it was remembered.
     fn recall(&mut self, ghost: Ghost) -> bool {
         let _ = ghost;
         false
     }
 
-    /// A pass begins, with so many folios on the lists.
+    /// Handles the start of a pass with `nr_folios` listed.
     fn begin_pass(&mut self, nr_folios: u64) {
         let _ = nr_folios;
     }
 
-    /// A pass ends, with so many left.
+    /// Handles the end of a pass with `nr_folios` listed.
     fn end_pass(&mut self, nr_folios: u64) {
         let _ = nr_folios;
     }
 
-    /// The page that comes in left no ghost, or is not known.
+    /// Handles an incoming page without a ghost, or not known.
     fn expect_stranger(&mut self) {}
 
-    /// Which list gives up its oldest folio. Where it has none to give, any other does.
+    /// Returns the list to evict from. If it is exhausted, any other is used.
     fn victim_from(&mut self, segments: &mut Segments, folios: &Folios) -> usize;
 
-    /// The list to which a folio, just taken from an old end, goes instead of being a victim.
+    /// Returns the list that an unlinked candidate moves to instead of being a victim.
     fn spares(&mut self, folios: &Folios, frame: FrameId) -> Option<usize> {
         let _ = (folios, frame);
         None
     }
 
-    /// A folio of this list, no longer counted in it, was evicted: what does it leave?
+    /// Returns the ghost of an evicted folio of list `from`, if any. The folio is no longer counted
+    /// in the list.
     fn leave(&mut self, segments: &Segments, from: usize) -> Option<Ghost> {
         let _ = (segments, from);
         None
     }
 
-    /// A folio went to another node's memory: this one is full.
+    /// Handles a demotion: memory is full.
     fn demoted(&mut self) {}
 
-    /// Panics where an invariant of the rule's own is broken.
+    /// Panics if an invariant of the rule is broken.
     fn validate(&self, segments: &Segments) {
         let _ = segments;
     }
 }
 
-/// Looks left in this pass, list by list; set at its first batch.
+/// Remaining looks in this pass, by list. Set at its first batch.
 #[derive(Debug, Default)]
 pub struct SegmentedCursor {
     budget: Option<[u64; SEGMENTS_MAX]>,
 }
 
-/// A policy that is a few lists and a rule. Evicts one page a miss, as the papers define it.
+/// A policy of several lists and a rule. Evicts one page per miss, as in the papers.
 #[derive(Debug)]
 pub struct Segmented<R> {
     segments: Segments,
     rule: R,
     id: LruvecId,
-    /// The shadow last recalled ahead of its refault, and what came of it.
+    /// The shadow last recalled ahead of its refault, and the result.
     recalled: Option<(ShadowEntry, bool)>,
 }
 
@@ -175,7 +172,6 @@ impl<R: SegmentRule> Segmented<R> {
         self.rule.recall(Ghost { token: shadow.token(), is_second: shadow.workingset() })
     }
 
-    /// Judges the page a pass makes room for, once, before a victim is chosen.
     fn expect(&mut self, incoming: Option<ShadowEntry>) {
         match incoming {
             None => self.rule.expect_stranger(),
@@ -187,7 +183,7 @@ impl<R: SegmentRule> Segmented<R> {
         }
     }
 
-    /// Takes the folio to look at next off its list, or `None` when all looks are used up.
+    /// Returns `None` when all looks are used up.
     fn next(&mut self, folios: &Folios, budget: &mut [u64; SEGMENTS_MAX]) -> Option<FrameId> {
         let preferred = self.rule.victim_from(&mut self.segments, folios);
         let from = core::iter::once(preferred)
@@ -197,7 +193,6 @@ impl<R: SegmentRule> Segmented<R> {
         self.segments.lists[from].pop_tail(folios)
     }
 
-    /// A folio on the lists turned out to have been accessed.
     fn mark(&mut self, folios: &Folios, frame: FrameId) {
         if R::ACCESS.mark(folios, frame) == Marked::Log {
             self.rule.touch(&mut self.segments, folios, frame);
@@ -350,7 +345,6 @@ impl<R: SegmentRule> Capabilities for Segmented<R> {
 }
 
 impl<R: SegmentRule> AgesByTables for Segmented<R> {
-    /// A folio seen young by a walk counts as touched.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         self.mark(cx.folios, frame);
     }

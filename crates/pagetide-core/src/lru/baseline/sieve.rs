@@ -1,21 +1,18 @@
-//! SIEVE: a queue whose hand leaves what it spares where it is.
+//! SIEVE: a queue with a moving hand. Spared pages keep their place.
 //!
-//! Problem: CLOCK carries a page that was hit to the young end, among pages not asked for
-//! again yet, so that the hand needs a whole turn to find those.
+//! Problem: CLOCK moves a hit page among new pages, so the hand needs a whole turn to find unused
+//! ones.
 //!
 //! ```text
 //!   add --> head .... spared . spared . HAND .... tail
 //!                                <-- the hand moves; pages do not
 //! ```
 //!
-//! Reading of the paper: as its algorithm 1, one visited bit, the hand starts at the old end, stays
-//! between evictions and wraps from the young end to the old. A dirty folio keeps its place, as if
-//! spared. One the world refuses comes back at the old end, behind the hand: put before it, a few
-//! of them would keep the hand among themselves and from ever coming round.
+//! Reading of the paper: algorithm 1, with one visited bit. A refused folio goes to the old end,
+//! behind the hand, which would otherwise stay there.
 //!
-//! Do not use it where scans repeat (it has no memory of what it evicted), or where a working set
-//! shifts: spared pages keep their place until the hand has been all the way round.
-//! Source: Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is simpler than LRU", NSDI 2024.
+//! Weak on repeated scans (no ghosts), and if a working set shifts. Source: Zhang, Yang, Yue,
+//! Vigfusson and Rashmi, "SIEVE is simpler than LRU", NSDI 2024.
 
 use super::queue::{Queue, QueueRule};
 use crate::folio::{Flags, Folios};
@@ -26,7 +23,7 @@ use crate::lru::{AccessRule, Refusal};
 /// The rule of SIEVE.
 #[derive(Debug, Default)]
 pub struct SieveRule {
-    /// The next folio to look at, on the list; `None` stands for the old end.
+    /// The next candidate, on the list. `None` stands for the old end.
     hand: Option<FrameId>,
 }
 
@@ -35,7 +32,7 @@ pub type Sieve = Queue<SieveRule>;
 
 impl QueueRule for SieveRule {
     const ACCESS: AccessRule = AccessRule::ReferenceBit;
-    /// Once to clear the bits, once to find a clear one.
+    /// One turn to clear the bits, one to find a clear bit.
     const TURNS: u64 = 2;
 
     fn next(&mut self, list: &FolioList, folios: &Folios) -> Option<FrameId> {
@@ -48,10 +45,8 @@ impl QueueRule for SieveRule {
         folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED)
     }
 
-    /// Where it is: the hand has moved on.
     fn keep(_list: &mut FolioList, _folios: &Folios, _frame: FrameId) {}
 
-    /// A hand that points at the folio moves on.
     fn before_removal(&mut self, list: &FolioList, folios: &Folios, frame: FrameId) {
         if self.hand == Some(frame) {
             self.hand = list.younger(folios, frame);

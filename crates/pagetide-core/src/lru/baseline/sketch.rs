@@ -1,14 +1,13 @@
-//! A count-min sketch: how often pages were accessed lately, without a list of pages.
+//! A count-min sketch: approximate access frequencies of pages.
 //!
 //! ```text
-//!   page --hash--> one 4-bit counter in each of 4 rows, all incremented; the least is the answer
-//!          row 0  ..3.......        row 1  ......9...        (a counter is shared by pages that
-//!          row 2  .......3..        row 3  5.........         collide, so it can only be too high)
+//!   page --hash--> one 4-bit counter in each of 4 rows, all incremented; the minimum is the answer
+//!          row 0  ..3.......        row 1  ......9...        (pages that collide share a
+//!          row 2  .......3..        row 3  5.........         counter, which is then too high)
 //! ```
 //!
-//! Counters stop at 15. After ten increments a frame of memory all are halved, which is how the
-//! sketch forgets. Memory: 4 rows of one counter a frame, rounded up to a power of two, times 4:
-//! 8 to 16 bytes a frame.
+//! Counters stop at 15. After ten increments per frame all are halved. Memory: 4 rows of one
+//! counter per frame, rounded up to a power of two, times 4: 8 to 16 bytes a frame.
 //!
 //! Ignored: the papers' doorkeeper (a Bloom filter for first accesses), which saves memory only.
 //! Sources: Cormode and Muthukrishnan, "An improved data stream summary", 2005; Einziger, Friedman
@@ -22,15 +21,14 @@ const NR_ROWS: u64 = 4;
 const WORD_COUNTERS: u64 = 16;
 const COUNTER_BITS: u64 = 4;
 const COUNTER_MAX: u64 = 15;
-/// The low three bits of each counter: what is left of its half.
+/// The low three bits of each counter, for halving.
 const HALF_MASK: u64 = 0x7777_7777_7777_7777;
-/// Increments a frame between two halvings.
+/// Increments per frame between two halvings.
 const SAMPLE_FACTOR: u64 = 10;
 
-/// Access frequencies of pages, approximately, 0 to 15.
 #[derive(Debug)]
 pub(super) struct Sketch {
-    /// Counters of all rows, 16 a word; a row is a quarter of them.
+    /// Counters of all rows, 16 per word.
     words: Box<[u64]>,
     row_mask: u64,
     increments: u64,
@@ -38,7 +36,6 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    /// An empty sketch for a memory of so many frames.
     pub(super) fn new(nr_frames: u64) -> Sketch {
         let row_len = (nr_frames * 4).next_power_of_two().max(WORD_COUNTERS);
         Sketch {
@@ -49,7 +46,7 @@ impl Sketch {
         }
     }
 
-    /// Counts an access. O(1); every [`SAMPLE_FACTOR`] accesses a frame, O(frames).
+    /// Counts an access. O(1), and O(frames) every [`SAMPLE_FACTOR`] accesses per frame.
     pub(super) fn increment(&mut self, page: PageId) {
         let mut is_counted = false;
         for row in 0..NR_ROWS {
@@ -65,7 +62,7 @@ impl Sketch {
         }
     }
 
-    /// About how often the page was accessed lately; never too low but for halvings.
+    /// Returns the recent access count of a page. Only halvings make it too low.
     pub(super) fn estimate(&self, page: PageId) -> u64 {
         let counters = (0..NR_ROWS).map(|row| {
             let (word, shift) = self.position(page, row);
@@ -81,7 +78,6 @@ impl Sketch {
         self.increments /= 2;
     }
 
-    /// The word and the shift of the page's counter in a row.
     fn position(&self, page: PageId, row: u64) -> (usize, u64) {
         let column = mix(page.index.0 ^ mix(u64::from(page.mapping.0) << 2 | row)) & self.row_mask;
         let counter = row * (self.row_mask + 1) + column;
@@ -89,7 +85,7 @@ impl Sketch {
     }
 }
 
-/// The finaliser of SplitMix64: every bit of the result depends on every bit of `value`.
+/// Applies the finaliser of SplitMix64.
 fn mix(value: u64) -> u64 {
     let mut mixed = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! 2Q: a page must come back after it was evicted once, to be taken for hot.
+//! 2Q: a page is hot if it returns after its first eviction.
 //!
 //! ```text
 //!   new --> A1in (FIFO, 25 %) --evicted--> A1out (ghosts, 50 % of memory)
@@ -7,14 +7,12 @@
 //!                                Am (LRU, the rest) --evicted--> gone
 //! ```
 //!
-//! Reading of the paper: the full version, with the sizes it recommends (Kin 25 %, Kout 50 %). A
-//! hit in A1in does nothing, so that correlated references do not count. A1in gives up pages only
-//! while it is over its size.
+//! Reading of the paper: the full version, with its sizes. Hits in A1in do nothing. A1in gives up
+//! pages only while over its size.
 //!
-//! Do not use it where memory is small for the working set: a quarter of it holds pages on
-//! probation whatever happens, and the sizes do not adapt (ARC's do).
-//! Source: Johnson and Shasha, "2Q: a low overhead high performance buffer management replacement
-//! algorithm", VLDB 1994.
+//! Weak if memory is small for the working set: a quarter is always on probation. Source: Johnson
+//! and Shasha, "2Q: a low overhead high performance buffer management replacement algorithm", VLDB
+//! 1994.
 
 use super::ghosts::Ghosts;
 use super::segmented::{Ghost, SegmentRule, Segmented, Segments};

@@ -1,5 +1,4 @@
-//! W-TinyLFU: a page enters main memory only if it was accessed more often than the page it would
-//! push out.
+//! W-TinyLFU: a page enters main only if accessed more often than its victim.
 //!
 //! ```text
 //!   new --> window (LRU, 1 %) --candidate--> more frequent than probation's oldest?
@@ -10,17 +9,14 @@
 //!                       ^--------- over 80 % --------+
 //! ```
 //!
-//! Reading of the paper: static sizes (the adaptive window is a later paper's); frequencies from a
-//! count-min sketch of 4-bit counters ([`super::sketch`]) that counts hits and misses; a tie evicts
-//! the candidate; no random admissions against hash flooding, so that a replay repeats. While there
-//! are free frames, what the window pushes out joins probation unasked; not so those that reclaim
-//! freed ahead of need, which the window has until it is compared. Sizes are shares of what memory
-//! holds ([`Held`]).
+//! Reading of the paper: static sizes, as shares of held memory ([`Held`]). A count-min sketch
+//! ([`super::sketch`]) counts hits and misses. A tie evicts the candidate. No random admission, so
+//! replays repeat. While frames are free, pages from the window join probation without a
+//! comparison. Frames freed ahead by reclaim do not count as free.
 //!
-//! Do not use it where the working set shifts: the newcomers must first become as frequent as the
-//! pages that are not needed any more are remembered to be. Nor for recency alone (a database's
-//! log): 1 % of memory is all it has for it. Source: Einziger, Friedman and Manes, "TinyLFU: a
-//! highly efficient cache admission policy", ACM Transactions on Storage 13(4), 2017.
+//! Weak if the working set shifts, and on pure recency, which gets 1 % of memory. Source: Einziger,
+//! Friedman and Manes, "TinyLFU: a highly efficient cache admission policy", ACM Transactions on
+//! Storage 13(4), 2017.
 
 use super::held::Held;
 use super::segmented::{SegmentRule, Segmented, Segments};
@@ -51,14 +47,12 @@ pub struct WTinyLfuRule {
 pub type WTinyLfu = Segmented<WTinyLfuRule>;
 
 impl WTinyLfuRule {
-    /// Whether the window's oldest page is accessed more often than `victim`.
     fn admits(&self, folios: &Folios, candidate: FrameId, victim: FrameId) -> bool {
         let [candidate, victim] =
             [candidate, victim].map(|frame| self.sketch.estimate(folios[frame].page()));
         candidate > victim
     }
 
-    /// Sizes the segments by what is held now.
     fn follow_held(&mut self) {
         let held = u64::from(self.held.now());
         self.window_max = (held * WINDOW_PERCENT / 100).max(1);
@@ -68,7 +62,7 @@ impl WTinyLfuRule {
 
 impl SegmentRule for WTinyLfuRule {
     const ACCESS: AccessRule = AccessRule::LogEach;
-    /// Twice, for candidates that join a list whose looks were counted before.
+    /// Twice, for candidates that join a list with looks already counted.
     const TURNS: u64 = 2;
 
     fn new(nr_frames: u64) -> WTinyLfuRule {

@@ -1,26 +1,26 @@
-//! Explanations, for people: where a folio is on its lists, and what speaks for it.
+//! Texts about a folio's state.
 
 use crate::folio::Folios;
 use crate::ids::FrameId;
 use crate::lru::ShadowEntry;
 use core::fmt;
 
-/// A policy that explains more than a folio's flags do.
+/// A policy with texts beyond a folio's flags.
 pub trait Explains {
-    /// Writes where a folio on its lists is.
+    /// Writes the position of a listed folio.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Fails if `out` fails.
     fn write_state(&self, folios: &Folios, frame: FrameId, out: &mut dyn fmt::Write)
     -> fmt::Result;
 
-    /// How hot a folio on its lists is: more is hotter, and leaves later.
+    /// Returns the heat of a listed folio: a hotter one is evicted later.
     fn heat(&self, folios: &Folios, frame: FrameId) -> u8;
 
-    /// Writes what a shadow entry remembers.
+    /// Writes the content of a shadow entry.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Fails if `out` fails.
     fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
         let _ = (shadow, out);
         Ok(())

@@ -1,17 +1,17 @@
-//! The clock of one lruvec among those of nested groups.
+//! The refault clock of one lruvec in nested groups.
 //!
-//! A page that returns is judged by the clock it was evicted by, which is the clock of the group
-//! that was reclaimed and not always of the group that owns the page; and what happens in a group
-//! happens in those above it, too. Without such a clock a policy judges returns by itself.
+//! The group under reclaim evicts a page by its clock, which also judges the refault. It need not
+//! own the page. Events in a group also count in its ancestors. A policy without this clock judges
+//! refaults by itself.
 
 use crate::ids::{FrameId, PageType};
 use crate::lru::refault_distance::{HierarchyCounts, ListPages};
 use crate::lru::{AccessPath, Context, ShadowEntry};
 
-/// A policy whose clock other lruvecs read and move.
+/// A policy with a clock that other lruvecs read and advance.
 pub trait GroupClock {
-    /// As [`LruPolicy::refault`](crate::lru::LruPolicy::refault), where it is known already whether
-    /// the page is recent.
+    /// Refaults a page as [`LruPolicy::refault`](crate::lru::LruPolicy::refault), with `is_recent`
+    /// already known.
     fn refault_judged(
         &mut self,
         cx: &mut Context<'_>,
@@ -21,8 +21,8 @@ pub trait GroupClock {
         is_recent: bool,
     );
 
-    /// Whether a page that left `shadow` by this clock is recent among lists of `sizes`, those of
-    /// its group and of groups below it. `None`: returns are not judged by distance.
+    /// Returns true if a page evicted by this clock is recent. `sizes` are the lists of the clock's
+    /// group and its descendants. `None`: refaults are not judged by distance.
     fn is_recent(
         &self,
         shadow: ShadowEntry,
@@ -30,13 +30,13 @@ pub trait GroupClock {
         sizes: &ListPages,
     ) -> Option<bool>;
 
-    /// The lengths of its lists, as [`GroupClock::is_recent`] wants them.
+    /// Returns the list lengths for [`GroupClock::is_recent`].
     fn list_pages(&self, cx: &Context<'_>) -> ListPages;
 
-    /// What its ancestors count, too, so far.
+    /// Returns the counts to add to the ancestors.
     fn hierarchy_counts(&self) -> HierarchyCounts;
 
-    /// Counts what was counted in a lruvec below this one. `nr_listed` are the folios on this one's
-    /// lists and below.
+    /// Adds the counts of a descendant. `nr_listed` is the number of folios on the lists of this
+    /// lruvec and its descendants.
     fn count_below(&mut self, new: &HierarchyCounts, nr_listed: u64);
 }

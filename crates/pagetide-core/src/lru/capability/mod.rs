@@ -1,18 +1,15 @@
-//! What a policy may offer beyond the base, a trait in a file for each.
+//! Optional interfaces of a policy, one trait per file.
 //!
-//! Problem: clocks of nested groups, moves between nodes and explanations concern two or three
-//! policies of sixteen; in the base, each of the others would have to be read past them.
-//!
-//! Idea: [`Capabilities`] asks a policy for each of them, and gets it or `None`; what happens
-//! without it, the lruvec says. All of this is off the path of a hit or a victim, so a call through
-//! a table of functions is cheap enough.
+//! Problem: these interfaces concern few policies. Idea: [`Capabilities`] returns each or `None`,
+//! and the lruvec implements the fallback. None is on the path of a hit or a victim, so dynamic
+//! dispatch is cheap enough.
 //!
 //! ```text
-//!   tables       AgesByTables        page-table walks tell which folios are young
-//!   group_clock  GroupClock          refaults are judged by the clock of another group
-//!   moves        MovesBetweenNodes   pages come from, and go to, other nodes
-//!   explains     Explains            says in words where a folio is, and why
-//!   types        WeighsTypes         anonymous against file pages, by changing numbers
+//!   tables       AgesByTables        page-table walks find young folios
+//!   group_clock  GroupClock          another group's clock judges refaults
+//!   moves        MovesBetweenNodes   pages move from and to other nodes
+//!   explains     Explains            texts about a folio's state
+//!   types        WeighsTypes         adjustable weights of anonymous and file pages
 //! ```
 
 mod explain;
@@ -27,34 +24,34 @@ pub use moves::MovesBetweenNodes;
 pub use tables::AgesByTables;
 pub use types::WeighsTypes;
 
-/// What a policy offers beyond [`LruPolicy`](super::LruPolicy): nothing, but for what it answers.
+/// Optional interfaces beyond [`LruPolicy`](super::LruPolicy). Default: none.
 pub trait Capabilities {
-    /// It ages folios by what page tables say.
+    /// Returns the interface for aging by page tables.
     fn tables(&mut self) -> Option<&mut dyn AgesByTables> {
         None
     }
 
-    /// It keeps a clock by which groups judge refaults, to read.
+    /// Returns the refault clock of groups, to read.
     fn group_clock(&self) -> Option<&dyn GroupClock> {
         None
     }
 
-    /// The same clock, to move.
+    /// Returns the refault clock of groups, to advance.
     fn group_clock_mut(&mut self) -> Option<&mut dyn GroupClock> {
         None
     }
 
-    /// It tells pages that move between nodes from those that are evicted and filled.
+    /// Returns the interface for moves between nodes.
     fn moves(&mut self) -> Option<&mut dyn MovesBetweenNodes> {
         None
     }
 
-    /// It explains more than flags do.
+    /// Returns the interface for texts.
     fn explains(&self) -> Option<&dyn Explains> {
         None
     }
 
-    /// It weighs anonymous against file pages.
+    /// Returns the interface for type weights.
     fn types(&mut self) -> Option<&mut dyn WeighsTypes> {
         None
     }

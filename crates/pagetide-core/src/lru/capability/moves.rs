@@ -1,18 +1,17 @@
-//! Pages that move between nodes: gone from one lruvec and new to the other, yet never evicted.
+//! Pages that move between nodes without eviction.
 
 use crate::ids::FrameId;
 use crate::lru::Context;
 
-/// A policy that treats moved pages otherwise than evicted and filled ones.
+/// A policy that distinguishes moves from evictions and fills.
 pub trait MovesBetweenNodes {
-    /// A victim's page was moved to a slower node. To these lists it is gone, but nothing was
-    /// evicted: no shadow is left, no clock of evictions moves, and what would have been remembered
-    /// of it is forgotten.
+    /// Handles a victim moved to a slower node. No shadow is left, no eviction clock advances, and
+    /// the page's history is dropped.
     fn demoted(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
-    /// A page was moved here from another node, into a frame that is on no list yet;
-    /// [`LruPolicy::add`](crate::lru::LruPolicy::add) follows. What the policy keeps in the
-    /// descriptor beside flags is left over from another page.
+    /// Handles a page moved here, in an unlisted frame.
+    /// [`LruPolicy::add`](crate::lru::LruPolicy::add) follows. Policy state in the descriptor,
+    /// except flags, is stale.
     fn moved_in(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let _ = (cx, frame);
     }

@@ -1,21 +1,21 @@
-//! Aging by page tables: a walk, or a look beside a victim, found folios young.
+//! Aging by page tables: walks and look-arounds.
 
 use crate::ids::FrameId;
 use crate::lru::Context;
 use crate::lru::page_table::{TableWalk, YoungPages};
 
-/// A policy that is told of young bits taken from page tables, outside of the trial of a victim.
+/// A policy that uses young bits found outside of a victim's trial.
 pub trait AgesByTables {
-    /// A folio on its lists was young. Its flags decide what that means.
+    /// Handles a listed folio that was young.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
-    /// Begins a table walk: which leaf tables are worth a visit.
+    /// Begins a table walk.
     fn start_walk(&mut self) -> TableWalk {
         TableWalk::of_all()
     }
 
-    /// What looking at page tables found besides young folios: in a walk begun while `walk_seq` was
-    /// the youngest generation, or beside victims of a pass.
+    /// Records the counts and dense leaves of a walk begun at generation `walk_seq`, or of
+    /// look-arounds if `None`.
     fn note_walk(&mut self, found: &YoungPages, walk_seq: Option<u64>) {
         let _ = (found, walk_seq);
     }

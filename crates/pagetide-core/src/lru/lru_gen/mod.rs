@@ -1,8 +1,5 @@
-//! The multi-gen LRU in text: what it looks like, and what may be asked of it.
-//!
-//! Job schedulers know what a policy cannot: that a job has just ended, or that its memory is idle
-//! for the night. The kernel lets them read generations as text and write commands; this is the
-//! same text, so that what reads the one reads the other. The commands are [`GenCommand`]s.
+//! The text interface of the multi-gen LRU, in the kernel's format: schedulers read generations and
+//! write commands ([`GenCommand`]).
 //!
 //! ```text
 //!   memcg     1 /
@@ -11,8 +8,8 @@
 //!             4       1200          0         211
 //! ```
 //!
-//! The full form adds to each generation its tiers and, to the youngest, what walks counted: three
-//! numbers a type with a letter each, `x` where there is nothing to tell.
+//! The full form adds the tiers of each generation, and the counts of table walks to the youngest:
+//! columns of a number and a letter, `x` for none.
 //!
 //! Ignored: statistics of past generations (as a kernel built without them). Source: the multi-gen
 //! LRU specification, section 12.
@@ -23,21 +20,21 @@ use crate::ids::PageType;
 use crate::units::Millis;
 use core::fmt;
 
-/// How much to tell.
+/// The amount of detail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detail {
     /// The generations in use, oldest first.
     Sizes,
-    /// The last four, with their tiers and what walks counted.
+    /// The last four generations, with tiers and walk counts.
     Full,
 }
 
 impl Lruvec {
-    /// Writes the generations in the shape of `lru_gen` or `lru_gen_full`; `path` names the group.
-    /// Writes nothing where the policy has no generations.
+    /// Writes the generations in the format of `lru_gen` or `lru_gen_full`. `path` names the group.
+    /// Writes nothing if the policy has no generations.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Fails if `out` fails.
     pub fn write_lru_gen(
         &self,
         out: &mut dyn fmt::Write,
@@ -119,7 +116,7 @@ fn write_columns(out: &mut dyn fmt::Write, columns: &[(u64, char)]) -> fmt::Resu
 }
 
 impl Lruvec {
-    /// Whether a command can be carried out now; `false` where there is nothing left to do.
+    /// Returns `false` if there is nothing left to do.
     pub(crate) fn check_command(&self, command: &GenCommand) -> Result<bool, GenCommandError> {
         let summary = self.multigen_summary().ok_or(GenCommandError::NoLruvec)?;
         if command.lruvec != self.id() {
@@ -129,7 +126,7 @@ impl Lruvec {
             GenRequest::Age { seq, .. } if seq > summary.max_seq => {
                 Err(GenCommandError::Future(seq))
             }
-            // Later kernels age all the same.
+            // Later kernels age in any case.
             GenRequest::Age { seq, .. } => {
                 Ok(seq == summary.max_seq || self.policy_name() != PolicyName::Mglru61)
             }

@@ -27,7 +27,6 @@ impl World {
         World { lruvec, folios, log: AccessLog::new(), nr_walks: 0, wanted: false }
     }
 
-    /// Adds `nr` file folios with these flags.
     fn add(&mut self, frames: core::ops::Range<u32>, flags: Flags) {
         for frame in frames {
             let page = PageId { mapping: MappingId(0), index: PageIndex(frame.into()) };
@@ -82,7 +81,7 @@ fn file_only() -> LruConfig {
     LruConfig::file_only(256)
 }
 
-/// Three generations of file folios, ages 3000, 2000 and 500, max_seq 5 and min_seq 3.
+/// Creates three generations of file folios: ages 3000, 2000 and 500, max_seq 5, min_seq 3.
 fn aged() -> World {
     let mut world = World::new(PolicyName::Mglru, file_only());
     world.lruvec.tell_time(Millis(1000));
@@ -200,7 +199,7 @@ fn young_generations_are_kept() {
         let min_ttl = Millis(1000);
         let mut world = World::new(PolicyName::Mglru, LruConfig { min_ttl, ..file_only() });
         world.lruvec.tell_time(Millis(10_000 - ago));
-        // Nothing is left of the generations that started with the lruvec.
+        // Retires the generations that started with the lruvec.
         (0..4)
             .for_each(|nth| assert_eq!(world.command(&alloc::format!("+ 1 0 {}", nth + 3)), Ok(0)));
         world.add(0..64, Flags::NONE);

@@ -1,4 +1,4 @@
-//! What a lruvec does through what its policy offers beyond the base, and what without it.
+//! Operations of a lruvec that use the optional capabilities of its policy.
 
 use super::Lruvec;
 use crate::folio::Flags;
@@ -12,7 +12,7 @@ use crate::lru::{AccessPath, ShadowEntry};
 use crate::vmstat::Counter;
 use core::fmt;
 
-/// The active list above the other, then by references and hits.
+/// Ranks active folios above inactive ones, then by references and hits.
 fn heat_by_flags(flags: Flags, nr_hits: u32) -> u8 {
     let weighed = [(Flags::ACTIVE, 8), (Flags::WORKINGSET, 4), (Flags::REFERENCED, 1)];
     let by_flags = weighed.iter().filter(|(flag, _)| flags.any(*flag)).map(|(_, weight)| weight);
@@ -20,11 +20,10 @@ fn heat_by_flags(flags: Flags, nr_hits: u32) -> u8 {
 }
 
 impl Lruvec {
-    /// Writes in words where a folio on the lists is and what speaks for it; its flags, if the
-    /// policy knows no more.
+    /// Writes a text about the position of a listed folio, or its flags if the policy has no text.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Fails if `out` fails.
     pub fn write_state(&self, frame: FrameId, out: &mut dyn fmt::Write) -> fmt::Result {
         match self.policy.explains() {
             Some(policy) => policy.write_state(&self.folios, frame, out),
@@ -32,8 +31,7 @@ impl Lruvec {
         }
     }
 
-    /// How hot a folio on the lists is as the policy has it, by its flags if that knows no more:
-    /// more is hotter. A number to compare with others of the same policy.
+    /// Returns the heat of a listed folio: more is hotter. Comparable within one policy only.
     pub fn heat(&self, frame: FrameId) -> u8 {
         match self.policy.explains() {
             Some(policy) => policy.heat(&self.folios, frame),
@@ -41,25 +39,26 @@ impl Lruvec {
         }
     }
 
-    /// Writes in words what a shadow entry remembers; nothing if the policy has nothing to say.
+    /// Writes a text about a shadow entry. Writes nothing if the policy has no text.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Fails if `out` fails.
     pub fn write_shadow(&self, shadow: ShadowEntry, out: &mut dyn fmt::Write) -> fmt::Result {
         self.policy.explains().map_or(Ok(()), |policy| policy.write_shadow(shadow, out))
     }
 
-    /// Which setting is in charge and what it saw, if the policy has some. O(settings).
+    /// Returns the setting in charge and its statistics, if the policy selects settings.
+    /// O(settings).
     pub fn selection_summary(&self) -> Option<SelectionSummary> {
         self.policy.selection_summary()
     }
 
-    /// Generations, tiers and refaults, if the policy has them. O(1).
+    /// Returns generations, tiers and refaults of a multi-gen policy. O(1).
     pub fn multigen_summary(&self) -> Option<MultigenSummary> {
         self.policy.multigen_summary()
     }
 
-    /// Judges a return by what the clock it was evicted by said, if any.
+    /// Takes the answer of the clock that evicted the page, if any.
     pub(crate) fn refault_judged(
         &mut self,
         frame: FrameId,
@@ -76,7 +75,7 @@ impl Lruvec {
         }
     }
 
-    /// Whether a page is recent by this lruvec's clock; `None` without one.
+    /// Returns `None` without a clock.
     pub(crate) fn is_recent(
         &self,
         shadow: ShadowEntry,
@@ -86,13 +85,12 @@ impl Lruvec {
         self.policy.group_clock()?.is_recent(shadow, page_type, sizes)
     }
 
-    /// The lengths of its lists; zeros without a clock that needs them.
+    /// Returns zeros without a clock.
     pub(crate) fn list_pages(&mut self) -> ListPages {
         let (policy, cx) = self.parts();
         policy.group_clock().map_or_else(ListPages::default, |clock| clock.list_pages(&cx))
     }
 
-    /// What its ancestors count, too, so far.
     pub(crate) fn hierarchy_counts(&self) -> HierarchyCounts {
         self.policy
             .group_clock()
@@ -105,8 +103,8 @@ impl Lruvec {
         }
     }
 
-    /// Prepares the lists for a page that was moved here from another node: `frame` is bound to it
-    /// and not logged yet, as in [`Lruvec::refault`]. The world logs it afterwards.
+    /// Prepares the lists for a page moved here from another node. `frame` is bound to the page and
+    /// not logged yet, as in [`Lruvec::refault`]. The world logs the folio afterwards.
     pub fn moved_in(&mut self, frame: FrameId) {
         let (policy, mut cx) = self.parts();
         if let Some(moves) = policy.moves() {
@@ -114,12 +112,12 @@ impl Lruvec {
         }
     }
 
-    /// Begins a walk over the page tables, as [`Step::WalkTables`](crate::reclaim::Step) asks for.
+    /// Begins a page-table walk, as requested by [`Step::WalkTables`](crate::reclaim::Step).
     pub fn start_walk(&mut self) -> TableWalk {
         self.policy.tables().map_or_else(TableWalk::of_all, AgesByTables::start_walk)
     }
 
-    /// Takes what a walk found since it reported last.
+    /// Reports the findings of a walk since its last report.
     pub fn report_walk(&mut self, walk: &mut TableWalk) {
         let found = walk.found_so_far();
         self.report_young(&found.frames);
@@ -130,7 +128,6 @@ impl Lruvec {
         walk.forget_reported();
     }
 
-    /// Takes what a pass found beside its victims.
     #[cold]
     pub(crate) fn report_around(&mut self, found: &mut YoungPages) {
         self.report_young(&found.frames);
@@ -142,7 +139,7 @@ impl Lruvec {
         found.clear();
     }
 
-    /// Reports folios that were found young through a table. Those of other groups are left out.
+    /// Reports folios found young through a table. Folios of other groups are skipped.
     pub fn report_young(&mut self, young: &[FrameId]) {
         let group = self.id().group;
         let (policy, mut cx) = self.parts();
@@ -155,14 +152,13 @@ impl Lruvec {
         }
     }
 
-    /// Weighs the types by this from now on, 0 to 201.
+    /// Takes 0 to 201.
     pub(crate) fn set_swappiness(&mut self, swappiness: u8) {
         if let Some(types) = self.policy.types() {
             types.set_swappiness(swappiness);
         }
     }
 
-    /// Sums up the statistics of the policy.
     pub(in crate::lru) fn fold_policy_statistics(&mut self) {
         let (policy, mut cx) = self.parts();
         if let Some(types) = policy.types() {

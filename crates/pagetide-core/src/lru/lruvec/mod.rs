@@ -1,7 +1,7 @@
-//! The lruvec: a policy, its folios and its counters, behind one lock of the world's.
+//! The lruvec: a policy, its folios and its counters, behind one lock of the world.
 //!
-//! Here is everything that is the same for all policies: draining access logs, dropping pages, and
-//! the life of a folio between being bound and being freed.
+//! Everything common to all policies is here: draining access logs, dropping pages, and the states
+//! of a folio between bind and free.
 //!
 //! ```text
 //!   bound --log.add--> PENDING --drain--> ON_LIST --isolate--> ISOLATED --evicted--> free
@@ -24,13 +24,13 @@ use crate::vmstat::{Counter, VmStat};
 use alloc::sync::Arc;
 use core::ops::Range;
 
-/// Which side frees the frame of a dropped page.
+/// The side that frees the frame of a dropped page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Discarded {
     /// The caller, now.
     Freed,
-    /// The reclaim pass that has it isolated; it comes back among its settled frames.
+    /// The reclaim pass that isolated it. The frame comes back among the settled ones.
     Deferred,
 }
 
@@ -38,19 +38,17 @@ pub enum Discarded {
 pub struct Lruvec {
     name: PolicyName,
     id: LruvecId,
-    /// The numbers of the frames it can hold.
     frames: Range<u32>,
     pub(crate) policy: Policy,
     pub(crate) folios: Arc<Folios>,
     pub(crate) vmstat: VmStat,
     now: Millis,
     statistics: Statistics,
-    /// Folios on the lists at the last fold.
     nr_folios_folded: u64,
 }
 
 impl Lruvec {
-    /// An empty lruvec over `folios`.
+    /// Creates an empty lruvec over `folios`.
     pub fn new(policy: impl Into<PolicyChoice>, config: &LruConfig, folios: Arc<Folios>) -> Lruvec {
         let choice = policy.into();
         Lruvec {
@@ -66,25 +64,23 @@ impl Lruvec {
         }
     }
 
-    /// Tells the time, in whatever clock the world has; it never goes back. Worlds without a clock
-    /// say nothing, and all ages are zero.
+    /// Sets the time, in the world's clock. Time never goes back. Without a clock all ages are
+    /// zero.
     pub fn tell_time(&mut self, now: Millis) {
         self.now = self.now.max(now);
     }
 
-    /// Sums up the statistics for an lruvec built with [`Statistics::Folded`], which decides on
-    /// these sums until the next call; any other ignores it. The kernel's period is two seconds, at
-    /// a phase that a boot sets. O(1).
+    /// Folds the statistics of a lruvec built with [`Statistics::Folded`], which decides on these
+    /// sums until the next call. Others ignore the call. The kernel folds every two seconds. O(1).
     ///
-    /// What waits in access logs is not on the lists yet, and not in the sums.
+    /// Folios in access logs are not listed yet and not counted.
     pub fn fold_statistics(&mut self) {
         self.nr_folios_folded = self.nr_folios();
         self.fold_policy_statistics();
     }
 
-    /// The pages of memory that the limit on shadows follows from
-    /// ([`ShadowBudget::nr_leaves_to_free`](super::ShadowBudget::nr_leaves_to_free)): the folios on
-    /// the lists, as the statistics have them.
+    /// Returns the number of listed folios as the statistics see them. The limit on shadows follows
+    /// from it ([`ShadowBudget::nr_leaves_to_free`](super::ShadowBudget::nr_leaves_to_free)).
     pub fn nr_pages_for_shadows(&self) -> u64 {
         match self.statistics {
             Statistics::Live => self.nr_folios(),
@@ -92,50 +88,49 @@ impl Lruvec {
         }
     }
 
-    /// The group and node whose folios these are.
+    /// Returns the group and node.
     pub fn id(&self) -> LruvecId {
         self.id
     }
 
-    /// The time, as it was told last.
+    /// Returns the time of the last [`Lruvec::tell_time`].
     pub fn now(&self) -> Millis {
         self.now
     }
 
-    /// The policy's name.
+    /// Returns the policy's name.
     pub fn policy_name(&self) -> PolicyName {
         self.name
     }
 
-    /// How descriptor accesses are noted; the hit plane keeps a copy.
+    /// Returns the access rule. The hit plane keeps a copy.
     pub fn access_rule(&self) -> AccessRule {
         self.policy.access_rule()
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub fn vmstat(&self) -> &VmStat {
         &self.vmstat
     }
 
-    /// Folios on the lists (not pending, not isolated).
+    /// Counts the listed folios (not pending, not isolated).
     pub fn nr_folios(&self) -> u64 {
         self.policy.nr_folios()
     }
 
-    /// Empties an access log into the policy. Stale entries do nothing.
+    /// Drains an access log into the policy. Stale entries do nothing.
     pub fn drain(&mut self, log: &mut AccessLog) {
         self.apply_entries(log.drain());
     }
 
-    /// Does what log entries ask for, in their order.
     pub(crate) fn apply_entries(&mut self, entries: impl IntoIterator<Item = Logged>) {
         let (policy, mut cx) = self.parts();
         policy.apply_entries(&mut cx, entries);
     }
 
-    /// Judges the return of an evicted page; `frame` is bound to it and not logged yet.
+    /// Refaults an evicted page. `frame` is bound to the page and not logged yet.
     ///
-    /// Drains `log` first where the policy's clock depends on what is in it.
+    /// Drains `log` first if the policy's clock counts its entries.
     #[inline]
     pub fn refault(
         &mut self,
@@ -148,7 +143,7 @@ impl Lruvec {
         policy.drain_and_refault(&mut cx, log, frame, shadow, kind);
     }
 
-    /// Drops a page that went away (truncated, invalidated): its frame leaves without a shadow.
+    /// Drops a truncated or invalidated page. Its frame leaves without a shadow.
     pub fn discard(&mut self, frame: FrameId) -> Discarded {
         let (policy, mut cx) = self.parts();
         cx.vmstat.count(Counter::Pgdiscard);
@@ -164,11 +159,11 @@ impl Lruvec {
         Discarded::Freed
     }
 
-    /// Takes a folio off the lists, as its page moves to another node. `false`: a pass has it
-    /// isolated, and it stays; so does one that was dropped.
+    /// Takes a folio off the lists because its page moves to another node. Returns `false` if a
+    /// pass has isolated the folio (dropped or not), which then stays.
     ///
-    /// The frame is the caller's then, as after [`Discarded::Freed`]; its flags still say what the
-    /// page takes along ([`Folio::bind_moved`](crate::folio::Folio::bind_moved)).
+    /// On success the caller owns the frame, as after [`Discarded::Freed`]. Its flags are kept for
+    /// the new frame ([`Folio::bind_moved`](crate::folio::Folio::bind_moved)).
     pub fn withdraw(&mut self, frame: FrameId) -> bool {
         let (policy, mut cx) = self.parts();
         let flags = cx.flags(frame);
@@ -182,8 +177,8 @@ impl Lruvec {
         true
     }
 
-    /// Walks everything and panics where an invariant is broken; other lruvecs have no folios among
-    /// its frames. O(folios).
+    /// Checks all invariants. Panics if one is broken. No other lruvec may have folios among its
+    /// frames. O(folios).
     pub fn validate(&self) {
         self.validate_lists();
         let end = self.frames.end.min(self.folios.nr_frames());
@@ -193,7 +188,7 @@ impl Lruvec {
         assert_eq!(on_list as u64, self.nr_folios(), "folios flagged on a list, and on lists");
     }
 
-    /// As [`Lruvec::validate`], for one of several over the same folios.
+    /// Allows several lruvecs over the same folios.
     pub(crate) fn validate_lists(&self) {
         self.policy.validate(&self.folios);
     }

@@ -1,53 +1,48 @@
-//! How long ago main's folios were accessed: which of them are the older half?
+//! Access ages of main's folios, to find the older half.
 //!
-//! **Problem.** Main is a clock: its old end is what the hand comes to next, not what was accessed
-//! longest ago. Where accesses run along main's order, as they go to and fro, all that the hand
-//! meets is only a little older than the page that wants in. A page displaced so is missed next,
-//! and wants in:
+//! **Problem.** If accesses go to and fro along main's order, the folios at the hand are only a
+//! little older than the candidate. A displaced folio is missed next, and becomes the next
+//! candidate:
 //!
 //! ```text
 //!   main, in the hand's order     5  6  7  8  9 ............ 25 26
 //!   last accessed, pages ago      9 11 13 15 17 ............ 49 51      4 comes back, 8 ago
 //!                                 ^                          ^
-//!                                 older than 4, gone, the    the older half: none of them
-//!                                 next to be missed          is missed before 13 others
+//!                                 older than 4, gone, the    the older half: each is missed
+//!                                 next to be missed          only after 13 others
 //! ```
 //!
-//! **Idea.** Stamps say when; so count main's folios by the epoch of their last access. Half of
-//! them are as old as some epoch or older: only they make room for others.
+//! **Idea.** Count main's folios by the epoch of their last access. Only the older half makes room
+//! for candidates.
 //!
-//! **Data and invariants.** A count for each epoch that is known and has ended, and one for all
-//! before. A page in none of them was accessed in the running epoch: most are, and nothing is
-//! counted for them until it ends. The half is told anew when an epoch begins: O(1) amortised, as
-//! the clock itself.
+//! **Data and invariants.** One count for each known past epoch, and one for all earlier epochs.
+//! The running epoch is counted when it ends. The age of the older half is computed when an epoch
+//! begins: O(1) amortised.
 //!
-//! **Ignored.** The weight of what is streamed. A folio that is not accessed for 2^16 epochs looks
-//! young again, as it does to the clock; the counts stay off by one then.
+//! **Ignored.** The weight of streamed pages. A folio without an access for 2^16 epochs looks young
+//! again, and leaves a count off by one.
 //!
-//! Source: our own; in a stack, as LIRS has one, the displaced page is the oldest of all.
+//! Source: our own. In a stack, as in LIRS, the displaced page is the oldest of all.
 
 use super::page_clock::{Epoch, NR_EPOCHS, PageClock};
 use alloc::boxed::Box;
 
-/// Main's folios by the epoch of their last access.
 #[derive(Debug)]
 pub(super) struct Ages {
-    /// By epoch modulo [`NR_EPOCHS`]; 0 for the running one.
+    /// By epoch modulo [`NR_EPOCHS`], 0 for the running one.
     nr_in: Box<[u32; NR_EPOCHS]>,
     nr_forgotten: u32,
-    /// What was accessed longest ago, in percent, counts as old.
+    /// Part of main that counts as old, in percent.
     old_percent: u32,
-    /// The age of the youngest of those, when the epoch began.
+    /// Minimum age of an old folio, in epochs.
     old_age: u16,
 }
 
 impl Ages {
-    /// No folios, of which so many percent will count as old.
     pub(super) fn new(old_percent: u32) -> Ages {
         Ages { nr_in: Box::new([0; NR_EPOCHS]), nr_forgotten: 0, old_percent, old_age: 0 }
     }
 
-    /// A folio is main's from now on.
     #[inline]
     pub(super) fn add(&mut self, clock: &PageClock, epoch: Epoch) {
         if epoch != clock.now() {
@@ -55,7 +50,6 @@ impl Ages {
         }
     }
 
-    /// The folio is not in main any more.
     #[inline]
     pub(super) fn remove(&mut self, clock: &PageClock, epoch: Epoch) {
         if epoch != clock.now() {
@@ -63,7 +57,7 @@ impl Ages {
         }
     }
 
-    /// It is accessed, and was last in an epoch that has ended.
+    /// Expects an `epoch` that has ended.
     #[inline]
     pub(super) fn renew(&mut self, clock: &PageClock, epoch: Epoch) {
         let count = self.count_of(clock, epoch);
@@ -78,8 +72,7 @@ impl Ages {
         }
     }
 
-    /// The clock's epoch has begun, and main has so many folios; of the epoch whose place it takes
-    /// nothing is known any more.
+    /// Forgets the epoch that used the same slot.
     pub(super) fn begin_epoch(&mut self, clock: &PageClock, nr: u32) {
         let now = clock.now();
         let nr_before = self.nr_forgotten + self.nr_in.iter().sum::<u32>();
@@ -95,13 +88,11 @@ impl Ages {
             .unwrap_or(NR_EPOCHS as u16);
     }
 
-    /// Whether a folio of main that was accessed last in `epoch` is one of its old.
     #[inline]
     pub(super) fn is_old(&self, clock: &PageClock, epoch: Epoch) -> bool {
         clock.age(epoch) >= self.old_age
     }
 
-    /// Counts and panics if they are not the ages of main's folios.
     pub(super) fn validate(&self, clock: &PageClock, epochs: impl Iterator<Item = Epoch>) {
         let mut left = Ages { nr_in: self.nr_in.clone(), ..*self };
         for epoch in epochs.filter(|epoch| *epoch != clock.now()) {
@@ -120,7 +111,6 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Another epoch begins, and main has `nr` folios.
     fn begin_epoch(clock: &mut PageClock, ages: &mut Ages, nr: usize) {
         clock.touch(None, 1);
         ages.begin_epoch(clock, nr as u32);
@@ -134,7 +124,7 @@ mod tests {
             begin_epoch(&mut clock, &mut ages, nr);
         }
         let nr_old = (0..10).filter(|epoch| ages.is_old(&clock, *epoch)).count();
-        // Those of the epoch that half of them are reached in count as old.
+        // All folios of the median epoch count as old.
         assert_eq!(nr_old, 6);
     }
 
@@ -160,8 +150,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a sorted list of all stamps: at least so many percent are old, and without the
-        /// youngest epoch of those, fewer than that, or as many.
+        /// Compares with a sorted list of all stamps: at least `percent` are old, and at most
+        /// `percent` without the youngest old epoch.
         #[test]
         fn as_many_are_old_as_were_asked_for(
             stays in prop::collection::vec(0_u16..300, 1..200),

@@ -1,5 +1,4 @@
-//! What the policy offers beyond the base: aging by tables, moves between nodes, weights,
-//! explanations; and how many victims a pass takes at once.
+//! Optional interfaces of the policy, and the victims per pass.
 
 use super::engine::{Place, Stamp, count_hit};
 use super::unread::Unread;
@@ -13,7 +12,6 @@ use crate::lru::{Context, LruPolicy, ShadowEntry};
 use core::fmt::{self, Write};
 
 impl Pagetide {
-    /// Victims of a pass that is not told how many it should free.
     pub(super) fn batch(&self) -> u64 {
         let of_memory = (self.engine.capacity() / BATCH_PARTS).min(BATCH_MAX);
         let of_probation = self.engine.probation_max() / BATCH_PARTS_OF_PROBATION;
@@ -40,7 +38,7 @@ impl Capabilities for Pagetide {
 }
 
 impl AgesByTables for Pagetide {
-    /// A folio seen young was touched; the first time is of the fault that brought it.
+    /// Skips the first young bit, left by the fault that brought the page.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         if !cx.folios[frame].clear(Flags::REFERENCED).any(Flags::REFERENCED) {
             count_hit(&cx.folios[frame]);
@@ -54,7 +52,7 @@ impl MovesBetweenNodes for Pagetide {
         self.note_departure(cx.folios);
     }
 
-    /// Its last access is by another node's clock. No fault brought it: if young, it was touched.
+    /// Drops the last access, which is by another node's clock.
     fn moved_in(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].clear(Flags::WORKINGSET.with(Flags::REFERENCED));
     }
@@ -71,7 +69,7 @@ impl Explains for Pagetide {
         self.write_place(folios, frame, out)
     }
 
-    /// Main above probation, then by hits; what was brought in unasked is the coldest.
+    /// Ranks main above probation, then by hits. Unread pages are coldest.
     fn heat(&self, folios: &Folios, frame: FrameId) -> u8 {
         let (folio, flags) = (&folios[frame], folios[frame].flags());
         if Unread::has(flags.link()) {

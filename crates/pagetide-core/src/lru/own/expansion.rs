@@ -1,13 +1,10 @@
-//! Expansion: recency uses main's frames too, for as long as that hits more.
+//! Expansion: gives main's frames to recency while LRU hits more.
 //!
-//! **Problem.** Where only recency helps, LRU over a part of memory is not enough: each page of a
-//! window that slides, or of a file that just fits, is gone a little too early. LRU over all of
-//! memory protects nothing: when a stream comes, an idle set is gone before anything could be
-//! learnt from it.
+//! **Problem.** LRU over a part of memory evicts each page of a recency workload a little too
+//! early. LRU over all of memory lets a stream evict an idle set.
 //!
-//! **Idea.** The page clock says what LRU over all of memory would have hit, without running it: a
-//! page that comes back at a distance of at most memory. So each access tells what main's frames
-//! are worth:
+//! **Idea.** The page clock tells the hits of LRU over all of memory: refaults at a distance of at
+//! most memory. So each access is evidence about main's frames:
 //!
 //! ```text
 //!   distance        0 ......... probation's share ......... memory ......... further
@@ -15,22 +12,20 @@
 //!   in main           either hits              either hits         only main: -1
 //! ```
 //!
-//! A sum that is more than chance gives main's share to probation for one memory of distinct pages;
-//! to go on it needs new evidence. Ignored: what the added frames would have kept.
+//! A significant sum gives main's share to probation for one memory of distinct pages. Ignored: the
+//! pages that the added frames would have kept.
 //!
-//! Source: our own; ARC (Megiddo and Modha, 2003) moves a share by what comes back.
+//! Source: our own; ARC (Megiddo and Modha, 2003) also moves a share by refaults.
 
 use super::contest::Contest;
 use super::tuning::Tuning;
 
-/// Whether probation has all of memory for now.
 #[derive(Debug, Default)]
 pub(super) struct Expansion {
-    /// LRU over all of memory, against probation and main; anew with each expansion, and halved
-    /// after each memory without one.
+    /// LRU over all of memory against probation and main.
     evidence: Contest,
     nr_epochs: u32,
-    /// Epochs that are left of it.
+    /// Remaining epochs.
     nr_left: u32,
 }
 
@@ -39,8 +34,7 @@ impl Expansion {
         self.nr_left > 0
     }
 
-    /// A page, `is_main` or not, is accessed so many distinct pages after its last access;
-    /// probation has this share of memory. All in one unit.
+    /// Takes probation's part of `memory` as `share`. All in one unit.
     pub(super) fn note(&mut self, distance: u64, is_main: bool, share: u64, memory: u64) {
         if is_main && distance > memory {
             self.evidence.note(-1);

@@ -1,11 +1,9 @@
-//! Explanations: where a folio is in the policy's lists, or how long ago a page left, in words.
+//! Texts about the position of a folio, or the eviction of a page, for human readers.
 //!
 //! ```text
 //!   on probation, 1 of 2 hits; last accessed 900 to 1160 distinct pages ago, memory is 4096
 //!   evicted 512 evictions ago, last accessed 4100 to 4360 distinct pages ago, memory is 4096
 //! ```
-//!
-//! For readers: nothing decides by it.
 
 use super::engine::{PARTS_A_PAGE, Place, Stamp};
 use super::unread::Unread;
@@ -16,7 +14,7 @@ use crate::lru::ShadowEntry;
 use core::fmt::{self, Write};
 
 impl Pagetide {
-    /// Which setting is in charge, and why; `None` where the selection is switched off.
+    /// Returns `None` if the selection is off.
     pub(in crate::lru) fn selection_summary(&self) -> Option<SelectionSummary> {
         self.selection.as_ref().map(|selection| selection.summary())
     }

@@ -1,16 +1,16 @@
-//! Listing: which of the policy's lists a folio goes to, and comes from.
+//! Links and unlinks folios on the policy's lists.
 //!
 //! ```text
 //!   LINK in its flags   0        engine: probation or main, as its stamp says
-//!                       1        kept: it cannot be evicted at all
+//!                       1        kept: cannot be evicted
 //!                       others   unread
 //! ```
 //!
-//! Problem: most folios are files' that can be evicted, and each is listed at its miss. Idea: one
-//! mask says that a folio is none of these, by flags that its caller has read already.
+//! Problem: each folio is listed at its miss. Idea: one mask test of flags already read covers most
+//! folios.
 //!
-//! Ignored: flags that change meanwhile. Making a folio evictable logs a touch, which finds out
-//! that it is on the wrong list.
+//! Ignored: flags that change meanwhile. A folio that becomes evictable is logged as a touch, which
+//! corrects its list.
 
 use super::Pagetide;
 use super::engine::Stamp;
@@ -19,13 +19,12 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::lru::LruConfig;
 
-/// The flags of folios that cannot be evicted at all.
 pub(super) fn keeps(config: &LruConfig) -> Flags {
     if config.can_swap { Flags::UNEVICTABLE } else { Flags::UNEVICTABLE.with(Flags::ANON) }
 }
 
 impl Pagetide {
-    /// Lists a folio of these flags, stamped like this unless it is kept; says whether that is so.
+    /// Returns true if the folio is kept.
     #[inline(always)]
     pub(super) fn push(
         &mut self,
@@ -41,7 +40,6 @@ impl Pagetide {
         false
     }
 
-    /// As [`Pagetide::push`], for a folio that is kept, or comes from another list than most.
     #[inline(never)]
     fn push_elsewhere(
         &mut self,
@@ -60,13 +58,11 @@ impl Pagetide {
         is_kept
     }
 
-    /// Lists a folio as it is stamped.
     pub(super) fn relist(&mut self, folios: &Folios, frame: FrameId) {
         let folio = &folios[frame];
         self.push(folios, frame, folio.flags(), Stamp::of(folio));
     }
 
-    /// Takes a listed folio off its list.
     pub(super) fn unlink(&mut self, folios: &Folios, frame: FrameId) {
         let link = folios[frame].flags().link();
         if Unread::has(link) {

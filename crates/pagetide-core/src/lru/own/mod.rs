@@ -1,49 +1,45 @@
-//! Pagetide's own policy: nothing to set, near the best design on each kind of trace.
+//! Pagetide's own policy: without settings, near the best design on each kind of trace.
 //!
-//! **Problem.** Each published policy is the best one somewhere and loses by tens of points
-//! elsewhere: LRU to a loop, LIRS to a working set that shifts, S3-FIFO to a loop, W-TinyLFU to
-//! recency. The one that has to choose does not know the trace.
+//! **Problem.** Each published policy loses by tens of points on some traces: LRU and S3-FIFO on a
+//! loop, LIRS on a shifting working set, W-TinyLFU on recency.
 //!
-//! **Idea.** Three parts, and a place to wait; `docs/policies.md` says what each is worth.
+//! **Idea.** Three parts, measured in `docs/policies.md`, and a waiting list.
 //!
 //! ```text
-//!   accesses --+--> page_clock   how many distinct pages since then?     the comparison's unit
+//!   accesses --+--> page_clock   distinct pages since an access            the unit of distances
 //!              |        |
 //!              |        v
-//!              +--> engine       probation | main, judged by instants    what stays
+//!              +--> engine       probation | main, judged by instants      chooses victims
 //!              |        ^
-//!              |        | setting: probation's share and order, how much proof main asks for
-//!              +--> selection    the engine four times, in miniature     which setting
+//!              |        | setting: probation's share and order, hits needed for main
+//!              +--> selection    the engine four times, in miniature       chooses the setting
 //!
-//!   readahead ---> unread         aside until it is accessed; only then is it judged
+//!   readahead ---> unread         waits for the first access, which is then judged
 //! ```
 //!
-//! In the page cache a hit writes nothing that is shared: it counts in the folio's descriptor until
-//! it has counted three, and the first in each epoch goes to its CPU's log, as the clock counts
-//! pages, not accesses. Of sampled pages all go there, since a miniature counts for itself.
+//! A hit writes nothing shared. It counts in the folio's descriptor, up to three. The first hit in
+//! each epoch, and every hit of a sampled page, also goes to the CPU's access log.
 //!
-//! **Data and invariants.** What an evicted page leaves fits the token of a shadow entry:
+//! **Data and invariants.** The token of a shadow entry holds:
 //!
 //! ```text
 //!   36              16 15            0
 //!   +-----------------+--------------+
-//!   | evictions so far| epoch of the |      evictions in units of 1/4096 memory: they come around
+//!   | evictions so far| epoch of the |      evictions in units of 1/4096 memory: they wrap
 //!   | (21 bits)       | last access  |      after 512 memories, and two memories count
 //!   +-----------------+--------------+
 //! ```
 //!
-//! A page that comes back and enters a full main takes the place of main's oldest folio, which is
-//! the next to go from probation: victims are taken several at a time, and each judgement must meet
-//! another one.
+//! A refaulted page that enters a full main displaces main's oldest folio, which becomes the next
+//! victim of probation.
 //!
-//! How large memory is follows from how much it holds whenever it must give: where a limit moves,
-//! or a group has only a part of the frames, epochs follow when that changed by more than an
-//! eighth, and the miniatures start again; the lists' shares follow at once. Folios that cannot be
-//! evicted at all (unevictable, or anonymous without swap) wait on a list of their own.
+//! The folios held when reclaim begins define the memory size. If it changes by more than an
+//! eighth, epochs follow and the miniatures restart. Folios that cannot be evicted (unevictable, or
+//! anonymous without swap) are on a separate list.
 //!
-//! Ignored: swappiness below 200, as anonymous and file pages compete by their accesses alone;
-//! priorities, as it looks until it has found a victim or seen all; guards, until a page that has
-//! one is to be evicted. Sources: each part names its own. The whole is ours.
+//! Ignored: swappiness below 200, priorities (a pass scans until it has a victim or has seen all),
+//! and guards until their page is a victim. Sources: each part names its own. The combination is
+//! our own.
 
 mod ages;
 mod capability;
@@ -84,51 +80,43 @@ use unread::Unread;
 
 const EPOCH_BITS: u32 = 16;
 const AGE_BITS: u32 = TOKEN_BITS - EPOCH_BITS;
-/// Parts of memory that shadow entries count evictions in.
+/// Evictions in a shadow entry are counted in this part of memory.
 const EVICTION_UNITS: u32 = 4096;
-/// An access that finds no frame makes room for so many at once: one of so many parts of memory, up
-/// to the kernel's batch. A pass costs several times what a victim does.
+/// A miss without a free frame evicts 1/256 of memory, up to the kernel's batch. A pass costs
+/// several times as much as a victim.
 const BATCH_PARTS: u32 = 256;
 const BATCH_MAX: u32 = 32;
-/// And of probation at most one of so many parts, lest a call that brings in several pages evicts
-/// the first of them before it has read them.
+/// A call that reads several pages must not evict its first ones.
 const BATCH_PARTS_OF_PROBATION: u32 = 8;
-/// Epochs without an eviction after which hits are not logged any more, until the next one: four
-/// memories of distinct pages.
+/// After four memories without an eviction, hits are not logged.
 const EPOCHS_LOGGED: u32 = 64;
 
-/// The swappiness from which on anonymous folios go first.
+/// Minimum swappiness at which anonymous folios go first.
 const ANON_FIRST: u8 = 200;
 
 /// Pagetide's own policy.
 pub struct Pagetide {
     id: LruvecId,
-    /// What keeps a folio from being evicted at all.
+    /// Flags of folios that cannot be evicted.
     keeps: Flags,
-    /// Swappiness says that anonymous folios are to go first.
     is_anon_first: bool,
-    /// Folios of files that were spared for it since one was met, or came.
+    /// File folios spared since the last anonymous folio.
     nr_files_spared: u32,
     tuning: Tuning,
     switches: Switches,
     engine: Engine,
     selection: Option<Box<Selection>>,
-    /// Folios that readahead brought, and no access has met.
     unread: Unread,
-    /// Folios that cannot be evicted.
     kept: FolioList,
-    /// What was evicted, in parts of a page.
     evicted: u64,
-    /// Epochs that ended since something was evicted or demoted.
     epochs_without_eviction: u32,
-    /// Something was evicted or demoted: there is no room for every new page.
+    /// After the first eviction or demotion.
     is_full: bool,
-    /// A shadow entry's unit of evictions, in parts of a page, as a power of two.
+    /// In parts of a page, as a power of two.
     unit_shift: u32,
 }
 
 impl Pagetide {
-    /// The policy with other constants than those it ships with.
     pub(super) fn tuned(config: &LruConfig, tuning: Tuning) -> Pagetide {
         let nr_frames = config.nr_frames.max(1);
         let mut policy = Pagetide {
@@ -164,7 +152,7 @@ impl Pagetide {
         });
     }
 
-    /// The selection plays an access to a watched page, unless others are sampled by now.
+    /// Stops watching the page if it is no longer sampled.
     fn sample(&mut self, folios: &Folios, frame: FrameId) {
         let page = folios[frame].page();
         match &mut self.selection {
@@ -179,7 +167,7 @@ impl Pagetide {
         }
     }
 
-    /// Lets hits be logged again, unless nothing has been evicted for long.
+    /// Hits are logged again, unless nothing was evicted for long.
     #[cold]
     fn end_epoch(&mut self, folios: &Folios) {
         let engine = &mut self.engine;
@@ -190,7 +178,7 @@ impl Pagetide {
         }
     }
 
-    /// A folio had to go: which ones are hit matters from now on.
+    /// Restarts the logging of hits.
     fn note_departure(&mut self, folios: &Folios) {
         self.is_full = true;
         if self.epochs_without_eviction > EPOCHS_LOGGED {

@@ -1,12 +1,11 @@
-//! The distinct-page clock: how many different pages were accessed since then?
+//! The distinct-page clock: counts different pages accessed since an epoch.
 //!
-//! **Problem.** Whether a page would have been a hit in a memory of C frames depends on its reuse
-//! distance: the *distinct* pages accessed since its last access. Exact distances want a stack or a
-//! tree. Evictions since then are cheap to count, but run fast when a policy is wrong.
+//! **Problem.** A page hits in a memory of C frames if at most C *distinct* pages were accessed
+//! since its last access (its reuse distance). Exact distances need a stack or a tree.
 //!
-//! **Idea.** Cut the past into epochs, and count for each epoch how many distinct pages were
-//! accessed since it began. A page is stamped with the epoch of its last access, `p`. When it is
-//! accessed again in epoch `now`, that access is new to exactly those windows that began after `p`:
+//! **Idea.** Divide time into epochs, and count the distinct pages accessed since the start of
+//! each. A page is stamped with the epoch `p` of its last access. An access in epoch `now` is new
+//! to exactly the windows that began after `p`:
 //!
 //! ```text
 //!    epochs     ...   p-1    p    p+1   p+2   ...   now
@@ -16,9 +15,8 @@
 //!    window from now                               |-*   one more
 //! ```
 //!
-//! A range of windows gains one: that is one increment in a difference array (`fresh[p+1]`), and
-//! the sums wait until the epoch ends. An epoch ends after `epoch_pages` first accesses in it, so
-//! summing all [`NR_EPOCHS`] windows then costs a fixed number of additions for each access.
+//! This is one increment in a difference array (`fresh[p+1]`), summed when the epoch ends. An epoch
+//! ends after `epoch_pages` first accesses, so summing all [`NR_EPOCHS`] windows is O(1) amortised.
 //!
 //! ```text
 //!    since[e]        distinct pages from the start of e to the end of the last whole epoch
@@ -27,42 +25,38 @@
 //!    at_least(e) = since[e]   <=   true count   <=   since[e] + running = at_most(e)
 //! ```
 //!
-//! Pages have weights: one of a stream is lighter than one that was read alone. What is summed
-//! is what they weigh, which is their number where all weigh the same; epochs end by number.
+//! The sums are weights: a streamed page weighs less than a page read alone. Epochs end by number
+//! of pages.
 //!
-//! **Data and invariants.** Epochs are `u16` and compared modulo 2^16; only the last [`NR_EPOCHS`]
-//! are known, older ones are infinitely long ago. `running < epoch_pages`. The bounds differ by
-//! less than an epoch's pages. A window weighs less than 2^64, whatever the weights.
+//! **Data and invariants.** Epochs are `u16`, compared modulo 2^16. Only the last [`NR_EPOCHS`] are
+//! known. `running < epoch_pages`. The bounds differ by less than an epoch's pages. A window weighs
+//! less than 2^64.
 //!
-//! Ignored: pages that were forgotten (their stamp is gone) count as never seen, so new to all
-//! windows. An epoch exactly 2^16 epochs old looks like the running one. Source: our own; reuse
-//! distance is Mattson et al., 1970, and instants compared instead of stacks is what LIRS does.
+//! Ignored: pages without a stamp count as new to all windows. An epoch exactly 2^16 epochs old
+//! looks like the running one. Source: our own. Reuse distance: Mattson et al., 1970. Comparing
+//! instants instead of stacks: LIRS.
 
 use alloc::boxed::Box;
 
-/// Windows that are known.
 pub(super) const NR_EPOCHS: usize = 256;
 
-/// An epoch's number, modulo 2^16.
+/// An epoch number, modulo 2^16.
 pub(super) type Epoch = u16;
 
-/// How many distinct pages were accessed since each of the last epochs began.
 #[derive(Debug)]
 pub(super) struct PageClock {
     now: Epoch,
     epoch_pages: u32,
-    /// First accesses in the running epoch.
     running: u32,
-    /// What they weigh.
     running_weight: u64,
     /// By epoch modulo [`NR_EPOCHS`].
     since: Box<[u64; NR_EPOCHS]>,
-    /// The same: windows from this epoch on gain so many when the running one ends.
+    /// Pending gain of all windows from this epoch on.
     fresh: Box<[u64; NR_EPOCHS]>,
 }
 
 impl PageClock {
-    /// A clock whose epochs are `epoch_pages` first accesses long, at least one.
+    /// Limits epochs to one page at least.
     pub(super) fn new(epoch_pages: u32) -> PageClock {
         PageClock {
             now: 0,
@@ -74,33 +68,28 @@ impl PageClock {
         }
     }
 
-    /// Epochs that begin later are so long.
     pub(super) fn set_epoch_pages(&mut self, epoch_pages: u32) {
         self.epoch_pages = epoch_pages.max(1);
     }
 
-    /// The running epoch.
     pub(super) fn now(&self) -> Epoch {
         self.now
     }
 
-    /// A stamp for a page that was not accessed yet: longer ago than any known window.
+    /// Returns a stamp older than any known window.
     pub(super) fn never(&self) -> Epoch {
         self.now.wrapping_sub(NR_EPOCHS as u16)
     }
 
-    /// Epochs between `epoch` and the running one.
     pub(super) fn age(&self, epoch: Epoch) -> u16 {
         self.now.wrapping_sub(epoch)
     }
 
-    /// Whether `epoch` is longer ago than any known window.
     pub(super) fn is_forgotten(&self, epoch: Epoch) -> bool {
         usize::from(self.age(epoch)) >= NR_EPOCHS
     }
 
-    /// A page last accessed in `last` is accessed; `None`: never, or not known. The caller
-    /// stamps it with the epoch returned. What the page weighs may change. O(1), amortised.
+    /// Returns the new stamp. `last` is `None` if unknown. The weight may change. O(1) amortised.
     #[inline]
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let now = self.now;
@@ -111,8 +100,7 @@ impl PageClock {
         now
     }
 
-    /// A page that was not accessed in the running epoch, but `age` epochs ago, is accessed. Says
-    /// whether the epoch has ended with that.
+    /// Returns true if the epoch ended. `age` is at least 1.
     #[inline]
     pub(super) fn go_on(&mut self, age: u16, weight: u32) -> bool {
         let nr_windows = age.min(NR_EPOCHS as u16);
@@ -128,8 +116,7 @@ impl PageClock {
         has_ended
     }
 
-    /// The least that the distinct pages weigh which were accessed since `epoch` began; `None`:
-    /// longer ago than is known.
+    /// Returns `None` if forgotten.
     pub(super) fn at_least(&self, epoch: Epoch) -> Option<u64> {
         (!self.is_forgotten(epoch)).then(|| self.since[slot(epoch)])
     }
@@ -163,12 +150,10 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
-    /// Some pages weigh less than others.
     fn weight(page: u16) -> u32 {
         1 + u32::from(page % 3) * 7
     }
 
-    /// A set of pages for each window: what the clock counts without them.
     #[derive(Default)]
     struct Naive {
         windows: Vec<BTreeSet<u16>>,
@@ -188,8 +173,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every window's true count lies between the bounds, which are one epoch apart at most,
-        /// and meet when an epoch ends.
+        /// The bounds differ by at most one epoch, and are equal at its end.
         #[test]
         fn a_set_for_each_window_lies_within_the_bounds(
             epoch_pages in 1..6u32,

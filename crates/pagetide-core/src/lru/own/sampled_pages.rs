@@ -1,8 +1,7 @@
-//! What a miniature knows of sampled pages: where each is, or when it left.
+//! The pages of a miniature: resident in a frame, or evicted.
 //!
-//! Problem: a miniature sees page identities, not page words. Idea: a table by key, and a ring with
-//! the pages that left, oldest first, so that each is forgotten when its time has come. Both have a
-//! fixed size.
+//! Problem: a miniature has no page words. Idea: a hash table by key, and a ring of evicted pages,
+//! oldest first, to forget each in time. Both have a fixed size.
 //!
 //! ```text
 //!   places  [key|Here(frame)] [ ] [key|Gone(departure, epoch)] ...    <= 3/4 full
@@ -12,34 +11,31 @@
 //! Invariants: each `Gone(departure)` is in the ring at that departure. Resident pages and the
 //! ring's length together are at most three quarters of the slots.
 //!
-//! Ignored: two pages whose 32 bits of hash are the same count as one; with so few pages that is
-//! rare, and costs a wrong hit.
+//! Ignored: two pages with the same 32 hash bits count as one, which is rare and costs a wrong hit.
 
 use super::page_clock::Epoch;
 use crate::key_table::KeyTable;
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// What is known of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SampledPlace {
-    /// In this frame.
+    /// Resident in this frame.
     Here(u32),
-    /// It left as number so many, last accessed in this epoch.
+    /// Evicted with this departure number, last accessed in this epoch.
     Gone(u32, Epoch),
 }
 
-/// Pages by key; a key is any number but 0.
+/// A key is not 0.
 #[derive(Debug)]
 pub(super) struct SampledPages {
     places: KeyTable<SampledPlace>,
-    /// Keys by departure modulo its length; 0 where none left yet.
+    /// By departure modulo the length, 0 if unused.
     gone: Box<[u32]>,
     nr_departures: u32,
 }
 
 impl SampledPages {
-    /// Room for `nr_resident` pages and the last `nr_gone` that left.
     pub(super) fn new(nr_resident: u32, nr_gone: u32) -> SampledPages {
         let nr_pages = u64::from(nr_resident) + u64::from(nr_gone.max(1));
         let nr_slots = (nr_pages * 4).div_ceil(3).next_power_of_two() as usize;
@@ -50,22 +46,19 @@ impl SampledPages {
         }
     }
 
-    /// What is known of a page, if anything.
     pub(super) fn find(&self, key: u32) -> Option<SampledPlace> {
         self.places.find(key)
     }
 
-    /// Pages that left since one that left as number `departure`.
     pub(super) fn nr_departures_since(&self, departure: u32) -> u32 {
         self.nr_departures.wrapping_sub(departure)
     }
 
-    /// The page is in a frame.
     pub(super) fn arrive(&mut self, key: u32, frame: u32) {
         self.places.put(key, SampledPlace::Here(frame));
     }
 
-    /// A resident page left; the one that left longest ago is forgotten.
+    /// Forgets the oldest evicted page.
     pub(super) fn depart(&mut self, key: u32, epoch: Epoch) {
         let departure = self.nr_departures;
         let turn = departure as usize % self.gone.len();
@@ -81,7 +74,7 @@ impl SampledPages {
         self.nr_departures = departure.wrapping_add(1);
     }
 
-    /// Counts and panics if an invariant is broken. O(slots).
+    /// Panics if an invariant is broken. O(slots).
     pub(super) fn validate(&self) {
         let nr_pages = self.places.validate().count();
         assert!(nr_pages * 4 <= self.places.nr_slots() * 3, "{nr_pages} pages are too many");
@@ -95,7 +88,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a map and a queue.
+        /// Compares with a map and a queue.
         #[test]
         fn pages_agree_with_a_map(keys in prop::collection::vec(1..40u32, 1..800)) {
             const NR_RESIDENT: usize = 5;
@@ -105,7 +98,7 @@ mod tests {
             let mut resident = VecDeque::new();
             let mut gone = VecDeque::new();
             for key in keys {
-                // Keys that collide in a table of 16 slots.
+                // Makes keys collide in a table of 16 slots.
                 let key = key % 5 * 16 + key;
                 prop_assert_eq!(pages.find(key), twin.get(&key).copied());
                 if resident.contains(&key) {

@@ -1,35 +1,31 @@
-//! A folio's stamp: what the engine notes in its descriptor.
+//! A folio's stamp: the engine's word in the descriptor.
 //!
 //! ```text
 //!   bit 16     15 ... 0
 //!   main       epoch of the last access
 //! ```
 //!
-//! Problem: a judgement compares when pages were accessed last, and a hit must say so in one store.
-//! Idea: a word of the descriptor, beside the links and the hits, in the same line of the cache.
-//! Ignored: the hits, which are counted without the lock ([`Hits`](crate::folio::Hits)).
+//! Problem: a hit must record its time with a single store. Idea: a word in the cache line of links
+//! and hits. Ignored: the hits, which are counted without the lock ([`Hits`](crate::folio::Hits)).
 
 use super::page_clock::Epoch;
 use crate::folio::{Flags, Folio};
 use core::sync::atomic::Ordering::Relaxed;
 
-/// What a page weighs that was read alone, where one of a stream weighs 1: so many of those come
-/// with one request of the device.
+/// A streamed page weighs 1: one device request brings 16.
 pub(super) const PARTS_A_PAGE: u32 = 16;
 
-/// One of the engine's lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     Probation,
     Main,
 }
 
-/// What is noted of a folio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stamp {
     pub(super) epoch: Epoch,
     pub(super) place: Place,
-    /// It came with others ([`Flags::STREAMED`]); not noted, but read with the rest.
+    /// Read from the flags, not stored.
     pub(super) is_streamed: bool,
 }
 
@@ -41,7 +37,6 @@ impl Stamp {
         Stamp::of_flagged(folio, folio.flags())
     }
 
-    /// As [`Stamp::of`], where the folio's flags are at hand.
     #[inline]
     pub(super) fn of_flagged(folio: &Folio, flags: Flags) -> Stamp {
         let bits = folio.stamp.load(Relaxed);
@@ -50,13 +45,11 @@ impl Stamp {
         Stamp { epoch: bits as Epoch, place, is_streamed }
     }
 
-    /// What it weighs where pages are counted.
     pub(super) fn weight(self) -> u32 {
         if self.is_streamed { 1 } else { PARTS_A_PAGE }
     }
 
-    /// How many pages like it weigh as much as one that was read alone. So often a sum of weights
-    /// is the sum's number of such pages, in parts of a page.
+    /// Returns the factor from weights to parts of pages of this weight.
     pub(super) fn parts(self) -> u64 {
         u64::from(PARTS_A_PAGE / self.weight())
     }

@@ -1,4 +1,4 @@
-//! Stated results of the whole policy, beside what conformance asks of every one.
+//! Stated results of the whole policy, beyond conformance.
 
 use super::*;
 use crate::ids::{MappingId, PageId, PageIndex};
@@ -11,7 +11,6 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// Plain reads of pages through an lruvec, without a log or refusals.
 struct Reads {
     folios: Arc<Folios>,
     lruvec: Lruvec,
@@ -20,7 +19,7 @@ struct Reads {
     shadows: BTreeMap<u64, ShadowEntry>,
     free: Vec<FrameId>,
     types: fn(u64) -> crate::ids::PageType,
-    /// Whether the log of this touch is lost, as it is where the lruvec is contended.
+    /// True if the log entry of a touch is lost.
     loses: fn(u64) -> bool,
 }
 
@@ -45,12 +44,11 @@ impl Reads {
         }
     }
 
-    /// Whether it hit.
     fn read(&mut self, page: u64) -> bool {
         self.read_as(page, AccessPath::Descriptor)
     }
 
-    /// The same; a page that is not here is brought as `kind` says.
+    /// Brings a missing page in by `kind`.
     fn read_as(&mut self, page: u64, kind: AccessPath) -> bool {
         if let Some(frame) = self.resident.get(&page).copied() {
             let marked = self.lruvec.access_rule().mark(&self.folios, frame);
@@ -64,7 +62,6 @@ impl Reads {
         false
     }
 
-    /// Readahead brings a page, if it is not here.
     fn read_ahead(&mut self, page: u64) {
         if !self.resident.contains_key(&page) {
             self.fill(page, AccessPath::Readahead);
@@ -88,7 +85,7 @@ impl Reads {
         self.resident.insert(page, frame);
     }
 
-    /// A stream that is read a window ahead. Returns how many pages were here when they were read.
+    /// Returns the number of pages resident when read.
     fn stream(&mut self, pages: core::ops::Range<u64>) -> usize {
         const WINDOW: u64 = 64;
         let mut nr_hits = 0;
@@ -135,7 +132,6 @@ impl Reads {
     }
 }
 
-/// The fault that brings a page leaves it young: what a walk sees first is that access.
 #[test]
 fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
     let mut reads = Reads::new(&LruConfig::file_only(64));
@@ -150,7 +146,6 @@ fn a_page_that_was_brought_by_a_fault_is_hit_when_it_is_young_again() {
     }
 }
 
-/// A loop of one and a half memories: all but probation's share of main stays.
 #[test]
 fn a_loop_longer_than_memory_hits_as_often_as_can_be() {
     let mut reads = Reads::new(&LruConfig::file_only(200));
@@ -160,7 +155,6 @@ fn a_loop_longer_than_memory_hits_as_often_as_can_be() {
     reads.lruvec.validate();
 }
 
-/// A stream that cannot fit does not push out a set that is left alone.
 #[test]
 fn an_idle_set_outlives_a_stream_longer_than_memory() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -169,7 +163,7 @@ fn an_idle_set_outlives_a_stream_longer_than_memory() {
     assert_eq!(reads.nr_hits(0..256), 256);
 }
 
-/// Nor does one that readahead brings, though at a window's distance from its reader it fits.
+/// The stream seems to fit.
 #[test]
 fn an_idle_set_outlives_a_stream_that_readahead_brings() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -180,7 +174,7 @@ fn an_idle_set_outlives_a_stream_that_readahead_brings() {
     reads.lruvec.validate();
 }
 
-/// Probation is 10 frames long, and two windows are 128.
+/// Probation has 10 frames, two windows 128.
 #[test]
 fn what_readahead_brings_waits_until_it_is_read() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -205,8 +199,7 @@ fn what_nobody_reads_is_the_next_to_go() {
     reads.lruvec.validate();
 }
 
-/// Some pages come back after 1800 others, those of a scan after 2100, and memory holds 1024. A
-/// clear lead it is not, but no call waits for the scan's pages.
+/// Random pages return after 1800 others, scanned ones after 2100. Memory holds 1024.
 #[test]
 fn a_scan_gets_the_room_that_random_reads_leave() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -222,8 +215,7 @@ fn a_scan_gets_the_room_that_random_reads_leave() {
     assert!(nr_hits > 80, "{nr_hits} of 100");
 }
 
-/// 300 pages come back after 4800 of a scan each time, and memory holds 1024: long forgotten, were
-/// the scan's pages as heavy as they are.
+/// The pages return after 4800 pages of a scan. Memory holds 1024.
 #[test]
 fn what_is_read_beside_a_stream_is_remembered() {
     let hits_beside = |kind: AccessPath| {
@@ -243,7 +235,6 @@ fn what_is_read_beside_a_stream_is_remembered() {
     assert!(run >= 4 * 300 && alone <= 300, "{run}, {alone} if each page of the scan were a wait");
 }
 
-/// Windows grow beside an idle set: it does not pay for them.
 #[test]
 fn a_set_gives_nothing_for_pages_that_wait() {
     let mut reads = Reads::new(&LruConfig::file_only(4096));
@@ -264,8 +255,7 @@ fn a_set_gives_nothing_for_pages_that_wait() {
     assert_eq!(nr_left, 1024);
 }
 
-/// Some pages of a stream come with the call that reads them: where readahead is late, the reader
-/// brings them itself. They are worth no more than their neighbours.
+/// The reader brings in pages of the stream itself.
 #[test]
 fn a_stream_that_overtakes_its_readahead_takes_no_place_of_the_set() {
     let set_left = |late: AccessPath| {
@@ -289,7 +279,6 @@ fn a_stream_that_overtakes_its_readahead_takes_no_place_of_the_set() {
     assert!(run >= 1020 && alone < 1000, "{run} of 1024, {alone} if each were a wait of its own");
 }
 
-/// A new working set that fits gets in, and quickly.
 #[test]
 fn a_new_working_set_gets_in() {
     let mut reads = Reads::new(&LruConfig::file_only(1024));
@@ -299,7 +288,7 @@ fn a_new_working_set_gets_in() {
     }
 }
 
-/// A window that slides, whose pages come back soon and then never.
+/// Slides a window.
 fn window(len: u64) -> impl Iterator<Item = u64> {
     (0..len).flat_map(|at| [at / 4, (at / 4).saturating_sub(at * 31 % 100)])
 }
@@ -308,8 +297,7 @@ fn a_loop(len: u64, rounds: u64) -> impl Iterator<Item = u64> {
     (0..rounds).flat_map(move |_| 900_000..900_000 + len)
 }
 
-/// Where recency helps, the tight setting gives way. In a loop it takes charge again, or the queue
-/// does: each keeps a part.
+/// The queue may take charge in a loop.
 #[test]
 fn the_selection_follows_the_trace() {
     let mut reads = Reads::new(&LruConfig::file_only(128));
@@ -323,7 +311,6 @@ fn the_selection_follows_the_trace() {
     reads.lruvec.validate();
 }
 
-/// The same seed takes the same steps; another samples other pages.
 #[test]
 fn the_seed_decides_everything() {
     let reads_with = |seed| {
@@ -346,7 +333,7 @@ fn the_seed_decides_everything() {
     assert_eq!(sampled(1).len(), 500, "one page in eight");
 }
 
-/// A file's part in the sample is exact but for its ends, whatever the seed.
+/// Exact but for the file's ends.
 #[test]
 fn of_each_block_one_page_is_sampled() {
     for seed in 0..50 {
@@ -361,7 +348,6 @@ fn of_each_block_one_page_is_sampled() {
     }
 }
 
-/// Shadows keep the two things they are read for, and time comes around.
 #[test]
 fn a_shadow_tells_when_and_how_long_ago() {
     let mut policy = Pagetide::new(&LruConfig::file_only(1 << 20));
@@ -373,7 +359,6 @@ fn a_shadow_tells_when_and_how_long_ago() {
     assert_eq!(policy.unpack(shadow).evicted, 0, "512 memories later it looks recent");
 }
 
-/// Half of memory is taken away: shares and epochs follow.
 #[test]
 fn memory_is_as_large_as_what_it_holds() {
     let mut reads = Reads::new(&LruConfig::file_only(400));
@@ -383,7 +368,7 @@ fn memory_is_as_large_as_what_it_holds() {
     assert_eq!(reads.nr_hits(0..300), 198);
 }
 
-/// A zone keeps frames free, too few to be another memory: main must not count on them.
+/// Too few free frames to restart.
 #[test]
 fn frames_that_stay_free_are_no_room_in_main() {
     let mut reads = Reads::new(&LruConfig::file_only(1000));
@@ -394,13 +379,11 @@ fn frames_that_stay_free_are_no_room_in_main() {
     assert!(reads.policy().engine.is_main_full() && reads.policy().engine.capacity() == 1000);
 }
 
-/// Frames come and go in the middle of a trace, and back: what it holds is what it works with.
 #[test]
 fn memory_that_shrinks_and_grows_is_followed() {
     let mut reads = Reads::new(&LruConfig::file_only(400));
     reads.nr_hits((0..10).flat_map(|_| 0..600));
     assert_eq!(reads.policy().engine.capacity(), 400);
-    // To shrink memory is to reclaim and keep the frames.
     let mut taken = Vec::new();
     while taken.len() < 250 {
         reads.reclaim(None);
@@ -419,7 +402,6 @@ fn memory_that_shrinks_and_grows_is_followed() {
     reads.lruvec.validate();
 }
 
-/// Under overload touches are lost, even all of them: hits still count, and a set stays.
 #[test]
 fn lost_touches_break_no_invariant() {
     let losses: [fn(u64) -> bool; 2] = [|page| page % 3 != 0, |_| true];
@@ -435,7 +417,7 @@ fn lost_touches_break_no_invariant() {
     }
 }
 
-/// Up and down again: what was accessed last comes back first.
+/// Up and down: the most recent page comes back first.
 #[test]
 fn the_recency_setting_is_next_to_lru_on_a_zigzag() {
     let usual = Tuning::default();
@@ -443,19 +425,17 @@ fn the_recency_setting_is_next_to_lru_on_a_zigzag() {
     let mut reads = Reads::tuned(tuning, &LruConfig::file_only(2000));
     let zigzag = || (0..3000).chain((0..3000).rev());
     reads.nr_hits((0..10).flat_map(|_| zigzag()));
-    // LRU keeps the 2000 before each turn.
     let nr_hits = reads.nr_hits(zigzag());
     assert!((3900..=4000).contains(&nr_hits), "{nr_hits} of 4000");
     reads.lruvec.validate();
 }
 
-/// Each page is read twice, 400 new ones apart: half the memory that LRU needs is enough.
+/// Reads each page twice, 400 new ones apart. Half of LRU's memory is enough.
 fn pairs(nr: u64) -> impl Iterator<Item = u64> {
     (400..400 + nr).flat_map(|newest| [newest, newest - 400])
 }
 
-/// A log that is read behind its end: only the queue hits, and it must find its way there
-/// from a memory half full of pages that are read for the last time.
+/// Starts from a memory half full of dead pages.
 #[test]
 fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
     let mut reads = Reads::new(&LruConfig::file_only(512));
@@ -468,8 +448,7 @@ fn the_queue_holds_a_log_that_is_read_far_behind_its_end() {
     reads.lruvec.validate();
 }
 
-/// The queue would hit a stream a little longer than memory more often than what keeps an idle
-/// set. It must wait as long as is known how long the set has been idle.
+/// The queue would hit the stream more often.
 #[test]
 fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
     let mut reads = Reads::new(&LruConfig::file_only(2048));
@@ -484,7 +463,7 @@ fn an_idle_set_is_kept_from_the_queue_for_as_long_as_it_is_remembered() {
     reads.lruvec.validate();
 }
 
-/// A hit on a folio that is kept apart does not look for it on a list it is not on.
+/// A hit on a kept folio must not search the engine's lists.
 #[test]
 fn kept_folios_stay_apart_where_hits_move() {
     let usual = Tuning::default();
@@ -499,7 +478,6 @@ fn kept_folios_stay_apart_where_hits_move() {
     reads.lruvec.validate();
 }
 
-/// Anonymous folios without swap are kept apart, and are not looked at again and again.
 #[test]
 fn anonymous_folios_without_swap_are_never_looked_at() {
     let mut reads = Reads::new(&LruConfig::file_only(100));
@@ -512,7 +490,6 @@ fn anonymous_folios_without_swap_are_never_looked_at() {
     reads.lruvec.validate();
 }
 
-/// It may go one day, and is judged by its last access then.
 #[test]
 fn a_kept_folio_is_stamped_as_it_comes() {
     let mut reads = Reads::new(&LruConfig::file_only(100));
@@ -527,15 +504,12 @@ fn a_kept_folio_is_stamped_as_it_comes() {
     assert_eq!(Stamp::of(&reads.folios[reads.resident[&50]]).epoch, now);
 }
 
-/// While nothing has left, new pages go where they can stay; a demotion ends that as an eviction
-/// does.
 #[test]
 fn strangers_wait_on_probation_once_a_page_was_demoted() {
     let mut reads = Reads::new(&LruConfig::file_only(100));
     (0..100).for_each(|page| assert!(!reads.read(page)));
     let place = |reads: &Reads, page: u64| Stamp::of(&reads.folios[reads.resident[&page]]).place;
     assert_eq!(place(&reads, 0), Place::Main);
-    // So many that there is room among the main pages.
     let mut pass = ReclaimPass::background(&reads.lruvec, 50);
     pass.scan.demotes = true;
     let mut batch = ReclaimBatch::new();

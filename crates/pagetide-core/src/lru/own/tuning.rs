@@ -1,76 +1,74 @@
-//! The constants of [`Pagetide`](super::Pagetide) that decide most, in one place.
+//! The constants of [`Pagetide`](super::Pagetide) with the largest effect.
 //!
-//! No user sets these: they were chosen once, over traces of every kind, and the selection adapts
-//! what is worth adapting. They are a value rather than `const` items so that the crate
-//! `pagetide-tune` can show what each of them is worth, and so that a later choice can be checked
-//! against this one. What hardly matters is a `const` where it is used.
+//! They are not user settings: they were chosen once over many traces. They are a value rather than
+//! `const` items so that `pagetide-tune` can measure each, and can check a later choice. Minor
+//! constants are `const` items where used.
 
 use crate::folio::Hits;
 
-/// In which order pages leave probation.
+/// The order in which pages leave probation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProbationOrder {
-    /// As they came. A page with enough hits is judged for main at the old end.
+    /// FIFO. A page with enough hits is judged for main at the old end.
     Arrival,
-    /// As they were hit last: LRU, as exact as hits are logged, which is to an epoch.
+    /// LRU, exact to an epoch, as hits are logged once per epoch.
     Recency,
-    /// As they came the first time: a page that comes back is the next to go, and hits are not
-    /// looked at.
+    /// FIFO by first arrival: a refaulted page is the next victim, and hits are ignored.
     FirstArrival,
 }
 
-/// How the engine is set: one of the designs that the selection chooses between.
+/// A setting of the engine: one design of the selection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Its name, for explanations.
+    /// Name for texts.
     pub name: &'static str,
-    /// Probation's share of memory, in percent; at least one page.
+    /// Probation's share of memory, in percent, at least one page.
     pub probation_percent: u32,
-    /// Hits that one judgement may use up at main's old end until it gives up.
+    /// Maximum number of credits that one judgement may use at main's old end.
     pub turns: u32,
-    /// Hits on probation after which a page is judged for main.
+    /// Hits after which a page on probation is judged for main.
     pub hits_to_main: u32,
-    /// In which order pages leave probation.
+    /// The order in which pages leave probation.
     pub order: ProbationOrder,
 }
 
 impl Setting {
-    /// Whether a hit moves its page to the young end of probation.
+    /// Returns true if a hit moves its page to the young end of probation.
     #[inline]
     pub(super) fn moves_hits(&self) -> bool {
         self.order == ProbationOrder::Recency
     }
 
-    /// Whether nothing that was in memory before is kept for its hits.
+    /// Returns true if hits never keep a page in memory.
     #[inline]
     pub(super) fn keeps_no_set(&self) -> bool {
         self.order == ProbationOrder::FirstArrival
     }
 }
 
-/// How many settings there are.
+/// Number of settings.
 pub const NR_SETTINGS: usize = 4;
 
 /// All constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// Which pages are sampled follows from it, and nothing else.
+    /// Seed of the sample.
     pub seed: u64,
-    /// The designs to choose from; the first is what it starts as.
+    /// The settings to choose from. The first one is the initial one.
     pub settings: [Setting; NR_SETTINGS],
-    /// An epoch ends when one of so many parts of memory was touched in it.
+    /// Epochs per memory of first accesses.
     pub epochs_a_memory: u32,
-    /// How long an evicted page is remembered: in evictions, as percent of memory.
+    /// Evictions after which a page is forgotten, in percent of memory.
     pub horizon_percent: u32,
-    /// How much longer ago, in distinct pages, a victim must have been accessed than the page that
-    /// wants its place: 125 is a quarter longer.
+    /// Minimum ratio of a victim's recency to the candidate's reuse distance, in percent: 125 is a
+    /// quarter longer.
     pub margin_percent: u32,
-    /// The least frames of a miniature, where memory has as many; and the least that leads are
-    /// halved by, where it has not.
+    /// Minimum frames of a miniature, if memory has as many. Also the minimum unit of the halving
+    /// period.
     pub sample_frames_min: u32,
-    /// A miniature has at least one of so many parts of memory.
+    /// A miniature has at least 1/`sample_parts` of memory.
     pub sample_parts: u32,
-    /// How many standard deviations a lead must exceed chance by.
+    /// Significance of a lead, in standard deviations.
     pub sigmas: u32,
 }
 
@@ -83,7 +81,7 @@ impl Default for Tuning {
             hits_to_main,
             order: ProbationOrder::Arrival,
         };
-        // What main keeps is what an idle set has to survive in, while recency rules the rest.
+        // Main's share lets an idle set survive.
         let recency = Setting {
             order: ProbationOrder::Recency,
             ..setting("recency", 70, 4, Hits::COUNT_MAX)

@@ -1,12 +1,10 @@
-//! Unread pages: what readahead brought, and no access has met yet.
+//! Unread pages: readahead pages without an access.
 //!
-//! **Problem.** A reader has two windows of readahead in flight. Probation may be shorter than
-//! that: then pages leave before they are read, and are read from the device twice. Yet a page that
-//! is never asked for must not stay. And a page judged as it is brought is judged too early: by a
-//! window, a stream longer than memory seems to fit.
+//! **Problem.** If probation is shorter than a reader's two readahead windows, pages are evicted
+//! before they are read. A page judged on arrival is judged one window too early.
 //!
-//! **Idea.** They wait on lists of their own, by age, and take no part in the judgement until they
-//! are accessed: then they are new pages like any other. A turn is a few epochs long.
+//! **Idea.** Readahead pages wait on separate lists and are judged at their first access. A turn
+//! lasts a few epochs.
 //!
 //! ```text
 //!   readahead --> [ this turn ] --turn--> [ the turn before ] --turn--> probation's old end: out
@@ -14,15 +12,14 @@
 //!                       +-------- accessed ------+--> probation's young end, or main
 //! ```
 //!
-//! Main and probation share what is left. Windows come and go, and main must not give pages, which
-//! may be what it protects, for each that is larger than the last. So a sixteenth of memory is set
-//! aside as soon as any wait, and more where more do.
+//! A sixteenth of memory is set aside as soon as any page waits, so that growing windows take no
+//! frames from main.
 //!
-//! **Data and invariants.** At most a quarter of memory waits: two windows of the largest there
-//! are. Of more, the oldest go first. A folio's link says which of the two lists it is on.
+//! **Data and invariants.** At most a quarter of memory waits. Beyond that the oldest are evicted.
+//! LINK tells the list of a folio.
 //!
-//! Ignored: which reader a page was brought for. A page whose first access was lost on the way (a
-//! contended log) leaves as if unread. Source: our own.
+//! Ignored: the reader of a page. A page with a lost first access (contended log) leaves as unread.
+//! Source: our own.
 
 use super::engine::{Place, Stamp};
 use super::{Context, Pagetide};
@@ -30,66 +27,59 @@ use crate::folio::{Flags, Folios};
 use crate::ids::FrameId;
 use crate::list::FolioList;
 
-/// A turn is so many epochs: an eighth of memory's distinct pages.
+/// Epochs per turn: an eighth of memory's distinct pages.
 const TURN_EPOCHS: u32 = 2;
-/// At most one of so many parts of memory waits.
+/// At most 1/4 of memory waits.
 const PARTS_MAX: u32 = 4;
-/// One of so many parts is set aside for them: two windows of 512 pages in 64 MiB.
+/// 1/16 of memory is set aside: two windows of 512 pages in 64 MiB.
 const PARTS_SET_ASIDE: u32 = 16;
-/// The link of a folio on the first list; on the second it is one more.
+/// LINK of the first list. The second list has `LINK + 1`.
 const LINK: u32 = 2;
 
-/// The folios that wait for their first access.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     lists: [FolioList; 2],
-    /// The list of this turn.
     young: usize,
     nr_epochs: u32,
 }
 
 impl Unread {
-    /// Whether a folio with this link waits here.
     pub(super) fn has(link: u32) -> bool {
         link >= LINK
     }
 
-    /// Folios that wait.
     pub(super) fn len(&self) -> u32 {
         self.lists[0].len() + self.lists[1].len()
     }
 
-    /// How many may wait in a memory of `capacity`.
     pub(super) fn len_max(capacity: u32) -> u32 {
         capacity / PARTS_MAX
     }
 
-    /// Frames that main and probation have no share in while any folio waits.
+    /// Returns the frames without a share for main and probation.
     pub(super) fn set_aside(&self, capacity: u32) -> u32 {
         if self.len() > 0 { self.len().max(capacity / PARTS_SET_ASIDE) } else { 0 }
     }
 
-    /// A folio begins to wait.
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId) {
         let link = LINK + self.young as u32;
         folios[frame].update(|flags| Some(flags.with_link(link)));
         self.lists[self.young].push_head(folios, frame);
     }
 
-    /// It does not any more. Its link is the caller's to change.
+    /// Removes a folio. The caller changes its LINK.
     pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
         let nth = folios[frame].flags().link() - LINK;
         self.lists[nth as usize].remove(folios, frame);
     }
 
-    /// Takes the one that has waited longest.
     pub(super) fn pop_oldest(&mut self, folios: &Folios) -> Option<FrameId> {
         let old = 1 - self.young;
         self.lists[old].pop_tail(folios).or_else(|| self.lists[self.young].pop_tail(folios))
     }
 
-    /// An epoch has ended. Where a turn ends with it, `expired` gets each folio that has waited
-    /// since the one before; it is off the lists then.
+    /// Ends an epoch. At the end of a turn, removes the folios of the turn before and passes each
+    /// to `expired`.
     pub(super) fn end_epoch(&mut self, folios: &Folios, mut expired: impl FnMut(FrameId)) {
         self.nr_epochs += 1;
         if self.nr_epochs < TURN_EPOCHS {
@@ -103,12 +93,11 @@ impl Unread {
         self.young = old;
     }
 
-    /// The folios that wait.
     pub(super) fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
         self.lists[0].iter(folios).chain(self.lists[1].iter(folios))
     }
 
-    /// Counts and panics if an invariant is broken. O(folios).
+    /// Panics if an invariant is broken. O(folios).
     pub(super) fn validate(&self, folios: &Folios) {
         for (list, link) in self.lists.iter().zip(LINK..) {
             list.validate(folios);
@@ -120,7 +109,6 @@ impl Unread {
 }
 
 impl Pagetide {
-    /// Readahead is no access: what it brings waits to be read.
     pub(super) fn add_unread(&mut self, folios: &Folios, frame: FrameId) {
         let folio = &folios[frame];
         let flags = folio.clear(Flags::ACTIVE);
@@ -130,7 +118,7 @@ impl Pagetide {
             false => self.engine.place_of_new(false),
         };
         let stamp = Stamp::of(folio);
-        // Of a page that came back it says where that may go, and when it was accessed.
+        // A refaulted page keeps its stamp.
         if !flags.any(Flags::WORKINGSET) {
             Stamp { epoch: self.engine.clock.never(), place, ..stamp }.put(folio);
         }
@@ -141,7 +129,7 @@ impl Pagetide {
         }
     }
 
-    /// Whether a page that came back, and is accessed now, goes to main; there is room for it then.
+    /// Returns true if a refaulted, accessed page goes to main, and makes room for it.
     #[inline]
     pub(super) fn gets_main(&mut self, cx: &mut Context<'_>, flags: Flags, stamp: Stamp) -> bool {
         let is_main = stamp.place == Place::Main && self.engine.judge_return(cx.folios, stamp);
@@ -152,8 +140,8 @@ impl Pagetide {
         is_main
     }
 
-    /// A folio that is not on the engine's lists is accessed, and goes there, if it may. Returns
-    /// whether it was kept from there and is not any more, so that its hit may move it.
+    /// Lists an accessed folio that is not on the engine's lists. Returns true if its hit may move
+    /// it.
     #[cold]
     pub(super) fn touch_unlisted(&mut self, cx: &mut Context<'_>, frame: FrameId) -> bool {
         let flags = cx.flags(frame);
@@ -169,7 +157,6 @@ impl Pagetide {
         is_listed
     }
 
-    /// A page that readahead brought is accessed for the first time.
     fn first_access(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let folio = &cx.folios[frame];
         let flags = folio.flags();
@@ -183,7 +170,6 @@ impl Pagetide {
         self.settle(cx.folios, frame, flags, Stamp { place, ..stamp });
     }
 
-    /// Lists a folio that is accessed the first time since its page came, or came back.
     #[inline(always)]
     pub(super) fn settle(&mut self, folios: &Folios, frame: FrameId, flags: Flags, stamp: Stamp) {
         let is_kept = self.push(folios, frame, flags, stamp);

@@ -1,22 +1,18 @@
-//! Victims: which folio a reclaim pass looks at next, and how long it goes on.
+//! The victim search of a reclaim pass.
 //!
-//! Problem: a pass must end, though a look may only take a credit from a folio and send it round;
-//! and three places have folios to give.
+//! Problem: a pass must end, although a look may only take a credit.
 //!
 //! ```text
-//!   more unread than a quarter of memory?    the one that has waited longest
-//!   main over its share?                     main's oldest        (or what the other has)
-//!   else                                     probation's oldest
-//!   neither has any                          the one that has waited longest
+//!   more unread than a quarter of memory?    the oldest unread folio
+//!   main over its share?                     main's oldest        (or probation's, if none)
+//!   else                                     probation's oldest   (or main's, if none)
+//!   neither has any                          the oldest unread folio
 //! ```
 //!
-//! Where swappiness says so, anonymous folios go first: files are spared, at most an eighth of
-//! memory in a pass, lest it goes through all of it for the last few.
+//! Data: the looks left per list, enough to use all credits of each folio. If anonymous folios go
+//! first, a pass spares at most an eighth of memory in file folios.
 //!
-//! Data: the looks that a pass has left at each place, enough to see each folio until it is a
-//! victim.
-//!
-//! Ignored: whether the world can free a victim; a refused one is put back where it was.
+//! Ignored: refusals by the world. A refused folio goes back to its list.
 
 use super::engine::{Place, Stamp};
 use super::unread::Unread;
@@ -25,25 +21,23 @@ use crate::folio::{Flags, Folios, Hits};
 use crate::ids::FrameId;
 use crate::lru::Scan;
 
-/// Looks at a folio until it is a victim: three credits, or a second trip on probation.
+/// Maximum number of looks at a folio: three credits, or a second trip on probation.
 const TURNS: u64 = Hits::COUNT_MAX as u64 + 1;
 
-/// Where anonymous folios go first, a pass spares files one of so many parts of memory at most.
+/// A pass spares at most 1/8 of memory in file folios.
 const SPARED_PARTS: u32 = 8;
 
-/// Looks left in this pass, on probation, at main and among the unread; set at its first batch.
+/// Remaining looks of a pass: probation, main, unread. Set at its first batch.
 #[derive(Debug, Default)]
 pub struct PagetideCursor {
     budget: Option<[u64; 3]>,
-    /// Folios of files that were spared.
     nr_spared: u32,
 }
 
-/// The third place to look at, after the engine's two.
 const UNREAD: usize = 2;
 
 impl Pagetide {
-    /// A batch of victims is looked for. At the first of a pass, memory is what it holds.
+    /// Measures memory and sets the budget at the first batch of a pass.
     pub(super) fn begin_batch(&mut self, cursor: &mut PagetideCursor) {
         if cursor.budget.is_none() {
             self.look_at_capacity();
@@ -63,8 +57,8 @@ impl Pagetide {
         }
     }
 
-    /// The folio to look at next, if one is left to look at; `Some(None)`: it is worth another
-    /// trip.
+    /// Returns the next candidate. `None`: the budget is spent. `Some(None)`: a folio was kept for
+    /// another trip.
     pub(super) fn look(
         &mut self,
         folios: &Folios,
@@ -79,7 +73,7 @@ impl Pagetide {
             budget[UNREAD] -= 1;
             return Some(self.give_up_unread(folios));
         }
-        // Probation would offer again what it was spared.
+        // Probation would return its spared folios again.
         let preferred = match cursor.nr_spared {
             0 => self.engine.victim_from(0),
             _ => Place::Main,
@@ -94,7 +88,6 @@ impl Pagetide {
         Some(self.give_up_unread(folios))
     }
 
-    /// Takes what has waited longest to be read.
     fn give_up_unread(&mut self, folios: &Folios) -> Option<FrameId> {
         let frame = self.unread.pop_oldest(folios)?;
         let folio = &folios[frame];
@@ -102,7 +95,7 @@ impl Pagetide {
         Some(frame)
     }
 
-    /// Whether a folio can be a victim now; if not, it is on a list again.
+    /// Relists the folio if false.
     #[inline]
     pub(super) fn may_go(
         &mut self,
@@ -116,8 +109,8 @@ impl Pagetide {
         is_plain || !self.must_stay(cx, scan, frame) && !self.spares(cx, cursor, frame)
     }
 
-    /// Whether a victim is a file's, and anonymous folios are to go first; it is on a list again
-    /// then. Where memory was gone through and there was none, the files go.
+    /// Relists a spared file folio. Spares none after a search of all memory without an anonymous
+    /// folio.
     fn spares(&mut self, cx: &Context<'_>, cursor: &mut PagetideCursor, frame: FrameId) -> bool {
         if cx.flags(frame).any(Flags::ANON) {
             self.nr_files_spared = 0;
@@ -134,7 +127,7 @@ impl Pagetide {
         spares
     }
 
-    /// Whether a folio cannot be a victim now; it is on a list again then.
+    /// Relists the folio if true.
     fn must_stay(&mut self, cx: &Context<'_>, scan: &mut Scan, frame: FrameId) -> bool {
         let flags = cx.flags(frame);
         let is_dirty = scan.waits_for_writing(flags);

@@ -1,9 +1,7 @@
-//! A Bloom filter of leaf tables: which are worth walking.
+//! A Bloom filter of the leaf tables worth walking.
 //!
-//! Problem: most leaf tables have no young page most of the time, and reading one costs as much
-//! whether it has or not. Idea: remember those that were dense in young pages, in 4 KiB whatever
-//! their number. A forgotten leaf would be a lost access, a wrongly remembered one is only a leaf
-//! read for nothing, so the error of a Bloom filter is on the right side.
+//! Problem: most leaf tables have no young page. Idea: remember dense leaves in 4 KiB. A false
+//! positive only costs one read.
 //!
 //! ```text
 //!   hash(mapping, leaf), 30 bits:  | high 15 bits | low 15 bits |
@@ -11,9 +9,9 @@
 //!   2^15 bits:   0 0 1 0 0 ... 0 0 1 0 0 ..1.. 0 ... 0 ..1.. 0 0
 //! ```
 //!
-//! With 10 000 leaves (20 GiB of pages) a stranger passes for one of them in 1 of 5 cases, with
-//! 20 000 in 1 of 2. Ignored: taking a leaf out again; filters are emptied, and filled anew.
-//! Source: the multi-gen LRU specification, section 9 (patch 8); B. Bloom, CACM 1970.
+//! With 10 000 leaves (20 GiB of pages) the false-positive rate is 1 in 5, with 20 000 1 in 2.
+//! Ignored: removal. Filters are cleared and refilled. Source: the multi-gen LRU specification,
+//! section 9 (patch 8); B. Bloom, CACM 1970.
 
 use super::LeafId;
 use alloc::boxed::Box;
@@ -23,31 +21,27 @@ const KEY_BITS: u32 = 15;
 const KEY_MASK: u64 = (1 << KEY_BITS) - 1;
 const NR_WORDS: usize = (1 << KEY_BITS) / u64::BITS as usize;
 
-/// A set of leaves that may contain a few more.
 #[derive(Clone)]
 pub(crate) struct Bloom {
     words: Box<[u64]>,
 }
 
 impl Bloom {
-    /// A filter that every leaf is in: nothing is known yet, so everything is to be walked.
     pub(crate) fn of_all() -> Bloom {
         Bloom { words: (0..NR_WORDS).map(|_| u64::MAX).collect() }
     }
 
-    /// Empties it.
     pub(crate) fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Adds a leaf.
     pub(crate) fn insert(&mut self, leaf: LeafId) {
         for (word, bit) in places(leaf) {
             self.words[word] |= bit;
         }
     }
 
-    /// Whether the leaf was added, or looks like those that were.
+    /// Returns true also for some leaves not inserted.
     pub(crate) fn contains(&self, leaf: LeafId) -> bool {
         places(leaf).into_iter().all(|(word, bit)| self.words[word] & bit != 0)
     }
@@ -60,7 +54,6 @@ impl fmt::Debug for Bloom {
     }
 }
 
-/// Where a leaf's two bits are.
 fn places(leaf: LeafId) -> [(usize, u64); 2] {
     let hash = hash(leaf);
     [hash & KEY_MASK, hash >> KEY_BITS & KEY_MASK].map(|key| {
@@ -69,7 +62,7 @@ fn places(leaf: LeafId) -> [(usize, u64); 2] {
     })
 }
 
-/// Mixes mapping and leaf so that neighbours spread (the finalizer of SplitMix64).
+/// Applies the finalizer of SplitMix64.
 fn hash(leaf: LeafId) -> u64 {
     let mut mixed = leaf.number ^ u64::from(leaf.mapping.0).rotate_left(40);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,10 +1,8 @@
-//! What looking at page tables finds, and where to look: the words the worlds share with core.
+//! Page-table scans: the types shared by worlds and core.
 //!
-//! Problem: an access through a table leaves nothing but a young bit in a page word. To know
-//! it, reclaim must read words, most of which say nothing, and must do so without core's lock.
-//!
-//! Idea: page words stand in *leaf tables* of 512. A leaf read costs the same whatever it says, so
-//! what matters is which leaves are dense in young pages: one for each cache line read.
+//! Problem: a table access only sets a young bit in a page word. Idea: page words are in *leaf
+//! tables* of 512 words. Only leaves dense in young pages are worth reading: at least one young
+//! page per cache line.
 //!
 //! ```text
 //!   leaf   [ . . r r Y r . Y | r r . Y . . . . | . . . . . . . . | ... ]     512 words
@@ -12,11 +10,10 @@
 //!                |<---- scanned ---->|          dense: young * 8 >= scanned
 //! ```
 //!
-//! The worlds read words, take their young bits and tell a [`YoungPages`] what they met, leaf by
-//! leaf ([`LeafLook`]). The policy is told of a batch at a time, under its lock. In the kernel a
-//! mapping's length cuts the range; here words before the first and after the last resident page do
-//! not count as scanned, but any look counts for 64 words at least, or a leaf with one page would
-//! be dense. So mappings of fewer than eight pages are never dense: eviction's trials see to them.
+//! The worlds read words, clear young bits and record each leaf in a [`YoungPages`] ([`LeafLook`])
+//! without core's lock. The policy gets batches, under its lock. Words before the first and after
+//! the last resident page do not count as scanned, but any look counts at least 64 words. So
+//! mappings of fewer than eight pages are never dense.
 //!
 //! Source: the multi-gen LRU specification, sections 8 and 9 (patches 7 and 8).
 
@@ -35,9 +32,7 @@ use core::ops::Range;
 
 /// Page words in a leaf table.
 pub const LEAF_PAGES: u64 = 512;
-/// Words that a look-around reads: one machine word's bits of them.
 const AROUND_PAGES: u64 = 64;
-/// Page words in a cache line of 64 bytes.
 const LINE_PAGES: u64 = 8;
 
 /// A leaf table: 512 page words of one mapping.
@@ -45,24 +40,24 @@ const LINE_PAGES: u64 = 8;
 pub struct LeafId {
     /// The mapping.
     pub mapping: MappingId,
-    /// Which of its leaves: a page's index divided by [`LEAF_PAGES`].
+    /// A page's index divided by [`LEAF_PAGES`].
     pub number: u64,
 }
 
 impl LeafId {
-    /// The leaf that holds the word of `page`.
+    /// Returns the leaf with the word of `page`.
     pub const fn of(page: PageId) -> LeafId {
         LeafId { mapping: page.mapping, number: page.index.0 / LEAF_PAGES }
     }
 
-    /// The pages whose words it holds.
+    /// Returns the page indexes of the leaf.
     pub const fn pages(self) -> Range<u64> {
         let first = self.number * LEAF_PAGES;
         first..first + LEAF_PAGES
     }
 }
 
-/// The pages to look at beside a young one: 64 of its leaf, with it in the middle where it can be.
+/// Returns the range of a look-around: 64 pages of the leaf, centred on `index` if possible.
 pub fn pages_around(index: PageIndex) -> Range<u64> {
     let leaf = index.0 - index.0 % LEAF_PAGES;
     let start = (index.0 % LEAF_PAGES).saturating_sub(AROUND_PAGES / 2);
@@ -70,19 +65,18 @@ pub fn pages_around(index: PageIndex) -> Range<u64> {
     first..first + AROUND_PAGES
 }
 
-/// Whether a look beside a victim takes the young bit of a page with these flags: only of folios on
-/// the lists. Other victims' bits are for their own trials to find.
+/// Returns true if a look-around clears the young bit of a folio with these flags. Isolated victims
+/// keep their bit for their own trial.
 pub const fn wants_around(flags: Flags) -> bool {
     flags.any(Flags::ON_LIST)
 }
 
-/// Whether reading `nr_scanned` words for `nr_young` young pages was worth it: at least one a cache
-/// line.
+/// Returns true if the range is dense: at least one young page per cache line.
 pub const fn is_dense(nr_young: u64, nr_scanned: u64) -> bool {
     nr_young > 0 && nr_young * LINE_PAGES >= nr_scanned
 }
 
-/// Young pages found, and the leaves that were dense in them. Empty it with the lruvec's lock held.
+/// Young pages and dense leaves to report. Clear it under the lruvec's lock.
 #[derive(Debug, Default)]
 pub struct YoungPages {
     pub(crate) frames: Vec<FrameId>,
@@ -90,23 +84,23 @@ pub struct YoungPages {
     pub(crate) counts: LookCounts,
 }
 
-/// What looking at page tables cost and found.
+/// Counts of page-table scans.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LookCounts {
-    /// Leaves looked at.
+    /// Leaves read.
     pub nr_leaves: u64,
-    /// Leaves in use that a walk did not look at.
+    /// Leaves in use that a walk skipped.
     pub nr_skipped: u64,
-    /// Words from the first to the last resident page, at least 64 a leaf.
+    /// Words from the first to the last resident page, at least 64 per leaf.
     pub nr_scanned: u64,
-    /// Pages that were young.
+    /// Young pages.
     pub nr_young: u64,
-    /// Leaves that were dense in young pages.
+    /// Dense leaves.
     pub nr_dense: u64,
 }
 
 impl LookCounts {
-    /// Adds those of another look.
+    /// Adds `other`.
     pub fn add(&mut self, other: LookCounts) {
         self.nr_leaves += other.nr_leaves;
         self.nr_skipped += other.nr_skipped;
@@ -117,7 +111,6 @@ impl LookCounts {
 }
 
 impl YoungPages {
-    /// With room for what looks beside so many pages can find.
     pub(crate) fn with_room_around(nr_looks: usize) -> YoungPages {
         YoungPages {
             frames: Vec::with_capacity(nr_looks * AROUND_PAGES as usize),
@@ -126,17 +119,17 @@ impl YoungPages {
         }
     }
 
-    /// Begins a look at words of `leaf`.
+    /// Begins a scan of `leaf`.
     pub fn look_at(&mut self, leaf: LeafId) -> LeafLook<'_> {
         LeafLook { found: self, leaf, resident: None, nr_young: 0 }
     }
 
-    /// Frames found young and not reported yet.
+    /// Returns the number of young frames not reported yet.
     pub fn len(&self) -> usize {
         self.frames.len()
     }
 
-    /// Whether there are none, and nothing else to report.
+    /// Returns true if there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.counts.nr_leaves == 0
     }
@@ -152,7 +145,7 @@ impl YoungPages {
     }
 }
 
-/// A look at the words of one leaf; it counts when it is [`done`](LeafLook::done).
+/// A scan of one leaf, counted when [`done`](LeafLook::done).
 #[derive(Debug)]
 #[must_use = "nothing is counted before `done`"]
 pub struct LeafLook<'a> {
@@ -163,25 +156,25 @@ pub struct LeafLook<'a> {
 }
 
 impl LeafLook<'_> {
-    /// Met a resident page that was not young, or whose young bit stays.
+    /// Records a resident page that is not young or keeps its young bit.
     pub fn resident(&mut self, index: PageIndex) {
         let (first, last) = self.resident.unwrap_or((index, index));
         self.resident = Some((first.min(index), last.max(index)));
     }
 
-    /// Met a young page, in `frame`, and took its bit.
+    /// Records a young page in `frame` with its bit cleared.
     pub fn young(&mut self, index: PageIndex, frame: FrameId) {
         self.young_victim(index);
         self.found.frames.push(frame);
     }
 
-    /// Met the page whose trial began this look: it was young, and its verdict says so.
+    /// Records the young victim that caused this scan.
     pub fn young_victim(&mut self, index: PageIndex) {
         self.resident(index);
         self.nr_young += 1;
     }
 
-    /// Ends the look.
+    /// Ends the scan.
     pub fn done(self) {
         let span = self.resident.map_or(0, |(first, last)| last.0 - first.0 + 1);
         let nr_scanned = span.max(AROUND_PAGES);

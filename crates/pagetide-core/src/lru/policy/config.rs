@@ -1,45 +1,45 @@
-//! What every policy is told when it is built.
+//! The configuration common to all policies.
 
 use crate::ids::FrameId;
 use crate::lru::{LruvecId, Switches};
 use crate::units::Millis;
 
-/// How old the statistics are that a policy decides on.
+/// The freshness of the statistics that a policy uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Statistics {
-    /// As things are: a kernel whose statistics are read, and thereby summed up, all the time.
+    /// Current values, as in a kernel with constant readers of its statistics, which fold them.
     #[default]
     Live,
-    /// As they were at the last [`Lruvec::fold_statistics`](crate::lru::Lruvec::fold_statistics),
-    /// zero before the first: a kernel left alone, which sums up every two seconds. Only the two
-    /// lists of today read such sums; other policies decide the same either way.
+    /// Values at the last [`Lruvec::fold_statistics`](crate::lru::Lruvec::fold_statistics), zero
+    /// before the first: an unobserved kernel, which folds every two seconds. Used by
+    /// `active-inactive` only.
     Folded,
 }
 
-/// What a policy is told when it is built.
+/// The configuration of a policy.
 #[derive(Clone, Copy, Debug)]
 pub struct LruConfig {
-    /// Frames the lruvec can hold at most.
+    /// Maximum number of frames in the lruvec.
     pub nr_frames: u32,
-    /// The lowest number among them; they follow each other.
+    /// The first frame number. Frame numbers are consecutive.
     pub first_frame: FrameId,
-    /// The lruvec's identity, for shadow entries.
+    /// The lruvec's identity in shadow entries.
     pub id: LruvecId,
-    /// 0 to 200: how willing to evict anonymous folios. At 200 they always go first; 201 means
-    /// anonymous only.
+    /// Willingness to evict anonymous folios, 0 to 200. At 200 anonymous folios always go first.
+    /// 201 evicts anonymous folios only.
     pub swappiness: u8,
-    /// Whether anonymous folios have anywhere to go.
+    /// True if anonymous folios can be swapped out.
     pub can_swap: bool,
-    /// How long the multi-gen LRU keeps a generation at least; 0 asks for nothing.
+    /// Minimum age of an evicted generation (multi-gen LRU), 0 for none.
     pub min_ttl: Millis,
-    /// Which of the policy's mechanisms are on.
+    /// The active mechanisms.
     pub switches: Switches,
-    /// How old the statistics are that it decides on.
+    /// The freshness of statistics.
     pub statistics: Statistics,
 }
 
 impl LruConfig {
-    /// A file-only lruvec: no swap, the usual swappiness.
+    /// Returns the configuration of a file-only lruvec: no swap, swappiness 60.
     pub fn file_only(nr_frames: u32) -> LruConfig {
         LruConfig {
             nr_frames,

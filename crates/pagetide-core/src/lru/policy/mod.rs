@@ -1,11 +1,11 @@
-//! The face every replacement policy has.
+//! The interface of a replacement policy.
 //!
-//! A policy owns lists and counters, and answers one question, "which folios next?", in batches. It
-//! never frees anything: [`LruPolicy::isolate`] takes folios off its lists, the world tries to take
-//! their frames and hands back, folio by folio, [`LruPolicy::evicted`] or [`LruPolicy::put_back`].
+//! A policy owns lists and counters, and chooses victims in batches. It never frees a frame.
+//! [`LruPolicy::isolate`] takes folios off the lists, the world tries to take their frames, and
+//! reports each folio by [`LruPolicy::evicted`] or [`LruPolicy::put_back`].
 //!
-//! All methods run under the lruvec's lock and may take time proportional to the folios they look
-//! at, which [`Scan`] bounds; none blocks, allocates per call, or looks at the clock.
+//! All methods run under the lruvec's lock. Their time is proportional to the folios scanned, which
+//! [`Scan`] bounds. No method blocks, allocates per call, or reads a clock.
 
 mod config;
 
@@ -19,18 +19,18 @@ use crate::folio::Folios;
 use crate::ids::FrameId;
 use core::fmt;
 
-/// What [`LruPolicy::isolate`] did.
+/// The result of [`LruPolicy::isolate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Progress {
-    /// At least one victim is in the batch: try to evict them.
+    /// At least one victim to evict.
     Isolated,
-    /// The same, and no other is looked for if all of them go.
+    /// At least one victim to evict, and no more are needed if all are evicted.
     IsolatedAll,
-    /// At least one victim is in the batch, only to learn whether it is young: all come back, as
-    /// [`Refusal::Young`] or [`Refusal::Busy`].
+    /// At least one victim, only to read its young bit. All come back as [`Refusal::Young`] or
+    /// [`Refusal::Busy`].
     Look,
-    /// Before going on, walk the page tables and report young pages
+    /// Walk the page tables and report young pages first
     /// ([`AgesByTables`](super::capability::AgesByTables)).
     WalkTables,
     /// Nothing more at this priority.
@@ -38,53 +38,53 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// What a policy says that takes all victims it is going to in one batch.
+    /// Returns the result of a policy that takes all victims in one batch.
     pub fn of_batch(victims: &Victims) -> Progress {
         if victims.is_empty() { Progress::Exhausted } else { Progress::IsolatedAll }
     }
 }
 
-/// What becomes of a refused victim.
+/// The fate of a refused victim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum PutBack {
-    /// It is on a list again.
+    /// Back on a list.
     Listed,
-    /// Try it once more, at once; it stays isolated.
+    /// Still isolated, to be tried once more at once.
     Retry,
 }
 
-/// How a pass goes about its work.
+/// The plan of a pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PassPlan {
-    /// Pages it should free.
+    /// Pages to free.
     pub target: u64,
-    /// The priority it starts at; each next one scans twice as much.
+    /// Start priority. Each next priority scans twice as much.
     pub priority: u8,
-    /// Whether it looks at the pages beside a victim that was young.
+    /// True to read the pages around a young victim.
     pub looks_around: bool,
 }
 
 impl PassPlan {
-    /// As the kernel's: 32 pages unless another number is wanted, a part of the lists at first.
+    /// Plans as the kernel: 32 pages by default, from a part of the lists first.
     pub fn by_priority(target: Option<u64>) -> PassPlan {
         let target = target.unwrap_or(32);
         PassPlan { target, priority: DEF_PRIORITY, looks_around: false }
     }
 
-    /// As most papers have it: one page a miss unless another number is wanted, from all there are.
+    /// Plans as most papers: one page per miss by default, from the whole lists.
     pub fn page_by_page(target: Option<u64>) -> PassPlan {
         PassPlan { target: target.unwrap_or(1), priority: 0, looks_around: false }
     }
 }
 
-/// A replacement policy: what every one has. See the module for the contract, `conformance.rs` for
-/// the test, and [`Capabilities`] for what some offer besides.
+/// A replacement policy. The module states the contract, `conformance.rs` tests it, and
+/// [`Capabilities`] lists the optional parts.
 pub trait LruPolicy: Capabilities {
-    /// What one reclaim pass remembers at one priority; a fresh one starts each priority.
+    /// The state of a pass at one priority.
     type Cursor: Default + fmt::Debug;
 
-    /// How descriptor accesses are noted.
+    /// The way descriptor accesses are recorded.
     const ACCESS: AccessRule;
 
     /// Builds the policy with empty lists.
@@ -92,28 +92,28 @@ pub trait LruPolicy: Capabilities {
     where
         Self: Sized;
 
-    /// How a pass of this kind begins; `target` is how many pages are wanted, if that is known.
+    /// Plans a pass. `target` is the number of wanted pages, if known.
     fn plan_pass(&self, kind: ReclaimKind, target: Option<u64>) -> PassPlan {
         let _ = kind;
         PassPlan::page_by_page(target)
     }
 
-    /// Puts a new folio on a list, as its flags say now.
+    /// Puts a new folio on a list, by its current flags.
     fn add(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
-    /// A folio on its lists was accessed, says the log.
+    /// Handles a logged access of a listed folio.
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let _ = (cx, frame);
     }
 
-    /// Moves a folio on its lists whose write-back ended to where it will be taken soon.
+    /// Moves a listed folio to the old end after its write-back.
     fn rotate(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
-    /// Takes a folio off its lists for good; no shadow is left.
+    /// Removes a listed folio for good, without a shadow.
     fn remove(&mut self, cx: &mut Context<'_>, frame: FrameId);
 
-    /// Judges a folio that returns: `shadow` is what its last eviction left. Sets flags that
-    /// [`LruPolicy::add`] will see. The folio is on no list yet.
+    /// Handles the refault of an unlisted folio, with the `shadow` of its last eviction. Sets flags
+    /// for [`LruPolicy::add`].
     fn refault(
         &mut self,
         cx: &mut Context<'_>,
@@ -124,8 +124,8 @@ pub trait LruPolicy: Capabilities {
         let _ = (cx, frame, shadow, kind);
     }
 
-    /// Takes a bounded batch of victims off the lists ([`Victims::take`]), or says why not.
-    /// Must end in [`Progress::Exhausted`] after finitely many calls at one priority.
+    /// Takes a bounded batch of victims off the lists ([`Victims::take`]). Must return
+    /// [`Progress::Exhausted`] after finitely many calls at one priority.
     fn isolate(
         &mut self,
         cx: &mut Context<'_>,
@@ -134,7 +134,7 @@ pub trait LruPolicy: Capabilities {
         victims: &mut Victims,
     ) -> Progress;
 
-    /// A victim's frame was taken: returns the shadow to leave in its place, if any.
+    /// Handles an evicted victim. Returns its shadow, if any.
     fn evicted(
         &mut self,
         cx: &mut Context<'_>,
@@ -146,7 +146,7 @@ pub trait LruPolicy: Capabilities {
         None
     }
 
-    /// A victim's frame could not be taken. `PutBack::Retry` at most once a victim.
+    /// Handles a refused victim. Returns `PutBack::Retry` at most once per victim.
     fn put_back(
         &mut self,
         cx: &mut Context<'_>,
@@ -156,16 +156,16 @@ pub trait LruPolicy: Capabilities {
         refusal: Refusal,
     ) -> PutBack;
 
-    /// The pass is over. `true` asks for one more round from the first priority with
-    /// [`Scan::forced`] set; honoured once.
+    /// Ends the pass. `true` asks once for another round from the first priority with
+    /// [`Scan::forced`] set.
     fn end_pass(&mut self, cx: &mut Context<'_>, scan: &Scan, cursor: &mut Self::Cursor) -> bool {
         let _ = (cx, scan, cursor);
         false
     }
 
-    /// Folios on the lists.
+    /// Counts the listed folios.
     fn nr_folios(&self) -> u64;
 
-    /// Walks everything and panics where an invariant is broken. O(folios).
+    /// Checks all invariants. Panics if one is broken. O(folios).
     fn validate(&self, folios: &Folios);
 }

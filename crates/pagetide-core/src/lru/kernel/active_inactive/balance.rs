@@ -1,7 +1,7 @@
-//! Balance: between a type's two lists, and between the types.
+//! Balance between a type's two lists, and between the types.
 //!
-//! Problem: how much of memory may be active, and how much of each type is to be scanned? Idea:
-//! four pure functions of small numbers.
+//! Problem: how much of memory may be active, and how much of each type is scanned? Idea: four pure
+//! functions of small numbers.
 //!
 //! ```text
 //!   is the inactive list too short?       inactive_is_low    inactive * ratio(total) < active
@@ -10,68 +10,67 @@
 //!   how much of each list?                scan_targets       (size >> priority) * share
 //! ```
 //!
-//! The ratio grows with the square root of the size: a 1 TiB lruvec keeps 1 % inactive, enough for
-//! a new page to be seen twice, where a small one keeps half.
+//! The ratio grows with the square root of the size: a 1 TiB lruvec keeps 1 % inactive, enough to
+//! see a new page twice. A small one keeps half.
 //!
-//! What a memory group is protected by is taken off the sizes before they get here. Ignored: the
-//! kernel's request to reclaim anonymous memory only, which no world makes.
-//! Source: the classic LRU specification, sections 5 and 6.
+//! The caller subtracts a group's protected memory from the sizes. Ignored: requests to reclaim
+//! anonymous memory only. Source: the classic LRU specification, sections 5 and 6.
 
 use super::cost::ReclaimCost;
 use crate::ids::PageType;
 use crate::lru::refault_distance::ListPages;
 use crate::units::PAGE_SHIFT;
 
-/// How many times longer than the inactive list the active list of a type may be.
+/// Returns the maximum ratio of active to inactive pages of a type.
 pub const fn inactive_ratio(total: u64) -> u64 {
     let gib = total >> (30 - PAGE_SHIFT);
     if gib == 0 { 1 } else { (10 * gib).isqrt() }
 }
 
-/// Whether a type's inactive list is too short beside its active list.
+/// Returns true if a type's inactive list is too short.
 pub const fn inactive_is_low(inactive: u64, active: u64) -> bool {
     inactive * inactive_ratio(inactive + active) < active
 }
 
-/// Whether more than half of a type's pages are active: the rule before the ratio.
+/// Returns true if more than half of a type's pages are active: the rule before the ratio.
 pub const fn active_is_longer(inactive: u64, active: u64) -> bool {
     inactive < active
 }
 
-/// How the types share a scan.
+/// The division of a scan between the types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScanMode {
-    /// Only file lists.
+    /// File lists only.
     FileOnly,
-    /// Only anonymous lists.
+    /// Anonymous lists only.
     AnonOnly,
     /// Every list in full.
     Equal,
-    /// Each type its share, from costs and swappiness.
+    /// Shares by cost and swappiness.
     Fractions,
 }
 
-/// What [`ScanMode::choose`] looks at.
+/// The input of [`ScanMode::choose`].
 #[derive(Clone, Copy, Debug)]
 pub struct ModeInputs {
-    /// List sizes, as the statistics have them.
+    /// List sizes from the statistics.
     pub sizes: ListPages,
-    /// Whether anonymous folios have anywhere to go.
+    /// True if anonymous folios can be swapped out.
     pub can_swap: bool,
-    /// 0 to 200.
+    /// Swappiness, 0 to 200.
     pub swappiness: u8,
-    /// 12 down to 0.
+    /// Priority, 12 down to 0.
     pub priority: u8,
-    /// Whether a memory group's limit is the cause, rather than the whole machine.
+    /// True if a memory group's limit is the cause, false if the whole machine.
     pub is_group: bool,
-    /// Whether file and free pages together are no more than the zones' high watermarks.
+    /// True if file and free pages together are at most the zones' high watermarks.
     pub is_file_tiny: bool,
-    /// Whether active folios may be deactivated, by type.
+    /// True if active folios may be deactivated, by type.
     pub may_deactivate: [bool; 2],
 }
 
 impl ScanMode {
-    /// The first rule that matches.
+    /// Returns the mode of the first rule that matches.
     pub fn choose(inputs: &ModeInputs) -> ScanMode {
         const ANON: usize = PageType::Anon.index();
         const FILE: usize = PageType::File.index();
@@ -87,7 +86,7 @@ impl ScanMode {
         {
             ScanMode::AnonOnly
         } else if !inputs.may_deactivate[FILE] && has_inactive(inputs.sizes.inactive[FILE]) {
-            // Trimming the cache: there is inactive file memory that did not come back.
+            // Trims the cache: inactive file memory did not refault.
             ScanMode::FileOnly
         } else {
             ScanMode::Fractions
@@ -95,8 +94,8 @@ impl ScanMode {
     }
 }
 
-/// The shares of anonymous and file lists, over their sum. Each type keeps about a third, however
-/// dear it was, before swappiness weighs them.
+/// Returns the shares of anonymous and file lists. Before swappiness, each type keeps at least
+/// about a third.
 pub const fn fractions(swappiness: u8, cost: &ReclaimCost) -> [u64; 2] {
     let sum = cost.of(PageType::Anon) + cost.of(PageType::File);
     let anon = sum + cost.of(PageType::Anon);
@@ -106,7 +105,7 @@ pub const fn fractions(swappiness: u8, cost: &ReclaimCost) -> [u64; 2] {
     [weight * (total + 1) / (anon + 1), (200 - weight) * (total + 1) / (file + 1)]
 }
 
-/// How many folios of each list to look at, at one priority.
+/// Returns the number of folios to scan per list at one priority.
 pub fn scan_targets(
     sizes: &ListPages,
     priority: u8,

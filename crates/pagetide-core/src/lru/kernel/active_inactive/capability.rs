@@ -1,4 +1,4 @@
-//! What two lists offer beyond the base: aging by tables, a clock for groups, weights of the types.
+//! Optional interfaces of the two lists: aging by tables, a group clock, type weights.
 
 use super::TwoLists;
 use super::design::{Design, RefaultVerdict};
@@ -27,7 +27,7 @@ impl<D: Design> Capabilities for TwoLists<D> {
 }
 
 impl<D: Design> AgesByTables for TwoLists<D> {
-    /// The walk has taken the young bit: REFERENCED keeps what it said.
+    /// Sets REFERENCED in place of the young bit, which the walk cleared.
     fn young(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         cx.folios[frame].set(Flags::REFERENCED);
     }
@@ -77,7 +77,7 @@ impl<D: Design> GroupClock for TwoLists<D> {
 }
 
 impl<D: Design> WeighsTypes for TwoLists<D> {
-    /// There is no anonymous-only mode here: more than 200 counts as 200.
+    /// Limits swappiness to 200: there is no anonymous-only mode.
     fn set_swappiness(&mut self, swappiness: u8) {
         self.swappiness = swappiness.min(200);
     }

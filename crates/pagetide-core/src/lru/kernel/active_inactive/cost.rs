@@ -1,73 +1,68 @@
-//! What reclaiming each type has cost lately.
+//! Recent reclaim cost of each type.
 //!
-//! Problem: evicting the wrong type shows only later, as pages that come back. Idea: charge each
-//! type for its refaults of working-set pages and for folios scanned in vain; the dearer type is
-//! scanned less. The sums decay by halves, so that only the recent past counts.
+//! Problem: an eviction of the wrong type shows only later. Idea: charge each type for working-set
+//! refaults and for folios scanned in vain, and scan the cheaper type more.
 //!
 //! ```text
 //!   +32 * nr_io + nr_rotated --> cost[type];   cost[anon] + cost[file] > lists / 4 : halve both
 //! ```
 //!
-//! A group's ancestors are charged, too ([`ReclaimCost::note_below`]), in sums of what was counted
-//! below them meanwhile: they halve once a sum where the kernel's halve once an event.
+//! A group's ancestors are charged with sums ([`ReclaimCost::note_below`]) and halve once per sum,
+//! the kernel once per event.
 //!
-//! In 7.3 events are only counted ([`ReclaimCost::counted`]). When a pass begins, what was counted
-//! since the last is charged in one step, as the statistics have it, and halved until it fits:
+//! In 7.3 events are only counted ([`ReclaimCost::counted`]), and charged when a pass starts:
 //!
 //! ```text
 //!   event --> counted --fold--> folded --take_counted--> cost[type]; while over lists / 4: halve
 //! ```
 //!
-//! Ignored: pages that reclaim writes, as here it writes none. Sources: the classic LRU
+//! Ignored: write-back by reclaim, which does not happen here. Sources: the classic LRU
 //! specification, section 6, cost accounting since v6.2; the one for 7.x, rule C8.
 
 use crate::ids::PageType;
 use crate::lru::Statistics;
 
-/// What one page of I/O costs, in rotated folios.
+/// Cost of one page of I/O, in rotated folios.
 const IO_COST: u64 = 32;
 
 /// Recent costs of both types, in rotated folios.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReclaimCost {
     by_type: [u64; 2],
-    /// All that was noted here, without decay: what ancestors count, too.
+    /// Total without decay, for the ancestors.
     noted: [u64; 2],
-    /// Where costs are taken from counters; otherwise each event is charged at once.
+    /// Counters of 7.3. `None` charges each event at once.
     counters: Option<CostCounters>,
 }
 
-/// What costs are taken from: sums of all that was ever noted, modulo 2^64.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct CostCounters {
     statistics: Statistics,
-    /// Noted below, in a group's descendants.
+    /// Events in a group's descendants.
     below: [u64; 2],
-    /// Noted here and below, at the last fold.
     folded: [u64; 2],
-    /// What was charged so far.
     charged: [u64; 2],
 }
 
 impl ReclaimCost {
-    /// Costs to start from; index by [`PageType::index`].
+    /// Creates initial costs, indexed by [`PageType::index`].
     pub const fn new(by_type: [u64; 2]) -> ReclaimCost {
         ReclaimCost { by_type, noted: [0; 2], counters: None }
     }
 
-    /// No costs yet, and none but those that [`ReclaimCost::take_counted`] takes.
+    /// Creates zero costs, charged only by [`ReclaimCost::take_counted`].
     pub fn counted(statistics: Statistics) -> ReclaimCost {
         let counters = CostCounters { statistics, ..CostCounters::default() };
         ReclaimCost { counters: Some(counters), ..ReclaimCost::default() }
     }
 
-    /// The cost of one type.
+    /// Returns the cost of one type.
     pub const fn of(&self, page_type: PageType) -> u64 {
         self.by_type[page_type.index()]
     }
 
-    /// Charges `page_type` for `nr_io` pages of I/O and `nr_rotated` folios scanned in vain;
-    /// `nr_listed` are the folios on all lists. An event of no cost changes nothing.
+    /// Charges `page_type` for `nr_io` pages of I/O and `nr_rotated` folios scanned in vain.
+    /// `nr_listed` is the number of folios on all lists. Events without cost cause no decay.
     pub fn note(&mut self, page_type: PageType, nr_io: u64, nr_rotated: u64, nr_listed: u64) {
         let cost = nr_io * IO_COST + nr_rotated;
         self.noted[page_type.index()] = self.noted[page_type.index()].wrapping_add(cost);
@@ -76,13 +71,12 @@ impl ReclaimCost {
         }
     }
 
-    /// All that was ever noted, by type; it only grows, modulo 2^64.
+    /// Returns the totals by type, modulo 2^64.
     pub const fn noted(&self) -> [u64; 2] {
         self.noted
     }
 
-    /// Adds what was noted below, for a group's ancestor; `nr_listed` as for
-    /// [`ReclaimCost::note`].
+    /// Charges the costs of descendants. `nr_listed` as for [`ReclaimCost::note`].
     pub fn note_below(&mut self, cost: [u64; 2], nr_listed: u64) {
         if let Some(counters) = &mut self.counters {
             counters.below = sum(counters.below, cost);
@@ -93,15 +87,15 @@ impl ReclaimCost {
         }
     }
 
-    /// Sums up the counters, where they are read late.
+    /// Folds the counters, for [`Statistics::Folded`].
     pub fn fold(&mut self) {
         if let Some(counters) = &mut self.counters {
             counters.folded = sum(self.noted, counters.below);
         }
     }
 
-    /// A pass begins: charges what the counters have grown by since the last. `nr_listed` are the
-    /// folios on all lists, as the statistics have them.
+    /// Charges the counts since the last pass at the start of a pass. `nr_listed` is the number of
+    /// folios on all lists in the statistics.
     pub fn take_counted(&mut self, nr_listed: u64) {
         let Some(counters) = &mut self.counters else { return };
         let now = match counters.statistics {
@@ -128,7 +122,6 @@ impl ReclaimCost {
     }
 }
 
-/// The sums of each type, modulo 2^64.
 fn sum(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
     [one[0].wrapping_add(other[0]), one[1].wrapping_add(other[1])]
 }
@@ -137,7 +130,7 @@ fn sum(one: [u64; 2], other: [u64; 2]) -> [u64; 2] {
 mod tests {
     use super::*;
 
-    /// The costs that 7.3 makes of 200 and 40 and such events of the anonymous type.
+    /// Starts from 200 and 40.
     fn taken(nr_io: u64, nr_rotated: u64) -> [u64; 2] {
         let mut cost = ReclaimCost::counted(Statistics::Live);
         cost.by_type = [200, 40];

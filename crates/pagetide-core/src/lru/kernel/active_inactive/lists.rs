@@ -1,20 +1,20 @@
 //! The four lists: inactive and active, for each type.
 //!
-//! Which list a folio is on follows from its flags ([`ListId::of`]): ACTIVE and ANON do not change
-//! while it is listed. Ignored: the kernel's list of unevictable folios, because nothing tells a
-//! policy that a folio became evictable again; they go round on their active list.
+//! A folio's flags name its list ([`ListId::of`]). ACTIVE and ANON do not change while it is
+//! listed. Ignored: the kernel's unevictable list, because no event tells a policy that a folio
+//! became evictable. Such folios rotate on their active list.
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::list::FolioList;
 use crate::lru::refault_distance::ListPages;
 
-/// Which of a type's two lists.
+/// One of a type's two lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
-    /// New folios, and active ones on their way out.
+    /// New folios, and deactivated ones.
     Inactive = 0,
-    /// Folios that proved themselves.
+    /// Folios accessed more than once.
     Active = 1,
 }
 
@@ -23,12 +23,12 @@ pub enum Activity {
 pub struct ListId {
     /// The type.
     pub page_type: PageType,
-    /// Which of its two.
+    /// Inactive or active.
     pub activity: Activity,
 }
 
 impl ListId {
-    /// All four, in the order a round visits them.
+    /// All four, in the order of a round.
     pub const ROUND: [ListId; 4] = [
         ListId::new(PageType::Anon, Activity::Inactive),
         ListId::new(PageType::Anon, Activity::Active),
@@ -41,7 +41,7 @@ impl ListId {
         ListId { page_type, activity }
     }
 
-    /// The list a folio with these flags belongs on.
+    /// Returns the list of a folio with these flags.
     pub const fn of(flags: Flags) -> ListId {
         let activity = if flags.any(Flags::ACTIVE) { Activity::Active } else { Activity::Inactive };
         ListId::new(flags.page_type(), activity)
@@ -49,7 +49,7 @@ impl ListId {
 }
 
 impl ListPages {
-    /// The entry for one list.
+    /// Returns the entry of one list.
     pub const fn of_list(&self, list: ListId) -> u64 {
         match list.activity {
             Activity::Inactive => self.inactive[list.page_type.index()],
@@ -57,7 +57,6 @@ impl ListPages {
         }
     }
 
-    /// The entry for one list, to change.
     pub(super) const fn of_list_mut(&mut self, list: ListId) -> &mut u64 {
         match list.activity {
             Activity::Inactive => &mut self.inactive[list.page_type.index()],
@@ -66,10 +65,8 @@ impl ListPages {
     }
 }
 
-/// The lists themselves.
 #[derive(Debug, Default)]
 pub(super) struct FourLists {
-    /// By activity, then type.
     lists: [[FolioList; 2]; 2],
 }
 
@@ -82,28 +79,24 @@ impl FourLists {
         &mut self.lists[id.activity as usize][id.page_type.index()]
     }
 
-    /// The lengths now.
     pub(super) fn sizes(&self) -> ListPages {
         let lens = |activity: usize| [0, 1].map(|at| u64::from(self.lists[activity][at].len()));
         ListPages { inactive: lens(0), active: lens(1) }
     }
 
-    /// Adds a folio at the young end of the list its flags say.
     pub(super) fn push_head(&mut self, folios: &Folios, frame: FrameId) {
         self.list_mut(ListId::of(folios[frame].flags())).push_head(folios, frame);
     }
 
-    /// Adds a folio at the old end of the list its flags say.
     pub(super) fn push_tail(&mut self, folios: &Folios, frame: FrameId) {
         self.list_mut(ListId::of(folios[frame].flags())).push_tail(folios, frame);
     }
 
-    /// Takes a folio off the list its flags say.
     pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
         self.list_mut(ListId::of(folios[frame].flags())).remove(folios, frame);
     }
 
-    /// Takes the oldest folio of a list that is scanned ([`FolioList::scan_tail`]).
+    /// Removes the oldest folio of a scanned list ([`FolioList::scan_tail`]).
     pub(super) fn pop_tail<const PREFETCH: bool>(
         &mut self,
         folios: &Folios,
@@ -112,7 +105,7 @@ impl FourLists {
         self.list_mut(id).pop_tail_of_scan::<PREFETCH>(folios)
     }
 
-    /// Walks all lists and panics where a link, a length or a folio's flags are wrong. O(folios).
+    /// Panics if a link, a length or a folio's flags are wrong. O(folios).
     pub(super) fn validate(&self, folios: &Folios) {
         for id in ListId::ROUND {
             self.list(id).validate(folios);
@@ -124,7 +117,7 @@ impl FourLists {
         }
     }
 
-    /// The frames of one list, oldest first.
+    /// Returns the oldest first.
     #[cfg(test)]
     pub(super) fn frames(&self, folios: &Folios, id: ListId) -> alloc::vec::Vec<FrameId> {
         self.list(id).iter(folios).collect()

@@ -1,15 +1,12 @@
-//! Two lists per type: the kernel's classic LRU, and its designs of refault detection.
+//! Two lists per type: the kernel's classic LRU and its designs of refault detection.
 //!
-//! Problem: exact LRU costs a list operation per access and lets one scan over a large file flush
-//! everything. But protecting what was used twice is not enough either: when the working set
-//! changes, the protected pages must go although nothing presses on them.
+//! Problem: exact LRU costs a list operation per access, and one scan of a large file evicts
+//! everything. Protected pages must still go when the working set changes.
 //!
-//! Idea: new pages have to prove themselves on an inactive list; a second access there makes them
-//! active, where a scan cannot reach them. Evicted pages leave a shadow, and a page that returns
-//! sooner than the active list is long ([`refault_distance`](crate::lru::refault_distance)) is made
-//! active at once; each such refault also permits deactivating the oldest active folios, so the two
-//! sets compete. That is today's design; what was different in earlier ones is in `design`, and the
-//! picture is the same.
+//! Idea: new pages start on an inactive list, and a second access there activates them. A page that
+//! refaults within the length of the active list
+//! ([`refault_distance`](crate::lru::refault_distance)) becomes active at once, and permits
+//! deactivating the oldest active folios. This is today's design. `design` has the earlier ones.
 //!
 //! ```text
 //!    new, or returned too late         returned within W
@@ -24,39 +21,30 @@
 //!             +--- deactivated (WORKINGSET): inactive list low, or a refault was activated
 //! ```
 //!
-//! The parts, each small and pure but for the policy itself and its design:
-//!
-//! | file | decides |
+//! | file | content |
 //! |---|---|
-//! | `scan` | one folio at an inactive or active tail |
-//! | `balance` | inactive list low, permission to deactivate, shares of the types |
-//! | `cost` | what the types have cost lately (by event, or in 7.3 by counter) |
-//! | `round` | the order and the size of the pieces of work at one priority |
-//! | `design` | history: what eviction leaves, what a return means, what may be deactivated |
-//! | `lists` | nothing: the four lists |
-//! | `capability` | nothing: what is offered beyond the base |
-//! | `statistics` | nothing: what is read, and how old it is |
-//! | `shrink` | nothing: does a piece of work on a list and keeps its account |
+//! | `scan` | fate of one folio at an inactive or active tail |
+//! | `balance` | inactive list low, shares of the types |
+//! | `cost` | recent costs of the types (by event, or in 7.3 by counter) |
+//! | `round` | order and size of the work pieces at one priority |
+//! | `design` | shadows, refaults, permission to deactivate |
+//! | `lists` | the four lists |
+//! | `capability` | optional interfaces |
+//! | `statistics` | live or folded statistics |
+//! | `shrink` | execution of a work piece on a list, with its account |
 //!
-//! Data and invariants: a listed folio is on the list its ACTIVE and ANON flags name. The
-//! nonresident age moves on by one at each eviction, activation by access, activation by refault,
-//! and return of an active folio from isolation (in today's design). Statistics are live unless the
-//! lruvec is told otherwise: the kernel reads list sizes and refault counts from sums that are
-//! folded every two seconds, which makes its decisions depend on a clock and a phase
-//! ([`Statistics`](crate::lru::Statistics), file `statistics`). Live ones correspond to a kernel
-//! whose statistics are read, and thereby folded, all the time. Measured against such a kernel
-//! (6.18.15, hit ratios of ten pairs of a block or key-value trace and a size) they are 0.4 points
-//! off on average and 1.6 at the worst; folding at every sixth pass instead, tried once, gave 0.1
-//! and 0.4.
+//! Data and invariants: a listed folio is on the list named by its ACTIVE and ANON flags. In
+//! today's design the nonresident age advances at each eviction, activation, and return of an
+//! active folio from isolation. [`Statistics`](crate::lru::Statistics) are live by default, as in a
+//! kernel with constant readers. Against such a kernel (6.18.15, ten traces and sizes), hit ratios
+//! are off by 0.4 points on average and 1.6 at most.
 //!
-//! Young bits are in the page tables, which are the world's: inactive victims that are young come
-//! back refused, active folios are shown to the world ([`Progress::Look`]) before they are judged.
-//! A page table reports one bit, so a folio is never young in more than one of them.
+//! Young bits are in the world's page tables. A young inactive victim comes back refused. The world
+//! looks at active folios ([`Progress::Look`]) before their fate is decided.
 //!
-//! Ignored: large folios, several zones, write-back by
-//! reclaim (the flusher writes; dirty folios wait on the active list and return to the inactive
-//! tail once clean), and how few free pages the machine has (the file type is never "tiny" here,
-//! since a cache has a limit of its own and is reclaimed as a memory group is).
+//! Ignored: large folios, several zones, write-back by reclaim (dirty folios wait on the active
+//! list for the flusher and return to the inactive tail once clean), and few free pages of the
+//! machine.
 //!
 //! Sources: the kernel's documented page reclaim and workingset design, as of 6.18; the classic LRU
 //! specification, sections 1 to 7 and 10.
@@ -109,14 +97,14 @@ pub struct TwoLists<D> {
 
 /// As of Linux 6.18.
 pub type ActiveInactive = TwoLists<Today>;
-/// As first merged.
+/// As merged in v3.15.
 pub type ActiveInactive315 = TwoLists<FirstMerged>;
-/// As first proposed.
+/// As proposed in 2013.
 pub type ActiveInactive2013 = TwoLists<Challenge>;
-/// As it was before.
+/// Without refault detection.
 pub type ActiveInactiveVanilla = TwoLists<Vanilla>;
 
-/// What a pass remembers at one priority: its round, and the piece that is out for trial.
+/// The state of a pass at one priority: its round, and the piece under trial.
 #[derive(Debug, Default)]
 pub struct TwoListsCursor {
     round: Option<Round>,
@@ -124,7 +112,7 @@ pub struct TwoListsCursor {
 }
 
 impl ActiveInactive {
-    /// The policy in a model of a machine with so many frames for each of those here.
+    /// Models a machine with `frames_stand_for` frames per frame.
     pub(in crate::lru) fn scaled(config: &LruConfig, frames_stand_for: u32) -> ActiveInactive {
         TwoLists { design: Today::scaled(config, frames_stand_for), ..TwoLists::new(config) }
     }
@@ -154,7 +142,8 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         self.lists.push_head(cx.folios, frame);
     }
 
-    /// The second access of an inactive folio: [`AccessRule::mark`] has cleared REFERENCED.
+    /// Activates an inactive folio at its second access. [`AccessRule::mark`] has cleared
+    /// REFERENCED.
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let flags = cx.flags(frame);
         if !self.switches.has(Mechanism::Activation)
@@ -261,8 +250,8 @@ impl<D: Design> LruPolicy for TwoLists<D> {
         PutBack::Listed
     }
 
-    /// A direct pass that freed nothing while an active list was skipped is repeated with force, in
-    /// designs that do so.
+    /// Repeats a direct pass with force, in designs that do, if it freed nothing and skipped an
+    /// active list.
     fn end_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -283,7 +272,6 @@ impl<D: Design> LruPolicy for TwoLists<D> {
 }
 
 impl<D: Design> TwoLists<D> {
-    /// Does what the return of a page means.
     fn react(&mut self, cx: &mut Context<'_>, frame: FrameId, verdict: RefaultVerdict) {
         if verdict == RefaultVerdict::Forgotten {
             return;

@@ -1,4 +1,4 @@
-//! One priority of a pass: quotas, worked off in rounds over the lists.
+//! One priority of a pass: quotas, used up in rounds over the lists.
 //!
 //! ```text
 //!   round:  inactive anon -> active anon -> inactive file -> active file     32 folios each
@@ -6,25 +6,23 @@
 //!     +--- enough reclaimed? a type is done: stop; else drop the type with less left -+
 //! ```
 //!
-//! Working in small pieces on all lists at once keeps their sizes in balance when the pass stops
-//! early. An active list that may not be deactivated has its quota skipped, piece by piece, so that
-//! a round takes the same time either way; the pass notes it, and a pass that freed nothing is
-//! repeated with force.
+//! If an active list may not be deactivated, its quota is skipped piece by piece. A pass that
+//! skipped and freed nothing is repeated with force.
 //!
-//! [`Round`] is arithmetic only: the policy does the work it names, and tells it what was
-//! reclaimed. Source: the classic LRU specification, section 4.
+//! [`Round`] is arithmetic only. Source: the classic LRU specification, section 4.
 
 use super::lists::{Activity, ListId};
 use crate::ids::PageType;
 use crate::lru::refault_distance::ListPages;
 use crate::lru::{RECLAIM_BATCH, Scan};
 
-/// The next piece of a pass's work at one priority.
+/// The next piece of work at one priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Look at this many folios of a list.
+    /// Scan this number of folios of a list.
     Scan(ListId, u64),
-    /// The quotas are done: if anonymous folios can be aged, one extra piece of their active list.
+    /// The quotas are used up. If anonymous folios can be aged, scan one more piece of their active
+    /// list.
     AgeAnon,
     /// Nothing.
     Nothing,
@@ -32,22 +30,19 @@ pub enum Work {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// Before this list of [`ListId::ROUND`].
     At(usize),
     AgeAnon,
     Over,
 }
 
-/// Quotas and how far they are worked off.
+/// Quotas and their remainders.
 #[derive(Debug)]
 pub struct Round {
-    /// Quotas at the start.
     targets: ListPages,
-    /// What is left of them.
     left: ListPages,
     may_deactivate: [bool; 2],
     stage: Stage,
-    /// Folios reclaimed at this priority, which is what the stop test counts.
+    /// Folios reclaimed at this priority, for the stop test.
     reclaimed: u64,
 }
 
@@ -58,7 +53,7 @@ impl Round {
         Round { targets, left: targets, may_deactivate, stage, reclaimed: 0 }
     }
 
-    /// From the next piece on, this is the permission to deactivate.
+    /// Changes the permission from the next piece on.
     pub fn permit(&mut self, may_deactivate: [bool; 2]) {
         self.may_deactivate = may_deactivate;
     }
@@ -68,7 +63,7 @@ impl Round {
         self.reclaimed += nr;
     }
 
-    /// The next piece. Notes in `scan` when an active list is skipped.
+    /// Returns the next piece. Sets `scan.skipped` if an active list is skipped.
     pub fn next_work(&mut self, scan: &mut Scan) -> Work {
         while let Stage::At(at) = self.stage {
             if at == 0 && self.is_over(scan.target) {
@@ -101,16 +96,16 @@ impl Round {
         nr
     }
 
-    /// The tests between rounds. What is left of the active anonymous list does not keep them
-    /// going.
+    /// Returns true if the priority is over. Remaining quota of the active anonymous list alone
+    /// does not count.
     fn is_over(&mut self, target: u64) -> bool {
         let has_work =
             self.left.inactive.iter().sum::<u64>() + self.left.active[PageType::File.index()] > 0;
         !has_work || (self.reclaimed >= target && self.drop_smaller_type())
     }
 
-    /// With the target met: whether to stop at once. If both types have work left, that of the one
-    /// with less is dropped, and the other goes on to the same fraction of its quota.
+    /// Returns true if no type or only one has work left. Otherwise drops the type with less work,
+    /// and cuts the other to the same fraction of its quota.
     fn drop_smaller_type(&mut self) -> bool {
         let [anon, file] = PageType::ALL.map(|page_type| self.left.of_type(page_type));
         if anon == 0 || file == 0 {
@@ -146,7 +141,6 @@ mod tests {
         Scan::new(ReclaimKind::Direct, 32)
     }
 
-    /// All work of a round in which `reclaims(list)` of each piece's folios are reclaimed.
     fn work(mut round: Round, scan: &mut Scan, reclaims: fn(ListId, u64) -> u64) -> Vec<Work> {
         let mut done = Vec::new();
         loop {
@@ -205,8 +199,8 @@ mod tests {
         assert_eq!(pieces, expected);
     }
 
-    /// One round reclaims 64. Anon has 36 + 68 of 68 + 100 left: p = 10400 / 169 = 61, so file goes
-    /// on to 39 % of 400 and 200: 156 and 78, less the 32 of each already done.
+    /// Anon has 36 + 68 of 68 + 100 left: p = 10400 / 169 = 61. File goes on to 39 % of 400 and
+    /// 200: 156 and 78, less 32 each.
     #[test]
     fn other_type_goes_on_to_the_same_fraction() {
         let targets = ListPages { inactive: [68, 400], active: [100, 200] };
@@ -230,7 +224,7 @@ mod tests {
         assert_eq!(round.next_work(&mut scan), Work::Scan(INACTIVE_ANON, 32));
         assert_eq!(round.next_work(&mut scan), Work::Scan(INACTIVE_FILE, 32));
         round.count_reclaimed(64);
-        // p = 6800 / 101 = 67; 33 - 32 = 1 is left of anon.
+        // p = 6800 / 101 = 67, so 33 - 32 = 1 is left of anon.
         assert_eq!(round.next_work(&mut scan), Work::Scan(INACTIVE_ANON, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! What becomes of one folio that a scan looks at: the two decision tables.
+//! The fate of a scanned folio: two decision tables, pure functions of flags and young bits.
 //!
 //! ```text
 //!   inactive tail                                active tail
@@ -9,29 +9,27 @@
 //!     else .................... reclaim (dirty ones: active, until they are clean)
 //! ```
 //!
-//! REFERENCED alone never saves a folio: it only makes the next young bit count double. An active
-//! folio is deactivated however often it was used; being used again on the inactive list is what
-//! brings it back.
+//! REFERENCED alone never saves a folio: it only makes the next young bit count double. Active
+//! folios are deactivated regardless of earlier use.
 //!
-//! Both are pure functions of flags and young bits; a policy applies the answers.
 //! Source: the classic LRU specification, sections 3 and 4.
 
 use crate::folio::Flags;
 use crate::lru::Refusal;
 
-/// What becomes of a folio at the inactive tail.
+/// The fate of a folio at the inactive tail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InactiveFate {
-    /// To the active list's head, with these flags and ACTIVE.
+    /// Move to the active list's head, with these flags and ACTIVE.
     Activate(Flags),
-    /// To the inactive list's head, with these flags.
+    /// Move to the inactive list's head, with these flags.
     Keep(Flags),
-    /// May be evicted if it is clean; a dirty one goes on with these flags.
+    /// Evict if clean. A dirty folio continues with these flags.
     Reclaim(Flags),
 }
 
-/// Judges a folio at the inactive tail by its flags and the `nr_young` tables it was young in
-/// (whose bits are clear now).
+/// Decides by the flags of a folio and the number of tables it was young in, with young bits now
+/// clear.
 pub fn inactive_fate(flags: Flags, nr_young: u32) -> InactiveFate {
     if flags.any(Flags::UNEVICTABLE) {
         return InactiveFate::Activate(flags);
@@ -49,14 +47,13 @@ pub fn inactive_fate(flags: Flags, nr_young: u32) -> InactiveFate {
     }
 }
 
-/// The flags an inactive folio goes back with when the world could not evict it; ACTIVE among them
-/// says to which list.
+/// Returns the flags of a refused inactive folio. ACTIVE selects the list.
 pub fn after_trial(flags: Flags, refusal: Refusal) -> Flags {
     let fate = match refusal {
         _ if flags.any(Flags::UNEVICTABLE) => InactiveFate::Activate(flags),
         Refusal::Busy => InactiveFate::Keep(flags),
         Refusal::Young => inactive_fate(flags, 1),
-        // Write-back is noticed before the references are looked at.
+        // Write-back is tested before references.
         Refusal::Dirty if flags.any(Flags::WRITEBACK) => InactiveFate::Reclaim(flags),
         Refusal::Dirty => inactive_fate(flags, 0),
     };
@@ -66,13 +63,13 @@ pub fn after_trial(flags: Flags, refusal: Refusal) -> Flags {
         InactiveFate::Reclaim(flags) if flags.any(Flags::DIRTY.with(Flags::WRITEBACK)) => {
             flags.with(Flags::RECLAIM).with(Flags::ACTIVE)
         }
-        // It became clean since it was refused, and nothing will rotate it: try it again soon.
+        // Clean since the refusal, so no end of write-back will rotate it: try again soon.
         InactiveFate::Reclaim(flags) => flags,
     }
 }
 
-/// The flags an active folio goes on with after a look at its young bit (clear now): either it
-/// keeps ACTIVE for another trip, or it is deactivated and remembered as part of the working set.
+/// Returns the flags of an active folio after a look at its young bit (now clear): ACTIVE for
+/// another trip, or deactivated and marked WORKINGSET.
 pub fn after_look(flags: Flags, is_young: bool) -> Flags {
     let is_executable_file = flags.any(Flags::EXEC) && !flags.any(Flags::ANON);
     if is_young && is_executable_file {

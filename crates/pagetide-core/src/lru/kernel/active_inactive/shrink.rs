@@ -1,12 +1,12 @@
-//! Doing what was decided: one piece of work on one list, and its account.
+//! Executes one piece of work on one list, with its account.
 //!
 //! ```text
 //!   begin_piece   tail -> victims, out to the world      inactive: to try   active: to look at
-//!   list_with     back, one by one, on the list its flags say
-//!   end_piece     what was scanned in vain is charged to the type
+//!   list_with     back, one by one, on the list of the folio's flags
+//!   end_piece     charges folios scanned in vain to the type
 //! ```
 //!
-//! Invariant: every folio taken off a list is a victim or back on a list when a function returns.
+//! Invariant: when a function returns, every folio taken off a list is a victim or on a list.
 
 use super::balance::{ModeInputs, ScanMode, fractions, scan_targets};
 use super::design::Design;
@@ -17,14 +17,11 @@ use crate::lru::refault_distance::ListPages;
 use crate::lru::{Context, DEF_PRIORITY, Mechanism, Refusal, Scan, Switches, Victims};
 use crate::vmstat::Counter;
 
-/// Folios of one list that the world has, and what came of them so far.
 #[derive(Debug)]
 pub(super) struct Piece {
     list: ListId,
     nr_scanned: u64,
-    /// What the pass had reclaimed before.
     reclaimed_before: u64,
-    /// Active folios that got another trip.
     pub(super) nr_rotated: u64,
 }
 
@@ -33,7 +30,6 @@ impl<D: Design> TwoLists<D> {
         self.lists.sizes()
     }
 
-    /// Quotas and permissions at the priority of `scan`.
     pub(super) fn begin_round(&mut self, cx: &Context<'_>, scan: &Scan) -> Round {
         let sizes = self.sizes();
         let read = self.design.read(cx, sizes);
@@ -55,14 +51,12 @@ impl<D: Design> TwoLists<D> {
         Round::new(scan_targets(&sizes, scan.priority, mode, shares), may_deactivate)
     }
 
-    /// Whether active folios may be deactivated, by type.
     pub(super) fn permission(&self, cx: &Context<'_>, scan: &Scan) -> [bool; 2] {
         let read = self.design.read(cx, self.sizes());
         PageType::ALL
             .map(|page_type| scan.forced || self.design.may_deactivate(cx, &read, page_type))
     }
 
-    /// Charges a type, if costs are kept.
     pub(super) fn charge(&mut self, page_type: PageType, nr_io: u64, nr_rotated: u64) {
         if self.switches.has(Mechanism::CostModel) {
             let nr_listed = self.sizes().total();
@@ -70,7 +64,6 @@ impl<D: Design> TwoLists<D> {
         }
     }
 
-    /// Takes up to `nr` folios off a list's tail, for trial or to be looked at.
     fn take<const PREFETCH: bool>(
         &mut self,
         cx: &mut Context<'_>,
@@ -93,7 +86,6 @@ impl<D: Design> TwoLists<D> {
         nr
     }
 
-    /// Does one piece of work up to the point where the world has to answer.
     pub(super) fn begin_piece(
         &mut self,
         cx: &mut Context<'_>,
@@ -116,7 +108,6 @@ impl<D: Design> TwoLists<D> {
         Piece { list, nr_scanned, reclaimed_before: scan.reclaimed, nr_rotated: 0 }
     }
 
-    /// Draws up the account of the piece that came back, if one was out.
     pub(super) fn end_piece(&mut self, scan: &Scan, cursor: &mut TwoListsCursor) {
         let Some(piece) = cursor.piece.take() else { return };
         let nr_reclaimed = scan.reclaimed - piece.reclaimed_before;
@@ -130,7 +121,7 @@ impl<D: Design> TwoLists<D> {
         }
     }
 
-    /// Changes the flags of a folio that is off its list, and puts it at the young end they say.
+    /// Changes the flags of an unlisted folio and adds it at the young end of the list they name.
     pub(super) fn list_with(
         &mut self,
         cx: &mut Context<'_>,
@@ -157,7 +148,7 @@ impl<D: Design> TwoLists<D> {
     }
 }
 
-/// A judge of flags that sees whether a folio is executable only if such folios are protected.
+/// Hides EXEC from `judge` if executable folios are not protected.
 pub(super) fn protecting(
     switches: Switches,
     judge: impl Fn(Flags) -> Flags,

@@ -1,21 +1,18 @@
 //! Aging, the producer: when to start a generation, and how.
 //!
-//! Eviction needs a third generation to take from, and works best with four. Starting one is one
-//! increment: nothing moves, every folio is now one generation older.
+//! Eviction needs a third generation to evict from, and works best with four.
 //!
 //! ```text
 //!   sizes + done --profile--> Scan(budget) ------------------------------> evict
 //!                           \--> Age(then) --> walk tables --> max_seq + 1 --> then
 //! ```
 //!
-//! When, the profile says, from the sizes of generations. Before the increment the world walks its
-//! page tables, so that pages accessed through them are in the youngest generation and not left
-//! behind. The decision stands whatever the walk changes; only if another pass started a generation
-//! meanwhile, that one serves.
+//! The world walks its page tables before the increment, which brings pages accessed through tables
+//! into the youngest generation. If another pass started a generation meanwhile, no second one is
+//! started.
 //!
-//! Ignored: groups below their protection, which are not visited ([`group`](crate::group)).
-//! Source: the multi-gen LRU specification,
-//! sections 5 and 6.
+//! Ignored: groups below their protection, which are not visited ([`group`](crate::group)). Source:
+//! the multi-gen LRU specification, sections 5 and 6.
 
 use super::generations::End;
 use super::plan::{EvictableSizes, Plan, Then};
@@ -25,25 +22,22 @@ use crate::ids::PageType;
 use crate::lru::{Context, Mechanism, Scan};
 use crate::vmstat::Counter;
 
-/// A generation to be started once the tables are walked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Aging {
-    /// The youngest generation when that was decided.
+    /// Value at the decision.
     max_seq: u64,
     then: Then,
 }
 
-/// What a pass does next, once aging is settled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Next {
-    /// Have the tables walked.
     WalkTables,
-    /// Look at this many folios; none means that the priority is over.
+    /// Number of folios. 0 ends the priority.
     Scan(u64),
 }
 
 impl<P: Profile> Multigen<P> {
-    /// What to do next, from the state now. Starts a generation where one is due.
+    /// Starts a generation if one is due.
     pub(super) fn next(
         &mut self,
         cx: &mut Context<'_>,
@@ -86,7 +80,8 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Starts a generation; a type that has four gives up its oldest first, if it can.
+    /// Merges the oldest generation of an evictable type with four first, if the profile allows
+    /// that.
     pub(super) fn start_generation(&mut self, cx: &mut Context<'_>) {
         let is_full =
             |it: &Self, page_type| it.generations.window.nr_gens(page_type) == MAX_NR_GENS as u64;
@@ -109,9 +104,8 @@ impl<P: Profile> Multigen<P> {
         cx.vmstat.count(Counter::LruGenAged);
     }
 
-    /// Merges the oldest generation into the next, which only aging on request needs: a pass ages
-    /// when fewer than four generations are left. Of a type that is not evicted at all the folios
-    /// stay where they are: their list becomes the youngest, an inversion that is never seen.
+    /// Merges the oldest generation into the next, for aging on request. A type that is never
+    /// evicted keeps its folios: the list becomes the youngest, without effect.
     fn give_up_oldest<const PREFETCH: bool>(&mut self, cx: &mut Context<'_>, page_type: PageType) {
         while self.swappiness.evicts(page_type) {
             let oldest = self.generations.oldest_folio::<PREFETCH>(cx.folios, page_type);
@@ -151,8 +145,7 @@ mod tests {
         Multigen::new(&LruConfig { can_swap: true, switches, ..LruConfig::file_only(8) })
     }
 
-    /// Two folios of tier 1, one never accessed and one of many accesses in the oldest generation;
-    /// then a generation is started on request.
+    /// Ages two folios of tier 1, one never accessed and one saturated by force.
     fn forced<P: Profile>(policy: &mut Multigen<P>, folios: &Folios, twice: Flags) {
         let mut vmstat = VmStat::default();
         let mut cx = Context { folios, vmstat: &mut vmstat, now: Millis::default() };
@@ -170,7 +163,7 @@ mod tests {
         policy.controller.tiers(FILE).map(|tier| tier.avg_total)
     }
 
-    /// Specification, section 5, inc_max_seq with four generations in use.
+    /// Section 5, inc_max_seq with four generations in use.
     #[test]
     fn aging_on_request_merges_the_two_oldest_generations() {
         let folios = Folios::new(8);
@@ -193,7 +186,7 @@ mod tests {
         assert_eq!(averages(&policy), [1, 0, 0, 0], "their references started over");
     }
 
-    /// The same, profile A: nothing counts as protected, and histories end.
+    /// The same, profile A.
     #[test]
     fn in_6_1_forced_folios_are_not_counted_and_forget() {
         let folios = Folios::new(8);
@@ -205,7 +198,7 @@ mod tests {
         assert!(!folios[FrameId(2)].flags().any(Flags::WORKINGSET));
     }
 
-    /// Specification, section 5, M6: forced aging is only for anon that cannot be swapped.
+    /// Section 5, M6: forced aging is only for anon that cannot be swapped.
     #[test]
     fn the_minimal_patch_forces_nothing_that_can_be_evicted() {
         let folios = Folios::new(8);

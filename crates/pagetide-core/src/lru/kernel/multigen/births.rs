@@ -1,9 +1,8 @@
-//! When each generation was started, and how long it is kept at least.
+//! Start times and minimum age of generations.
 //!
-//! Problem: where everything in memory is in use, evicting any of it makes the next moment worse;
-//! a machine that does so anyway is busy and gets nothing done. Idea: a generation younger than
-//! `min_ttl` is a working set of that many milliseconds. It is not evicted; an allocation
-//! that wants its memory gets none.
+//! Problem: if all of memory is in use, evicting any page makes thrashing worse. Idea: a generation
+//! younger than `min_ttl` milliseconds is not evicted, and an allocation that needs its memory
+//! fails.
 //!
 //! ```text
 //!   born    1500 ms ago        400 ms ago     now
@@ -11,30 +10,27 @@
 //!           may go at 1000     may not: 400 < 1000
 //! ```
 //!
-//! The kernel kills a process then. Here reads go past memory and are served from the store, and
-//! guards are refused. Source: the multi-gen LRU specification, section 11.
+//! The kernel then kills a process. Here reads bypass memory, and guards are refused. Source: the
+//! multi-gen LRU specification, section 11.
 
 use super::window::{MAX_NR_GENS, index_of};
 use crate::units::Millis;
 
-/// When the generations in use were started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Births {
     at: [Millis; MAX_NR_GENS],
 }
 
 impl Births {
-    /// A generation is started.
     pub(super) fn stamp(&mut self, seq: u64, now: Millis) {
         self.at[index_of(seq)] = now;
     }
 
-    /// When a generation of the window was started.
     pub(super) fn of(&self, seq: u64) -> Millis {
         self.at[index_of(seq)]
     }
 
-    /// Whether a generation has been kept for longer than `min_ttl`. Zero asks for nothing.
+    /// Returns true for any age if `min_ttl` is 0.
     pub(super) fn is_old_enough(&self, seq: u64, now: Millis, min_ttl: Millis) -> bool {
         min_ttl.0 == 0 || now.0 > self.of(seq).0.saturating_add(min_ttl.0)
     }

@@ -1,4 +1,4 @@
-//! What the multi-gen LRU offers beyond the base: table walks, weights, explanations.
+//! Capabilities of the multi-gen LRU: table walks, type weights, explanations.
 
 use super::profile::Profile;
 use super::{Multigen, is_parked};
@@ -67,7 +67,7 @@ impl<P: Profile> Explains for Multigen<P> {
         self.write_generation(folios[frame].flags(), out)
     }
 
-    /// By generation, then by references.
+    /// Orders by generation, then by references.
     fn heat(&self, folios: &Folios, frame: FrameId) -> u8 {
         let flags = folios[frame].flags();
         8 * self.generations.window.nth_of(flags) as u8

@@ -1,11 +1,9 @@
-//! The feedback controller: which tiers deserve protection is learnt from refaults.
+//! The feedback controller: learns from refaults which tiers to protect.
 //!
-//! Problem: is a page that was read twice worth more than one read once, and a file page more than
-//! an anonymous one? No fixed answer is right for all workloads.
-//!
-//! Idea: evict, and count what comes back. For each type and tier there is a refault ratio, the
-//! refaulted over those evicted or protected. A tier is evicted as long as its ratio is not clearly
-//! above that of tier 0, which nothing protects; from the first tier that is, all are moved on.
+//! Problem: the value of a second read, or of a file page, depends on the workload. Idea: each type
+//! and tier has a refault ratio: refaulted pages over evicted and protected pages. Tier 0 is never
+//! protected. Eviction protects the first tier with a ratio clearly above tier 0, and all higher
+//! tiers.
 //!
 //! ```text
 //!            tier 0      tier 1      tier 2      tier 3
@@ -13,12 +11,9 @@
 //!            evicted     evicted     protected   protected        limit = 1
 //! ```
 //!
-//! The two types are weighed the same way, by swappiness. Ratios are compared as products, in
-//! integers; fewer than 64 refaults say nothing and protect nothing. When a generation is used up,
-//! its counts are folded into a moving average and forgotten.
-//!
-//! The controller keeps the counts and compares them; what is compared with what, and by which
-//! weights, the profile says.
+//! Swappiness weighs the two types in the same comparison. Ratios are compared as integer products,
+//! with operands and weights chosen by the profile. Fewer than 64 refaults are noise. When a
+//! generation is retired, its counts are folded into a moving average.
 //!
 //! Ignored: sizes and costs of I/O. Source: the multi-gen LRU specification, section 7.
 
@@ -26,11 +21,10 @@ use super::swappiness::Swappiness;
 use super::tiers::{NR_TIERS, RefTier};
 use crate::ids::PageType;
 
-/// Refaults below which a ratio is noise.
 const NOISE: u64 = 64;
 
-/// Weights of tier 0 and of the tier compared with it: `compared / base` times its ratio is still
-/// evicted.
+/// Weights of tier 0 and of the compared tier. A tier is evicted up to `compared / base` times the
+/// ratio of tier 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Gains {
     pub(super) base: u64,
@@ -38,26 +32,24 @@ pub(crate) struct Gains {
 }
 
 impl Gains {
-    /// No margin: ratios are compared as they are.
     pub(super) const EVEN: Gains = Gains { base: 1, compared: 1 };
 }
 
-/// What is known of one type and tier. Units: pages.
+/// Counts of one type and tier, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RefTierCounts {
-    /// Moving average over past generations: pages that came back.
+    /// Moving average of refaulted pages over past generations.
     pub avg_refaulted: u64,
-    /// Moving average over past generations: pages evicted or protected.
+    /// Moving average of evicted and protected pages over past generations.
     pub avg_total: u64,
-    /// Came back since the oldest generation became the oldest.
+    /// Pages refaulted since the oldest generation became the oldest.
     pub refaulted: u64,
-    /// Evicted since then.
+    /// Pages evicted since then.
     pub evicted: u64,
-    /// Moved to the next generation instead of evicted, since then.
+    /// Pages moved to the next generation since then, instead of evicted.
     pub protected: u64,
 }
 
-/// One side of a comparison: a refault ratio and its weight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Position {
     refaulted: u64,
@@ -75,8 +67,7 @@ impl Position {
         }
     }
 
-    /// Whether this side may be evicted, measured against `setpoint`: its weighed refault ratio is
-    /// not above the setpoint's.
+    /// Returns true if the weighed refault ratio is at most the ratio of `setpoint`.
     fn is_within(self, setpoint: Position) -> bool {
         let product = |a: u64, b: u64, c: u64| u128::from(a) * u128::from(b) * u128::from(c);
         self.refaulted < NOISE
@@ -85,14 +76,13 @@ impl Position {
     }
 }
 
-/// Counts of both types and all tiers.
 #[derive(Default, Debug)]
 pub(crate) struct Controller {
     counts: [[RefTierCounts; NR_TIERS]; 2],
 }
 
 impl Controller {
-    /// Which type refaults less for its weight, by the first `nr_tiers` tiers of both.
+    /// Compares the weighed refault ratios of the first `nr_tiers` tiers.
     pub(super) fn type_to_evict(&self, swappiness: Swappiness, nr_tiers: usize) -> PageType {
         let [anon, file] = PageType::ALL.map(|page_type| {
             Position::of(&self.tiers(page_type)[..nr_tiers], swappiness.gain(page_type))
@@ -100,8 +90,7 @@ impl Controller {
         if file.is_within(anon) { PageType::File } else { PageType::Anon }
     }
 
-    /// The last tier of `page_type` that is not protected now, measured against tier 0 of
-    /// `base_type`.
+    /// Compares with tier 0 of `base_type`.
     pub(super) fn tier_limit(
         &self,
         base_type: PageType,
@@ -124,7 +113,7 @@ impl Controller {
         &mut self.counts[page_type.index()][tier.index()]
     }
 
-    /// The type's oldest generation is used up: its counts join the average.
+    /// Folds the counts of a retired generation into the averages.
     pub(super) fn fold(&mut self, page_type: PageType) {
         for tier in &mut self.counts[page_type.index()] {
             *tier = RefTierCounts {
@@ -144,7 +133,7 @@ mod tests {
         RefTierCounts { refaulted, evicted, ..RefTierCounts::default() }
     }
 
-    /// Specification, section 7, the last vector.
+    /// Section 7, the last vector.
     #[test]
     fn folding_halves_and_starts_over() {
         let before = RefTierCounts {

@@ -1,7 +1,6 @@
-//! Eviction, the consumer: takes from the old end of the oldest generation.
+//! Eviction, the consumer: reads the old end of the oldest generation.
 //!
-//! A folio at the old end is not always a victim. Whatever happened to it since it was linked there
-//! is settled now, when it costs one list move each, and not when it happened:
+//! Changes since the folio was linked are applied now, at the cost of one list move:
 //!
 //! ```text
 //!                                   +--> unevictable list     locked in memory
@@ -11,12 +10,12 @@
 //!                                   +--> victims              all others
 //! ```
 //!
-//! One scan looks at no more than its budget (4096 at most) and stops at 64 victims. A scan that
-//! only sorted and did not use up its budget ran out of folios: it counts as nothing, and the other
-//! type gets its turn. Generations that ended up empty are retired at once. In 7.3 sorting counts;
-//! where both types may go, a type that was only sorted is scanned again by what is known now.
+//! One scan reads at most its budget (4096 folios at most) and stops at 64 victims. A scan that
+//! only sorted and ended below its budget counts as no progress, and the second type is scanned. In
+//! 7.3 sorting counts as progress, and if both types may be evicted, a type that was only sorted is
+//! scanned again.
 //!
-//! Ignored: zones (there is one), large folios. Source: the multi-gen LRU specification, section 6.
+//! Ignored: several zones, large folios. Source: the multi-gen LRU specification, section 6.
 
 use super::generations::End;
 use super::plan::PassProgress;
@@ -29,27 +28,21 @@ use crate::ids::{FrameId, PageType};
 use crate::lru::{Context, Mechanism, Scan, VICTIMS_MAX, Victims};
 use crate::vmstat::Counter;
 
-/// The most folios one scan looks at.
 pub(super) const SCAN_MAX: u64 = 64 * VICTIMS_MAX as u64;
 
 const _: () = assert!(VICTIMS_MAX == 64, "a scan stops at one machine word's bits of victims");
 
-/// What eviction does with the folio at the old end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// Keep out of the generations.
     Park,
-    /// Link where it belongs.
     Sort,
-    /// Move to the next generation.
     Protect,
-    /// Move to the next generation until it is written.
+    /// Move to the next generation until written.
     AwaitFlush,
-    /// Try to evict.
     Take,
 }
 
-/// Judges a folio linked in the oldest generation, whose index is `oldest`.
+/// Expects the index of the oldest generation as `oldest`.
 fn fate(flags: Flags, oldest: usize, is_protected: bool, takes_unwritten: bool) -> Fate {
     if flags.any(Flags::UNEVICTABLE) {
         Fate::Park
@@ -65,7 +58,6 @@ fn fate(flags: Flags, oldest: usize, is_protected: bool, takes_unwritten: bool) 
 }
 
 impl<P: Profile> Multigen<P> {
-    /// The type to evict from first, and its tier limit.
     fn choose(&self) -> Choice {
         if !self.switches.has(Mechanism::Controller) {
             let page_type = self.swappiness.preferred_type();
@@ -76,7 +68,6 @@ impl<P: Profile> Multigen<P> {
         Choice { tier_limit: self.unless_off(choice.tier_limit), ..choice }
     }
 
-    /// The last tier of a type that is not protected, judged by the type alone.
     pub(super) fn tier_limit(&self, page_type: PageType) -> RefTier {
         self.unless_off(self.profile.tier_limit(&self.controller, page_type))
     }
@@ -87,9 +78,9 @@ impl<P: Profile> Multigen<P> {
         if protects { limit } else { RefTier::LAST }
     }
 
-    /// Takes victims, from the type that deserves it less; looks at `budget` folios at most.
+    /// Isolates victims of the preferred type. Scans at most `budget` folios per scan.
     ///
-    /// Returns the progress made, in folios; none means that this priority is over.
+    /// Returns the progress in folios. 0 ends the priority.
     pub(super) fn evict(
         &mut self,
         cx: &mut Context<'_>,
@@ -123,7 +114,7 @@ impl<P: Profile> Multigen<P> {
         if nr_gens <= MIN_NR_GENS { 0 } else { progress + u64::from(has_retired) }
     }
 
-    /// What is scanned after a first scan that found no victim, if anything.
+    /// Returns the type to scan after a first scan without victims.
     fn second_type(&self, first: Choice, progress: u64, victims: &Victims) -> Option<PageType> {
         let other = first.page_type.other();
         if !self.swappiness.evicts(other) {
@@ -136,7 +127,6 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// One scan of a type; returns what counts as progress.
     fn scan_type<const PREFETCH: bool>(
         &mut self,
         cx: &mut Context<'_>,
@@ -206,8 +196,7 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Moves a folio on for its accesses. One whose count is full is promoted whatever the
-    /// controller says, so it is not its doing and not counted for it.
+    /// Counts a lazy promotion (full count) not as protected.
     fn protect(&mut self, cx: &mut Context<'_>, frame: FrameId, flags: Flags) {
         let (profile, page_type) = (self.profile, flags.page_type());
         let references = profile.references(flags);
@@ -224,7 +213,7 @@ impl<P: Profile> Multigen<P> {
             .move_on(cx.folios, frame, P::PROTECTED_END, |flags| profile.moved_on(flags));
     }
 
-    /// Skips generations with nothing left on their lists. Returns whether there were any.
+    /// Returns true if there were any.
     fn retire_empty_generations(&mut self) -> bool {
         let generations = &mut self.generations;
         let before = generations.window.min_seq;
@@ -249,7 +238,7 @@ mod tests {
 
     const LISTED: Flags = Flags::ON_LIST.with_generation(Some(1));
 
-    /// Specification, section 6, the table of sort().
+    /// Section 6, the table of sort().
     #[test]
     fn the_first_matching_row_decides() {
         let six = |flags, is_protected| fate(flags, 1, is_protected, false);

@@ -1,8 +1,8 @@
-//! The generations' lists and sizes.
+//! Lists and sizes of the generations.
 //!
-//! Two facts are kept apart on purpose: the generation a folio *belongs to* (its GEN field, which
-//! the sizes follow) and the list it is *linked on* (its LINK field). Promoting a folio writes one
-//! word and two counters; the eviction that meets it later moves it to the list it belongs on.
+//! A folio's generation (GEN field, which the sizes follow) and the list it is linked on (LINK
+//! field) are separate. Promotion writes one word and two counters. Eviction later moves the folio
+//! to the list of its generation.
 //!
 //! ```text
 //!              lists                     GEN    sizes
@@ -13,10 +13,10 @@
 //!                                         B:3
 //! ```
 //!
-//! Invariants: GEN and LINK are written under the lruvec's lock only; a folio on a generation's
-//! list has ACTIVE clear and a GEN inside its type's window; `nr_folios` agrees with the GEN
-//! fields. Unevictable folios wait on a list of their own and belong to no generation.
-//! Source: the multi-gen LRU specification, section 2.
+//! Invariants: GEN and LINK are written under the lruvec's lock only. A folio on a generation's
+//! list has ACTIVE clear and a GEN inside its type's window. `nr_folios` agrees with the GEN
+//! fields. Unevictable folios are on a separate list and have no generation. Source: the multi-gen
+//! LRU specification, section 2.
 
 use super::swappiness::Swappiness;
 use super::window::{MAX_NR_GENS, Window, evictable, index_of};
@@ -24,19 +24,16 @@ use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageType};
 use crate::list::FolioList;
 
-/// LINK of a folio on the unevictable list.
 const UNEVICTABLE_LINK: u32 = MAX_NR_GENS as u32;
 
-/// An end of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// The young end.
     Head,
-    /// The old end, which eviction takes from.
+    /// The old end, where eviction scans.
     Tail,
 }
 
-/// All lists of a lruvec.
 #[derive(Debug)]
 pub(super) struct Generations {
     pub(super) window: Window,
@@ -46,7 +43,6 @@ pub(super) struct Generations {
 }
 
 impl Generations {
-    /// Four empty generations.
     pub(super) const fn new() -> Generations {
         Generations {
             window: Window::new(),
@@ -56,7 +52,7 @@ impl Generations {
         }
     }
 
-    /// Puts an unlinked folio into generation `seq`, or apart if it is unevictable; clears ACTIVE.
+    /// Parks unevictable folios. Clears ACTIVE.
     pub(super) fn add(&mut self, folios: &Folios, frame: FrameId, seq: u64, end: End) {
         let flags = folios[frame].flags();
         if flags.any(Flags::UNEVICTABLE) {
@@ -72,7 +68,7 @@ impl Generations {
         self.push(folios, frame, index, page_type, end);
     }
 
-    /// Takes a folio off its list; its GEN and LINK end zero, its other flags as `change` says.
+    /// Clears GEN and LINK, and applies `change` to the rest.
     pub(super) fn unlink(
         &mut self,
         folios: &Folios,
@@ -89,7 +85,6 @@ impl Generations {
         self.nr_folios[generation_of(flags)][page_type] -= 1;
     }
 
-    /// Moves a folio to the list of unevictable ones. It is unlinked.
     fn park(&mut self, folios: &Folios, frame: FrameId) {
         folios[frame].update(|flags| {
             Some(flags.without(Flags::ACTIVE).with_generation(None).with_link(UNEVICTABLE_LINK))
@@ -97,7 +92,7 @@ impl Generations {
         self.unevictable.push_head(folios, frame);
     }
 
-    /// Moves a promoted folio to the young end of the list it belongs on.
+    /// Moves a promoted folio to the young end of its generation's list.
     pub(super) fn sort(&mut self, folios: &Folios, frame: FrameId) {
         let flags = folios[frame].flags();
         let (from, to) = (flags.link() as usize, generation_of(flags));
@@ -107,7 +102,7 @@ impl Generations {
         self.push(folios, frame, to, page_type, End::Head);
     }
 
-    /// Moves a folio of the oldest generation to the next one; its other flags as `change` says.
+    /// Moves a folio to the next generation. Applies `change` to the flags.
     pub(super) fn move_on(
         &mut self,
         folios: &Folios,
@@ -128,8 +123,7 @@ impl Generations {
         self.push(folios, frame, new, page_type, end);
     }
 
-    /// Makes a folio belong to the youngest generation, without touching a list. Returns whether it
-    /// belonged to an older one.
+    /// Writes no list. Returns true if the folio was in an older generation.
     pub(super) fn promote(&mut self, folios: &Folios, frame: FrameId) -> bool {
         let youngest = index_of(self.window.max_seq);
         let flags = folios[frame].flags();
@@ -151,8 +145,7 @@ impl Generations {
         }
     }
 
-    /// The next folio that a scan of this type's oldest generation looks at
-    /// ([`FolioList::scan_tail`]).
+    /// Uses [`FolioList::scan_tail`].
     pub(super) fn oldest_folio<const PREFETCH: bool>(
         &self,
         folios: &Folios,
@@ -161,7 +154,6 @@ impl Generations {
         self.list(page_type, self.window.oldest(page_type)).scan_tail::<PREFETCH>(folios)
     }
 
-    /// Whether no folio is linked in a generation.
     pub(super) fn is_empty(&self, page_type: PageType, seq: u64) -> bool {
         self.list(page_type, seq).is_empty()
     }
@@ -170,12 +162,11 @@ impl Generations {
         &self.lists[index_of(seq)][page_type.index()]
     }
 
-    /// Folios that belong to a generation.
     pub(super) fn nr_in(&self, page_type: PageType, seq: u64) -> u64 {
         self.nr_folios[index_of(seq)][page_type.index()]
     }
 
-    /// Folios that may be evicted, in generations up to `max_seq - younger`.
+    /// Counts folios in generations up to `max_seq - younger`.
     pub(super) fn nr_evictable(&self, swappiness: Swappiness, younger: u64) -> u64 {
         let youngest = self.window.max_seq - younger;
         evictable(swappiness)
@@ -186,7 +177,7 @@ impl Generations {
             .sum()
     }
 
-    /// Folios that may be evicted, in generation `max_seq - steps`.
+    /// Counts folios in generation `max_seq - steps`.
     pub(super) fn nr_evictable_in(&self, swappiness: Swappiness, steps: u64) -> u64 {
         let seq = self.window.max_seq - steps;
         evictable(swappiness)
@@ -195,13 +186,11 @@ impl Generations {
             .sum()
     }
 
-    /// Folios on all lists.
     pub(super) fn nr_folios(&self) -> u64 {
         let on_lists: u64 = self.nr_folios.iter().flatten().sum();
         on_lists + u64::from(self.unevictable.len())
     }
 
-    /// Walks all lists and panics where an invariant is broken.
     pub(super) fn validate(&self, folios: &Folios, swappiness: Swappiness) {
         let mut nr_folios = [[0; 2]; MAX_NR_GENS];
         for (link, lists) in self.lists.iter().enumerate() {
@@ -232,12 +221,10 @@ impl Generations {
     }
 }
 
-/// Whether the folio waits on the unevictable list.
 pub(super) fn is_parked(flags: Flags) -> bool {
     flags.link() == UNEVICTABLE_LINK
 }
 
-/// The generation index of a folio on a generation's list.
 fn generation_of(flags: Flags) -> usize {
     flags.generation().expect("invariant: a listed folio belongs to a generation") as usize
 }

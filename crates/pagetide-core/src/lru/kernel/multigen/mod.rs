@@ -1,16 +1,13 @@
-//! The multi-gen LRU, as of Linux 7.3, of 6.18 and of 6.1.
+//! The multi-gen LRU of Linux 7.3, 6.18 and 6.1.
 //!
-//! **Problem.** Exact LRU needs a list operation at every access, and believes in every page once:
-//! one long scan throws everything out. Two lists (active, inactive) fix both only halfway. Recency
-//! has two values, and moving pages between the lists means looking at pages that have nothing to
-//! say.
+//! **Problem.** Exact LRU needs a list operation at every access, and one long scan evicts the
+//! whole working set. Two lists give recency only two values.
 //!
-//! **Idea.** Let recency have a few values that age by themselves, and let frequency be judged by
-//! results.
+//! **Idea.** Recency has a few values that age by themselves. Refaults decide how much frequency
+//! counts.
 //!
-//! *Generations.* Pages used at about the same time share a generation, numbered by a counter that
-//! only grows. Aging starts a new one: an increment makes every page one generation older. Eviction
-//! uses up the oldest one. Between them lies a window of 2 to 4 generations:
+//! *Generations.* Pages used at about the same time share a generation. Aging starts a generation:
+//! one increment makes every page one generation older. Eviction empties the oldest generation.
 //!
 //! ```text
 //!      eviction                                     aging
@@ -23,56 +20,52 @@
 //!                     set reads               refaulted
 //! ```
 //!
-//! *Tiers.* Inside a generation, pages differ by how often they were read: tier 0 once, tier 1
-//! twice, then up to four times, then more. A read only bumps a count in the folio's flags.
+//! *Tiers.* Within a generation, tiers class pages by access count: tier 0 once, tier 1 twice, tier
+//! 2 three or four times, tier 3 more often.
 //!
-//! *Feedback.* Which tiers are worth keeping is measured: a tier whose pages come back clearly more
-//! often than those of tier 0 is moved on to the next generation instead of being evicted.
+//! *Feedback.* If the pages of a tier refault clearly more often than tier 0, eviction moves them
+//! to the next generation.
 //!
-//! *Laziness.* Promotion writes a field; the list follows when eviction gets there. So the cost of
-//! aging is proportional to the hot pages, and the cost of eviction to the cold ones.
+//! *Laziness.* Promotion writes a field, and eviction moves the folio later.
 //!
 //! **Data and invariants.**
 //!
 //! ```text
-//!   window.rs       which sequence numbers are in use
-//!   generations.rs  lists and sizes; a folio's generation and the list it is linked on may differ
-//!   tiers.rs        accesses, in classes
-//!   controller.rs   what evictions and refaults count, and how ratios compare
-//!   refault.rs      what an evicted page leaves, and what its return brings it
-//!   plan.rs         what a pass has done and found, and how it goes on
-//!   aging.rs        starting a generation (before it, the world walks its page tables)
-//!   walks.rs        which leaf tables a walk reads, and how those worth it are remembered
-//!   births.rs       when generations were started, and how long they are kept at least
+//!   window.rs       sequence numbers in use
+//!   generations.rs  lists and sizes; a folio's generation and its list may differ
+//!   tiers.rs        access-count classes
+//!   controller.rs   counts of evictions and refaults, and the comparison of ratios
+//!   refault.rs      shadow entries, and the outcome of a refault
+//!   plan.rs         progress and next step of a pass
+//!   aging.rs        starting a generation (the world walks its page tables first)
+//!   walks.rs        leaf tables to walk, and the filter of dense leaves
+//!   births.rs       start times of generations, and their minimum age
 //!   request.rs      aging and eviction on request
-//!   eviction.rs     sorting and taking the oldest
-//!   capability.rs   what it offers beyond the base
-//!   profile.rs      the questions that each kernel answers its own way
-//!   linux618/       its answers in 6.18: insertion, access counts, when to age, what to protect
-//!   linux61/        in 6.1
-//!   linux73/        and in 7.3, where they are others than in 6.18
+//!   eviction.rs     sorting and evicting the oldest generation
+//!   capability.rs   optional interfaces of the policy
+//!   profile.rs      the rules that differ between kernels
+//!   linux618/       rules of 6.18: insertion, access counts, aging, protection
+//!   linux61/        rules of 6.1
+//!   linux73/        rules of 7.3 that differ from 6.18
 //! ```
 //!
-//! Each rule is a function of plain values; this file ties them to the face of policies. Every
-//! window has 2 to 4 generations; sizes follow the GEN field; list folios have ACTIVE clear.
+//! Every window has 2 to 4 generations, sizes follow the GEN field, and listed folios have ACTIVE
+//! clear.
 //!
-//! **What to expect.** In 6.18, with four generations and cold reads coming in, new folios join the
-//! generation under eviction, so it never empties and aging never runs: this is a FIFO with an
-//! admission test into a resident set, which stays as it is until the cold traffic ends. That is
-//! the mechanism as it is measured on the kernel, not a defect of this one. In 7.3 one read in 31
-//! comes in as cold, the oldest generation runs dry, and aging is the normal state.
+//! **Limits.** In 6.18, with four generations and a stream of cold reads, new folios join the
+//! generation under eviction, so aging never runs: the policy is a FIFO with an admission test and
+//! a fixed resident set. The kernel measures the same.
 //!
-//! A direct pass may end without a victim, having sorted and aged only, where nearly everything was
-//! accessed often: callers try again, as the kernel's do (up to 16 times).
+//! A direct pass may end without a victim if nearly all folios were accessed often. Callers try
+//! again, as the kernel does (up to 16 times).
 //!
-//! Cost: a folio that eviction looks at is one cache line, found through the one before it; on top
-//! of that miss come some 20 ns. Nothing is allocated after construction.
+//! Cost: eviction takes one cache miss and about 20 ns per folio. Nothing is allocated after
+//! construction.
 //!
-//! **Ignored.** Large folios and several zones. Fairness between memory groups is for
-//! [`group`](crate::group) to keep.
+//! **Ignored.** Large folios, several zones, and fairness between memory groups (see
+//! [`group`](crate::group)).
 //!
-//! An unevictable folio waits on a list of its own; what makes it evictable logs a touch or a
-//! rotation of it, which brings it back.
+//! Unevictable folios wait on a separate list until a logged touch or rotation.
 //!
 //! Source: Linux `Documentation/mm/multigen_lru.rst`; the multi-gen LRU specification.
 
@@ -123,23 +116,19 @@ use swappiness::Swappiness;
 use walks::Walks;
 use window::MIN_NR_GENS;
 
-/// LINK of an isolated folio that is on its second trial.
+/// LINK of an isolated folio on its second trial.
 const RETRIED_LINK: u32 = 15;
 
-/// The multi-gen LRU of Linux 6.18.
 pub(crate) type Mglru = Multigen<Linux618>;
-/// The multi-gen LRU of Linux 6.1.
 pub(crate) type Mglru61 = Multigen<Linux61>;
-/// The multi-gen LRU of Linux 7.3.
 pub(crate) type Mglru73 = Multigen<Linux73>;
 
-/// The multi-gen LRU, by the rules of one kernel. See the module.
+/// See the module.
 #[derive(Debug)]
 pub(crate) struct Multigen<P> {
     profile: P,
     id: LruvecId,
     swappiness: Swappiness,
-    /// Whether anonymous folios have anywhere to go.
     can_swap: bool,
     switches: Switches,
     generations: Generations,
@@ -149,15 +138,12 @@ pub(crate) struct Multigen<P> {
     min_ttl: Millis,
 }
 
-/// What a pass remembers at one priority.
 #[derive(Debug, Default)]
 pub(crate) struct MultigenCursor {
-    /// The youngest generation when the pass first looked.
     first_max_seq: Option<u64>,
     done: PassProgress,
-    /// The table walk was asked for.
+    /// The aging that waits for the requested table walk.
     aging: Option<Aging>,
-    /// Nothing more at this priority.
     is_over: bool,
 }
 
@@ -181,7 +167,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         }
     }
 
-    /// A background pass with a large target starts where that many folios can be found.
+    /// Starts a large target at a priority that finds enough folios.
     fn plan_pass(&self, kind: ReclaimKind, target: Option<u64>) -> PassPlan {
         let mut plan = PassPlan::by_priority(target);
         plan.looks_around = self.profile.walks_tables() && self.switches.has(Mechanism::LookAround);
@@ -198,7 +184,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         self.enter(cx, frame, Entry::Added);
     }
 
-    /// Accesses live in the flags; only a folio that became evictable again is put back.
+    /// Lists a folio that became evictable again. Accesses are recorded in the flags only.
     fn touch(&mut self, cx: &mut Context<'_>, frame: FrameId) {
         let flags = cx.flags(frame);
         if is_parked(flags) && !flags.any(Flags::UNEVICTABLE) {
@@ -279,7 +265,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         Progress::Exhausted
     }
 
-    /// The shadow names the oldest generation of now: the batch may have used up that of then.
+    /// Records the oldest generation now: the batch may have retired the one at isolation.
     fn evicted(
         &mut self,
         cx: &mut Context<'_>,
@@ -304,7 +290,7 @@ impl<P: Profile> LruPolicy for Multigen<P> {
     ) -> PutBack {
         let (profile, folio) = (self.profile, &cx.folios[frame]);
         if refusal == Refusal::Dirty {
-            // Written meanwhile: no write-back is left to end, so none would rotate it.
+            // If the write-back ended meanwhile, no end of write-back will rotate the folio.
             folio.update(|flags| flags.any(UNWRITTEN).then(|| flags.with(Flags::RECLAIM)));
         }
         let flags = folio.flags();
@@ -319,9 +305,8 @@ impl<P: Profile> LruPolicy for Multigen<P> {
         PutBack::Listed
     }
 
-    /// A direct pass may spend itself on sorting, aging and skipping empty generations. The
-    /// kernel's caller would come back at once and find all that done; this is the same, unless all
-    /// that was found waits for the flusher.
+    /// Repeats a direct pass spent on sorting, aging and empty generations, as the kernel's caller
+    /// does. No repeat if all scanned folios wait for the flusher.
     fn end_pass(
         &mut self,
         _cx: &mut Context<'_>,
@@ -345,7 +330,6 @@ impl<P: Profile> LruPolicy for Multigen<P> {
 }
 
 impl<P: Profile> Multigen<P> {
-    /// Puts an unlinked folio where its flags say.
     fn enter(&mut self, cx: &Context<'_>, frame: FrameId, entry: Entry) {
         let window = &self.generations.window;
         let is_ordered = self.switches.has(Mechanism::Generations);
@@ -357,7 +341,6 @@ impl<P: Profile> Multigen<P> {
         self.generations.add(cx.folios, frame, seq, end);
     }
 
-    /// What a pass has done at its priority, up to now.
     fn done(&self, cursor: &mut MultigenCursor) -> PassProgress {
         let max_seq = self.generations.window.max_seq;
         let nr_started = max_seq - *cursor.first_max_seq.get_or_insert(max_seq);
@@ -365,7 +348,7 @@ impl<P: Profile> Multigen<P> {
     }
 }
 
-/// Whether what stood in the way may be gone already: nothing on the folio says why it was refused.
+/// Returns true if no flag gives a reason for the refusal.
 fn deserves_retry(flags: Flags, refusal: Refusal) -> bool {
     const REASONS: Flags = UNWRITTEN.with(Flags::ACTIVE).with(Flags::UNEVICTABLE);
     refusal != Refusal::Young && !flags.any(REASONS)

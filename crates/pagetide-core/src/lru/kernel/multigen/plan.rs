@@ -1,48 +1,37 @@
-//! What the engine tells a profile when it asks how a pass goes on, and what the profile answers.
+//! Input and answer of a profile that plans the next step of a pass.
 
-/// How the folios that may be evicted are spread.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct EvictableSizes {
-    /// Generations, of the type that has more of them.
+    /// Of the type with more generations.
     pub(super) nr_gens: u64,
     pub(super) nr_folios: u64,
-    /// Those in the youngest generation.
     pub(super) nr_young: u64,
-    /// Those in the third youngest.
+    /// Folios in the third youngest generation.
     pub(super) nr_old: u64,
 }
 
-/// What a pass has done at its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PassProgress {
-    /// It has looked at the sizes before.
     pub(super) has_begun: bool,
-    /// What it was first told to look at, in folios.
+    /// First scan budget, in folios.
     pub(super) budget: Option<u64>,
-    /// Progress so far, in folios; compared with what it is told to look at.
+    /// Progress so far, in folios, to compare with `budget`.
     pub(super) progress: u64,
-    /// It has isolated anonymous folios.
     pub(super) took_anon: bool,
-    /// Generations started meanwhile, by any pass.
+    /// Generations started meanwhile by any pass.
     pub(super) nr_started: u64,
 }
 
-/// What a pass does next at its priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Plan {
-    /// Look at this many folios; possibly none.
+    /// Scan this number of folios, possibly 0.
     Scan(u64),
-    /// Start a generation.
     Age(Then),
 }
 
-/// How a pass goes on after aging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Then {
-    /// With the next priority.
     EndPriority,
-    /// With this many folios to look at.
     Scan(u64),
-    /// With a new plan.
     PlanAgain,
 }

@@ -1,11 +1,7 @@
-//! What differs between the kernels whose multi-gen LRU this is.
+//! The rules that differ between kernel versions of the multi-gen LRU.
 //!
-//! Problem: the multi-gen LRU that was first measured (Linux 6.1) and those that ship (6.18, 7.3)
-//! share lists, window and scan loop, and differ in some thirty rules. A test of the profile at
-//! each of them would make both unreadable.
-//!
-//! Idea: the engine asks a [`Profile`], which is a set of plain functions of flags and numbers. All
-//! rules of one kernel stand in one file and are chosen when the program is compiled:
+//! Problem: Linux 6.1, 6.18 and 7.3 share lists, window and scan loop, and differ in some thirty
+//! rules. Idea: the engine asks a [`Profile`], a set of pure functions chosen at compile time:
 //!
 //! ```text
 //!   engine   generations.rs window.rs controller.rs aging.rs eviction.rs refault.rs mod.rs
@@ -14,8 +10,7 @@
 //!   profile  linux61/  or  linux618/  or  linux73/
 //! ```
 //!
-//! Invariant: a profile holds no state but its switches; whatever it answers, the engine stays
-//! within the window and its bounds.
+//! Invariant: the engine keeps the window and its bounds, whatever the profile answers.
 //!
 //! Source: the multi-gen LRU specification, profiles A (6.1), B (6.18) and C (7.3).
 
@@ -30,134 +25,117 @@ use crate::folio::Flags;
 use crate::ids::PageType;
 use crate::lru::{AccessPath, AccessRule, Refusal, Scan, ShadowEntry, Switches};
 
-/// Newer than the store, or being written to it.
 pub(super) const UNWRITTEN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
-/// Why a folio is put on a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// It is new, or a reclaim pass gives it back.
     Added,
-    /// Its write-back, which reclaim waited for, is done: it goes next.
+    /// Written back, and wanted by reclaim: evicted next.
     Rotated,
 }
 
-/// What eviction takes from next, and from which of its tiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(super) page_type: PageType,
-    /// The last of its tiers that is not protected.
     pub(super) tier_limit: RefTier,
 }
 
-/// Whether a folio is anonymous and its only copy is in memory.
+/// Returns true if the only copy is in memory.
 pub(super) fn has_no_copy(flags: Flags) -> bool {
     flags.all(Flags::ANON.with(Flags::DIRTY))
 }
 
-/// Whether reclaim wants a folio that is not written yet.
+/// Returns true if reclaim waits for the write-back.
 pub(super) fn awaits_flush(flags: Flags) -> bool {
     flags.any(Flags::RECLAIM) && flags.any(UNWRITTEN)
 }
 
-/// One kernel's rules. See the module.
+/// The rules of one kernel. See the module.
 pub(crate) trait Profile: Copy + core::fmt::Debug {
-    /// How descriptor accesses are noted.
+    /// The way descriptor accesses are recorded.
     const ACCESS_RULE: AccessRule;
-    /// The largest swappiness there is.
     const SWAPPINESS_MAX: u8;
-    /// Where in the next generation a protected folio goes.
+    /// The end of the next generation that protected folios join.
     const PROTECTED_END: End;
-    /// Whether protecting a folio counts as activating it.
+    /// True if protecting a folio counts as an activation.
     const PROTECTION_ACTIVATES: bool;
-    /// Whether refaults are counted although the page left too long ago to matter.
+    /// True if refaults outside the refault window are counted too.
     const COUNTS_OLD_REFAULTS: bool;
 
-    /// The rules, less those switched off.
     fn new(switches: Switches) -> Self;
 
-    /// What a folio's flags say about its accesses.
     fn references(self, flags: Flags) -> References;
 
-    /// Whether eviction moves such a folio on whatever the controller says.
+    /// Returns true if eviction promotes the folio regardless of the controller.
     fn promotes_lazily(self, references: References) -> bool;
 
-    /// Whether aging walks page tables, and what it finds young moves to the youngest generation.
+    /// Returns true if aging walks page tables and promotes young pages.
     fn walks_tables(self) -> bool;
 
-    /// Whether a folio with these flags is promoted, now that it was found young.
+    /// Returns true if a folio found young is promoted.
     fn promotes_young(self, flags: Flags) -> bool;
 
-    /// The flags of a folio that was found young on its list.
+    /// Returns the flags of a folio found young on its list.
     fn seen_young(self, flags: Flags) -> Flags;
 
-    /// The flags with which a new folio joins a list, if not those it was bound with.
+    /// Returns the flags of a new folio, if they differ from `flags`.
     fn arrived(self, flags: Flags) -> Option<Flags> {
         let _ = flags;
         None
     }
 
-    /// The generation that a folio enters.
     fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64;
 
-    /// The flags of a folio that is taken off its list to be evicted.
     fn isolated(self, flags: Flags) -> Flags;
 
-    /// Whether a refused victim is tried a second time, if nothing on it says why it was refused.
+    /// Returns true if a victim refused for no reason visible in its flags is tried a second time.
     fn retries(self) -> bool;
 
-    /// The flags with which a refused victim goes back.
     fn survivor(self, window: &Window, flags: Flags, refusal: Refusal) -> Flags;
 
-    /// The flags of a folio that moves from the oldest generation to the next.
     fn moved_on(self, flags: Flags) -> Flags;
 
-    /// How far the types may run apart: what becomes of `candidates`, the oldest generations that
-    /// are not empty. Asked only where both types may be evicted.
+    /// Limits how far the types may run apart. `candidates` are the oldest generations that are not
+    /// empty. Called only if both types may be evicted.
     fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2];
 
-    /// What to do now at the pass's priority.
     fn plan(self, sizes: &EvictableSizes, done: &PassProgress, scan: &Scan) -> Plan;
 
-    /// Whether the pass is over at its priority.
     fn is_over(self, done: &PassProgress, scan: &Scan) -> bool;
 
-    /// The priority a background pass starts at.
     fn initial_priority(self, reclaimable: u64, target: u64) -> u8;
 
-    /// The most folios one scan looks at, of `budget` at this priority.
+    /// Returns the maximum number of folios one scan reads, out of `budget`.
     fn scan_max(self, budget: u64, done: &PassProgress, scan: &Scan) -> u64;
 
-    /// Whether a scan that only sorted is progress; otherwise it is none, unless its budget is
-    /// spent, and what a scan makes of the window is.
+    /// Returns true if a scan that only sorted counts as progress. Otherwise such a scan counts
+    /// only if it spent its budget, and retiring an empty generation counts as progress.
     fn sorting_is_progress(self) -> bool {
         false
     }
 
-    /// Whether folios that must be written first are victims as others are, for the world to
-    /// refuse; otherwise eviction leaves them to the flusher.
+    /// Returns true if unwritten folios are victims, for the world to refuse. Otherwise eviction
+    /// leaves unwritten folios to the flusher.
     fn takes_unwritten(self) -> bool {
         false
     }
 
-    /// Whether a type with four generations that may be evicted can be made to give up its oldest.
+    /// Returns true if an evictable type with four generations can be forced to merge its oldest
+    /// generation.
     fn forces_aging(self) -> bool;
 
-    /// Whether the folios moved on by that count as protected.
+    /// Returns true if folios moved on by a forced aging count as protected.
     fn counts_forced(self) -> bool;
 
-    /// Which type to evict from, and which of its tiers.
     fn choose(self, controller: &Controller, window: &Window, swappiness: Swappiness) -> Choice;
 
-    /// The last tier of a type that is not protected, judged by the type alone.
+    /// Returns the last unprotected tier of a type, compared with the type's own tier 0.
     fn tier_limit(self, controller: &Controller, page_type: PageType) -> RefTier;
 
-    /// Whether a page that left this token returned soon enough to matter.
+    /// Returns true if the page that left this token refaulted within the refault window.
     fn is_recent(self, token: Token, window: &Window, page_type: PageType) -> bool;
 
-    /// What a page's shadow remembers of its accesses.
     fn remembered(self, shadow: ShadowEntry) -> References;
 
-    /// What a page that returned in time is given.
     fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome;
 }

@@ -1,13 +1,11 @@
-//! Generations on request: aging and eviction that no shortage asks for.
+//! Aging and eviction on request, without memory pressure.
 //!
 //! ```text
-//!   Age     walk all wanted tables --> max_seq + 1       unless another aging was faster
-//!   Evict   oldest, oldest, ...    --> up to seq, or so many pages, or nothing comes
+//!   Age     walk all wanted tables --> max_seq + 1    unless another aging came first
+//!   Evict   oldest, oldest, ...    --> up to seq, or a number of pages, or no progress
 //! ```
 //!
-//! Eviction on request protects and sorts as any other does, and is bounded as well: each scan
-//! takes folios from the old end, and the oldest generation only grows. Source: the multi-gen LRU
-//! specification, section 12.
+//! Source: the multi-gen LRU specification, section 12.
 
 use super::swappiness::Swappiness;
 use super::window::evictable;
@@ -16,7 +14,6 @@ use crate::lru::{Context, GenCommand, GenRequest, Mechanism, Progress, Scan, Vic
 use crate::units::Millis;
 
 impl<P: Profile> Multigen<P> {
-    /// Carries a command out, step by step.
     pub(super) fn serve(
         &mut self,
         cx: &mut Context<'_>,
@@ -74,13 +71,11 @@ impl<P: Profile> Multigen<P> {
         Progress::Exhausted
     }
 
-    /// Whether aging has the page tables walked.
     pub(super) fn walks_tables(&self) -> bool {
         let wanted = [Mechanism::Generations, Mechanism::TableWalks];
         self.profile.walks_tables() && wanted.iter().all(|it| self.switches.has(*it))
     }
 
-    /// Whether the oldest generation is older than `min_ttl` asks for.
     pub(super) fn is_old_enough(&self, now: Millis) -> bool {
         let oldest = self.oldest_evictable();
         oldest.is_none_or(|oldest| self.births.is_old_enough(oldest, now, self.min_ttl))
@@ -93,7 +88,7 @@ impl<P: Profile> Multigen<P> {
 }
 
 impl Swappiness {
-    /// What a request asks for; nothing it says makes pages evictable that have nowhere to go.
+    /// Applies a request's swappiness. Anonymous pages stay unevictable without a swap store.
     fn for_request(self, asked: Option<u8>, max: u8) -> Swappiness {
         let own = self;
         asked.map_or(own, |asked| own.limited_to(asked.min(max)))

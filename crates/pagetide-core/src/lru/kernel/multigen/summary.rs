@@ -1,4 +1,4 @@
-//! A read-only picture of a multi-gen lruvec, for statistics and tests.
+//! A read-only summary of a multi-gen lruvec, for statistics and tests.
 
 use super::tiers::NR_TIERS;
 use super::window::MAX_NR_GENS;
@@ -9,14 +9,14 @@ use crate::lru::page_table::LookCounts;
 use crate::units::Millis;
 use core::fmt;
 
-/// One generation. Sizes count the folios that belong to it, wherever they are linked.
+/// One generation. Sizes follow the GEN field, not the list.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct GenerationSummary {
-    /// Its sequence number.
+    /// Sequence number.
     pub seq: u64,
-    /// When it was started, by the world's clock.
+    /// Start time, by the world's clock.
     pub birth: Millis,
-    /// Folios, indexed by [`PageType::index`]; zero where the type has retired the generation.
+    /// Folios, indexed by [`PageType::index`]. 0 if the type has retired the generation.
     pub nr_folios: [u64; 2],
 }
 
@@ -29,19 +29,19 @@ pub struct MultigenSummary {
     pub min_seq: [u64; 2],
     /// The generations `max_seq - 3` to `max_seq`, oldest first.
     pub generations: [GenerationSummary; MAX_NR_GENS],
-    /// What the latest walk of page tables cost and found.
+    /// Counts of the latest page-table walk.
     pub tables: LookCounts,
-    /// What all walks did.
+    /// Counts of all walks.
     pub tables_total: LookCounts,
-    /// What the controller knows: row = page type, column = tier.
+    /// Counts of the controller: row = page type, column = tier.
     pub tiers: [[RefTierCounts; NR_TIERS]; 2],
-    /// The last tier of each type that is evicted now, measured against the type itself; those
-    /// above are protected.
+    /// The last evicted tier of each type, compared with the type's own tier 0. Higher tiers are
+    /// protected.
     pub tier_limits: [u8; 2],
 }
 
 impl<P: Profile> Multigen<P> {
-    /// Describes the current state. O(1).
+    /// Costs O(1).
     pub(crate) fn summary(&self) -> MultigenSummary {
         let window = self.generations.window;
         let first = window.max_seq - (MAX_NR_GENS as u64 - 1);
@@ -64,7 +64,7 @@ impl<P: Profile> Multigen<P> {
         }
     }
 
-    /// Says which generation a folio is in, counted from the oldest of its type.
+    /// Generations are counted from the oldest of the type.
     pub(super) fn write_generation(&self, flags: Flags, out: &mut dyn fmt::Write) -> fmt::Result {
         let window = self.generations.window;
         let page_type = flags.page_type();

@@ -1,13 +1,13 @@
-//! How willing to evict anonymous folios: which types reclaim may take, and their weights.
+//! Swappiness: the evictable types and their weights.
 //!
 //! ```text
 //!   0            1 ........ 200             201
 //!   file only    both, weighed by refaults  anonymous only
 //! ```
 //!
-//! Nowhere to swap to means 0. At 1 the file type always goes first, at 200 the anonymous type; the
-//! other is then taken only when the first yields nothing. Linux 6.1 ends at 200.
-//! Source: the multi-gen LRU specification, sections 5 to 7.
+//! Without a swap store the swappiness is 0. At 1 the file type always goes first, at 200 the
+//! anonymous type. The second type is evicted only if the first yields nothing. The maximum of
+//! Linux 6.1 is 200. Source: the multi-gen LRU specification, sections 5 to 7.
 
 use crate::ids::PageType;
 
@@ -16,24 +16,20 @@ use crate::ids::PageType;
 pub(crate) struct Swappiness(u8);
 
 impl Swappiness {
-    /// The largest weight.
     pub(super) const MAX: u8 = 200;
-    /// Beyond all weights.
     pub(super) const ANON_ONLY: u8 = 201;
 
-    /// What is asked for, if there is a place to swap to; more than `max` counts as `max`, which is
-    /// 201 at most.
+    /// Creates a swappiness of at most `max` (200 or 201), or 0 without a swap store.
     pub(super) fn new(can_swap: bool, asked: u8, max: u8) -> Swappiness {
         let wanted = if can_swap { asked } else { 0 };
         Swappiness(wanted.min(max))
     }
 
-    /// `asked`, unless there is nowhere to swap to.
+    /// Keeps 0 without a swap store.
     pub(super) const fn limited_to(self, asked: u8) -> Swappiness {
         if self.0 == 0 { self } else { Swappiness(asked) }
     }
 
-    /// Whether reclaim may take folios of this type at all.
     pub(super) const fn evicts(self, page_type: PageType) -> bool {
         match page_type {
             PageType::Anon => self.0 > 0,
@@ -41,12 +37,11 @@ impl Swappiness {
         }
     }
 
-    /// Whether it may take both types.
     pub(super) const fn evicts_both(self) -> bool {
         self.evicts(PageType::Anon) && self.evicts(PageType::File)
     }
 
-    /// The type that goes first whatever the refaults say, if there is one.
+    /// Returns the type that goes first regardless of refaults.
     pub(super) const fn forced_type(self) -> Option<PageType> {
         match self.0 {
             0 | 1 => Some(PageType::File),
@@ -55,14 +50,14 @@ impl Swappiness {
         }
     }
 
-    /// The type that goes first where refaults are not asked.
+    /// Decides without refaults.
     pub(super) fn preferred_type(self) -> PageType {
         let is_anon_heavier = self.gain(PageType::Anon) > self.gain(PageType::File);
         let heavier = if is_anon_heavier { PageType::Anon } else { PageType::File };
         self.forced_type().unwrap_or(heavier)
     }
 
-    /// The type's weight in the controller: the two add up to 200.
+    /// Returns a weight. Both add up to 200.
     pub(super) const fn gain(self, page_type: PageType) -> u64 {
         match page_type {
             PageType::Anon => self.0 as u64,

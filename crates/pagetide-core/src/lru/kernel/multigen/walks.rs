@@ -1,41 +1,35 @@
-//! Table walks: which leaf tables aging reads, and what it remembers of them.
+//! Table walks: the leaf tables that aging reads, and the filters of dense leaves.
 //!
 //! ```text
 //!               aging at seq             aging at seq+1           aging at seq+2
-//!   filter 0    says what to walk        emptied, then filled     says what to walk
-//!   filter 1    emptied, then filled ->  says what to walk        emptied, then filled
+//!   filter 0    selects leaves           emptied, then filled     selects leaves
+//!   filter 1    emptied, then filled ->  selects leaves           emptied, then filled
 //!                     ^ dense leaves of the walk        ^
 //!                                          look-arounds between two walks add here
 //! ```
 //!
-//! A leaf that was dense in young pages is walked the next time; one that was not is left alone,
-//! until eviction tries a page of it, finds it young, and its neighbours too. So the cost of aging
-//! follows the tables in use, not those there are. Young pages in tables not walked lose nothing:
-//! their bits stay, and eviction reads them.
+//! A leaf table dense in young pages is walked the next time too. Other leaves are skipped until
+//! eviction finds a page of the leaf young together with its neighbours. Young pages in skipped
+//! tables keep their bits for eviction to read.
 //!
-//! Several passes may walk at once. The filter of the next walk is emptied by the first of them;
-//! all add to it. Ignored: a list of address spaces, of which each walker takes one (the worlds
-//! walk all mappings), and non-leaf tables. Source: the multi-gen LRU specification, section 9.
+//! Several passes may walk at once. The first one clears the filter of the next walk, and all add
+//! to it. Ignored: a list of address spaces with one walker each, and non-leaf tables. Source: the
+//! multi-gen LRU specification, section 9.
 
 use crate::lru::page_table::{Bloom, LookCounts, TableWalk, YoungPages};
 
-/// What a lruvec knows of its leaf tables.
 #[derive(Debug)]
 pub(super) struct Walks {
-    /// By sequence number of the walk that asks it, modulo 2.
+    /// By the sequence number of the reading walk modulo 2.
     filters: [Bloom; 2],
-    /// The generation at which the last walk began.
     last: Option<u64>,
-    /// The next walk reads everything.
     is_forced: bool,
-    /// What the walks at that generation counted.
     latest: LookCounts,
-    /// What all walks counted.
     total: LookCounts,
 }
 
 impl Walks {
-    /// Nothing known: the first two walks read everything they are not told otherwise of.
+    /// Reads every leaf in the first two walks, unless a filter is cleared before.
     pub(super) fn new() -> Walks {
         Walks {
             filters: [Bloom::of_all(), Bloom::of_all()],
@@ -46,12 +40,11 @@ impl Walks {
         }
     }
 
-    /// Has the next walk read every leaf, if `force`.
     pub(super) fn force_next(&mut self, force: bool) {
         self.is_forced = force;
     }
 
-    /// Begins a walk while `seq` is the youngest generation; `all` reads every leaf.
+    /// Begins a walk. `seq` is the youngest generation, and `all` reads every leaf.
     pub(super) fn start(&mut self, seq: u64, all: bool) -> TableWalk {
         if self.last != Some(seq) {
             self.last = Some(seq);
@@ -63,23 +56,19 @@ impl Walks {
         TableWalk::new(filter, seq)
     }
 
-    /// Remembers dense leaves for the walk at `seq`.
     pub(super) fn remember(&mut self, seq: u64, found: &YoungPages) {
         found.dense.iter().for_each(|leaf| self.filters[index_of(seq)].insert(*leaf));
     }
 
-    /// Counts what a walk read.
     pub(super) fn count(&mut self, read: LookCounts) {
         self.latest.add(read);
         self.total.add(read);
     }
 
-    /// What walks at the latest generation have cost and found.
     pub(super) fn latest(&self) -> LookCounts {
         self.latest
     }
 
-    /// What all walks have.
     pub(super) fn total(&self) -> LookCounts {
         self.total
     }
@@ -99,7 +88,6 @@ mod tests {
         LeafId { mapping: MappingId(1), number }
     }
 
-    /// Reads the leaf as having `nr_young` young pages among 64.
     fn look(found: &mut YoungPages, leaf: LeafId, nr_young: u64) {
         let mut look = found.look_at(leaf);
         for (nth, index) in leaf.pages().take(64).enumerate() {
@@ -112,7 +100,7 @@ mod tests {
         look.done();
     }
 
-    /// A walk at `seq` that finds `nr_young` in the leaf if it reads it; says whether it did.
+    /// Returns true if the walk reads the leaf, with `nr_young` young pages.
     fn walk(walks: &mut Walks, seq: u64, nr_young: u64) -> bool {
         let mut walk = walks.start(seq, false);
         let wanted = walk.wants(leaf(1));

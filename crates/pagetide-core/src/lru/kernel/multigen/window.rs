@@ -1,4 +1,4 @@
-//! The window of generations: which sequence numbers are in use.
+//! The window of generations: the sequence numbers in use.
 //!
 //! ```text
 //!   anon   min_seq ----------------- max_seq        2 to 4 generations a type
@@ -6,40 +6,37 @@
 //!          evicted here              aging adds here
 //! ```
 //!
-//! A generation's lists and counters are found at its sequence number modulo 4, so starting one
-//! costs nothing: everything else is one generation older because `max_seq` grew.
-//! Source: the multi-gen LRU specification, sections 2, 5 and 6.
+//! The index of a generation's lists and counters is its sequence number modulo 4. So starting a
+//! generation only increments `max_seq`. Source: the multi-gen LRU specification, sections 2, 5 and
+//! 6.
 
 use super::swappiness::Swappiness;
 use crate::folio::Flags;
 use crate::ids::PageType;
 
-/// The fewest generations a type keeps: pages in the youngest two are not evicted.
+/// Minimum number of generations per type. Pages in the youngest two are not evicted.
 pub(super) const MIN_NR_GENS: u64 = 2;
-/// The most generations a type has.
+/// Maximum number of generations per type.
 pub const MAX_NR_GENS: usize = 4;
 
-/// Youngest and oldest generation in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
-    /// The youngest generation, of both types.
+    /// For both types.
     pub(super) max_seq: u64,
-    /// The oldest, by type.
+    /// By type.
     pub(super) min_seq: [u64; 2],
 }
 
 impl Window {
-    /// Four empty generations.
     pub(super) const fn new() -> Window {
         Window { max_seq: MAX_NR_GENS as u64 - 1, min_seq: [0, 0] }
     }
 
-    /// The oldest generation of a type.
     pub(super) const fn oldest(&self, page_type: PageType) -> u64 {
         self.min_seq[page_type.index()]
     }
 
-    /// Which generation a folio of these flags is in, the oldest is 1; 0 if in none.
+    /// Counts from the oldest, 1. Returns 0 for none.
     pub(super) fn nth_of(&self, flags: Flags) -> u64 {
         let Some(index) = flags.generation() else { return 0 };
         let oldest = self.oldest(flags.page_type());
@@ -47,18 +44,16 @@ impl Window {
         seq.map_or(0, |seq| seq - oldest + 1)
     }
 
-    /// How many generations a type has.
     pub(super) const fn nr_gens(&self, page_type: PageType) -> u64 {
         self.max_seq - self.oldest(page_type) + 1
     }
 
-    /// How many generations the types that may be evicted have: the longer window counts.
+    /// Returns the longer window.
     pub(super) fn nr_gens_evictable(&self, swappiness: Swappiness) -> u64 {
         evictable(swappiness).map(|page_type| self.nr_gens(page_type)).max().unwrap_or(MIN_NR_GENS)
     }
 
-    /// The oldest generations after skipping those that `is_empty`: what each type could advance
-    /// to by itself. At least two generations remain.
+    /// Skips empty generations. At least two remain.
     pub(super) fn drained(
         &self,
         swappiness: Swappiness,
@@ -75,12 +70,10 @@ impl Window {
     }
 }
 
-/// The types that reclaim may take.
 pub(super) fn evictable(swappiness: Swappiness) -> impl Iterator<Item = PageType> {
     PageType::ALL.into_iter().filter(move |page_type| swappiness.evicts(*page_type))
 }
 
-/// Where a generation's lists and counters are.
 pub(super) const fn index_of(seq: u64) -> usize {
     (seq % MAX_NR_GENS as u64) as usize
 }
@@ -98,7 +91,7 @@ mod tests {
         })
     }
 
-    /// Specification, section 5, the candidates of try_to_inc_min_seq.
+    /// Section 5, the candidates of try_to_inc_min_seq.
     #[test]
     fn empty_generations_are_skipped() {
         assert_eq!(drained(60, &[8], &[9]), [8, 9]);

@@ -1,56 +1,54 @@
-//! The judgement: may a page take the place of main's oldest?
+//! The judgement: may a page displace main's oldest?
 //!
-//! **Problem.** A page that was hit on probation, or that comes back, wants into a full main. What
-//! it displaces may be worth more.
+//! **Problem.** Main's oldest may be worth more than the page that displaces it.
 //!
-//! **Idea.** Compare *instants*. The page that wants in was accessed before, in epoch `e`. The page
-//! at main's old end, once its credits are used up, was last accessed in epoch `v`.
+//! **Idea.** Compare *instants*: the candidate's last access in epoch `e`, and the last access `v`
+//! of the victim at main's old end, which has no credits left.
 //!
 //! ```text
 //!            v            e                    now
-//!   ---------|------------|---------------------|--->   v < e: the candidate was seen since the
-//!            |            |<-- reuse distance ->|       victim was: it is the LIRS test, without
+//!   ---------|------------|---------------------|--->   v < e: the candidate was accessed after
+//!            |            |<-- reuse distance ->|       the victim: the LIRS test, without
 //!            |<------ victim's recency -------->|       a stack
 //! ```
 //!
-//! For a page that was seen again while on probation that is enough. A page that comes back after
-//! eviction has missed by definition, so it must also fit, or win clearly:
+//! This is enough for a page hit on probation. A refaulted page has missed, so it must also fit or
+//! win clearly:
 //!
-//! - its reuse distance is at most memory: a working set that fits gets in at its second pass, and
-//!   displaces one of main's older half ([`Ages`](super::Ages));
-//! - or the victim's recency is a quarter longer than it. In a loop longer than memory both are the
-//!   loop's length, so an idle set is kept, until it is not known how long ago it was used.
+//! - its reuse distance is at most memory. It then displaces a folio of main's older half
+//!   ([`Ages`](super::Ages)).
+//! - or the victim's recency exceeds it by a quarter. In a loop longer than memory both equal the
+//!   loop's length, so an idle set is kept as long as its last access is known.
 //!
-//! Credits come first: a page with hits is not compared, it pays one and goes round. Each step uses
-//! up an earlier hit, so a judgement is O(1) amortised, and the setting's `turns` bound it.
+//! A folio with credits pays one and goes to the young end. So a judgement is O(1) amortised,
+//! bounded by the setting's `turns`.
 //!
-//! One request of the device brings sixteen pages of a stream. So each weighs a sixteenth of
-//! another in the clock and among evictions; what is compared with memory, or with a victim, is in
-//! pages like the one that is judged. A scan beside random reads gets what these do not need, and
-//! these are not forgotten for it.
+//! One device request brings sixteen streamed pages, so a streamed page weighs a sixteenth in the
+//! clock and among evictions. Distances are compared in pages of the candidate's weight. So a scan
+//! does not push out the history of random reads.
 //!
 //! ```text
-//!   since a page was read:   16 of a scan, 1 alone     to one read alone    2 pages
-//!                                                      to one of the scan  32
+//!   since a page was read:   16 of a scan, 1 alone     for a page read alone    2 pages
+//!                                                      for a scanned page      32
 //! ```
 //!
 //! **Data and invariants.** No page enters a main without a share
-//! ([`Expansion`](super::Expansion)): it is drained before probation gives any, so the last to come
-//! back would go before all that is older.
+//! ([`Expansion`](super::Expansion)). Such a main is drained before probation, so the page would go
+//! before all older ones.
 
 use super::{Engine, Folios, PARTS_A_PAGE, Past, Place, Stamp};
 
-/// Young pages that a judgement passes at main's old end: one must not hide what is behind it.
+/// Folios without credit that a judgement may pass at main's old end.
 const YOUNG_PASSED: u32 = 1;
 
 impl Engine {
-    /// Whether a page that comes back was away for so short that it may be worth a place in main.
+    /// Returns true if the page is still remembered.
     pub(in crate::lru::own) fn is_history(&self, past: Past, parts: u64) -> bool {
         let horizon = self.memory() * u64::from(self.tuning.horizon_percent) / 100;
         self.judges_refaults && past.evicted * parts <= horizon
     }
 
-    /// Whether such a page goes to main.
+    /// Returns true if a refaulted page goes to main.
     pub(in crate::lru::own) fn judge_return(&mut self, folios: &Folios, page: Stamp) -> bool {
         let Some(distance) = self.distance(page) else {
             return !self.compares_distances && self.judge(folios, page, None);
@@ -65,28 +63,27 @@ impl Engine {
         self.judge(folios, page, is_far.then_some(distance))
     }
 
-    /// The most that was accessed since a page was, in parts of a page like it.
+    /// Returns an upper bound on the reuse distance, in parts of a page of the same weight.
     pub(super) fn distance(&self, page: Stamp) -> Option<u64> {
         self.clock.at_most(page.epoch).map(|weight| weight * page.parts())
     }
 
-    /// Memory, in parts of a page.
     pub(super) fn memory(&self) -> u64 {
         u64::from(self.capacity) * u64::from(PARTS_A_PAGE)
     }
 
-    /// Whether a reuse distance is clearly less than the recency of a victim.
+    /// Compares with the margin.
     fn is_nearer(&self, distance: u64, victim: Stamp) -> bool {
         if !self.compares_distances {
             return true;
         }
-        // What the victim shares its epoch with may have come before it.
+        // The victim may be the first access of its own epoch.
         let recency = self.clock.at_least(victim.epoch.wrapping_add(1));
         let margin = u64::from(self.tuning.margin_percent);
         recency.is_none_or(|recency| margin * distance < 100 * recency * victim.parts())
     }
 
-    /// Whether a page was seen since the victim was, or is worth so much more that it counts as if.
+    /// Returns true also for a heavier page that wins by distance.
     fn was_seen_since(&self, page: Stamp, victim: Stamp) -> bool {
         if self.clock.age(victim.epoch) > self.clock.age(page.epoch) {
             return true;
@@ -95,8 +92,8 @@ impl Engine {
             && self.distance(page).is_some_and(|distance| self.is_nearer(distance, victim))
     }
 
-    /// Whether a page goes to main; one that comes back after more than memory, `far` parts of a
-    /// page, must win by the margin. If main is full and the answer is yes, the victim is at its
+    /// Returns true if the page goes to main. `far` is the distance of a page beyond memory, in
+    /// parts of a page, which must win by the margin. If main is full, the victim is then at main's
     /// old end, without credits.
     pub(super) fn judge(&mut self, folios: &Folios, page: Stamp, far: Option<u64>) -> bool {
         if !self.is_main_full() {
@@ -136,7 +133,6 @@ mod tests {
 
     const CAPACITY: u32 = 160;
 
-    /// An engine whose main is full of pages that were accessed one after the other.
     fn full(setting: usize) -> (Engine, Folios) {
         let tuning = Tuning::default();
         let mut engine = Engine::new(CAPACITY, &tuning, Switches::default());

@@ -1,33 +1,28 @@
-//! The engine: two lists, a credit for each hit, and one question, [`Engine::judge`].
+//! The engine: two lists, hit credits, and one judgement ([`Engine::judge`]). It runs memory and
+//! the miniatures.
 //!
 //! **Idea.**
 //!
 //! ```text
-//!   new ---> PROBATION (FIFO) ---> out            a page leaves its stamp and when it left
+//!   new ---> PROBATION (FIFO) ---> out            leaves its stamp and the eviction count
 //!                |  hits: judged                                |
 //!                v                                              v
-//!              MAIN (CLOCK, 0..3 credits) <--- judged --- comes back in time
+//!              MAIN (CLOCK, 0..3 credits) <--- judged --- refault in time
 //! ```
 //!
-//! A setting may also move a page to probation's young end when it is hit. Probation is LRU then,
-//! and main what was hit three times and grew old: the one order in which going to and fro is kept.
-//! Where probation has main's share, too ([`Expansion`]), an old page goes, hits or not.
+//! A setting may move a page to probation's young end at each hit. Then probation is LRU, and main
+//! holds old pages with three hits, which keeps a zigzag. While probation has main's share too
+//! ([`Expansion`]), an old page is evicted regardless of hits.
 //!
-//! Or only first arrivals count: hits earn nothing, and a page that comes back is the next to go.
-//! So a log that is read far behind its end stays as a whole: pages that are read for the last time
-//! take no frames of those that are still to be read. And of a loop longer than memory, a part
-//! stays.
+//! Or only first arrivals count: a refaulted page is the next victim. This keeps a log read far
+//! behind its end, and a part of a loop longer than memory.
 //!
-//! **Data and invariants.** A folio's stamp is the epoch of its last access, and its list; its hits
-//! are counted beside it, without the lock. Every listed folio's stamp names the list it is on.
-//! `main_max + probation's share = held <= capacity`. What is held is counted whenever memory must
-//! give, as a zone keeps frames free, which main must not count on: were it never full, every page
-//! that comes back would enter it. It is less at once, and more after a memory of distinct pages
-//! with more.
+//! **Data and invariants.** A folio's stamp holds the epoch of its last access, and its list.
+//! `main_max + probation's share = held <= capacity`. `held` is measured at each reclaim, without
+//! frames kept free by a zone: a main that is never full admits every refault. `held` shrinks at
+//! once, and grows after a memory of distinct pages.
 //!
-//! The same engine runs memory itself and, with descriptors of their own, the miniatures.
-//!
-//! Deliberately ignored: page types; whether a folio may be evicted (its user looks at that).
+//! Ignored: page types, and evictability of a folio (checked by the caller).
 //!
 //! Sources: CLOCK, Corbato 1968; LIRS, Jiang and Zhang 2002; S3-FIFO, Yang et al. 2023, for
 //! probation by FIFO. The combination, and the comparison in distinct pages, are our own.
@@ -45,20 +40,16 @@ use crate::lru::{Mechanism, Switches};
 
 pub(super) use super::stamp::{PARTS_A_PAGE, Place, Stamp};
 
-/// What is remembered of an evicted page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Past {
-    /// What was evicted since, in parts of a page.
+    /// Weight evicted since, in parts of a page.
     pub(super) evicted: u64,
-    /// When it was accessed last.
     pub(super) epoch: Epoch,
 }
 
-/// The part of main that makes room for a page that fits, in percent: what was accessed longest
-/// ago.
+/// Part of main that a fitting page may displace, in percent: the oldest folios.
 const OLD_PERCENT: u32 = 50;
 
-/// Two lists and the judgement between them.
 #[derive(Debug)]
 pub(super) struct Engine {
     probation: FolioList,
@@ -67,16 +58,15 @@ pub(super) struct Engine {
     pub(super) clock: PageClock,
     setting: Setting,
     capacity: u32,
-    /// Folios that memory holds when it must give, as far as main may count on it.
+    /// Folios held at reclaim, as far as main may count on them.
     held: u32,
-    /// The least that it held since the last memory of epochs began.
+    /// Minimum held since the last memory of epochs began.
     held_least: u32,
     main_max: u32,
     tuning: Tuning,
     judges_refaults: bool,
     compares_distances: bool,
     keeps_credits: bool,
-    /// Whether probation has main's share for now, where the setting has the order of accesses.
     expansion: Expansion,
 }
 
@@ -102,7 +92,7 @@ impl Engine {
         engine
     }
 
-    /// Memory is so many frames from now on. The lists drift to their shares by themselves.
+    /// Lets the lists drift to their shares.
     pub(super) fn set_capacity(&mut self, capacity: u32) {
         self.capacity = capacity.max(1);
         self.clock.set_epoch_pages(self.capacity / self.tuning.epochs_a_memory);
@@ -110,7 +100,6 @@ impl Engine {
         self.share_out();
     }
 
-    /// So many folios are all there is room for now.
     pub(super) fn note_held(&mut self, held: u32) {
         self.held_least = self.held_least.min(held.max(1));
         if self.held_least < self.held {
@@ -119,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Works by another setting from now on. Nothing moves at once.
+    /// Changes the setting. No folio moves at once.
     pub(super) fn set_setting(&mut self, setting: Setting) {
         self.setting = setting;
         self.share_out();
@@ -130,7 +119,6 @@ impl Engine {
         self.main_max = if is_expanded { 0 } else { self.held - self.probation_share() };
     }
 
-    /// Probation's share of what is held, expansions aside.
     fn probation_share(&self) -> u32 {
         let share = u64::from(self.held) * u64::from(self.setting.probation_percent) / 100;
         (share as u32).max(1)
@@ -142,7 +130,7 @@ impl Engine {
         self.expansion.note(distance, place == Place::Main, share, memory);
     }
 
-    /// A page is accessed: the clock goes on. Returns its stamp.
+    /// Returns the page's stamp.
     #[inline]
     pub(super) fn touch(&mut self, last: Option<Epoch>, weight: u32) -> Epoch {
         let epoch = self.clock.touch(last, weight);
@@ -162,7 +150,6 @@ impl Engine {
         self.share_out();
     }
 
-    /// The setting it works by.
     pub(super) fn setting(&self) -> &Setting {
         &self.setting
     }
@@ -171,12 +158,10 @@ impl Engine {
         self.capacity
     }
 
-    /// Frames that probation is to have.
     pub(super) fn probation_max(&self) -> u32 {
         self.capacity - self.main_max
     }
 
-    /// Folios on the lists.
     pub(super) fn len(&self) -> u32 {
         self.probation.len() + self.main.len()
     }
@@ -199,8 +184,7 @@ impl Engine {
         }
     }
 
-    /// A folio that is on no list is accessed, and goes to a list's young end. `last`: the epoch of
-    /// its page's last access, if that is known.
+    /// Takes the page's last access as `last`, if known.
     pub(super) fn enter(
         &mut self,
         folios: &Folios,
@@ -216,15 +200,14 @@ impl Engine {
         }
     }
 
-    /// A listed folio's page came back: it is the next to go, where only first arrivals count.
     pub(super) fn seat_returned(&mut self, folios: &Folios, frame: FrameId) {
         if self.setting.keeps_no_set() {
             self.move_to_old_end(folios, frame);
         }
     }
 
-    /// Notes when a folio is accessed, and says whether an epoch ended with that. Its hits are
-    /// counted by the access itself.
+    /// Records the epoch of an access. Returns true if the epoch ended. The access itself counts
+    /// the hit.
     #[inline(always)]
     pub(super) fn hit(&mut self, folio: &Folio) -> bool {
         let flags = folio.flags();
@@ -247,7 +230,6 @@ impl Engine {
         has_ended
     }
 
-    /// A folio with this stamp is accessed, and how long that took matters.
     fn note_reuse(&mut self, folio: &Folio, stamp: Stamp) {
         let distance = self.distance(stamp).unwrap_or(u64::MAX);
         if stamp.is_streamed && distance > self.memory() {
@@ -258,7 +240,6 @@ impl Engine {
         }
     }
 
-    /// Moves a listed folio that is hit, where the setting wants the order of accesses.
     #[inline]
     pub(super) fn move_hit(&mut self, folios: &Folios, frame: FrameId) {
         if self.setting.moves_hits() {
@@ -268,7 +249,6 @@ impl Engine {
         }
     }
 
-    /// Puts a folio that is on no list, stamped like this, at its list's young end.
     #[inline]
     pub(super) fn push(&mut self, folios: &Folios, frame: FrameId, stamp: Stamp) {
         stamp.put(&folios[frame]);
@@ -278,7 +258,6 @@ impl Engine {
         self.list_mut(stamp.place).push_head(folios, frame);
     }
 
-    /// Puts a folio that is on no list at probation's old end.
     pub(super) fn push_old(&mut self, folios: &Folios, frame: FrameId) {
         let folio = &folios[frame];
         Stamp { place: Place::Probation, ..Stamp::of(folio) }.put(folio);
@@ -286,14 +265,12 @@ impl Engine {
         self.probation.push_tail(folios, frame);
     }
 
-    /// Puts a listed folio at the old end of its list.
     pub(super) fn move_to_old_end(&mut self, folios: &Folios, frame: FrameId) {
         let list = self.list_mut(Stamp::of(&folios[frame]).place);
         list.remove(folios, frame);
         list.push_tail(folios, frame);
     }
 
-    /// Takes a listed folio off its list.
     pub(super) fn remove(&mut self, folios: &Folios, frame: FrameId) {
         let stamp = Stamp::of(&folios[frame]);
         if stamp.place == Place::Main {
@@ -302,7 +279,7 @@ impl Engine {
         self.list_mut(stamp.place).remove(folios, frame);
     }
 
-    /// Makes room in main for one more: the folio at its old end is the next to go from probation.
+    /// Moves main's oldest folio to probation's old end, if main is full.
     pub(super) fn make_room_in_main(&mut self, folios: &Folios) {
         if self.is_main_full()
             && let Some(victim) = self.main.pop_tail(folios)
@@ -315,7 +292,6 @@ impl Engine {
         }
     }
 
-    /// Takes one of a folio's credits, if it has any.
     #[inline]
     fn use_credit(&self, folio: &Folio) {
         let hits = folio.hits();
@@ -325,7 +301,7 @@ impl Engine {
         }
     }
 
-    /// The list that gives up its oldest folio, when `nr_incoming` pages are about to enter main.
+    /// Expects `nr_incoming` pages to enter main.
     pub(super) fn victim_from(&self, nr_incoming: u32) -> Place {
         let is_main_over = self.main.len() + nr_incoming > self.main_max;
         if self.main.is_empty() || !self.probation.is_empty() && !is_main_over {
@@ -335,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// Looks at the oldest folio of a list, and takes it off unless it is worth another trip.
+    /// Returns `None` if the folio stays for another trip.
     #[inline]
     pub(super) fn look(&mut self, folios: &Folios, place: Place) -> Option<FrameId> {
         let frame = self.list_mut(place).pop_tail(folios)?;
@@ -356,7 +332,7 @@ impl Engine {
         Some(frame)
     }
 
-    /// The folio, just taken off a list, has hits. Returns it if these do not help it.
+    /// Returns the folio if hits do not keep it.
     fn look_again(&mut self, folios: &Folios, place: Place, frame: FrameId) -> Option<FrameId> {
         let folio = &folios[frame];
         let stamp = Stamp::of(folio);
@@ -367,7 +343,7 @@ impl Engine {
         }
         folio.set_hits(folio.hits().with_count(0));
         let is_main = self.judge(folios, stamp, None);
-        // Where probation has main's share, only recency counts, and an old page goes.
+        // If main has no share, an old page is evicted.
         if !is_main && self.main_max == 0 {
             return Some(frame);
         }
@@ -376,17 +352,16 @@ impl Engine {
         None
     }
 
-    /// A new folio's flags say where it goes while there is room for all.
+    /// Takes true if memory has free room.
     pub(super) fn place_of_new(&self, is_cold: bool) -> Place {
         if is_cold && !self.is_main_full() { Place::Main } else { Place::Probation }
     }
 
-    /// The folios on both lists.
     pub(super) fn iter<'a>(&'a self, folios: &'a Folios) -> impl Iterator<Item = FrameId> + 'a {
         self.probation.iter(folios).chain(self.main.iter(folios))
     }
 
-    /// Counts and panics if an invariant is broken. O(folios).
+    /// Panics if an invariant is broken. O(folios).
     pub(super) fn validate(&self, folios: &Folios) {
         for (place, list) in [(Place::Probation, &self.probation), (Place::Main, &self.main)] {
             list.validate(folios);
@@ -400,7 +375,6 @@ impl Engine {
     }
 }
 
-/// A folio's hit counts as one, as a miniature accesses it.
 pub(super) fn count_hit(folio: &Folio) {
     folio.set_hits(folio.hits().with_another());
 }

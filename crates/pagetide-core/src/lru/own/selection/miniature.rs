@@ -1,8 +1,7 @@
-//! A miniature: one setting's engine at work on the sampled pages.
+//! A miniature: one setting's engine on the sampled pages.
 //!
-//! The same engine as memory's, over descriptors that stand for no frames, and a table of where
-//! each page is or when it left. Ignored: refused evictions, dropped pages and page types; it is an
-//! idea of memory, not memory.
+//! Uses descriptors without frames, and a table of resident and evicted pages. Ignored: refused
+//! evictions, dropped pages and page types.
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, PageId, PageType};
@@ -11,7 +10,6 @@ use crate::lru::own::engine::{Engine, PARTS_A_PAGE, Past, Place, Stamp, count_hi
 use crate::lru::own::sampled_pages::{SampledPages, SampledPlace};
 use crate::lru::own::tuning::Tuning;
 
-/// A policy in miniature: one setting's engine over frames of its own, which hold nothing.
 pub(super) struct Miniature {
     seed: u64,
     engine: Engine,
@@ -39,7 +37,7 @@ impl Miniature {
         }
     }
 
-    /// Where a page is that is about to be accessed; if it is here, its hit is counted.
+    /// Counts the hit of a resident page.
     pub(super) fn find(&self, key: u32) -> Option<SampledPlace> {
         let found = self.pages.find(key);
         if let Some(SampledPlace::Here(frame)) = found {
@@ -48,7 +46,7 @@ impl Miniature {
         found
     }
 
-    /// Accesses a page that was found like this. Returns whether it hit.
+    /// Returns true for a hit. `found` is the page's state.
     pub(super) fn access(&mut self, key: u32, page: PageId, found: Option<SampledPlace>) -> bool {
         let past = match found {
             Some(SampledPlace::Here(frame)) => {
@@ -92,7 +90,6 @@ impl Miniature {
         }
     }
 
-    /// Walks everything and panics where an invariant is broken.
     pub(super) fn validate(&self) {
         self.engine.validate(&self.folios);
         self.pages.validate();
@@ -100,7 +97,7 @@ impl Miniature {
     }
 }
 
-/// Mixes a page's identity and the seed (the finalizer of SplitMix64).
+/// Applies the finalizer of SplitMix64.
 pub(super) fn hash(page: PageId, seed: u64) -> u64 {
     let mut mixed = page.index.0 ^ u64::from(page.mapping.0).rotate_left(40);
     mixed = mixed.wrapping_add(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -109,7 +106,7 @@ pub(super) fn hash(page: PageId, seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The half of a hash that decides nothing about sampling; never 0.
+/// Returns the half not used for sampling, never 0.
 pub(super) fn key_of(hash: u64) -> u32 {
     ((hash >> 32) as u32).max(1)
 }

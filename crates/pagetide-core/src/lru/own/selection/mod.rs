@@ -1,13 +1,10 @@
-//! The selection: which setting would have hit more often, lately?
+//! The selection: finds the setting with the most hits.
 //!
-//! **Problem.** How much of memory is on probation decides more than anything else, and no one
-//! share is right: loops want next to none, recency wants nearly all. Feedback from the refaults of
-//! the setting in charge says little of the others.
+//! **Problem.** No fixed share of probation is right: a loop needs almost none, recency almost all.
 //!
-//! **Idea.** Try all of them, in miniature. Of each block of C/m pages one is sampled, and the
-//! block's hash says which; a miniature of m frames sees the accesses to those, so it hits about as
-//! often as C frames would under all. There is one for each setting, and it never stops, so each is
-//! warm.
+//! **Idea.** Run all settings in miniature. The hash of each block of C/m pages selects one sampled
+//! page. A miniature of m frames sees only sampled pages, and hits about as often as C frames
+//! would.
 //!
 //! ```text
 //!   accesses --hash--> sampled --+--> miniature: tight    hit . hit  .  .  hit
@@ -18,25 +15,20 @@
 //!                   settings that disagree: lead[tight][loose] +1 -1, seen[tight][loose] +2
 //! ```
 //!
-//! A sample of single pages drawn by chance has 512 of a file's 4096 pages give or take 21, and
-//! whether a stream a little longer than memory fits is then luck; one page a block leaves none.
+//! One page per block is sampled: a random sample has 512 +- 21 of a file's 4096 pages, which
+//! decides by chance if a slightly longer stream fits.
 //!
 //! To take charge a setting must
 //!
-//! - lead by more than chance ([`Contest`]), lately: leads are halved every few memories;
-//! - have saved what the change costs. Of a setting with a larger probation a part of main must go,
-//!   and if the lead was luck it must all be learnt again. As skis are rented until the rent paid
-//!   is their price, the hits that the setting in charge has lost to the other since the last
-//!   change must exceed three quarters of the frames that would move. The first fifth is free, and
-//!   so is the way back. These losses are not halved, only won back: else a setting that is better
-//!   by two points for ever would never be worth its price;
-//! - where it keeps no idle set (the queue), have been better without a break for as long as it is
-//!   known how long ago a set was used, and by two memories of hits: two settings that keep
-//!   different parts of a loop lead each other by one, by turns.
+//! - lead significantly ([`Contest`]). Leads are halved every few memories.
+//! - have repaid the cost of a change, as in ski rental: the hits lost to the new setting since the
+//!   last change exceed three quarters of main's frames to move. The first fifth is free, and so is
+//!   a smaller probation. Losses are not halved.
+//! - if it keeps no idle set (the queue), also have led without a break for as long as an idle set
+//!   is remembered, and by two memories of hits.
 //!
 //! **Data and invariants.** Bounded: four miniatures, each with descriptors for its frames and a
-//! table of twice as many pages gone. Deterministic: the hash has a seed, and there is no other
-//! chance.
+//! table of twice as many evicted pages. Deterministic, but for the seed of the hash.
 //!
 //! Sources: miniature simulation, Waldspurger et al., "Cache modeling and optimization using
 //! miniature simulations", ATC 2017; ski rental, Karlin et al. 1988.
@@ -53,37 +45,33 @@ use crate::ids::{PageId, PageIndex};
 use crate::lru::Switches;
 use miniature::{Miniature, hash, key_of};
 
-/// Leads are halved every so many miniature memories of samples.
+/// Halving period, in miniature memories of samples.
 const HALVE_AFTER: u64 = 3;
-/// Looks for a better setting between two halvings: a look at each sample takes chance for a lead.
+/// Tests per halving period. A test at each sample would take chance for a lead.
 const LOOKS: u64 = 64;
-/// The hits that moving main's frames to probation costs, in percent of what moves.
+/// Price of moving main's frames to probation, in percent of the frames.
 const PRICE_PERCENT: u64 = 75;
-/// The part of memory that may move for nothing, in percent.
+/// Part of memory that moves for free, in percent.
 const FREE_PERCENT: u32 = 20;
-/// The hits that a setting which keeps no set must have saved, in memories.
+/// Price of a setting that keeps no set, in memories of hits.
 const PRICE_OF_ALL: u64 = 2;
 
-/// All settings in miniature, and the one in charge.
 pub(super) struct Selection {
     miniatures: [Miniature; NR_SETTINGS],
-    /// Row: the challenger; column: the other.
+    /// Row: the challenger. Column: its opponent.
     contests: [[Contest; NR_SETTINGS]; NR_SETTINGS],
     tuning: Tuning,
-    /// One page is sampled of each block of so many, as a power of two.
+    /// Pages per block, as a power of two.
     shift: u32,
-    /// Frames of a miniature.
     nr_frames: u32,
     nr_samples: u64,
     chosen: usize,
-    /// For explanations: changes of the setting in charge, and the last, after so many samples.
     nr_changes: u64,
     last_change: Option<SettingChange>,
     changed_at: u64,
 }
 
 impl Selection {
-    /// Miniatures of a memory of `capacity` frames; `chosen` is in charge so far.
     pub(super) fn new(
         capacity: u32,
         chosen: usize,
@@ -109,27 +97,25 @@ impl Selection {
         }
     }
 
-    /// The setting in charge.
     pub(super) fn chosen(&self) -> usize {
         self.chosen
     }
 
-    /// Whether a page is one of the sample: one of each block is.
     pub(super) fn samples(&self, page: PageId) -> bool {
         let in_block = (1 << self.shift) - 1;
         hash(self.block_of(page), self.tuning.seed) & in_block == page.index.0 & in_block
     }
 
-    /// The block of a page, which stands for its one sampled page in the miniatures.
+    /// Identifies the sampled page in the miniatures.
     fn block_of(&self, page: PageId) -> PageId {
         PageId { index: PageIndex(page.index.0 >> self.shift), ..page }
     }
 
-    /// A sampled page is accessed. Returns another setting to be in charge, if one is better.
+    /// Returns the setting that takes charge, if any.
     pub(super) fn access(&mut self, page: PageId) -> Option<usize> {
         let block = self.block_of(page);
         let key = key_of(hash(block, self.tuning.seed));
-        // All before any goes on: the processor waits for their tables and folios at once.
+        // Looks up all first, so that their cache misses overlap.
         let found = self.miniatures.each_ref().map(|one| one.find(key));
         let hits: [bool; NR_SETTINGS] =
             core::array::from_fn(|nth| self.miniatures[nth].access(key, block, found[nth]));
@@ -139,7 +125,7 @@ impl Selection {
             }
         }
         self.nr_samples += 1;
-        // However small memory is, less would be too few to tell chance by.
+        // A tiny memory needs a minimum period for significance.
         let nr_least = self.nr_frames.max(self.tuning.sample_frames_min);
         let period = u64::from(nr_least) * HALVE_AFTER;
         if self.nr_samples.is_multiple_of(period) {
@@ -159,7 +145,6 @@ impl Selection {
         Some(better)
     }
 
-    /// Whether a setting leads by more than chance, and enough was lost to it to pay for a change.
     fn wins(&self, setting: usize) -> bool {
         let contest = &self.contests[setting][self.chosen];
         contest.lost > self.price(setting)
@@ -168,13 +153,11 @@ impl Selection {
                 || contest.nr_since >= self.accesses_known())
     }
 
-    /// Accesses after which it is not known any more how long a set has been idle.
     fn accesses_known(&self) -> u64 {
         let epochs = NR_EPOCHS as u64 / u64::from(self.tuning.epochs_a_memory);
         u64::from(self.nr_frames) * epochs
     }
 
-    /// The hits of a miniature that must have been lost to a setting before it takes charge.
     fn price(&self, setting: usize) -> u64 {
         let nr_frames = u64::from(self.nr_frames);
         let settings = &self.tuning.settings;
@@ -188,7 +171,6 @@ impl Selection {
         nr_frames * u64::from(grows) / 100 * PRICE_PERCENT / 100
     }
 
-    /// Walks everything and panics where an invariant is broken.
     pub(super) fn validate(&self) {
         self.miniatures.iter().for_each(Miniature::validate);
     }

@@ -1,33 +1,32 @@
-//! A read-only picture of the selection, for statistics and explanations.
+//! A read-only summary of the selection, for statistics and texts.
 
 use super::{NR_SETTINGS, Selection};
 use crate::lru::own::contest::Contest;
 
-/// How a setting stands against the one in charge.
+/// A setting compared with the one in charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SettingSummary {
-    /// Its name.
+    /// Name of the setting.
     pub name: &'static str,
-    /// Probation's share of memory under it, in percent.
+    /// Probation's share of memory, in percent.
     pub probation_percent: u32,
-    /// Sampled accesses that it hit and the setting in charge missed, less the others, lately. Zero
-    /// for the setting in charge.
+    /// Recent sampled hits of this setting minus hits of the one in charge. 0 for the setting in
+    /// charge.
     pub lead: i64,
-    /// Sampled accesses at which the two disagreed, lately.
+    /// Recent sampled accesses with different results.
     pub nr_disagreed: u64,
-    /// What the setting in charge lost to it since the last change, or since that was nothing, in
-    /// hits.
+    /// Hits lost to this setting since the last change, or since this was 0.
     pub lost: u64,
-    /// What that must exceed, as a change would move so many frames.
+    /// Losses that must be exceeded for a change, in hits.
     pub price: u64,
 }
 
 /// A change of the setting in charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SettingChange {
-    /// The setting before.
+    /// The previous setting.
     pub from: &'static str,
-    /// The winner, as it stood against the setting before.
+    /// The new setting, compared with the previous one.
     pub to: SettingSummary,
 }
 
@@ -36,15 +35,15 @@ pub struct SettingChange {
 pub struct SelectionSummary {
     /// The setting in charge.
     pub chosen: &'static str,
-    /// Changes so far, and the last of them.
+    /// Number of changes.
     pub nr_changes: u64,
-    /// The last change, if there was one.
+    /// The last change, if any.
     pub last_change: Option<SettingChange>,
-    /// Sampled accesses so far.
+    /// Sampled accesses.
     pub nr_samples: u64,
     /// Sampled accesses since the setting took charge.
     pub nr_samples_since: u64,
-    /// A page in so many is sampled.
+    /// Pages per sampled page.
     pub sampled_one_in: u32,
     /// Frames of each miniature.
     pub miniature_frames: u32,
@@ -53,7 +52,7 @@ pub struct SelectionSummary {
 }
 
 impl Selection {
-    /// Describes the current state. O(settings).
+    /// Returns the current state. O(settings).
     pub(in crate::lru::own) fn summary(&self) -> SelectionSummary {
         SelectionSummary {
             chosen: self.tuning.settings[self.chosen].name,
@@ -67,7 +66,6 @@ impl Selection {
         }
     }
 
-    /// Notes that another setting takes charge.
     pub(super) fn note_change(&mut self, to: usize) {
         let from = self.tuning.settings[self.chosen].name;
         self.last_change = Some(SettingChange { from, to: self.setting_summary(to) });

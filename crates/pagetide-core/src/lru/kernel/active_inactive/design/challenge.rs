@@ -1,30 +1,23 @@
-//! The form first proposed, May 2013: a refault challenges an active page.
+//! The design proposed in May 2013: a refault challenges an active page.
 //!
 //! ```text
-//!   evicted:    clock += 1; the file's debt says whether a shadow is left
+//!   evicted:    clock += 1; the file's debt decides if a shadow is left
 //!   refault:    D <= active file  -->  stays inactive, and shrink_active += 1
-//!   a scan:     the active file list is shrunk while shrink_active > 0; n looked at: -= n
+//!   a scan:     the active file list is shrunk while shrink_active > 0; n scanned: -= n
 //!   an access that activates:  shrink_active -= 1, if it is above 0
 //! ```
 //!
-//! For each page that would have fitted, one active page is put beside it on the inactive list, and
-//! both have one trip to prove themselves. Where accesses activate pages anyway, the lists are
-//! balancing themselves, and less challenging is due.
+//! For each page that would have fitted, one active page moves to the inactive list, and both have
+//! one trip to be accessed again.
 //!
-//! Every scan of the active list counts, also one that the 50 % rule called for. Under a steady
-//! load that rule keeps calling, what is owed stays far below zero, and no challenge gets through:
-//! the design then decides as one without history. It acts when a working set changes, while the
-//! inactive list is the longer one.
+//! Scans by the 50 % rule count too. Under a steady load they keep `shrink_active` far below zero,
+//! and the design decides as one without history.
 //!
-//! Counters: the posting names three; here `workingset_stale` counts refaults too far away to fit,
-//! `workingset_balance` those that challenge, and `workingset_balance_force` those of them that
-//! came while the inactive list was not low, so that only the challenge can shrink the active one.
+//! Counters: `workingset_stale` counts refaults too far away, `workingset_balance` challenges, and
+//! `workingset_balance_force` challenges while the inactive list was not low.
 //!
-//! Ignored: several zones (the one clock was global, and distances were scaled by a zone's share of
-//! the evictions; with one zone that is one); anonymous pages, as it did; and that refaults went
-//! unjudged while a zone had more free pages than its dirty reserve, because a group of fixed size
-//! has no reserve: its free frames are what the last pass freed. The pages that could be dirty, by
-//! which debts and distances are measured, are all frames.
+//! Ignored: several zones, anonymous pages (ignored by the original too), and the exception for
+//! zones with many free pages. All frames are dirtyable pages.
 //!
 //! Source: the second posting of the series, 30 May 2013; the classic LRU specification, section
 //! 10.
@@ -49,13 +42,11 @@ pub struct Challenge {
     dirtyable: u64,
     debts: FileDebts,
     shrinker: ShadowShrinker,
-    /// Active file folios that are yet to be challenged. Scans take whole pieces, so it may go
-    /// below zero.
+    /// Active file folios still to challenge. Scans take whole pieces, so it may be negative.
     shrink_active: i64,
 }
 
 impl Challenge {
-    /// What is owed, for tests to read.
     #[cfg(test)]
     pub(in crate::lru::kernel::active_inactive) fn shrink_active(&self) -> i64 {
         self.shrink_active

@@ -1,10 +1,9 @@
-//! How much eviction history is kept, in the design of 2013: by file, and in all.
+//! Limits on eviction history in the design of 2013, by file and in total.
 //!
-//! Problem: a file that is streamed once leaves a shadow for each page, and none is ever asked for.
+//! Problem: a file streamed once leaves a shadow for each page, never to be used.
 //!
-//! Idea: trust by file, in the form of a debt. A new file owes a whole memory; each shadow it
-//! plants is one more, each refault pays back as many as the planted one stood for. The deeper in
-//! debt, the rarer a file may plant.
+//! Idea: a file with more debt plants fewer shadows. A new file owes one memory of pages. A planted
+//! shadow adds one, and a refault pays back as many evictions as its shadow stands for.
 //!
 //! ```text
 //!   debt >> shift:     0        1        2        3         4 and more
@@ -12,54 +11,47 @@
 //!   a refault pays:    1       32       64      128        256
 //! ```
 //!
-//! In all, shadows of two memories are allowed. Beyond that, those go that are older than this
-//! many evictions and activations. No walk of the shadows is needed for that: [`ShadowShrinker`]
-//! counts what was planted and, when it is too much, remembers the clock; a shadow that comes back
-//! is asked whether it would have been deleted then. Since the cutoff is never below the memory,
-//! and what was away for longer than a memory never counts as recent, no decision depends on it but
-//! the debts, which a deleted shadow does not pay.
+//! In total, shadows of two memories are allowed, and older ones are deleted without a walk:
+//! [`ShadowShrinker`] records the clock, and tests a refaulting shadow against it. A deleted shadow
+//! is never recent, and only fails to pay a debt.
 //!
-//! Data: one number for each file that planted or refaulted, in order, with room for some ahead, as
-//! a pass is not to allocate; files are never forgotten, so an id that is used again inherits the
-//! trust of its last owner. The planted are an upper bound: those
-//! overwritten or truncated are not known here.
+//! Data: one sorted entry per file, with spare capacity because a pass must not allocate. Files are
+//! never forgotten: a reused id inherits the debt. The shadow count is an upper bound.
 //!
-//! Ignored: that the original walked a few files a call, so that deletion came a little later.
-//! Source: the classic LRU specification, section 10.1.
+//! Ignored: the original deleted a little later. Source: the classic LRU specification, section
+//! 10.1.
 
 use crate::ids::MappingId;
 use crate::lru::refault_distance::NonresidentAge;
 use crate::lru::{ShadowEntry, TOKEN_MASK};
 use alloc::vec::Vec;
 
-/// From this depth on, debts do not grow.
 const DEPTH_MAX: u32 = 4;
 
-/// Files there is room for from the start.
+/// Initial capacity, in files.
 const FILES_AHEAD: usize = 256;
 
-/// The base-two logarithm of the pages a depth of debt holds.
 fn depth_shift(dirtyable: u32) -> u32 {
     dirtyable.saturating_sub(1).checked_ilog2().unwrap_or(0)
 }
 
-/// Which files may plant shadows, and how often.
+/// The debts of files.
 #[derive(Clone, Debug)]
 pub struct FileDebts {
     dirtyable: u64,
     shift: u32,
-    /// Of the files that planted or refaulted; any other owes `dirtyable`.
+    /// Files that planted or refaulted. Any other file owes `dirtyable`.
     debts: Vec<(MappingId, u64)>,
 }
 
 impl FileDebts {
-    /// For a memory of `dirtyable` pages.
+    /// Creates the debts for a memory of `dirtyable` pages.
     pub fn new(dirtyable: u32) -> FileDebts {
         let shift = depth_shift(dirtyable);
         FileDebts { dirtyable: u64::from(dirtyable), shift, debts: Vec::with_capacity(FILES_AHEAD) }
     }
 
-    /// What a file owes, in shadows.
+    /// Returns a file's debt, in shadows.
     pub fn debt(&self, mapping: MappingId) -> u64 {
         self.find(mapping).map_or(self.dirtyable, |at| self.debts[at].1)
     }
@@ -79,12 +71,12 @@ impl FileDebts {
         (debt >> self.shift).min(u64::from(DEPTH_MAX)) as u32
     }
 
-    /// Evictions a shadow stands for, at a depth of debt.
     const fn period(depth: u32) -> u64 {
         if depth == 0 { 1 } else { 32 << (depth - 1) }
     }
 
-    /// A page of `mapping` was evicted, as event `clock`: whether its shadow is kept.
+    /// Returns true if the shadow of an evicted page of `mapping` is kept. `clock` is the number of
+    /// the eviction.
     pub fn plants(&mut self, mapping: MappingId, clock: u64) -> bool {
         let debt = self.debt(mapping);
         let depth = self.depth(debt);
@@ -97,7 +89,7 @@ impl FileDebts {
         true
     }
 
-    /// A planted shadow of `mapping` was asked for.
+    /// Pays back for a refault with a shadow.
     pub fn repay(&mut self, mapping: MappingId) {
         let debt = self.debt(mapping);
         let paid = FileDebts::period(self.depth(debt));
@@ -105,40 +97,39 @@ impl FileDebts {
     }
 }
 
-/// How many shadows there may be in all, and which are deleted when there are more.
+/// The limit on the number of shadows.
 #[derive(Clone, Debug)]
 pub struct ShadowShrinker {
-    /// The most shadows, and the age up to which they survive.
+    /// Maximum number of shadows, and the age from which they are deleted.
     allowed: u64,
     nr_shadows: u64,
-    /// The clock when shadows were deleted last.
     shrunk_at: Option<NonresidentAge>,
 }
 
 impl ShadowShrinker {
-    /// For a memory of `dirtyable` pages.
+    /// Creates the limit for a memory of `dirtyable` pages.
     pub fn new(dirtyable: u32) -> ShadowShrinker {
         ShadowShrinker { allowed: 2 << depth_shift(dirtyable), nr_shadows: 0, shrunk_at: None }
     }
 
-    /// A shadow was planted.
+    /// Counts a planted shadow.
     pub fn planted(&mut self) {
         self.nr_shadows += 1;
     }
 
-    /// Deletes the old shadows if there are too many. To be called at the end of each pass.
+    /// Deletes old shadows if there are too many. Call at the end of each pass.
     pub fn shrink(&mut self, clock: NonresidentAge) {
         if self.nr_shadows > self.allowed {
             self.shrunk_at = Some(clock);
-            // No two are of one age, and those left are no older than this.
+            // Each shadow has a different age, at most `allowed`.
             self.nr_shadows = self.allowed;
         }
     }
 
-    /// A page came back and its shadow is looked for: whether it was deleted.
+    /// Removes the shadow of a refaulted page. Returns true if it was already deleted.
     pub fn take(&mut self, shadow: ShadowEntry) -> bool {
         let is_deleted = self.shrunk_at.is_some_and(|clock| {
-            // Of a shadow planted since then, the distance wraps to the upper half.
+            // The distance of a shadow planted since then wraps to the upper half.
             let age = clock.distance(shadow);
             age > self.allowed && age <= TOKEN_MASK / 2
         });

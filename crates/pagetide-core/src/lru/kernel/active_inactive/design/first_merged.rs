@@ -1,22 +1,22 @@
-//! The form that was first merged, in v3.15: a refault within the active list's length activates.
+//! The design merged in v3.15: a refault within the active list's length activates.
 //!
 //! ```text
 //!   evicted:  clock += 1, shadow = clock        (so an immediate refault is 0 places away)
 //!   refault:  D <= active file   -->  active at once
 //! ```
 //!
-//! The returning pages make the active list longer than the inactive one, and ordinary aging then
-//! brings out the stale ones: nothing else permits deactivation.
+//! Refaults make the active list longer than the inactive one, and ordinary aging then removes
+//! stale pages. Nothing else permits deactivation.
 //!
-//! Ignored: anonymous pages, as it did; several zones, each of which had a clock.
-//! Source: the classic LRU specification, section 10.
+//! Ignored: anonymous pages (also ignored by the original) and several zones. Source: the classic
+//! LRU specification, section 10.
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict, is_low_before_ratio};
 use crate::ids::PageType;
 use crate::lru::refault_distance::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, LruvecId, ShadowEntry};
 
-/// Refault distance as first merged.
+/// Refault distance as merged in v3.15.
 #[derive(Debug)]
 pub struct FirstMerged {
     id: LruvecId,

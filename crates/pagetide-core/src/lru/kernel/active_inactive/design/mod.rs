@@ -1,17 +1,14 @@
-//! What differs between four designs of the two lists, a file for each.
+//! The four designs of the two lists, one per file.
 //!
-//! Problem: the kernel had refault detection never, then proposed in one form, merged in another,
-//! and refined since. To see what each step brought they have to run side by side, on the same
-//! lists, scans and rounds, without a test of the year in each of them.
-//!
-//! Idea: the engine asks its [`Design`] at seven places, and knows nothing else about it.
+//! Problem: designs must be compared over the same lists, scans and rounds. Idea: the engine calls
+//! its [`Design`] at seven events:
 //!
 //! ```text
-//!   eviction ----------> evicted          what is left, and how the clock moves
-//!   return ------------> refault          what that says about the lists
+//!   eviction ----------> evicted          returns the shadow, advances the clock
+//!   refault -----------> refault
 //!   second access -----> activated
 //!   back from trial ---> put_back_active
-//!   before a scan -----> may_deactivate   (read: the sizes it goes by)
+//!   before a scan -----> may_deactivate   (uses the sizes of `read`)
 //!   active list shrunk -> shrank_active
 //!   end of a pass -----> pass_ended
 //! ```
@@ -27,9 +24,9 @@
 //! | checked | each piece | each piece | each piece | each round |
 //! | history limited | - | by each file's debt | - | - |
 //!
-//! Alike in all, though not in their times: the costs of the types (today's), the ratio for
-//! anonymous lists, and what becomes of a scanned folio. Only today's repeats a pass with force.
-//! Source: the classic LRU specification, section 10.
+//! The same in all: the costs of the types (as of today), the ratio for anonymous lists, and the
+//! fate of a scanned folio. Only today's design repeats a pass with force. Source: the classic LRU
+//! specification, section 10.
 
 mod challenge;
 mod file_debts;
@@ -51,16 +48,16 @@ use crate::lru::refault_distance::{ListPages, NonresidentAge};
 use crate::lru::{Context, LruConfig, ShadowEntry};
 use core::fmt;
 
-/// When [`Design::may_deactivate`] is asked.
+/// The times of [`Design::may_deactivate`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DeactivationCheck {
-    /// When the work of a priority begins.
+    /// At the start of each priority.
     EachRound,
-    /// Before each piece of it, with the lists as the last piece left them.
+    /// Before each piece of work.
     EachPiece,
 }
 
-/// A folio's page, and what it was to the lists when it was evicted or came back.
+/// A folio's page and flags at eviction or refault.
 #[derive(Clone, Copy, Debug)]
 pub struct FolioState {
     /// The file.
@@ -69,41 +66,40 @@ pub struct FolioState {
     pub flags: Flags,
 }
 
-/// What a return means.
+/// The result of a refault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RefaultVerdict {
-    /// The shadow is gone: nothing is known of the page.
+    /// The shadow was deleted.
     Forgotten,
-    /// It would not have fitted, or stays inactive for other reasons.
+    /// Stays inactive.
     Stays,
-    /// It would have fitted: to the active list.
+    /// Would have fitted: becomes active.
     Activates,
-    /// The same, and it was active before.
+    /// Would have fitted, and was active before.
     Restores,
 }
 
-/// The part of the two-list policy that changed over the years.
+/// The part of the two-list policy that differs between designs.
 pub trait Design: fmt::Debug {
-    /// When [`Design::may_deactivate`] is asked.
+    /// The times of [`Design::may_deactivate`].
     const DEACTIVATION_CHECK: DeactivationCheck;
-    /// Whether a direct pass that freed nothing while an active list was skipped is repeated with
-    /// force.
+    /// True to repeat with force a direct pass that freed nothing and skipped an active list.
     const FORCES: bool;
 
-    /// The design for one lruvec.
+    /// Creates the design for one lruvec.
     fn new(config: &LruConfig) -> Self;
 
-    /// How costs are kept, none so far.
+    /// Creates the cost account.
     fn costs(config: &LruConfig) -> ReclaimCost {
         let _ = config;
         ReclaimCost::default()
     }
 
-    /// A folio was evicted: what it leaves.
+    /// Handles an eviction. Returns the shadow, if any.
     fn evicted(&mut self, subject: FolioState) -> Option<ShadowEntry>;
 
-    /// A page came back that had left `shadow`, in this lruvec or another; `sizes` are the lists'
-    /// lengths now. If it is to be activated, that is counted here as one.
+    /// Handles a refault with a `shadow` of this lruvec or another. `sizes` are the current list
+    /// lengths. Also advances the clock if the page is to be activated.
     fn refault(
         &mut self,
         cx: &mut Context<'_>,
@@ -112,15 +108,15 @@ pub trait Design: fmt::Debug {
         sizes: ListPages,
     ) -> RefaultVerdict;
 
-    /// The same, where the clock that the page was evicted by, perhaps another lruvec's, has judged
-    /// it. Only asked of designs that answer [`Design::is_recent`].
+    /// Handles a refault judged by the clock that evicted the page. Called only if
+    /// [`Design::is_recent`] returns an answer.
     fn refault_judged(&mut self, shadow: ShadowEntry, is_recent: bool) -> RefaultVerdict {
         let _ = (shadow, is_recent);
         RefaultVerdict::Stays
     }
 
-    /// Whether a page that left `shadow` by this clock would have fitted among lists of `sizes`.
-    /// `None`: the design judges returns to its own lruvec only.
+    /// Returns true if a page evicted by this clock would have fitted among lists of `sizes`.
+    /// `None`: the design judges only its own refaults.
     fn is_recent(
         &self,
         shadow: ShadowEntry,
@@ -131,55 +127,55 @@ pub trait Design: fmt::Debug {
         None
     }
 
-    /// The clock that a group's ancestors share; none in designs older than they are.
+    /// Returns the clock shared with ancestors, if any.
     fn clock(&self) -> Option<NonresidentAge> {
         None
     }
 
-    /// The same, to move on.
+    /// Returns the same clock, to advance.
     fn clock_mut(&mut self) -> Option<&mut NonresidentAge> {
         None
     }
 
-    /// A second access made a folio active.
+    /// Handles an activation by a second access.
     fn activated(&mut self, page_type: PageType);
 
-    /// A folio went from isolation to the active list.
+    /// Handles a folio that returns from isolation to the active list.
     fn put_back_active(&mut self) {}
 
-    /// The lengths that decisions about balance go by.
+    /// Returns the list lengths for decisions.
     fn read(&self, cx: &Context<'_>, sizes: ListPages) -> ListPages {
         let _ = cx;
         sizes
     }
 
-    /// Sums up what [`Design::read`] gives, if it is read late.
+    /// Folds the statistics behind [`Design::read`].
     fn fold(&mut self, cx: &Context<'_>, sizes: ListPages) {
         let _ = (cx, sizes);
     }
 
-    /// Whether the inactive list of a type is too short; `read` is from [`Design::read`].
+    /// Returns true if a type's inactive list is too short. `read` is from [`Design::read`].
     fn is_low(&self, read: &ListPages, page_type: PageType) -> bool;
 
-    /// Whether active folios of a type may be deactivated.
+    /// Returns true if active folios of a type may be deactivated.
     fn may_deactivate(&self, cx: &Context<'_>, read: &ListPages, page_type: PageType) -> bool {
         let _ = cx;
         self.is_low(read, page_type)
     }
 
-    /// So many folios of an active list were looked at.
+    /// Counts `nr` scanned folios of an active list.
     fn shrank_active(&mut self, page_type: PageType, nr: u64) {
         let _ = (page_type, nr);
     }
 
-    /// A pass is over.
+    /// Handles the end of a pass.
     fn pass_ended(&mut self, cx: &Context<'_>, sizes: ListPages) {
         let _ = (cx, sizes);
     }
 }
 
-/// The rule before v4.7: half of the file pages may be active; of the anonymous ones, more in large
-/// memories.
+/// Applies the rule before v4.7: at most half of the file pages are active. Anonymous pages have
+/// the ratio.
 fn is_low_before_ratio(read: &ListPages, page_type: PageType) -> bool {
     let (inactive, active) = (read.inactive[page_type.index()], read.active[page_type.index()]);
     match page_type {

@@ -1,4 +1,4 @@
-//! The form of Linux 6.18: both types, a ratio that grows with memory, permission by refaults.
+//! The design of Linux 6.18: both types, a ratio by memory size, permission by refaults.
 //!
 //! ```text
 //!   evicted:  shadow = age, age += 1            (so an immediate refault is 1 place away)
@@ -6,10 +6,9 @@
 //!   permission:  inactive list low by the ratio, or refaults were activated since the last pass
 //! ```
 //!
-//! 7.3 differs in one rule, a mechanism that is off unless switched on: `counted-costs`.
-//! Where memory groups nest, ages and judgements are carried among their lruvecs by
-//! [`Groups`](crate::group::Groups).
-//! Source: the classic LRU specification, sections 5 and 7.
+//! 7.3 differs in one mechanism, off by default: `counted-costs`. In nested memory groups,
+//! [`Groups`](crate::group::Groups) carries ages and refaults between lruvecs. Source: the classic
+//! LRU specification, sections 5 and 7.
 
 use super::{DeactivationCheck, Design, FolioState, RefaultVerdict};
 use crate::folio::Flags;
@@ -26,16 +25,15 @@ pub struct Today {
     id: LruvecId,
     can_swap: bool,
     switches: Switches,
-    /// Pages of the machine that is meant, for each of these lists.
     frames_stand_for: u64,
     age: NonresidentAge,
     statistics: SummarySource,
-    /// Activated refaults of each type, as the statistics had them when the last pass ended.
+    /// At the end of the last pass.
     activated_then: [u64; 2],
 }
 
 impl Today {
-    /// The design for a model of a machine with so many frames for each of those here.
+    /// Models a machine with `frames_stand_for` frames per frame.
     pub(in crate::lru::kernel::active_inactive) fn scaled(
         config: &LruConfig,
         frames_stand_for: u32,
@@ -43,7 +41,6 @@ impl Today {
         Today { frames_stand_for: frames_stand_for.into(), ..Today::new(config) }
     }
 
-    /// The nonresident age, for tests to read and set.
     #[cfg(test)]
     pub(in crate::lru::kernel::active_inactive) fn age_mut(&mut self) -> &mut NonresidentAge {
         &mut self.age
@@ -141,8 +138,8 @@ impl Design for Today {
         }
     }
 
-    /// Low, or refaults were activated since the last pass: pages that would fit are being evicted,
-    /// so the active list has to prove itself. It is a test for inequality, not for growth.
+    /// Permits deactivation if the list is low, or if refaults were activated since the last pass:
+    /// then pages that would fit are evicted. Tests for inequality, not growth.
     fn may_deactivate(&self, cx: &Context<'_>, read: &ListPages, page_type: PageType) -> bool {
         let at = page_type.index();
         let activated_now = self.statistics.read(cx, *read).activated[at];
@@ -184,7 +181,7 @@ mod tests {
         assert_eq!(may_deactivate(off, &sizes, 1), [true, false]);
     }
 
-    /// 4 GiB, of which a quarter is inactive: not low by the ratio of 6, low by that of 1.
+    /// 4 GiB, a quarter inactive: not low at ratio 6, low at ratio 1.
     #[test]
     fn without_the_ratio_half_of_a_large_memory_stays_inactive() {
         let sizes = ListPages { inactive: [0, 262_144], active: [0, 786_432] };

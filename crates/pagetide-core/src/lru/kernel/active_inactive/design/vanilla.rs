@@ -1,7 +1,7 @@
-//! Before any refault detection: nothing is remembered, half of the file pages may be active.
+//! The design without refault detection: at most half of the file pages are active.
 //!
-//! Used-once pages only ever press on the other half, so an established working set is safe from
-//! them; and a new one that needs more than half of memory never establishes itself.
+//! Pages used once only compete for the inactive half, so an established working set is safe. A new
+//! working set larger than half of memory never becomes active.
 //!
 //! Ignored: see [`Design`]. Source: the classic LRU specification, section 12, "no history".
 

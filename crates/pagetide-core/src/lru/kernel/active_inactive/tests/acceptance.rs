@@ -1,13 +1,9 @@
-//! The acceptance model of section 12, for all designs: files of three quarters of memory must
-//! displace each other quickly (but without history they never do), and a protected set must
-//! survive a stream that does not fit.
+//! The acceptance model of section 12, for all designs. Files of three quarters of memory must
+//! displace each other quickly (never without history), and a protected set must survive a stream
+//! that does not fit.
 //!
-//! Exact miss counts depend on where batches begin. A model that evicts and deactivates exactly 32
-//! folios a pass lands on distances that equal the threshold, so that its third pass has about 1000
-//! or about 2000 misses by a single place of distance. Quotas that depend on priority, as here, do
-//! not land there: an independent model of them has 1069 misses for the second file and 88 for
-//! later ones, and within 3 of that with distances off by one. The tests ask for ranges around
-//! those.
+//! Exact miss counts depend on batch boundaries. An independent model with quotas by priority has
+//! 1069 misses for the second file and 88 for later ones. The tests check ranges around these.
 
 use super::world::World;
 use crate::lru::{LruConfig, Mechanism, PolicyName, Switches};
@@ -30,8 +26,7 @@ fn world(name: PolicyName, switches: Switches) -> World {
     world
 }
 
-/// Reads one file again and again until a pass has no miss, 30 times at most; the misses of each
-/// pass.
+/// Reads one file until a pass has no miss, at most 30 times. Returns the misses of each pass.
 fn passes(world: &mut World, nth: u64) -> Vec<u64> {
     let pages = nth * FILE..(nth + 1) * FILE;
     let mut misses = Vec::new();
@@ -46,7 +41,7 @@ fn passes(world: &mut World, nth: u64) -> Vec<u64> {
     misses
 }
 
-/// What the passes over a file may miss: so often all of it, then the last misses in this range.
+/// A number of full misses, then a range for the last passes.
 type Expected = (u64, usize, core::ops::Range<u64>);
 
 fn check(name: PolicyName, switches: Switches, expected: &[Expected]) -> World {
@@ -76,8 +71,7 @@ fn first_merged_form_takes_in_as_fast_as_todays() {
     assert_eq!(world.count(Counter::WorkingsetRestoreFile), 0, "it did not tell those");
 }
 
-/// The table has 2048 and 1088 misses in the third pass. Scans by priority demote fewer than its
-/// batches, so that the third pass still misses all and the fourth a part: five passes in all.
+/// The table has 2048 and 1088 misses in the third pass. Scans by priority deactivate fewer pages.
 #[test]
 fn challenging_form_takes_in_within_five_passes() {
     let switches = Switches::default().without(Mechanism::ShadowThrottle);
@@ -87,10 +81,10 @@ fn challenging_form_takes_in_within_five_passes() {
     assert!(world.count(Counter::WorkingsetBalanceForce) > 0);
 }
 
-/// Files that have to earn trust first: one more pass, less so when they come again. The posting
-/// measured, in seconds a pass, 4.2 being no miss and 10 all of them:
-/// data-2 9.58 10.00 9.72 10.22 5.77 4.29; data-3 9.71 9.71 10.13 10.25 6.08 4.42;
-/// data-1 again 10.00 9.79 10.32 7.53 4.49.
+/// Each file has to pay its debt first: one more pass, less on its second turn. The posting
+/// measured, in seconds a pass (4.2 without a miss, 10 with all misses): data-2 9.58 10.00 9.72
+/// 10.22 5.77 4.29; data-3 9.71 9.71 10.13 10.25 6.08 4.42; data-1 again 10.00 9.79 10.32 7.53
+/// 4.49.
 #[test]
 fn challenging_form_with_little_history_needs_the_passes_that_were_measured() {
     let expected = [(1, 4, 900..1700), (2, 4, 900..1700), (0, 3, 1500..3072)];
@@ -105,7 +99,7 @@ fn without_history_the_first_working_set_stays_for_ever() {
     assert!(world.shadows.is_empty());
 }
 
-/// Today's without what it adds over [`PolicyName::ActiveInactiveVanilla`] does as that.
+/// Matches [`PolicyName::ActiveInactiveVanilla`].
 #[test]
 fn unjudged_refaults_take_nothing_in() {
     for name in DESIGNS {
@@ -115,7 +109,7 @@ fn unjudged_refaults_take_nothing_in() {
     }
 }
 
-/// Without permission by refaults, today's converges as 3.15 does: by making the list too long.
+/// The active list becomes too long instead, as in 3.15.
 #[test]
 fn refault_deactivation_is_not_what_convergence_needs() {
     let switches = Switches::default().without(Mechanism::RefaultDeactivation);
@@ -125,7 +119,6 @@ fn refault_deactivation_is_not_what_convergence_needs() {
     assert!(without.len() <= 5, "{without:?}");
 }
 
-/// A challenge switched off is 3.15's reaction, at 2013's clock.
 #[test]
 fn without_challenge_refaults_are_activated() {
     let switches = Switches::default().without(Mechanism::ShadowThrottle);

@@ -1,4 +1,4 @@
-//! The earlier designs where they differ, section 10, and the switches that all designs have.
+//! Differences of the earlier designs, section 10, and the switches of all designs.
 
 use super::world::World;
 use crate::folio::Flags;
@@ -17,8 +17,8 @@ fn unthrottled(nr_frames: u32) -> World {
     World::with_policy(PolicyName::ActiveInactive2013, &config)
 }
 
-/// Active 1000 to 1000 + `nr_active`, inactive 0 to 164, of which the first 41 are evicted; then 10
-/// more pages become active: page 0 is 50 places away, one less than by today's count.
+/// Activates 1000 to 1000 + `nr_active`, reads 0 to 164 and evicts the first 41. Then 10 more pages
+/// become active: page 0 is 50 places away, one less than by today's count.
 fn evict_and_activate(world: &mut World, nr_active: u64) {
     world.read_twice(1000..1000 + nr_active);
     world.read_all(0..164);
@@ -31,7 +31,7 @@ fn evict_and_activate(world: &mut World, nr_active: u64) {
     world.drain();
 }
 
-/// Section 10: packed after the clock moved, compared with the active file list, equality included.
+/// Section 10: packed after the clock moved, equality included.
 #[test]
 fn earlier_distances_are_one_less() {
     for (nr_active, is_recent) in [(40, true), (39, false)] {
@@ -51,7 +51,7 @@ fn earlier_distances_are_one_less() {
     }
 }
 
-/// Section 7's first vector: an immediate refault is no place away.
+/// Section 7's first vector.
 #[test]
 fn immediate_refault_is_recent_even_beside_an_empty_active_list() {
     let mut world = world(PolicyName::ActiveInactive315, 64);
@@ -88,7 +88,7 @@ fn owed(world: &mut World) -> i64 {
     policy.design.shrink_active()
 }
 
-/// Section 10: one active page is owed a refault, and a normal activation takes one back.
+/// Section 10.
 #[test]
 fn activation_by_access_backs_off() {
     let mut world = unthrottled(256);
@@ -101,8 +101,7 @@ fn activation_by_access_backs_off() {
     assert_eq!(owed(&mut world), 0, "not below zero by activations");
 }
 
-/// Section 10: while folios are owed, the active list is scanned though the inactive one is long;
-/// by whole pieces, so the debt goes below zero.
+/// Section 10: whole pieces make the debt negative.
 #[test]
 fn owed_folios_are_deactivated_by_the_next_scan() {
     let mut world = unthrottled(256);
@@ -123,8 +122,6 @@ fn owed_folios_are_deactivated_by_the_next_scan() {
     assert_eq!(world.count(Counter::Pgdeactivate), deactivated, "paid: not low again");
 }
 
-/// Pages of two files: one comes back again and again, the other never. Only the first is trusted
-/// with a shadow for each eviction.
 #[test]
 fn file_that_returns_is_remembered_better() {
     let mut world = world(PolicyName::ActiveInactive2013, 256);
@@ -147,7 +144,6 @@ fn without_throttling_each_eviction_leaves_a_shadow() {
     assert_eq!(world.shadows.len() + world.resident.len(), 1000);
 }
 
-/// The limit on all shadows: pages away for longer than it are forgotten, not only late.
 #[test]
 fn oldest_shadows_are_deleted_in_all_but_without_the_shrinker() {
     for (is_on, nr_refaults) in [(true, 0), (false, 1)] {
@@ -180,7 +176,7 @@ fn without_activation_accesses_move_nothing() {
     }
 }
 
-/// Pinned files are scanned in vain; without costs the types keep the shares of swappiness alone.
+/// Pinned files are scanned in vain.
 #[test]
 fn without_costs_vain_scans_change_no_share() {
     for (is_on, cost) in [(true, 3), (false, 0)] {
@@ -194,8 +190,7 @@ fn without_costs_vain_scans_change_no_share() {
     }
 }
 
-/// Young executable pages, at both tails: protected, or judged as any other page. One piece of the
-/// active list is looked at.
+/// Young executable pages at both tails, and one piece of the active list.
 #[test]
 fn without_protection_executables_are_pages_as_others() {
     for (is_on, nr_active) in [(true, 40 + 5), (false, 40 - 32)] {
@@ -216,7 +211,6 @@ fn without_protection_executables_are_pages_as_others() {
     }
 }
 
-/// Where earlier designs may not deactivate, they give up instead of forcing it.
 #[test]
 fn only_todays_design_forces_deactivation() {
     for (name, forces) in [
@@ -234,8 +228,6 @@ fn only_todays_design_forces_deactivation() {
     }
 }
 
-/// The permission is asked before each piece: a list that becomes the longer during a pass is
-/// shrunk in it.
 #[test]
 fn earlier_designs_ask_before_each_piece() {
     let deactivated = [PolicyName::ActiveInactive, PolicyName::ActiveInactiveVanilla].map(|name| {

@@ -1,4 +1,4 @@
-//! Section 5.1: what is read late, and what is not.
+//! Section 5.1: folded and live statistics.
 
 use super::world::World;
 use crate::ids::PageType;
@@ -23,7 +23,7 @@ fn deactivated_by_a_pass(world: &mut World) -> u64 {
     world.count(Counter::Pgdeactivate) - before
 }
 
-/// Reads a page never read before into each free frame.
+/// Reads a new page into each free frame.
 fn fill_with_new(world: &mut World, from: u64) {
     let nr_free = world.free.len() as u64;
     assert_eq!(world.read_all(from..from + nr_free), nr_free);
@@ -53,7 +53,7 @@ fn low_verdict_is_constant_between_folds() {
     }
 }
 
-/// Half of memory is active and not low: only the refault clause can permit anything.
+/// Only the refault clause can permit deactivation.
 #[test]
 fn refault_clause_is_true_in_one_pass_per_fold_that_changed_the_counter() {
     let mut world = folded(256);
@@ -92,7 +92,6 @@ fn refaults_are_compared_with_the_active_list_of_the_last_fold() {
     assert_eq!(world.count(Counter::WorkingsetActivateFile), 1);
 }
 
-/// Quotas are sizes now: a pass over folios that no fold has seen scans them all the same.
 #[test]
 fn quotas_are_live() {
     let mut world = folded(64);
@@ -116,7 +115,7 @@ fn pages_behind_the_shadow_limit_are_folded() {
     assert_eq!(live.lruvec.nr_pages_for_shadows(), 64);
 }
 
-/// Cache trimming and the aging of anonymous folios look at the folded sizes, too.
+/// Cache trimming uses the folded sizes too.
 #[test]
 fn anonymous_aging_waits_for_a_fold() {
     let statistics = Statistics::Folded;

@@ -1,5 +1,5 @@
-//! A tiny world with one of the designs: pages 0, 1, 2, ... of one mapping or several, accesses
-//! through descriptors and through tables, and direct reclaim when it is full.
+//! A tiny world with one of the designs: pages of one mapping or several, accesses through
+//! descriptors and tables, and direct reclaim when full.
 
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
@@ -23,11 +23,10 @@ pub(super) struct World {
     pub(super) resident: BTreeMap<u64, FrameId>,
     pub(super) shadows: BTreeMap<u64, ShadowEntry>,
     pub(super) young: BTreeSet<u64>,
-    /// Pages that cannot be evicted.
     pub(super) pinned: BTreeSet<u64>,
     pub(super) free: Vec<FrameId>,
     pub(super) page_type: PageType,
-    /// Pages of a mapping; page numbers go on through all of them.
+    /// Pages per mapping. Page numbers continue through all mappings.
     pub(super) mapping_pages: u64,
 }
 
@@ -63,7 +62,7 @@ impl World {
         policy
     }
 
-    /// Reads a page through a descriptor; says whether it missed.
+    /// Returns true for a miss.
     pub(super) fn read(&mut self, page: u64) -> bool {
         let (frame, missed) = match self.resident.get(&page) {
             Some(frame) => (*frame, false),
@@ -80,7 +79,6 @@ impl World {
         pages.map(|page| u64::from(self.read(page))).sum()
     }
 
-    /// Accesses a page through the table.
     pub(super) fn map(&mut self, page: u64) {
         if !self.resident.contains_key(&page) {
             self.fill(page, AccessPath::Table);
@@ -92,7 +90,6 @@ impl World {
         self.lruvec.drain(&mut self.log);
     }
 
-    /// Reads each page twice, which makes it active.
     pub(super) fn read_twice(&mut self, pages: Range<u64>) {
         for page in pages {
             self.read(page);
@@ -147,7 +144,7 @@ impl World {
         pass.scan
     }
 
-    /// A pass that looks at every list once, in full, unless it has freed `target`.
+    /// Stops after `target`.
     pub(super) fn reclaim_in_full(&mut self, target: u64) -> Scan {
         let mut pass = ReclaimPass::direct(&self.lruvec);
         pass.scan.priority = 0;

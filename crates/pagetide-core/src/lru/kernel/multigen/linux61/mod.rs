@@ -1,15 +1,15 @@
-//! The rules of Linux 6.1, profile A: the multi-gen LRU as it was first measured.
+//! The rules of Linux 6.1, profile A.
 //!
-//! *Insertion.* Only a fault says anything: its folio is the youngest. All others enter where
-//! eviction takes from, or one later if they must be written first.
+//! *Insertion.* Faulted folios enter the youngest generation. Other folios enter the oldest, or the
+//! next one if they must be written first.
 //!
 //! ```text
 //!   min_seq           min_seq + 1                        max_seq
 //!   read, readahead   unwritten anon, awaiting flush     faulted; refused by eviction
 //! ```
 //!
-//! *Accesses.* The first one only marks; one of the page table promotes at once and clears the
-//! count, because tiers are for pages accessed through descriptors only.
+//! *Accesses.* The first access only marks the folio. A table access promotes at once and clears
+//! the count, because tiers count descriptor accesses only.
 //!
 //! ```text
 //!   accesses     0   1   2   3   4   5 and more      flags in this order: REFERENCED,
@@ -17,21 +17,21 @@
 //!   tier         0   0   1   2   2   3
 //! ```
 //!
-//! *Aging.* With three generations it depends on how folios are spread: too many in the youngest,
-//! or too few in the oldest, and a generation starts. A direct pass then goes on with what it found
-//! before; the background thread ages before each priority and never while it reclaims.
+//! *Aging.* With three generations, a new one starts if the youngest has too many folios or the
+//! oldest too few. A direct pass keeps its budget after aging. The background thread ages before
+//! each priority and never during reclaim.
 //!
-//! *Types.* File pages never have fewer generations left than anonymous ones, so the older type is
-//! evicted first; at equal age tier 0 of both is compared, and the loser's tiers with the winner's
-//! tier 0.
+//! *Types.* Anon never has fewer generations than file. The older type is evicted first. At equal
+//! age the controller compares tier 0 of both types, then the tiers of the evicted type with tier 0
+//! of its rival.
 //!
 //! *Refaults.* Only the generation under eviction is remembered.
 //!
-//! [`Mechanism::MinimalPatch`] leaves what the series had at its sixth patch: no table walks (hot
-//! mapped pages become young by being refused), no forced aging, no second trial, no fairness.
+//! [`Mechanism::MinimalPatch`] is the sixth patch of the series: no table walks, no forced aging,
+//! no second trial, no fairness.
 //!
-//! Not modelled: locked folios, folios that may not be unmapped or written by the pass, and marks
-//! that aging leaves on folios while they are isolated.
+//! Not modelled: locked folios, folios that the pass may not unmap or write, and marks on isolated
+//! folios.
 //!
 //! Source: the multi-gen LRU specification, sections 3 to 8, profile A.
 
@@ -51,12 +51,10 @@ use crate::lru::{
     Switches,
 };
 
-/// Weights where a type's tiers are compared with its own tier 0: twice the ratio is still evicted.
+/// Up to twice the ratio is evicted.
 const TIER_GAINS: Gains = Gains { base: 1, compared: 2 };
-/// All that accesses leave on a folio, beside the count.
 const ACCESSED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
 
-/// Linux 6.1. See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linux61 {
     switches: Switches,
@@ -115,7 +113,7 @@ impl Profile for Linux61 {
         self.switches.has(Mechanism::Retry) && !self.is_minimal()
     }
 
-    /// Whatever was refused is young, unless it only waits to be written. Its tier is remembered.
+    /// Activates all but a folio that waits to be written.
     fn survivor(self, _window: &Window, flags: Flags, _refusal: Refusal) -> Flags {
         let remembers = flags.any(Flags::WORKINGSET);
         let flags = if remembers { flags.with(Flags::REFERENCED) } else { flags };
@@ -143,7 +141,7 @@ impl Profile for Linux61 {
         }
     }
 
-    /// For fairness: enough was aged, swapped out, or freed for all groups.
+    /// Ends the priority if enough was aged, swapped out, or freed (fairness between groups).
     fn is_over(self, done: &PassProgress, scan: &Scan) -> bool {
         let has_swapped = done.took_anon && scan.is_satisfied();
         let is_balanced = scan.kind == ReclaimKind::Background
@@ -195,7 +193,7 @@ impl Profile for Linux61 {
         counted(Token::of(shadow).references + u32::from(shadow.workingset()))
     }
 
-    /// A page that faults, or whose count was full, is part of the working set.
+    /// Restores a page that faults, or that had a full count, to the working set.
     fn refaulted(self, references: References, kind: AccessPath) -> RefaultOutcome {
         let is_restored = kind == AccessPath::Table || references.count == REFERENCES_MAX;
         let flags = if is_restored { Flags::WORKINGSET } else { Flags::NONE };
@@ -208,7 +206,6 @@ impl Linux61 {
         self.switches.has(Mechanism::MinimalPatch)
     }
 
-    /// Whether a generation should start, with these sizes.
     fn needs_aging(self, sizes: &EvictableSizes) -> bool {
         const MAX: u64 = MAX_NR_GENS as u64;
         match sizes.nr_gens {
@@ -220,22 +217,18 @@ impl Linux61 {
     }
 }
 
-/// The most accesses that are counted beyond the first.
 const REFERENCES_MAX: u32 = Flags::REFS_MAX + 1;
 
-/// Reads an access count, 0 to 4.
 fn counted(count: u32) -> References {
     References { count, workingset: count > 0, tier: RefTier::holding(count + 1) }
 }
 
-/// The oldest generations of both types where file may not run ahead of anon, nor anon of file:
-/// anon waits for the slower one, file never goes back.
+/// Couples the types: neither advances past the slower one, and file never goes back.
 pub(super) fn lockstep(window: &Window, [anon, file]: [u64; 2]) -> [u64; 2] {
     let anon = anon.min(file);
     [anon, anon.max(window.oldest(PageType::File))]
 }
 
-/// Whether the generation that this token's page was evicted from is still being evicted.
 pub(super) fn was_just_evicted(token: Token, window: &Window, page_type: PageType) -> bool {
     token.distance_to(window.oldest(page_type)) == 0
 }

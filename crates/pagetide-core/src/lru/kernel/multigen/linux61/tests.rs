@@ -100,7 +100,7 @@ fn the_specification_vectors_of_the_scan_budget_hold() {
     assert_eq!(direct(4, 0, 0), Plan::Scan(8192));
 }
 
-/// Sections 5 and 6: the background thread ages before it reclaims, and only then.
+/// Sections 5 and 6.
 #[test]
 fn background_ages_once_before_each_priority() {
     let background = |has_begun, priority| {
@@ -206,7 +206,7 @@ fn the_specification_vectors_of_the_tier_limit_hold() {
     assert_eq!(limit(98), RefTier(0));
 }
 
-/// Section 7: the controller's choice of a type weighs its tiers against the other type's tier 0.
+/// Section 7.
 #[test]
 fn tiers_of_the_chosen_type_are_measured_against_the_other() {
     let rows =
@@ -228,7 +228,7 @@ fn the_specification_vectors_of_shadows_hold() {
     }
 }
 
-/// Section 8: recent is what the generation under eviction lost.
+/// Section 8.
 #[test]
 fn a_refault_is_recent_while_its_generation_is_evicted() {
     let token = Token::of(shadow_of(7, counted(0), LruvecId::default()));
@@ -248,7 +248,6 @@ fn faults_and_full_counts_restore_the_working_set() {
     assert_eq!(rules().refaulted(counted(0), fault), restored);
 }
 
-/// What each switch of this profile changes.
 #[test]
 fn each_rule_can_be_switched_off() {
     let without = |mechanism| Linux61::new(Switches::default().without(mechanism));

@@ -1,7 +1,6 @@
 //! The rules of Linux 6.18, profile B.
 //!
-//! *Insertion.* A generation is a statement about recency, and a new folio's is guessed from how it
-//! came: what a fault brought in is about to be used again; what a read brought in may never be.
+//! *Insertion.* The access path decides the generation of a new folio:
 //!
 //! ```text
 //!   oldest                                                     youngest
@@ -9,13 +8,12 @@
 //!   read, readahead   read again soon    faulted, unwritten    faulted again soon
 //! ```
 //!
-//! "Again soon" is WORKINGSET, set on a refault of a folio that had saturated its references. The
-//! guess is raised to the type's oldest generation: with four generations in use a cold folio joins
-//! the one being evicted, and only an access or a refault gives it another chance. An anonymous
-//! folio has a copy in the swap store exactly while it is clean, which is what decides here.
+//! "Again soon" is WORKINGSET, set on a refault of a folio with saturated references. The
+//! generation is raised to the type's oldest: with four generations in use a cold folio joins the
+//! generation under eviction.
 //!
-//! *Accesses.* References add up in the flags; a folio whose count is full moves on when eviction
-//! meets it, whatever its tier. Table accesses take two observations to promote a folio.
+//! *Accesses.* A folio with a full count moves on when eviction reaches it. Table accesses promote
+//! a folio at the second observation.
 //!
 //! ```text
 //!   accesses      0   1   2   3   4   5 and more
@@ -23,7 +21,7 @@
 //!   tier          0   0   1   2   2   3
 //! ```
 //!
-//! *Aging.* Only the number of generations counts, and a "harder look" is a priority below 12:
+//! *Aging.* Only the number of generations counts. A "harder look" is a priority below 12:
 //!
 //! ```text
 //!   generations   4               3                     2
@@ -31,9 +29,8 @@
 //!   harder look   scan size>>p    start a generation    start a generation
 //! ```
 //!
-//! *Refaults.* Less than a full window after it left, a page would still be here had memory been a
-//! little larger: that is recent. Types are compared by all their tiers, tiers with tier 0 of their
-//! own type, which they may exceed by half.
+//! *Refaults.* A refault is recent within a full window of generations. Types are compared by all
+//! their tiers. A tier is evicted up to 1.5 times the ratio of its type's tier 0.
 //!
 //! Source: the multi-gen LRU specification, sections 3 to 8, profile B.
 
@@ -52,12 +49,11 @@ use crate::lru::{
     AccessPath, AccessRule, DEF_PRIORITY, Mechanism, Refusal, Scan, ShadowEntry, Switches,
 };
 
-/// Weights of tier 0 and of the tier compared with it: 1.5 times the ratio is still evicted.
+/// Up to 1.5 times the ratio is evicted.
 const TIER_GAINS: Gains = Gains { base: 2, compared: 3 };
-/// Found young, or read, before.
+/// Found young or read before.
 const SEEN: Flags = Flags::REFERENCED.with(Flags::WORKINGSET);
 
-/// Linux 6.18. See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linux618 {
     switches: Switches,
@@ -88,7 +84,7 @@ impl Profile for Linux618 {
         true
     }
 
-    /// The first observation only marks it.
+    /// Returns false for the first observation, which only marks the folio.
     fn promotes_young(self, flags: Flags) -> bool {
         flags.any(SEEN) || !self.switches.has(Mechanism::TwoStepPromotion)
     }
@@ -126,8 +122,8 @@ impl Profile for Linux618 {
         self.switches.has(Mechanism::Retry)
     }
 
-    /// A young one is kept the first time and activated the second; nothing re-enters the oldest
-    /// generation.
+    /// Keeps a young folio the first time and activates it the second. No folio re-enters the
+    /// oldest generation.
     fn survivor(self, window: &Window, flags: Flags, refusal: Refusal) -> Flags {
         let flags = match refusal {
             Refusal::Young if self.promotes_young(flags) => {
@@ -151,7 +147,7 @@ impl Profile for Linux618 {
         }
     }
 
-    /// Neither type runs ahead to two generations while the other still has all four.
+    /// Keeps each type at three generations or more while the other type has four.
     fn coupled(self, window: &Window, candidates: [u64; 2]) -> [u64; 2] {
         if !self.switches.has(Mechanism::IndependentTypes) {
             return lockstep(window, candidates);
@@ -178,13 +174,11 @@ impl Profile for Linux618 {
         }
     }
 
-    /// The background thread stops at its watermark, whatever is left to scan; global reclaim, at
-    /// its target.
+    /// Stops the background thread at its watermark and global reclaim at its target.
     fn is_over(self, _course: &PassProgress, scan: &Scan) -> bool {
         scan.may_stop()
     }
 
-    /// Low enough to find `target` among the `reclaimable`.
     fn initial_priority(self, reclaimable: u64, target: u64) -> u8 {
         const LOWEST: u8 = 6;
         const LARGE_TARGET: u64 = 64;
@@ -249,7 +243,6 @@ impl Profile for Linux618 {
     }
 }
 
-/// Reads an access count: 0 to 4, and whether the folio has been part of the working set.
 fn counted(count: u32, workingset: bool) -> References {
     let tier = if workingset { RefTier::LAST } else { RefTier::holding(count) };
     References { count, workingset, tier }

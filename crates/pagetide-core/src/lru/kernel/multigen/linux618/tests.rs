@@ -100,7 +100,7 @@ fn the_scan_budget_doubles_with_each_priority() {
     assert_eq!(budgets, [2, 4, 9, 18].map(Plan::Scan));
 }
 
-/// Section 5, should_run_aging: only the number of generations.
+/// Section 5, should_run_aging.
 #[test]
 fn too_few_generations_are_aged_below_the_first_priority() {
     assert_eq!(plan(3, 8192, 10), Plan::Age(Then::EndPriority));

@@ -1,8 +1,9 @@
-//! The rules of Linux 7.3, profile C: what 7.1 to 7.3 do otherwise than 6.18.
+//! The rules of Linux 7.3, profile C: the changes of 7.1 to 7.3 against 6.18.
 //!
-//! *Insertion.* A batch of 31 new folios waits before they are listed, and a read marks its folio
-//! meanwhile. Being marked is now worth a generation, so of single reads only the folio that fills
-//! its batch, and is listed before its own mark, enters where eviction takes from:
+//! *Insertion.* A batch of 31 new folios waits to be listed, and meanwhile the read marks each,
+//! which is worth a generation. Only the folio that fills its batch is listed before its mark, so
+//! one single read in 31 enters the oldest generation, which therefore runs empty: aging is the
+//! normal state.
 //!
 //! ```text
 //!   oldest                                                     youngest
@@ -11,25 +12,20 @@
 //!   1 read of 31      read again soon    while dirty
 //! ```
 //!
-//! The oldest generation therefore runs dry under random reads, and aging is the normal state: what
-//! was protected is soon the oldest again and has to prove itself anew.
+//! *Faults* mark their folio, instead of activating it. The first look that finds the folio young
+//! promotes it. A victim found young joins the working set at its third observation.
 //!
-//! *Faults* mark their folio where they made it active, and the first look that finds it young
-//! promotes it. A victim found young is of the working set once it was seen three times.
+//! *Passes.* Each priority has one budget, spent in scans of 64 folios. A generation is started
+//! before a scan if one is due, which does not end the priority. A scan that only sorted counts as
+//! progress. A pass for a group also ends as soon as its target is met.
 //!
-//! *Passes.* Each priority has one budget, spent in scans of 64 folios. Before each of them a
-//! generation is started if one is due, which no longer ends the priority; a scan that only sorted
-//! counts; a pass for a group, too, ends as soon as its target is met.
+//! *Dirty folios* are victims, and come back active.
 //!
-//! *Dirty folios* are victims as others are, and come back with the active.
+//! All else is as in [`Linux618`], also if a mechanism is off.
 //!
-//! Everything else is as in [`Linux618`], which each of these falls back to where its mechanism is
-//! off.
-//!
-//! Ignored: folios that readahead brings during a fault, which the kernel marks as well, and a swap
-//! cache: an anonymous page that is back has no copy. The mark of a fault is made when its folio is
-//! listed, so that five reads before that pass for a refault of the working set. Source: the
-//! multi-gen LRU specification for 7.x, rules C1 to C7.
+//! Ignored: folios that readahead brings in during a fault, and a swap cache: a swapped-in page has
+//! no copy. A fault's mark is made when its folio is listed, so five reads before that look like a
+//! refault of the working set. Source: the multi-gen LRU specification for 7.x, rules C1 to C7.
 
 use super::controller::Controller;
 use super::generations::End;
@@ -48,14 +44,13 @@ use crate::lru::{
     VICTIMS_MAX,
 };
 
-/// Linux 7.3. See the module.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Linux73 {
     before: Linux618,
     switches: Switches,
 }
 
-/// Rules that are as they were.
+/// Rules unchanged from 6.18.
 macro_rules! as_before {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)+) => {
         $(
@@ -93,7 +88,7 @@ impl Profile for Linux73 {
         fn remembered(shadow: ShadowEntry) -> References;
     }
 
-    /// Executable pages of files are promoted by the first observation.
+    /// Promotes executable file pages at the first observation.
     fn promotes_young(self, flags: Flags) -> bool {
         self.protects_code(flags) || self.before.promotes_young(flags)
     }
@@ -106,7 +101,7 @@ impl Profile for Linux73 {
         }
     }
 
-    /// A fault has marked its folio, and nothing more; an anonymous one enters max-1 either way.
+    /// Marks a folio brought in by a fault. An anonymous folio stays active and enters max-1.
     fn arrived(self, flags: Flags) -> Option<Flags> {
         let is_plain_fault = flags.any(Flags::ACTIVE) && !flags.any(Flags::WORKINGSET);
         if !is_plain_fault || !self.switches.has(Mechanism::FaultMarks) {
@@ -116,7 +111,6 @@ impl Profile for Linux73 {
         Some(if flags.any(Flags::ANON) { marked } else { marked.without(Flags::ACTIVE) })
     }
 
-    /// A marked folio enters as one of the working set does.
     fn entered_seq(self, window: &Window, flags: Flags, entry: Entry) -> u64 {
         let is_marked = flags.any(Flags::REFERENCED) && !flags.any(Flags::ACTIVE);
         let counts = is_marked && self.switches.has(Mechanism::MarkedInsertion);
@@ -154,7 +148,7 @@ impl Profile for Linux73 {
         if is_due && budget > 0 { Plan::Age(Then::Scan(budget)) } else { Plan::Scan(budget) }
     }
 
-    /// Asked between two scans of a priority, and not before the first.
+    /// Ends a priority between two scans, never before the first.
     fn is_over(self, done: &PassProgress, scan: &Scan) -> bool {
         if !self.switches.has(Mechanism::StopAtTarget) {
             return self.before.is_over(done, scan);
@@ -163,7 +157,7 @@ impl Profile for Linux73 {
         done.progress > 0 && (scan.is_satisfied() || has_aged)
     }
 
-    /// What a request wants evicted is scanned in one.
+    /// Limits no request.
     fn scan_max(self, budget: u64, done: &PassProgress, scan: &Scan) -> u64 {
         if scan.command.is_some() || !self.switches.has(Mechanism::ShortScans) {
             return budget;
@@ -187,20 +181,19 @@ impl Profile for Linux73 {
 }
 
 impl Linux73 {
-    /// Whether it is an executable page of a file, and such pages are protected.
     fn protects_code(self, flags: Flags) -> bool {
         let is_code = flags.any(Flags::EXEC) && !flags.any(Flags::ANON);
         is_code && self.switches.has(Mechanism::ExecProtection)
     }
 
-    /// Whether a victim that was refused as dirty has to be written, rather than swapped out.
+    /// Returns true if a victim refused as dirty must be written to its file, not to swap.
     fn awaits_its_writer(self, flags: Flags) -> bool {
         let has_writer = flags.any(Flags::WRITEBACK) || flags.is_dirty_file();
         self.takes_unwritten() && flags.any(UNWRITTEN) && has_writer
     }
 
-    /// The flags of a victim that was found young: ACTIVE from the second observation on, of the
-    /// working set from the third.
+    /// Returns the flags of a victim found young: ACTIVE from the second observation, WORKINGSET
+    /// from the third.
     fn tried_young(self, flags: Flags) -> Flags {
         if !self.promotes_young(flags) {
             return self.seen_young(flags);

@@ -1,4 +1,4 @@
-//! The vectors of the specification for 7.x, rule by rule; what stays is tested for 6.18.
+//! The vectors of the specification for 7.x, rule by rule. Unchanged rules are tested for 6.18.
 
 use super::*;
 use crate::lru::{GroupScan, ReclaimKind};
@@ -95,7 +95,7 @@ fn plan(rules: Linux73, nr_gens: u64, nr_folios: u64, priority: u8) -> Plan {
     rules.plan(&sizes, &PassProgress::default(), &scan)
 }
 
-/// Rule C3: at 2 generations always, at 3 below the first priority; and then eviction goes on.
+/// Rule C3.
 #[test]
 fn aging_is_part_of_the_pass() {
     let then = |budget| Plan::Age(Then::Scan(budget));
@@ -109,7 +109,7 @@ fn aging_is_part_of_the_pass() {
     assert_eq!(plan(off, 3, 8192, 11), Plan::Age(Then::EndPriority));
 }
 
-/// Rules C3 and C4: one budget a priority, in scans of 64.
+/// Rules C3 and C4.
 #[test]
 fn a_budget_is_computed_once_and_spent_in_short_scans() {
     let scan = Scan { priority: 8, ..Scan::new(ReclaimKind::Direct, 32) };

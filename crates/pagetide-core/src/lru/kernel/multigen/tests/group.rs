@@ -1,8 +1,8 @@
-//! A memory group with a limit, as the kernel charges one, and what its reads do to the policy.
+//! A memory group with a limit, charged as in the kernel.
 //!
-//! The world is the specification's step-by-step flow (section 15): pages are charged through a
-//! stock of 64, a charge that fails reclaims 32 pages directly, and a read marks the page unless
-//! the read before it ended there. One process, files only, order 0, limit in frames.
+//! Follows the step-by-step flow of the specification (section 15): pages are charged through a
+//! stock of 64, a failed charge reclaims 32 pages directly, and a read marks the page unless the
+//! previous read ended there. One process, files only, order 0, limit in frames.
 
 use crate::folio::Folios;
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
@@ -140,7 +140,6 @@ impl Group {
         assert!(pass.scan.reclaimed > 0, "a pass over clean files frees something");
     }
 
-    /// Hits per hundred thousand reads, rounded.
     fn hits_per_100k(&self) -> u64 {
         (self.nr_hits * 100_000 + self.nr_reads / 2) / self.nr_reads
     }
@@ -155,13 +154,11 @@ impl Group {
     }
 }
 
-/// The limit of the measured rows, less what the group is charged beside file pages: nodes of the
-/// page trees and some anonymous pages, which this world does not have. The specification estimates
-/// 28 pages and a seventh of the nodes, 66 to 81 here; at 89 every number below is met exactly
-/// (the first row's at any from 69 to 100).
+/// The limit of the measured rows, less the group's charges beside file pages, which the
+/// specification estimates at 66 to 81 pages. At 89 every number below is met exactly.
 const LIMIT: u32 = 10_900 - 89;
 
-/// Specification, section 15: kernel 31.671 % and 7947 reclaims, model 31.667 % and 7946.
+/// Section 15: kernel 31.671 % and 7947 reclaims, model 31.667 % and 7946.
 #[test]
 fn three_files_in_turn_leave_the_first_resident() {
     let mut group = Group::new(LIMIT, 3 * 7680);
@@ -176,7 +173,7 @@ fn three_files_in_turn_leave_the_first_resident() {
     assert_eq!((summary.max_seq, summary.min_seq[FILE]), (3, 0), "aging never ran");
 }
 
-/// Specification, section 15: kernel and model agree on every number here.
+/// Section 15: kernel and model agree on every number.
 #[test]
 fn a_stream_passes_by_a_saturated_set() {
     let mut group = Group::new(LIMIT, 2816 + 13_926);
@@ -190,11 +187,10 @@ fn a_stream_passes_by_a_saturated_set() {
     assert_eq!(sizes, [7988, 2816, 0, 0]);
     assert_eq!((summary.max_seq, summary.min_seq[FILE]), (3, 0), "aging never ran");
     let lazily = group.counter(Counter::LruGenPromotedLazily);
-    // The last 26 saturated in the log, before they had a generation: they entered the next one.
+    // The last 26 saturated in the log and entered the next generation.
     assert_eq!((lazily, group.counter(Counter::LruGenProtected)), (2816 - 26, 0));
 }
 
-/// Random numbers for the workloads (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -209,7 +205,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// Below `bound`, four times in five in its first fifth, and so on within: a heavy head.
+    /// Returns a number below `bound`, in the first fifth four times in five, recursively.
     fn skewed(&mut self, bound: u64) -> u64 {
         let mut range = bound;
         while range >= 5 && self.below(5) != 0 {
@@ -219,7 +215,7 @@ impl Random {
     }
 }
 
-/// Reads random pairs of pages, `times` in turn each (so that no two reads of a page adjoin).
+/// Reads random pairs alternately, so that no two reads of a page adjoin.
 fn read_pairs(times: impl Fn(&mut Random) -> u64) -> Group {
     const NR_PAIRS: u64 = 8000;
     let mut group = Group::new(8000, 2 * NR_PAIRS);
@@ -241,7 +237,7 @@ fn nr_started(group: &mut Group) -> u64 {
     started
 }
 
-/// Specification, section 15: pairs read 4 times age twice, and end at generations 2 to 5.
+/// Section 15: pairs read 4 times age twice, and end at generations 2 to 5.
 #[test]
 fn pairs_read_four_times_drain_the_oldest_generation_now_and_then() {
     let mut group = read_pairs(|_| 4);
@@ -250,8 +246,7 @@ fn pairs_read_four_times_drain_the_oldest_generation_now_and_then() {
     assert!((85_000..88_000).contains(&group.hits_per_100k()), "{}", group.hits_per_100k());
 }
 
-/// Five reads saturate a folio while it waits in the access log, so none joins the generation under
-/// eviction: it drains again and again, and the averages are folded.
+/// Five reads saturate a folio in the access log, so none joins the generation under eviction.
 #[test]
 fn pairs_read_six_times_keep_aging_going() {
     let mut group = read_pairs(|_| 6);
@@ -272,9 +267,7 @@ fn pairs_read_one_to_nine_times_age_less_often() {
     assert!((88_000..90_000).contains(&group.hits_per_100k()), "{}", group.hits_per_100k());
 }
 
-/// A heavy-headed popularity that moves on four times. Most evictions are of tier 0, some of higher
-/// tiers, few folios are protected, and the oldest generation never drains: the shape of the
-/// specification's Zipf row (tiers 220757/57001/20358, protected 498/667).
+/// Follows the specification's Zipf row (tiers 220757/57001/20358, protected 498/667).
 #[test]
 fn moving_popularity_evicts_all_tiers_and_never_ages() {
     const NR_PAGES: u64 = 20_000;

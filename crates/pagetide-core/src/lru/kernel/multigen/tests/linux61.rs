@@ -1,4 +1,4 @@
-//! Single steps with the rules of Linux 6.1: what comes out differently from 6.18.
+//! Single steps with the rules of Linux 6.1 that differ from 6.18.
 
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
@@ -22,7 +22,7 @@ fn background(steps: &mut Steps, priority: u8) -> u64 {
     steps.run(pass, priority).scan.reclaimed
 }
 
-/// Specification, section 14.
+/// Section 14.
 #[test]
 fn the_minimal_trace_holds() {
     let mut steps = steps(None);
@@ -47,13 +47,12 @@ fn the_minimal_trace_holds() {
     let (early, late) = (steps.evicted[0].1, steps.evicted[99].1);
     steps.lruvec.refault(&mut log, returning, early, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 0, "of a generation used up");
-    // The last batch emptied generation 0 before it was gone: its shadows name the next in use.
+    // The last batch emptied generation 0 first, so its shadows name the next in use.
     steps.lruvec.refault(&mut log, returning, late, AccessPath::Descriptor);
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 1);
 }
 
-/// Specification, section 6: with two generations a look ages and scans nothing; with three it
-/// depends on their sizes, and the scan is as large as the priority allows, whatever it needs.
+/// Section 6: with three generations, aging depends on their sizes.
 #[test]
 fn a_direct_pass_ages_until_the_old_folios_are_old_enough() {
     let mut steps = steps(None);
@@ -84,7 +83,7 @@ fn one_look_of_a_table_walk_promotes() {
     assert!(!steps.folio(frames[0]).flags().any(Flags::REFERENCED.with(Flags::WORKINGSET)));
 }
 
-/// Specification, section 5, the caveat: patch 6 promotes by refusal alone.
+/// Section 5, the caveat.
 #[test]
 fn the_minimal_patch_never_walks() {
     let mut steps = minimal();
@@ -98,7 +97,7 @@ fn the_minimal_patch_never_walks() {
     assert!(steps.trials[&mapped] > 0);
 }
 
-/// Specification, section 6: at equal age the controller decides, else the older type goes.
+/// Section 6.
 #[test]
 fn the_older_type_goes_first_and_file_waits_for_anon() {
     let mut steps = steps(Some(60));
@@ -111,8 +110,7 @@ fn the_older_type_goes_first_and_file_waits_for_anon() {
     assert_eq!(summary.min_seq[ANON], summary.min_seq[FILE], "in step");
 }
 
-/// Specification, section 6, the table of sort(): protected folios go to the tail, and count as
-/// activated.
+/// Section 6, the table of sort().
 #[test]
 fn a_protected_folio_is_the_next_of_its_new_generation() {
     let mut steps = steps(None);

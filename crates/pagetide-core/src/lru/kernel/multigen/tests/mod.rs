@@ -1,6 +1,7 @@
-//! Behaviour of the whole policy, driven through the lruvec as the worlds do.
+//! Tests of the whole policy, driven through the lruvec. Sections are those of the multi-gen LRU
+//! specification.
 
-// Hundreds of thousands of reads, too many for an interpreter; no unsafe code is reached either.
+// Too many reads for an interpreter, and no unsafe code.
 #[cfg(not(miri))]
 mod group;
 mod linux61;

@@ -1,4 +1,4 @@
-//! Single steps of the policy: small states, stated results.
+//! Single steps of the policy.
 
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 const SATURATED: Flags = Flags::REFERENCED.with(Flags::WORKINGSET).with(Flags::REFS);
 
-/// Specification, section 14, with the rules of profile B.
+/// Section 14, with the rules of profile B.
 #[test]
 fn a_hundred_clean_folios_go_in_two_batches() {
     let mut steps = Steps::new(None);
@@ -77,8 +77,7 @@ fn a_busy_folio_is_tried_twice_and_leaves_the_oldest_generation() {
     assert!(!flags.any(Flags::REFERENCED.with(Flags::ACTIVE)), "starts over: {flags:?}");
 }
 
-/// Specification, section 6, last paragraph: survivors that would be oldest enter at max-1, or at
-/// max with WORKINGSET; and section 15, wschange: read-ahead in flight drains the oldest one.
+/// Section 6, last paragraph, and section 15, wschange.
 #[test]
 fn folios_in_flight_empty_the_oldest_generation() {
     let mut steps = Steps::new(None);
@@ -172,7 +171,6 @@ fn a_write_back_that_ended_meanwhile_means_another_trial() {
     assert!(!steps.folio(frame).flags().any(Flags::RECLAIM), "nothing would rotate it");
 }
 
-/// The face's order of things: the walk first, then the new generation, once.
 #[test]
 fn tables_are_walked_before_a_generation_starts() {
     let mut steps = Steps::new(None);
@@ -186,7 +184,6 @@ fn tables_are_walked_before_a_generation_starts() {
     assert_eq!(steps.seq_of(mapped), 4, "promoted by the walk before the second generation");
 }
 
-/// A thread that needs a frame does not go away empty-handed while clean folios are idle.
 #[test]
 fn a_direct_pass_ages_its_way_to_young_folios() {
     let mut steps = Steps::new(None);
@@ -270,7 +267,7 @@ fn the_other_type_is_taken_when_the_first_has_nothing() {
     assert_eq!(without_swap.lruvec.nr_folios(), 10);
 }
 
-/// Specification, section 5, inc_max_seq: what cannot be evicted stays put and ends up youngest.
+/// Section 5, inc_max_seq.
 #[test]
 fn aging_leaves_stranded_anon_where_it_is() {
     let mut steps = Steps::new(None);
@@ -305,7 +302,7 @@ fn refaults_count_by_tier_and_restore_the_working_set() {
     assert_eq!(steps.counter(Counter::WorkingsetRefaultFile), 2, "another group's is ignored");
 }
 
-/// Specification, section 6, profile B: a pass that only sorts uses its whole budget up.
+/// Section 6, profile B.
 #[test]
 fn sorting_alone_ends_each_priority_until_victims_are_reached() {
     let mut steps = Steps::new(None);
@@ -317,7 +314,7 @@ fn sorting_alone_ends_each_priority_until_victims_are_reached() {
     let pass = ReclaimPass::direct(&steps.lruvec);
     let pass = steps.run(pass, 12);
     assert_eq!(steps.counter(Counter::LruGenPromotedLazily), 600);
-    // 1200 >> priority adds up to 596 down to priority 2; at priority 1, rounds of 64 victims meet
+    // 1200 >> priority adds up to 596 down to priority 2. At priority 1, rounds of 64 victims meet
     // the shrinking budget, 632 - 32 * rounds, after the seventh.
     assert_eq!((pass.scan.priority, pass.scan.reclaimed), (1, 7 * 64));
 }

@@ -1,4 +1,4 @@
-//! What the engine's own switches change; those of single rules are tested beside the rules.
+//! Effects of the engine's switches. Switches of single rules are tested beside the rules.
 
 use super::world::{ANON, FILE, Steps};
 use crate::folio::Flags;
@@ -30,7 +30,6 @@ fn without_generations_recency_has_one_value() {
     }
 }
 
-/// Tells the controller that all of tier 1 and nothing of tier 0 comes back.
 fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset: bool) {
     let mut log = AccessLog::new();
     let shadow = ShadowEntry::new(token, LruvecId::default(), workingset);
@@ -40,7 +39,6 @@ fn refault_tier_1(steps: &mut Steps, page_type: PageType, token: u64, workingset
     }
 }
 
-/// Whether a folio of tier 1 is protected that the controller has seen come back.
 fn protects_tier_1(policy: PolicyName, switches: Switches) -> bool {
     let mut steps = Steps::with(policy, None, switches);
     match policy {
@@ -73,7 +71,7 @@ fn without_the_controller_swappiness_alone_chooses_the_type() {
     for policy in PROFILES {
         for (swappiness, first) in [(100, PageType::File), (101, PageType::Anon)] {
             let mut steps = without(policy, Some(swappiness), Mechanism::Controller);
-            // Both types' tier 0 refaults, the preferred one's more: the controller would spare it.
+            // The controller would spare the preferred type.
             refault_tier_1(&mut steps, first, 0, false);
             steps.add(10, PageType::Anon, Flags::NONE);
             steps.add(10, PageType::File, Flags::NONE);

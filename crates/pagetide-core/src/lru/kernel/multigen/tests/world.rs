@@ -1,4 +1,4 @@
-//! A small world for tests of single steps: frames are used in order and never again.
+//! A small world for tests of single steps. Frames are used in order and once.
 
 use crate::folio::{Flags, Folio, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
@@ -16,14 +16,12 @@ use alloc::vec::Vec;
 pub(super) const ANON: usize = PageType::Anon.index();
 pub(super) const FILE: usize = PageType::File.index();
 
-/// A lruvec whose frames are used in order and never again.
 pub(super) struct Steps {
     pub(super) folios: Arc<Folios>,
     pub(super) lruvec: Lruvec,
     next_frame: u32,
-    /// Verdict for each frame that must not be evicted.
     pub(super) refusals: BTreeMap<FrameId, Refusal>,
-    /// What the next table walk reports.
+    /// Young frames for the next table walk.
     pub(super) young: Vec<FrameId>,
     pub(super) trials: BTreeMap<FrameId, u32>,
     pub(super) evicted: Vec<(FrameId, ShadowEntry)>,
@@ -31,12 +29,11 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// The multi-gen LRU as it is; no swappiness means no swap.
+    /// Takes `None` for no swap.
     pub(super) fn new(swappiness: Option<u8>) -> Steps {
         Steps::with(PolicyName::Mglru, swappiness, Switches::default())
     }
 
-    /// Any profile, and any of its mechanisms.
     pub(super) fn with(policy: PolicyName, swappiness: Option<u8>, switches: Switches) -> Steps {
         let folios = Arc::new(Folios::new(4096));
         let config = LruConfig {
@@ -85,7 +82,6 @@ impl Steps {
         &self.folios[frame]
     }
 
-    /// Runs a pass from `priority`; returns it.
     pub(super) fn run(&mut self, mut pass: ReclaimPass, priority: u8) -> ReclaimPass {
         pass.scan.priority = priority;
         let mut batch = ReclaimBatch::new();
@@ -126,7 +122,7 @@ impl Steps {
         self.lruvec.multigen_summary().expect("the policy is mglru")
     }
 
-    /// Folios in each generation, oldest possible first.
+    /// Returns the oldest first.
     pub(super) fn sizes(&self, page_type: usize) -> [u64; 4] {
         self.summary().generations.map(|generation| generation.nr_folios[page_type])
     }
@@ -135,7 +131,6 @@ impl Steps {
         self.lruvec.vmstat().read(counter)
     }
 
-    /// The generation a frame belongs to.
     pub(super) fn seq_of(&self, frame: FrameId) -> u64 {
         let index = self.folio(frame).flags().generation().expect("listed");
         let seqs = self.summary().generations.map(|generation| generation.seq);

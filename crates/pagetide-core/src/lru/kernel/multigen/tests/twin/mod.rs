@@ -1,9 +1,8 @@
 //! A naive twin: the same rules over plain maps and sequence numbers, for each profile.
 //!
-//! Random operations are applied to both. After each one the policy validates itself; after each
-//! pass the evictions (pages, order and shadows), the window, the counts of all tiers and every
-//! counter that the model keeps must be the same. The model is in `model.rs`. It knows no
-//! unevictable folios, no switches but the minimal patch, and no second pass at the same time.
+//! Random operations run on both. After each pass the evictions (pages, order and shadows), the
+//! window, the tier counts and every counter of the model must be equal. The model (`model.rs`) has
+//! no unevictable folios, no switches but the minimal patch, and no concurrent passes.
 
 mod model;
 
@@ -23,7 +22,6 @@ use proptest::prelude::*;
 const FRAMES: u32 = 160;
 const PAGES: u64 = 400;
 
-/// The policy behind its real driver, with the same world.
 struct Real {
     folios: Arc<Folios>,
     lruvec: Lruvec,
@@ -85,7 +83,7 @@ impl Real {
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Read pages in a row, each so many times.
+    /// Reads consecutive pages, `times` each.
     Read {
         first: u64,
         nr: u64,
@@ -97,7 +95,7 @@ enum Op {
     Dirty {
         page: u64,
     },
-    /// Pages in a row are written back.
+    /// Writes back consecutive pages.
     Clean {
         first: u64,
         nr: u64,
@@ -122,7 +120,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (0..PAGES, 1..40u64, 1..7u32)
             .prop_map(|(first, nr, times)| Op::Read { first, nr, times }),
-        // More than fits: this is what makes pages come back, and the controller judge.
+        // Exceeds memory, so that pages refault and the controller decides.
         1 => (0..PAGES, 150..300u64, 1..4u32)
             .prop_map(|(first, nr, times)| Op::Read { first, nr, times }),
         8 => (0..PAGES).prop_map(|page| Op::Table { page }),
@@ -146,7 +144,6 @@ struct Pair {
     free: Vec<FrameId>,
 }
 
-/// Every third page is anonymous.
 fn type_of(page: u64) -> PageType {
     if page.is_multiple_of(3) { PageType::Anon } else { PageType::File }
 }
@@ -295,7 +292,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op(), 1..250)
 }
 
-/// No swap, both ends of the range, and between them.
+/// Includes no swap and both ends of the range.
 fn swappiness(max: u64) -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(60), 2..200u64, 200..=max]
 }

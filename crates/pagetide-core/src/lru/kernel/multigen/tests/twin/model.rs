@@ -1,7 +1,7 @@
 //! The naive model: the specification's rules over plain vectors, maps and sequence numbers.
 //!
-//! Nothing here is fast, and nothing is shared with the policy but the shadow's layout. Where the
-//! profiles differ, the columns of the specification stand side by side: `a` is Linux 6.1, `c` 7.3.
+//! Shares only the shadow's layout with the policy. If profiles differ, the specification's columns
+//! stand side by side: `a` is Linux 6.1, `c` 7.3.
 
 use crate::lru::{LruvecId, ReclaimKind, Refusal, ShadowEntry};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -10,10 +10,9 @@ use alloc::vec::Vec;
 const ANON: usize = 0;
 const FILE: usize = 1;
 
-/// What one pass evicted, in order.
 pub(super) type Evicted = Vec<(u64, ShadowEntry)>;
 
-/// What the world, which both share, answers to a trial.
+/// The world's answers to a trial, shared by both.
 #[derive(Clone, Default)]
 pub(super) struct World {
     pub(super) young: BTreeSet<u64>,
@@ -35,16 +34,15 @@ impl World {
     }
 }
 
-/// Which rules apply.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     /// Profile A.
     pub(super) a: bool,
-    /// Profile C, which is B but for what it says.
+    /// Profile C, based on B.
     pub(super) c: bool,
-    /// Patch 6 of the series alone.
+    /// Patch 6 of the series.
     pub(super) minimal: bool,
-    /// 0 to 201; 0 where there is no swap.
+    /// 0 to 201, 0 without swap.
     pub(super) swappiness: u64,
 }
 
@@ -106,7 +104,7 @@ impl Page {
         self.workingset &= !a;
     }
 
-    /// Found young by a table walk. Returns whether that promotes it.
+    /// Returns true if the page is promoted.
     fn see_young(&mut self, a: bool) -> bool {
         let again = a || self.referenced || self.workingset;
         (self.referenced, self.refs) = (!again, 0);
@@ -128,10 +126,10 @@ pub(super) enum Logged {
     Rotate(u64),
 }
 
-/// Averages of refaulted and total, then refaulted, evicted, protected.
+/// Averages (refaulted, total), then refaulted, evicted, protected.
 pub(super) type Counts = [u64; 5];
 
-/// One side of a comparison: refaulted, total, gain.
+/// Refaulted, total, gain.
 type Side = (u64, u64, u64);
 
 fn side(counts: &[Counts], gain: u64) -> Side {
@@ -145,7 +143,6 @@ fn is_ok(setpoint: Side, value: Side) -> bool {
     value.0 < 64 || lhs <= rhs
 }
 
-/// A pass, as far as it is.
 struct Pass {
     kind: ReclaimKind,
     target: u64,
@@ -164,7 +161,7 @@ pub(super) struct Model {
     rules: Rules,
     pub(super) max: u64,
     pub(super) min: [u64; 2],
-    /// By type and sequence number; front = head = youngest.
+    /// By type and sequence number. Front = head = youngest.
     lists: [BTreeMap<u64, VecDeque<u64>>; 2],
     pages: BTreeMap<u64, Page>,
     listed: BTreeSet<u64>,
@@ -200,7 +197,7 @@ impl Model {
         self.pages.get_mut(&page).unwrap().mark(self.rules.a);
     }
 
-    /// Its write-back ended. Returns whether reclaim waited for that.
+    /// Returns true if reclaim waited for it.
     pub(super) fn clean(&mut self, page: u64) -> bool {
         core::mem::take(&mut self.pages.get_mut(&page).unwrap().reclaim)
     }
@@ -246,7 +243,7 @@ impl Model {
         self.listed.insert(page);
     }
 
-    /// How far from the youngest a page enters that was not rotated, by profiles B and C.
+    /// Counts from the youngest generation, by profiles B and C.
     fn steps_in(&self, page: u64, is_late: bool) -> u64 {
         let Page { active, workingset, referenced, .. } = self.pages[&page];
         match (active, is_late) {
@@ -327,7 +324,7 @@ impl Model {
         }
     }
 
-    /// Section 7: the tier limit of a type against the other's tier 0, or its own.
+    /// Follows section 7, against the other type's tier 0 or its own.
     fn tier_limit(&self, page_type: usize, against_other: bool) -> usize {
         let (base, gains) = match (against_other, self.rules.a) {
             (true, _) => {
@@ -341,7 +338,7 @@ impl Model {
         (1..4).take_while(|tier| is_ok(setpoint, side(&tiers[*tier..=*tier], gains.1))).count()
     }
 
-    /// Sections 6 and 7: which type, and its tier limit.
+    /// Sections 6 and 7: the type to evict and its tier limit.
     fn choose(&self) -> (usize, usize) {
         let Rules { a, swappiness, .. } = self.rules;
         let shortcut = match swappiness {
@@ -365,7 +362,7 @@ impl Model {
         pages.filter(|page| self.rules.evicts(page.page_type) && is_in(page)).count() as u64
     }
 
-    /// The oldest generation that counts.
+    /// Returns the oldest generation that counts for aging.
     fn low(&self) -> u64 {
         match (self.rules.a, self.rules.swappiness) {
             (true, 0) => self.min[FILE],
@@ -472,7 +469,7 @@ impl Model {
         }
     }
 
-    /// Section 5: a table walk (from patch 8 on), then inc_max_seq.
+    /// Section 5.
     fn age(&mut self, world: &mut World) {
         let Rules { a, minimal, .. } = self.rules;
         if !minimal {
@@ -497,7 +494,7 @@ impl Model {
         self.count("lru_gen_aged");
     }
 
-    /// What cannot be evicted stays where it is, and its list becomes the youngest.
+    /// Turns the type's oldest list into the youngest.
     fn strand(&mut self, page_type: usize) {
         let oldest = self.min[page_type];
         for page in self.pages.values_mut() {
@@ -621,7 +618,7 @@ impl Model {
         if counts { scanned } else { 0 }
     }
 
-    /// Section 6, the table of sort(). The page is off its list.
+    /// Section 6, the table of sort().
     fn sort(&mut self, world: &World, pass: &mut Pass, page: u64, limit: usize) -> bool {
         const ACTIVATE: [&str; 2] = ["workingset_activate_anon", "workingset_activate_file"];
         let a = self.rules.a;
@@ -663,7 +660,7 @@ impl Model {
         true
     }
 
-    /// Section 6, after reclaim; section 8 for those evicted.
+    /// Section 6, after reclaim, and section 8 for evicted pages.
     fn settle(&mut self, world: &mut World, pass: &mut Pass, victims: Vec<u64>) {
         let mut trial = victims;
         for round in 0..2 {
