@@ -47,14 +47,14 @@ impl fmt::Debug for Source {
 }
 
 impl RegionOptions {
-    /// `len` bytes of zeros, rounded up to whole pages. Evicted pages go to an unnamed file in
-    /// `TMPDIR`, or else in `/var/tmp`. Name another folder if that one is in memory itself.
+    /// Selects `len` bytes of zeros, rounded up to whole pages. Evicted pages go to an unnamed file
+    /// in `TMPDIR`, or else in `/var/tmp`. Name another folder if that one is in memory itself.
     pub fn anonymous(len: Bytes) -> RegionOptions {
         RegionOptions::of(Source::Anonymous { len, swap: Swap::Folder(None) })
     }
 
-    /// The bytes of an existing file, read and written. While the region lives, the cache has no
-    /// other access to the file.
+    /// Selects the bytes of an existing file, read and written. While the region lives, the cache
+    /// has no other access to the file.
     pub fn over(path: impl Into<PathBuf>) -> RegionOptions {
         RegionOptions::of(Source::File { path: path.into(), is_writable: true })
     }
@@ -68,7 +68,7 @@ impl RegionOptions {
         self
     }
 
-    /// The contents of a store of the caller.
+    /// Selects the contents of a store of the caller.
     pub fn over_store(store: Box<dyn Store>) -> RegionOptions {
         RegionOptions::of(Source::Store(store))
     }
