@@ -1,18 +1,16 @@
-//! A few I/O queues, taken to write back or to read ahead, and given back.
+//! A pool of I/O queues.
 //!
-//! A queue has memory of its own and a kernel ring; making one for each sync would cost more than
-//! the sync.
+//! A queue has memory and a kernel ring. Creating one for each sync costs more than the sync.
 
 use crate::memory::locks::lock;
 use pagetide_sys::IoQueue;
 use std::sync::Mutex;
 
-/// Requests a queue keeps in flight.
+/// Maximum number of requests in flight in a queue.
 const QUEUE_DEPTH: u32 = 32;
-/// Idle queues kept.
+/// Maximum number of idle queues kept.
 const IDLE_MAX: usize = 4;
 
-/// Where queues wait for their next user.
 pub(crate) struct IoPool {
     idle: Mutex<Vec<IoQueue>>,
     allow_uring: bool,
@@ -23,13 +21,12 @@ impl IoPool {
         IoPool { idle: Mutex::default(), allow_uring }
     }
 
-    /// An idle queue, or a new one.
     pub(crate) fn take(&self) -> IoQueue {
         let idle = lock(&self.idle).pop();
         idle.unwrap_or_else(|| IoQueue::new(QUEUE_DEPTH, self.allow_uring))
     }
 
-    /// Takes a queue back; the caller has reaped everything.
+    /// Returns a queue without pending requests to the pool.
     pub(crate) fn give_back(&self, queue: IoQueue) {
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
@@ -37,7 +34,7 @@ impl IoPool {
         }
     }
 
-    /// Whether queues go through io_uring.
+    /// Returns true if queues use io_uring.
     pub(crate) fn probe_uring(&self) -> bool {
         let queue = self.take();
         let uses_uring = queue.is_uring();
