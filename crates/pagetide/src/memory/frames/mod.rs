@@ -99,13 +99,12 @@ impl ArenaFrames {
         FrameId(self.first)..FrameId(self.first + self.nr_frames)
     }
 
-    /// Keeps the lists empty while the guard lives. Call before [`Frames::drain_lists`] if failure
-    /// is not allowed.
+    /// Keeps the lists empty while the guard lives. Call before [`ArenaFrames::drain_lists`] if
+    /// allocation must not fail.
     pub(crate) fn starve(&self) -> Starving {
         self.zone.starve()
     }
 
-    /// Returns every CPU's list to the zone.
     pub(crate) fn drain_lists(&self) {
         self.zone.drain_lists();
     }
