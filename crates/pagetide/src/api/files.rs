@@ -84,7 +84,6 @@ impl PageCache {
         stored
     }
 
-    /// Returns the mappings of files, without regions.
     pub(crate) fn mapped_files(&self) -> impl Iterator<Item = Arc<Mapping>> {
         self.shared.engine.mappings.snapshot().into_iter().filter(|mapping| !mapping.is_region())
     }

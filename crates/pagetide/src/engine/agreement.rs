@@ -1,4 +1,4 @@
-//! Consistency check between cache and file: the last known state of a file, and its validity.
+//! Consistency check between cache and file.
 //!
 //! Problem: other programs change files unannounced. File times reveal such changes, but our own
 //! changes move the times as well.
@@ -62,13 +62,12 @@ impl Agreement {
         self.is_shared.load(Relaxed)
     }
 
-    /// Stops checking: a lease or the like keeps other programs from changing the file.
+    /// Stops checking, as a lease or the like protects the file.
     pub(crate) fn hold(&self) {
         self.is_shared.store(false, Relaxed);
     }
 
-    /// Resumes checking from the state `look`. All earlier writes were written back. Without a
-    /// state, no cached page is trusted.
+    /// Resumes checking from `look`, after write-back. Without it, no cached page is trusted.
     pub(crate) fn share_as(&self, look: Option<&Look>) {
         let mut state = self.lock();
         match look {
@@ -89,7 +88,7 @@ impl State {
         !self.is_in_doubt && self.changing.is_none() && !self.is_changed(look)
     }
 
-    /// Returns true if the state shows a foreign change.
+    /// Returns true after a foreign change.
     pub(crate) fn is_changed(&self, look: &Look) -> bool {
         self.changing.is_none() && self.last != Some(look.fingerprint)
     }
@@ -102,7 +101,7 @@ impl State {
         self.changing.is_some()
     }
 
-    /// Accepts a state. No clean page was read before it was taken.
+    /// Accepts a state, older than all clean pages.
     pub(crate) fn agree(&mut self, look: &Look) {
         self.is_in_doubt = !look.is_settled || self.is_changing();
         if !self.is_changing() {
@@ -115,7 +114,7 @@ impl State {
         self.last = None;
     }
 
-    /// Begins a change of ours. Foreign changes before `look` have been handled.
+    /// Begins a change of ours, with foreign changes before `look` handled.
     pub(crate) fn begin(&mut self, look: Option<&Look>) {
         self.is_in_doubt = true;
         let lengths = look.map_or(0..=u64::MAX, |look| look.fingerprint.len..=look.fingerprint.len);

@@ -1,4 +1,4 @@
-//! Filling: reads a locked, absent page, and the readahead that goes with it.
+//! Filling: reads a locked, absent page, with readahead.
 //!
 //! ```text
 //!   locked, absent ---admit---> locked, resident ---one read for the run---> contents
@@ -9,8 +9,7 @@
 //!
 //! All pages of a run stay locked until the read is done, so no reader sees half a page. A run ends
 //! early at a locked or resident page, at the end of the file, or without a free frame. Only the
-//! first page matters to the caller. If a few resident pages separate the wanted pages, the request
-//! rereads them.
+//! first page matters to the caller. A request may reread a few resident pages between.
 
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
@@ -31,23 +30,19 @@ use std::sync::Arc;
 pub(crate) struct FillPlan {
     /// Number of wanted pages, from the first on.
     pub(crate) nr_wanted: u64,
-    /// Number of pages to fill.
     pub(crate) nr: u64,
-    /// Access path of the wanted pages.
     pub(crate) kind: AccessPath,
-    /// Access path of the other pages.
+    /// Access path beyond the wanted pages.
     pub(crate) beyond: AccessPath,
     /// Page that gets the readahead marker.
     pub(crate) marker: Option<u64>,
     /// The first page's miss is already recorded.
     pub(crate) is_noted: bool,
-    /// Fill into the memory file that other processes map.
     pub(crate) to_file: bool,
 }
 
 impl FillPlan {
-    /// Returns true if several pages may be admitted, and so compete for frames. Reads around evict
-    /// nothing, and do not count.
+    /// Returns true if several pages compete for frames. Reads around evict nothing, and do not count.
     pub(crate) fn is_group(&self) -> bool {
         match self.beyond {
             AccessPath::Around => self.nr_wanted > 1,
@@ -82,22 +77,21 @@ impl From<NoFrame> for FillError {
     }
 }
 
-/// A filled run, still locked, from the requested page on. Resident pages between may be left out.
+/// A filled, locked run from the requested page on. Resident pages between may be left out.
 pub(crate) type Filled<'m> = Vec<Lock<PageRef<'m>>>;
 
-/// Returns the range of a run's pages.
 pub(crate) fn range_of<H: PageHandle>(run: &[Lock<H>]) -> Range<u64> {
     let index_of = |page: &Lock<H>| page.page().index().0;
     run.first().map_or(0, index_of)..run.last().map_or(0, |last| index_of(last) + 1)
 }
 
-/// Returns the number of pages in the read request, including resident pages between.
+/// Counts the pages of the read request, including resident pages between.
 pub(crate) fn nr_asked(run: &[Lock<impl PageHandle>]) -> usize {
     let range = range_of(run);
     (range.end - range.start) as usize
 }
 
-/// Returns the number of resident pages that a request may reread. 0 unless a file is read.
+/// Maximum number of resident pages to reread. 0 unless a file is read.
 pub(crate) fn nr_over_max(mapping: &Mapping) -> u64 {
     let is_file =
         mapping.swap.is_none() && mapping.backing().is_ok_and(|backing| backing.file().is_some());
@@ -114,9 +108,8 @@ impl Filler {
         Filler { source: Arc::clone(source), pages: Arc::clone(&source.pages) }
     }
 
-    /// Fills `run[0]`, which is locked and absent, and as much of the plan after it as is easy.
-    ///
-    /// On [`FillError::NoFrame`] the page stays locked in `run`.
+    /// Fills `run[0]`, which is locked and absent, and as much of the plan as is easy. On
+    /// [`FillError::NoFrame`] the page stays locked in `run`.
     pub(crate) fn fill<'m>(
         &self,
         cpu: CpuId,
@@ -151,7 +144,6 @@ impl Filler {
         })
     }
 
-    /// Admits the first page, after its miss is recorded.
     fn admit_first<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -169,7 +161,6 @@ impl Filler {
         Ok(())
     }
 
-    /// Fills a page from its compressed copy, if there is one.
     fn fill_from_pool<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -206,7 +197,7 @@ impl Filler {
         self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
     }
 
-    /// Records the access of [`Filler::bring_in`]. Returns true if the page is resident.
+    /// Records the access of [`Filler::bring_in`]. Returns true for a hit.
     pub(crate) fn note_table_access<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -226,9 +217,8 @@ impl Filler {
         is_hit
     }
 
-    /// Fills a region's page as [`Filler::bring_in`] does, in a fault handler: allocates nothing.
-    /// Returns `None`, with no effect, if that is not possible. The result tells whether the page
-    /// is mapped already, dirty for a write.
+    /// Fills a region's page in a fault handler: allocates nothing. Otherwise returns `None`, with
+    /// no effect. The result tells whether the page is mapped already, dirty for a write.
     pub(crate) fn bring_in_here<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -258,8 +248,8 @@ impl Filler {
         Some(Ok(is_mapped))
     }
 
-    /// Records a miss and gives the page a frame, in a fault handler: allocates nothing. Returns
-    /// `None`, with no effect, if that is not possible.
+    /// Records a miss and gives the page a frame, in a fault handler: allocates nothing. Otherwise
+    /// returns `None`, with no effect.
     fn admit_here<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -274,7 +264,7 @@ impl Filler {
     }
 
     /// Maps zero pages ahead of expected stores, as far as that is easy, in a fault handler:
-    /// allocates nothing. Returns the end of the mapped range.
+    /// allocates nothing. Returns the end of the range.
     pub(crate) fn map_zeros_here(&self, cpu: CpuId, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let mut run: [Option<Lock<PageRef<'_>>>; ZEROS_TOGETHER] = [const { None }; ZEROS_TOGETHER];
         let mut nr = 0;
@@ -289,7 +279,6 @@ impl Filler {
         pages.start + nr_mapped as u64
     }
 
-    /// Gives a page without contents a frame, and marks it dirty.
     fn admit_zeros<'m>(
         &self,
         cpu: CpuId,
@@ -330,7 +319,6 @@ impl Filler {
         Ok(())
     }
 
-    /// Reads all pages of a run in one request.
     fn read_run<H: PageHandle>(&self, mapping: &Mapping, run: &mut [Lock<H>]) -> io::Result<()> {
         let offset = run[0].page().index().0 << PAGE_SHIFT;
         if let Some(swap) = &mapping.swap
@@ -347,8 +335,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Reads a run into the memory file. The page with the marker comes into its frame, so that an
-    /// access is noticed.
+    /// Reads a run into the memory file, except the marked page, whose access must be noticed.
     fn read_run_to_file<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -429,7 +416,7 @@ impl Filler {
         Ok(frame)
     }
 
-    /// Gives a page that is read around a frame that no other page needs.
+    /// Gives a page that is read around a spare frame.
     pub(crate) fn admit_around<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -447,7 +434,6 @@ impl Filler {
 #[repr(align(4096))]
 struct PageBytes([u8; PAGE_BYTES]);
 
-/// Maximum number of zero pages mapped together.
 const ZEROS_TOGETHER: usize = 16;
 static ZEROS: [u8; ZEROS_TOGETHER * PAGE_BYTES] = [0; _];
 

@@ -1,9 +1,9 @@
 //! Changes of a file by other programs.
 //!
-//! Close-to-open consistency: an open sees all writes of programs that have closed the file.
-//! Between opens, the cache checks for changes before it writes to the file. Then clean pages are
-//! dropped, and the file takes the longer of both lengths. Bytes written here stay and are stored
-//! with byte precision. If two programs write the same byte, the last store wins, as on NFS.
+//! Close-to-open consistency: an open sees all writes of programs that have closed the file. The
+//! cache also checks for changes before it writes to the file. Then clean pages are dropped, and
+//! the file takes the longer of both lengths. Bytes written here are kept, and stored with byte
+//! precision. The last store of a byte wins, as on NFS.
 //!
 //! Nothing here waits for a page: a page in use is [retiring](crate::engine::leaving).
 
@@ -21,7 +21,6 @@ use std::ops::RangeInclusive;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
-/// The page is held by a guard of the waiting thread itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WaitsForItself {
     pub(crate) index: u64,
@@ -113,8 +112,8 @@ impl Flusher {
         }
     }
 
-    /// Discards bytes that could not be stored before the last handle went: they must not overwrite
-    /// other programs' later writes.
+    /// Discards unstored bytes of closed handles: they must not overwrite other programs' later
+    /// writes.
     fn give_up_dirty(&self, mapping: &Mapping) {
         if !mapping.is_failing() {
             return;
@@ -129,7 +128,7 @@ impl Flusher {
         }
     }
 
-    /// Drops clean pages, and other pages as soon as possible.
+    /// Drops clean pages, and the rest as soon as possible.
     fn drop_changed(&self, mapping: &Mapping) {
         // First, so that later reads past the cache are fresh.
         mapping.note_foreign_writer();
@@ -157,8 +156,8 @@ impl Flusher {
         });
     }
 
-    /// Drops the retiring pages of the range before they are used, and stores bytes written here.
-    /// Waits for other threads that use the pages.
+    /// Drops the retiring pages of the range before use, and stores bytes written here. Waits for
+    /// other threads that use the pages.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,
@@ -200,7 +199,7 @@ impl Flusher {
         }
     }
 
-    /// Drops a retiring page, except for bytes that are still to be stored.
+    /// Drops a retiring page, except for bytes to be stored.
     pub(crate) fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         let Some(cut) = mapping.leaving.cut_of(index.0) else { return };

@@ -1,10 +1,7 @@
-//! Retiring pages: to be dropped, but in use by a guard or a read, or with bytes still to be
-//! stored.
+//! Retiring pages: to be dropped, but in use by a guard or a read, or with bytes to be stored.
 //!
-//! Problem: an open that finds the file changed, and a truncation, drop pages, but must not wait
-//! for other threads' guards.
-//!
-//! Idea: a page in use is recorded here, and the next access drops it before use.
+//! An open that finds the file changed, and a truncation, must not wait for other threads' guards.
+//! So a page in use is recorded here, and the next access drops it before use.
 //!
 //! Invariant: a recorded page is given out only after its entry was handled under the page's lock.
 //! Truncated bytes are never written back.
@@ -16,7 +13,6 @@ use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Retiring pages of a file.
 #[derive(Default)]
 pub(crate) struct Leaving {
     is_any: AtomicBool,
@@ -25,7 +21,7 @@ pub(crate) struct Leaving {
 }
 
 impl Leaving {
-    /// Returns true if any page is retiring. Rare, but checked on each access.
+    /// Returns true if a page is retiring. Rare, but checked on each access.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Acquire)
@@ -49,7 +45,6 @@ impl Leaving {
         if self.is_any() { lock(&self.pages).get(&index).copied() } else { None }
     }
 
-    /// Removes a dropped page.
     pub(crate) fn remove(&self, index: u64) {
         let mut pages = lock(&self.pages);
         pages.remove(&index);

@@ -31,7 +31,6 @@ fn pcp_settings(knobs: &Knobs) -> Result<PcpSettings, BuildError> {
     })
 }
 
-/// Parses the share of the per-CPU lists.
 pub(crate) fn high_fraction(given: u64) -> Result<HighFraction, BuildError> {
     let row = Knob::PcpHighFraction.row();
     HighFraction::new(given as u32).map_err(|_| BuildError::Knob {
@@ -59,7 +58,6 @@ impl Limits {
         }
     }
 
-    /// Rejects knobs out of range, and too little memory.
     pub(crate) fn check(knobs: &Knobs) -> Result<Limits, BuildError> {
         let memory = knobs.read(Knob::Memory);
         if memory == 0 {

@@ -1,8 +1,7 @@
 //! Pages that processes have locked in memory, as by mlock(2): reclaim skips them.
 //!
-//! Data and invariants: pages with their lockers. The total over all mappings stays within a share
-//! of memory. Reclaim looks a page up with its word locked, and a locker waits for the word after
-//! adding the page.
+//! Data and invariants: the total over all mappings stays within a share of memory. Reclaim looks a
+//! page up with its word locked, and a locker waits for the word after adding the page.
 //!
 //! Ignored: starvation by too many locked pages.
 
@@ -23,7 +22,6 @@ pub(crate) struct LockedPages {
 }
 
 impl LockedPages {
-    /// Returns true if the page is locked.
     pub(crate) fn holds(&self, page: u64) -> bool {
         self.nr.load(SeqCst) > 0 && has(&lock(&self.by), page)
     }

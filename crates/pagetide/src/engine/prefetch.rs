@@ -1,9 +1,9 @@
 //! The readahead worker: fills pages concurrently with the reader.
 //!
-//! Readers queue runs in a bounded queue and go on. One thread locks the absent pages of each run,
-//! gives them frames, and submits the reads in pieces, so that the first pages are usable early and
-//! the device always has work. A piece may reread a few resident pages, which would otherwise split
-//! a stream into small requests. Pages that the reader has passed are skipped.
+//! Readers queue runs and go on. One thread locks the absent pages of each run, gives them frames,
+//! and submits the reads in pieces, so that the first pages are usable early and the device always
+//! has work. A piece may reread a few resident pages, which would otherwise split a stream into
+//! small requests. Pages that the reader has passed are skipped.
 //!
 //! Readahead is optional: a run is dropped if the queue is full, and only a part of the memory, or
 //! of a group's headroom, is filled at a time.
@@ -39,9 +39,8 @@ const FETCHED_AHEAD: u64 = 8;
 pub(crate) struct Wish {
     mapping: Arc<Mapping>,
     run: ReadaheadRun,
-    /// Progress of the reader.
     reached: Arc<AtomicU64>,
-    /// The pages are to be mapped, by other processes or by a region's user.
+    /// Pages to be mapped by other processes or a region's user.
     pub(crate) is_for_maps: bool,
 }
 
@@ -74,7 +73,6 @@ impl Prefetcher {
         }
     }
 
-    /// Queues a request, or drops it if the queue is full.
     pub(crate) fn push(&self, wish: Wish) {
         let mut wishes = lock(&self.wishes);
         if wishes.len() < QUEUE_MAX {
@@ -98,8 +96,8 @@ impl Prefetcher {
         reads.end();
     }
 
-    /// Fills runs and waits for the reads. Skips locked pages, and pages without a free frame.
-    /// Returns the number of pages read.
+    /// Fills runs and waits for the reads. Skips locked pages, and pages without a frame. Returns
+    /// the number of pages read.
     pub(crate) fn bring_in(
         &self,
         mapping: &Arc<Mapping>,
@@ -118,12 +116,10 @@ impl Prefetcher {
         nr_read
     }
 
-    /// Waits for reads that keep files open after their last handle.
     pub(crate) fn wait_for_closed_files(&self) {
         self.on_their_way.wait_for_closed_files();
     }
 
-    /// Waits for reads ahead that keep `descriptor` open.
     pub(crate) fn wait_until_closed(&self, mapping: &Arc<Mapping>, descriptor: &Weak<File>) {
         self.on_their_way.wait_until_closed(mapping, descriptor);
     }
@@ -187,7 +183,6 @@ impl ReadsAhead<'_> {
             self.reap();
         }
         if !self.prefetcher.source.has_workers {
-            // No other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
         let nr_max = in_flight_max(self.prefetcher.source.room_of(&wish.mapping));
@@ -329,8 +324,8 @@ impl ReadsAhead<'_> {
         }
     }
 
-    /// Unlocks the pages of a piece. Drops pages that could not be read: a reader repeats the read
-    /// and gets the error.
+    /// Unlocks the pages of a piece. Drops pages that could not be read: a reader gets the error
+    /// again.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         self.prefetcher.on_their_way.end(&piece.mapping);
         let first = piece.offset >> PAGE_SHIFT;
@@ -369,8 +364,7 @@ fn is_apart(piece: &[Lock<WordRef>], index: u64, nr_over_max: u64) -> bool {
     !piece.is_empty() && (index - range.end > nr_over_max || index - range.start >= PIECE_MAX)
 }
 
-/// The mapping of each piece in flight. A read keeps its file open, and the disk blocks of an
-/// unnamed file allocated.
+/// A read keeps its file open, and the disk blocks of an unnamed file allocated.
 #[derive(Default)]
 struct OnTheirWay {
     pieces: Mutex<PiecesOnTheirWay>,
@@ -429,10 +423,7 @@ impl OnTheirWay {
 }
 
 enum Admitted {
-    /// Locked, with a frame to fill.
     Page(Lock<WordRef>),
-    /// Already resident, or locked.
     NotNeeded,
-    /// Memory is short: stop reading ahead.
     NoFrame,
 }

@@ -9,7 +9,6 @@ use pagetide_core::ids::MappingId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-/// Maximum number of mappings.
 const MAPPINGS_MAX: usize = 1 << 24;
 /// Up to this number, empty mappings are removed at each addition.
 const FEW: usize = 64;
@@ -33,17 +32,15 @@ impl Slots {
         self.by_id.iter().flatten()
     }
 
-    /// Returns the mapping with the lowest number from `id` on.
     pub(crate) fn first_from(&self, id: MappingId) -> Option<&Arc<Mapping>> {
         self.by_id.get(id.0 as usize..)?.iter().flatten().next()
     }
 
-    /// Returns the mapping of a cached file.
     pub(crate) fn find(&self, identity: &Identity) -> Option<&Arc<Mapping>> {
         self.get(*self.by_identity.get(identity)?)
     }
 
-    /// Adds the mapping built by `make` under a new number. Returns `None` if there are too many.
+    /// Returns `None` if there are too many.
     pub(crate) fn insert_with(
         &mut self,
         make: impl FnOnce(MappingId) -> Mapping,
@@ -70,7 +67,6 @@ impl Slots {
         is_look_due(self.nr(), self.nr_used)
     }
 
-    /// Records that the empty mappings were removed.
     pub(crate) fn note_all_used(&mut self) {
         self.nr_used = self.nr();
     }
@@ -79,7 +75,6 @@ impl Slots {
         self.by_id.len() - self.free.len()
     }
 
-    /// Removes a mapping without pages.
     pub(crate) fn remove(&mut self, id: MappingId) {
         let Some(mapping) = self.by_id.get_mut(id.0 as usize).and_then(Option::take) else {
             return;
@@ -93,7 +88,7 @@ impl Slots {
     }
 }
 
-/// True for few mappings, or a quarter more than last time, so that each addition pays for a few
+/// Returns true for few mappings, or a quarter more than last time, so that each addition pays for a few
 /// checks, however many mappings there are.
 fn is_look_due(nr: usize, nr_used: usize) -> bool {
     nr < FEW || nr >= nr_used + nr_used / 4

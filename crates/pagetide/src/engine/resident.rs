@@ -149,7 +149,6 @@ fn parse_range(text: &str) -> Option<ResidentRange> {
 }
 
 impl ResidentFile {
-    /// Appends a page.
     pub(crate) fn push(&mut self, index: PageIndex, heat: u8) {
         match self.ranges.last_mut() {
             Some(last) if last.heat == heat && last.first + last.nr == index.0 => last.nr += 1,

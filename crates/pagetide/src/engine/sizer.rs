@@ -101,7 +101,6 @@ impl Sizer {
 }
 
 impl Engine {
-    /// Adapts the size until the cache stops.
     pub(crate) fn follow_room(&self, sizer: &Sizer) {
         let room = MemoryRoom::find();
         let mut auto = AutoSize::new(sizer.bounds.0.0, sizer.bounds.1.0);
@@ -143,7 +142,6 @@ impl Engine {
     }
 }
 
-/// Last result of the sizing curve.
 #[derive(Default)]
 struct Curve {
     before: Option<(ReuseCounts, u64)>,

@@ -1,8 +1,7 @@
 //! Contiguous buffers for scattered reads.
 //!
-//! Problem: a stream through few frames finds them scattered, and a device needs a descriptor for
-//! each piece of memory. Idea: a few buffers of a request's length, in a huge page. A request into
-//! scattered frames is read into a buffer and copied.
+//! A device needs a descriptor for each piece of memory. So a request into scattered frames is read
+//! into a buffer in a huge page, and copied.
 //!
 //! ```text
 //!   device --one piece--> [ 512 KiB ] --copy--> scattered frames
@@ -19,14 +18,12 @@ use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::huge_buffer::{HugeBuffer, HugePart};
 use pagetide_sys::{Lock, WordRef};
 
-/// Idle buffers.
 pub(crate) struct Staging {
     idle: Vec<HugePart>,
     /// Buffers in flight.
     nr_out: usize,
     /// Buffers to be allocated.
     nr_unmade: usize,
-    /// Bytes of a buffer.
     len: usize,
 }
 
@@ -42,7 +39,6 @@ impl Staging {
         }
     }
 
-    /// Returns true if a buffer may be available now.
     pub(crate) fn has_any(&self) -> bool {
         self.nr_unmade > 0 || !self.idle.is_empty()
     }

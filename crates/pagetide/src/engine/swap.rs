@@ -1,8 +1,8 @@
 //! Swap space of an anonymous region.
 //!
-//! The region starts as zeros without a store. Its store is private: an unnamed file as long as the
-//! region. A page that was never written back is zeros and needs no read. A dirty page is stored
-//! only to free memory.
+//! The region starts as zeros without a store. Its store is a private, unnamed file of the region's
+//! length. A page that was never written back needs no read. A dirty page is stored only to free
+//! memory.
 //!
 //! ```text
 //!   page       0   1   2   3   4          at its own offset in the store
@@ -32,19 +32,17 @@ const FOLDER: &str = "/var/tmp";
 pub(crate) struct SwapMap {
     stored: Box<[AtomicU64]>,
     next: AtomicU64,
-    /// The store, if it is our own file.
     file: Option<SwapFile>,
     /// Last write error since it was last taken.
     failure: Mutex<Option<Failure>>,
 }
 
-/// An unnamed file and its folder.
 pub(crate) struct SwapFile {
     folder: PathBuf,
     file: Arc<StoreFile>,
 }
 
-/// A store error in copyable form, for many reports.
+/// A store error in copyable form.
 #[derive(Clone, Copy)]
 struct Failure {
     kind: io::ErrorKind,
@@ -68,7 +66,6 @@ impl SwapMap {
         SwapMap { stored, next: AtomicU64::new(0), file, failure: Mutex::default() }
     }
 
-    /// Records a write error.
     pub(crate) fn note_failure(&self, error: &io::Error) {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
         let system = inner.map_or(error, StoreError::os_error);
@@ -76,21 +73,18 @@ impl SwapMap {
         *lock(&self.failure) = Some(failure);
     }
 
-    /// Takes the last write error.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         let failure = self.failure();
         *lock(&self.failure) = None;
         failure
     }
 
-    /// Returns the last write error.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         let failure = (*lock(&self.failure))?;
         let source = failure.code.map_or(failure.kind.into(), io::Error::from_raw_os_error);
         Some(io::Error::new(failure.kind, SwapFull { place: self.describe_place(), source }))
     }
 
-    /// Names the folder and its free space.
     fn describe_place(&self) -> String {
         let Some(SwapFile { folder, file }) = &self.file else {
             return "the store it swaps to".to_owned();
@@ -133,7 +127,6 @@ pub(crate) fn default_folder() -> PathBuf {
 }
 
 impl SwapFile {
-    /// Creates a file of `nr_pages` zero pages in `folder`.
     pub(crate) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
         let file = StoreFile::nameless(folder, nr_pages << PAGE_SHIFT, direct)?;
         Ok(SwapFile { folder: folder.to_owned(), file: Arc::new(file) })

@@ -83,10 +83,8 @@ impl From<Stage> for TieringOptions {
     }
 }
 
-/// Accesses by node, counted by one thread.
 type Served = CachePadded<[AtomicU64; NODES_MAX]>;
 
-/// State of a cache with several nodes.
 pub(crate) struct Tiering {
     pub(crate) tiers: Vec<Tier>,
     pub(crate) topology: Topology,
@@ -98,7 +96,6 @@ pub(crate) struct Tiering {
     pub(crate) sizes: Mutex<TierSizes>,
     /// Emulated extra latency of each node.
     delays: Vec<Option<Duration>>,
-    /// Coarse clock.
     now_ms: AtomicU64,
     served: ThreadLocal<Served>,
 }
@@ -130,12 +127,10 @@ impl Tiering {
         Millis(self.now_ms.load(Relaxed))
     }
 
-    /// Advances the coarse clock, which never goes back.
     pub(crate) fn set_now(&self, now: Millis) {
         self.now_ms.fetch_max(now.0, Relaxed);
     }
 
-    /// Returns the number of accesses served from the node.
     pub(crate) fn collect_served(&self, nth: usize) -> u64 {
         self.served.iter().map(|cells| cells[nth].load(Relaxed)).sum()
     }
@@ -158,13 +153,11 @@ impl Tiering {
         }
     }
 
-    /// Returns the demotion target of the node.
     pub(crate) fn demotion_from(&self, nth: usize) -> Option<Demotion<'_>> {
         // Nodes form a chain, so the seed has no effect.
         Demotion::of(&self.topology, NodeId(nth as u8), self.options.demotion_mode(), 0)
     }
 
-    /// Returns true if reclaim of the node demotes.
     pub(crate) fn demotes(&self, nth: usize) -> bool {
         self.demotion_from(nth).is_some()
     }

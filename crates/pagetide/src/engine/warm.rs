@@ -50,7 +50,6 @@ struct State {
 }
 
 impl State {
-    /// Takes the hottest piece, at most `piece` pages.
     fn pop(&mut self, piece: u64) -> Option<(Arc<Mapping>, ReadaheadRun)> {
         let (key, (mapping, nr)) = self.ranges.pop_first()?;
         let nr_now = nr.min(piece);
@@ -75,7 +74,6 @@ impl Warmer {
         lock(&self.state).stats
     }
 
-    /// Queues the ranges of a newly opened file, if it is unchanged.
     fn open(&self, mapping: &Arc<Mapping>, look: &Fingerprint) -> bool {
         let mut state = lock(&self.state);
         let Some(file) = state.plan.remove(&look.ino) else { return false };
@@ -106,7 +104,6 @@ impl Warmer {
 }
 
 impl Engine {
-    /// Queues the ranges of a newly mapped file.
     pub(crate) fn warm_opened(&self, mapping: &Arc<Mapping>, look: Option<&Fingerprint>) {
         if !self.warmer.is_on.load(Relaxed) {
             return;
@@ -119,7 +116,6 @@ impl Engine {
         }
     }
 
-    /// Reads the queued ranges.
     pub(crate) fn warm(&self) {
         span!("warm");
         let counters = &self.pages.counters;

@@ -1,9 +1,7 @@
 //! Dirty ranges of a page.
 //!
-//! Problem: a page is read whole and changed in part. Written back whole, it overwrites other
-//! programs' later writes to its other bytes.
-//!
-//! Idea: each dirty page knows its written bytes, and only these are written back.
+//! A page written back whole overwrites other programs' later writes to its other bytes. So each
+//! dirty page records its written bytes.
 //!
 //! ```text
 //!   page    |........####........##..|      written back: #### and ##
@@ -18,7 +16,7 @@ const BITS: usize = u64::BITS as usize;
 /// Granularity of comparison in bytes. Changes with an equal line between are separate.
 const LINE: usize = 64;
 
-/// Returns the ranges in which a page differs, in order.
+/// Returns the differing ranges, in order.
 pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
     let mut changes: Vec<Range<usize>> = Vec::new();
     let lines = before.chunks(LINE).zip(after.chunks(LINE));
@@ -38,7 +36,6 @@ pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
 /// The bytes of a page written here and not written back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
-    /// A single range.
     Range(Range<u16>),
     /// A bit for each byte.
     Bits(Box<[u64; PAGE_BYTES / BITS]>),
@@ -85,7 +82,6 @@ impl Written {
         left.into_iter().for_each(|piece| self.add(piece));
     }
 
-    /// Returns the end of the last range.
     pub(crate) fn end(&self) -> usize {
         self.pieces(PAGE_BYTES).last().map_or(0, |last| last.end)
     }
@@ -126,7 +122,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Compares with a flag for each byte.
         #[test]
         fn written_bytes_are_those_of_a_plain_array(
             ranges in prop::collection::vec((0..PAGE_BYTES, 1..PAGE_BYTES), 1..12),

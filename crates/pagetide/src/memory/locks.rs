@@ -12,12 +12,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect(POISONED)
 }
 
-/// The reason for a wake-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wake {
     Work,
     Timeout,
-    /// The cache is shutting down.
     Stop,
 }
 
@@ -44,7 +42,6 @@ impl Signal {
         }
     }
 
-    /// Asks the worker to end.
     pub(crate) fn stop(&self) {
         lock(&self.state).is_stopped = true;
         self.changed.notify_all();
@@ -54,7 +51,6 @@ impl Signal {
         lock(&self.state).is_stopped
     }
 
-    /// Waits for a request, at most `timeout`.
     pub(crate) fn wait(&self, timeout: Duration) -> Wake {
         let idle = |state: &mut SignalState| !state.is_pending && !state.is_stopped;
         let state = lock(&self.state);

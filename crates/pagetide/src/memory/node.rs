@@ -1,8 +1,7 @@
 //! Nodes: ranges of the arena's frames, each with an allocator, a lruvec and access logs.
 //!
-//! Fast and slow memory are reclaimed separately: pages go from the fast node to the slow one, and
-//! from there to the store. A frame's number determines its node. A cache without tiers has one
-//! node, and needs no look-up.
+//! Fast and slow memory are reclaimed separately. A frame's number determines its node. A cache
+//! without tiers has one node, and needs no look-up.
 //!
 //! ```text
 //!   frames     0 ............. n0 ........................ n1
@@ -26,14 +25,11 @@ use pagetide_core::units::PAGE_BYTES;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
-/// Maximum number of nodes.
 pub(crate) const NODES_MAX: usize = 8;
 
-/// The result of a touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Touched {
-    /// Logged for the policy.
     Logged,
     /// The log was busy or full: only count the touch.
     Lost,
@@ -69,7 +65,6 @@ impl Node {
         self.range.clone()
     }
 
-    /// Logs a touch that needs a list operation.
     pub(crate) fn log_touch(&self, cpu: CpuId, frame: FrameId) -> Touched {
         let Some(mut log) = self.free_log(cpu) else { return Touched::Lost };
         if log.is_crammed() {
@@ -97,7 +92,7 @@ impl Node {
         }
     }
 
-    /// Tells the policy that a folio it wants to evict is clean.
+    /// Tells the policy that a wanted victim is clean.
     pub(crate) fn log_rotation(&self, cpu: CpuId, frame: FrameId) {
         let mut log = self.log_with_room(cpu);
         if log.rotate(frame) == Room::Full {
@@ -105,7 +100,6 @@ impl Node {
         }
     }
 
-    /// Passes a new folio to the policy.
     pub(crate) fn log_add(&self, cpu: CpuId, folios: &Folios, frame: FrameId) {
         let mut log = self.log_with_room(cpu);
         if log.add(folios, frame) == Room::Full {
@@ -134,7 +128,6 @@ impl Node {
     }
 }
 
-/// A cache's nodes, fastest first.
 pub(crate) struct Nodes {
     list: Box<[Node]>,
 }
@@ -182,7 +175,6 @@ impl Nodes {
         self.list.len()
     }
 
-    /// Frees frames, each to its node.
     pub(crate) fn free(&self, cpu: CpuId, frames: impl Iterator<Item = FrameId> + Clone) {
         if let [only] = &*self.list {
             return only.frames.free(cpu, frames);
@@ -201,7 +193,6 @@ impl Nodes {
         self.list.iter().any(|node| node.frames.is_ample())
     }
 
-    /// Returns the bytes in service.
     pub(crate) fn managed_bytes(&self) -> u64 {
         self.list.iter().map(|node| node.frames.managed_bytes()).sum()
     }
@@ -210,7 +201,6 @@ impl Nodes {
         self.managed_bytes() / PAGE_BYTES as u64
     }
 
-    /// Returns the number of frames in use.
     pub(crate) fn sample_resident(&self) -> u64 {
         self.list.iter().map(|node| node.frames.sample_resident()).sum()
     }

@@ -10,13 +10,13 @@
 //!              a store? mark dirty --> map (read-only for a load) --> wake, unlock
 //! ```
 //!
-//! Problem: user space cannot read accessed bits. So a mapped page counts as used. Code that clears
-//! the young bit or arms a hint unmaps the page, and sees the next access.
+//! Problem: user space cannot read accessed bits. So code that clears the young bit or arms a hint
+//! unmaps the page, and sees the next access. A mapped page counts as used.
 //!
 //! Data and invariants: a page is mapped under its own lock, or under the locks of a run that were
 //! free. A mapped page is resident, and a page mapped writable is dirty. If a page is armed again
-//! while it is being mapped (core is not sure yet), it is mapped all the same, so that its user
-//! makes progress, and unmapped at the next tick.
+//! while it is being mapped (core is not sure yet), it is still mapped, so that its user makes
+//! progress, and unmapped at the next tick.
 
 use super::twice::Twice;
 use crate::engine::Engine;
@@ -40,20 +40,17 @@ use std::time::Duration;
 /// Wait when all frames are pinned or in write-back.
 const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 
-/// Maximum number of consecutive failed write-back rounds: enough to try every part of the swap
-/// space that could be freed.
+/// Enough failed write-back rounds to try every part of the swap space that could be freed.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
 const RUN_MAX: usize = 16;
 
-/// State shared by the threads that serve a region's faults. A fault is counted before its user
-/// resumes.
+/// A fault is counted before its user resumes.
 #[derive(Default)]
 pub(super) struct Faults {
     /// Indexed by [`FaultKind`].
     pub(super) nr_served: [AtomicU64; 3],
     pub(super) nr_failed: AtomicU64,
-    /// Faults handed to the helper.
     pub(super) nr_helped: AtomicU64,
     pub(super) twice: Twice,
     /// No thread waits for a fault any more.
@@ -109,8 +106,8 @@ impl Faults {
     }
 
     /// Serves a fault on the accessing thread, at an arbitrary point of its code: allocates
-    /// nothing, and waits only for the page and its store. Returns `None`, with no effect, if that
-    /// is not possible. For a load of an unmapped page, also tells whether the page was missing.
+    /// nothing, and waits only for the page and its store. Otherwise returns `None`, with no
+    /// effect. For a load of an unmapped page, also tells whether the page was missing.
     pub(super) fn serve_here(
         &self,
         engine: &Engine,
@@ -144,7 +141,7 @@ impl Faults {
     }
 
     /// Maps zero pages ahead of expected stores, as far as that is easy. Returns the end of the
-    /// mapped range. Never allocates or blocks.
+    /// range. Never allocates or blocks.
     pub(super) fn map_zeros(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let mut next = pages.start;
         while next < pages.end {
@@ -157,8 +154,8 @@ impl Faults {
         next
     }
 
-    /// Maps the leading resident pages of the range for loads. Returns the end of the mapped range.
-    /// Never allocates or blocks.
+    /// Maps the leading resident pages for loads. Returns the end of the range. Never allocates or
+    /// blocks.
     pub(super) fn map_resident(
         &self,
         engine: &Engine,
@@ -177,7 +174,7 @@ impl Faults {
         pages.end
     }
 
-    /// Copies pages in adjacent frames together, at most [`RUN_MAX`].
+    /// Copies pages in adjacent frames together.
     fn map_run(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let lock_resident = |index| {
             let page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
@@ -204,7 +201,7 @@ impl Faults {
         pages.start + nr as u64
     }
 
-    /// Maps the first page, which is unmapped, and the pages after it that can be mapped with it.
+    /// Maps the first page, and the pages after it that can be mapped with it.
     fn map_first(
         &self,
         engine: &Engine,
@@ -237,7 +234,6 @@ impl Faults {
         Served::No
     }
 
-    /// Maps a resident page, marked dirty first for a write.
     pub(super) fn map_page<H: PageHandle>(
         &self,
         engine: &Engine,

@@ -1,7 +1,7 @@
 //! Gathering rows from anywhere in a region.
 //!
-//! Problem: each random row is a fault with a read of its own, although devices serve many at once.
-//! Idea: request all absent pages first, then copy the rows without mapping pages.
+//! Problem: each random row is a fault with a read of its own. Idea: request all absent pages
+//! first, then copy the rows without mapping pages.
 //!
 //! ```text
 //!   offsets  a b c d e f ...   absent: requests, in flight together -> waited for
@@ -50,14 +50,12 @@ impl Region {
         Ok(nr_read)
     }
 
-    /// Returns the pages of a row, if there is something to read.
     fn run_of(&self, offset: u64, row_bytes: usize) -> Option<ReadaheadRun> {
         let pages = offset >> PAGE_SHIFT..(offset + row_bytes as u64).div_ceil(PAGE_BYTES as u64);
         let run = ReadaheadRun::asked_for(pages.start, pages.end - pages.start);
         self.is_stored(pages).then_some(run)
     }
 
-    /// Returns false for pages that were never stored.
     fn is_stored(&self, mut pages: Range<u64>) -> bool {
         self.mapping.swap.as_ref().is_none_or(|swap| pages.all(|page| swap.is_stored(page)))
     }

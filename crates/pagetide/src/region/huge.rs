@@ -1,11 +1,11 @@
 //! Huge pages for the mapped pages of a region.
 //!
 //! Problem: see `pagetide_sys`'s region. Idea: after a moment with few faults, fully mapped blocks
-//! are collapsed, a few at a time, as for memory of other processes.
+//! are collapsed, a few at a time.
 //!
 //! Data and invariants: all pages of a block are try-locked meanwhile, and write-back of the region
 //! is blocked: a sync after an unreported store waits until the page is dirty. A huge page needs
-//! new memory, so it is made only if there is as much free memory, to keep the limit.
+//! new memory, so as much must be free.
 //!
 //! Ignored: regions in use while memory is full. Reclaim would split their huge pages again.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Interval between attempts.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Maximum number of faults and reads since the last attempt: a block's pages.
+/// Maximum number of faults and reads since the last attempt.
 const QUIET: u64 = BLOCK_PAGES as u64;
 /// Blocks in one attempt, which takes about 50 ms.
 const NR_AT_ONCE: usize = 32;
@@ -50,7 +50,7 @@ impl Blocks {
         candidates.take(NR_AT_ONCE).filter(|block| self.make(*block)).count()
     }
 
-    /// Collapses a block. Returns false if it could not be tried.
+    /// Returns false if the block could not be tried.
     pub(super) fn make(&self, block: u32) -> bool {
         let Blocks { engine, mapping, .. } = self;
         let frames = &engine.pages.nodes.first().frames;
@@ -71,7 +71,6 @@ impl Blocks {
         true
     }
 
-    /// Counts events that make pages come, go, or be protected.
     fn count_busy(&self) -> u64 {
         let counters = &self.engine.pages.counters;
         let events = [Event::Miss, Event::Readahead, Event::RegionMinor, Event::RegionWriteProtect];

@@ -1,10 +1,9 @@
 //! Regions: address ranges that may be larger than memory.
 //!
 //! Problem: a program wants to load and store anywhere in more memory than there is, or in a file,
-//! without handing the limit to the kernel.
+//! under a limit of its own.
 //!
-//! Idea: a region is a mapping like a file's. Its pages compete for frames with all others, under
-//! the same policy. An access to an unmapped page faults.
+//! Idea: a region is a mapping like a file's. Its pages compete for frames with all others.
 //!
 //! ```text
 //!   user's code --access--> fault --> page locked, filled in its frame, mapped --> resumes
@@ -405,7 +404,7 @@ impl Drop for Region {
             engine.flusher.flush(mapping, 0..u64::MAX);
             engine.pages.drop_clean_pages(mapping, PageIndex::ALL);
         }
-        // Without a handle, only dirty pages keep the mapping.
+        // Only dirty pages keep a mapping without a handle.
         self.file = None;
         engine.mappings.change(|slots| engine.forget_empty(slots));
     }

@@ -44,7 +44,6 @@ pub(super) struct Serving {
     pub(super) streams: Option<Arc<Streams>>,
     /// Streams of stores. `Some` with signals, if pages begin as zeros.
     pub(super) stores: Option<Arc<Streams>>,
-    /// A thread collapses huge pages.
     pub(super) makes_huge: bool,
 }
 
@@ -60,7 +59,7 @@ pub(super) struct FaultService {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Chooses how faults are delivered. `is_custom` means a store of the caller.
+/// Chooses the delivery. `is_custom` means a store of the caller.
 pub(super) fn choose_delivery(
     engine: &Engine,
     nr_handlers: Option<usize>,
@@ -79,7 +78,6 @@ pub(super) fn choose_delivery(
 }
 
 impl FaultService {
-    /// Starts serving faults. `nr_handlers` threads serve messages.
     pub(super) fn start(serving: Serving, nr_handlers: usize) -> io::Result<FaultService> {
         let (on_the_spot, huge, threads) = (None, Arc::default(), Vec::new());
         let mut service = FaultService { serving, on_the_spot, huge, threads };
@@ -153,7 +151,6 @@ impl FaultService {
         Ok(())
     }
 
-    /// Ends the threads and the serving of faults.
     pub(super) fn stop(&mut self) {
         self.serving.faults.stops.store(true, Relaxed);
         if let Some(streams) = &self.serving.streams {
@@ -177,7 +174,7 @@ impl Serving {
         self.faults.serve(&self.engine, &self.mapping, index, fault.is_write)
     }
 
-    /// Allocates tables ahead, if the preceding page has one: a fault without a table goes to the
+    /// Allocates tables ahead if the preceding block has one: a fault without a table goes to the
     /// helper.
     fn prepare_next(&self, fault: Fault) {
         let Some(index) = self.memory.page_at(fault.address) else { return };
@@ -211,7 +208,6 @@ impl Serving {
         Some(served)
     }
 
-    /// Maps zeros ahead of a stream of stores.
     fn fill_ahead(&self, stores: &Streams, index: u64) {
         let Some(ahead) = stores.note(index, true, 0) else { return };
         let Some((run, _)) = &ahead.wanted else { return };
@@ -222,7 +218,6 @@ impl Serving {
         }
     }
 
-    /// Maps and reads pages ahead of a stream of loads.
     fn go_ahead(&self, streams: &Streams, index: u64, was_missing: bool) {
         let mapping = &self.mapping;
         let wasted = mapping.wasted.load(Relaxed);
@@ -314,7 +309,6 @@ impl HelperQueue {
         self.served.wait(state).expect(POISONED)
     }
 
-    /// Runs the helper's loop until the queue is closed.
     fn work(&self, serve: impl Fn(Fault) -> Served) {
         let mut state = lock(&self.state);
         while !state.is_closed {

@@ -1,16 +1,16 @@
-//! Sequential faults of a region, and the readahead for them.
+//! Sequential faults of a region, and readahead for them.
 //!
-//! Problem: a pass over a region faults on each page, and each fault waits for its own read. Idea:
-//! a fault is a miss, and core decides as for a file's reader. The prefetcher reads and maps pages,
-//! except the marked page. Otherwise a fault maps the resident pages that follow.
+//! Problem: each fault of a pass waits for its own read. Idea: core decides as for a file's reader.
+//! The prefetcher reads and maps pages, except the marked page. Otherwise a fault maps the resident
+//! pages that follow.
 //!
 //! ```text
 //!   fault at 8:   | 8 missing | 9 .. 11 wanted, 9 with the marker |
 //!   fault at 9:               | 9 mapped, 10, 11 used unseen      | 12 .. 27 wanted
 //! ```
 //!
-//! Data and invariants: a small fixed number of streams, as threads and algorithms have. A fault
-//! outside all streams starts a new one in place of the oldest. Nothing is allocated after start.
+//! Data and invariants: a small fixed number of streams. A fault outside all streams replaces the
+//! oldest. Nothing is allocated after start.
 //!
 //! Sequential stores to pages without contents are separate streams, for which zeros are mapped.
 //! Ignored: other stores, as mapping ahead would dirty pages in vain.
@@ -21,13 +21,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Number of streams tracked.
 const NR_STREAMS: usize = 4;
 /// Range of pages that one fault maps beside its own, by window length.
 const AROUND_MIN: u64 = 15;
 const AROUND_MAX: u64 = 63;
 
-/// Maximum number of zero pages mapped ahead for a stream of stores.
+/// Maximum number of zero pages mapped ahead.
 pub(super) const ZEROS_MAX: u64 = 64;
 
 pub(super) struct Streams {
@@ -37,13 +36,11 @@ pub(super) struct Streams {
 
 struct State {
     streams: [Stream; NR_STREAMS],
-    /// Faults recorded.
     nr_noted: u64,
 }
 
 struct Stream {
     readahead: Readahead,
-    /// Last mapped page.
     last: Option<u64>,
     /// End of the requested pages.
     end: u64,
@@ -52,7 +49,6 @@ struct Stream {
     reached: Arc<AtomicU64>,
 }
 
-/// Work after a fault of a stream.
 pub(super) struct Ahead {
     nth: usize,
     /// Pages to map if resident.
@@ -62,7 +58,6 @@ pub(super) struct Ahead {
 }
 
 impl Streams {
-    /// `nr_max` is the longest run. 0 turns readahead off.
     pub(super) fn new(nr_max: u64) -> Streams {
         let stream = || Stream {
             readahead: Readahead::new(nr_max),
@@ -104,13 +99,11 @@ impl Streams {
         (wanted.is_some() || !around.is_empty()).then_some(Ahead { nth, around, wanted })
     }
 
-    /// Cancels all requests.
     pub(super) fn stop(&self) {
         let state = lock(&self.state);
         state.streams.iter().for_each(|stream| stream.reached.store(u64::MAX, Relaxed));
     }
 
-    /// Records that the pages up to `last` are mapped.
     pub(super) fn advance(&self, ahead: &Ahead, last: u64) {
         let stream = &mut lock(&self.state).streams[ahead.nth];
         if stream.last == ahead.around.start.checked_sub(1) {
@@ -125,7 +118,6 @@ impl Stream {
         self.last.is_some_and(|last| (last + 1..self.end.max(last + 2)).contains(&index))
     }
 
-    /// Returns the pages to read behind the fault's own page.
     fn run_after(&mut self, index: u64, is_missing: bool, wasted: u64) -> Option<ReadaheadRun> {
         let previous = self.last.replace(index);
         if !is_missing {

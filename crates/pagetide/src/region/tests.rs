@@ -1,4 +1,4 @@
-//! Tests of a region's internals: memory use and validation.
+//! Tests of a region's internals.
 
 use super::*;
 use crate::api::cache::{OpenOptions, PageCache};
@@ -15,8 +15,8 @@ mod pages;
 /// Maximum number of duplicate pages a thread makes during one system call: docs/regions.md.
 const TWICE_MAX: u64 = 32;
 
-/// Accesses a region and a file, both larger than memory, step by step. Returns the maximum of
-/// resident bytes between steps, sampled in large ones.
+/// Returns the maximum of resident bytes during accesses to a region and a file, both larger than
+/// memory.
 fn most_resident_bytes(name: &str, nr_frames: u64, background: bool) -> Option<u64> {
     let builder = PageCache::builder().memory(Bytes(nr_frames << 12)).huge_pages(false);
     let cache = builder.background(background).build().expect("a cache");
@@ -204,7 +204,6 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     }
 }
 
-/// Creates a region over a file with movable pages.
 fn movable_region(
     test: &str,
     nr_frames: u64,
@@ -253,7 +252,6 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     let bytes = fs::read(file.path()).expect("read");
     let changed: Vec<_> = (0..NR_PAGES).filter(|page| bytes[page * PAGE] != 1).collect();
     assert_eq!(changed, [3, 600, 1535]);
-    // Evict and reread everything.
     region.advise(Advice::DontNeed, 0, 0).expect("let go");
     assert_eq!(region.memory.count_mapped_bytes(), 0);
     let sum: u64 = (0..NR_PAGES).map(|page| word(page).load(Relaxed) & 0xff).sum();

@@ -1,8 +1,8 @@
 //! Duplicate mappings: pages that occupy both their mapping and their frame for a while.
 //!
-//! Problem: a fault on a resident page copies the page out of its frame and frees the frame's
-//! memory. This flushes the address from the TLB of each CPU that runs the user, which dominates
-//! the fault with many threads. Idea: free the memory of several frames together.
+//! Problem: a fault on a resident page copies the page and frees its frame's memory. The TLB flush
+//! on each CPU of the user dominates the fault with many threads. Idea: free the memory of several
+//! frames together.
 //!
 //! Data and invariants: one frame without memory is set aside for each possible duplicate, so that
 //! the limit holds. Small caches set none aside.
@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Maximum number of duplicate pages, and the number of frames for one of them.
 const NR_MAX: usize = 32;
 const FRAMES_FOR_ONE: u32 = 256;
-/// Minimum worthwhile number.
 const NR_MIN: usize = 8;
 
 #[derive(Default)]
@@ -48,7 +47,6 @@ impl Twice {
         *lock(&self.0) = State { aside, pages };
     }
 
-    /// Frees all duplicates, and returns the frames.
     pub(super) fn end(&self, source: &FrameSource, mapping: &Mapping) {
         let State { aside, pages } = std::mem::take(&mut *lock(&self.0));
         for index in pages {
@@ -62,7 +60,7 @@ impl Twice {
     }
 
     /// Maps an unmapped page, and leaves its frame's memory for now. Returns false, with no effect,
-    /// if that is not possible. Never allocates, or waits for a page.
+    /// if that is not possible. Never allocates or blocks.
     pub(super) fn map<H: PageHandle>(
         &self,
         mapping: &Mapping,
@@ -84,7 +82,7 @@ impl Twice {
     }
 }
 
-/// Frees the duplicates among pages that can be locked, and forgets these.
+/// Frees the duplicates that can be locked.
 fn give_back(mapping: &Mapping, pages: &mut Vec<u64>) {
     let mut locks: [Option<Lock<PageRef<'_>>>; NR_MAX] = [const { None }; NR_MAX];
     let mut nr = 0;

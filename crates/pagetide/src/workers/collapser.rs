@@ -4,8 +4,7 @@
 //! files, which costs readers TLB misses.
 //!
 //! **Idea.** After a moment with few reads, resident blocks of 2 MiB are collapsed, a few at a
-//! time. First fills are not slowed, and no memory is added. A program that reads all the time
-//! waits for the device, not for the TLB.
+//! time. First fills are not slowed, and no memory is added.
 //!
 //! **Ignored.** Blocks freed after they were collapsed.
 
@@ -23,7 +22,6 @@ const QUIET_PAGES: u64 = 512;
 /// Blocks in one attempt, which takes about 50 ms if all are collapsed.
 const NR_AT_ONCE: usize = 64;
 
-/// Runs the thread until all blocks are collapsed.
 pub(super) fn run(engine: &Arc<Engine>) {
     let arena = &engine.pages.arena;
     let mut blocks: VecDeque<u32> = (0..arena.nr_to_collapse()).collect();

@@ -30,10 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// The loop of a worker thread until it is stopped.
 type WorkerLoop = fn(&Arc<Engine>);
 
-/// The engine, its limits and its threads. Dropped with the last handle of the cache.
 pub(crate) struct CacheShared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) limits: Limits,
@@ -68,7 +66,6 @@ impl CacheShared {
         Ok(shared)
     }
 
-    /// Starts the warmer, once.
     pub(crate) fn start_warmer(&self) -> io::Result<()> {
         if self.limits.has_workers && !self.has_warmer.swap(true, Relaxed) {
             self.spawn("pagetide-warm", warmer::run)?;

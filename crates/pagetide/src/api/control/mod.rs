@@ -92,7 +92,6 @@ impl fmt::Debug for Control {
     }
 }
 
-/// The line protocol.
 struct Lines {
     cache: PageCache,
     name: String,

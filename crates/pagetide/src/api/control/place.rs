@@ -5,8 +5,8 @@
 //!     4711-0.sock                 the first cache of process 4711 with a socket
 //! ```
 //!
-//! The folder must be owned by this user and closed to others: in /tmp, another user may have
-//! created the folder, or a link. Listing removes sockets of ended processes.
+//! The folder must be private to this user: in /tmp, another user may have created the folder, or a
+//! link. Listing removes sockets of ended processes.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
@@ -38,7 +38,6 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Fails unless the folder is private to this user.
 fn check(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
     let is_private = found.is_dir()
@@ -85,13 +84,11 @@ pub(super) fn list_in(folder: &Path) -> io::Result<Vec<SocketPlace>> {
     Ok(places)
 }
 
-/// Returns true if no process listens there.
 fn is_stale(path: &Path) -> bool {
     let refused = UnixStream::connect(path).err();
     refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Creates a socket for another cache of this process.
 pub(super) fn listen_in(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

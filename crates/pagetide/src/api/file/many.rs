@@ -37,7 +37,6 @@ impl File {
 }
 
 impl Handle {
-    /// Returns the number of ranges to request together.
     fn nr_together(&self, ranges: &[(u64, &mut [u8])]) -> usize {
         let mut room = self.prefetched_max();
         let fits = |(offset, target): &&(u64, &mut [u8])| {
@@ -49,7 +48,6 @@ impl Handle {
         ranges.iter().take_while(fits).count().max(1)
     }
 
-    /// Returns the range from its first absent page on.
     fn missing(&self, offset: u64, target: &[u8]) -> Option<ReadaheadRun> {
         let pages = page_range(offset, target.len() as u64);
         let end = pages.end.0.min(self.mapping.nr_pages());

@@ -168,7 +168,6 @@ impl Handle {
         Ok(())
     }
 
-    /// Call before waiting for the page.
     fn check_not_own(&self, index: u64) -> Result<(), ReadError> {
         if held::has(&self.mapping, index) {
             return Err(ReadError::WouldDeadlock { index });
@@ -195,7 +194,7 @@ impl Handle {
         wish
     }
 
-    /// Handles a hit of a page with flags of [`NOTED`], out of line, so that other hits pay for one
+    /// Handles hits of pages with [`NOTED`] flags, out of line, so that other hits pay for one
     /// test.
     #[cold]
     fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
@@ -207,7 +206,6 @@ impl Handle {
         }
     }
 
-    /// Reports a used page to readahead.
     fn note_readahead(&self, index: u64, frame: FrameId) {
         let engine = self.engine();
         let before = engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));

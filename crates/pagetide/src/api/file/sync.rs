@@ -68,7 +68,6 @@ impl File {
 }
 
 impl Handle {
-    /// Writes back a range, unless this thread has locked a page of the file.
     pub(super) fn write_back(&self, pages: Range<u64>) -> Result<(), SyncError> {
         match held::first_exclusive(&self.mapping) {
             Some(index) => Err(SyncError::WouldDeadlock { index }),

@@ -1,14 +1,10 @@
 //! Stress tests of the allocator and its memory.
 //!
-//! Each frame of a block is claimed from the arena, which rejects double allocations, and stamped
-//! by its owner, which reveals foreign writes. At the end all memory must be available in the
-//! largest blocks.
+//! Each frame of a block is claimed from the arena, which rejects double allocations, and stamped,
+//! which reveals foreign writes. At the end all memory must be available in the largest blocks.
+//! Each test runs for a moment, or half a minute with `PAGETIDE_LONG=1`.
 //!
-//! Each test runs for a moment, or half a minute with `PAGETIDE_LONG=1`, and at least until it has
-//! done some work.
-//!
-//! Not verified: fairness, and interleavings that the scheduler does not choose (loom covers the
-//! locks).
+//! Not verified: fairness, and interleavings that the scheduler does not choose (see `loom_tests`).
 
 use super::*;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
@@ -18,13 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const NR_THREADS: u32 = 2;
-/// Block orders, mostly the smallest.
 const ORDERS: [u8; 12] = [0, 0, 0, 0, 0, 1, 1, 2, 3, 5, 9, 10];
-/// Blocks between their owner and the thread that returns them.
 const EXCHANGED: usize = 8;
-/// Minimum number of blocks that a thread takes.
 const NR_TAKEN_MIN: u64 = 100;
-/// Maximum number of frames that a thread holds: a third of the memory.
+/// A third of the memory.
 const NR_HELD_MAX: u32 = 1365;
 
 fn allocator(memory: u64, nr_cpus: u32, tuning: PcpTuning) -> FrameAllocator {
@@ -32,13 +25,11 @@ fn allocator(memory: u64, nr_cpus: u32, tuning: PcpTuning) -> FrameAllocator {
     builder.huge_pages(false).nr_cpus(nr_cpus).build().expect("a few megabytes")
 }
 
-/// Time limit for all threads of one test.
 fn patience() -> Duration {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     if is_long { Duration::from_secs(30) } else { Duration::from_millis(1200) }
 }
 
-/// A small generator, seeded with the thread's number.
 fn next_random(state: &mut u32) -> u32 {
     *state ^= *state << 13;
     *state ^= *state >> 17;
@@ -46,7 +37,6 @@ fn next_random(state: &mut u32) -> u32 {
     *state
 }
 
-/// Moves this thread to `cpu`. Returns true on success.
 fn move_to(cpu: u32) -> bool {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu as usize);
@@ -59,7 +49,6 @@ struct Stamps {
     nr_pages: AtomicU64,
 }
 
-/// A block with every frame claimed and stamped.
 struct Held<'a> {
     block: FrameBlock<'a>,
     first_page: u64,
@@ -112,7 +101,6 @@ impl Stamps {
     }
 }
 
-/// Checks that all frames are free and merged.
 fn check_all_there(allocator: &FrameAllocator) {
     allocator.drain();
     let stats = allocator.stats();
@@ -122,7 +110,6 @@ fn check_all_there(allocator: &FrameAllocator) {
     assert_eq!(all.len() as u64, stats.nr_managed / largest, "everything merged again");
 }
 
-/// Allocates and frees blocks of random orders, some on the other thread.
 fn churn<'a>(
     allocator: &'a FrameAllocator,
     stamps: &Stamps,

@@ -1,5 +1,3 @@
-//! Tests of the allocator's public interface.
-
 use super::*;
 use pagetide_core::ids::CpuId;
 use proptest::prelude::*;
@@ -95,7 +93,6 @@ fn every_tuning_serves_threads_that_share_few_lists() {
     }
 }
 
-/// Operations of a program that holds `used`.
 #[derive(Clone, Debug)]
 enum Op {
     Alloc {
@@ -126,7 +123,6 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Returns true if an aligned run of 2^order frames is free.
 fn has_room(is_used: &[bool], order: Order) -> bool {
     let mut runs = is_used.chunks_exact(order.nr_frames() as usize);
     runs.any(|run| run.iter().all(|used| !used))
@@ -289,7 +285,6 @@ fn a_split_block_goes_back_in_parts_and_merges() {
     assert_eq!(allocator.stats().nr_in_use(), 512, "the iterator holds the others");
     drop(parts);
     assert_eq!(allocator.stats().nr_in_use(), 80);
-    // Split parts again. A small enough block stays whole.
     let singles: Vec<_> = kept.into_iter().flat_map(|part| part.split(Order::BASE)).collect();
     assert_eq!(singles.len(), 80);
     let singles: Vec<_> = singles.into_iter().flat_map(|single| single.split(Order(4))).collect();

@@ -2,14 +2,13 @@
 //!
 //! # Problem
 //!
-//! A scan by one tenant evicts the pages of all. A cache for each tenant isolates them, but wastes
-//! idle memory.
+//! A scan by one tenant evicts the pages of all. Separate caches waste idle memory.
 //!
 //! # Idea
 //!
 //! A file belongs to the group through which it was opened. Its pages are charged to the group and
-//! the group's ancestors. Core selects the victims. Names and options are in `engine::groups`,
-//! charges in `engine::frame_source`.
+//! the group's ancestors. Core selects the victims. See `engine::groups` for names and options, and
+//! `engine::frame_source` for charges.
 //!
 //! ```text
 //!   miss --> charge --full--> reclaim below that limit --> charge
@@ -21,9 +20,9 @@
 //! # Data and invariants
 //!
 //! The node's lock guards core's `Groups`, which records all charges. No charge ever exceeds a
-//! limit. A frame is uncharged just before it is free. A mapping is in one existing group, and
-//! moves to the parent when the group is removed. Hits are counted in cells of the handle's group,
-//! without a look-up.
+//! limit. A frame is uncharged just before it is free. A mapping is in one group, and moves to the
+//! parent when the group is removed. Hits are counted in cells of the handle's group, without a
+//! look-up.
 //!
 //! # What it deliberately ignores
 //!
@@ -33,7 +32,7 @@
 //!
 //! # Sources
 //!
-//! `pagetide_core::group`, and the kernel's documented control group v2 cited there.
+//! `pagetide_core::group`, and the kernel's control group v2 cited there.
 
 mod stats;
 

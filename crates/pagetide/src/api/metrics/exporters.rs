@@ -1,7 +1,6 @@
 //! Adapters to the metrics crates `metrics` and `opentelemetry`.
 //!
-//! Both are passed to the cache like any [`MetricsRecorder`]. Neither uses a global. Histograms are
-//! exported as count and sum, as neither crate accepts buckets.
+//! Histograms are exported as count and sum, as neither crate accepts buckets.
 
 use super::{MetricKind, MetricSample, MetricValue, MetricsRecorder};
 
@@ -20,7 +19,6 @@ impl Number {
     }
 }
 
-/// Splits a metric into named numbers.
 fn numbers(metric: &MetricSample<'_>) -> Vec<(String, Number)> {
     let named = |suffix: &str, value| (format!("{}{suffix}", metric.name), value);
     match metric.value {
@@ -130,7 +128,6 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};
 
-    /// Reads a file of four pages twice, and calls `after` each time.
     fn read_twice(mut after: impl FnMut(&PageCache)) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a"), [1; 4 * 4096]).unwrap();
@@ -143,7 +140,6 @@ mod tests {
         }
     }
 
-    /// Counters and gauges by name, as bits.
     #[derive(Default)]
     struct Kept(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
@@ -211,7 +207,6 @@ mod tests {
         assert!(kept.of("pagetide_read_seconds_count").load(SeqCst) > 0);
     }
 
-    /// Sums of counters, and the last values of gauges.
     #[derive(Clone, Default)]
     struct Sums(Arc<Mutex<BTreeMap<String, f64>>>);
 

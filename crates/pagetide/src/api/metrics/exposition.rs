@@ -127,7 +127,6 @@ mod tests {
     use super::*;
     use crate::{Bytes, GroupOptions, OpenOptions};
 
-    /// Returns a cache with a group, and a file with special characters in its name, read twice.
     fn used() -> (PageCache, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a \"b\"\n\\");

@@ -97,7 +97,6 @@ impl TieringStats {
         })
     }
 
-    /// For fast memory and a compressed tier only.
     fn of_pool(engine: &Engine, compressed: CompressedStats, nr_hits: u64) -> TieringStats {
         let resident_bytes = engine.pages.nodes.first().frames.resident_bytes();
         let tier = Tier::dram(Bytes(engine.pages.nodes.managed_bytes()));
@@ -149,7 +148,6 @@ impl fmt::Display for TieringStats {
     }
 }
 
-/// Returns the number of pages demoted by reclaim.
 pub(crate) fn nr_demoted(core: &VmStat) -> u64 {
     let counters =
         [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];

@@ -7,8 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Counts dirty pages and pages in write-back of the whole cache, and blocks writers above the
-/// limit.
 pub(crate) struct DirtyPages {
     nr_pages: AtomicU64,
     limits: Mutex<DirtyLimits>,
@@ -18,7 +16,7 @@ pub(crate) struct DirtyPages {
     fell: Condvar,
 }
 
-/// Maximum wait before a writer checks the flusher again.
+/// Interval of checks for a stuck flusher.
 const WAIT: Duration = Duration::from_millis(50);
 /// Number of waits without progress until a writer goes on.
 const IDLE_ROUNDS_MAX: u32 = 20;
@@ -47,7 +45,6 @@ impl DirtyPages {
         self.nr_pages.fetch_add(nr, Relaxed);
     }
 
-    /// Records clean pages, and wakes waiting writers.
     pub(crate) fn sub(&self, nr: u64) {
         self.nr_pages.fetch_sub(nr, Relaxed);
         self.is_stalled.store(false, Relaxed);
@@ -59,7 +56,7 @@ impl DirtyPages {
         lock(&self.limits).balance(self.nr_pages.load(Relaxed))
     }
 
-    /// Records that write-back failed without progress. Writers do not wait until it makes some.
+    /// Releases writers until write-back makes progress.
     pub(crate) fn set_stalled(&self) {
         self.is_stalled.store(true, Relaxed);
         drop(lock(&self.waiting));

@@ -32,7 +32,6 @@ impl DirtyIndex {
         }
     }
 
-    /// Adds dirty bytes of a page.
     pub(crate) fn insert(&self, index: u64, written: &Written) {
         match self {
             DirtyIndex::OfFile(tree) => {
@@ -44,7 +43,6 @@ impl DirtyIndex {
         }
     }
 
-    /// Removes a page and returns its dirty bytes.
     pub(crate) fn take(&self, index: u64) -> Option<Written> {
         match self {
             DirtyIndex::OfFile(tree) => lock(tree).remove(&index),
@@ -65,7 +63,6 @@ impl DirtyIndex {
         self.in_tree(is_partial).flatten().unwrap_or(false)
     }
 
-    /// Returns true if any page is partly dirty.
     pub(crate) fn has_partial(&self) -> bool {
         let has = |tree: &BTreeMap<u64, Written>| tree.values().any(|written| !written.is_whole());
         self.in_tree(has).unwrap_or(false)
@@ -112,7 +109,6 @@ impl DirtyIndex {
         self.in_tree(collect).unwrap_or_default()
     }
 
-    /// Returns dirty pages of a range, at most `nr_max`.
     pub(crate) fn collect_in(&self, range: Range<u64>, nr_max: usize) -> Vec<u64> {
         match self {
             DirtyIndex::OfFile(tree) => {
@@ -133,7 +129,6 @@ impl DirtyIndex {
     }
 }
 
-/// Returns the first index and its neighbours.
 fn run_of(mut indices: impl Iterator<Item = u64>, nr_max: u64) -> Option<Range<u64>> {
     let start = indices.next()?;
     let nr_more = (start + 1..start + nr_max).zip(indices).take_while(|(next, is)| next == is);

@@ -48,7 +48,6 @@ impl PageSet {
         }
     }
 
-    /// Removes a page. Returns true if it was there.
     pub(crate) fn remove(&self, index: u64) -> bool {
         let Some(part) = self.parts.get((index / PART_PAGES) as usize).and_then(OnceLock::get)
         else {
@@ -64,7 +63,6 @@ impl PageSet {
         self.used_parts(0).next().is_none()
     }
 
-    /// Returns the last page.
     pub(crate) fn last(&self) -> Option<u64> {
         self.used_parts(0).rev().find_map(|(first, part)| {
             let mut words = part.words.iter().map(|word| word.load(Relaxed)).enumerate().rev();
@@ -121,7 +119,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Compares with a set of numbers.
         #[test]
         fn is_a_set(
             changes in proptest::collection::vec((any::<bool>(), 0..3 * PART_PAGES), 0..200),

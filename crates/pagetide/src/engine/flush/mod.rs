@@ -1,8 +1,8 @@
 //! Write-back of dirty pages, and its errors.
 //!
-//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
-//! even if writers go on. A pass also ends at a page that a guard has locked. A sync waits for the
-//! guard between passes, when it blocks no other call. See `pass`.
+//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once, even if
+//! writers go on. A pass ends at a page that a guard has locked. A sync waits for the guard between
+//! passes, when it blocks no other call.
 
 pub(crate) mod pass;
 pub(crate) mod scope;
@@ -32,7 +32,6 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// `has_thread`: a worker [waits](Flusher::wait) to be woken.
     pub(crate) fn new(
         pages: &Arc<Pages>,
         mappings: &Arc<Registry>,
@@ -60,8 +59,7 @@ impl Flusher {
         self.signal.stop();
     }
 
-    /// Writes back the mapping's dirty pages in `range`. Waits for locked pages. Records errors in
-    /// the mapping, and leaves the pages concerned dirty.
+    /// Waits for locked pages. Records errors in the mapping, and leaves the pages concerned dirty.
     pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
         let mut total = Flushed::default();
         let mut from = range.start;
@@ -78,7 +76,6 @@ impl Flusher {
         }
     }
 
-    /// Writes back all pages that are not locked.
     pub(crate) fn flush_unlocked(&self, mapping: &Mapping) -> Flushed {
         let _turn = lock(&mapping.flush);
         self.flush_locked(mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX)
@@ -109,8 +106,7 @@ impl Flusher {
         flushed
     }
 
-    /// Writes back all mappings that are not swapped. Waits for locked pages if `on_locked` says
-    /// so.
+    /// Writes back all mappings that are not swapped.
     pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
@@ -124,8 +120,8 @@ impl Flusher {
     }
 
     /// Writes back pages that keep frames from being reclaimed, of mappings not in write-back
-    /// already. In swapped mappings, writes pages that reclaim has met or else a part at a time, in
-    /// turn. Never blocks on pages or passes: the caller may be serving a fault.
+    /// already. In swapped mappings, writes pages that reclaim has met or else a part at a time.
+    /// Never blocks on pages or passes: the caller may be serving a fault.
     pub(crate) fn flush_for_room(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
@@ -154,8 +150,8 @@ impl Flusher {
         total
     }
 
-    /// Does the work of [`Flusher::balance_dirty`] for a writer that must not block. Returns false
-    /// if another thread has to do it.
+    /// Does the work of [`Flusher::balance_dirty`] without blocking. Returns false if another
+    /// thread has to do it.
     pub(crate) fn balances_at_once(&self) -> bool {
         match self.pages.dirty.balance() {
             Balance::Continue => true,

@@ -1,8 +1,7 @@
 //! One pass of write-back over a mapping.
 //!
-//! A page is copied out under a shared pin, so the store gets one consistent state of the page and
-//! writers never wait for the device. Until the store answers, the folio is under write-back and
-//! cannot be evicted.
+//! A page is copied out under a shared pin, so the store gets a consistent page and writers never
+//! wait for the device. Until the store answers, the folio cannot be evicted.
 //!
 //! ```text
 //!   dirty index --next_run--> pin, copy, DIRTY -> WRITEBACK --> in flight --ok--> clean
@@ -11,8 +10,8 @@
 //!                             index again, and numbered for the next sync of every handle
 //! ```
 //!
-//! If other programs can change the file, only bytes that were written here are stored: whole pages
-//! in long requests, past the kernel's cache, and parts of pages through it.
+//! If other programs can change the file, only bytes written here are stored: whole pages in long
+//! requests, past the kernel's cache, and parts of pages through it.
 
 use crate::engine::flush::scope::{Chosen, OnLocked, PassScope};
 use crate::engine::in_flight::InFlight;
@@ -35,14 +34,13 @@ use std::sync::Arc;
 
 /// Pages in one write request: 256 KiB. With 32 in flight, at most 8 MiB of copies.
 pub(crate) const RUN_MAX: u64 = 64;
-/// Buffer size in pages for shorter runs: mapping a buffer of [`RUN_MAX`] pages costs more than the
-/// write.
+/// Buffer size for shorter runs: mapping [`RUN_MAX`] pages costs more than the write.
 const SHORT_RUN: u64 = 8;
 /// Requests for short runs submitted in one call, with one notification of the device.
 const SHORT_TOGETHER: u32 = 16;
 /// Polls of a locked page before a pass ends there: most are locked for a copy.
 const LOOKS_MAX: u32 = 64;
-/// Partially written pages whose other bytes the kernel reads at once.
+/// Partly written pages that the kernel completes at once.
 const PREPARED: usize = 128;
 /// Maximum number of region pages protected together, and their maximum span.
 const PROTECTED: usize = 64;
@@ -50,9 +48,7 @@ const PROTECTED_SPAN: u64 = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flushed {
-    /// Pages stored.
     pub(crate) nr_written: u64,
-    /// Pages dirty again.
     pub(crate) nr_failed: u64,
     /// Locked page at which the pass ended.
     pub(crate) ended_at: Option<u64>,
@@ -82,7 +78,7 @@ struct Copied {
 
 struct Snapshot {
     page: Copied,
-    /// Bytes of the page within the file.
+    /// Bytes within the file.
     nr_bytes: usize,
 }
 
@@ -131,7 +127,6 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// Writes back the dirty pages of a range, and waits for the store.
     pub(crate) fn run(mut self, range: Range<u64>) -> Flushed {
         let mut from = range.start;
         while self.nr_left > 0
@@ -175,7 +170,7 @@ impl<'e> Pass<'e> {
         frame.is_some_and(|frame| self.pages.folios[frame].flags().any(Flags::RECLAIM))
     }
 
-    /// Has the kernel read the pages of the next partial writes, all at once.
+    /// Has the kernel read the next partly written pages, all at once.
     fn prepare_parts(&mut self, from: u64, end: u64) {
         let Some(file) = self.backing.file() else { return };
         if from < self.prepared_to || !self.mapping.agreement.is_shared() {
@@ -214,7 +209,6 @@ impl<'e> Pass<'e> {
         Lock::take_written_from_file(&mut locks);
     }
 
-    /// Returns the next dirty pages to prepare in one call.
     fn next_to_prepare(&mut self, from: u64, end: u64) -> Vec<u64> {
         let nr_max = PROTECTED.min(self.nr_left as usize);
         let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
@@ -222,7 +216,7 @@ impl<'e> Pass<'e> {
         next
     }
 
-    /// Copies the pages and submits them. Dropped pages and partially written pages split the run.
+    /// Writes a run, which dropped and partly written pages split.
     fn write_run(&mut self, range: Range<u64>) {
         let nr_pages = range.end - range.start;
         let mut buffer = self.buffer(nr_pages);
@@ -253,7 +247,6 @@ impl<'e> Pass<'e> {
         self.submit(run, buffer);
     }
 
-    /// Writes parts of one page, and waits for them.
     fn write_pieces(&mut self, index: u64, page: Copied, bytes: &[u8], pieces: &[Range<usize>]) {
         let start = index << PAGE_SHIFT;
         let mut result = Ok(());
@@ -271,7 +264,6 @@ impl<'e> Pass<'e> {
         self.complete(run, result);
     }
 
-    /// Records that the request may grow the store to `end`.
     fn note_submitted(&self, end: u64) {
         if self.mapping.agreement.is_shared() {
             self.mapping.agreement.lock().may_grow_to(end);
@@ -290,8 +282,8 @@ impl<'e> Pass<'e> {
         fitting.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
     }
 
-    /// Copies one page out and turns it from dirty to under write-back. Returns `None` if the page
-    /// was dropped, lies past the end of the file, or is locked.
+    /// Copies one page out and marks it under write-back. Returns `None` if the page was dropped,
+    /// lies past the end of the file, or is locked.
     fn snapshot(&mut self, index: u64, target: &mut [u8]) -> Option<Snapshot> {
         let page = self.mapping.table.page(PageIndex(index))?;
         if self.mapping.is_region() {
@@ -345,8 +337,7 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// Takes the snapshot of a region's page. A later store faults, waits for the lock, and makes
-    /// the page dirty again.
+    /// A later store faults, waits for the lock, and makes the page dirty again.
     fn snapshot_of_region(&mut self, page: PageRef<'_>, target: &mut [u8]) -> Option<Snapshot> {
         let Ok(lock) = page.try_lock() else {
             self.note_locked(page.index().0);

@@ -1,8 +1,7 @@
 //! Charges to groups, and changes of groups.
 //!
-//! Lock order: directory, registry, lists. A miss takes only the lists, and looks up the mapping's
-//! group under their lock. A group is removed under the same lock, so it is charged before or
-//! never.
+//! Lock order: directory, registry, lists. A miss takes only the lists, under which it looks up the
+//! mapping's group. Groups are removed under the same lock.
 
 use crate::engine::errors::{GroupError, ResizeError};
 use crate::engine::frame_source::{FrameSource, NoFrame};
@@ -24,8 +23,8 @@ fn groups_of(lists: &mut NodeLists) -> &mut Groups {
 }
 
 impl FrameSource {
-    /// Charges a page to the mapping's group, and reclaims below a limit if needed. Returns the
-    /// payer. A page without a frame must be [refunded](FrameSource::refund).
+    /// Charges a page to the mapping's group, with reclaim below a limit. Returns the payer. A page
+    /// without a frame must be [refunded](FrameSource::refund).
     #[inline]
     pub(crate) fn charge(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
         if self.groups.is_none() {
@@ -40,8 +39,8 @@ impl FrameSource {
         payer.ok_or(NoFrame)
     }
 
-    /// Returns the number of pages the mapping's group can have before protected memory is
-    /// reclaimed. `None` without groups.
+    /// Returns the pages the group can have before protected memory is reclaimed. `None` without
+    /// groups.
     pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
         self.groups.as_ref()?;
         let memory = self.pages.nodes.nr_frames();
@@ -49,19 +48,16 @@ impl FrameSource {
         Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
     }
 
-    /// Returns the group's headroom, or the whole memory without groups.
     pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
         self.group_room(mapping).unwrap_or_else(|| self.pages.nodes.nr_frames())
     }
 
-    /// Cancels the charge of a page that got no frame.
     pub(crate) fn refund(&self, payer: GroupId) {
         if self.groups.is_some() {
             groups_of(&mut self.pages.nodes.first().lock_lists()).cancel_charge(payer);
         }
     }
 
-    /// Returns the counters for a new handle.
     pub(crate) fn counters_of(&self, mapping: &Mapping) -> Arc<Counters> {
         let member = self.groups.as_ref().and_then(|directory| directory.find(mapping.group()));
         Arc::clone(member.as_ref().map_or(&self.pages.counters, |member| &member.counters))
@@ -205,8 +201,7 @@ impl FrameSource {
         Ok(look(groups_of(&mut lists)))
     }
 
-    /// Counts a handle of the mapping. The first handle moves the mapping to this group, or to
-    /// none.
+    /// Moves the mapping to this group, or to none, with its first handle.
     pub(crate) fn join(&self, mapping: &Mapping, member: Option<&Member>) {
         let group = member.map_or(GroupId::ROOT, |member| member.id);
         if !mapping.add_handle_in(group) || self.groups.is_none() {
@@ -219,7 +214,6 @@ impl FrameSource {
         self.note_group(GroupNote::Join { mapping: mapping.id, group: mapping.group() });
     }
 
-    /// Returns a function from groups to their present paths.
     pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
         let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
         move |group| path_of(&members, group)

@@ -36,7 +36,6 @@ struct Claimed<'m> {
     left: Option<ClaimedFrame>,
 }
 
-/// The claims of one pass, oldest first.
 pub(crate) struct Claims<'m> {
     source: &'m FrameSource,
     cpu: CpuId,
@@ -46,7 +45,6 @@ pub(crate) struct Claims<'m> {
     have_left_users: bool,
     /// Young region pages, kept locked to be unmapped together, at the latest when the pass ends.
     looked: LookedAt<'m>,
-    /// In a fault handler.
     is_in_fault: bool,
 }
 
@@ -103,7 +101,6 @@ impl<'m> Claims<'m> {
         }
     }
 
-    /// Starts a pass in a fault handler.
     pub(crate) fn in_fault(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
         Claims { is_in_fault: true, ..Claims::new(source, cpu, mappings) }
     }
@@ -128,7 +125,6 @@ impl<'m> Claims<'m> {
         self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
-    /// Counts a page evicted unread, and tells its stream's window.
     fn count_wasted(&self, mapping: Option<&Mapping>, flags: Flags) {
         if !flags.any(Flags::STREAMED) {
             return self.source.pages.counters.count(Event::AroundWasted);

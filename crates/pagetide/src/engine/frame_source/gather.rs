@@ -1,11 +1,8 @@
 //! Whole free blocks of 2 MiB, for a cache that shrinks.
 //!
-//! **Problem.** Reclaim frees scattered frames, and the kernel takes 5 us to free a single frame:
-//! as long as for all 512 of a block. **Idea.** Move the pages of some blocks to free frames
-//! elsewhere. Core selects the blocks ([`blocks_to_empty`]).
-//!
-//! A moved page is new to the lists, like a page from another tier. Few frames are released one by
-//! one, without moves.
+//! **Problem.** The kernel takes 5 us to free a single frame: as long as for all 512 of a block.
+//! **Idea.** Move the pages of some blocks, selected by core ([`blocks_to_empty`]), to free frames
+//! elsewhere. A moved page is new to the lists, like a page from another tier.
 //!
 //! Ignored: pages that are locked, pinned, in write-back, or in groups. Their blocks are released
 //! in parts.

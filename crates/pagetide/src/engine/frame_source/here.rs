@@ -13,9 +13,8 @@
 //!   a frame above MIN, or a direct pass
 //! ```
 //!
-//! Data and invariants: nothing is allocated here, as all memory for a pass is reserved before the
-//! first region. Page tables are not walked, which may unmap a whole region: the background thread
-//! is woken instead.
+//! Data and invariants: nothing is allocated here. Page tables are not walked, which may unmap a
+//! whole region: the background thread is woken instead.
 
 use crate::engine::frame_source::FrameSource;
 use crate::memory::percpu::PerCpu;
@@ -25,7 +24,6 @@ use pagetide_sys::read_nr_cpus_possible;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// Reclaim state for fault handlers.
 #[derive(Default)]
 pub(crate) struct Here {
     batches: OnceLock<PerCpu<Mutex<ReclaimBatch>>>,
@@ -35,7 +33,6 @@ pub(crate) struct Here {
     turn: Mutex<()>,
 }
 
-/// Reclaim state of one thread.
 pub(crate) struct HereGuard<'e> {
     here: &'e Here,
     pub(crate) batch: MutexGuard<'e, ReclaimBatch>,
@@ -43,7 +40,6 @@ pub(crate) struct HereGuard<'e> {
 }
 
 impl Here {
-    /// Locks background passes. Blocks.
     pub(crate) fn take_turn(&self) -> Option<MutexGuard<'_, ()>> {
         self.turn.lock().ok()
     }
@@ -69,7 +65,6 @@ impl HereGuard<'_> {
 }
 
 impl FrameSource {
-    /// Allocates the batches before the first fault.
     pub(crate) fn expect_faults(&self) {
         let nr_cpus = read_nr_cpus_possible() as usize;
         let make = || PerCpu::new(nr_cpus, || Mutex::new(ReclaimBatch::with_room()));

@@ -4,8 +4,8 @@
 //!   charge (groups) --> frame above LOW --none--> core's driver: wake, reclaim, drain, fail
 //! ```
 //!
-//! Core makes the decisions. This module gives core's driver the lists and frames of [`Pages`], the
-//! clock of generations, and the threads to wake.
+//! Core decides. This module gives core's driver the lists and frames of [`Pages`], the clock of
+//! generations, and the threads to wake.
 //!
 //! | file | concern |
 //! |---|---|
@@ -46,15 +46,12 @@ pub(crate) struct FrameSource {
     pub(crate) flusher: Arc<Flusher>,
     /// `Some` with several nodes.
     pub(crate) tiering: Option<Box<Tiering>>,
-    /// Groups by name, if enabled.
     pub(crate) groups: Option<Box<Directory>>,
-    /// Start of the clock of generations.
     pub(crate) started_at: Instant,
     /// Wakes background reclaim. Has no effect if that is off.
     pub(crate) background: Signal,
     /// Worker threads run. Otherwise callers do their work.
     pub(crate) has_workers: bool,
-    /// Preallocated state for reclaim in a fault handler.
     pub(crate) here: Here,
     /// See [`FrameSource::is_ample`].
     pub(crate) has_free: AtomicBool,
@@ -89,7 +86,7 @@ impl FrameSource {
         self.has_free.store(self.pages.nodes.is_ample(), Relaxed);
     }
 
-    /// Takes a frame that needs no eviction and no wake-up.
+    /// Takes a frame without eviction or wake-up.
     pub(crate) fn spare_frame(&self, cpu: CpuId) -> Option<ClaimedFrame> {
         self.is_ample().then(|| self.frame_above_low(cpu)).flatten()
     }

@@ -4,8 +4,8 @@
 //!   access --slow?--> wait --armed?--> core: stay | arm again | move --> lock, frame, copy, lists
 //! ```
 //!
-//! Problem: an access takes nanoseconds, and most hit fast memory. Idea: these pay one comparison,
-//! and all slow cases come here. A page that cannot be moved at once is served in place.
+//! Accesses of fast memory pay one comparison. A page that cannot be moved at once is served in
+//! place.
 //!
 //! Ignored: promotion without an access.
 
@@ -21,9 +21,8 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
 impl FrameSource {
-    /// Handles an access selected by [`Pages::is_slow`](crate::engine::pages::Pages::is_slow): adds
-    /// the latency, and judges the hint fault of an armed page. Returns the frame of the page
-    /// afterwards.
+    /// Handles an access selected by [`Pages::is_slow`](crate::engine::pages::Pages::is_slow).
+    /// Returns the frame of the page afterwards.
     #[cold]
     pub(crate) fn note_slow_access(
         &self,
@@ -44,7 +43,7 @@ impl FrameSource {
         page.load().frame()
     }
 
-    /// Handles an access of a resident page that the caller has locked.
+    /// Handles an access of a page that the caller has locked.
     pub(crate) fn note_locked_access<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
         let Some(frame) = page.frame() else { return };
         let has_hint = page.page().load().is_hint();

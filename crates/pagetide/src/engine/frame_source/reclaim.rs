@@ -1,6 +1,4 @@
-//! The real implementation of the operations that core's driver needs for reclaim and allocation.
-//!
-//! The loops are core's ([`driver`]). A [`Reclaimer`] executes them in one thread. Page words
+//! The operations that core's driver ([`driver`]) needs for reclaim and allocation. Page words
 //! belong to [`Claims`](crate::engine::frame_source::claims::Claims).
 
 use crate::engine::frame_source::claims::Claims;
@@ -18,7 +16,6 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Allocation and reclaim by one thread on this CPU.
 pub(crate) struct Reclaimer<'e> {
     pub(super) source: &'e FrameSource,
     pub(super) cpu: CpuId,
@@ -139,7 +136,6 @@ impl FrameSource {
         Reclaimer { source: self, cpu, here: None }
     }
 
-    /// Allocates a frame, with reclaim if needed.
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.frame_above_low(cpu);
         claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
@@ -162,7 +158,6 @@ impl FrameSource {
         claimed
     }
 
-    /// Tries to free at least `target` frames of the node. Returns the number freed.
     pub(crate) fn reclaim_pages(&self, node: NodeId, target: u64) -> u64 {
         driver::reclaim_on_demand(&mut self.reclaimer(current_cpu()), node, target)
     }
@@ -185,12 +180,10 @@ impl FrameSource {
         pass.scan().reclaimed > 0
     }
 
-    /// Executes commands up to the first error. Returns the number of evicted pages.
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
         driver::command_lru_gen(&mut self.reclaimer(current_cpu()), text)
     }
 
-    /// Writes the generations, with current ages.
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
         let mut world = self.reclaimer(current_cpu());
         driver::describe_lru_gen(&mut world, &self.group_paths(), detail)

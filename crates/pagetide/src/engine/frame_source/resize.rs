@@ -27,7 +27,6 @@ use std::ops::RangeInclusive;
 /// Rounds without progress before failing.
 const ROUNDS_MAX: u32 = 8;
 
-/// Frames to release, and frames released.
 #[derive(Clone, Copy, Default, Debug)]
 struct GivenUp {
     wanted: u64,
@@ -85,7 +84,6 @@ impl FrameSource {
         resized
     }
 
-    /// Returns the frames in service, by node.
     fn node_sizes(&self) -> Vec<u32> {
         self.pages.nodes.iter().map(|node| node.frames.nr_managed()).collect()
     }
@@ -110,7 +108,6 @@ impl FrameSource {
         Ok(())
     }
 
-    /// Takes frames of the node out of service until it has `nr_frames`.
     fn shrink(&self, nth: usize, nr_frames: u32) -> GivenUp {
         let node = self.pages.nodes.at(nth);
         let was = node.frames.nr_managed();

@@ -1,6 +1,4 @@
-//! Periodic work, including the hint scan.
-//!
-//! Core decides when to run and which pages to arm. This module arms their words.
+//! Periodic work, including the hint scan. Core decides when to run and which pages to arm.
 //!
 //! Time is coarse: the last tick. Without worker threads the owner ticks, so that runs are
 //! deterministic.
@@ -28,7 +26,6 @@ pub(crate) fn tick_interval(knobs: &TieringKnobs) -> Duration {
 }
 
 impl FrameSource {
-    /// Runs all work due at `now`.
     pub(crate) fn tick(&self, now: Millis) {
         if let Some(recorder) = &self.pages.recorder {
             // Records the mappings that a scan visits.
@@ -60,7 +57,6 @@ impl FrameSource {
         }
     }
 
-    /// Tells core the cost of accesses and moves.
     fn report_costs(&self, tiering: &Tiering) {
         let nr_slow =
             self.pages.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
@@ -69,7 +65,6 @@ impl FrameSource {
         lock(&tiering.promotion).tell_costs(tiering.now(), &room, &costs);
     }
 
-    /// Runs the hint scan, if due.
     fn scan_hints(&self, tiering: &Tiering) {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
@@ -92,7 +87,6 @@ impl FrameSource {
         }
     }
 
-    /// Arms the pages of a chunk that core selects. Returns their number.
     fn arm(&self, tiering: &Tiering, mappings: &Slots, chunk: &ScanChunk) -> u64 {
         let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
         let (pages, now) = (&chunk.pages, tiering.now());

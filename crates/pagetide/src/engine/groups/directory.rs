@@ -1,10 +1,8 @@
 //! The groups by name, and their counters outside core.
 //!
-//! Problem: a hit must count for its group without a look-up. Idea: a handle counts in cells of its
-//! group, and the cache's counters are the sum over groups.
-//!
-//! Handles outlive their group: the cells of a removed group stay until no handle counts in them,
-//! and are then added to a plain sum.
+//! A handle counts hits in cells of its group, without a look-up. The cache's counters are the sum
+//! over groups. Cells of a removed group stay until its handles are closed, and are then added to a
+//! plain sum.
 //!
 //! The directory's lock comes before the node's, and is held while a group is created or removed,
 //! so that names, groups and the record agree.
@@ -67,7 +65,6 @@ impl Directory {
         lock(&self.names)
     }
 
-    /// Returns the members in order of creation.
     pub(crate) fn members(&self) -> Vec<Arc<Member>> {
         self.lock().members.clone()
     }
@@ -76,7 +73,6 @@ impl Directory {
         self.lock().members.iter().find(|member| member.id == id).cloned()
     }
 
-    /// Returns the sum over all groups, including removed ones.
     pub(crate) fn collect(&self, event: Event) -> u64 {
         let mut names = self.lock();
         names.settle();
@@ -87,7 +83,7 @@ impl Directory {
     }
 }
 
-/// Returns the path of a group, or its number if the group was removed.
+/// Returns the path of a group, or the number of a removed one.
 pub(in crate::engine) fn path_of(members: &[Arc<Member>], group: GroupId) -> String {
     if group == GroupId::ROOT {
         return "/".to_owned();

@@ -39,7 +39,6 @@ impl GroupOptions {
         GroupOptions { low, ..self }
     }
 
-    /// Converts to core's units, pages.
     pub(in crate::engine) fn check(self) -> Result<GroupConfig, GroupError> {
         let (limit, least) = (self.limit.unwrap_or(Bytes(u64::MAX)), Bytes(MEMORY_MIN));
         if limit < least {

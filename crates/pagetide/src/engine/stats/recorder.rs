@@ -1,10 +1,7 @@
-//! The access record: all accesses of a run and all other inputs of reclaim decisions, in a file
-//! that the lab can replay.
+//! The access record: all inputs of reclaim decisions in a run, for replay in the lab.
 //!
-//! Hint scans depend on file lengths: a tick records the changes since the last tick.
-//!
-//! Uses one mutex, as recording need not be fast. A write error ends the record with one message on
-//! standard error. The run goes on.
+//! A tick records changes of file lengths, on which hint scans depend. A write error ends the
+//! record with one message on standard error. The run goes on.
 
 use crate::memory::locks::lock;
 use pagetide_core::ids::{MappingId, PageId};
@@ -110,7 +107,6 @@ impl Sink {
     }
 }
 
-/// Returns a small number for this thread, in order of first access.
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local! {

@@ -1,9 +1,7 @@
 //! Cells: preallocated memory of fixed size for byte strings of any length.
 //!
-//! Problem: compressed pages have all lengths, and a heap takes up to three times their bytes, and
-//! returns nothing.
-//!
-//! Idea: a string is a chain of free cells. No fragmentation, no compaction. A chain costs four
+//! Problem: a heap takes up to three times the bytes of compressed pages, and returns nothing.
+//! Idea: a string is a chain of cells, without fragmentation or compaction. A chain costs four
 //! bytes a cell, and half a cell at its end.
 //!
 //! ```text
@@ -46,7 +44,6 @@ impl Cells {
         self.nr_used
     }
 
-    /// Returns the number of cells for a string.
     pub(super) fn nr_for(nr_bytes: usize) -> u32 {
         nr_bytes.div_ceil(CONTENT_BYTES).max(1) as u32
     }
@@ -68,7 +65,6 @@ impl Cells {
         first
     }
 
-    /// Returns the first bytes of a string, within the first cell.
     pub(super) fn head<const N: usize>(&self, first: u32) -> &[u8; N] {
         self.contents(first, 0).first_chunk().expect("a head fits in a cell")
     }
@@ -100,7 +96,6 @@ impl Cells {
         }
     }
 
-    /// Takes a free cell as the end of a chain.
     fn take(&mut self) -> u32 {
         let cell = match self.free {
             NONE => {

@@ -1,7 +1,6 @@
 //! The compressed tier: a pool of compressed copies of evicted pages.
 //!
-//! Problem: an evicted clean page may be needed again, and reading it from its store takes a
-//! hundred times as long as decompressing it.
+//! Problem: rereading an evicted page takes a hundred times as long as decompressing it.
 //!
 //! Idea: a pool of LZ4 blocks between the slowest memory and the stores, which a miss checks first.
 //! A page is in memory or in the pool, never in both.
@@ -13,11 +12,10 @@
 //! ```
 //!
 //! Data and invariants: a copy equals the store's contents. It is inserted while its page is locked
-//! for eviction and clean, and removed, under its page's lock, when the page is admitted or written
-//! past the cache. Code that drops contents without a visit to each page (truncation, a file
-//! changed by another program) drops a range of copies and increments the mapping's *epoch*, which
-//! rejects evictions that began before. The limit covers all memory of the pool (`cells`),
-//! allocated at start, including metadata.
+//! for eviction and clean, and removed, under the page's lock, on admission or a write past the
+//! cache. Code that drops contents without a visit to each page (truncation, foreign changes) drops
+//! a range of copies and increments the mapping's *epoch*, which rejects evictions that began
+//! before. The limit covers all memory of the pool (`cells`), allocated at start.
 //!
 //! Ignored: pages that do not shrink by a quarter.
 //!
@@ -71,7 +69,7 @@ impl fmt::Display for CompressedStats {
     }
 }
 
-/// A mapping whose pages may have copies.
+/// A mapping and its epoch.
 #[derive(Clone, Copy)]
 pub(crate) struct Copied<'m> {
     pub(crate) mapping: MappingId,
@@ -101,8 +99,8 @@ impl CompressedPool {
         }
     }
 
-    /// Inserts a clean page that is being evicted and is still locked. `epoch` is the mapping's
-    /// epoch when it was locked.
+    /// Inserts a clean page that is being evicted and is still locked. `epoch` is from before its
+    /// lock.
     pub(crate) fn store(&self, of: Copied<'_>, index: PageIndex, epoch: u64, bytes: &[u8]) {
         let block = lz4_flex::block::compress(bytes);
         if block.len() > COPY_MAX {
@@ -131,7 +129,6 @@ impl CompressedPool {
         Some(bytes)
     }
 
-    /// Removes a page that the caller has locked.
     pub(crate) fn forget(&self, page: PageId) {
         lock(&self.copies).remove(page);
     }
@@ -161,7 +158,6 @@ impl CompressedPool {
         }
     }
 
-    /// Checks the pool and returns its pages.
     pub(crate) fn collect_pages(&self) -> Vec<PageId> {
         let copies = lock(&self.copies);
         copies.validate();

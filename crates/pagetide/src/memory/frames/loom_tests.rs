@@ -1,8 +1,7 @@
 //! All interleavings of two or three threads in the frame allocator's locks.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide --release --lib loom`. Zone and per-CPU
-//! lists are core's own. A double allocation is a refused claim, which panics. A lost frame is
-//! missed at the end, when all are allocated. Loom reports deadlocks.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide --release --lib loom`. A double allocation
+//! is a refused claim, which panics. A lost frame is missed at the end. Loom reports deadlocks.
 //!
 //! Not explored: the words of core's frame table, plain relaxed atomics to loom. Each belongs to
 //! the holder of a lock.
@@ -40,7 +39,6 @@ fn take_and_give(frames: &ArenaFrames, cpu: CpuId) {
     frames.free(cpu, ids);
 }
 
-/// Checks that each frame can be allocated, once.
 fn check_all_there(frames: &ArenaFrames) {
     assert_eq!(frames.resident_bytes(), 0);
     frames.drain_lists();

@@ -74,12 +74,10 @@ impl ArenaFrames {
         nr >= run_min(self.nr_frames.into())
     }
 
-    /// Returns the number of frames to free for runs: see [`Zone::run_target`].
     pub(crate) fn run_target(&self, nr: u64) -> u64 {
         self.zone.lock_zone().run_target(nr)
     }
 
-    /// Converts a frame number of the zone to the arena's.
     fn in_arena(&self, frame: FrameId) -> FrameId {
         FrameId(self.first + frame.0)
     }
@@ -109,7 +107,6 @@ impl ArenaFrames {
         self.zone.drain_lists();
     }
 
-    /// Returns the period for [`ArenaFrames::tick`].
     pub(crate) fn tick_period(&self) -> Duration {
         self.zone.tick_period()
     }
@@ -119,7 +116,6 @@ impl ArenaFrames {
         self.zone.tick(now);
     }
 
-    /// Returns the number of frames for background reclaim to free: see [`background_target`].
     pub(crate) fn background_target(&self, level: WatermarkLevel, room_below: u64) -> u64 {
         background_target(&self.zone.lock_zone(), level, room_below)
     }
@@ -129,22 +125,19 @@ impl ArenaFrames {
         self.zone.lock_zone().is_ample()
     }
 
-    /// Returns the number of frames for demoted pages.
     pub(crate) fn room_for_demoted(&self) -> u64 {
         room_for_demoted(&self.zone.lock_zone())
     }
 
-    /// Returns the headroom for promotions.
     pub(crate) fn room(&self) -> Headroom {
         Headroom::of(&self.zone.lock_zone())
     }
 
-    /// Keeps the per-CPU lists short during background reclaim.
     pub(crate) fn set_reclaim_active(&self, active: bool) {
         self.zone.set_reclaim_active(active);
     }
 
-    /// Takes up to `nr` free frames, ignoring watermarks.
+    /// Ignores watermarks.
     pub(crate) fn take_free(&self, nr: u32) -> Vec<ClaimedFrame> {
         self.zone.drain_lists();
         let request = AllocRequest::fast(Order::BASE).at(None);
@@ -184,29 +177,25 @@ impl ArenaFrames {
         first..FrameId(first.0 + order.nr_frames())
     }
 
-    /// Returns the number of frames in service.
     pub(crate) fn nr_managed(&self) -> u32 {
         self.nr_managed.load(Relaxed) as u32
     }
 
-    /// Returns the bytes in service.
     pub(crate) fn managed_bytes(&self) -> u64 {
         self.nr_managed.load(Relaxed) * PAGE_BYTES as u64
     }
 
-    /// Returns the resident bytes. Takes every lock in turn.
+    /// Takes every lock in turn.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.sample_resident() * PAGE_BYTES as u64
     }
 
-    /// Returns the maximum of resident bytes seen.
     pub(crate) fn resident_bytes_max(&self) -> u64 {
         self.sample_resident();
         self.nr_resident_max.load(Relaxed) * PAGE_BYTES as u64
     }
 
-    /// Counts resident frames and updates the maximum. Called when frames run low, and so near the
-    /// maximum.
+    /// Called when frames run low, and so near the maximum.
     pub(crate) fn sample_resident(&self) -> u64 {
         let nr_listed = self.zone.count_listed();
         let zone = self.zone.look_at_zone();

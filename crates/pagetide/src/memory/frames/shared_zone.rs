@@ -7,12 +7,10 @@
 //!                     lock the zone <---- refill a batch
 //! ```
 //!
-//! A contended list (its holder was preempted, or is draining) costs one visit to the zone. Lock
-//! order: per-CPU list, then zone.
+//! A contended list costs one visit to the zone. Lock order: per-CPU list, then zone.
 //!
 //! The CPU number may be stale. A moved thread, an added CPU (which shares a list) and a removed
-//! CPU (drained before an allocation fails) are only slower, because the list's lock decides, not
-//! the CPU number.
+//! CPU (drained before an allocation fails) are only slower, because the list's lock decides.
 //!
 //! `loom_tests` explores all interleavings.
 
@@ -35,7 +33,6 @@ const TICK_MS: u64 = 1000;
 /// late.
 const CLOCK_MS: u64 = 250;
 
-/// Settings of a zone's lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcpSettings {
     pub(crate) nr_cpus: u32,
@@ -46,7 +43,6 @@ pub(crate) struct PcpSettings {
 }
 
 impl PcpSettings {
-    /// Reads the settings of this machine.
     pub(crate) fn read(tuning: PcpTuning) -> PcpSettings {
         let slice = read_cache_slice().map_or(0, |slice| slice.whole_pages());
         PcpSettings {
@@ -58,7 +54,6 @@ impl PcpSettings {
     }
 }
 
-/// A zone and its lists, each behind a lock.
 pub(crate) struct SharedZone {
     table: Arc<FrameTable>,
     pcps: PerCpu<TryLock<Pcp>>,
@@ -112,7 +107,6 @@ impl SharedZone {
         self.free(cpu, order, [block]);
     }
 
-    /// Frees blocks of one order.
     pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
             let mut zone = self.visit();
@@ -148,7 +142,7 @@ impl SharedZone {
         }
     }
 
-    /// Returns the period for [`SharedZone::tick`]: the clock resolution that the tuning needs.
+    /// Returns the clock resolution that the tuning needs.
     pub(crate) fn tick_period(&self) -> Duration {
         Duration::from_millis(match self.settings.tuning {
             PcpTuning::Depth => CLOCK_MS,
@@ -177,17 +171,14 @@ impl SharedZone {
         }
     }
 
-    /// Keeps the lists short during background reclaim.
     pub(crate) fn set_reclaim_active(&self, active: bool) {
         self.is_reclaim_active.store(active, Relaxed);
     }
 
-    /// Locks the zone, for reports or a resize.
     pub(crate) fn lock_zone(&self) -> MutexGuard<'_, Zone> {
         lock(&self.zone)
     }
 
-    /// Recomputes watermarks and limits after a resize.
     pub(crate) fn rederive(&self, mut zone: MutexGuard<'_, Zone>) {
         zone.rederive_watermarks();
         let limits = pcp_limits(&zone, self.settings);
@@ -199,22 +190,20 @@ impl SharedZone {
         self.pcps.iter().count() as u64
     }
 
-    /// Locks the zone for reports, also after a panic.
+    /// Works also after a panic.
     pub(crate) fn look_at_zone(&self) -> MutexGuard<'_, Zone> {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the frames on all lists. Takes every list's lock in turn.
+    /// Takes every list's lock in turn.
     pub(crate) fn count_listed(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::count))).sum()
     }
 
-    /// Returns the sum of the lists' limits, frames.
     pub(crate) fn sum_high(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::high))).sum()
     }
 
-    /// Returns the number of visits that waited for the zone's lock.
     pub(crate) fn nr_waits(&self) -> u64 {
         self.nr_waits.load(Relaxed)
     }
@@ -227,7 +216,6 @@ impl SharedZone {
         }
     }
 
-    /// Locks the zone, and counts a wait.
     fn visit(&self) -> MutexGuard<'_, Zone> {
         self.zone.try_lock().unwrap_or_else(|_| {
             self.nr_waits.fetch_add(1, Relaxed);

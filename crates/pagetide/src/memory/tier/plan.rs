@@ -137,7 +137,6 @@ pub(crate) struct TierPlan {
 }
 
 impl TierPlan {
-    /// Checks tiers against each other and against the machine's nodes.
     pub(crate) fn check(tiers: &[Tier], machine: &[MemoryNode]) -> Result<TierPlan, TierError> {
         check_overlap(tiers)?;
         tiers.iter().try_for_each(|tier| check_tier(tier, machine))?;
@@ -181,12 +180,10 @@ impl TierPlan {
         self.nodes.iter().map(|node| node.nr_frames).sum()
     }
 
-    /// Returns the number of frames after all growth.
     pub(crate) fn nr_frames_max(&self) -> u32 {
         self.nodes.iter().map(|node| node.nr_frames_max).sum()
     }
 
-    /// Returns the NUMA bindings of the arena.
     pub(crate) fn placements(&self) -> Vec<Placement> {
         let ranges = self.ranges().into_iter().zip(&self.nodes);
         let places = ranges.filter_map(|(range, node)| match node.tier.kind {

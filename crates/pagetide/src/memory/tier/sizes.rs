@@ -18,7 +18,6 @@ use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
 use std::ops::RangeInclusive;
 
-/// Minimum size of a tier, frames.
 const LEAST: u32 = Bytes(MEMORY_MIN).whole_pages() as u32;
 /// The multiple of a share is in units of 2^-32.
 const ONE_SHIFT: u32 = 32;
@@ -28,7 +27,6 @@ const ONE_SHIFT: u32 = 32;
 pub(crate) struct TierSizes {
     /// Sizes as last set individually.
     shares: Vec<u32>,
-    /// Reserves.
     most: Vec<u32>,
 }
 
@@ -40,7 +38,6 @@ impl TierSizes {
         }
     }
 
-    /// Sets the shares to these sizes.
     pub(crate) fn set_shares(&mut self, sizes: Vec<u32>) {
         self.shares = sizes;
     }
@@ -54,7 +51,6 @@ impl TierSizes {
         }
     }
 
-    /// Returns the valid sums.
     pub(crate) fn range_of_all(&self) -> RangeInclusive<u32> {
         let slow: u32 = self.most[1..].iter().sum();
         LEAST * self.most.len() as u32..=slow + self.most[0].min(slow)

@@ -1,4 +1,5 @@
-//! Miss-ratio estimates for other memory sizes, from the running cache.
+//! Miss-ratio estimates for other memory sizes, from a sample of the pages (see
+//! [`pagetide_core::sizing`]).
 //!
 //! ```text
 //!   fill   --> in the sample? --> flag SAMPLED on the folio, and the use, under the lock
@@ -6,8 +7,7 @@
 //!   curve      LRU's hits at any size, scaled through the measured ratio at the present size
 //! ```
 //!
-//! Core follows a sample of the pages (see [`pagetide_core::sizing`]). A hit tests the flag
-//! together with the readahead flags, in a word it reads anyway. The lock is a leaf.
+//! A hit tests the flag in a word it reads anyway. The lock is a leaf.
 
 use crate::memory::locks::lock;
 use crossbeam_utils::CachePadded;
@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 pub(crate) struct ReuseSampler {
-    /// Copy of the sample's rate, so that pages outside the sample take no lock.
+    /// Sample rate, so that pages outside the sample take no lock.
     shift: AtomicU8,
     sample: CachePadded<Mutex<ReuseSample>>,
 }
@@ -37,7 +37,6 @@ impl ReuseSampler {
         SampleRate::of_shift(self.shift.load(Relaxed)).takes(page)
     }
 
-    /// Returns the flag to set on the page when it gets a frame.
     pub(crate) fn flag(&self, page: PageKey) -> Flags {
         if self.takes(page) { Flags::SAMPLED } else { Flags::NONE }
     }
@@ -48,7 +47,7 @@ impl ReuseSampler {
         }
     }
 
-    /// Records a use of a resident page that carries the flag. Never blocks.
+    /// Records a hit. Never blocks.
     #[cold]
     pub(crate) fn hit(&self, page: PageKey) {
         // A use that is lost here counts as one at a short distance.
@@ -63,7 +62,7 @@ impl ReuseSampler {
         }
     }
 
-    /// Starts a new sample if the present one is too shallow for the new memory size.
+    /// Starts a new sample if the present one is too shallow.
     pub(crate) fn resize(&self, nr_frames: u32) {
         let rate = SampleRate::for_frames(nr_frames);
         let mut sample = lock(&self.sample);
@@ -245,7 +244,6 @@ impl Sizing {
         if self.nr_accesses == 0 { 0.0 } else { hits as f64 / self.nr_accesses as f64 }
     }
 
-    /// Scales the curve's ratio at `memory` through the measured ratio at the present size.
     fn draw(&self, memory: Bytes, there: f64, here: f64) -> f64 {
         let measured = self.ratio(self.nr_hits);
         if memory <= self.memory {

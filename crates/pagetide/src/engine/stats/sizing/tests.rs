@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 const NR_FRAMES: u32 = 8192;
 const NR_ACCESSES: u64 = 120_000;
 
-/// Counts the hits of an LRU list of `frames` pages.
 fn exact_hits(pages: &[u64], frames: u64) -> u64 {
     let (mut used_at, mut by_time) = (HashMap::new(), BTreeMap::new());
     let mut nr_hits = 0;

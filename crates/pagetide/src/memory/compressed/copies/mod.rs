@@ -18,7 +18,6 @@ use std::ops::Range;
 const CELLS_PER_BUCKET: u32 = 8;
 const BUCKET_BYTES: u64 = size_of::<u32>() as u64;
 
-/// Header of a copy.
 #[derive(Clone, Copy)]
 struct Head {
     page: PageId,
@@ -101,7 +100,6 @@ impl Copies {
         self.nr_pages
     }
 
-    /// Returns the bytes in use, including metadata.
     pub(super) fn used_bytes(&self) -> u64 {
         let of_buckets = self.buckets.len() as u64 * BUCKET_BYTES;
         u64::from(self.cells.nr_used()) * CELL_BYTES as u64 + of_buckets
@@ -155,7 +153,6 @@ impl Copies {
         }
     }
 
-    /// Returns the pages, oldest first.
     pub(super) fn pages(&self) -> impl Iterator<Item = PageId> {
         let of = |at: u32| (at != NONE).then(|| self.head(at));
         std::iter::successors(of(self.oldest), move |head| of(head.newer)).map(|head| head.page)
