@@ -59,7 +59,6 @@ fn restart(memory: Bytes, path: &Path, warm: Option<ResidentSet>) -> Outcome<(Pa
     Ok((cache, file))
 }
 
-/// Returns the seconds until 95 % of `steady`.
 fn seconds_to(ratios: &[f64], steady: f64) -> Option<f64> {
     let nth = ratios.iter().position(|ratio| *ratio >= 0.95 * steady)?;
     Some((nth + 1) as f64 * STRETCH.as_secs_f64())

@@ -10,7 +10,6 @@ use std::fs::read_to_string;
 const HUGE: u64 = 2 << 20;
 const MEMORY: u64 = 8 * HUGE;
 
-/// Returns the bytes of huge pages in the mapping at `address`.
 fn read_huge_bytes(address: usize) -> u64 {
     let smaps = read_to_string("/proc/self/smaps").expect("/proc is mounted");
     let holds = |line: &&str| {

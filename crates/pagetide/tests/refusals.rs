@@ -8,7 +8,6 @@ use pagetide::{Bytes, OpenOptions, PageCache};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 
-/// Returns the lowest free descriptor.
 fn next_descriptor() -> u64 {
     use std::os::fd::AsRawFd;
     std::fs::File::open("/dev/null").unwrap().as_raw_fd() as u64

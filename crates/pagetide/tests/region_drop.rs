@@ -11,7 +11,6 @@ fn entries(path: &str) -> fs::ReadDir {
     fs::read_dir(path).expect("own process")
 }
 
-/// Counts descriptors and regions' mappings of this process.
 fn count() -> [usize; 2] {
     let maps = fs::read_to_string("/proc/self/smaps").expect("own mappings");
     // "um": missing pages are reported.

@@ -18,7 +18,6 @@ fn cache_of(nr_frames: u64) -> PageCache {
     PageCache::builder().memory(Bytes(nr_frames << 12)).build().expect("a cache")
 }
 
-/// A region of `nr_pages` zero pages.
 fn zeros(test: &str, cache: &PageCache, nr_pages: u64) -> Option<Region> {
     region(test, cache, RegionOptions::anonymous(Bytes(nr_pages << 12)))
 }
@@ -279,7 +278,6 @@ fn a_region_of_more_than_the_machine_has_takes_what_is_touched() {
     assert_eq!((load(&over, last), load(&over, 0)), (5, 0));
 }
 
-/// Returns the pages of this machine's memory.
 fn machine_pages() -> u64 {
     let told = fs::read_to_string("/proc/meminfo").expect("meminfo");
     let kib = told.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"));

@@ -1,8 +1,7 @@
 //! The replay law: a recorded single-threaded run, replayed in the lab, evicts the same pages in
 //! the same order and ends with the same counters.
 //!
-//! This ensures that the same code decides in both: a difference in the calls of core, their order,
-//! or the use of results fails here. The run is deterministic: one CPU, no background threads.
+//! So the same code decides in both. The run is deterministic: one CPU, no background threads.
 
 mod common;
 #[path = "replay_law/groups.rs"]
@@ -31,7 +30,6 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The minimum, less than a per-CPU batch or two, some, and enough for a table leaf or two.
 const SIZES: [u64; 4] = [16, 50, 300, 2000];
 
-/// Seeds of the small runs.
 const NR_SEEDS: u64 = 40;
 
 #[test]

@@ -19,7 +19,6 @@ const NR_PAGES: u64 = 64 << 10;
 struct Compressible;
 
 impl Compressible {
-    /// Returns the number of random bytes in the page.
     fn nr_random(index: u64) -> usize {
         match index * 4 / NR_PAGES {
             0 => 40,

@@ -52,7 +52,6 @@ fn check(resident: u64, before: u64, limit: u64) {
     assert!(more <= limit + OVERHEAD, "{} for a limit of {}", Bytes(more), Bytes(limit));
 }
 
-/// Creates a cache of `memory`, full of pages of a file in `folder`.
 fn full(memory: u64, folder: &std::path::Path) -> (PageCache, File) {
     let path = folder.join("sparse");
     std::fs::File::create(&path).expect("a file").set_len(256 * MIB).expect("sparse");

@@ -42,7 +42,7 @@ pub(crate) struct FillPlan {
 }
 
 impl FillPlan {
-    /// Returns true if several pages compete for frames. Reads around evict nothing, and do not count.
+    /// Returns true if several pages compete for frames. Reads around evict nothing.
     pub(crate) fn is_group(&self) -> bool {
         match self.beyond {
             AccessPath::Around => self.nr_wanted > 1,

@@ -1,6 +1,6 @@
 //! State of requests in flight, by token.
 
-/// Requests in flight. Tokens are small, and reused.
+/// Tokens are small, and reused.
 pub(crate) struct InFlight<T> {
     slots: Vec<Option<T>>,
 }
@@ -20,7 +20,6 @@ impl<T> InFlight<T> {
         token as u64
     }
 
-    /// Removes the request of `token`.
     pub(crate) fn take(&mut self, token: u64) -> Option<T> {
         self.slots.get_mut(token as usize)?.take()
     }

@@ -67,11 +67,8 @@ pub(crate) struct Engine {
     pub(crate) source: Arc<FrameSource>,
     pub(crate) filler: Filler,
     pub(crate) prefetcher: Prefetcher,
-    /// Rereads the resident set of an earlier run.
     pub(crate) warmer: Warmer,
-    /// Adapts the cache's size to the free memory of the machine, if enabled.
     pub(crate) sizer: Option<Sizer>,
-    /// Stops the thread that creates huge pages.
     pub(crate) collapser: Signal,
     /// Lends the memory of frames to regions. Created with the first region.
     pub(crate) lender: Mutex<Option<Arc<FrameLender>>>,

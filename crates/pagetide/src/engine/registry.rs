@@ -88,8 +88,8 @@ impl Slots {
     }
 }
 
-/// Returns true for few mappings, or a quarter more than last time, so that each addition pays for a few
-/// checks, however many mappings there are.
+/// Returns true for few mappings, or a quarter more than last time, so that an addition pays for
+/// few checks.
 fn is_look_due(nr: usize, nr_used: usize) -> bool {
     nr < FEW || nr >= nr_used + nr_used / 4
 }

@@ -74,7 +74,6 @@ impl Engine {
         }
     }
 
-    /// Returns the page in each resident frame.
     fn collect_resident(&self) -> BTreeMap<FrameId, PageId> {
         let mut resident = BTreeMap::new();
         for mapping in self.mappings.snapshot() {

@@ -26,7 +26,6 @@ impl IoPool {
         idle.unwrap_or_else(|| IoQueue::new(QUEUE_DEPTH, self.allow_uring))
     }
 
-    /// Returns a queue without pending requests to the pool.
     pub(crate) fn give_back(&self, queue: IoQueue) {
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_MAX {
@@ -34,7 +33,6 @@ impl IoPool {
         }
     }
 
-    /// Returns true if queues use io_uring.
     pub(crate) fn probe_uring(&self) -> bool {
         let queue = self.take();
         let uses_uring = queue.is_uring();

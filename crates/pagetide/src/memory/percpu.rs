@@ -1,18 +1,14 @@
-//! One slot per CPU, so that threads on different CPUs do not share cache lines.
-//!
-//! The caller may move to another CPU after choosing a slot, so slots must be safe to share (an
-//! atomic, a mutex).
+//! One slot per CPU, so that threads on different CPUs do not share cache lines. The caller may
+//! move to another CPU, so slots must be safe to share.
 
 use crossbeam_utils::CachePadded;
 use pagetide_core::ids::CpuId;
 
-/// A fixed array of slots on separate cache lines.
 pub(crate) struct PerCpu<T> {
     slots: Box<[CachePadded<T>]>,
 }
 
 impl<T> PerCpu<T> {
-    /// Creates `nr_cpus` slots (at least one).
     pub(crate) fn new(nr_cpus: usize, mut init: impl FnMut() -> T) -> PerCpu<T> {
         PerCpu { slots: (0..nr_cpus.max(1)).map(|_| CachePadded::new(init())).collect() }
     }

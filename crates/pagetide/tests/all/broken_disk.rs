@@ -68,8 +68,7 @@ fn what_a_device_does_not_write_stays_dirty_until_it_does() {
         assert!(read_all(&fine) == beside);
 
         disk.fail("");
-        // Each handle reports failures since its last sync once, including failures of another's
-        // sync.
+        // Each handle reports failures once, including failures of another's sync.
         assert_io_error(file.sync_data());
         assert_io_error(idle.sync_data());
         // Background attempts since then.

@@ -8,7 +8,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A cache smaller than the files.
 fn cache() -> PageCache {
     let builder = PageCache::builder().memory(Bytes::from(16 * PAGE as u64));
     builder.background(false).build().unwrap()
@@ -19,7 +18,6 @@ fn open(path: &Path) -> File {
     cache().open(path, options).unwrap()
 }
 
-/// Operations on a position.
 #[derive(Clone, Debug)]
 enum Step {
     Read(usize),
@@ -123,7 +121,6 @@ fn an_exact_read_past_the_end_says_where_the_end_is() {
     assert_eq!(file.len(), PAGE as u64 + 30);
 }
 
-/// Missing rights have their own error kind.
 #[test]
 fn rights_are_kinds_of_errors() {
     let dir = tempfile::tempdir().unwrap();
@@ -164,7 +161,6 @@ fn a_write_that_fails_half_way_says_how_far_it_came() {
     assert!(store.contents() == [vec![3; 3 * PAGE], vec![1; PAGE]].concat());
 }
 
-/// Generic code of others.
 #[test]
 fn generic_code_takes_a_file() {
     fn swap_halves(file: &impl FileExt, half: usize) -> io::Result<()> {

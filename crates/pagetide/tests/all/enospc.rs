@@ -16,7 +16,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// Runs `test` on each file system that can be mounted here.
 fn on_small_file_systems(name: &str, test: impl Fn(&SmallFs)) {
     for kind in [Kind::Tmpfs, Kind::Ext4] {
         match SmallFs::mount(kind, 8 << 20) {
@@ -75,8 +74,8 @@ fn a_full_file_system_keeps_pages_dirty_until_there_is_room() {
     });
 }
 
-/// Returns a cache that failed to write back a file after its last handle was dropped. Without
-/// background threads, because a retry concurrent with another program's write is a race.
+/// A failed write-back after the last close. Without background threads, because a retry concurrent
+/// with another program's write is a race.
 fn failed_close(small: &SmallFs) -> (PageCache, Vec<u8>) {
     let ballast = small.fill_up(NR_FREE);
     let cache = PageCache::builder().memory(Bytes::from_pages(256)).background(false);

@@ -1,9 +1,8 @@
 //! A store that fails at its n-th operation, for every n: the right call reports the failure, and
 //! nothing is lost.
 //!
-//! A scenario runs repeatedly, with the fault one operation later each time, until a run does not
-//! reach it. Failed operations are retried once. At the end the fault is lifted, and the store must
-//! equal a plain vector.
+//! A scenario runs with the fault one operation later each time, until a run does not reach it.
+//! Failed operations are retried once. At the end the store must equal a plain vector.
 
 use crate::common::store::{Fault, FaultyStore, Kind, Manner};
 use crate::common::{PAGE, pattern_at};
@@ -60,8 +59,7 @@ impl Run {
         (self.seed >> 33) as usize % below
     }
 
-    /// Runs `op` on a handle, and retries a failure once. A failed write that no call reported
-    /// belongs to a write-back.
+    /// Retries a failure once. A failed write that no call reported belongs to a write-back.
     fn attempt<E: std::fmt::Debug>(
         &mut self,
         op: impl Fn(&File) -> Result<(), E>,
@@ -170,7 +168,6 @@ impl Run {
         }
     }
 
-    /// Lifts the fault: each handle reports its failure once, then all is stored.
     fn finish(mut self) -> u64 {
         let nr_faults = self.store.lift();
         for which in [0, 1] {
@@ -200,7 +197,6 @@ fn write_code(error: &WriteError) -> Option<i32> {
     }
 }
 
-/// Moves one fault through all operations of `kind`.
 fn fail_each(kind: Kind, fault: Fault) {
     let (Fault::Error(code) | Fault::Torn(code)) = fault else { panic!("faults with a number") };
     for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
@@ -289,8 +285,7 @@ fn short_and_interrupted_operations_are_finished() {
     }
 }
 
-/// The device is full for a while: every frame becomes dirty, writes go through and fail, reads
-/// bypass the cache. Then space is freed.
+/// Every frame becomes dirty, writes go through and fail, reads bypass the cache.
 #[test]
 fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
     for background in [false, true] {
@@ -395,7 +390,6 @@ fn failed_readahead_is_silent() {
     }
 }
 
-/// A thread that holds a write guard must not wait for itself in a write.
 #[test]
 fn a_write_guard_does_not_stop_its_owner_from_writing() {
     for background in [false, true] {
@@ -420,7 +414,6 @@ fn a_write_guard_does_not_stop_its_owner_from_writing() {
     }
 }
 
-/// A custom store is dropped after its last handle and write-back.
 #[test]
 fn a_custom_store_is_dropped_with_its_last_handle() {
     let cache = quiet_cache(PolicyName::Mglru);
@@ -473,7 +466,6 @@ fn a_store_that_panics_or_lies_has_failed() {
     }
 }
 
-/// A cache dropped while its store fails does not hang.
 #[test]
 fn a_cache_over_a_broken_store_ends() {
     let store = FaultyStore::with_contents(&[0; PAGE]);
@@ -489,7 +481,6 @@ fn cache_of(nr_frames: u64) -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(nr_frames)).build().unwrap()
 }
 
-/// A store with reads that block until released.
 struct StalledStore {
     reads_begun: Sender<()>,
     gate: Mutex<Receiver<()>>,
@@ -522,7 +513,6 @@ impl Store for StalledStore {
     }
 }
 
-/// Blocked readahead leaves frames for reads.
 #[test]
 fn stalled_readahead_leaves_frames_for_others() {
     let cache = PageCache::builder().memory(Bytes::from_pages(24)).build().unwrap();

@@ -1,6 +1,4 @@
 //! Files changed by other programs or caches: close-to-open consistency, and no byte is lost.
-//!
-//! The standard library plays the other program.
 
 use crate::common::pages::{Random, seed};
 use crate::common::watchdog::Watchdog;
@@ -14,12 +12,10 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// A cache that writes back on request, or if a writer must.
 fn quiet_cache() -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(128)).background(false).build().unwrap()
 }
 
-/// Opens the file like another program.
 fn outside(path: &Path) -> std::fs::File {
     std::fs::File::options().read(true).write(true).open(path).unwrap()
 }
@@ -31,7 +27,6 @@ fn read_all(file: &File) -> Vec<u8> {
     all
 }
 
-/// Checks the contents through an old handle, and after another open.
 fn assert_seen(cache: &PageCache, path: &Path, before: &File, expected: &[u8]) {
     let after = cache.open(path, rw()).unwrap();
     assert!(read_all(&after) == expected, "by the open");
@@ -160,7 +155,6 @@ fn writes_past_the_cache_write_no_bytes_of_anothers() {
     assert_seen(&cache, &path, &file, &expected);
 }
 
-/// A writer through a cache of its own, or past all caches.
 enum Writer {
     Cached { cache: PageCache, file: File },
     Outside(std::fs::File),
@@ -279,7 +273,7 @@ fn changes_in_the_middle_of_a_write_back_are_seen_by_the_next_open() {
     for round in 0..nr_rounds {
         read_all(&file);
         let byte = round as u8;
-        // We write the first half of the file, the other program the second.
+        // We write the first half of the file, and the second program the rest.
         for index in 0..NR_PAGES / 2 {
             file.write_at(&[byte; PAGE], (index * PAGE) as u64).unwrap();
         }

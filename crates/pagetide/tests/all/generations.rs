@@ -11,7 +11,7 @@ fn cache(min_ttl: Duration) -> PageCache {
     builder.min_ttl(min_ttl).background(false).readahead_max(Bytes(0)).build().unwrap()
 }
 
-/// Returns the sequence number and file pages of each generation.
+/// Sequence number and file pages of each generation.
 fn generations(cache: &PageCache) -> Vec<(u64, u64)> {
     let text = cache.describe_lru_gen(Detail::Sizes);
     let rows = text.lines().skip(2).map(|row| {

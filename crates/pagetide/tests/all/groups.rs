@@ -29,12 +29,10 @@ fn limited(nr: u64) -> GroupOptions {
     GroupOptions::new().limit(pages(nr))
 }
 
-/// Returns the pages charged to a group.
 fn usage(group: &Group) -> u64 {
     Bytes(group.stats().unwrap().usage_bytes).whole_pages()
 }
 
-/// Reads and checks pages.
 fn read(file: &File, range: std::ops::Range<u64>) {
     let mut bytes = vec![0; PAGE];
     for index in range {
@@ -44,8 +42,7 @@ fn read(file: &File, range: std::ops::Range<u64>) {
     }
 }
 
-/// One tenant scans four times the memory, another rereads a small set. Returns the warm hit ratio
-/// of the second.
+/// Returns the hit ratio of a small, warm set beside a scan of four times the memory.
 fn hit_ratio_beside_a_scan(cache: &PageCache, hot: &File, scan: &File) -> f64 {
     read(hot, 0..200);
     let (mut random, mut nr_hits, mut nr_reads) = (Random::new(7), 0, 0);
@@ -97,7 +94,6 @@ fn without_groups_the_scan_takes_them() {
     }
 }
 
-/// Hits and misses are counted by group, and add up, including removed groups.
 #[test]
 fn counts_are_by_group_and_add_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +115,6 @@ fn counts_are_by_group_and_add_up() {
     assert_eq!((counts(&a), counts(&b)), ((100, 50, 50), (0, 20, 20)));
     let all = cache.stats();
     assert_eq!((all.hits, all.misses), (100, 80));
-    // Another tenant's handle of the same file is not charged.
     let also_of_a = b.open(dir.path().join("of-a"), read_only()).unwrap();
     read(&also_of_a, 0..50);
     assert_eq!((counts(&a), counts(&b)), ((150, 50, 50), (0, 20, 20)));
@@ -217,7 +212,6 @@ fn pages_asked_for_are_freed_by_whom_was_asked() {
     }
 }
 
-/// A lower limit takes effect at once for evictable pages.
 #[test]
 fn a_lowered_limit_takes_what_is_above_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -343,7 +337,6 @@ fn what_cannot_be_is_refused_with_one_sentence() {
     assert!(matches!(error, OpenError::GroupRemoved { .. }), "{error}");
 }
 
-/// Operations on a few tenants and files.
 #[derive(Clone, Debug)]
 enum Op {
     Read {
@@ -516,7 +509,7 @@ proptest! {
 }
 
 /// Two tenants in two threads. A third thread creates and removes a group, lowers limits, and
-/// reclaims. Memory is small.
+/// reclaims.
 #[test]
 fn tenants_in_threads_keep_every_page_right() {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");

@@ -17,11 +17,9 @@ const ELSEWHERE: u64 = 5 * PAGE as u64;
 struct Scene {
     cache: PageCache,
     path: PathBuf,
-    /// Another handle of the file.
     file: File,
 }
 
-/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Done,
@@ -126,7 +124,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true)
 }
 
-/// Creates a cache of 64 pages with the file, two pages dirty.
 fn scene(dir: &tempfile::TempDir, background: bool) -> Scene {
     let path = patterned_file(dir.path(), "a", 8 * PAGE);
     let builder = PageCache::builder().memory(Bytes::from_pages(64)).groups(true);

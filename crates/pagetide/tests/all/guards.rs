@@ -1,6 +1,4 @@
 //! Guards and waiting threads: no thread waits for a page it does not need, or for itself.
-//!
-//! While one thread holds a guard, calls of other threads must complete.
 
 use crate::common::store::FaultyStore;
 use crate::common::watchdog::Watchdog;
@@ -22,7 +20,6 @@ fn cache(background: bool) -> PageCache {
     builder.background(background).build().unwrap()
 }
 
-/// Creates a cache with a file of eight pages, one dirty, and its path.
 fn dirty_file(dir: &Path, background: bool) -> (PageCache, File, std::path::PathBuf) {
     let path = patterned_file(dir, "a", 8 * PAGE);
     let cache = cache(background);
@@ -31,7 +28,7 @@ fn dirty_file(dir: &Path, background: bool) -> (PageCache, File, std::path::Path
     (cache, file, path)
 }
 
-/// Starts a sync that waits for a guard. Returns once it has begun.
+/// Returns once the sync has begun.
 fn sync_elsewhere<'s>(scope: &'s Scope<'s, '_>, file: &'s File, has_begun: &'s AtomicBool) {
     scope.spawn(move || {
         has_begun.store(true, Ordering::Release);
@@ -169,7 +166,6 @@ fn a_call_that_would_wait_for_its_own_guard_says_so() {
             scope.spawn(|| other.write_at(&[7], 5 * PAGE as u64).unwrap());
         });
     }
-    // The same calls without guards.
     other.write_at(&[1], 3 * PAGE as u64).unwrap();
     cache.flush_all().unwrap();
     other.advise(Advice::DontNeed, 0, 0).unwrap();

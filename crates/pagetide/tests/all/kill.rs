@@ -1,12 +1,11 @@
 //! kill -9: synced data is in the file, whatever happens to the process.
 //!
-//! The test starts itself as a child that writes numbered versions of pages through a cache, syncs,
-//! and prints the durable version. The parent kills it at a random moment and reads the file with
-//! the standard library. Every page must be a whole version, at least as new as the last
-//! acknowledged one.
+//! A child writes numbered versions of pages through a cache, syncs, and prints the durable
+//! version. The parent kills the child at a random moment and reads the file with the standard
+//! library. Every page must be a whole version, at least as new as the last acknowledged one.
 //!
-//! A kill does not stop the kernel: this proves that a sync writes everything, not that the device
-//! keeps it. That is the file system's promise for `fdatasync`.
+//! This proves that a sync writes everything, not that the device keeps it: `fdatasync` promises
+//! this.
 
 use crate::common::PAGE;
 use crate::common::pages::{Random, seed, stamp, version_of};
@@ -24,7 +23,6 @@ const NR_ROUNDS_LEAST: u64 = 50;
 /// Environment variable that selects the child: the path of its file.
 const CHILD: &str = "PAGETIDE_KILL_CHILD";
 
-/// Writes, syncs and reports until killed.
 fn be_the_child(path: &str) {
     let policy = [PolicyName::Mglru, PolicyName::ActiveInactive][path.len() % 2];
     let cache = PageCache::builder().memory(Bytes::from_pages(48)).policy(policy).build().unwrap();
@@ -42,7 +40,6 @@ fn be_the_child(path: &str) {
     }
 }
 
-/// Runs a child. Returns the last version it acknowledged.
 fn live_and_die(path: &Path, delay: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::synced_bytes_survive_a_kill", "--nocapture"])

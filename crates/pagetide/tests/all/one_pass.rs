@@ -1,7 +1,6 @@
 //! A file read once, front to back: each page is read from the device about once.
 //!
-//! A policy that evicts unread readahead makes the device read pages twice. Memory is small here,
-//! so that windows are as large a part of it as possible.
+//! Memory is small here, so that windows are as large a part of it as possible.
 //!
 //! Excludes policies that follow their papers and do not know readahead: new pages wait on a queue
 //! of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, which may be
@@ -22,7 +21,6 @@ const SHORT_QUEUES: [PolicyName; 5] = [
     PolicyName::Lirs2,
 ];
 
-/// Returns device bytes per file byte, with reads of `len` bytes.
 fn device_bytes_per_byte(path: &Path, memory: u64, policy: PolicyName, len: usize) -> f64 {
     let builder = PageCache::builder().memory(Bytes::from_pages(memory)).policy(policy);
     let cache = builder.build().expect("a cache");

@@ -8,7 +8,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// A self-tuning policy reports its setting from the start.
 #[test]
 fn statistics_tell_the_arm_in_charge() {
     let stats = cache(64, PolicyName::Pagetide).stats();
@@ -72,7 +71,6 @@ fn readahead_windows_are_as_large_as_asked_for() {
     }
 }
 
-/// Missing pages are read together, each once. Resident pages are not read.
 #[test]
 fn many_ranges_are_one_request_each_and_those_that_are_here_none() {
     let dir = tempfile::tempdir().unwrap();
@@ -212,7 +210,6 @@ fn random_misses_read_around_while_memory_is_ample() {
         // A run ends before a resident page, and at the end of the file.
         assert_eq!([99, 4094, 4096].map(&mut read), [(1, 1), (1, 1), (0, 0)]);
         assert_eq!(count("around_pages"), 8);
-        // Memory fills, and reads around stop.
         (0..1000).for_each(|nth| {
             let _ = read(200 + nth * 37 % 3800);
         });

@@ -10,7 +10,6 @@ use pagetide::{Advice, Bytes, File, PageCache, PolicyName};
 const CAPACITY: usize = 24 * PAGE;
 const NR_SECTORS: usize = CAPACITY / SECTOR;
 
-/// A program's writes, and the promises of its syncs.
 struct History {
     /// Contents of each sector over time, latest last.
     sectors: Vec<Vec<[u8; SECTOR]>>,
@@ -26,7 +25,6 @@ struct Promise {
     length: usize,
 }
 
-/// A program with a file, and the expected contents.
 struct Program {
     file: File,
     twin: Vec<u8>,
@@ -125,7 +123,6 @@ impl Program {
 }
 
 impl History {
-    /// Checks the disk after a power loss at request `nr_ops`.
     fn check(&self, nr_ops: usize, disk: &Disk) -> Result<(), String> {
         let promise = self.promises.iter().rfind(|promise| promise.nr_ops <= nr_ops).unwrap();
         for (nth, now) in disk.contents.chunks_exact(SECTOR).enumerate() {
@@ -149,7 +146,7 @@ impl History {
         Err(format!("it is {} bytes long, and was {least} to {most}", disk.len))
     }
 
-    /// Checks a power loss after each request, a few times with different unsynced sectors.
+    /// Tries a few sets of unsynced sectors after each request.
     fn check_all(&self, store: &PowerStore, random: &mut Random) -> Result<(), String> {
         let log = store.log();
         for nr_ops in 0..=log.len() {

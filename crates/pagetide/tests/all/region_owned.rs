@@ -157,7 +157,6 @@ fn a_full_region_says_so_and_what_is_freed_is_whole_again() {
     assert_eq!(memory.owner().stats().failed_faults, 0);
 }
 
-/// Blocks are aligned, disjoint, and keep their bytes as they grow and shrink.
 #[test]
 fn blocks_are_aligned_and_keep_their_bytes() {
     let cache = cache_of(64);

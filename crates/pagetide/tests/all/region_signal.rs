@@ -12,7 +12,6 @@ const CHILD: &str = "PAGETIDE_TEST_REGION_SIGNAL";
 /// Exit code of the child if regions are refused here.
 const REFUSED: i32 = 77;
 
-/// Accesses a readable page, and an unreadable one.
 fn touch_what_cannot_be_read() {
     let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
     let store = FaultyStore::with_contents(&[7; 32 * 4096]);
@@ -29,7 +28,7 @@ fn touch_what_cannot_be_read() {
     println!("the last page was touched: {word}");
 }
 
-/// Accesses more pages than the memory, none of which can be written back.
+/// No page can be written back.
 fn touch_what_has_no_room() {
     let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
     let store = FaultyStore::with_contents(&[]);
@@ -63,7 +62,6 @@ fn a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus() {
     ends_with_sigbus("a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus");
 }
 
-/// Runs the test in a child process that is to die.
 fn ends_with_sigbus(name: &str) {
     let _watchdog = Watchdog::new();
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"));

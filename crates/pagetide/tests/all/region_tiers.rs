@@ -9,7 +9,6 @@ use pagetide::{
 };
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Interval of ticks.
 const STEP_MS: u64 = 20;
 
 /// Waits until no handler has a page locked, by locking each page.
@@ -26,7 +25,6 @@ fn tiered(options: TieringOptions) -> PageCache {
 /// Pages accessed repeatedly. They start in slow memory.
 const HOT: std::ops::Range<usize> = 200..216;
 
-/// 256 pages of a store, each with its number in its first word.
 fn numbered(test: &str, cache: &PageCache) -> Option<Region> {
     let mut contents = vec![0; 256 * 4096];
     for (page, bytes) in contents.chunks_exact_mut(4096).enumerate() {
@@ -35,14 +33,12 @@ fn numbered(test: &str, cache: &PageCache) -> Option<Region> {
     region(test, cache, RegionOptions::over_store(FaultyStore::with_contents(&contents).boxed()))
 }
 
-/// Loads from all pages, and then repeatedly from the hot ones.
 fn use_hot_pages(cache: &PageCache, region: &Region, nr_rounds: u64) {
     assert_eq!((0..256).find(|page| load(region, *page) != *page as u64), None);
     (0..nr_rounds).for_each(|round| use_once_more(cache, region, round));
     settle(region, HOT);
 }
 
-/// Loads from the hot pages, then ticks.
 fn use_once_more(cache: &PageCache, region: &Region, round: u64) {
     assert_eq!(HOT.into_iter().find(|page| load(region, *page) != *page as u64), None);
     cache.tick(Millis((round + 1) * STEP_MS));

@@ -1,11 +1,8 @@
 //! Threads that read, write, sync, truncate and resize at random, on self-describing pages.
 //!
-//! Every page carries its file, index, version and a filling made of them (`common::pages`). The
-//! model knows the last version written and the last one begun: a read must find one of these or
-//! between. Locks of the test serialize writers of a page, and truncations of a file. Readers,
-//! syncs, write-back and reclaim run freely.
-//!
-//! One file's store may fail. Threads go on after a failure. At the end the faults are lifted, and
+//! The model knows the last version written of each page and the last one begun: a read must find
+//! one of these or between. Locks of the test serialize writers of a page, and truncations of a
+//! file. Readers, syncs, write-back and reclaim run freely. One file's store may fail. At the end
 //! everything must be stored.
 //!
 //! Not checked: order between pages of one call, which is not guaranteed.
@@ -48,7 +45,6 @@ struct FileModel {
 }
 
 impl FileModel {
-    /// Returns the number of truncations, unless one is in progress.
     fn cuts(&self) -> Option<u64> {
         Some(self.nr_cuts.load(SeqCst)).filter(|nr| nr % 2 == 0)
     }
@@ -60,7 +56,6 @@ impl FileModel {
         }
     }
 
-    /// Checks page `index` as read, between versions written before and begun by now.
     fn check(&self, index: u64, bytes: &[u8], done: u64, cuts: Option<u64>) {
         let begun = self.pages[index as usize].begun.load(SeqCst);
         let is_quiet = cuts.is_some() && cuts == self.cuts();
@@ -113,7 +108,6 @@ impl FileModel {
         }
     }
 
-    /// Writes `nr` pages in one call.
     fn write(&self, file: &File, first: u64, nr: u64) {
         let length = self.length.read().unwrap();
         let indices = first..(first + nr).min(NR_PAGES);
@@ -184,14 +178,12 @@ impl FileModel {
         done..=begun
     }
 
-    /// Makes the store fail soon, for a while.
     fn break_store(&self, random: &mut Random) {
         let kind = [Kind::Read, Kind::Write, Kind::Write, Kind::Sync][random.below(4) as usize];
         let code = [libc::EIO, libc::ENOSPC][random.below(2) as usize];
         self.store.fail(kind, random.below(20), Fault::Error(code), 1 + random.below(20));
     }
 
-    /// Checks after the last sync that the store equals the model.
     fn check_store(&self) {
         let contents = match &self.path {
             Some(path) => std::fs::read(path).unwrap(),
@@ -207,7 +199,6 @@ impl FileModel {
     }
 }
 
-/// Parameters of a run.
 #[derive(Clone, Copy)]
 struct Shape {
     policy: PolicyName,

@@ -20,7 +20,6 @@ fn tiered() -> Builder {
     builder.background(false).readahead_max(Bytes(0))
 }
 
-/// Returns the frames of each tier.
 fn sizes(cache: &PageCache) -> Vec<u64> {
     tiering(cache).tiers.iter().map(|tier| tier.tier.len().whole_pages()).collect()
 }
@@ -114,7 +113,6 @@ fn pinned_pages_keep_their_memory() {
     cache.validate();
 }
 
-/// Two threads read and write stamped pages while a third resizes the tiers.
 fn play_beside_resizes(policy: PolicyName, background: bool) {
     const NR_PAGES: u64 = 700;
     let cache = tiered().policy(policy).background(background).build().unwrap();
@@ -135,7 +133,6 @@ fn play_beside_resizes(policy: PolicyName, background: bool) {
                     file.write_at(&page, index * PAGE as u64).unwrap();
                     versions[index as usize].store(version, SeqCst);
                     for _ in 0..8 {
-                        // Half of all reads are of a tenth of the pages.
                         let span = if random.below(2) == 0 { NR_PAGES / 10 } else { NR_PAGES };
                         let index = random.below(span) / 2 * 2 + thread;
                         let expected = versions[index as usize].load(SeqCst);

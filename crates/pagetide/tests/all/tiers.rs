@@ -15,7 +15,6 @@ use pagetide::{
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// Builds a single-threaded cache.
 fn tiered(nr_fast: u64, nr_slow: u64, stage: Stage) -> Builder {
     let builder = PageCache::builder().tier(Tier::dram(pages(nr_fast))).tier(slow(nr_slow));
     builder.tiering(options(stage)).background(false).readahead_max(Bytes(0))
@@ -197,7 +196,6 @@ fn compressed_copies_of_a_file_that_changed_are_forgotten() {
     cache.validate();
 }
 
-/// A step of the model.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Read(u64, u64),
@@ -242,7 +240,6 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Applies the step to the file and to the model.
 fn apply(op: Op, cache: &PageCache, file: &File, model: &mut Vec<u8>, now: &mut u64) {
     let end = |offset: u64, len: u64| (offset + len).min(model.len() as u64) as usize;
     match op {
@@ -321,7 +318,6 @@ proptest! {
     }
 }
 
-/// Threads read, write and truncate stamped pages while workers move them.
 #[test]
 fn pages_stay_what_they_are_while_they_move() {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");

@@ -24,7 +24,6 @@ fn read(file: &File, page: u64) {
     assert_eq!(u64::from_le_bytes(bytes), page);
 }
 
-/// Creates a file with each page's number at its start.
 fn make_file(path: &Path, pages: u64) {
     let mut bytes = vec![0; (pages * PAGE) as usize];
     for page in 0..pages {

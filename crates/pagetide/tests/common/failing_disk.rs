@@ -14,7 +14,6 @@ pub(crate) struct FailingDisk {
 }
 
 impl FailingDisk {
-    /// Fails with the message of the failed command.
     pub(crate) fn mount() -> Result<FailingDisk, String> {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["fuse", "mounted"] {

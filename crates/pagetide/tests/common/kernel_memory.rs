@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// Returns the resident bytes of this process, each page counted once.
+/// Counts each page once.
 pub(crate) fn resident_bytes() -> u64 {
     let told = fs::read_to_string("/proc/self/smaps_rollup").expect("/proc is mounted");
     let line = told.lines().find_map(|line| line.strip_prefix("Pss:")?.strip_suffix("kB"));

@@ -1,4 +1,4 @@
-//! Helpers of the integration tests: small caches, patterned files, loud skips.
+//! Helpers of the integration tests.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod failing_disk;
@@ -23,13 +23,11 @@ pub(crate) fn cache(frames: u64, policy: PolicyName) -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(frames)).policy(policy).build().unwrap()
 }
 
-/// Returns the byte at `offset` of a patterned file.
 pub(crate) fn pattern(offset: u64) -> u8 {
     let page = offset / PAGE as u64;
     (page.wrapping_mul(31).wrapping_add(offset)) as u8
 }
 
-/// Returns `len` bytes of pattern from `offset` on.
 pub(crate) fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64).map(pattern).collect()
 }
@@ -43,7 +41,6 @@ pub(crate) fn patterned_file(dir: &Path, name: &str, len: usize) -> PathBuf {
     path
 }
 
-/// Waits until a change of the file gets a later time.
 pub(crate) fn wait_until_settled(path: &Path) {
     const SLACK_NS: i128 = 20_000_000;
     let metadata = std::fs::metadata(path).unwrap();

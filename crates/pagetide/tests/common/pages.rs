@@ -42,7 +42,6 @@ pub(crate) fn version_of(page: &[u8], file: u64, index: u64) -> Result<u64, Stri
     }
 }
 
-/// A small random number generator with a seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -50,7 +49,6 @@ impl Random {
         Random(mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0) % end

@@ -17,7 +17,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) const SECTOR: usize = 512;
 
-/// A logged request.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// Whole sectors, and the resulting file length.
@@ -42,7 +41,6 @@ pub(crate) struct PowerStore {
     state: Arc<Mutex<State>>,
 }
 
-/// The disk after a power loss.
 pub(crate) struct Disk {
     pub(crate) contents: Vec<u8>,
     pub(crate) len: usize,
@@ -64,7 +62,6 @@ impl PowerStore {
         self.lock().log.clone()
     }
 
-    /// Returns the number of requests so far.
     pub(crate) fn nr_ops(&self) -> usize {
         self.lock().log.len()
     }

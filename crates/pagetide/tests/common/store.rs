@@ -5,7 +5,6 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The effect of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     /// Fails with this error code, without effect.
@@ -18,7 +17,6 @@ pub(crate) enum Fault {
     Lie,
 }
 
-/// Operations that count towards the countdown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Read,
@@ -31,7 +29,6 @@ pub(crate) enum Kind {
 /// How successful reads and writes behave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Manner {
-    /// Whole requests.
     #[default]
     Whole,
     /// At most so many bytes a call.
@@ -52,13 +49,13 @@ struct State {
     nr_faults: u64,
     nr_calls: u64,
     under_way: Vec<Range>,
-    /// First use, and the total delay of operations since.
+    /// First use, and total delay since.
     began: Option<Instant>,
     lingered: Duration,
     broken: Option<String>,
 }
 
-/// Removes a range on drop, mostly after a delay in which overlaps may occur.
+/// Removes a range on drop, mostly after a delay, so that overlaps may occur.
 struct UnderWay<'s> {
     store: &'s FaultyStore,
     range: Range,
@@ -115,7 +112,6 @@ impl FaultyStore {
         std::mem::take(&mut state.nr_faults)
     }
 
-    /// Returns the number of faults since they were last lifted.
     pub(crate) fn nr_faults(&self) -> u64 {
         self.lock().nr_faults
     }
@@ -127,7 +123,6 @@ impl FaultyStore {
         state.contents.clone()
     }
 
-    /// Returns the number of owners: this handle, clones, and boxes.
     pub(crate) fn nr_owners(&self) -> usize {
         Arc::strong_count(&self.state)
     }
@@ -149,7 +144,6 @@ impl FaultyStore {
         UnderWay { store: self, range, lingers: state.lingers() }
     }
 
-    /// Counts a call. Returns its fault.
     fn meet(&self, kind: Kind) -> (MutexGuard<'_, State>, Option<Fault>) {
         let mut state = self.lock();
         let mut met = None;
@@ -176,7 +170,6 @@ impl State {
         self.lingered * 2 <= began.elapsed()
     }
 
-    /// Returns how many of `len` bytes this call moves.
     fn portion(&mut self, len: usize) -> io::Result<usize> {
         self.nr_calls += 1;
         match self.manner {

@@ -7,7 +7,6 @@ use std::time::Duration;
 /// whole check.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Ends the process unless dropped in time.
 pub(crate) struct Watchdog {
     _alive: Sender<()>,
 }

@@ -26,7 +26,6 @@ pub(crate) struct Run {
     generations: Option<Vec<String>>,
 }
 
-/// The result of a replay.
 pub(crate) struct Replayed {
     pub(crate) outcome: ReplayOutcome,
     pub(crate) evicted: Vec<PageId>,
@@ -190,7 +189,6 @@ impl Run {
         );
     }
 
-    /// Checks the law.
     pub(crate) fn check(&self, what: &str) {
         let policy: PolicyName = self.header.policy.parse().unwrap();
         assert_eq!(policy, self.stats.policy, "{what}");
@@ -233,7 +231,6 @@ impl Replayed {
     }
 }
 
-/// Runs the script over a store in memory, three times as large as the page cache.
 pub(crate) fn play(cache: &PageCache, script: Script, seed: u64) {
     let memory = cache.stats().memory_bytes / PAGE as u64;
     let store = FaultyStore::with_contents(&vec![1; 3 * memory as usize * PAGE]);

@@ -7,7 +7,6 @@ use pagetide::{Advice, File, Millis, PageCache};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// A script for a file three times as large as memory.
 pub(crate) type Script = fn(&mut Player<'_>);
 
 pub(crate) const SCRIPTS: [(&str, Script); 9] = [
@@ -201,11 +200,9 @@ impl<'f> Ticks<'f> {
     }
 }
 
-/// A reader and writer of one file.
 pub(crate) struct Player<'f> {
     pub(crate) random: Random,
     pub(crate) file: &'f File,
-    /// Frames of the page cache.
     pub(crate) memory: u64,
     pub(crate) ticks: Ticks<'f>,
 }
@@ -234,7 +231,6 @@ impl Player<'_> {
         }
     }
 
-    /// Reads the end of page `index`, and on until `nr` pages are accessed.
     pub(crate) fn read(&mut self, index: u64, nr: u64) {
         self.ticks.note_call();
         let mut target = vec![0; (nr - 1) as usize * PAGE + 100];

@@ -1,7 +1,6 @@
 //! A socket server for small requests that no client can block.
 //!
-//! One thread polls all connections. It answers a complete request at once, and then closes the
-//! connection.
+//! One thread polls all connections, answers complete requests at once, and closes the connection.
 //!
 //! ```text
 //!   connection   accepted at once; a full table drops the connection with the earliest deadline
@@ -9,9 +8,8 @@
 //!   answer       read by the client within ANSWER_TIME, or closed
 //! ```
 //!
-//! A client that is silent, sends garbage or does not read costs one slot of the table, and delays
-//! no other client: a new connection never waits for a slot. A connection with a complete request
-//! is answered before it is dropped.
+//! A bad client costs one slot of the table, and delays no other client: a new connection never
+//! waits for a slot. A complete request is answered before its connection is dropped.
 //!
 //! Ignored: fairness between clients. One slow answer delays every other client.
 
@@ -24,9 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum number of connections.
 const CLIENTS_MAX: usize = 512;
-/// Requested length of the system's accept queue.
 const BACKLOG: i32 = 4096;
 /// Fraction of the process's descriptor limit for connections.
 const DESCRIPTOR_SHARE: u64 = 4;
@@ -39,7 +35,6 @@ pub(super) trait Protocol: Send + 'static {
     /// Maximum length of a request, in bytes.
     const REQUEST_BYTES_MAX: usize;
 
-    /// Returns true if the client may send requests.
     fn admits(&self, client: BorrowedFd<'_>) -> bool;
 
     /// Returns the length of the first request in `received`, if complete.
@@ -77,7 +72,6 @@ impl Drop for Door {
         // Cannot fail: the counter is 0.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // A panic has printed its message.
             let _ = thread.join();
         }
     }
@@ -105,7 +99,6 @@ fn serve<P: Protocol>(listener: &OwnedFd, stop: &OwnedFd, mut protocol: P) {
     }
 }
 
-/// Returns the number of connections that the process's descriptor limit allows.
 fn places() -> usize {
     let share = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |nr| nr / DESCRIPTOR_SHARE);
     usize::try_from(share).unwrap_or(CLIENTS_MAX).clamp(1, CLIENTS_MAX)
@@ -164,7 +157,6 @@ struct Ready {
     clients: Vec<bool>,
 }
 
-/// Waits until a socket is ready. Fails if the thread must end.
 fn wait(
     listener: &OwnedFd,
     stop: &OwnedFd,
@@ -204,7 +196,7 @@ enum Next {
 struct Client {
     socket: OwnedFd,
     received: Vec<u8>,
-    /// The answer and the number of bytes sent.
+    /// Answer and number of bytes sent.
     answer: Option<(Vec<u8>, usize)>,
     deadline: Instant,
 }
@@ -234,7 +226,6 @@ impl Client {
         self.send()
     }
 
-    /// Reads the available bytes, up to the longest request.
     fn receive(&mut self, most: usize) -> Next {
         let mut chunk = [0; 4096];
         loop {

@@ -1,5 +1,3 @@
-//! Tests of sockets and ports with good and bad clients.
-
 use super::*;
 use crate::{Bytes, GroupOptions, OpenOptions, PolicyName};
 use std::io::{Read, Write};
@@ -37,7 +35,6 @@ impl Subject {
         }
     }
 
-    /// Reads a file of `nr_pages` pages, and returns its path.
     fn read(&self, nr_pages: usize) -> PathBuf {
         let path = self.folder.path().canonicalize().unwrap().join("data");
         std::fs::write(&path, vec![1; nr_pages * 4096]).unwrap();
@@ -181,11 +178,9 @@ fn metrics_are_served_and_their_server_is_bounded() {
     assert!(all_served);
 }
 
-/// Connections of a flood.
 const STALLED: usize = 5000;
 
-/// Raises the limit on descriptors. Returns the possible number of connections of each of two
-/// floods.
+/// Returns the number of connections of each of two floods that the raised limit allows.
 fn descriptors_for_stalled() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -2,7 +2,7 @@
 //!
 //! A change of length holds `mapping.resize` exclusively, and writers share it. The change also
 //! holds `mapping.flush`, so that no write in flight brings truncated bytes back. The store changes
-//! first: if it refuses, nothing has changed. A page in use by a guard is recorded as
+//! first: if it refuses, nothing has changed. A page in use is recorded as
 //! [retiring](crate::engine::leaving).
 
 use super::{File, Handle};
@@ -57,7 +57,6 @@ impl File {
 }
 
 impl Handle {
-    /// Drops the pages past the new end, and zeroes the rest of the last page.
     fn cut_pages(&self, len: u64) {
         let (engine, mapping) = (self.engine(), &self.mapping);
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
@@ -69,13 +68,12 @@ impl Handle {
         });
         self.cut_last(len);
         if let Some(pool) = &engine.pages.pool {
-            // Last, as pages may have been evicted meanwhile. Includes the last page, whose copy
-            // may have truncated bytes.
+            // Last, as pages may have been evicted meanwhile. The copy of the last page may have
+            // truncated bytes.
             pool.forget_range(mapping.copied(), PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
     }
 
-    /// Zeroes the bytes past `len` in the last page.
     fn cut_last(&self, len: u64) {
         let mapping = &self.mapping;
         let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);

@@ -1,8 +1,8 @@
 //! Dirty pages, and back-pressure on writers.
 //!
-//! A mapping keeps its dirty pages in order, with their dirty bytes, so that write-back goes front
-//! to back and joins neighbours. The folio's dirty flag is authoritative. The index finds the
-//! pages, and changes together with the flag, under the page's lock or pin.
+//! A mapping keeps its dirty pages in order, so that write-back goes front to back and joins
+//! neighbours. The folio's dirty flag is authoritative. The index changes together with the flag,
+//! under the page's lock or pin.
 //!
 //! | file | concern |
 //! |---|---|

@@ -1,7 +1,5 @@
-//! The switch between the standard library's locks and loom's model, for the frames.
-//!
-//! Code explored by loom takes its types from here, and so is the shipped code. The rest of the
-//! crate compiles under loom, but is not explored.
+//! The switch between the standard library's locks and loom's model, for the frames. The rest of
+//! the crate compiles under loom, but is not explored.
 
 use crate::memory::locks::POISONED;
 
