@@ -342,7 +342,6 @@ impl Builder {
         })
     }
 
-    /// Creates a node for each tier of frames, or a single node.
     fn build_nodes(
         &self,
         limits: &Limits,

@@ -56,7 +56,6 @@ impl Agreement {
         Agreement { is_shared: AtomicBool::new(look.is_some()), state: Mutex::new(state) }
     }
 
-    /// Returns true if other programs may change the file.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared.load(Relaxed)
@@ -88,7 +87,6 @@ impl State {
         !self.is_in_doubt && self.changing.is_none() && !self.is_changed(look)
     }
 
-    /// Returns true after a foreign change.
     pub(crate) fn is_changed(&self, look: &Look) -> bool {
         self.changing.is_none() && self.last != Some(look.fingerprint)
     }

@@ -7,7 +7,6 @@
 
 use std::time::{Duration, Instant};
 
-/// Spins for `length`.
 #[inline]
 pub(crate) fn spin(length: Duration) {
     let started = Instant::now();

@@ -34,7 +34,6 @@ pub(crate) struct FillPlan {
     pub(crate) kind: AccessPath,
     /// Access path beyond the wanted pages.
     pub(crate) beyond: AccessPath,
-    /// Page that gets the readahead marker.
     pub(crate) marker: Option<u64>,
     /// The first page's miss is already recorded.
     pub(crate) is_noted: bool,
@@ -300,7 +299,6 @@ impl Filler {
         Some(page)
     }
 
-    /// Reads a page into zeros, without a frame.
     fn read_page(
         &self,
         mapping: &Mapping,
@@ -430,7 +428,6 @@ impl Filler {
     }
 }
 
-/// A page on the stack, aligned for direct I/O.
 #[repr(align(4096))]
 struct PageBytes([u8; PAGE_BYTES]);
 
@@ -440,7 +437,6 @@ static ZEROS: [u8; ZEROS_TOGETHER * PAGE_BYTES] = [0; _];
 /// Maximum number of pages in one request: 1 MiB.
 const RUN_MAX: u64 = 256;
 
-/// Maximum number of pages read together into the memory file.
 const TO_FILE_MAX: usize = 16;
 
 thread_local! {

@@ -27,7 +27,6 @@ pub(crate) struct WaitsForItself {
 }
 
 impl Flusher {
-    /// Refreshes a cached file at another open.
     pub(crate) fn agree_at_open(&self, mapping: &Mapping, backing: &Backing) -> io::Result<()> {
         if !mapping.agreement.is_shared() {
             return Ok(());
@@ -186,7 +185,6 @@ impl Flusher {
         Ok(())
     }
 
-    /// Drops retiring pages that are no longer in use.
     pub(crate) fn settle_idle(&self, mapping: &Mapping) {
         if !mapping.leaving.is_any() {
             return;

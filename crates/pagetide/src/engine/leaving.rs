@@ -51,7 +51,6 @@ impl Leaving {
         self.is_any.store(!pages.is_empty(), Ordering::Release);
     }
 
-    /// Records that the truncated bytes were zeroed.
     pub(crate) fn note_zeroed(&self, index: u64) {
         if let Some(cut) = lock(&self.pages).get_mut(&index) {
             *cut = PAGE_BYTES;

@@ -42,7 +42,6 @@ impl LockedPages {
         fits
     }
 
-    /// Removes the pairs of a page and a locker selected by `is_gone`.
     pub(crate) fn remove(&self, total: &AtomicU64, is_gone: impl Fn(u64, u64) -> bool) {
         let mut by = lock(&self.by);
         by.retain(|(page, locker)| !is_gone(*page, *locker));

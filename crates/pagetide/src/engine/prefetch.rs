@@ -152,7 +152,6 @@ pub(crate) struct ReadsAhead<'p> {
     queue: IoQueue,
     /// Frames for the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
-    /// Buffers for reads into scattered frames.
     staging: Staging,
     pieces: InFlight<Piece>,
     nr_in_flight: u64,

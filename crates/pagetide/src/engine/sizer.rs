@@ -20,11 +20,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Sampling interval.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Samples between evaluations of the sizing curve.
 const CURVE_EVERY: u64 = 10;
-/// Number of changes kept.
 const LAST: usize = 64;
 
 /// An automatic change of size: see [`Builder::memory_auto`](crate::Builder::memory_auto).

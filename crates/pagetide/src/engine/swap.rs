@@ -28,7 +28,6 @@ const WORD_BITS: u64 = u64::BITS as u64;
 /// Survives a reboot, and so is not in memory. If missing, the temporary folder is used.
 const FOLDER: &str = "/var/tmp";
 
-/// The pages in the store, and the progress of write-back.
 pub(crate) struct SwapMap {
     stored: Box<[AtomicU64]>,
     next: AtomicU64,
@@ -49,7 +48,6 @@ struct Failure {
     code: Option<i32>,
 }
 
-/// Returned by calls that need a frame.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "no page of the region can leave memory: writing to {place} failed ({source}): make room \

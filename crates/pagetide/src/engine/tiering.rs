@@ -53,7 +53,6 @@ impl TieringOptions {
         if self.demotion { DemotionMode::On } else { DemotionMode::Off }
     }
 
-    /// Returns the header of a record for a run that begins at `now`.
     pub(crate) fn recorded(&self, nodes: RecordedNodes, now: Millis) -> RecordedTiers {
         RecordedTiers {
             mode: self.mode(),
@@ -94,7 +93,6 @@ pub(crate) struct Tiering {
     pub(crate) began: Millis,
     /// Locked during a resize, outermost.
     pub(crate) sizes: Mutex<TierSizes>,
-    /// Emulated extra latency of each node.
     delays: Vec<Option<Duration>>,
     now_ms: AtomicU64,
     served: ThreadLocal<Served>,
@@ -146,7 +144,6 @@ impl Tiering {
         TierCosts::in_user_space(&self.topology, nr_slow)
     }
 
-    /// Spins for the node's emulated extra latency.
     pub(crate) fn wait_for(&self, nth: usize) {
         if let Some(length) = self.delays[nth] {
             delay::spin(length);

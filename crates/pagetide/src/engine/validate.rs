@@ -56,7 +56,6 @@ impl Engine {
         }
     }
 
-    /// Checks that mapped pages are resident, and writable pages dirty.
     fn validate_regions(&self) {
         for mapping in self.mappings.snapshot() {
             let Some(region) = mapping.table.region() else { continue };

@@ -84,7 +84,6 @@ impl Warmer {
         state.nr_opened += 1;
         let nth = state.nr_opened;
         for range in &file.ranges {
-            // Clips the range to the file.
             let nr = range.nr.min(mapping.nr_pages().saturating_sub(range.first));
             if nr > 0 {
                 let key = (Reverse(range.heat), nth, range.first);

@@ -37,7 +37,6 @@ pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
     Range(Range<u16>),
-    /// A bit for each byte.
     Bits(Box<[u64; PAGE_BYTES / BITS]>),
 }
 
@@ -75,7 +74,6 @@ impl Written {
         other.pieces(PAGE_BYTES).into_iter().for_each(|piece| self.add(piece));
     }
 
-    /// Truncates at byte `end`.
     pub(crate) fn cut(&mut self, end: usize) {
         let left = self.pieces(end);
         *self = Written::of(0..0);

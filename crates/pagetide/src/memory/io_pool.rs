@@ -6,9 +6,7 @@ use crate::memory::locks::lock;
 use pagetide_sys::IoQueue;
 use std::sync::Mutex;
 
-/// Maximum number of requests in flight in a queue.
 const QUEUE_DEPTH: u32 = 32;
-/// Maximum number of idle queues kept.
 const IDLE_MAX: usize = 4;
 
 pub(crate) struct IoPool {

@@ -151,12 +151,10 @@ impl Nodes {
         self.list.iter()
     }
 
-    /// Returns the fastest node.
     pub(crate) fn first(&self) -> &Node {
         &self.list[0]
     }
 
-    /// Returns the slowest node, which evicts to the stores.
     pub(crate) fn last(&self) -> &Node {
         &self.list[self.list.len() - 1]
     }

@@ -100,7 +100,6 @@ impl Backing {
         }
     }
 
-    /// Returns the file, which takes batched requests.
     pub(crate) fn file(&self) -> Option<&Arc<StoreFile>> {
         match self {
             Backing::File { file, .. } => Some(file),

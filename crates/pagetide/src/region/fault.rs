@@ -174,7 +174,6 @@ impl Faults {
         pages.end
     }
 
-    /// Copies pages in adjacent frames together.
     fn map_run(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let lock_resident = |index| {
             let page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;

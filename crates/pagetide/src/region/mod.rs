@@ -344,7 +344,6 @@ impl Region {
         }
     }
 
-    /// Fills and locks the page in `run[0]` for `use_it`.
     fn with_page(
         &self,
         index: u64,

@@ -50,7 +50,6 @@ pub(super) struct Serving {
 /// Pages with tables allocated ahead: 32 KiB of tables for 16 MiB.
 const PREPARED: u64 = 8 * BLOCK_PAGES as u64;
 
-/// Threads of a region, until [stopped](FaultService::stop).
 pub(super) struct FaultService {
     serving: Serving,
     /// `Some` with signals.
@@ -188,7 +187,6 @@ impl Serving {
         }
     }
 
-    /// Serves a fault without allocating, if possible.
     fn serve_here(&self, fault: Fault) -> Option<Served> {
         let index = self.memory.page_at(fault.address)?;
         if !self.memory.is_prepared(index) {

@@ -45,7 +45,6 @@ struct Stream {
     /// End of the requested pages.
     end: u64,
     noted: u64,
-    /// Progress, for the prefetcher.
     reached: Arc<AtomicU64>,
 }
 

@@ -11,7 +11,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// Runs `test` with io_uring and without, each time on a new disk.
 fn on_a_failing_disk(name: &str, test: impl Fn(&FailingDisk, PageCache)) {
     for io_uring in [true, false] {
         let disk = match FailingDisk::mount() {

@@ -35,7 +35,6 @@ struct Run {
     store: FaultyStore,
     handles: [File; 2],
     twin: Vec<u8>,
-    /// Kind of operation and error code to fail with.
     kind: Kind,
     code: i32,
     /// Write-back failures that each handle has yet to report.

@@ -8,7 +8,6 @@ use pagetide::{Bytes, OpenOptions, PageCache, Region, RegionOptions, SyncError, 
 const NR_FRAMES: u64 = 64;
 const NR_PAGES: u64 = 512;
 
-/// Fills the region until an error: the folder and all frames are full.
 fn fill(region: &Region) -> (u64, WriteError) {
     (0..NR_PAGES)
         .find_map(|page| Some((page, region.write(page * PAGE as u64, &[page as u8]).err()?)))

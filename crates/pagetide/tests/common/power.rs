@@ -35,7 +35,6 @@ struct State {
     forgets_syncs: bool,
 }
 
-/// A shared handle on the log. The cache gets a boxed clone.
 #[derive(Clone, Default)]
 pub(crate) struct PowerStore {
     state: Arc<Mutex<State>>,

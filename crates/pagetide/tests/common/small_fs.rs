@@ -41,7 +41,6 @@ impl SmallFs {
         Ok(SmallFs { mounted, _dir: dir })
     }
 
-    /// Resizes a mounted tmpfs.
     pub(crate) fn resize(&self, nr_bytes: u64) {
         let size = format!("remount,size={nr_bytes}");
         run(Command::new("mount").args(["-o", &size]).arg(&self.mounted)).unwrap();

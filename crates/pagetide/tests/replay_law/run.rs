@@ -20,7 +20,6 @@ pub(crate) struct Run {
     pub(crate) memory: Memory,
     pub(crate) trace: DenseTrace,
     pub(crate) evicted: Vec<PageId>,
-    /// Pages moved between tiers, in order.
     pub(crate) moved: Vec<(PageId, AccessKind)>,
     /// Final generations by group, if inspected ([`ageless`]).
     generations: Option<Vec<String>>,
@@ -50,7 +49,6 @@ fn ageless(text: &str) -> Vec<String> {
 }
 
 impl Run {
-    /// Runs the script over a store in memory.
     pub(crate) fn play(
         policy: PolicyName,
         frames: u64,

@@ -11,7 +11,6 @@ use pagetide_core::units::Bytes;
 use std::path::Path;
 use std::time::Instant;
 
-/// Executes `request`. On failure returns a message.
 pub(super) fn act(
     cache: &PageCache,
     name: &str,

@@ -202,7 +202,6 @@ impl From<&CacheStats> for StatsDocument {
     }
 }
 
-/// Estimates for half, twice and four times the memory.
 fn hit_ratios_of(stats: &CacheStats) -> Vec<SizeDocument> {
     let (sizing, memory) = (stats.sizing(), stats.memory_bytes);
     let size = |memory_bytes| {

@@ -50,7 +50,6 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Starts a thread that answers the clients of `listener`, a non-blocking socket.
     pub(super) fn open(
         name: &str,
         listener: impl Into<OwnedFd>,

@@ -146,7 +146,6 @@ fn encode(value: &impl Serialize) -> Vec<u8> {
 }
 
 impl fmt::Display for ControlRequest {
-    /// Writes JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(String::from_utf8_lossy(&self.encode()).trim_end())
     }

@@ -194,7 +194,6 @@ fn descriptors_for_stalled() -> usize {
     most
 }
 
-/// Returns the median and the longest time of 50 calls.
 fn times_of(mut ask: impl FnMut()) -> [Duration; 2] {
     let time = |ask: &mut dyn FnMut()| {
         let begun = Instant::now();

@@ -128,7 +128,6 @@ impl MappedPages for File {
 }
 
 impl File {
-    /// Maps a page in and locks it against reclaim.
     fn lock_in(&self, index: u64) -> Result<bool, ReadError> {
         while self.map_in(index)? {
             // Once its lock is free, any earlier eviction is over.

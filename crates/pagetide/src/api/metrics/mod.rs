@@ -213,7 +213,6 @@ impl PageCache {
         }
     }
 
-    /// Returns the most-read files and their bytes read.
     pub(crate) fn busiest_files(&self, nr_files: usize) -> Vec<(String, u64)> {
         let named = self.files().into_iter().filter_map(|file| {
             let path = file.path?.to_string_lossy().into_owned();

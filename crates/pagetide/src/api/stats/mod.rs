@@ -5,7 +5,6 @@ pub(crate) mod tiers;
 
 use std::fmt;
 
-/// Returns hits over accesses, 0 before the first access.
 pub(crate) fn hit_ratio(hits: u64, accesses: u64) -> f64 {
     if accesses == 0 { 0.0 } else { hits as f64 / accesses as f64 }
 }

@@ -16,7 +16,6 @@ pub(crate) struct DirtyPages {
     fell: Condvar,
 }
 
-/// Interval of checks for a stuck flusher.
 const WAIT: Duration = Duration::from_millis(50);
 /// Number of waits without progress until a writer goes on.
 const IDLE_ROUNDS_MAX: u32 = 20;

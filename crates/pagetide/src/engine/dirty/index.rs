@@ -57,7 +57,6 @@ impl DirtyIndex {
         }
     }
 
-    /// Returns true if the page is partly dirty.
     pub(crate) fn is_partial(&self, index: u64) -> bool {
         let is_partial = |tree: &BTreeMap<u64, Written>| Some(!tree.get(&index)?.is_whole());
         self.in_tree(is_partial).flatten().unwrap_or(false)
@@ -80,7 +79,6 @@ impl DirtyIndex {
         last.map_or(0, |(index, end)| (index << PAGE_SHIFT) + end as u64)
     }
 
-    /// Removes dirty bytes of the page from byte `end` on.
     pub(crate) fn cut(&self, index: u64, end: usize) {
         if let DirtyIndex::OfFile(tree) = self
             && let Some(written) = lock(tree).get_mut(&index)

@@ -37,7 +37,6 @@ impl PageSet {
         self.parts.get((index / PART_PAGES) as usize).is_some_and(|part| part.get().is_some())
     }
 
-    /// Inserts a page below the set's bound.
     pub(crate) fn insert(&self, index: u64) {
         let new =
             || Box::new(Part { nr: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; _] });

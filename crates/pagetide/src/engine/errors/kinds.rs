@@ -184,7 +184,6 @@ mod tests {
     use pagetide_sys::{RegionError, ReserveError, UffdError};
     use std::path::PathBuf;
 
-    /// Returns the kind, after checking that the error itself is inside.
     fn kind_of<E>(error: E) -> ErrorKind
     where
         E: std::error::Error + Into<io::Error> + 'static,

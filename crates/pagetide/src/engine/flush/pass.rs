@@ -62,7 +62,6 @@ impl Flushed {
     }
 }
 
-/// Adjacent pages in flight in one buffer.
 struct Run {
     start: u64,
     pages: Vec<Copied>,
@@ -89,13 +88,11 @@ pub(crate) struct Pass<'e> {
     backing: Arc<Backing>,
     queue: IoQueue,
     in_flight: InFlight<Run>,
-    /// Buffers for reuse.
     spare: Vec<AlignedBuf>,
     on_locked: OnLocked,
     chosen: Chosen,
     flushed: Flushed,
     nr_unsubmitted: u32,
-    /// Pages this pass may still take.
     nr_left: u64,
     /// End of the pages prepared for writing: read by the kernel, protected, or taken from the
     /// processes that may write them.
@@ -270,7 +267,6 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// Returns a buffer with arbitrary contents.
     fn buffer(&mut self, nr_pages: u64) -> AlignedBuf {
         let nr_pages = match nr_pages {
             1 => 1,

@@ -1,6 +1,5 @@
 //! The pages and limits of a write-back pass.
 
-/// Handling of locked pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnLocked {
     /// End the pass and report the page. The caller waits for it, and goes on.
@@ -20,6 +19,5 @@ pub(crate) enum Chosen {
 pub(crate) struct PassScope {
     pub(crate) chosen: Chosen,
     pub(crate) on_locked: OnLocked,
-    /// Maximum number of pages.
     pub(crate) nr_max: u64,
 }

@@ -71,7 +71,6 @@ impl FrameSource {
         others.map(|group| tree.config(group).min).fold(0, u64::saturating_add)
     }
 
-    /// Rejects a cache size below the sum of guarantees.
     pub(crate) fn check_promised(&self, given: Bytes) -> Result<(), ResizeError> {
         let promised = |groups| Bytes::from_pages(FrameSource::promised(groups, None));
         let min = self.pages.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);

@@ -48,7 +48,6 @@ pub(crate) struct Claims<'m> {
     is_in_fault: bool,
 }
 
-/// A batch of claims, without allocation.
 struct ClaimQueue<'m> {
     slots: [Option<Claimed<'m>>; VICTIMS_MAX],
     oldest: usize,

@@ -53,7 +53,6 @@ pub(crate) struct FrameSource {
     /// Worker threads run. Otherwise callers do their work.
     pub(crate) has_workers: bool,
     pub(crate) here: Here,
-    /// See [`FrameSource::is_ample`].
     pub(crate) has_free: AtomicBool,
 }
 

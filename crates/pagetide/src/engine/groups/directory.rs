@@ -13,7 +13,6 @@ use pagetide_core::ids::GroupId;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Events counted by group.
 const COUNTED: [Event; 4] = [Event::Hit, Event::Miss, Event::BypassRead, Event::WriteThrough];
 
 pub(crate) struct Member {

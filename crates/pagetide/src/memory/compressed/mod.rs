@@ -77,7 +77,6 @@ pub(crate) struct Copied<'m> {
     pub(crate) epoch: &'m AtomicU64,
 }
 
-/// The pool. Thread-safe. See the module for the locks.
 pub(crate) struct CompressedPool {
     limit_bytes: u64,
     copies: Mutex<Copies>,
@@ -140,7 +139,6 @@ impl CompressedPool {
         copies.remove_range(of.mapping, range);
     }
 
-    /// Removes the pages of a mapping before its number is reused.
     pub(crate) fn forget_mapping(&self, mapping: MappingId) {
         lock(&self.copies).remove_range(mapping, PageIndex::ALL);
     }

@@ -19,7 +19,6 @@ use sync::{AtomicU64, Ordering::Relaxed};
 pub(crate) mod shared_zone;
 mod sync;
 
-/// A range of one arena's frames. Thread-safe.
 pub(crate) struct ArenaFrames {
     arena: Arc<FrameArena>,
     /// First frame of the range. The zone counts from 0.

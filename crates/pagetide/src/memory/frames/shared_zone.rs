@@ -27,7 +27,6 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Milliseconds between ticks of the lists.
 const TICK_MS: u64 = 1000;
 /// Milliseconds between clock updates for a tuning that measures seconds: one call in four may be
 /// late.

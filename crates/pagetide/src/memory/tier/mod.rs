@@ -31,13 +31,10 @@ pub struct Tier {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TierKind {
-    /// The machine's own memory, on any node.
     Dram,
-    /// Memory of one NUMA node.
     Numa(u32),
     /// DRAM with this latency added to each page access.
     Emulated(Duration),
-    /// Compressed copies of clean pages.
     Compressed,
 }
 
@@ -75,7 +72,6 @@ impl Tier {
         Tier { most, ..self }
     }
 
-    /// Changes the size but not the maximum.
     pub(crate) const fn resized(self, len: Bytes) -> Tier {
         Tier { len, ..self }
     }
@@ -163,7 +159,6 @@ fn parse_latency(text: &str) -> Result<Duration, ParseTierError> {
 }
 
 impl fmt::Display for Tier {
-    /// Writes the text form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let len = self.len;
         match self.kind {

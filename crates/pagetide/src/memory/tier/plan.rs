@@ -124,7 +124,6 @@ fn list(nodes: &[u32]) -> String {
 pub(crate) struct NodePlan {
     pub(crate) tier: Tier,
     pub(crate) nr_frames: u32,
-    /// Maximum number of frames.
     pub(crate) nr_frames_max: u32,
     pub(crate) distance: AbstractDistance,
 }
