@@ -333,7 +333,7 @@ impl Filler {
         Ok(())
     }
 
-    /// Reads a run into the memory file, except the marked page, whose access must be noticed.
+    /// Reads a run into the memory file, except the marked page, which must be noticed on access.
     fn read_run_to_file<H: PageHandle>(
         &self,
         cpu: CpuId,

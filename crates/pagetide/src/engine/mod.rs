@@ -9,7 +9,14 @@
 //! Lock order, outermost first (take none to the left while holding one to the right):
 //!
 //! ```text
-//!   prefetcher, filler --> frame source --> flusher --> pages --> memory
+//!   sizes of tiers < mapping.resize < mapping.flush < agreement < page lock (tried)
+//!   page lock < agreement, registry (read)
+//!   directory of groups                                         < registry (read)
+//!   registry (read) < access log < lists
+//!   registry (read) < per-CPU list < zone
+//!   promotion < zone
+//!   leaves, held for a few lines each: dirty index, error state, readahead state, recorder,
+//!   sample of reuse
 //! ```
 //!
 //! An allocation under a page lock may reclaim, but reclaim only *tries* the locks of other pages.

@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Removes mappings without handles and resident pages. Their shadows are lost and their
+    /// Removes mappings that have no handle and no resident page. Their shadows are lost and their
     /// numbers reused.
     pub(crate) fn forget_empty(&self, slots: &mut Slots) {
         let is_idle = |mapping: &&Arc<Mapping>| {

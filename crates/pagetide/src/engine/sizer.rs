@@ -5,8 +5,8 @@
 //!                 --> core's AutoSize --> another size, and the reason --> resize, counted
 //! ```
 //!
-//! The cache's own unused allowance does not count as spare. Ignored: memory taken by others
-//! between samples faster than the cache can release it.
+//! The cache's unused allowance does not count as spare. Ignored: memory taken between samples
+//! faster than the cache can release it.
 
 use crate::engine::Engine;
 use crate::engine::limits::Limits;

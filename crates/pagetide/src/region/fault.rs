@@ -40,7 +40,7 @@ use std::time::Duration;
 /// Wait when all frames are pinned or in write-back.
 const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 
-/// Enough failed write-back rounds to try every part of the swap space that could be freed.
+/// Consecutive write-back rounds that may fail: all parts of the swapped pages are tried by then.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
 const RUN_MAX: usize = 16;

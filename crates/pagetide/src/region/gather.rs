@@ -21,8 +21,8 @@ use std::ops::Range;
 const MEMORY_PART: u64 = 8;
 
 impl Region {
-    /// Copies rows out, one after the other, without faults: `target.len() / offsets.len()` bytes
-    /// from each offset. Returns the number of pages read, as estimated beforehand.
+    /// Copies rows out in order, without faults: `target.len() / offsets.len()` bytes from each
+    /// offset. Returns the number of pages read, as estimated beforehand.
     ///
     /// # Errors
     /// As for [`Region::read`]. `target` may be partly filled.

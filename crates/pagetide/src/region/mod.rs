@@ -3,7 +3,7 @@
 //! Problem: a program wants to load and store anywhere in more memory than there is, or in a file,
 //! under a limit of its own.
 //!
-//! Idea: a region is a mapping like a file's. Its pages compete for frames with all others.
+//! Idea: a region is a mapping like a file's, and its pages compete for the same frames.
 //!
 //! ```text
 //!   user's code --access--> fault --> page locked, filled in its frame, mapped --> resumes

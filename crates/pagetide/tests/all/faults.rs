@@ -365,7 +365,6 @@ fn failures_past_the_cache_are_the_callers() {
     assert_eq!((stats.bypass_reads, stats.writes_through), (2, 3));
 }
 
-/// A readahead failure is not reported: the read that needs the page repeats it.
 #[test]
 fn failed_readahead_is_silent() {
     let twin = pattern_at(0, NR_PAGES * PAGE);

@@ -137,7 +137,6 @@ fn two_caches_that_write_halves_of_the_same_pages_lose_none() {
     }
 }
 
-/// A page without a frame is written past the cache, with its written bytes only.
 #[test]
 fn writes_past_the_cache_write_no_bytes_of_anothers() {
     let dir = tempfile::tempdir().unwrap();

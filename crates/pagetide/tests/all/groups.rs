@@ -236,7 +236,6 @@ fn a_lowered_limit_takes_what_is_above_it() {
     }
 }
 
-/// A write in a full group goes through to the store, and loses nothing.
 #[test]
 fn a_group_full_of_dirty_pages_writes_through() {
     let cache = cache(1024, PolicyName::Mglru);
@@ -431,7 +430,6 @@ impl Tenants {
         }
     }
 
-    /// Checks that no group is above its limit, and that usage above a lowered limit only falls.
     fn check_limits(&mut self) {
         for (group, most) in self.groups.iter().zip(&mut self.most) {
             let stats = group.stats().unwrap();

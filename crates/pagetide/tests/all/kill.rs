@@ -4,8 +4,7 @@
 //! version. The parent kills the child at a random moment and reads the file with the standard
 //! library. Every page must be a whole version, at least as new as the last acknowledged one.
 //!
-//! This proves that a sync writes everything, not that the device keeps it: `fdatasync` promises
-//! this.
+//! This proves that a sync writes everything, not that the device keeps it (see `fdatasync`).
 
 use crate::common::PAGE;
 use crate::common::pages::{Random, seed, stamp, version_of};

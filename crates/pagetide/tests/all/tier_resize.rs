@@ -70,7 +70,6 @@ fn each_tier_is_resized_and_the_whole_keeps_their_shares() {
     }
 }
 
-/// Frames below are freed first, so that demoted pages are not evicted.
 #[test]
 fn fast_memory_is_demoted_before_it_is_given_up() {
     let cache = tiered().build().unwrap();
@@ -91,7 +90,6 @@ fn fast_memory_is_demoted_before_it_is_given_up() {
     cache.validate();
 }
 
-/// Pinned pages keep their frames, and nothing grows instead.
 #[test]
 fn pinned_pages_keep_their_memory() {
     let cache = tiered().build().unwrap();

@@ -174,7 +174,6 @@ fn pages_that_do_not_compress_are_not_kept() {
     assert!(pool.incompressible > 100, "{pool:?}");
 }
 
-/// Another program changes a file with compressed pages: the next open sees the change.
 #[test]
 fn compressed_copies_of_a_file_that_changed_are_forgotten() {
     let dir = tempfile::tempdir().unwrap();
@@ -377,7 +376,6 @@ fn tiers_that_make_no_cache_are_refused() {
     assert!(refused(tiers().tier(Tier::numa(999, pages(64)))).contains("no memory node 999"));
 }
 
-/// Tiering knobs can be set by name or from the environment, as all knobs.
 #[test]
 fn tiering_is_set_by_name_as_everything_else() {
     let named = |name: &str, text: &str| tiered(64, 256, Stage::Base).set(name, text);

@@ -10,8 +10,8 @@ pub(crate) fn resident_bytes() -> u64 {
     line.expect("counted").trim().parse::<u64>().expect("kibibytes") << 10
 }
 
-/// A faster khugepaged, the kernel thread that collapses partly mapped huge pages, and so
-/// reallocates freed memory: minutes later, or soon while this value lives.
+/// A faster khugepaged, the kernel thread that collapses partly mapped blocks into huge pages, and
+/// so reallocates freed memory: minutes later, or soon while this value lives.
 pub(crate) struct HurriedKhugepaged {
     before: Vec<(PathBuf, String)>,
 }

@@ -12,9 +12,21 @@
 //! Off unless a program starts it, as `pagetide run` does. `pagetide ctl` and `pagetide top` are
 //! clients. Requests and answers are lines of [JSON](ControlRequest).
 //!
-//! ```text
-//!   ask ---> socket of the cache ---> door (bounds) ---> act ---> PageCache
-//!   Prometheus ---> port of the cache ---> door ---> metrics as text
+//! ```
+//! use pagetide::control::{Answer, Control, ControlRequest, ask};
+//! use pagetide::{Bytes, PageCache};
+//! use std::time::Duration;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let cache = PageCache::builder().memory(Bytes(8 << 20)).build()?;
+//! # #[cfg(any())]
+//! let control = Control::start(&cache, "search index")?;
+//! # let control = Control::start_in(&folder.path().join("own"), &cache, "search index")?;
+//! let answer = ask(control.path(), &ControlRequest::Stats, Duration::from_secs(1))?;
+//! assert!(matches!(answer, Answer::Stats(stats) if stats.memory_bytes == 8 << 20));
+//! # Ok(())
+//! # }
 //! ```
 
 mod act;
@@ -47,8 +59,8 @@ use std::path::{Path, PathBuf};
 /// The socket of a cache. Keeps the cache alive. Removed when dropped.
 ///
 /// # Concurrency
-/// One thread executes the calls of [`PageCache`] for all clients, one after the other, under the
-/// usual locks. Clients are this process's user, and root.
+/// One thread executes the calls of [`PageCache`] for all clients in turn, under the usual locks.
+/// Clients are this process's user, and root.
 pub struct Control {
     path: PathBuf,
     _door: Door,

@@ -5,8 +5,8 @@
 //!     4711-0.sock                 the first cache of process 4711 with a socket
 //! ```
 //!
-//! The folder must be private to this user: in /tmp, another user may have created the folder, or a
-//! link. Listing removes sockets of ended processes.
+//! In /tmp, another user may have created the folder, or a link. Listing removes sockets of ended
+//! processes.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};

@@ -181,7 +181,7 @@ impl Handle {
         }
     }
 
-    /// Locks the resident pages that follow, except pages whose use must be noticed.
+    /// Locks the resident pages that follow, except marked pages, which must be noticed on access.
     fn extend<'m>(&'m self, pages: &mut Vec<Lock<PageRef<'m>>>) {
         let index = pages[0].page().index().0 + 1;
         let places = self.mapping.table.page_file().map_or(0, |file| file.nr_pages());

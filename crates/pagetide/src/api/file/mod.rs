@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex};
 /// No read on this CPU yet.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Flags of pages whose use is recorded.
+/// Flags of pages with recorded use.
 const NOTED: Flags = Flags::READAHEAD.with(Flags::PREFETCHED).with(Flags::SAMPLED);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +79,7 @@ struct Handle {
     pages: Arc<Pages>,
     mapping: Arc<Mapping>,
     access: Access,
-    /// Page in which the last read on each CPU ended: a read that continues in it counts once.
+    /// Last page read on each CPU: a read that continues there counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
     /// Page of the last miss, for the prefetcher.

@@ -148,8 +148,8 @@ impl FrameAllocator {
         }
     }
 
-    /// Empties the other CPUs' lists before failing, and keeps them empty meanwhile, so that frames
-    /// freed during the drain are found, too.
+    /// Empties all CPUs' lists before failing, and keeps them empty meanwhile, to find frames freed
+    /// during the drain, too.
     #[cold]
     fn alloc_after_drain(&self, request: &AllocRequest) -> Option<FrameBlock<'_>> {
         if request.order > Order::MAX {

@@ -7,8 +7,7 @@ use std::fmt;
 
 /// Counters and usage of an allocator. Prints as a few lines.
 ///
-/// Zone and lists are read one after the other: a concurrent call may count a frame twice or not at
-/// all.
+/// Zone and lists are read in turn: a concurrent call may count a frame twice or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct FrameAllocatorStats {

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Counters and usage of a page cache.
 ///
-/// Counters are summed over threads one after the other: exact if no thread is running.
+/// Counters are summed over threads in turn: exact if no thread is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
