@@ -127,7 +127,7 @@
 //!
 //! # Errors
 //!
-//! Each operation has an error type, whose variants state the remedy. All convert into
+//! Each operation has an error type. Each variant states the remedy. All convert into
 //! [`std::io::Error`], with the kind of their cause or remedy: `InvalidInput` (change the
 //! arguments), `PermissionDenied` (open with that access), `UnexpectedEof`, `FileTooLarge`,
 //! `ResourceBusy` (release pinned, dirty or open files and retry), `OutOfMemory` and

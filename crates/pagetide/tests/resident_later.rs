@@ -1,8 +1,8 @@
-//! The limit holds minutes later as well, as counted by the kernel, and with huge pages: the kernel
-//! does not reallocate freed memory.
+//! The limit holds minutes later as well, and with huge pages: the kernel does not reallocate freed
+//! memory.
 //!
-//! A separate binary, so that no other test's memory is counted, and one test at a time.
-//! `PAGETIDE_LONG=1` observes for two minutes. Otherwise khugepaged is accelerated, if run by root.
+//! A separate binary, so that no other test's memory is counted. `PAGETIDE_LONG=1` observes for two
+//! minutes. Otherwise khugepaged is accelerated, if run by root.
 
 mod common;
 

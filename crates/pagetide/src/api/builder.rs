@@ -123,7 +123,7 @@ impl Builder {
         self
     }
 
-    /// Selects the policy's mechanisms.
+    /// Turns the policy's mechanisms on or off, by default as in `Switches::default()`.
     pub fn switches(mut self, switches: Switches) -> Builder {
         self.switches = switches;
         self

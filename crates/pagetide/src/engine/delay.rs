@@ -1,9 +1,5 @@
-//! Busy waits of a few hundred nanoseconds, to emulate slow memory.
-//!
-//! Problem: a sleep takes at least 50 us, and a calibrated empty loop varies with the clock rate:
-//! of 300 ns, 190 were left once. Idea: poll the clock.
-//!
-//! A wait is never too short, and too long by about one clock reading (30 ns).
+//! Busy waits of a few hundred nanoseconds, to emulate slow memory. Problem: a sleep takes at least
+//! 50 us, and a calibrated empty loop varies with the clock rate. Idea: poll the clock.
 
 use std::time::{Duration, Instant};
 

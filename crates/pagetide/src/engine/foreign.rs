@@ -3,9 +3,7 @@
 //! Close-to-open consistency: an open sees all writes of programs that have closed the file. The
 //! cache also checks for changes before it writes to the file. Then clean pages are dropped, and
 //! the file takes the longer of both lengths. Bytes written here are kept, and stored with byte
-//! precision. The last store of a byte wins, as on NFS.
-//!
-//! Nothing here waits for a page: a page in use is [retiring](crate::engine::leaving).
+//! precision. Nothing waits for a page: a page in use is [retiring](crate::engine::leaving).
 
 use crate::engine::flush::Flusher;
 use crate::engine::flush::scope::OnLocked;

@@ -1,7 +1,7 @@
 //! Retiring pages: to be dropped, but in use by a guard or a read, or with bytes to be stored.
 //!
-//! An open that finds the file changed, and a truncation, must not wait for other threads' guards.
-//! So a page in use is recorded here, and the next access drops it before use.
+//! Problem: an open that finds the file changed, and a truncation, must not wait for other threads'
+//! guards. Idea: a page in use is recorded here, and the next access drops it before use.
 //!
 //! Invariant: a recorded page is given out only after its entry was handled under the page's lock.
 //! Truncated bytes are never written back.

@@ -1,8 +1,9 @@
 //! The maximum length of a file.
 //!
 //! **Problem.** A page beyond the file system's limit could become dirty but never be written back.
-//! **Idea.** Ask the store before a write extends the file, and refuse the write. Ignored: stores
-//! of the caller, which fail at write-back.
+//! **Idea.** Ask the store before a write extends the file, and refuse the write. Data: the limit,
+//! read once for each file that grows large. Ignored: stores of the caller, which fail at
+//! write-back.
 
 use crate::engine::errors::WriteError;
 use crate::memory::store::Backing;

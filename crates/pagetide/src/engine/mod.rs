@@ -4,7 +4,7 @@
 //!   prefetcher, filler --> frame source --> flusher --> pages --> memory
 //! ```
 //!
-//! Each part owns its data, and uses the parts to its right. Core makes all decisions.
+//! Each part owns its data, and uses the parts to its right.
 //!
 //! Lock order, outermost first (take none to the left while holding one to the right):
 //!
@@ -20,8 +20,7 @@
 //! ```
 //!
 //! An allocation under a page lock may reclaim, but reclaim only *tries* the locks of other pages.
-//! No thread waits for a page while it holds a lock that another page's user may need, as users
-//! hold guards of pages for any length of time.
+//! No thread waits for a page while it holds a lock that another page's user may need.
 
 pub(crate) mod agreement;
 pub(crate) mod delay;

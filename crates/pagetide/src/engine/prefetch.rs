@@ -1,12 +1,12 @@
 //! The readahead worker: fills pages concurrently with the reader.
 //!
-//! Readers queue runs and go on. One thread locks the absent pages of each run, gives them frames,
-//! and submits the reads in pieces, so that the first pages are usable early and the device always
-//! has work. A piece may reread a few resident pages, which would otherwise split a stream into
-//! small requests. Pages that the reader has passed are skipped.
+//! Readers queue runs. One thread locks the absent pages of each run, gives them frames, and
+//! submits the reads in pieces, so that the first pages are usable early and the device always has
+//! work. A piece may reread a few resident pages, which would otherwise split a stream into small
+//! requests. Pages that the reader has passed are skipped.
 //!
-//! Readahead is optional: a run is dropped if the queue is full, and only a part of the memory, or
-//! of a group's headroom, is filled at a time.
+//! A run is dropped if the queue is full. Only a part of the memory, or of a group's headroom, is
+//! filled at a time.
 
 use crate::engine::fill::{nr_asked, nr_over_max, range_of};
 use crate::engine::frame_source::FrameSource;

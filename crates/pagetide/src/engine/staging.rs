@@ -1,14 +1,12 @@
-//! Contiguous buffers for scattered reads.
-//!
-//! A device needs a descriptor for each piece of memory. So a request into scattered frames is read
-//! into a buffer in a huge page, and copied.
+//! Contiguous buffers for scattered reads. Problem: a device needs a descriptor for each piece of
+//! memory. Idea: read into a buffer and copy.
 //!
 //! ```text
 //!   device --one piece--> [ 512 KiB ] --copy--> scattered frames
 //! ```
 //!
-//! The buffers are allocated at first use, and take [`staging_bytes`] beyond the limit. If all are
-//! in flight, the next request is read into its frames directly.
+//! The buffers are in a huge page, allocated at first use, and take [`staging_bytes`] beyond the
+//! limit. If all are in flight, the next request is read into its frames directly.
 //!
 //! Ignored: systems without huge pages, where a buffer is scattered itself.
 

@@ -1,8 +1,5 @@
-//! Swap space of an anonymous region.
-//!
-//! The region starts as zeros without a store. Its store is a private, unnamed file of the region's
-//! length. A page that was never written back needs no read. A dirty page is stored only to free
-//! memory.
+//! Swap space of an anonymous region: a private, unnamed file of the region's length. A page that
+//! was never written back is zeros. A dirty page is stored only to free memory.
 //!
 //! ```text
 //!   page       0   1   2   3   4          at its own offset in the store

@@ -7,10 +7,8 @@
 //!                              flight before the next piece
 //! ```
 //!
-//! Problem: a new cache misses until it has learned the hot pages, but rereading them first delays
-//! the program. Idea: read in the background, hottest first, and only into free memory.
-//!
-//! Ignored: the layout on the device. Pages of a file are read in order.
+//! Problem: rereading first delays the program. Idea: read in the background, and only into free
+//! memory. Ignored: the layout on the device.
 
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;

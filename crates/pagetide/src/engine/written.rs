@@ -1,7 +1,7 @@
 //! Dirty ranges of a page.
 //!
-//! A page written back whole overwrites other programs' later writes to its other bytes. So each
-//! dirty page records its written bytes.
+//! Problem: a page written back whole overwrites other programs' later writes to its other bytes.
+//! Idea: each dirty page records its written bytes.
 //!
 //! ```text
 //!   page    |........####........##..|      written back: #### and ##

@@ -1,7 +1,7 @@
 //! Nodes: ranges of the arena's frames, each with an allocator, a lruvec and access logs.
 //!
-//! Fast and slow memory are reclaimed separately. A frame's number determines its node. A cache
-//! without tiers has one node, and needs no look-up.
+//! Problem: fast and slow memory are reclaimed separately. Idea: a frame's number determines its
+//! node.
 //!
 //! ```text
 //!   frames     0 ............. n0 ........................ n1

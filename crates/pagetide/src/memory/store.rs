@@ -1,8 +1,6 @@
-//! Stores: the place of contents that are not resident.
-//!
-//! A [`StoreFile`] is a real file, read directly into frames. A [`Store`] is anything else that can
-//! read and write bytes, such as an object store or a failing test store, accessed through a bounce
-//! buffer, page by page.
+//! Stores: the place of contents that are not resident. A [`StoreFile`] is a real file, read
+//! directly into frames. A [`Store`] is anything else, accessed through a bounce buffer, page by
+//! page.
 
 use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::{AlignedBuf, Fingerprint, Lock, Look, PageHandle, StoreError, StoreFile};

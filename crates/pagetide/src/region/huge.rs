@@ -1,7 +1,5 @@
-//! Huge pages for the mapped pages of a region.
-//!
-//! Problem: see `pagetide_sys`'s region. Idea: after a moment with few faults, fully mapped blocks
-//! are collapsed, a few at a time.
+//! Huge pages for the mapped pages of a region. Problem: see `pagetide_sys`'s region. Idea: after a
+//! moment with few faults, fully mapped blocks are collapsed, a few at a time.
 //!
 //! Data and invariants: all pages of a block are try-locked meanwhile, and write-back of the region
 //! is blocked: a sync after an unreported store waits until the page is dirty. A huge page needs

@@ -1,9 +1,8 @@
 //! Regions with a single owner: arrays, and memory for collections.
 //!
-//! Problem: [`Region::words`] are atomics, as any thread may store to them. Idea: a region without
-//! other users is accessed like a `Vec`, by `&[T]` and `&mut [T]`, or through an allocator. Both
-//! are sound because only the owner changes the contents. So only anonymous regions that swap to an
-//! unnamed file qualify.
+//! Problem: [`Region::words`] are atomics. Idea: a region without other users is accessed like a
+//! `Vec`, by `&[T]` and `&mut [T]`, or through an allocator. Both are sound because only the owner
+//! changes the contents. So only anonymous regions that swap to an unnamed file qualify.
 
 use super::{Region, RegionOptions, RegionStats};
 use crate::api::cache::PageCache;

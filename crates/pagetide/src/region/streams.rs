@@ -10,10 +10,8 @@
 //! ```
 //!
 //! Data and invariants: a small fixed number of streams. A fault outside all streams replaces the
-//! oldest. Nothing is allocated after start.
-//!
-//! Sequential stores to pages without contents are separate streams, for which zeros are mapped.
-//! Ignored: other stores, as mapping ahead would dirty pages in vain.
+//! oldest. Nothing is allocated after start. Sequential stores to pages without contents are
+//! separate streams, for which zeros are mapped. Ignored: other stores.
 
 use crate::memory::locks::lock;
 use pagetide_core::readahead::{Miss, Readahead, ReadaheadRun};

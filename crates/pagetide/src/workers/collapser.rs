@@ -1,12 +1,8 @@
 //! The collapser: makes huge pages of memory shared with other processes.
 //!
 //! **Problem.** A memory file has small pages unless the administrator allows huge pages for all
-//! files, which costs readers TLB misses.
-//!
-//! **Idea.** After a moment with few reads, resident blocks of 2 MiB are collapsed, a few at a
-//! time. First fills are not slowed, and no memory is added.
-//!
-//! **Ignored.** Blocks freed after they were collapsed.
+//! files. **Idea.** After a moment with few reads, resident blocks of 2 MiB are collapsed, a few at
+//! a time, without new memory. **Ignored.** Blocks freed after they were collapsed.
 
 use crate::engine::Engine;
 use crate::engine::stats::counters::Event;

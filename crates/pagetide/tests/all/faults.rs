@@ -1,8 +1,6 @@
 //! A store that fails at its n-th operation, for every n: the right call reports the failure, and
-//! nothing is lost.
-//!
-//! A scenario runs with the fault one operation later each time, until a run does not reach it.
-//! Failed operations are retried once. At the end the store must equal a plain vector.
+//! nothing is lost. Failed operations are retried once. At the end the store must equal a plain
+//! vector.
 
 use crate::common::store::{Fault, FaultyStore, Kind, Manner};
 use crate::common::{PAGE, pattern_at};

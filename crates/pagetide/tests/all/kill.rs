@@ -1,10 +1,10 @@
-//! kill -9: synced data is in the file, whatever happens to the process.
+//! kill -9: synced data is in the file.
 //!
 //! A child writes numbered versions of pages through a cache, syncs, and prints the durable
-//! version. The parent kills the child at a random moment and reads the file with the standard
-//! library. Every page must be a whole version, at least as new as the last acknowledged one.
+//! version. The parent kills the child at a random moment. Every page must be a whole version, at
+//! least as new as the last acknowledged one.
 //!
-//! This proves that a sync writes everything, not that the device keeps it (see `fdatasync`).
+//! This proves that a sync writes everything, not that the device keeps it.
 
 use crate::common::PAGE;
 use crate::common::pages::{Random, seed, stamp, version_of};

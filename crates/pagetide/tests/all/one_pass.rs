@@ -1,6 +1,5 @@
-//! A file read once, front to back: each page is read from the device about once.
-//!
-//! Memory is small here, so that windows are as large a part of it as possible.
+//! A file read once, front to back: each page is read from the device about once. Memory is small,
+//! so that windows are as large a part of it as possible.
 //!
 //! Excludes policies that follow their papers and do not know readahead: new pages wait on a queue
 //! of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, which may be

@@ -1,11 +1,10 @@
 //! Threads that read, write, sync, truncate and resize at random, on self-describing pages.
 //!
-//! The model knows the last version written of each page and the last one begun: a read must find
-//! one of these or between. Locks of the test serialize writers of a page, and truncations of a
-//! file. Readers, syncs, write-back and reclaim run freely. One file's store may fail. At the end
+//! A read must find the last version written, the last one begun, or one between. Locks of the test
+//! serialize writers of a page, and truncations of a file. One file's store may fail. At the end
 //! everything must be stored.
 //!
-//! Not checked: order between pages of one call, which is not guaranteed.
+//! Not checked: order between pages of one call.
 
 use crate::common::pages::{Random, seed, stamp, version_of};
 use crate::common::store::{Fault, FaultyStore, Kind};

@@ -1,7 +1,5 @@
-//! Resizing of tiers in use: no page is lost.
-//!
-//! Model: pages carry stamps with a version that only their writer raises. At any sizes, a read
-//! returns the last version, `validate` finds every frame, and memory has the requested size.
+//! Resizing of tiers in use: a read returns the last version, `validate` finds every frame, and
+//! memory has the requested size.
 
 use crate::common::pages::{Random, stamp, version_of};
 use crate::common::store::FaultyStore;

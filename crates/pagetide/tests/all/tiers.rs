@@ -1,7 +1,5 @@
-//! Fast, slow and compressed memory: pages move and keep their contents.
-//!
-//! Model: after any reads, writes, truncations, syncs and moves, the file equals a plain vector,
-//! and pages, frames and lists are consistent (`validate`).
+//! Fast, slow and compressed memory: after any operations and moves, the file equals a plain
+//! vector, and pages, frames and lists are consistent (`validate`).
 
 use crate::common::pages::{Random, stamp, version_of};
 use crate::common::store::FaultyStore;

@@ -1,7 +1,5 @@
-//! Self-describing pages: file, index, version, and a filling made of the three.
-//!
-//! A page that is torn, misplaced, or was never written does not verify. A page of zeros was never
-//! written, or was truncated.
+//! Self-describing pages: file, index, version, and a filling made of the three. A torn or
+//! misplaced page does not verify. A page of zeros was never written, or was truncated.
 
 use super::PAGE;
 

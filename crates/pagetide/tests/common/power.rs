@@ -5,9 +5,8 @@
 //!   disk    <--------- all of it -------> any subset of sectors
 //! ```
 //!
-//! The disk has all writes before the last completed sync. Each sector written later is present or
-//! not, independently, so a write is torn between any two sectors. The length is the last one, or
-//! any since the sync.
+//! Each sector written after the last sync is present or not, independently, so a write is torn
+//! between any two sectors. The length is the last one, or any since the sync.
 
 use super::pages::Random;
 use pagetide::Store;

@@ -8,10 +8,8 @@
 //!   answer       read by the client within ANSWER_TIME, or closed
 //! ```
 //!
-//! A bad client costs one slot of the table, and delays no other client: a new connection never
-//! waits for a slot. A complete request is answered before its connection is dropped.
-//!
-//! Ignored: fairness between clients. One slow answer delays every other client.
+//! A bad client costs one slot of the table. A complete request is answered before its connection
+//! is dropped. Ignored: fairness. One slow answer delays every other client.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;

@@ -1,8 +1,7 @@
 //! Control from outside the process: a socket for each cache.
 //!
-//! Problem: an operator inspects a cache and changes its limit, without the program's help. Idea: a
-//! thread that answers the process's own user over a Unix socket, and takes no part in reads and
-//! writes.
+//! Problem: an operator inspects and limits a cache without the program's help. Idea: a thread
+//! answers the process's own user over a Unix socket, and takes no part in reads and writes.
 //!
 //! ```text
 //!   ask ---> socket of the cache ---> server (limits) ---> act ---> PageCache

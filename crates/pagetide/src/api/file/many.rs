@@ -1,7 +1,4 @@
-//! Reads of many ranges with parallel device requests.
-//!
-//! A program that knows its next pages (the neighbours of a vector, the leaves of an inner node)
-//! waits once for all of them.
+//! Reads of many ranges with parallel device requests, for programs that know their next pages.
 
 use super::{File, Handle, page_range};
 use crate::engine::errors::ReadError;

@@ -1,8 +1,8 @@
 //! Stress tests of the allocator and its memory.
 //!
 //! Each frame of a block is claimed from the arena, which rejects double allocations, and stamped,
-//! which reveals foreign writes. At the end all memory must be available in the largest blocks.
-//! Each test runs for a moment, or half a minute with `PAGETIDE_LONG=1`.
+//! which reveals foreign writes. Each test runs for a moment, or half a minute with
+//! `PAGETIDE_LONG=1`.
 //!
 //! Not verified: fairness, and interleavings that the scheduler does not choose (see `loom_tests`).
 

@@ -7,8 +7,7 @@
 //! # Idea
 //!
 //! A file belongs to the group through which it was opened. Its pages are charged to the group and
-//! the group's ancestors. Core selects the victims. See `engine::groups` for names and options, and
-//! `engine::frame_source` for charges.
+//! the group's ancestors. See `engine::groups` and `engine::frame_source`.
 //!
 //! ```text
 //!   miss --> charge --full--> reclaim below that limit --> charge
@@ -21,14 +20,12 @@
 //!
 //! The node's lock guards core's `Groups`, which records all charges. No charge ever exceeds a
 //! limit. A frame is uncharged just before it is free. A mapping is in one group, and moves to the
-//! parent when the group is removed. Hits are counted in cells of the handle's group, without a
-//! look-up.
+//! parent when the group is removed. Hits are counted in cells of the handle's group.
 //!
 //! # What it deliberately ignores
 //!
-//! Tiers of frames, moving charges between groups, write-back by group (dirty limits apply to the
-//! whole cache, and a group full of dirty pages writes through), compressed copies (not charged),
-//! and reads past the cache.
+//! Tiers of frames, moving charges, write-back by group (dirty limits apply to the whole cache, and
+//! a group full of dirty pages writes through), compressed copies, and reads past the cache.
 //!
 //! # Sources
 //!

@@ -1,8 +1,5 @@
-//! The counters of a cache as metrics.
-//!
-//! The library has no collector of its own. A [`MetricsRecorder`] of the caller receives every
-//! metric once a call. [`exposition`] writes text, and `exporters` feeds collectors of other
-//! crates.
+//! The counters of a cache as metrics. A [`MetricsRecorder`] of the caller receives every metric
+//! once a call.
 //!
 //! Names are the names of the statistics, in base units (bytes, seconds). Counters that the kernel
 //! has as well follow `pagetide_vmstat_` with their name from `/proc/vmstat`.

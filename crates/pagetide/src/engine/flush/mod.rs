@@ -1,8 +1,8 @@
 //! Write-back of dirty pages, and its errors.
 //!
-//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once, even if
-//! writers go on. A pass ends at a page that a guard has locked. A sync waits for the guard between
-//! passes, when it blocks no other call.
+//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once. A pass ends
+//! at a page that a guard has locked. A sync waits for the guard between passes, to block no other
+//! call.
 
 pub(crate) mod pass;
 pub(crate) mod scope;
@@ -121,7 +121,7 @@ impl Flusher {
 
     /// Writes back pages that keep frames from being reclaimed, of mappings not in write-back
     /// already. In swapped mappings, writes pages that reclaim has met or else a part at a time.
-    /// Never blocks on pages or passes: the caller may be serving a fault.
+    /// Never blocks, as the caller may be serving a fault.
     pub(crate) fn flush_for_room(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {

@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A claim fails if the page is pinned, locked, or young. Claimed words stay locked until core has
-//! completed the batch and named the shadows. The driver ([`driver`](pagetide_core::driver))
-//! selects victims and the order of publication.
+//! completed the batch and named the shadows. See [`driver`](pagetide_core::driver) for the order.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;

@@ -4,8 +4,8 @@
 //!   access --slow?--> wait --armed?--> core: stay | arm again | move --> lock, frame, copy, lists
 //! ```
 //!
-//! Accesses of fast memory pay one comparison. A page that cannot be moved at once is served in
-//! place.
+//! Problem: most accesses hit fast memory. Idea: they pay one comparison. A page that cannot be
+//! moved at once is served in place.
 //!
 //! Ignored: promotion without an access.
 

@@ -7,9 +7,9 @@
 //!              many?     gather whole blocks first (`gather`)
 //! ```
 //!
-//! Problem: the frames to release hold pages in use. Idea: only free frames leave, so that a shrink
-//! is reclaim, and no thread is stopped. The sum of all tiers never exceeds the larger of both
-//! sizes: tiers shrink before any tier grows.
+//! Problem: the frames hold pages in use. Idea: only free frames leave, so that a shrink is
+//! reclaim, and no thread is stopped. Tiers shrink before any tier grows, so that the sum never
+//! exceeds the larger of both sizes.
 //!
 //! Ignored: the compressed tier, which keeps its size.
 

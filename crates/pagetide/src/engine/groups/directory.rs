@@ -1,8 +1,7 @@
 //! The groups by name, and their counters outside core.
 //!
-//! A handle counts hits in cells of its group, without a look-up. The cache's counters are the sum
-//! over groups. Cells of a removed group stay until its handles are closed, and are then added to a
-//! plain sum.
+//! Problem: a hit must count without a look-up. Idea: a handle counts in cells of its group. Cells
+//! of a removed group stay until its handles are closed, and are then added to a plain sum.
 //!
 //! The directory's lock comes before the node's, and is held while a group is created or removed,
 //! so that names, groups and the record agree.

@@ -1,7 +1,4 @@
-//! Latency of reads from stores.
-//!
-//! Hits are not timed, as the clock costs more than a hit. Neither is readahead, as no thread waits
-//! for it.
+//! Latency of reads from stores. Hits are not timed, as the clock costs more than a hit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;

@@ -13,9 +13,9 @@
 //!
 //! Data and invariants: a copy equals the store's contents. It is inserted while its page is locked
 //! for eviction and clean, and removed, under the page's lock, on admission or a write past the
-//! cache. Code that drops contents without a visit to each page (truncation, foreign changes) drops
-//! a range of copies and increments the mapping's *epoch*, which rejects evictions that began
-//! before. The limit covers all memory of the pool (`cells`), allocated at start.
+//! cache. Code that drops contents without a visit to each page also drops a range of copies and
+//! increments the mapping's *epoch*, which rejects older evictions. The limit covers all memory of
+//! the pool (`cells`), allocated at start.
 //!
 //! Ignored: pages that do not shrink by a quarter.
 //!

@@ -1,7 +1,7 @@
 //! All interleavings of two or three threads in the frame allocator's locks.
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide --release --lib loom`. A double allocation
-//! is a refused claim, which panics. A lost frame is missed at the end. Loom reports deadlocks.
+//! is a refused claim, which panics. A lost frame is missed at the end.
 //!
 //! Not explored: the words of core's frame table, plain relaxed atomics to loom. Each belongs to
 //! the holder of a lock.

@@ -7,12 +7,8 @@
 //!                     lock the zone <---- refill a batch
 //! ```
 //!
-//! A contended list costs one visit to the zone. Lock order: per-CPU list, then zone.
-//!
-//! The CPU number may be stale. A moved thread, an added CPU (which shares a list) and a removed
-//! CPU (drained before an allocation fails) are only slower, because the list's lock decides.
-//!
-//! `loom_tests` explores all interleavings.
+//! Lock order: per-CPU list, then zone. The CPU number may be stale, which is only slower, because
+//! the list's lock decides. `loom_tests` explores all interleavings.
 
 use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock};
 use crate::memory::percpu::PerCpu;

@@ -6,9 +6,9 @@
 //!                              slow=8G            node 2   frames 10G .. 18G    300 ns an access
 //! ```
 //!
-//! Nodes form a chain, fastest first. Demotion moves pages one node down, promotion to the head.
-//! Nodes are ordered by the firmware's latency. A node without one counts as five times as far as
-//! DRAM, as in the kernel.
+//! Nodes form a chain by the firmware's latency, fastest first. Demotion moves pages one node down,
+//! promotion to the head. A node without a latency counts as five times as far as DRAM, as in the
+//! kernel.
 
 use super::{Tier, TierKind};
 use pagetide_core::ids::FrameId;

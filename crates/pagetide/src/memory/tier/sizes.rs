@@ -1,6 +1,7 @@
 //! The size of each tier when the whole cache is resized.
 //!
-//! Every tier keeps its share, as last set by the builder or by a resize of the tier.
+//! Problem: one size for several tiers. Idea: every tier keeps its share, as last set by the
+//! builder or by a resize of the tier.
 //!
 //! ```text
 //!   shares      fast 2G   slow 8G
