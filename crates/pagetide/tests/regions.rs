@@ -316,7 +316,6 @@ fn a_swap_file_has_no_name_and_is_its_owners_alone() {
     assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == (0o600, 0)), "{modes:?}");
 }
 
-/// All frames are pinned during the wait. Retries count as one access.
 #[test]
 fn a_fault_that_waits_for_a_frame_is_one_access() {
     const NAME: &str = "a_fault_that_waits_for_a_frame_is_one_access";

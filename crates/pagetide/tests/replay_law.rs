@@ -227,7 +227,6 @@ fn another_policy_or_memory_does_not_pass_for_the_run() {
     }
 }
 
-/// Canary: each kind of record entry is necessary.
 #[test]
 fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
     let test = "a_record_without_one_kind_of_entry_does_not_pass_for_the_run";

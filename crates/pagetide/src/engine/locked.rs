@@ -26,7 +26,6 @@ impl LockedPages {
         self.nr.load(SeqCst) > 0 && has(&lock(&self.by), page)
     }
 
-    /// Locks pages for `locker`, if `total` stays within `most`.
     pub(crate) fn add(&self, locker: u64, pages: Range<u64>, total: &AtomicU64, most: u64) -> bool {
         if pages.end.saturating_sub(pages.start) > most {
             return false;

@@ -258,7 +258,6 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
     }
 }
 
-/// Foreign changes during our write-back are hidden by its times, but must be seen.
 #[test]
 fn changes_in_the_middle_of_a_write_back_are_seen_by_the_next_open() {
     let _watchdog = Watchdog::new();

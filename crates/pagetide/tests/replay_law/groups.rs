@@ -92,7 +92,6 @@ fn a_run_that_makes_no_group_is_replayed() {
     }
 }
 
-/// Canary: each kind of group entry in the record is necessary.
 #[test]
 fn a_record_without_one_kind_of_note_of_groups_does_not_pass_for_the_run() {
     let test = "a_record_without_one_kind_of_note_of_groups_does_not_pass_for_the_run";

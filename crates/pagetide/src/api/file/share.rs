@@ -198,7 +198,6 @@ impl SharedPages for File {
 }
 
 impl Handle {
-    /// Locks an offered page, unless it cannot be admitted.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
         let is_leaving = self.mapping.leaving.is_any();

@@ -419,7 +419,6 @@ fn the_depth_tuning_is_told_the_time_often_enough_to_find_each_second() {
     assert!((980..=1000).contains(&limit), "runs of 1000, a limit of {limit}");
 }
 
-/// A double free panics, and leaves a list or the zone half changed: the statistics still answer.
 #[test]
 fn statistics_answer_after_a_double_free() {
     for order in [Order::BASE, Order::MAX] {

@@ -43,7 +43,6 @@ impl FrameSource {
         page.load().frame()
     }
 
-    /// Handles an access of a page that the caller has locked.
     pub(crate) fn note_locked_access<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
         let Some(frame) = page.frame() else { return };
         let has_hint = page.page().load().is_hint();

@@ -92,7 +92,6 @@ impl SharedZone {
         pcp.refill(&mut self.visit(), request)
     }
 
-    /// Takes a run directly from the zone: see [`Zone::alloc_run`].
     pub(crate) fn alloc_run(&self, nr_max: u64) -> Option<Range<FrameId>> {
         self.visit().alloc_run(nr_max)
     }
