@@ -1,4 +1,4 @@
-//! Two tenants in one memory: one scans without end, and the other does not notice.
+//! Two tenants in one memory: the scan of one does not affect the second.
 //!
 //!   cargo run --release -p pagetide --example groups
 
@@ -6,7 +6,6 @@ use pagetide::{Bytes, File, GroupOptions, OpenOptions, PageCache};
 
 const PAGE: u64 = 4096;
 
-/// Reads a file from end to end.
 fn scan(file: &File) -> Result<(), pagetide::ReadError> {
     let mut page = [0; PAGE as usize];
     for offset in (0..file.len()).step_by(PAGE as usize) {
@@ -22,11 +21,11 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(&archive, vec![2; 32 << 20])?;
 
     let cache = PageCache::builder().memory(Bytes(8 << 20)).groups(true).build()?;
-    // The shop keeps 4 MiB whatever happens; reports never have more than 2 MiB.
+    // The shop keeps 4 MiB in any case. Reports never have more than 2 MiB.
     let shop = cache.group("shop", GroupOptions::new().min(Bytes(4 << 20)))?;
     let reports = cache.group("reports", GroupOptions::new().limit(Bytes(2 << 20)))?;
 
-    // The group that opens a file pays for its pages.
+    // The group that opens a file is charged for its pages.
     let orders = shop.open(&orders, OpenOptions::new().read(true))?;
     let archive = reports.open(&archive, OpenOptions::new().read(true))?;
     for _ in 0..3 {

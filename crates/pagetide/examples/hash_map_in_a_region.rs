@@ -1,9 +1,9 @@
-//! A hash map that is larger than the memory it may take.
+//! A hash map larger than its memory limit.
 //!
 //!   cargo run --release -p pagetide --example hash_map_in_a_region
 //!
-//! It needs Linux 5.19 or newer, where userfaultfd is allowed; elsewhere, the feature
-//! `allocator-api2` has to be asked for.
+//! Needs Linux 5.19 or newer with userfaultfd allowed. Other programs must enable the feature
+//! `allocator-api2`.
 
 use hashbrown::HashMap;
 use pagetide::{Bytes, PageCache, RegionOptions};
@@ -13,12 +13,12 @@ const CONTENTS: Bytes = Bytes(4 << 20);
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = PageCache::builder().memory(LIMIT).build()?;
-    // What does not fit goes to a file without a name, in TMPDIR.
+    // Evicted pages go to an unnamed file in TMPDIR.
     let memory = cache.region_allocator(RegionOptions::anonymous(CONTENTS))?;
 
     const NR_KEYS: u64 = 60_000;
     let mut squares = HashMap::new_in(memory.clone());
-    // All at once: a map that grows is there twice for that moment.
+    // Reserves once: a growing map briefly takes its space twice.
     squares.try_reserve(NR_KEYS as usize).map_err(|why| format!("{CONTENTS}: {why:?}"))?;
     squares.extend((0..NR_KEYS).map(|key| (key, key * key)));
     for key in (0..NR_KEYS).step_by(7) {

@@ -1,4 +1,4 @@
-//! A page cache of so many bytes over a file, and what it says about its own size.
+//! A page cache with a fixed size over a file, and its estimates for other sizes.
 //!
 //!   cargo run --release -p pagetide --example page_cache
 
@@ -15,7 +15,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = PageCache::builder().memory(LIMIT).build()?;
     let rows = cache.open(&path, OpenOptions::new().read(true))?;
 
-    // Nine of ten reads are of 4 MiB, the others of all 16 MiB: twice what there is memory for.
+    // Nine of ten reads are of 4 MiB, the rest of all 16 MiB, twice the memory.
     let mut row = [0; 100];
     for nth in 0..40_000_u64 {
         let spread = nth.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -27,7 +27,7 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(stats.resident_bytes_max <= LIMIT.0, "the limit holds at every moment");
     println!("{} reads, {:.1} % hits", stats.accesses, 100.0 * stats.hit_ratio());
 
-    // It has followed a few pages all the time, and so knows what other sizes would have done.
+    // The cache samples accesses all the time, and so can estimate other sizes.
     let sizing = stats.sizing();
     for mib in [2, 4, 8, 16] {
         let hits = 100.0 * sizing.hit_ratio(Bytes(mib << 20));

@@ -1,8 +1,8 @@
-//! A file as plain memory, of which only so many bytes are there at once.
+//! A file as plain memory, with a limit on the resident part.
 //!
 //!   cargo run --release -p pagetide --example region
 //!
-//! It needs Linux 5.19 or newer, where userfaultfd is allowed.
+//! Needs Linux 5.19 or newer with userfaultfd allowed.
 
 use pagetide::{Bytes, PageCache, RegionOptions};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,9 +17,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = PageCache::builder().memory(LIMIT).build()?;
     let table = cache.region(RegionOptions::over(&path))?;
 
-    // Loads and stores, no calls, as with a mapped file; but a touch of what is absent is served by
-    // a thread of ours, which makes room by the cache's own policy. Others may store to the same
-    // words: so they are atomics.
+    // Loads and stores as in a mapped file, but the cache's own policy frees memory for absent
+    // pages. Words are atomics, as other threads may store to them.
     let words = table.words();
     for (nth, word) in words.iter().enumerate().step_by(512) {
         word.store(nth as u64, Relaxed);

@@ -1,8 +1,8 @@
-//! A sort of four times as much as there is memory, in place.
+//! An in-place sort of four times the memory.
 //!
 //!   cargo run --release -p pagetide --example sort_larger_than_memory
 //!
-//! It needs Linux 5.19 or newer, where userfaultfd is allowed.
+//! Needs Linux 5.19 or newer with userfaultfd allowed.
 
 use pagetide::{Bytes, PageCache, RegionOptions};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ const CONTENTS: Bytes = Bytes(4 << 20);
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cache = PageCache::builder().memory(LIMIT).build()?;
-    // What does not fit goes to a file without a name, in TMPDIR.
+    // Evicted pages go to an unnamed file in TMPDIR.
     let numbers = cache.region(RegionOptions::anonymous(CONTENTS))?;
     let words = numbers.words();
 
@@ -31,8 +31,8 @@ pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Quicksort. Each pass goes through its part from one end to the other, which reads ahead; once a
-/// part fits into memory, it stays there until it is in order.
+/// Quicksort. Each pass is sequential, which reads ahead. A part that fits into memory stays there
+/// until it is sorted.
 fn sort(mut words: &[AtomicU64]) {
     let swap = |words: &[AtomicU64], a: usize, b: usize| {
         let word = words[a].load(Relaxed);

@@ -1,16 +1,16 @@
-//! How long a cache misses after a restart: cold, and warmed with what the one before it had.
+//! The time a restarted cache needs to reach its steady hit ratio, cold and warmed.
 //!
 //!   cargo run --release -p pagetide --example warm_restart 64M 20
 //!
-//! Skewed reads of a file of four times the memory, until the hit ratio is steady; then the same
-//! again in a new cache that is warmed. Prints when each had reached 95 % of the steady ratio.
+//! Skewed reads of a file of four times the memory, until the hit ratio is steady. Then the same in
+//! a new, warmed cache. Prints when each had reached 95 % of the steady ratio.
 
 use pagetide::{Bytes, File, OpenOptions, PageCache, ResidentSet};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 const PAGE: u64 = 4096;
-/// How long a stretch is of which the hit ratio is taken.
+/// Interval of hit ratio samples.
 const STRETCH: Duration = Duration::from_millis(50);
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -25,12 +25,12 @@ impl Pages {
         self.0 ^= self.0 << 17;
         let share = (self.0 >> 11) as f64 / (1_u64 << 53) as f64;
         let rank = (share.powi(3) * self.1 as f64) as u64;
-        // Scattered over the file: neighbours are not as hot.
+        // Scattered over the file, so that neighbours are not as hot.
         rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.1
     }
 }
 
-/// Reads for so long; the hit ratio of each stretch.
+/// Reads for `duration`. Returns the hit ratio of each interval.
 fn play(cache: &PageCache, file: &File, duration: Duration) -> Outcome<Vec<f64>> {
     let mut pages = Pages(88_172_645_463_325_252, file.len() / PAGE);
     let (mut page, mut ratios) = ([0; PAGE as usize], Vec::new());
@@ -59,7 +59,6 @@ fn restart(memory: Bytes, path: &Path, warm: Option<ResidentSet>) -> Outcome<(Pa
     Ok((cache, file))
 }
 
-/// Seconds until a stretch had 95 % of `steady`.
 fn seconds_to(ratios: &[f64], steady: f64) -> Option<f64> {
     let nth = ratios.iter().position(|ratio| *ratio >= 0.95 * steady)?;
     Some((nth + 1) as f64 * STRETCH.as_secs_f64())

@@ -1,22 +1,22 @@
-//! A page cache a program owns: real files, a hard byte limit, and the reclaim of a kernel.
+//! A page cache inside a program: real files, a hard byte limit, and a kernel's reclaim.
 //!
-//! The kernel's page cache is shared, sized by the loudest program, and out of reach. A database
-//! or a storage engine wants the opposite: so many bytes and not one more, for its own files, with
-//! a replacement policy that survives scans and tells what it did.
+//! The kernel's page cache is shared, sized by the loudest program, and out of reach. A database or
+//! a storage engine needs a fixed limit for its own files, and a replacement policy that survives
+//! scans and reports its decisions.
 //!
-//! Five things to begin with:
+//! Entry points:
 //!
-//! - [files](#files): a file's pages, read and written by calls, or in place under a guard:
-//!   [`PageCache::open`], [`File`];
-//! - [regions](#regions): an address range larger than memory, for code that loads and stores:
-//!   [`PageCache::region`], [`Region`];
+//! - [files](#files): pages of a file, read and written by calls, or in place under a guard:
+//!   [`PageCache::open`], [`File`],
+//! - [regions](#regions): an address range larger than memory, for loads and stores:
+//!   [`PageCache::region`], [`Region`],
 //! - [groups](#groups): tenants of one cache, each with a limit and protection:
-//!   [`PageCache::group`], [`Group`];
-//! - [tiers](#tiers): fast memory over slow, or over compressed pages: [`Builder::tier`], [`Tier`];
-//! - [the frame allocator](#the-frame-allocator): what is under the cache, alone, in blocks of
-//!   2^order frames: [`FrameAllocator`].
+//!   [`PageCache::group`], [`Group`],
+//! - [tiers](#tiers): fast memory over slow, or over compressed pages: [`Builder::tier`], [`Tier`],
+//! - [the frame allocator](#the-frame-allocator): the bottom layer alone, in blocks of 2^order
+//!   frames: [`FrameAllocator`].
 //!
-//! A page and a frame have [`PAGE_BYTES`]; sizes are [`Bytes`]. Linux only.
+//! A page and a frame have [`PAGE_BYTES`]. Sizes are [`Bytes`]. Linux only.
 //!
 //! # Files
 //!
@@ -41,11 +41,11 @@
 //! # }
 //! ```
 //!
-//! [`File::advise`] says what is coming, [`PageCache::open_store`] has contents that are no file,
-//! [`CacheStats::sizing`] tells what more memory would bring, and [`PageCache::record_metrics`] is
-//! for a collector of metrics: yours, or with the features `metrics` and `opentelemetry` that of
-//! these crates; `tracing` has spans of what is not a hit. With the feature `control`, a running
-//! cache can be asked and steered from outside.
+//! [`File::advise`] announces accesses. [`PageCache::open_store`] caches contents that are not a
+//! file. [`CacheStats::sizing`] estimates the effect of more memory. [`PageCache::record_metrics`]
+//! feeds a metrics collector, including the crates of the features `metrics` and `opentelemetry`.
+//! The feature `tracing` adds spans to slow paths. The feature `control` serves requests from
+//! outside the process.
 //!
 //! # Regions
 //!
@@ -121,26 +121,24 @@
 //! # Promises
 //!
 //! Managed memory never exceeds the limit, and the limit never makes a read or a write fail. A
-//! dirty page leaves memory only after its write was acknowledged. A failed write-back is reported
-//! by the next sync, once to every handle. Hits by copy write no shared cache line. A call that
-//! would wait for a guard of its own thread fails instead, with `WouldDeadlock`.
+//! dirty page leaves memory only after its write was acknowledged. The next sync reports a failed
+//! write-back, once to every handle. A hit by copy writes no shared cache line. A call that would
+//! wait for a guard of its own thread fails with `WouldDeadlock`.
 //!
 //! # Errors
 //!
-//! One type an operation; each variant says what to do. All turn into [`std::io::Error`], with the
-//! kind of their cause, or that of what can be done: `InvalidInput` (change the arguments),
-//! `PermissionDenied` (open with that access), `UnexpectedEof`, `FileTooLarge`, `ResourceBusy` (let
-//! go of what is pinned, dirty or open, and try again), `OutOfMemory` and `QuotaExceeded` (ask for
-//! less), `NotFound`, `AlreadyExists`, `Deadlock`, `Unsupported`. The exceptions are a
-//! [`JoinError`], which has the blocks, and errors of text that a program reads from people
-//! ([`KnobError`] and the like).
+//! Each operation has an error type. Each variant states the remedy. All convert into
+//! [`std::io::Error`], with the kind of their cause or remedy: `InvalidInput` (change the
+//! arguments), `PermissionDenied` (open with that access), `UnexpectedEof`, `FileTooLarge`,
+//! `ResourceBusy` (release pinned, dirty or open files and retry), `OutOfMemory` and
+//! `QuotaExceeded` (ask for less), `NotFound`, `AlreadyExists`, `Deadlock`, `Unsupported`. The
+//! exceptions are [`JoinError`], which returns the blocks, and parse errors such as [`KnobError`].
 //!
 //! # Inside
 //!
-//! No decision is: what to evict, when to write, how far to read ahead is [`pagetide_core`]'s; what
-//! touches memory and the system is [`pagetide_sys`]'s. Here are the locks, the threads and the
-//! order of things. Beside what is listed below, [`seam`] is what `pagetide run` is built on, and
-//! nothing else should be.
+//! [`pagetide_core`] decides: eviction, write-back, readahead. [`pagetide_sys`] accesses memory and
+//! the system. This crate holds the locks, the threads and the order of events. [`seam`] is for
+//! `pagetide run` only.
 
 #[macro_use]
 mod span;
@@ -210,7 +208,7 @@ pub use api::metrics::exporters::ForMetrics;
 #[cfg(feature = "opentelemetry")]
 pub use api::metrics::exporters::ForOpenTelemetry;
 
-/// The README's example, so that it keeps compiling and running.
+/// The README's example, as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExample;

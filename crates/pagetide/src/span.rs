@@ -1,8 +1,7 @@
-//! Spans for the crate `tracing`, of what a cache does beside hits and misses: opens, resizes,
-//! write-back, background reclaim, warming. Without that feature they are nothing.
+//! Spans for the crate `tracing`: opens, resizes, write-back, background reclaim, warming. Empty
+//! without that feature.
 
-/// From here to the end of the block is a span of target `pagetide`, level debug, with fields as
-/// `tracing` has them.
+/// Opens a span until the end of the block, target `pagetide`, level debug.
 macro_rules! span {
     ($name:literal $($fields:tt)*) => {
         #[cfg(feature = "tracing")]

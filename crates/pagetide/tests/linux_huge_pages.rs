@@ -1,8 +1,6 @@
-//! Blocks of 2 MiB are huge pages of the processor where the system has them: counted by the
-//! kernel, in `/proc/self/smaps`.
+//! Blocks of 2 MiB are huge pages, as counted by the kernel in `/proc/self/smaps`.
 //!
-//! In a binary of its own, so that no other arena lies beside the one looked at and is counted with
-//! it. Skipped where the system has no huge pages, or none left.
+//! A separate binary, so that no other arena is counted. Skipped without free huge pages.
 
 mod common;
 
@@ -12,7 +10,6 @@ use std::fs::read_to_string;
 const HUGE: u64 = 2 << 20;
 const MEMORY: u64 = 8 * HUGE;
 
-/// Bytes of huge pages in the mapping that holds `address`, as the kernel counts them.
 fn read_huge_bytes(address: usize) -> u64 {
     let smaps = read_to_string("/proc/self/smaps").expect("/proc is mounted");
     let holds = |line: &&str| {
@@ -28,7 +25,7 @@ fn read_huge_bytes(address: usize) -> u64 {
     kib << 10
 }
 
-/// Why this system gives no huge pages on request, if it does not.
+/// Returns why this system provides no huge pages on request.
 fn reason_to_skip() -> Option<&'static str> {
     const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
     match read_to_string(ENABLED) {
@@ -40,7 +37,7 @@ fn reason_to_skip() -> Option<&'static str> {
     status.contains("THP_enabled:\t0").then_some("huge pages are turned off for this process")
 }
 
-/// Huge pages the kernel could not give, so far.
+/// Returns the number of failed huge page allocations so far.
 fn read_fallbacks() -> Option<u64> {
     let vmstat = read_to_string("/proc/vmstat").ok()?;
     let line = vmstat.lines().find_map(|line| line.strip_prefix("thp_fault_fallback "))?;
@@ -70,7 +67,7 @@ fn blocks_of_2_mib_are_huge_pages_when_asked_for() {
     }
     assert_eq!(huge_bytes, MEMORY, "each block is a huge page");
 
-    // Splitting, joining and giving back are bookkeeping: the system is told nothing.
+    // Splits, joins and frees make no system calls.
     let mut parts = blocks.into_iter().flat_map(|block| block.split(Order(8)));
     let (one, two) = (parts.next().expect("of 16"), parts.next().expect("of 16"));
     drop(parts);

@@ -1,5 +1,5 @@
-//! Descriptors that the system refuses, at each place in turn: an error that says so, or another
-//! way; no panic, nothing lost. Alone in its process, whose limit it lowers.
+//! The system refuses descriptors, at each point in turn: an error or a fallback, no panic, nothing
+//! lost. A separate binary, as it lowers the process's limit.
 
 mod common;
 
@@ -8,7 +8,6 @@ use pagetide::{Bytes, OpenOptions, PageCache};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 
-/// The least descriptor number that is free.
 fn next_descriptor() -> u64 {
     use std::os::fd::AsRawFd;
     std::fs::File::open("/dev/null").unwrap().as_raw_fd() as u64
@@ -23,7 +22,7 @@ fn with_limit<T>(nr_descriptors: u64, run: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Opens a cache and two files, writes one from the other, and syncs; says where it was refused.
+/// Opens a cache and two files, copies one, and syncs. Returns the point of refusal.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let builder = PageCache::builder().memory(Bytes::from_pages(64));
     let cache = builder.build().map_err(|error| error.to_string())?;

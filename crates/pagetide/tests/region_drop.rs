@@ -1,4 +1,4 @@
-//! What a region leaves behind: nothing. In a binary of its own, as it counts what the process has.
+//! A dropped region leaves nothing behind. A separate binary, as it counts the process's resources.
 
 mod common;
 
@@ -11,16 +11,15 @@ fn entries(path: &str) -> fs::ReadDir {
     fs::read_dir(path).expect("own process")
 }
 
-/// Descriptors and regions' mappings of this process.
 fn count() -> [usize; 2] {
     let maps = fs::read_to_string("/proc/self/smaps").expect("own mappings");
-    // "um": its missing pages are told.
+    // "um": missing pages are reported.
     let is_told = |line: &&str| line.starts_with("VmFlags:") && line.contains(" um");
     let regions = maps.lines().filter(is_told).count();
     [entries("/proc/self/fd").count(), regions]
 }
 
-/// Threads by their names: the kernel's own, of io_uring, stay.
+/// Counts threads by name. The kernel's io_uring threads stay.
 fn nr_handlers() -> usize {
     let names = entries("/proc/self/task").filter_map(|task| {
         let comm = task.ok()?.path().join("comm");
@@ -29,7 +28,7 @@ fn nr_handlers() -> usize {
     names.filter(|name| ["pagetide-fault", "pagetide-helper"].contains(&name.trim())).count()
 }
 
-/// A thread has its name a moment after it was made, and is counted a moment after it was joined.
+/// A new thread gets its name, and a joined thread disappears, after a moment.
 fn await_handlers(nr: usize) {
     while nr_handlers() != nr {
         std::thread::yield_now();
@@ -43,10 +42,10 @@ fn touch(region: &Region, nr_pages: usize) {
 #[test]
 fn a_dropped_region_leaves_no_thread_descriptor_or_mapping() {
     let _watchdog = Watchdog::new();
-    // Without threads of the cache: they may hold on to a mapping for a moment.
+    // Without the cache's threads, which may keep a mapping for a moment.
     let builder = PageCache::builder().memory(Bytes(64 << 12)).background(false);
     let cache = builder.build().expect("a cache");
-    // What a first use makes once, for all.
+    // Resources that are created once, at first use.
     let first =
         region("a_dropped_region_leaves_nothing", &cache, RegionOptions::anonymous(Bytes(1 << 20)));
     let Some(first) = first else { return };

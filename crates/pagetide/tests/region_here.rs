@@ -1,5 +1,4 @@
-//! Faults served by the thread that touched the page: nothing is allocated, whatever it was doing.
-//! In a binary of its own, as its allocator is watched.
+//! Faults on the accessing thread allocate nothing. A separate binary, as it watches the allocator.
 
 mod common;
 
@@ -21,7 +20,7 @@ static ALLOCATOR: FaultWatch = FaultWatch::new();
 
 const NR_PAGES: u64 = 2048;
 
-/// Loads and stores at random, on threads that do nothing else, and checks each word.
+/// Loads and stores at random in two threads, and checks each word.
 fn use_pages(region: &Region, nr_rounds: u64) {
     std::thread::scope(|scope| {
         for nth in 0..2 {
@@ -42,7 +41,7 @@ fn use_pages(region: &Region, nr_rounds: u64) {
     });
 }
 
-/// Clean pages make room without help.
+/// Clean pages are evicted without the helper.
 fn load_pages(region: &Region) {
     let mut random = Random::new(7);
     (0..4 * NR_PAGES).for_each(|_| assert_eq!(load(region, random.below(NR_PAGES) as usize), 0));
@@ -51,7 +50,7 @@ fn load_pages(region: &Region) {
     assert!(stats.helped_faults < stats.missing_faults / 8, "{stats:?}");
 }
 
-/// A fault that does allocate is seen. Called by the one test that counts: others run beside it.
+/// Checks that an allocating fault is detected. Called by the only test that counts.
 fn check_the_watch() {
     let arena = FrameArena::reserve(1, ArenaOptions::default()).expect("a frame");
     let Ok(lender) = FrameLender::new(&Arc::new(arena)) else { return };
@@ -93,7 +92,7 @@ fn no_fault_of_a_thread_allocates() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     for &policy in PolicyName::ALL {
-        // What differs by policy does not differ by what is beneath.
+        // The policy and the store are independent.
         let beneath = if policy == PolicyName::default() { &[false, true][..] } else { &[false] };
         for &over_file in beneath {
             let memory = Bytes::from_pages(NR_PAGES / 4);

@@ -1,4 +1,4 @@
-//! Regions over a real kernel: contents, the limit, what leaves and comes back.
+//! Regions over a real kernel: contents, limit, eviction.
 
 mod common;
 
@@ -18,7 +18,6 @@ fn cache_of(nr_frames: u64) -> PageCache {
     PageCache::builder().memory(Bytes(nr_frames << 12)).build().expect("a cache")
 }
 
-/// A region of `nr_pages`, all of them zero.
 fn zeros(test: &str, cache: &PageCache, nr_pages: u64) -> Option<Region> {
     region(test, cache, RegionOptions::anonymous(Bytes(nr_pages << 12)))
 }
@@ -48,8 +47,8 @@ fn a_region_four_times_the_memory_keeps_what_is_stored() {
     assert_eq!(counted, Some(&("region_missing_faults", stats.missing_faults)));
 }
 
-/// Of files and of swapped memory, with threads and without: more rows than memory holds, across
-/// pages, some of them changed and some not yet.
+/// Over files and over swap, with threads and without: more rows than memory holds, across pages,
+/// partly changed.
 #[test]
 fn rows_that_are_gathered_are_what_loads_find() {
     const NR_PAGES: u64 = 512;
@@ -86,8 +85,8 @@ fn rows_that_are_gathered_are_what_loads_find() {
     }
 }
 
-/// Two threads count in pages of their own, in one page together, and look at what the other has
-/// counted, while memory is a quarter of what they use.
+/// Two threads count in pages of their own and in a common page, and check each other, with memory
+/// for a quarter.
 #[test]
 fn eviction_under_writers_loses_nothing() {
     const NR_PAGES: usize = 512;
@@ -100,7 +99,7 @@ fn eviction_under_writers_loses_nothing() {
     let count = |thread: usize| {
         let mut counts = vec![0_u64; NR_PAGES];
         let mut random = Random::new(thread as u64 + 1);
-        // On until enough was evicted: the machine may be slow, or its disk.
+        // Runs until enough was evicted: machine or disk may be slow.
         while Instant::now() < until || cache.stats().evictions <= 100 {
             let page = random.below(NR_PAGES as u64) as usize;
             let word = &region.words()[page * WORDS + thread];
@@ -134,7 +133,7 @@ fn everything_agrees_after_a_run_without_threads() {
             _ => assert!(load(&region, random.below(512) as usize) <= step),
         }
         if step % 500 == 0 {
-            // The user goes on a moment before the handler lets the page go.
+            // The user resumes just before the handler unlocks the page.
             region.read(0, &mut [0]).expect("read");
             settle(&region);
             cache.validate();
@@ -145,7 +144,7 @@ fn everything_agrees_after_a_run_without_threads() {
     assert_eq!(cache.stats().resident_bytes, 0);
 }
 
-/// Waits until no page is locked by a handler: each is locked once more.
+/// Waits until no handler has a page locked, by locking each page.
 fn settle(region: &Region) {
     let mut byte = [0];
     (0..region.len()).step_by(PAGE).for_each(|at| region.read(at, &mut byte).expect("read"));
@@ -214,7 +213,7 @@ fn pages_of_a_file_are_loaded_stored_and_synced() {
     assert!(fs::read(&path).expect("read") == expected[..expected.len() - 1000]);
     let refused = cache.open(&path, OpenOptions::new().read(true)).expect_err("in a region");
     assert!(matches!(refused, OpenError::InRegion { .. }), "{refused}");
-    // What is stored after the sync is written when the region goes, and found by the next.
+    // Stores after the sync are written when the region is dropped.
     store(&over, 3, 99);
     drop(over);
     let file = cache.open(&path, OpenOptions::new().read(true)).expect("opened");
@@ -245,14 +244,14 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     assert!(matches!(refused, CreateRegionError::Shared), "{refused}");
 }
 
-/// Nothing of a region is taken but addresses, and of its swap file nothing but a length.
+/// A region takes only addresses, and its swap file only a length.
 #[test]
 fn a_region_of_more_than_the_machine_has_takes_what_is_touched() {
     const NAME: &str = "a_region_of_more_than_the_machine_has_takes_what_is_touched";
     let cache = cache_of(64);
     let nr_pages = machine_pages() + (8 << 18);
     let last = nr_pages as usize - 1;
-    // Where there are regions at all.
+    // Skips if regions are refused.
     let Some(_small) = zeros(NAME, &cache, 1) else { return };
     let before = resident_kib();
     let options = RegionOptions::anonymous(Bytes(nr_pages << 12));
@@ -279,21 +278,20 @@ fn a_region_of_more_than_the_machine_has_takes_what_is_touched() {
     assert_eq!((load(&over, last), load(&over, 0)), (5, 0));
 }
 
-/// Memory of this machine, pages.
 fn machine_pages() -> u64 {
     let told = fs::read_to_string("/proc/meminfo").expect("meminfo");
     let kib = told.lines().find_map(|line| line.strip_prefix("MemTotal:")?.strip_suffix("kB"));
     kib.expect("a machine has memory").trim().parse::<u64>().expect("a number") / 4
 }
 
-/// Resident memory of this process as the kernel counts it, each page once.
+/// Returns this process's resident memory, each page counted once.
 fn resident_kib() -> i64 {
     let told = fs::read_to_string("/proc/self/smaps_rollup").expect("smaps_rollup");
     let kib = told.lines().find_map(|line| line.strip_prefix("Pss:")?.strip_suffix("kB"));
     kib.expect("counted").trim().parse().expect("a number")
 }
 
-/// Others may list the folder, and have put links there with the names that we might use.
+/// Other users may list the folder, and may have created links with likely names.
 #[test]
 fn a_swap_file_has_no_name_and_is_its_owners_alone() {
     use std::os::unix::fs::{MetadataExt, symlink};
@@ -318,7 +316,6 @@ fn a_swap_file_has_no_name_and_is_its_owners_alone() {
     assert!(!modes.is_empty() && modes.iter().all(|mode| *mode == (0o600, 0)), "{modes:?}");
 }
 
-/// All frames are pinned while it waits for one: it tries again and again, and is one access.
 #[test]
 fn a_fault_that_waits_for_a_frame_is_one_access() {
     const NAME: &str = "a_fault_that_waits_for_a_frame_is_one_access";
@@ -373,7 +370,7 @@ fn passes_over_a_region_are_read_ahead_and_give_what_the_file_has() {
     assert!(nr_ahead > 0, "{}", region.stats());
 }
 
-/// Says so if not: zeros come one by one then, and there is no helper.
+/// Skips loudly if faults are messages: no zeros ahead and no helper then.
 fn is_told_by_signals(region: &Region, test: &str) -> bool {
     let is_by_signals = region.stats().delivery == FaultDelivery::Signal;
     if !is_by_signals {
@@ -393,7 +390,7 @@ fn stores_that_follow_each_other_meet_few_faults_and_are_kept() {
     }
     let store = |page| store(&region, page, page as u64 + 1);
     (0..512).for_each(store);
-    // So much fits.
+    // The bound for this memory.
     assert!(region.stats().missing_faults < 128, "{}", region.stats());
     (512..NR_PAGES).for_each(store);
     for page in 0..NR_PAGES {

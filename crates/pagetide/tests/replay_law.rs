@@ -1,9 +1,7 @@
-//! The replay law: a recorded run of one thread, replayed in the lab, evicts the same pages in the
-//! same order and ends with the same counters.
+//! The replay law: a recorded single-threaded run, replayed in the lab, evicts the same pages in
+//! the same order and ends with the same counters.
 //!
-//! This is what keeps "the same code decides in both worlds" true: whichever of the two changes
-//! what it asks of core, in which order, or how it treats the answer, fails here. The run keeps to
-//! one CPU and does without background threads, so that nothing in it is left to chance.
+//! So the same code decides in both. The run is deterministic: one CPU, no background threads.
 
 mod common;
 #[path = "replay_law/groups.rs"]
@@ -29,11 +27,9 @@ use scripts::{Player, SCRIPTS, Script, Ticks, everything, failing_store, sequent
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The least there can be, less than a per-CPU batch or two, some, and enough for a table leaf or
-/// two.
+/// The minimum, less than a per-CPU batch or two, some, and enough for a table leaf or two.
 const SIZES: [u64; 4] = [16, 50, 300, 2000];
 
-/// Seeds of the small runs.
 const NR_SEEDS: u64 = 40;
 
 #[test]
@@ -76,7 +72,7 @@ fn readahead_switched_off_and_on_large_are_replayed_too() {
     }
 }
 
-/// Small memories are where locks, pins and dirty pages stand in reclaim's way.
+/// In small memories, locks, pins and dirty pages limit reclaim.
 #[test]
 fn runs_short_of_memory_are_replayed_from_any_seed() {
     let test = "runs_short_of_memory_are_replayed_from_any_seed";
@@ -93,8 +89,8 @@ fn runs_short_of_memory_are_replayed_from_any_seed() {
     }
 }
 
-/// Files opened, closed and opened again, more than fit: mappings are forgotten, with their
-/// shadows, and their numbers used again.
+/// More files opened, closed and reopened than fit: mappings and shadows are removed, and their
+/// numbers reused.
 #[test]
 fn runs_over_many_files_are_replayed() {
     if !pin_thread("runs_over_many_files_are_replayed") {
@@ -127,12 +123,12 @@ fn runs_over_many_files_are_replayed() {
         let mappings: BTreeSet<_> = ranks.map(|rank| run.trace.page(rank).mapping).collect();
         nr_reusing += usize::from(mappings.len() < paths.len());
     }
-    // A policy may keep a page of each file for ever, and with it each number.
+    // A policy may keep a page of each file forever, and so each number.
     let nr_policies = PolicyName::ALL.len();
     assert!(nr_reusing * 2 > nr_policies, "{nr_reusing} of {nr_policies} used a number again");
 }
 
-/// Pages that cannot be read leave again, writes that fail leave pages dirty.
+/// Pages that cannot be read are dropped, failed writes leave pages dirty.
 #[test]
 fn runs_over_a_failing_store_are_replayed() {
     if !pin_thread("runs_over_a_failing_store_are_replayed") {
@@ -161,8 +157,7 @@ fn a_memory_that_may_grow_is_replayed() {
     }
 }
 
-/// How long the per-CPU lists get decides which CPU is short of frames, and when: the record says
-/// how they were tuned.
+/// The lengths of per-CPU lists decide when a CPU lacks frames: the record contains their tuning.
 #[test]
 fn every_tuning_of_the_lists_is_replayed() {
     if !pin_thread("every_tuning_of_the_lists_is_replayed") {
@@ -190,7 +185,7 @@ fn every_tuning_of_the_lists_is_replayed() {
     assert!(nr_differing > 0, "nothing depends on the tuning");
 }
 
-/// A run with mechanisms off is repeated from what its record says of them, and only from that.
+/// Disabled mechanisms are replayed from the record, and only from there.
 #[test]
 fn switched_mechanisms_are_replayed() {
     if !pin_thread("switched_mechanisms_are_replayed") {
@@ -212,7 +207,7 @@ fn switched_mechanisms_are_replayed() {
     assert!(nr_differing > 5, "{nr_differing} mechanisms make a difference");
 }
 
-/// The canary: a replay that decides differently is noticed.
+/// Canary: a replay that decides differently is noticed.
 #[test]
 fn another_policy_or_memory_does_not_pass_for_the_run() {
     let test = "another_policy_or_memory_does_not_pass_for_the_run";
@@ -232,7 +227,6 @@ fn another_policy_or_memory_does_not_pass_for_the_run() {
     }
 }
 
-/// The other canary: nothing is in the record for nothing.
 #[test]
 fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
     let test = "a_record_without_one_kind_of_entry_does_not_pass_for_the_run";
@@ -251,7 +245,7 @@ fn a_record_without_one_kind_of_entry_does_not_pass_for_the_run() {
     }
 }
 
-/// Faults are served by one thread, on the same CPU: what it does is what the record says.
+/// One thread serves faults on the same CPU, so its record is complete.
 #[test]
 fn loads_and_stores_of_a_region_are_replayed() {
     let test = "loads_and_stores_of_a_region_are_replayed";

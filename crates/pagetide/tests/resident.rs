@@ -1,7 +1,7 @@
-//! The process's resident size under load: the limit, and an overhead that is written down.
+//! The process's resident size under load: the limit plus a documented overhead.
 //!
-//! In a binary of its own, so that no other test's memory is counted. `results/notes.md`, "Resident
-//! size", says what the overhead is made of; [`overhead_max`] is that section's first sentence.
+//! A separate binary, so that no other test's memory is counted. `results/notes.md`, "Resident
+//! size", explains the overhead. [`overhead_max`] is that section's first sentence.
 
 mod common;
 
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 512 << 20;
-/// Only its first part is written: a sparse file is soon made, but not so soon removed.
+/// Only the first part is written: a sparse file is faster to create than to remove.
 const WRITTEN_BYTES: u64 = 128 << 20;
 
-/// What a cache may take beside its limit, bytes: 128 a frame, 16 a page of the files, 16 MiB.
+/// Allowed overhead in bytes: 128 a frame, 16 a page of the files, 16 MiB.
 fn overhead_max(limit: u64) -> u64 {
     limit / PAGE as u64 * 128 + FILE_BYTES / PAGE as u64 * 16 + (16 << 20)
 }
@@ -29,7 +29,7 @@ fn resident() -> u64 {
 fn load(cache: &PageCache, file: &File, mut random: Random, end: Instant, most: &AtomicU64) {
     let mut bytes = vec![0; 64 << 10];
     let mut round = 0u64;
-    // On until the limit was reached: the machine may be slow, or its disk.
+    // Runs until the limit was reached: machine or disk may be slow.
     while Instant::now() < end || cache.stats().evictions == 0 {
         let index = random.below(FILE_BYTES / PAGE as u64 - 16);
         let offset = index * PAGE as u64;
@@ -39,7 +39,7 @@ fn load(cache: &PageCache, file: &File, mut random: Random, end: Instant, most: 
             4 => drop(file.read_at(&mut bytes, offset).unwrap()),
             5 => drop(file.page(index)),
             6..8 => drop(file.write_at(&bytes[..PAGE], written).unwrap()),
-            // Whole runs, so that write-back's copies are as large as they get.
+            // Whole runs, for the largest copies of write-back.
             8 => drop(file.write_at(&bytes, written).unwrap()),
             _ => drop(file.page_mut(written / PAGE as u64).map(|mut page| page[0] = 1)),
         }

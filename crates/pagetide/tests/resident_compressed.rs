@@ -1,6 +1,6 @@
-//! A compressed tier takes the memory it was given, as the kernel counts it, whatever it keeps.
+//! A compressed tier takes its configured memory, as counted by the kernel, with any contents.
 //!
-//! In a binary of its own, so that no other test's memory is counted.
+//! A separate binary, so that no other test's memory is counted.
 
 mod common;
 
@@ -15,11 +15,10 @@ const FAST: u64 = 4 * MIB;
 const COMPRESSED: u64 = 32 * MIB;
 const NR_PAGES: u64 = 64 << 10;
 
-/// Contents that compress to a page's number, as it were: from a hundred bytes to nearly all.
+/// Contents with a compressed size by page number, from a hundred bytes to nearly all.
 struct Compressible;
 
 impl Compressible {
-    /// How many bytes of the page look random.
     fn nr_random(index: u64) -> usize {
         match index * 4 / NR_PAGES {
             0 => 40,
@@ -58,7 +57,7 @@ impl Store for Compressible {
     }
 }
 
-/// What a cache with these tiers takes at most, after each of some changes of what is in it.
+/// Returns the maximum memory of a cache with these tiers, over several changes of contents.
 fn measure(tiers: &[Tier]) -> u64 {
     let before = resident_bytes();
     let builder = tiers.iter().fold(PageCache::builder(), |builder, tier| builder.tier(*tier));
@@ -72,14 +71,14 @@ fn measure(tiers: &[Tier]) -> u64 {
         assert_eq!(bytes[PAGE - 1], index as u8);
     };
     const QUARTER: u64 = NR_PAGES / 4;
-    // The table of pages is made as they are touched, and is not what is looked at.
+    // The page table is allocated first, and excluded.
     (0..NR_PAGES).step_by(512).for_each(&mut read);
     for round in 0..8 {
-        // One kind of pages pushes out another.
+        // One kind of pages displaces another.
         let first = round % 4 * QUARTER;
         (first..first + QUARTER).for_each(&mut read);
         most = most.max(resident_bytes());
-        // And those that are used leave, wherever they are.
+        // Used pages leave from anywhere in the pool.
         (0..QUARTER).for_each(|_| read(random.below(NR_PAGES)));
         most = most.max(resident_bytes());
     }
@@ -95,7 +94,7 @@ fn measure(tiers: &[Tier]) -> u64 {
 fn a_compressed_tier_takes_the_memory_it_was_given() {
     let _watchdog = Watchdog::new();
     let fast = Tier::dram(Bytes(FAST));
-    // What a cache takes the first time is taken once.
+    // Initial allocations happen only once.
     measure(&[fast]);
     let without = measure(&[fast]);
     let with = measure(&[fast, Tier::compressed(Bytes(COMPRESSED))]);

@@ -1,8 +1,8 @@
-//! The limit is what the kernel counts, also minutes later, also with huge pages: what was given
-//! back is not given to us again by a kernel that means well.
+//! The limit holds minutes later as well, and with huge pages: the kernel does not reallocate freed
+//! memory.
 //!
-//! In a binary of its own, so that no other test's memory is counted, and one test at a time.
-//! `PAGETIDE_LONG=1` looks for two minutes; else the kernel is hurried, where root runs this.
+//! A separate binary, so that no other test's memory is counted. `PAGETIDE_LONG=1` observes for two
+//! minutes. Otherwise khugepaged is accelerated, if run by root.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 const TWO_MINUTES: Duration = Duration::from_secs(120);
-/// Beside the limit: `results/notes.md`, "Resident size", for 256 MiB of pages.
+/// Overhead: `results/notes.md`, "Resident size", for 256 MiB of pages.
 const OVERHEAD: u64 = 20 * MIB;
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -24,7 +24,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most that is resident from now on, while memory is used; `None` where this cannot look.
+/// Returns the maximum of resident bytes while memory is used, or `None` if unavailable.
 fn look(test: &str, mut use_memory: impl FnMut()) -> Option<u64> {
     if std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1") {
         let until = Instant::now() + TWO_MINUTES;
@@ -52,7 +52,6 @@ fn check(resident: u64, before: u64, limit: u64) {
     assert!(more <= limit + OVERHEAD, "{} for a limit of {}", Bytes(more), Bytes(limit));
 }
 
-/// A cache of `memory`, full of pages of a file in `folder`.
 fn full(memory: u64, folder: &std::path::Path) -> (PageCache, File) {
     let path = folder.join("sparse");
     std::fs::File::create(&path).expect("a file").set_len(256 * MIB).expect("sparse");
@@ -62,7 +61,7 @@ fn full(memory: u64, folder: &std::path::Path) -> (PageCache, File) {
     (cache, file)
 }
 
-/// A few pages of each 2 MiB that [`read_all`] has brought in.
+/// Reads a few pages of each 2 MiB that [`read_all`] has read.
 fn read_hot(file: &File) {
     let mut bytes = [0; PAGE];
     for page in (0..120 * MIB).step_by(8 * PAGE) {
@@ -85,7 +84,7 @@ fn what_a_resize_gives_back_stays_away() {
     let folder = tempfile::tempdir().expect("a folder");
     let before = resident_bytes();
     let (cache, file) = full(128 * MIB, folder.path());
-    // What stays lies all over the memory there was.
+    // The remaining pages are scattered over the old memory.
     read_all(&file, 120 * MIB);
     let read_hot = || read_hot(&file);
     (0..8).for_each(|_| read_hot());
@@ -93,7 +92,7 @@ fn what_a_resize_gives_back_stays_away() {
     check(resident_bytes(), before, 32 * MIB);
     let Some(most) = look(NAME, read_hot) else { return };
     check(most, before, 32 * MIB);
-    // And comes again when it is asked for.
+    // Memory returns when requested.
     cache.resize(Bytes(128 * MIB)).expect("grown");
     read_all(&file, 100 * MIB);
     let now = resident_bytes();

@@ -1,4 +1,4 @@
-//! Building a page cache: knobs in, a running cache out, or a sentence that says why not.
+//! The builder of a page cache.
 
 use crate::api::cache::PageCache;
 use crate::engine::Engine;
@@ -42,8 +42,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`], or
-/// [`Builder::tier`], must be called.
+/// Collects settings and builds a [`PageCache`]. Only [`Builder::memory`] or [`Builder::tier`] is
+/// required.
 #[derive(Clone, Default, Debug)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -66,16 +66,16 @@ impl PageCache {
 }
 
 impl Builder {
-    /// The hard limit of managed memory; rounded down to whole frames, at least 64K.
+    /// Sets the hard limit of managed memory, rounded down to whole frames, at least 64K.
     pub fn memory(self, memory: Bytes) -> Builder {
         self.with(Knob::Memory, memory.0)
     }
 
-    /// Instead of a fixed limit, one that follows what the container or the machine can spare,
-    /// between `least`, with which it begins, and `most`: it grows while the sizing curve says that
-    /// it pays, and shrinks before others lack memory. Not for memory with [tiers](Builder::tier);
-    /// without [background threads](Builder::background) it stays at `least`. What it did and why:
-    /// [`PageCache::size_changes`].
+    /// Lets the limit follow the spare memory of the container or the machine, between `least`, the
+    /// initial limit, and `most`. It grows while the sizing curve predicts a gain, and shrinks
+    /// before other programs lack memory. Not for memory with [tiers](Builder::tier). Stays at
+    /// `least` without [background threads](Builder::background). [`PageCache::size_changes`]
+    /// returns the changes and their reasons.
     ///
     /// ```
     /// # use pagetide::{Bytes, PageCache};
@@ -89,7 +89,7 @@ impl Builder {
     }
 
     /// Adds a kind of memory, instead of [`Builder::memory`]: see [`Tier`]. The order of calls does
-    /// not matter; one tier must be fast. [`Tier::growing_to`] lets one grow later.
+    /// not matter. One tier must be fast. [`Tier::growing_to`] allows later growth.
     ///
     /// ```
     /// # use pagetide::{Bytes, PageCache, Tier};
@@ -104,105 +104,103 @@ impl Builder {
         self
     }
 
-    /// How pages move between tiers; without knobs ([`Stage::Auto`](crate::Stage)) unless set.
-    /// Takes the place of what [`Builder::set`] said of `tier_...` knobs before.
+    /// Sets how pages move between tiers, by default without knobs ([`Stage::Auto`](crate::Stage)).
+    /// Overrides earlier calls of [`Builder::set`] for `tier_...` knobs.
     pub fn tiering(mut self, options: TieringOptions) -> Builder {
         options.knobs.put(&mut self.knobs);
         self.tiering = options;
         self
     }
 
-    /// The most a later [`PageCache::resize`] can grow to. Reserves address space, not memory.
+    /// Sets the maximum for a later [`PageCache::resize`]. Reserves address space, not memory.
     pub fn memory_max(self, memory_max: Bytes) -> Builder {
         self.with(Knob::MemoryMax, memory_max.0)
     }
 
-    /// The replacement policy; `pagetide` unless set.
+    /// Sets the replacement policy, by default `pagetide`.
     pub fn policy(mut self, policy: PolicyName) -> Builder {
         self.policy = policy;
         self
     }
 
-    /// Which of the policy's mechanisms are on; all that are on by default unless set.
+    /// Turns the policy's mechanisms on or off, by default as in `Switches::default()`.
     pub fn switches(mut self, switches: Switches) -> Builder {
         self.switches = switches;
         self
     }
 
-    /// How long the multi-gen LRU keeps a generation at least; 0 unless set. Memory in use for less
-    /// is then not taken for something newer: reads that find no frame go past memory, to the
-    /// caller's buffer, and guards are refused. [`PageCache::resize`] takes it all the same.
+    /// Sets the minimum age of a generation before the multi-gen LRU evicts it, by default 0.
+    /// Younger memory is not evicted for new pages: reads without a frame bypass the cache, and
+    /// guards are refused. [`PageCache::resize`] evicts it all the same.
     pub fn min_ttl(self, min_ttl: Duration) -> Builder {
         let millis = u64::try_from(min_ttl.as_millis()).unwrap_or(u64::MAX);
         self.with(Knob::MinTtl, millis)
     }
 
-    /// Touches all memory while building, so that no access faults later. Off unless set.
+    /// Touches all memory while building, so that no access faults later. Off by default.
     pub fn pretouch(self, pretouch: bool) -> Builder {
         self.with(Knob::Pretouch, pretouch.into())
     }
 
-    /// Asks for huge pages for the arena. On unless set.
+    /// Requests huge pages for the arena. On by default.
     pub fn huge_pages(self, huge_pages: bool) -> Builder {
         self.with(Knob::HugePages, huge_pages.into())
     }
 
-    /// Bypasses the kernel's page cache where the file system allows. On unless set.
+    /// Bypasses the kernel's page cache if the file system allows. On by default.
     pub fn direct_io(self, direct_io: bool) -> Builder {
         self.with(Knob::DirectIo, direct_io.into())
     }
 
-    /// Uses io_uring for readahead and write-back where the kernel allows. On unless set.
+    /// Uses io_uring for readahead and write-back if the kernel allows. On by default.
     pub fn io_uring(self, io_uring: bool) -> Builder {
         self.with(Knob::IoUring, io_uring.into())
     }
 
-    /// Runs the reclaim, flusher and readahead threads. Off makes a single-threaded run
-    /// deterministic: everything then happens in the caller. Dirty pages are then written by writes
-    /// over the limit, syncs and the last close; pages changed through guards wait for one of
-    /// these.
+    /// Runs the reclaim, flusher and readahead threads. Without them a single-threaded run is
+    /// deterministic: the caller does all work. Dirty pages are then written by writes over the
+    /// limit, syncs and the last close, pages changed through guards only by these.
     pub fn background(self, background: bool) -> Builder {
         self.with(Knob::Background, background.into())
     }
 
-    /// The largest readahead window; 0 switches readahead off.
+    /// Sets the largest readahead window. 0 turns readahead off.
     pub fn readahead_max(self, readahead_max: Bytes) -> Builder {
         self.with(Knob::ReadaheadMax, readahead_max.0)
     }
 
-    /// How the per-CPU lists of frames find their length; `refill` unless set.
+    /// Sets how the per-CPU frame lists find their length, by default `refill`.
     pub fn pcp_tuning(self, tuning: PcpTuning) -> Builder {
         self.with(Knob::PcpTuning, tuning as u64)
     }
 
-    /// Lets the per-CPU lists of frames together hold one in `fraction` frames, at least 8, and
-    /// switches their tuning off; 0, unless set, leaves them tuned.
+    /// Lets all per-CPU frame lists together hold one in `fraction` frames, at least 8, and turns
+    /// their tuning off. 0, the default, leaves it on.
     pub fn percpu_pagelist_high_fraction(self, fraction: u16) -> Builder {
         self.with(Knob::PcpHighFraction, fraction.into())
     }
 
-    /// Writes every access to a compact record that `pagetide replay` reads.
+    /// Records every access in a compact file for `pagetide replay`.
     ///
-    /// A run of one thread that stays on one CPU, with [`Builder::background`] off and no
-    /// [`PageCache::resize`], can be repeated from its record page for page; with
-    /// [tiers](Builder::tier) or [groups](Builder::groups), too. Where it cannot be written on, it
-    /// ends there, and stderr says so; the cache goes on.
+    /// A run of one thread on one CPU, with [`Builder::background`] off and no
+    /// [`PageCache::resize`], replays page for page, also with [tiers](Builder::tier) or
+    /// [groups](Builder::groups). A write error ends the record with a message on stderr. The cache
+    /// goes on.
     pub fn record(mut self, path: impl Into<PathBuf>) -> Builder {
         self.record = Some(path.into());
         self
     }
 
-    /// Lets other processes be given [the frames](crate::seam::HeldFiles::shared_files), to copy
-    /// resident pages from by themselves. Off unless set; not for memory with
+    /// Allows sharing [the frames](crate::seam::HeldFiles::shared_files) with other processes,
+    /// which can then copy resident pages. Off by default. Not for memory with
     /// [tiers](Builder::tier).
     pub fn shared(mut self, shared: bool) -> Builder {
         self.shared = shared;
         self
     }
 
-    /// Lets the cache have [groups](PageCache::group): a miss also finds out which pays for it.
-    /// Off unless set; not for memory with [tiers](Builder::tier) of several kinds. Regions are of
-    /// no group.
+    /// Enables [groups](PageCache::group), at the cost of a charge for each miss. Off by default.
+    /// Not for memory with [tiers](Builder::tier) of several kinds. Regions belong to no group.
     pub fn groups(mut self, groups: bool) -> Builder {
         self.groups = groups;
         self
@@ -211,16 +209,16 @@ impl Builder {
     /// Sets a knob by its name in docs/config.md.
     ///
     /// # Errors
-    /// [`KnobError`] if there is no such knob or the text is not a value for it.
+    /// [`KnobError`] if the knob does not exist or the value is invalid.
     pub fn set(mut self, name: &str, text: &str) -> Result<Builder, KnobError> {
         self.knobs.set_text(name, text)?;
         Ok(self)
     }
 
-    /// Takes settings from `PAGETIDE_*` variables, such as `PAGETIDE_DIRTY=30`.
+    /// Reads settings from `PAGETIDE_*` variables, such as `PAGETIDE_DIRTY=30`.
     ///
     /// # Errors
-    /// As [`Builder::set`], for the first variable that is wrong.
+    /// As [`Builder::set`], for the first invalid variable.
     pub fn from_env(mut self) -> Result<Builder, KnobError> {
         for knob in Knob::ALL {
             let name = knob.row().name;
@@ -239,11 +237,11 @@ impl Builder {
     /// Reserves the memory and starts the threads.
     ///
     /// # Errors
-    /// [`BuildError`] says which setting, or which refusal of the system.
+    /// [`BuildError`] names the setting, or the system's refusal.
     ///
     /// # Cost
-    /// Tables as long as the memory has frames are written once; the memory itself comes as it is
-    /// used, unless [`Builder::pretouch`] is on.
+    /// Writes tables as long as the memory has frames. The memory itself is allocated on use,
+    /// unless [`Builder::pretouch`] is on.
     pub fn build(mut self) -> Result<PageCache, BuildError> {
         let plan = self.plan_tiers()?;
         let limits = Limits::check(&self.knobs)?;
@@ -252,7 +250,7 @@ impl Builder {
         Ok(PageCache::new(shared))
     }
 
-    /// What the tiers come to, if there are any. The memory limit is then their sum.
+    /// Checks the tiers, if there are any. The memory limit is then their sum.
     fn plan_tiers(&mut self) -> Result<Option<TierPlan>, BuildError> {
         if self.tiers.is_empty() {
             return Ok(None);
@@ -261,7 +259,7 @@ impl Builder {
         if given > 0 {
             return Err(TierError::MemoryToo { memory: Bytes(given) }.into());
         }
-        // A machine without a notion of nodes has none to offer.
+        // A machine without NUMA has no nodes to list.
         let machine = read_nodes(NODES).unwrap_or_default();
         let plan = TierPlan::check(&self.tiers, &machine)?;
         self.tiering.knobs = TieringKnobs::of(&self.knobs);
@@ -294,7 +292,7 @@ impl Builder {
         let is_tiered = nodes.len() > 1;
         let rule = nodes.first().lock_lists().root().access_rule();
         let compressed = plan.and_then(|plan| plan.compressed);
-        // The clock is the background thread's, or whatever the owner's ticks will say.
+        // The clock of the background thread, or else of the owner's ticks.
         let now = Millis(if limits.has_workers { read_monotonic_ns() / 1_000_000 } else { 0 });
         let io = Arc::new(IoPool::new(self.knobs.is_on(Knob::IoUring)));
         let has_free = AtomicBool::new(nodes.is_ample());
@@ -344,7 +342,6 @@ impl Builder {
         })
     }
 
-    /// A node for each tier of frames, or the one there is.
     fn build_nodes(
         &self,
         limits: &Limits,

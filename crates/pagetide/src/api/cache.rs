@@ -1,4 +1,4 @@
-//! The page cache: opening files, looking at it, resizing it, and its end.
+//! The page cache: opening files, statistics, resizing, and shutdown.
 
 use crate::api::file::{Access, File};
 use crate::api::seam::HeldFiles;
@@ -24,22 +24,21 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// A page cache with a hard byte limit. Clones are the same cache.
 ///
-/// It lives until the last clone and the last [`File`] are gone; then it writes back what is dirty
-/// and stops its threads. Errors of that last write-back cannot be reported: sync first.
+/// Lives until the last clone and the last [`File`] are dropped. Then it writes back dirty pages
+/// and stops its threads. Errors of that write-back cannot be reported: sync first.
 ///
 /// # Concurrency
-/// Any number of threads at once, in all calls. The only code of the caller that runs inside is
-/// that of a [`Store`].
+/// All calls are thread-safe. The only code of the caller that runs inside is a [`Store`].
 ///
 /// # Cost
-/// Beside the contents at most 128 bytes for each frame, 16 for each page of the files it has
-/// touched, and 16 MiB. A clone costs a count.
+/// Beside the contents, at most 128 bytes for each frame, 16 bytes for each page of the files
+/// accessed so far, and 16 MiB. A clone costs one count.
 #[derive(Clone)]
 pub struct PageCache {
     pub(crate) shared: Arc<CacheShared>,
 }
 
-/// How to open a file; as [`std::fs::OpenOptions`].
+/// Options for opening a file, as [`std::fs::OpenOptions`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {
     read: bool,
@@ -49,7 +48,7 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// No access: set at least one of read and write.
+    /// Starts with no access: set at least one of read and write.
     pub fn new() -> OpenOptions {
         OpenOptions::default()
     }
@@ -66,13 +65,13 @@ impl OpenOptions {
         self
     }
 
-    /// Makes the file if there is none. Without `write` it does nothing.
+    /// Creates the file if it does not exist. No effect without `write`.
     pub fn create(mut self, create: bool) -> OpenOptions {
         self.create = create;
         self
     }
 
-    /// Cuts the file to nothing. Without `write` it does nothing.
+    /// Truncates the file to length 0. No effect without `write`.
     pub fn truncate(mut self, truncate: bool) -> OpenOptions {
         self.truncate = truncate;
         self
@@ -86,18 +85,18 @@ impl PageCache {
 
     /// Opens a regular file. Two opens of one file share its pages.
     ///
-    /// Close to open: what other programs had written when they closed the file is seen, here and
-    /// by all handles from now on. Unless the file's length and times prove that it is unchanged,
-    /// its clean pages are dropped; they prove nothing where it was written back here since the
-    /// last open, nor within a few milliseconds of a change. Waits for no page, and for no guard.
+    /// Close-to-open consistency: all handles see the writes of programs that have closed the file
+    /// by now. Clean pages are dropped unless the file's length and times prove that the file is
+    /// unchanged. They prove nothing after a write-back by this cache since the last open, or
+    /// within a few milliseconds of a change. Waits for no page and no guard.
     ///
     /// # Errors
-    /// [`OpenError::Open`] with the system's reason, also for what is no regular file;
-    /// [`OpenError::NoAccess`] if neither read nor write was asked for; [`OpenError::InRegion`] if
-    /// a region is over the file; [`OpenError::TooLong`] and [`OpenError::TooManyMappings`].
+    /// [`OpenError::Open`] with the system's error, also if the file is not a regular file.
+    /// [`OpenError::NoAccess`] if neither read nor write is set. [`OpenError::InRegion`] if the
+    /// file belongs to a region. [`OpenError::TooLong`] and [`OpenError::TooManyMappings`].
     ///
     /// # Cost
-    /// A few system calls; a visit to each resident page of the file where it may have changed.
+    /// A few system calls, and a visit to each resident page of a file that may have changed.
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File, OpenError> {
         self.open_for(None, path.as_ref(), options)
     }
@@ -114,7 +113,7 @@ impl PageCache {
         }
         let refused = |source| OpenError::Open { path: path.to_owned(), source };
         let limits = &self.shared.limits;
-        // Truncation goes through the mapping, so that pages cached already are cut as well.
+        // Truncation goes through the mapping, to cut cached pages as well.
         let store_options = StoreOptions {
             write: options.write,
             create: options.create && options.write,
@@ -146,7 +145,7 @@ impl PageCache {
         Ok(self.handle(mapping, access))
     }
 
-    /// Opens a store of the caller's, for reading and writing. It is shared with no other handle.
+    /// Opens a store of the caller for reading and writing. No other handle shares it.
     ///
     /// # Errors
     /// [`OpenError::Open`] if the store does not know its length.
@@ -168,68 +167,66 @@ impl PageCache {
         File::new(Arc::clone(&self.shared), mapping, access)
     }
 
-    /// What the cache has done so far; prints as some ten lines.
+    /// Returns counters and usage, which print as about ten lines.
     ///
     /// # Cost
-    /// Takes the lock of each node's lists in turn, and reads every thread's counts: not for every
+    /// Takes the lock of each node's lists, and reads every thread's counters: too slow for every
     /// request.
     pub fn stats(&self) -> CacheStats {
         CacheStats::collect(&self.shared.engine)
     }
 
-    /// How its size has followed what the machine can spare; `None` where it does not.
+    /// Returns the automatic changes of the memory size, or `None` if automatic sizing is off.
     pub fn size_changes(&self) -> Option<SizeChanges> {
         self.shared.engine.sizer.as_ref().map(|sizer| sizer.changes())
     }
 
-    /// The generations in the shape of Linux's `lru_gen`, or `lru_gen_full`: sequence number, age
-    /// in milliseconds, anonymous and file pages. Empty where the policy has none. Files of no
-    /// [group](PageCache::group) are those of `memcg 0 /`, and its node is 0.
+    /// Returns the generations in the format of Linux's `lru_gen` or `lru_gen_full`: sequence
+    /// number, age in milliseconds, anonymous and file pages. Empty if the policy has no
+    /// generations. `memcg 0 /`, node 0, has the files outside any [group](PageCache::group).
     pub fn describe_lru_gen(&self, detail: Detail) -> String {
         self.shared.engine.source.describe_lru_gen(detail)
     }
 
-    /// Carries out commands in the shape of Linux's `lru_gen`, which stand apart by `,`, `;` or new
-    /// lines: `+ 0 0 max_gen [swappiness [force]]` starts a generation, `- 0 0 min_gen [swappiness
-    /// [nr_pages]]` evicts those up to one. Returns how many pages were evicted.
+    /// Executes commands in the format of Linux's `lru_gen`, separated by `,`, `;` or newlines: `+
+    /// 0 0 max_gen [swappiness [force]]` starts a generation, `- 0 0 min_gen [swappiness
+    /// [nr_pages]]` evicts generations up to `min_gen`. Returns the number of evicted pages.
     ///
     /// # Errors
-    /// [`GenCommandError`], for the first that cannot be carried out; those before it are.
+    /// [`GenCommandError`] for the first command that fails. Earlier commands stay in effect.
     ///
     /// # Concurrency
-    /// In the calling thread, beside others that reclaim.
+    /// Runs in the calling thread, concurrently with other reclaim.
     pub fn command_lru_gen(&self, commands: &str) -> Result<u64, GenCommandError> {
         self.shared.engine.source.command_lru_gen(commands)
     }
 
-    /// Tells the time, in milliseconds of any clock that does not go back: what is due is done, in
-    /// the calling thread. A cache with [background threads](crate::Builder::background) does it by
-    /// itself; without them, hot pages of slow memory are found only if this is called now and
-    /// then.
+    /// Advances the time, in milliseconds of any monotonic clock, and runs due work in the calling
+    /// thread. [Background threads](crate::Builder::background) make this unnecessary. Without
+    /// them, hot pages of slow memory are found only if `tick` is called now and then.
     pub fn tick(&self, now: Millis) {
         self.shared.engine.source.tick(now);
     }
 
-    /// Walks all pages, frames and lists, and panics where they contradict each other: for tests.
-    /// No other thread may use the cache meanwhile, and it must have no
-    /// [background threads](crate::Builder::background).
+    /// Checks all pages, frames and lists, for tests. Panics if they are inconsistent. No other
+    /// thread may use the cache meanwhile, and the cache must have no [background
+    /// threads](crate::Builder::background).
     pub fn validate(&self) {
         self.shared.engine.validate();
     }
 
-    /// Writes back all dirty pages of all files; does not make them durable.
+    /// Writes back all dirty pages of all files, without making them durable.
     ///
     /// # Errors
-    /// [`SyncError::Writeback`] if a page could not be written: it is dirty still, and the next
-    /// sync of its file says why. [`SyncError::WouldDeadlock`] if this thread has a
+    /// [`SyncError::Writeback`] if a page could not be written: the page stays dirty, and the next
+    /// sync of its file reports the cause. [`SyncError::WouldDeadlock`] if this thread holds a
     /// [`PageGuardMut`](crate::PageGuardMut).
     ///
     /// # Concurrency
-    /// Beside all others. Waits for other threads' [`PageGuardMut`](crate::PageGuardMut)s of dirty
-    /// pages.
+    /// Thread-safe. Waits for other threads' [`PageGuardMut`](crate::PageGuardMut)s of dirty pages.
     ///
     /// # Cost
-    /// The device's: one request for up to 64 neighbouring pages, several at once.
+    /// The device's: one request for up to 64 neighbouring pages, several in parallel.
     pub fn flush_all(&self) -> Result<(), SyncError> {
         let engine = &self.shared.engine;
         let files = engine.mappings.snapshot();
@@ -244,29 +241,28 @@ impl PageCache {
         Err(SyncError::Writeback(io::Error::other(message)))
     }
 
-    /// Changes the limit. Shrinking evicts until it fits, and gives the memory to the system.
+    /// Changes the limit. Shrinking evicts until usage fits, and returns the memory to the system.
     ///
-    /// With [tiers](crate::Builder::tier), `memory` is the sum of all but the compressed one. Each
-    /// keeps its share, as the builder or [`PageCache::resize_tier`] set it last, unless it can
-    /// neither grow nor shrink so far; the others then take up the difference. Fast memory is
-    /// demoted before it is given up, and what leaves the slowest is evicted.
+    /// With [tiers](crate::Builder::tier), `memory` is the sum of all tiers but the compressed one.
+    /// Each tier keeps its share, as set by the builder or [`PageCache::resize_tier`], within its
+    /// bounds. Fast memory is demoted, and the slowest memory evicted.
     ///
     /// # Errors
-    /// [`ResizeError::OutOfRange`], or [`ResizeError::Promised`] if groups are promised more, and
-    /// then nothing changed; [`ResizeError::Busy`] if too many frames are pinned or cannot be
+    /// [`ResizeError::OutOfRange`], or [`ResizeError::Promised`] if groups are guaranteed more
+    /// memory: nothing changed. [`ResizeError::Busy`] if too many frames are pinned or cannot be
     /// written back.
     ///
     /// # Concurrency
-    /// Beside others that use the cache; they get frames as they become free. With tiers, one
-    /// resize waits for another.
+    /// Thread-safe. Other threads get frames as they become free. With tiers, one resize waits for
+    /// another.
     pub fn resize(&self, memory: Bytes) -> Result<(), ResizeError> {
         self.shared.engine.source.resize(memory, &self.shared.limits)
     }
 
-    /// Changes the size of one tier, `nth` from the fastest, as
-    /// [`TieringStats::tiers`](crate::TieringStats) lists them, up to what was reserved
-    /// ([`Tier::growing_to`](crate::Tier::growing_to)). The fast tier can be no larger than all
-    /// others together. A cache of one kind of memory has only its tier 0.
+    /// Changes the size of one tier, `nth` from the fastest in the order of
+    /// [`TieringStats::tiers`](crate::TieringStats), up to its reserve
+    /// ([`Tier::growing_to`](crate::Tier::growing_to)). The fast tier must not be larger than the
+    /// sum of the slower tiers. A cache without tiers has tier 0 only.
     ///
     /// ```
     /// # use pagetide::{Bytes, PageCache, Tier};

@@ -1,7 +1,4 @@
-//! All files of a cache at once: what was read of each, and what is done to all of them.
-//!
-//! Files that are closed count as long as something of them is in memory; stores of the caller's
-//! and what has no name have no path.
+//! All files of a cache: statistics, sync and drop.
 
 use crate::api::cache::PageCache;
 use crate::api::file::store_durably;
@@ -16,22 +13,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What was done with one file so far.
+/// Statistics of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileStats {
-    /// Where it is, or was when it was closed.
+    /// Path, also after the close. `None` for a store of the caller or an unnamed file.
     pub path: Option<PathBuf>,
-    /// How long it is, bytes.
+    /// Length in bytes.
     pub len_bytes: u64,
-    /// Bytes of it that were read from its store, wanted or ahead.
+    /// Bytes read from the store, including readahead.
     pub device_read_bytes: u64,
-    /// Whether a handle of it is open.
+    /// A handle is open.
     pub is_open: bool,
 }
 
 impl PageCache {
-    /// The files that are open, or have pages in memory; in no order. Regions are none.
+    /// Returns the files that are open or have resident pages, in no order, without regions.
     ///
     /// # Cost
     /// A system call for each file.
@@ -45,12 +42,12 @@ impl PageCache {
         self.mapped_files().map(|mapping| stats(&mapping)).collect()
     }
 
-    /// Writes back all dirty pages of all files, and makes them durable; where that fails for one,
-    /// the others still are.
+    /// Writes back all dirty pages of all files, and makes them durable. A failure does not affect
+    /// other files.
     ///
     /// # Errors
-    /// The first: as [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not be
-    /// made durable; then the next sync of each handle of that file says so, too.
+    /// The first error: as [`PageCache::flush_all`], and [`SyncError::Store`] if a store could not
+    /// be made durable. The next sync of each handle of that file reports it, too.
     ///
     /// # Concurrency
     /// As [`PageCache::flush_all`].
@@ -60,12 +57,11 @@ impl PageCache {
         flushed.and(durable)
     }
 
-    /// Drops what is neither dirty nor in use of all files, after it has written back what is dirty
-    /// and that no thread has locked: as the kernel's `drop_caches`. Returns how much came free.
-    /// Regions keep what they have.
+    /// Drops clean, unused pages of all files after a write-back that skips locked pages, as the
+    /// kernel's `drop_caches`. Returns the memory freed. Regions keep their pages.
     ///
     /// # Concurrency
-    /// Beside all others, which may bring in pages meanwhile. Waits for no guard.
+    /// Thread-safe. Other threads may bring in pages meanwhile. Waits for no guard.
     pub fn drop_caches(&self) -> Bytes {
         let before = self.resident_bytes();
         self.shared.engine.flusher.flush_all(OnLocked::Skip);
@@ -75,11 +71,11 @@ impl PageCache {
         Bytes(before.saturating_sub(self.resident_bytes()))
     }
 
-    /// Makes durable what was written back, in all stores; the first error.
+    /// Syncs all stores. Returns the first error.
     pub(crate) fn make_durable(&self) -> io::Result<()> {
         let mut stored = Ok(());
         for mapping in self.mapped_files() {
-            // One that is closed has nothing left to store.
+            // A closed file has nothing left to store.
             let Ok(backing) = mapping.backing() else { continue };
             if backing.is_writable() {
                 stored = stored.and(store_durably(&mapping, &backing, Backing::sync_data));
@@ -88,12 +84,10 @@ impl PageCache {
         stored
     }
 
-    /// The mappings of files, of which regions are none.
     pub(crate) fn mapped_files(&self) -> impl Iterator<Item = Arc<Mapping>> {
         self.shared.engine.mappings.snapshot().into_iter().filter(|mapping| !mapping.is_region())
     }
 
-    /// Frames in use.
     pub(crate) fn resident_bytes(&self) -> u64 {
         Bytes::from_pages(self.shared.engine.pages.nodes.sample_resident()).0
     }

@@ -1,5 +1,5 @@
-//! What users see: a page cache and how it is built, open files, groups, the frame allocator
-//! alone, what all of them count, and the socket by which another process asks and steers.
+//! The public interface: page cache, files, groups, frame allocator, statistics, and the control
+//! socket.
 
 pub(crate) mod builder;
 pub(crate) mod cache;

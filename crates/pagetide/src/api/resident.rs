@@ -1,11 +1,11 @@
-//! What is resident, written down; and a cache that begins with it.
+//! Dumping the resident set, and warming a cache from it.
 
 use crate::api::cache::PageCache;
 use crate::engine::resident::{ResidentFile, ResidentSet, WarmStats};
 
 impl PageCache {
-    /// Which pages of files are in memory now, and how hot they are as the policy has it. Left
-    /// out are pages that a thread has locked, stores of the caller's, and regions.
+    /// Returns the resident pages of files and their heat by the policy. Leaves out pages locked by
+    /// a thread, stores of the caller, and regions.
     ///
     /// ```
     /// # use pagetide::{Bytes, OpenOptions, PageCache, ResidentSet};
@@ -26,13 +26,13 @@ impl PageCache {
     /// ```
     ///
     /// # Concurrency
-    /// Beside all others; pages that come or go meanwhile may be in it or not.
+    /// Thread-safe. Pages that come or go meanwhile may be included or not.
     ///
     /// # Cost
-    /// A visit to each page in memory, under the lock of the lists, page by page.
+    /// A visit to each resident page, under the lock of the lists, page by page.
     pub fn dump(&self) -> ResidentSet {
         let engine = &self.shared.engine;
-        // What is still in logs is not on the lists yet.
+        // Pages in logs are not on the lists yet.
         engine.pages.nodes.drain_logs();
         let files = engine.mappings.snapshot();
         let files = files.iter().filter_map(|mapping| {
@@ -50,23 +50,22 @@ impl PageCache {
         ResidentSet { files: files.collect() }
     }
 
-    /// Brings in what `set` names, of each file once it is opened and if it has not changed: the
-    /// hottest pages first, in the order of the file, until memory is full. While the program
-    /// itself reads from the device, one piece of at most 512 KiB is on its way at a time. What was
-    /// to be brought in by an earlier call is forgotten.
+    /// Reads the pages in `set` as their files are opened, if unchanged: hottest pages first, in
+    /// file order, until memory is full. While the program itself reads from the device, at most
+    /// one piece of 512 KiB is in flight. Replaces the set of an earlier call.
     ///
     /// # Errors
-    /// What the system says where there can be no more threads.
+    /// The system's error if no thread can be started.
     ///
     /// # Concurrency
-    /// By a thread of its own; without [background threads](crate::Builder::background) by the
-    /// thread that opens a file.
+    /// Runs in a thread of its own. Without [background threads](crate::Builder::background), runs
+    /// in the thread that opens a file.
     pub fn warm(&self, set: ResidentSet) -> std::io::Result<()> {
         self.shared.engine.warmer.plan(set);
         self.shared.start_warmer()
     }
 
-    /// How far [`PageCache::warm`] has come.
+    /// Returns the progress of [`PageCache::warm`].
     pub fn warm_stats(&self) -> WarmStats {
         self.shared.engine.warmer.stats()
     }

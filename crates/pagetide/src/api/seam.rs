@@ -11,8 +11,7 @@
 //!
 //! Other processes find pages by a file's *tag* in a [view](pagetide_sys::shared::FrameView) of the
 //! frames. A process that reads a missing page from disk may offer the bytes for admission. The
-//! cache admits them only as the contents of the file on disk, and only if the file was not written
-//! through the cache in the meantime.
+//! cache admits the bytes unless the file was written through the cache in the meantime.
 
 use crate::engine::errors::{OpenError, ReadError};
 use pagetide_core::units::PAGE_BYTES;
@@ -23,113 +22,107 @@ use std::sync::Arc;
 
 /// Server operations on a page cache.
 pub trait HeldFiles {
-    /// The type of an open file: [`File`](crate::File).
+    /// An open file: [`File`](crate::File).
     type File: SharedPages;
 
     /// Opens the file behind a descriptor for reading, and for writing if `write` is set.
     ///
-    /// The caller has exclusive use of the file, for example by a lease. The file has no other open
-    /// description, and gets none. Only the caller changes the file outside the cache. Cached pages
-    /// of an earlier open are used only if the file has not changed since.
+    /// The caller has exclusive use of the file, for example by a lease, and the only open
+    /// description. Cached pages of an earlier open are used only if the file has not changed
+    /// since.
     ///
     /// # Errors
     /// As [`PageCache::open`](crate::PageCache::open).
     fn open_held(&self, file: Arc<std::fs::File>, write: bool) -> Result<Self::File, OpenError>;
 
-    /// Waits for the readahead that keeps files without a handle open. A deleted file uses disk
-    /// space until then.
+    /// Waits for the readahead that keeps files without a handle open, and their disk space
+    /// allocated.
     fn wait_for_closed_files(&self);
 
-    /// Returns the two memory files for views in other processes, and the number of frames in them.
-    /// Returns `None` unless the cache was built to be shared.
+    /// Returns the two memory files for views in other processes, and the number of frames. `None`
+    /// unless the cache was built to be shared.
     fn shared_files(&self) -> Option<([BorrowedFd<'_>; 2], u32)>;
 }
 
 /// Server operations on an open file.
 pub trait SharedPages {
-    /// Returns the tag that identifies the file in views. Returns `None` if the cache is not
-    /// shared.
+    /// Returns the file's tag in views. `None` if the cache is not shared.
     fn tag(&self) -> Option<u32>;
 
     /// Returns true if the file system supports a file of `len` bytes.
     fn allows_len(&self, len: u64) -> bool;
 
-    /// Hides the file's pages from all views. Pages that were read before this call are not
-    /// admitted.
+    /// Hides the file's pages from all views. Earlier reads are not admitted.
     fn hide(&self);
 
     /// Shows the file's pages to views again.
     fn show(&self);
 
     /// Shows these pages to the views of `viewer` only, if the file is not hidden. Viewer 0 means
-    /// all views. A range without end (`u64::MAX`) hides the length from other viewers too. Must be
-    /// called by one thread at a time.
+    /// all views. A range without end (`u64::MAX`) hides the length from other viewers too. Call
+    /// from one thread at a time.
     fn show_only_to(&self, viewer: u32, pages: &Range<u64>);
 
-    /// Ends the exclusive use of the file, and accepts the file's current state as the cached
-    /// state. The holder was the only writer, and all dirty pages were written back.
+    /// Ends the exclusive use, and accepts the file's current state as the cached state. The holder
+    /// was the only writer, and all dirty pages were written back.
     fn agree(&self);
 
-    /// Returns a function that waits for the file's reads ahead that keep `descriptor` open. It is
-    /// called after the descriptor's holder has closed it.
+    /// Returns a function that waits for reads ahead that keep `descriptor` open. Call it after the
+    /// holder has closed the descriptor.
     fn reads_ahead(&self, descriptor: &Arc<std::fs::File>) -> Box<dyn FnOnce()>;
 
-    /// Drops all pages, including dirty pages that could not be written back, before another
-    /// process gets the file. The next sync of each handle reports the loss.
+    /// Drops all pages, even dirty ones, before another process gets the file. The next sync of
+    /// each handle reports the loss.
     fn discard(&self);
 
-    /// Brings a range in as [`File::read_at`](crate::File::read_at) does, without copying bytes.
-    /// Views find the pages afterwards if the cache has room. Returns the number of bytes of the
-    /// range that the file has.
+    /// Reads a range in as [`File::read_at`](crate::File::read_at) does, without copying bytes.
+    /// Returns the number of bytes of the range that the file has. Views find the pages if there is
+    /// a frame for each.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at).
     fn bring_in(&self, offset: u64, len: u64) -> Result<u64, ReadError>;
 
-    /// Records hits on `nr` pages from `first` on that a view has read. Skips pages that are no
-    /// longer resident.
+    /// Records hits of a view on `nr` pages from `first` on. Skips absent pages.
     fn touch_pages(&self, first: u64, nr: u64);
 
-    /// Calls [`SharedPages::touch_pages`] for each range of `ranges`: the first page and the number
-    /// of pages.
+    /// Calls [`SharedPages::touch_pages`] for each range: the first page and the number of pages.
     fn touch_ranges(&self, ranges: &[(u64, u64)]);
 
-    /// Prefetches the cache lines that [`SharedPages::admit`] needs for page `index`. Costs a few
-    /// cycles, and changes only timing.
+    /// Prefetches the cache lines that [`SharedPages::admit`] needs. Changes only timing.
     fn fetch_absent(&self, index: u64);
 
     /// Returns the number of pages to read for a miss outside any stream, including the missing
     /// page.
     fn nr_around(&self) -> u64;
 
-    /// Admits page `index`, which another process has read from disk past the cache while the
-    /// [count of writes](pagetide_sys::shared) was `writes`. Returns true if the page is resident
-    /// now. Returns false if the bytes are stale or no frame is free, which does no harm.
+    /// Admits page `index`, which another process has read from disk while the [count of
+    /// writes](pagetide_sys::shared) was `writes`. Returns true if the page is resident now.
+    /// Returns false, without harm, if the bytes are stale or no frame is free.
     fn admit(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 
-    /// Admits a neighbour of a missing page, read as [`SharedPages::nr_around`] suggests. Works as
-    /// [`SharedPages::admit`], but counts no access, and refuses the page if memory is no longer
-    /// ample.
+    /// Admits a neighbour of a missing page, as suggested by [`SharedPages::nr_around`]. Counts no
+    /// access, and refuses the page if memory is no longer ample.
     fn admit_around(&self, index: u64, writes: u64, bytes: &[u8; PAGE_BYTES]) -> bool;
 }
 
 /// Server operations on an open file that other processes map.
 pub trait MappedPages {
-    /// Returns the memory file that other processes map with the file's offsets. Creates the memory
-    /// file with `nr_pages` pages if there is none.
+    /// Returns the memory file that other processes map with the file's offsets. Creates it with
+    /// `nr_pages` pages if needed.
     ///
     /// # Errors
     /// Fails if the system refuses a userfaultfd, a descriptor or an address range.
     fn page_file(&self, nr_pages: u64) -> std::io::Result<Arc<PageFile>>;
 
-    /// Returns a handle with its own readahead that brings pages into the memory file.
+    /// Returns a handle with its own readahead, which reads into the memory file.
     fn for_maps(&self) -> Self
     where
         Self: Sized;
 
-    /// Brings page `index` into the memory file as a read would bring it into memory, together with
-    /// resident neighbours. The memory file must exist, and the handle must be [for
-    /// maps](MappedPages::for_maps). Returns false if the file has no such page.
+    /// Reads page `index` into the memory file, with resident neighbours. The memory file must
+    /// exist, and the handle must be [for maps](MappedPages::for_maps). Returns false if the file
+    /// has no such page.
     ///
     /// # Errors
     /// As [`File::read_at`](crate::File::read_at). Fails with [`ReadError::Store`] also if no frame
@@ -137,16 +130,16 @@ pub trait MappedPages {
     fn map_in(&self, index: u64) -> Result<bool, ReadError>;
 
     /// Calls [`MappedPages::map_in`], then marks the page dirty and lets the faulting process store
-    /// to it. Write-back removes the page from all processes first. The page stays in memory until
-    /// then. The memory file must be [ready for writers](PageFile::prepare_writers). Waits while
-    /// the dirty pages exceed the hard dirty limit.
+    /// to it. The page stays resident until write-back, which removes it from all processes first.
+    /// The memory file must be [ready for writers](PageFile::prepare_writers). Waits above the hard
+    /// dirty limit.
     ///
     /// # Errors
     /// As [`MappedPages::map_in`].
     fn map_in_to_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError>;
 
     /// Locks pages in memory for `locker`, a number of the caller's choice. The pages are [mapped
-    /// in](MappedPages::map_in) and stay until they are unlocked, cut off, or
+    /// in](MappedPages::map_in) and stay until they are unlocked, truncated, or
     /// [unmapped](MappedPages::unmap_all). Returns false, and locks nothing, if all locked pages
     /// would exceed half of the memory limit, or if the file has no such pages.
     ///
@@ -157,8 +150,7 @@ pub trait MappedPages {
     /// Unlocks pages that `locker` has locked.
     fn unlock_pages(&self, locker: u64, pages: &Range<u64>);
 
-    /// Takes all pages out of the memory file, after which no process has one mapped. Keeps the
-    /// pages in memory if `keep` is set, and otherwise drops all of them, dirty pages too. The
-    /// caller ensures that no page is mapped in meanwhile.
+    /// Removes all pages from the memory file and from all processes. Keeps the pages in memory if
+    /// `keep` is set, and otherwise drops all, even dirty ones. No page may be mapped in meanwhile.
     fn unmap_all(&self, keep: bool);
 }

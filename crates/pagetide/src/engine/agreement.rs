@@ -1,23 +1,23 @@
-//! What the cache and the file system last agreed a file to be, and what that proves.
+//! Consistency check between cache and file.
 //!
-//! Problem: other programs change files unannounced. Times tell, but our own changes move them
-//! as well, and what others do between two looks of ours is hidden behind them.
+//! Problem: other programs change files unannounced. File times reveal such changes, but our own
+//! changes move the times as well.
 //!
-//! Idea: a look before each change of ours, which tells what others did until then; and doubt after
-//! it, until an open has dropped what is clean.
+//! Idea: check the file before each change of ours, which reveals foreign changes until then.
+//! Afterwards, doubt the cached pages until an open has dropped the clean ones.
 //!
 //! ```text
-//!   open:   look = last, not in doubt? clean pages stay          (unchanged since)
-//!           else they go, and the look is the last one           (in doubt, unless it is settled)
-//!   change: look = last? if not, others changed it: as above     first change of several at once
+//!   open:   check = last, not in doubt? clean pages stay        (unchanged since)
+//!           else drop them, and this check is the last one      (in doubt, unless settled)
+//!   change: check = last? if not, a foreign change: as above    first of several changes at once
 //!           ... ours ...
-//!           look: the last one; in doubt from now on             last change
+//!           this check is the last one, in doubt from now on    last change
 //! ```
 //!
-//! Invariant: while a file is not in doubt, each clean page has what the file had at the last look,
-//! and any change since shows in the next.
+//! Invariant: while a file is not in doubt, each clean page equals the file at the last check, and
+//! the next check reveals any later change.
 //!
-//! What is [held](Agreement::hold) only we can change, and is not looked at.
+//! A [held](Agreement::hold) file can be changed by us only, and is not checked.
 
 use crate::memory::locks::lock;
 use pagetide_sys::{Fingerprint, Look};
@@ -25,33 +25,29 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
-/// One file's.
 pub(crate) struct Agreement {
     is_shared: AtomicBool,
     state: Mutex<State>,
 }
 
-/// To be had while looking, comparing and dropping: one open does not believe what another is about
-/// to drop.
+/// Locked while checking, comparing and dropping, so that one open does not trust pages that
+/// another open is about to drop.
 #[derive(Default)]
 pub(crate) struct State {
     last: Option<Fingerprint>,
     is_in_doubt: bool,
     changing: Option<Changing>,
-    /// The last handle went while bytes could not be written.
     is_abandoned: bool,
 }
 
-/// Changes of ours under way.
 struct Changing {
     nr: u32,
-    /// The lengths that the file may have once they are done.
+    /// Possible file lengths when they are done.
     lengths: RangeInclusive<u64>,
 }
 
 impl Agreement {
-    /// Of a file as it is opened for the first time; `None` for a store of which there are no
-    /// looks, and which is never shared.
+    /// `None` means a store that cannot be checked, and is never shared.
     pub(crate) fn new(look: Option<&Look>) -> Agreement {
         let mut state = State::default();
         if let Some(look) = look {
@@ -60,20 +56,17 @@ impl Agreement {
         Agreement { is_shared: AtomicBool::new(look.is_some()), state: Mutex::new(state) }
     }
 
-    /// Whether others may change the file.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.is_shared.load(Relaxed)
     }
 
-    /// No other program can change the file from here on: it is held for us, by a lease or the
-    /// like.
+    /// Stops checking, as a lease or the like protects the file.
     pub(crate) fn hold(&self) {
         self.is_shared.store(false, Relaxed);
     }
 
-    /// Others may change the file again, which looks so; whatever was written until now was written
-    /// back. Without a look, nothing that is cached is believed any more.
+    /// Resumes checking from `look`, after write-back. Without it, no cached page is trusted.
     pub(crate) fn share_as(&self, look: Option<&Look>) {
         let mut state = self.lock();
         match look {
@@ -89,27 +82,24 @@ impl Agreement {
 }
 
 impl State {
-    /// Whether clean pages are what the file has.
+    /// Returns true if clean pages are known to equal the file.
     pub(crate) fn proves_same(&self, look: &Look) -> bool {
         !self.is_in_doubt && self.changing.is_none() && !self.is_changed(look)
     }
 
-    /// Whether others have changed the file, as far as looks tell.
     pub(crate) fn is_changed(&self, look: &Look) -> bool {
         self.changing.is_none() && self.last != Some(look.fingerprint)
     }
 
-    /// How the file looked last.
     pub(crate) fn last(&self) -> Option<Fingerprint> {
         self.last
     }
 
-    /// Whether changes of ours are under way.
     pub(crate) fn is_changing(&self) -> bool {
         self.changing.is_some()
     }
 
-    /// No page is clean that was read before this look.
+    /// Accepts a state, older than all clean pages.
     pub(crate) fn agree(&mut self, look: &Look) {
         self.is_in_doubt = !look.is_settled || self.is_changing();
         if !self.is_changing() {
@@ -117,13 +107,12 @@ impl State {
         }
     }
 
-    /// There were changes that no look was taken after.
     fn doubt(&mut self) {
         self.is_in_doubt = true;
         self.last = None;
     }
 
-    /// A change of ours begins. `look` is from before it, and what others did was dealt with.
+    /// Begins a change of ours, with foreign changes before `look` handled.
     pub(crate) fn begin(&mut self, look: Option<&Look>) {
         self.is_in_doubt = true;
         let lengths = look.map_or(0..=u64::MAX, |look| look.fingerprint.len..=look.fingerprint.len);
@@ -131,7 +120,6 @@ impl State {
         self.last = look.map(|look| look.fingerprint);
     }
 
-    /// It may have made the file this long.
     pub(crate) fn may_grow_to(&mut self, end: u64) {
         if let Some(changing) = &mut self.changing {
             let most = end.max(*changing.lengths.end());
@@ -139,14 +127,13 @@ impl State {
         }
     }
 
-    /// It has set this length.
     pub(crate) fn set_len(&mut self, len: u64) {
         if let Some(changing) = &mut self.changing {
             changing.lengths = len..=len;
         }
     }
 
-    /// It is over. Returns whether the length is one that only others can have made.
+    /// Ends a change. Returns true if only another program can have made the file this long.
     pub(crate) fn end(&mut self, look: Option<&Look>) -> bool {
         let Some(mut changing) = self.changing.take() else { return false };
         changing.nr -= 1;
@@ -158,12 +145,10 @@ impl State {
         look.is_some_and(|look| !changing.lengths.contains(&look.fingerprint.len))
     }
 
-    /// The last handle went, and not all could be written.
     pub(crate) fn abandon(&mut self) {
         self.is_abandoned = true;
     }
 
-    /// Whether it did; once.
     pub(crate) fn take_abandoned(&mut self) -> bool {
         std::mem::take(&mut self.is_abandoned)
     }

@@ -1,15 +1,8 @@
-//! Busy waits of a few hundred nanoseconds: what makes DRAM behave like slower memory.
-//!
-//! Problem: a sleep takes fifty microseconds at least, and turns of an empty loop, counted
-//! beforehand, are as long as the processor is slow just then: of 300 ns, 190 were left once.
-//! Idea: read the clock until the time is over.
-//!
-//! A wait is never shorter than it says, and longer by about one reading of the clock: some 30 ns
-//! where a reading takes 35.
+//! Busy waits of a few hundred nanoseconds, to emulate slow memory. Problem: a sleep takes at least
+//! 50 us, and a calibrated empty loop varies with the clock rate. Idea: poll the clock.
 
 use std::time::{Duration, Instant};
 
-/// Waits for `length`, using the processor.
 #[inline]
 pub(crate) fn spin(length: Duration) {
     let started = Instant::now();

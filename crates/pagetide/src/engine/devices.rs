@@ -1,4 +1,4 @@
-//! How far to read ahead of each device: the system is asked once.
+//! Readahead windows by device, cached.
 
 use crate::engine::limits::Limits;
 use crate::engine::mapping::Mapping;
@@ -7,14 +7,13 @@ use crate::memory::store::Identity;
 use pagetide_sys::device::read_ahead_of;
 use std::sync::Mutex;
 
-/// The largest windows, by device.
 #[derive(Default)]
 pub(crate) struct Devices {
     windows: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Devices {
-    /// The largest readahead window in a file, pages.
+    /// Returns the largest readahead window for a file, pages.
     pub(crate) fn window_of(&self, mapping: &Mapping, limits: &Limits) -> u64 {
         let Some(Identity { dev, .. }) = mapping.identity else {
             return limits.readahead_pages(None);

@@ -1,4 +1,4 @@
-//! Filling: from a locked, absent page to its contents, with whatever readahead goes along.
+//! Filling: reads a locked, absent page, with readahead.
 //!
 //! ```text
 //!   locked, absent ---admit---> locked, resident ---one read for the run---> contents
@@ -8,9 +8,8 @@
 //! ```
 //!
 //! All pages of a run stay locked until the read is done, so no reader sees half a page. A run ends
-//! early at a page that is locked or resident, at the end of the file, and where frames run out;
-//! only the first page matters to the caller. A call that wants pages behind a few that are
-//! resident reads over these: what comes from behind them is read ahead.
+//! early at a locked or resident page, at the end of the file, or without a free frame. Only the
+//! first page matters to the caller. A request may reread a few resident pages between.
 
 use crate::engine::frame_source::{FrameSource, NoFrame};
 use crate::engine::mapping::Mapping;
@@ -29,25 +28,20 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FillPlan {
-    /// Pages the caller wants, from the first on.
+    /// Number of wanted pages, from the first on.
     pub(crate) nr_wanted: u64,
-    /// Pages to fill in all.
     pub(crate) nr: u64,
-    /// How the wanted pages are accessed.
     pub(crate) kind: AccessPath,
-    /// What brings in the others.
+    /// Access path beyond the wanted pages.
     pub(crate) beyond: AccessPath,
-    /// The page to carry the readahead marker.
     pub(crate) marker: Option<u64>,
-    /// The first page's miss is noted as an access before anything else comes in.
+    /// The first page's miss is already recorded.
     pub(crate) is_noted: bool,
-    /// To where other processes map it.
     pub(crate) to_file: bool,
 }
 
 impl FillPlan {
-    /// Whether pages may come in together, and stand in each other's way while they do: not those
-    /// read around, for which nothing is evicted.
+    /// Returns true if several pages compete for frames. Reads around evict nothing.
     pub(crate) fn is_group(&self) -> bool {
         match self.beyond {
             AccessPath::Around => self.nr_wanted > 1,
@@ -55,7 +49,6 @@ impl FillPlan {
         }
     }
 
-    /// Just one page.
     pub(crate) fn one(kind: AccessPath) -> FillPlan {
         FillPlan {
             nr_wanted: 1,
@@ -69,12 +62,11 @@ impl FillPlan {
     }
 }
 
-/// Why the first page could not be filled.
 #[derive(Debug)]
 pub(crate) enum FillError {
-    /// No frame: the page is still absent, and locked.
+    /// The page is still absent, and locked.
     NoFrame,
-    /// The store failed; nothing was admitted.
+    /// Nothing was admitted.
     Store(io::Error),
 }
 
@@ -84,30 +76,27 @@ impl From<NoFrame> for FillError {
     }
 }
 
-/// A run of pages, filled and still locked; the first is the one asked for. Some between them may
-/// have been resident.
+/// A filled, locked run from the requested page on. Resident pages between may be left out.
 pub(crate) type Filled<'m> = Vec<Lock<PageRef<'m>>>;
 
-/// From the first page of a run to behind its last.
 pub(crate) fn range_of<H: PageHandle>(run: &[Lock<H>]) -> Range<u64> {
     let index_of = |page: &Lock<H>| page.page().index().0;
     run.first().map_or(0, index_of)..run.last().map_or(0, |last| index_of(last) + 1)
 }
 
-/// Pages that a read of the run asks for, those that it reads over among them.
+/// Counts the pages of the read request, including resident pages between.
 pub(crate) fn nr_asked(run: &[Lock<impl PageHandle>]) -> usize {
     let range = range_of(run);
     (range.end - range.start) as usize
 }
 
-/// Resident pages that a request may read over: of a file alone, of which whole runs are asked for.
+/// Maximum number of resident pages to reread. 0 unless a file is read.
 pub(crate) fn nr_over_max(mapping: &Mapping) -> u64 {
     let is_file =
         mapping.swap.is_none() && mapping.backing().is_ok_and(|backing| backing.file().is_some());
     if is_file { READ_OVER_MAX } else { 0 }
 }
 
-/// What brings contents into frames.
 pub(crate) struct Filler {
     source: Arc<FrameSource>,
     pages: Arc<Pages>,
@@ -118,9 +107,8 @@ impl Filler {
         Filler { source: Arc::clone(source), pages: Arc::clone(&source.pages) }
     }
 
-    /// Fills `run[0]`, which is locked and absent, and as much of the plan after it as is easy.
-    ///
-    /// On [`FillError::NoFrame`] the page is left locked in `run`.
+    /// Fills `run[0]`, which is locked and absent, and as much of the plan as is easy. On
+    /// [`FillError::NoFrame`] the page stays locked in `run`.
     pub(crate) fn fill<'m>(
         &self,
         cpu: CpuId,
@@ -135,7 +123,7 @@ impl Filler {
         self.admit_first(cpu, mapping, &mut run[0], plan)?;
         self.extend_run(cpu, mapping, run, plan);
         if plan.is_group() {
-            // The pages stay locked a little longer, but nothing is decided any more.
+            // The pages stay locked a little longer, without further decisions.
             self.pages.record(mapping, first, record::AccessKind::Filled);
         }
         let mut read = match plan.to_file {
@@ -143,7 +131,7 @@ impl Filler {
             false => self.read_run(mapping, run),
         };
         if read.is_err() && run.len() > 1 {
-            // Readahead may have run into trouble that the wanted page has not.
+            // The error may be in the readahead part only.
             run.drain(1..).for_each(|mut page| self.pages.expel(cpu, mapping, &mut page));
             read = self.read_run(mapping, run);
         } else if read.is_ok() {
@@ -155,7 +143,6 @@ impl Filler {
         })
     }
 
-    /// The page that a plan is for, and whatever is to be noted of it before others come in.
     fn admit_first<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -173,7 +160,6 @@ impl Filler {
         Ok(())
     }
 
-    /// Fills a page from its compressed copy, if there is one.
     fn fill_from_pool<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -184,7 +170,7 @@ impl Filler {
         let Some(pool) = &self.pages.pool else { return Ok(false) };
         let id = PageId { mapping: mapping.id, index: page.page().index() };
         let Some(mut bytes) = pool.read(id) else { return Ok(false) };
-        // A copy from before a cut that is under way: the length was set first.
+        // The copy may be older than a truncation in flight, which has set the length already.
         bytes[mapping.bytes_in_page(id.index)..].fill(0);
         self.admit_first(cpu, mapping, page, plan)?;
         if plan.is_group() {
@@ -194,8 +180,8 @@ impl Filler {
         Ok(true)
     }
 
-    /// An access of the locked page `run[0]` as through a page table: makes sure it has its
-    /// contents, and counts in `counters`. A miss is a page fault to the policy.
+    /// Fills the locked page `run[0]` for an access through a page table. A miss counts as a page
+    /// fault to the policy.
     pub(crate) fn bring_in<'m>(
         &self,
         cpu: CpuId,
@@ -210,7 +196,7 @@ impl Filler {
         self.fill(cpu, mapping, run, FillPlan::one(AccessPath::Table))
     }
 
-    /// Notes the access that [`Filler::bring_in`] is, once; says whether the page is there.
+    /// Records the access of [`Filler::bring_in`]. Returns true for a hit.
     pub(crate) fn note_table_access<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -230,9 +216,8 @@ impl Filler {
         is_hit
     }
 
-    /// An access as [`Filler::bring_in`], of a page of a region, in the middle of whatever code has
-    /// touched it: allocates nothing. `None`, and nothing has happened, if that will not do. Tells
-    /// whether the page is mapped already, dirty if it is to be written.
+    /// Fills a region's page in a fault handler: allocates nothing. Otherwise returns `None`, with
+    /// no effect. The result tells whether the page is mapped already, dirty for a write.
     pub(crate) fn bring_in_here<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -262,8 +247,8 @@ impl Filler {
         Some(Ok(is_mapped))
     }
 
-    /// Notes an access to an absent page, and gives it a frame; allocates nothing. `None`, and
-    /// nothing has happened, if that will not do.
+    /// Records a miss and gives the page a frame, in a fault handler: allocates nothing. Otherwise
+    /// returns `None`, with no effect.
     fn admit_here<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -277,9 +262,8 @@ impl Filler {
         Some(self.pages.admit_in(cpu, mapping, page, claimed, GroupId::ROOT, path))
     }
 
-    /// Maps zeros for stores that are expected next, in pages of an anonymous region that have no
-    /// contents yet, as far as that is easy, in the middle of a fault: allocates nothing. Returns
-    /// the end of what is mapped.
+    /// Maps zero pages ahead of expected stores, as far as that is easy, in a fault handler:
+    /// allocates nothing. Returns the end of the range.
     pub(crate) fn map_zeros_here(&self, cpu: CpuId, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let mut run: [Option<Lock<PageRef<'_>>>; ZEROS_TOGETHER] = [const { None }; ZEROS_TOGETHER];
         let mut nr = 0;
@@ -294,7 +278,6 @@ impl Filler {
         pages.start + nr_mapped as u64
     }
 
-    /// A page without contents, locked, in a frame, and dirty, as one is that is stored to.
     fn admit_zeros<'m>(
         &self,
         cpu: CpuId,
@@ -305,7 +288,8 @@ impl Filler {
             return None;
         }
         let mut page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
-        // Under the lock: until then another thread may have stored to it, and it have left.
+        // Checked under the lock: another thread may have stored to the page, and reclaim evicted
+        // it.
         let is_new = mapping.swap.as_ref().is_some_and(|swap| !swap.is_stored(index));
         if page.frame().is_some() || !is_new {
             return None;
@@ -315,7 +299,6 @@ impl Filler {
         Some(page)
     }
 
-    /// Reads a page into zeros, by way of no frame.
     fn read_page(
         &self,
         mapping: &Mapping,
@@ -334,7 +317,6 @@ impl Filler {
         Ok(())
     }
 
-    /// One read for all pages of the run, which are locked and have frames.
     fn read_run<H: PageHandle>(&self, mapping: &Mapping, run: &mut [Lock<H>]) -> io::Result<()> {
         let offset = run[0].page().index().0 << PAGE_SHIFT;
         if let Some(swap) = &mapping.swap
@@ -351,8 +333,7 @@ impl Filler {
         Ok(())
     }
 
-    /// As [`Filler::read_run`], to where other processes map the pages; the one that is to carry a
-    /// marker comes into its frame, so that a touch of it is noticed.
+    /// Reads a run into the memory file, except the marked page, which must be noticed on access.
     fn read_run_to_file<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -433,7 +414,7 @@ impl Filler {
         Ok(frame)
     }
 
-    /// Gives the locked, absent page, which is not asked for, a frame that nothing else wants.
+    /// Gives a page that is read around a spare frame.
     pub(crate) fn admit_around<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -447,21 +428,17 @@ impl Filler {
     }
 }
 
-/// A page on the stack, as direct requests want it.
 #[repr(align(4096))]
 struct PageBytes([u8; PAGE_BYTES]);
 
-/// Pages of zeros that are mapped together.
 const ZEROS_TOGETHER: usize = 16;
 static ZEROS: [u8; ZEROS_TOGETHER * PAGE_BYTES] = [0; _];
 
-/// Pages one request may have: 1 MiB.
+/// Maximum number of pages in one request: 1 MiB.
 const RUN_MAX: u64 = 256;
 
-/// Pages that a thread reads at once to where other processes map them.
 const TO_FILE_MAX: usize = 16;
 
 thread_local! {
-    /// What they are read into first.
     static BUFFER: RefCell<Option<AlignedBuf>> = const { RefCell::new(None) };
 }

@@ -1,12 +1,9 @@
-//! Other programs' changes of a file: when they are noticed, and what becomes of the pages.
+//! Changes of a file by other programs.
 //!
-//! Close to open: an open sees what others had written when they closed the file. In between, a
-//! change of theirs is noticed whenever something of ours is about to be stored; then clean pages
-//! go, and the file is as long as the longer of both. Bytes written here stay, and are stored as
-//! the bytes they are: of two programs that write the same byte, the one that is stored last wins,
-//! as on NFS.
-//!
-//! Nothing here waits for a page: what is in use is [leaving](crate::engine::leaving).
+//! Close-to-open consistency: an open sees all writes of programs that have closed the file. The
+//! cache also checks for changes before it writes to the file. Then clean pages are dropped, and
+//! the file takes the longer of both lengths. Bytes written here are kept, and stored with byte
+//! precision. Nothing waits for a page: a page in use is [retiring](crate::engine::leaving).
 
 use crate::engine::flush::Flusher;
 use crate::engine::flush::scope::OnLocked;
@@ -22,14 +19,12 @@ use std::ops::RangeInclusive;
 
 const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
 
-/// The page is held by a guard of the thread that would wait for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WaitsForItself {
     pub(crate) index: u64,
 }
 
 impl Flusher {
-    /// Another open of a cached file: it sees what others had stored until now.
     pub(crate) fn agree_at_open(&self, mapping: &Mapping, backing: &Backing) -> io::Result<()> {
         if !mapping.agreement.is_shared() {
             return Ok(());
@@ -45,7 +40,7 @@ impl Flusher {
                 self.give_up_dirty(mapping);
             }
         }
-        // What was written here leaves its pages, whose other bytes may be old.
+        // Writes back partial pages, as their other bytes may be stale.
         if mapping.dirty.has_partial()
             && let Ok(turn) = mapping.flush.try_lock()
         {
@@ -56,7 +51,7 @@ impl Flusher {
         let look = backing.look()?;
         self.drop_changed(mapping);
         if state.is_changing() {
-            // A change of ours cuts nothing off while writers are let in.
+            // A concurrent change of ours may still grow the file: do not truncate.
             if let Ok(_no_cut) = mapping.resize.try_read() {
                 mapping.grow_to(look.fingerprint.len);
             }
@@ -67,8 +62,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// Runs what changes the file: what others did until then is noticed first, and their lengths
-    /// afterwards.
+    /// Runs a change of the file. Detects foreign changes before, and new lengths after.
     pub(crate) fn with_change<T>(
         &self,
         mapping: &Mapping,
@@ -108,7 +102,6 @@ impl Flusher {
         }
     }
 
-    /// The last handle of the file is gone, and some of it could not be stored.
     pub(crate) fn abandon(&self, mapping: &Mapping) {
         let mut state = mapping.agreement.lock();
         if !mapping.has_handles() {
@@ -116,8 +109,8 @@ impl Flusher {
         }
     }
 
-    /// Bytes that could not be stored before their last handle went are older than what others have
-    /// written since: they are not to come back.
+    /// Discards unstored bytes of closed handles: they must not overwrite other programs' later
+    /// writes.
     fn give_up_dirty(&self, mapping: &Mapping) {
         if !mapping.is_failing() {
             return;
@@ -132,15 +125,14 @@ impl Flusher {
         }
     }
 
-    /// Drops what is clean; what is in use, or has bytes that are to be stored, as soon as it can
-    /// be.
+    /// Drops clean pages, and the rest as soon as possible.
     fn drop_changed(&self, mapping: &Mapping) {
-        // First: what is read past the cache from now on is new, what was read before is not.
+        // First, so that later reads past the cache are fresh.
         mapping.note_foreign_writer();
         self.drop_resident(mapping);
         if let Some(pool) = &self.pages.pool {
             pool.forget_range(mapping.copied(), PageIndex::ALL);
-            // What came back from there meanwhile.
+            // Pages decompressed in the meantime.
             self.drop_resident(mapping);
         }
     }
@@ -161,8 +153,8 @@ impl Flusher {
         });
     }
 
-    /// Before the pages are used: drops those that are leaving, and stores what of them was written
-    /// here. Waits for the other threads that have them.
+    /// Drops the retiring pages of the range before use, and stores bytes written here. Waits for
+    /// other threads that use the pages.
     pub(crate) fn settle(
         &self,
         mapping: &Mapping,
@@ -171,7 +163,7 @@ impl Flusher {
         for index in mapping.leaving.collect(range) {
             self.settle_page(mapping, index)?;
             let is_kept = mapping.leaving.cut_of(index).is_some();
-            // What cannot be stored stays, beside bytes that may be old.
+            // A page that cannot be stored stays, although its other bytes may be stale.
             if is_kept && !mapping.is_failing() {
                 self.flush(mapping, index..index + 1);
                 self.settle_page(mapping, index)?;
@@ -191,7 +183,6 @@ impl Flusher {
         Ok(())
     }
 
-    /// Drops those that are leaving and can be dropped now.
     pub(crate) fn settle_idle(&self, mapping: &Mapping) {
         if !mapping.leaving.is_any() {
             return;
@@ -204,7 +195,7 @@ impl Flusher {
         }
     }
 
-    /// Drops a page that is leaving; keeps what of it was written here and is still to be stored.
+    /// Drops a retiring page, except for bytes to be stored.
     pub(crate) fn settle_locked<H: PageHandle>(&self, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         let Some(cut) = mapping.leaving.cut_of(index.0) else { return };

@@ -1,6 +1,6 @@
-//! What has to be known when a request completes, by the token it was submitted with.
+//! State of requests in flight, by token.
 
-/// Requests submitted and not completed. Tokens are small, and reused.
+/// Tokens are small, and reused.
 pub(crate) struct InFlight<T> {
     slots: Vec<Option<T>>,
 }
@@ -10,7 +10,7 @@ impl<T> InFlight<T> {
         InFlight { slots: Vec::new() }
     }
 
-    /// Keeps `request` until its completion; returns its token.
+    /// Stores `request` until its completion. Returns its token.
     pub(crate) fn insert(&mut self, request: T) -> u64 {
         let token = self.slots.iter().position(Option::is_none).unwrap_or(self.slots.len());
         if token == self.slots.len() {
@@ -20,7 +20,6 @@ impl<T> InFlight<T> {
         token as u64
     }
 
-    /// Gives back the request of `token`, once.
     pub(crate) fn take(&mut self, token: u64) -> Option<T> {
         self.slots.get_mut(token as usize)?.take()
     }

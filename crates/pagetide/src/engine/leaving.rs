@@ -1,13 +1,10 @@
-//! Pages that are to be dropped, and could not be at once: a guard has them, a request is filling
-//! them, or bytes written here are still to be stored.
+//! Retiring pages: to be dropped, but in use by a guard or a read, or with bytes to be stored.
 //!
-//! Problem: an open that finds the file changed, and a cut, drop pages; waiting for each would make
-//! them wait for guards that other threads hold.
+//! Problem: an open that finds the file changed, and a truncation, must not wait for other threads'
+//! guards. Idea: a page in use is recorded here, and the next access drops it before use.
 //!
-//! Idea: what is in use is put down here, and dropped by the next access, before it is used again.
-//!
-//! Invariant: a page that is put down here is given out only after its entry was settled under
-//! the page's lock; what was cut off of it is never written back.
+//! Invariant: a recorded page is given out only after its entry was handled under the page's lock.
+//! Truncated bytes are never written back.
 
 use crate::memory::locks::lock;
 use pagetide_core::units::PAGE_BYTES;
@@ -16,27 +13,26 @@ use std::ops::RangeInclusive;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A file's pages that are to be dropped, by index.
 #[derive(Default)]
 pub(crate) struct Leaving {
     is_any: AtomicBool,
-    /// From which byte on the page was cut off; its length where nothing was.
+    /// Truncation offset by page, or the page length without truncation.
     pages: Mutex<BTreeMap<u64, usize>>,
 }
 
 impl Leaving {
-    /// Whether there are any: almost never, and asked at each access.
+    /// Returns true if a page is retiring. Rare, but checked on each access.
     #[inline]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Acquire)
     }
 
-    /// The page is no longer what the file has.
+    /// Records that the page is stale.
     pub(crate) fn insert_changed(&self, index: u64) {
         self.insert_cut(index, PAGE_BYTES);
     }
 
-    /// The page was cut off from byte `from` on.
+    /// Records that the page was truncated at byte `from`.
     pub(crate) fn insert_cut(&self, index: u64, from: usize) {
         let mut pages = lock(&self.pages);
         let cut = pages.entry(index).or_insert(PAGE_BYTES);
@@ -44,19 +40,17 @@ impl Leaving {
         self.is_any.store(true, Ordering::Release);
     }
 
-    /// From which byte on the page is cut off, if it is here. The caller has it locked or pinned.
+    /// Returns the truncation offset of a retiring page. The caller has the page locked or pinned.
     pub(crate) fn cut_of(&self, index: u64) -> Option<usize> {
         if self.is_any() { lock(&self.pages).get(&index).copied() } else { None }
     }
 
-    /// The page was dropped.
     pub(crate) fn remove(&self, index: u64) {
         let mut pages = lock(&self.pages);
         pages.remove(&index);
         self.is_any.store(!pages.is_empty(), Ordering::Release);
     }
 
-    /// What was cut off of the page was zeroed.
     pub(crate) fn note_zeroed(&self, index: u64) {
         if let Some(cut) = lock(&self.pages).get_mut(&index) {
             *cut = PAGE_BYTES;

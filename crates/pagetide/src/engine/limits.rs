@@ -1,4 +1,4 @@
-//! The knobs of a cache, checked, and what follows from them.
+//! The checked knobs of a cache, and derived limits.
 
 use crate::engine::errors::BuildError;
 use crate::memory::frames::shared_zone::PcpSettings;
@@ -9,12 +9,11 @@ use pagetide_core::units::Bytes;
 use pagetide_core::writeback::DirtyLimits;
 use pagetide_sys::{ReserveError, read_total_memory};
 
-/// The knobs, checked, and what follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) nr_frames: u32,
     pub(crate) nr_frames_max: u32,
-    /// As it was asked for; how far is core's to say.
+    /// As requested. Core decides the actual window.
     readahead_asked: Option<u64>,
     pub(crate) pcp: PcpSettings,
     pub(crate) direct_io: bool,
@@ -32,7 +31,6 @@ fn pcp_settings(knobs: &Knobs) -> Result<PcpSettings, BuildError> {
     })
 }
 
-/// How much the per-CPU lists may hold, as typed.
 pub(crate) fn high_fraction(given: u64) -> Result<HighFraction, BuildError> {
     let row = Knob::PcpHighFraction.row();
     HighFraction::new(given as u32).map_err(|_| BuildError::Knob {
@@ -43,12 +41,12 @@ pub(crate) fn high_fraction(given: u64) -> Result<HighFraction, BuildError> {
     })
 }
 
-/// Bookkeeping written for each frame when the cache is built, bytes: descriptor, arena, allocator.
+/// Bookkeeping bytes written for each frame at start: descriptor, arena, allocator.
 const BOOKKEEPING_BYTES: u64 = 64 + 4 + 8;
 
 impl Limits {
-    /// Refuses what the machine can never have. Less than that may still be more than it has free:
-    /// memory comes as it is touched.
+    /// Rejects more memory than the machine has. Less may still exceed its free memory, as pages
+    /// are allocated on touch.
     pub(crate) fn check_machine(&self) -> Result<(), BuildError> {
         let memory = Bytes::from_pages(self.nr_frames.into()).0;
         let wanted = Bytes(memory + u64::from(self.nr_frames_max) * BOOKKEEPING_BYTES);
@@ -60,7 +58,6 @@ impl Limits {
         }
     }
 
-    /// Refuses knobs out of their range, and a memory that is too small.
     pub(crate) fn check(knobs: &Knobs) -> Result<Limits, BuildError> {
         let memory = knobs.read(Knob::Memory);
         if memory == 0 {
@@ -93,7 +90,7 @@ impl Limits {
         })
     }
 
-    /// The largest readahead window on a device of which the system reads so far ahead.
+    /// Returns the largest readahead window on a device with this system readahead.
     pub(crate) fn readahead_pages(&self, device: Option<Bytes>) -> u64 {
         let device = device.map(Bytes::whole_pages);
         readahead::window_max(self.readahead_asked, device, self.nr_frames.into())

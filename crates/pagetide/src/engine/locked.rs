@@ -1,10 +1,9 @@
-//! Pages of a file that processes have locked in memory, as by mlock(2): reclaim leaves them alone.
+//! Pages that processes have locked in memory, as by mlock(2): reclaim skips them.
 //!
-//! Data and invariants: pages, each with those that have locked it; what all mappings have of them
-//! is counted, and kept within a share. Reclaim looks a page up with its word locked: what was
-//! added before that stays, and what is added later is waited for with the word locked as well.
+//! Data and invariants: the total over all mappings stays within a share of memory. Reclaim looks a
+//! page up with its word locked, and a locker waits for the word after adding the page.
 //!
-//! Ignored: which thread is to wait where all but these pages are too few.
+//! Ignored: starvation by too many locked pages.
 
 use crate::memory::locks::lock;
 use std::collections::BTreeSet;
@@ -12,23 +11,21 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// One part in so many of the memory limit may be locked.
+/// Fraction of the memory limit that may be locked.
 pub(crate) const LOCKED_SHARE: u64 = 2;
 
 #[derive(Default)]
 pub(crate) struct LockedPages {
     nr: AtomicU64,
-    /// A page, and what has locked it.
+    /// Pairs of a page and a locker.
     by: Mutex<BTreeSet<(u64, u64)>>,
 }
 
 impl LockedPages {
-    /// Whether anything has locked the page.
     pub(crate) fn holds(&self, page: u64) -> bool {
         self.nr.load(SeqCst) > 0 && has(&lock(&self.by), page)
     }
 
-    /// Locks pages for `locker`, if `total` stays within `most` then.
     pub(crate) fn add(&self, locker: u64, pages: Range<u64>, total: &AtomicU64, most: u64) -> bool {
         if pages.end.saturating_sub(pages.start) > most {
             return false;
@@ -44,7 +41,6 @@ impl LockedPages {
         fits
     }
 
-    /// Takes away what `is_gone` says so of: of a page, and what has locked it.
     pub(crate) fn remove(&self, total: &AtomicU64, is_gone: impl Fn(u64, u64) -> bool) {
         let mut by = lock(&self.by);
         by.retain(|(page, locker)| !is_gone(*page, *locker));

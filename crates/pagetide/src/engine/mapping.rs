@@ -55,7 +55,7 @@ pub(crate) struct Mapping {
     /// Held by a pass of write-back, I/O included: its holder knows that no write of this mapping
     /// is in flight. Its holder never waits for a page that a guard may have.
     pub(crate) flush: Mutex<()>,
-    /// True if some dirty pages could not be written.
+    /// Returns true if some dirty pages could not be written.
     is_failing: AtomicBool,
     errors: Mutex<WriteErrors>,
     /// The time of creation, by the coarse clock.

@@ -4,8 +4,7 @@
 //!   prefetcher, filler --> frame source --> flusher --> pages --> memory
 //! ```
 //!
-//! Each part owns its data, and uses the parts to its right. No part has a policy: it asks core for
-//! a decision, carries the decision out, and reports the result.
+//! Each part owns its data, and uses the parts to its right.
 //!
 //! Lock order, outermost first (take none to the left while holding one to the right):
 //!
@@ -20,9 +19,8 @@
 //!   sample of reuse
 //! ```
 //!
-//! An allocation under a page lock may reclaim. Reclaim only *tries* the locks of other pages, so
-//! there is no circular wait. Users hold guards of pages for any length of time. No thread waits
-//! for a page while it holds a lock that another page's user may need.
+//! An allocation under a page lock may reclaim, but reclaim only *tries* the locks of other pages.
+//! No thread waits for a page while it holds a lock that another page's user may need.
 
 pub(crate) mod agreement;
 pub(crate) mod delay;
@@ -68,7 +66,6 @@ use pagetide_sys::{FrameLender, UffdError};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-/// The state shared by handles and workers. See the module for the lock order.
 pub(crate) struct Engine {
     pub(crate) pages: Arc<Pages>,
     pub(crate) mappings: Arc<Registry>,
@@ -76,21 +73,18 @@ pub(crate) struct Engine {
     pub(crate) source: Arc<FrameSource>,
     pub(crate) filler: Filler,
     pub(crate) prefetcher: Prefetcher,
-    /// Reads in the pages that an earlier run had in memory.
     pub(crate) warmer: Warmer,
-    /// Adapts the cache's size to the free memory of the machine, if enabled.
     pub(crate) sizer: Option<Sizer>,
-    /// Stops the thread that creates huge pages.
     pub(crate) collapser: Signal,
     /// Lends the memory of frames to regions. Created with the first region.
     pub(crate) lender: Mutex<Option<Arc<FrameLender>>>,
-    /// True while all files opened so far bypass the kernel's page cache.
+    /// All files opened so far bypass the kernel's page cache.
     pub(crate) direct_io: AtomicBool,
     pub(crate) io_uring: bool,
 }
 
 impl Engine {
-    /// Returns the lender of frame memory for regions, and creates it on first use.
+    /// Creates the lender on first use.
     pub(crate) fn lender(&self) -> Result<Arc<FrameLender>, UffdError> {
         let mut lender = lock(&self.lender);
         if lender.is_none() {

@@ -1,4 +1,4 @@
-//! The creation of a file's mapping on open, and the removal of empty mappings.
+//! Mapping of files on open, and removal of empty mappings.
 
 use crate::engine::Engine;
 use crate::engine::errors::OpenError;
@@ -14,7 +14,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An error in mapping a file.
 pub(crate) enum MapError {
     Io(io::Error),
     TooLong(u64),
@@ -36,8 +35,7 @@ impl MapError {
 }
 
 impl Engine {
-    /// Finds the mapping of a cached file, or creates one. The mapping counts a handle for the
-    /// caller.
+    /// Finds or creates the mapping of a file, and counts a handle.
     pub(crate) fn map_file(
         &self,
         backing: Backing,
@@ -81,8 +79,7 @@ impl Engine {
         slots.find(identity).cloned().inspect(|mapping| self.source.join(mapping, group))
     }
 
-    /// Joins an open of a cached file. The caller has counted a handle. Waits for no page, and for
-    /// no write-back.
+    /// Joins an open of a cached file, with a handle counted. Never waits for a page or write-back.
     fn adopt(&self, mapping: &Mapping, backing: Backing) -> Result<(), MapError> {
         let adopted = self.check_joinable(mapping, &backing).and_then(|()| {
             if !mapping.is_open() {
@@ -113,7 +110,7 @@ impl Engine {
         self.flusher.agree_at_open(mapping, &backing)
     }
 
-    /// Starts write-back after the last handle is dropped. The store closes once no page is dirty.
+    /// Starts write-back. The store closes once no page is dirty.
     pub(crate) fn last_handle_dropped(&self, mapping: &Mapping) {
         if !self.source.has_workers {
             self.flusher.flush(mapping, 0..u64::MAX);
@@ -126,8 +123,8 @@ impl Engine {
         }
     }
 
-    /// Forgets mappings without a handle and without a resident page, together with their shadow
-    /// entries. Their numbers are reused.
+    /// Removes mappings that have no handle and no resident page. Their shadows are lost and their
+    /// numbers reused.
     pub(crate) fn forget_empty(&self, slots: &mut Slots) {
         let is_idle = |mapping: &&Arc<Mapping>| {
             !mapping.is_open() && !mapping.has_handles() && !mapping.table.is_any_resident()

@@ -1,15 +1,12 @@
-//! The readahead worker: brings pages in beside the reader.
+//! The readahead worker: fills pages concurrently with the reader.
 //!
-//! Readers leave runs in a bounded queue and go on; one thread locks the absent pages of each run,
-//! gives them frames and submits the reads in pieces, so that the first pages are usable while the
-//! rest is still coming, and the device always has work. A piece reads over a few pages that are
-//! here already: where many of a stream are, they would cut it into small requests.
+//! Readers queue runs. One thread locks the absent pages of each run, gives them frames, and
+//! submits the reads in pieces, so that the first pages are usable early and the device always has
+//! work. A piece may reread a few resident pages, which would otherwise split a stream into small
+//! requests. Pages that the reader has passed are skipped.
 //!
-//! A reader may overtake the worker, which is late then for what it has passed: what is behind the
-//! reader's last miss is left out, or it would come in, perhaps again, for no use.
-//!
-//! A run that finds the queue full is dropped: readahead is a wish. For the same reason at most a
-//! part of the memory, or of what a group has room for, is being filled at a time.
+//! A run is dropped if the queue is full. Only a part of the memory, or of a group's headroom, is
+//! filled at a time.
 
 use crate::engine::fill::{nr_asked, nr_over_max, range_of};
 use crate::engine::frame_source::FrameSource;
@@ -33,20 +30,17 @@ use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 
-/// Runs waiting at most.
 const QUEUE_MAX: usize = 64;
 /// Pages in one read request: 512 KiB, so that a window is several requests in flight.
 const PIECE_MAX: u64 = 128;
-/// Pages between the one that is admitted and the one whose line of hints is fetched.
+/// Pages between admission and the prefetch of the hint cache line.
 const FETCHED_AHEAD: u64 = 8;
 
-/// A run that a reader wishes for.
 pub(crate) struct Wish {
     mapping: Arc<Mapping>,
     run: ReadaheadRun,
-    /// How far the reader has come.
     reached: Arc<AtomicU64>,
-    /// Its pages go to where they are mapped: by other processes, or by a region's user.
+    /// Pages to be mapped by other processes or a region's user.
     pub(crate) is_for_maps: bool,
 }
 
@@ -57,7 +51,6 @@ impl Wish {
     }
 }
 
-/// What brings pages in ahead of their readers, and the queue between readers and its worker.
 pub(crate) struct Prefetcher {
     source: Arc<FrameSource>,
     pages: Arc<Pages>,
@@ -73,14 +66,13 @@ impl Prefetcher {
             source: Arc::clone(source),
             pages: Arc::clone(&source.pages),
             io: Arc::clone(io),
-            // Faults, in which nothing is allocated, leave wishes too.
+            // Preallocated: fault handlers, which must not allocate, queue requests too.
             wishes: Mutex::new(VecDeque::with_capacity(QUEUE_MAX)),
             on_their_way: OnTheirWay::default(),
             signal: Signal::default(),
         }
     }
 
-    /// Leaves a wish; dropped if the queue is full.
     pub(crate) fn push(&self, wish: Wish) {
         let mut wishes = lock(&self.wishes);
         if wishes.len() < QUEUE_MAX {
@@ -94,7 +86,7 @@ impl Prefetcher {
         lock(&self.wishes).pop_front()
     }
 
-    /// Brings a run in beside the caller; without worker threads, in the caller.
+    /// Fills a run in the background, or in the caller without worker threads.
     pub(crate) fn prefetch(&self, wish: Wish) {
         if self.source.has_workers {
             return self.push(wish);
@@ -104,8 +96,8 @@ impl Prefetcher {
         reads.end();
     }
 
-    /// Brings runs in, by the caller, and waits for them, as far as that is easy: what is locked or
-    /// finds no frame stays out. Returns how many pages were read.
+    /// Fills runs and waits for the reads. Skips locked pages, and pages without a frame. Returns
+    /// the number of pages read.
     pub(crate) fn bring_in(
         &self,
         mapping: &Arc<Mapping>,
@@ -124,20 +116,17 @@ impl Prefetcher {
         nr_read
     }
 
-    /// Waits for the reads that keep files open of which no handle is left.
     pub(crate) fn wait_for_closed_files(&self) {
         self.on_their_way.wait_for_closed_files();
     }
 
-    /// Waits for the reads ahead of one file that keep `descriptor` open.
     pub(crate) fn wait_until_closed(&self, mapping: &Arc<Mapping>, descriptor: &Weak<File>) {
         self.on_their_way.wait_until_closed(mapping, descriptor);
     }
 
-    /// What a thread reads ahead with.
     pub(crate) fn begin(&self) -> ReadsAhead<'_> {
         let queue = self.io.take();
-        // Where a request is over before the next is made, nothing is staged.
+        // Synchronous requests need no staging.
         let has_in_flight = self.source.has_workers && queue.is_uring();
         let nr_frames = if has_in_flight { self.pages.nodes.nr_frames() } else { 0 };
         ReadsAhead {
@@ -151,7 +140,6 @@ impl Prefetcher {
     }
 }
 
-/// What has to be known when a piece completes.
 struct Piece {
     mapping: Arc<Mapping>,
     offset: u64,
@@ -159,34 +147,27 @@ struct Piece {
     is_for_maps: bool,
 }
 
-/// Runs on their way into memory.
 pub(crate) struct ReadsAhead<'p> {
     prefetcher: &'p Prefetcher,
     queue: IoQueue,
-    /// Frames for the pages of the run being submitted, the lowest last.
+    /// Frames for the run being submitted, the lowest last.
     stock: Vec<ClaimedFrame>,
-    /// What goes to scattered frames goes through these.
     staging: Staging,
-    /// In flight, by token.
     pieces: InFlight<Piece>,
-    /// Pages of the pieces in flight.
     nr_in_flight: u64,
 }
 
 impl ReadsAhead<'_> {
-    /// Whether nothing is on its way.
     pub(crate) fn is_idle(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Submits all that readers have wished for until now.
     pub(crate) fn submit_wishes(&mut self) {
         while let Some(wish) = self.prefetcher.pop() {
             self.submit(&wish);
         }
     }
 
-    /// Waits for all that is on its way.
     pub(crate) fn end(mut self) {
         while self.queue.nr_pending() > 0 {
             self.reap();
@@ -194,14 +175,13 @@ impl ReadsAhead<'_> {
         self.prefetcher.io.give_back(self.queue);
     }
 
-    /// Pages the next piece of the wish may have; waits until it may have one, and memory to go
-    /// through where it is to be mapped: without, each of its pages is a fault.
+    /// Returns the number of pages that the next piece may have. Waits until this is positive, and
+    /// for a staging buffer if pages are to be mapped: without one, each page is a fault.
     fn wait_for_room(&mut self, wish: &Wish) -> u64 {
         while wish.is_for_maps && self.staging.is_awaited() {
             self.reap();
         }
         if !self.prefetcher.source.has_workers {
-            // Then no other thread needs a frame meanwhile.
             return PIECE_MAX;
         }
         let nr_max = in_flight_max(self.prefetcher.source.room_of(&wish.mapping));
@@ -211,8 +191,7 @@ impl ReadsAhead<'_> {
         (nr_max - self.nr_in_flight).min(PIECE_MAX)
     }
 
-    /// Submits a run as pieces of pages that follow each other, or nearly. Returns how many of them
-    /// are on their way.
+    /// Submits a run as pieces of nearly adjacent pages. Returns the number of pages in flight.
     pub(crate) fn submit(&mut self, wish: &Wish) -> u64 {
         let mut nr_submitted = 0;
         let mapping = &wish.mapping;
@@ -244,10 +223,9 @@ impl ReadsAhead<'_> {
         nr_submitted
     }
 
-    /// Gets frames for the next pieces in runs, or where there are none for this piece one by one,
-    /// in address order: neighbours in the file that are neighbours in memory reach the device as
-    /// one segment. Without worker threads it is one frame at a time, because then the run must
-    /// repeat in the lab, which allocates page by page.
+    /// Gets frames for the next pieces in runs, or else one by one, in address order: pages that
+    /// are adjacent in the file and in memory reach the device as one segment. Without worker
+    /// threads, gets one frame at a time, as the lab's replay does.
     fn stock_up(&mut self, nr_left: u64, nr_of_piece: u64) {
         if !self.stock.is_empty() {
             return;
@@ -265,8 +243,8 @@ impl ReadsAhead<'_> {
         self.stock.sort_by_key(|claimed| Reverse(claimed.frame()));
     }
 
-    /// Locks the page and gives it a frame. `nr_left` pages of the run, this one included, may want
-    /// one, and `nr_of_piece` of them before anything is submitted.
+    /// Locks the page and gives it a frame. At most `nr_left` pages of the run, including this one,
+    /// may need a frame, `nr_of_piece` of them before the next submission.
     fn admit(&mut self, wish: &Wish, index: u64, nr_left: u64, nr_of_piece: u64) -> Admitted {
         let (prefetcher, mapping) = (self.prefetcher, &wish.mapping);
         if index < wish.reached.load(Relaxed) {
@@ -276,7 +254,7 @@ impl ReadsAhead<'_> {
         let page = mapping.table.word_ref(PageIndex(index)).map(WordRef::try_lock);
         let Some(Ok(mut page)) = page else { return Admitted::NotNeeded };
         if page.frame().is_some() {
-            // A stream goes on where a part of its file is here already.
+            // The stream continues over resident pages of the file.
             let is_marked = wish.is_for_maps && wish.run.marker == Some(index);
             if is_marked && !mapping.locked.holds(index) {
                 page.take_from_file();
@@ -307,7 +285,7 @@ impl ReadsAhead<'_> {
         let (mapping, marker) = (Arc::clone(&wish.mapping), wish.run.marker);
         let is_for_maps = wish.is_for_maps && self.staging.has_any();
         if is_for_maps {
-            // A touch of the one with the marker is to be noticed.
+            // An access to the marked page must be noticed.
             let others = pages.iter_mut().filter(|page| Some(page.page().index().0) != marker);
             others.for_each(|page| page.fill_where_mapped());
         }
@@ -332,7 +310,6 @@ impl ReadsAhead<'_> {
         self.queue.submit();
     }
 
-    /// Waits for at least one completion, if anything is in flight.
     pub(crate) fn reap(&mut self) {
         let mut completions = Vec::new();
         self.queue.reap(1, &mut completions);
@@ -346,8 +323,8 @@ impl ReadsAhead<'_> {
         }
     }
 
-    /// Unlocks the pages of a piece; without contents they leave again, and a reader that needs one
-    /// reads it and gets the error.
+    /// Unlocks the pages of a piece. Drops pages that could not be read: a reader gets the error
+    /// again.
     fn finish(&self, piece: &Piece, mut pages: Vec<Lock<WordRef>>, nr_bytes: Option<usize>) {
         self.prefetcher.on_their_way.end(&piece.mapping);
         let first = piece.offset >> PAGE_SHIFT;
@@ -367,7 +344,7 @@ impl ReadsAhead<'_> {
                         self.prefetcher.pages.note_mapped(cpu, mapping, page);
                     });
                 }
-                // The last page first: a thread waiting for the first wakes once, and finds them
+                // Last page first: a thread that waits for the first page wakes once, and finds
                 // all.
                 while pages.pop().is_some() {}
             }
@@ -381,14 +358,12 @@ impl ReadsAhead<'_> {
     }
 }
 
-/// Whether a page is none of the piece's.
 fn is_apart(piece: &[Lock<WordRef>], index: u64, nr_over_max: u64) -> bool {
     let range = range_of(piece);
     !piece.is_empty() && (index - range.end > nr_over_max || index - range.start >= PIECE_MAX)
 }
 
-/// Which mapping each piece on its way is of: a read keeps its file open until it is over, and with
-/// it the room that a file without a name has on a disk.
+/// A read keeps its file open, and the disk blocks of an unnamed file allocated.
 #[derive(Default)]
 struct OnTheirWay {
     pieces: Mutex<PiecesOnTheirWay>,
@@ -398,7 +373,7 @@ struct OnTheirWay {
 #[derive(Default)]
 struct PiecesOnTheirWay {
     mappings: Vec<Arc<Mapping>>,
-    /// Threads that wait for the end of one: without them, no wake-up is paid for.
+    /// Waiting threads. At 0, wake-ups are skipped.
     nr_waiting: usize,
 }
 
@@ -447,10 +422,7 @@ impl OnTheirWay {
 }
 
 enum Admitted {
-    /// Locked, with a frame, to be filled.
     Page(Lock<WordRef>),
-    /// Resident already, or locked.
     NotNeeded,
-    /// Memory is short: readahead stops here.
     NoFrame,
 }

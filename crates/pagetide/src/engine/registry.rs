@@ -1,7 +1,7 @@
-//! All mappings of a cache: by number, for reclaim, and by file identity, for opens.
+//! All mappings of a cache: by number for reclaim, by file identity for opens.
 //!
-//! Read by every reclaim pass for as long as it runs; written when a file is opened for the first
-//! time or forgotten. Lock order: before the lruvec's and any page's lock.
+//! Read-locked during each reclaim pass, write-locked when a mapping is added or removed. Lock
+//! order: before the lruvec's and any page's lock.
 
 use crate::engine::mapping::Mapping;
 use crate::memory::store::Identity;
@@ -9,19 +9,17 @@ use pagetide_core::ids::MappingId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-/// The most mappings there can be at once.
 const MAPPINGS_MAX: usize = 1 << 24;
-/// So many are few: they are looked over whenever one is added.
+/// Up to this number, empty mappings are removed at each addition.
 const FEW: usize = 64;
 
-/// The mappings, indexed by their number.
 #[derive(Default)]
 pub(crate) struct Slots {
     by_id: Vec<Option<Arc<Mapping>>>,
     by_identity: BTreeMap<Identity, MappingId>,
-    /// Numbers below the length that no mapping has.
+    /// Unused numbers below the length.
     free: BTreeSet<u32>,
-    /// How many there were when those that hold nothing had just been forgotten.
+    /// Number of mappings after the last removal of empty mappings.
     nr_used: usize,
 }
 
@@ -34,18 +32,15 @@ impl Slots {
         self.by_id.iter().flatten()
     }
 
-    /// The mapping with the lowest number from `id` on.
     pub(crate) fn first_from(&self, id: MappingId) -> Option<&Arc<Mapping>> {
         self.by_id.get(id.0 as usize..)?.iter().flatten().next()
     }
 
-    /// The mapping of a file that is cached already.
     pub(crate) fn find(&self, identity: &Identity) -> Option<&Arc<Mapping>> {
         self.get(*self.by_identity.get(identity)?)
     }
 
-    /// Adds the mapping that `make` builds for the number it is given; `None` when there are too
-    /// many.
+    /// Returns `None` if there are too many.
     pub(crate) fn insert_with(
         &mut self,
         make: impl FnOnce(MappingId) -> Mapping,
@@ -67,12 +62,11 @@ impl Slots {
         Some(mapping)
     }
 
-    /// Whether it is time to look for those that hold nothing, before one is added.
+    /// Returns true if empty mappings should be removed before an addition.
     pub(crate) fn is_look_due(&self) -> bool {
         is_look_due(self.nr(), self.nr_used)
     }
 
-    /// Those that held nothing are forgotten.
     pub(crate) fn note_all_used(&mut self) {
         self.nr_used = self.nr();
     }
@@ -81,7 +75,6 @@ impl Slots {
         self.by_id.len() - self.free.len()
     }
 
-    /// Forgets a mapping that holds no page.
     pub(crate) fn remove(&mut self, id: MappingId) {
         let Some(mapping) = self.by_id.get_mut(id.0 as usize).and_then(Option::take) else {
             return;
@@ -95,13 +88,12 @@ impl Slots {
     }
 }
 
-/// There are few, or a quarter more than were left the last time: so each that is added pays for a
-/// few looks at others, however many there are.
+/// Returns true for few mappings, or a quarter more than last time, so that an addition pays for
+/// few checks.
 fn is_look_due(nr: usize, nr_used: usize) -> bool {
     nr < FEW || nr >= nr_used + nr_used / 4
 }
 
-/// The registry: [`Slots`] behind a lock.
 #[derive(Default)]
 pub(crate) struct Registry {
     slots: RwLock<Slots>,
@@ -112,12 +104,10 @@ impl Registry {
         self.slots.read().expect("no holder panics")
     }
 
-    /// Runs `change` with the slots to itself.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut Slots) -> T) -> T {
         change(&mut self.slots.write().expect("no holder panics"))
     }
 
-    /// All mappings there are now.
     pub(crate) fn snapshot(&self) -> Vec<Arc<Mapping>> {
         self.read().iter().cloned().collect()
     }

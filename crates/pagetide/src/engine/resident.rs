@@ -1,28 +1,27 @@
-//! What is resident, as text that another cache can begin with.
+//! The resident set as text, for another cache to start with.
 //!
 //! ```text
-//!   dump   pages --heat, as their policy has it--> ranges a file --> text
+//!   dump   pages --heat by their policy--> ranges of each file --> text
 //!   warm   text --> files as they are opened, if unchanged --> the hottest pages first
 //! ```
 //!
-//! A file is known by its inode, length and time of change: all three, or it is another one.
-//! Ignored: devices, whose numbers change when a machine starts anew.
+//! A file is identified by inode, length and modification time. Ignored: device numbers, which
+//! change on reboot.
 
 use pagetide_core::ids::PageIndex;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The first line, with the version of the format.
+/// First line, with the format version.
 const HEAD: &str = "pagetide resident 1";
 
-/// Which pages a cache has in memory, and how hot they are:
-/// [`PageCache::dump`](crate::PageCache::dump).
+/// The resident pages of a cache and their heat, from [`PageCache::dump`](crate::PageCache::dump).
 ///
-/// Its text ([`Display`](fmt::Display), [`FromStr`]) is in docs/formats.md.
+/// See docs/formats.md for the text ([`Display`](fmt::Display), [`FromStr`]).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ResidentSet {
-    /// Each file of which pages are in memory.
+    /// Files with resident pages.
     pub files: Vec<ResidentFile>,
 }
 
@@ -33,59 +32,59 @@ pub struct ResidentFile {
     pub ino: u64,
     /// Length in bytes.
     pub len: u64,
-    /// Last change of the contents, nanoseconds since 1970.
+    /// Modification time, nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// For people; `None` where the file was closed by then.
+    /// Path for information, `None` if the file was closed.
     pub path: Option<PathBuf>,
-    /// In the order of pages.
+    /// Ranges in page order.
     pub ranges: Vec<ResidentRange>,
 }
 
-/// Pages of a file that follow each other and are as hot.
+/// Adjacent pages with the same heat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResidentRange {
-    /// As the policy has it; more is hotter.
+    /// Heat by the policy. More is hotter.
     pub heat: u8,
-    /// The first page.
+    /// First page.
     pub first: u64,
-    /// How many, at least one.
+    /// Number of pages, at least one.
     pub nr: u64,
 }
 
-/// How far [`PageCache::warm`](crate::PageCache::warm) has come.
+/// Progress of [`PageCache::warm`](crate::PageCache::warm).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WarmStats {
-    /// Pages asked for so far, of files that were opened and had not changed.
+    /// Pages requested so far, in opened and unchanged files.
     pub pages: u64,
-    /// Of those, pages brought in; the others were in memory already, or left when it was full.
+    /// Requested pages read. The rest was resident already, or skipped with memory full.
     pub brought_in: u64,
-    /// Files that were opened and had changed: nothing is brought in of them.
+    /// Opened files that had changed, and were skipped.
     pub stale_files: u64,
-    /// Pages that are still to come.
+    /// Pages still to come.
     pub waiting: u64,
 }
 
-/// A text that is no [`ResidentSet`].
+/// An invalid text of a [`ResidentSet`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseResidentError {
-    /// The first line is not that of a dump: another file, or another version; make a new dump.
+    /// The first line belongs to another format or version. Make a new dump.
     #[error("it does not begin with \"{HEAD}\": it is no dump of this version")]
     NoDump,
-    /// A line is not what the format says; it was damaged or written by hand.
+    /// A line is malformed.
     #[error("line {line} is neither a file, nor a range of pages, nor the end: {text:?}")]
     Line {
-        /// Its number, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Its beginning.
+        /// Start of the line.
         text: String,
     },
-    /// The last line is missing: the dump was cut; make a new one.
+    /// The last line is missing, as the dump was cut. Make a new one.
     #[error("it was cut: its last line is not \"end\"")]
     Cut,
 }
 
 impl ResidentSet {
-    /// Pages in all ranges.
+    /// Returns the number of pages in all ranges.
     pub fn nr_pages(&self) -> u64 {
         let ranges = self.files.iter().flat_map(|file| &file.ranges);
         ranges.fold(0, |sum: u64, range| sum.saturating_add(range.nr))
@@ -150,7 +149,6 @@ fn parse_range(text: &str) -> Option<ResidentRange> {
 }
 
 impl ResidentFile {
-    /// Adds a page after those there are.
     pub(crate) fn push(&mut self, index: PageIndex, heat: u8) {
         match self.ranges.last_mut() {
             Some(last) if last.heat == heat && last.first + last.nr == index.0 => last.nr += 1,

@@ -1,12 +1,12 @@
-//! The size that follows what the container or the machine can spare.
+//! Automatic memory size, from the spare memory of the container or the machine.
 //!
 //! ```text
-//!   every 10 ms   room (sys) + the cache's own use + the sizing curve --> a look
-//!                 core's AutoSize --> another size, and why --> resize, counted
+//!   every 10 ms   spare memory (sys) + the cache's own usage + the sizing curve
+//!                 --> core's AutoSize --> another size, and the reason --> resize, counted
 //! ```
 //!
-//! What the cache may have and does not use yet is no room for it to grow. Ignored: memory that is
-//! taken faster than can be given up between looks beyond the reserve.
+//! The cache's unused allowance does not count as spare. Ignored: memory taken between samples
+//! faster than the cache can release it.
 
 use crate::engine::Engine;
 use crate::engine::limits::Limits;
@@ -20,46 +20,43 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Between looks.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Looks between questions to the sizing curve.
+/// Samples between evaluations of the sizing curve.
 const CURVE_EVERY: u64 = 10;
-/// Changes that are remembered one by one.
 const LAST: usize = 64;
 
-/// A change of a cache's size by itself: see [`Builder::memory_auto`](crate::Builder::memory_auto).
+/// An automatic change of size: see [`Builder::memory_auto`](crate::Builder::memory_auto).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SizeChange {
-    /// Since the cache was built.
+    /// Time since the cache was built.
     pub at: Duration,
-    /// Before.
+    /// Size before.
     pub from: Bytes,
-    /// After; more than was meant where pages were pinned.
+    /// Size after, larger than intended if pages were pinned.
     pub to: Bytes,
-    /// Why.
+    /// Reason.
     pub reason: SizeReason,
-    /// What the container or the machine had to spare just before.
+    /// Spare memory of the container or the machine just before.
     pub spare: Bytes,
 }
 
-/// What a cache whose size follows the machine has made of it.
+/// The automatic changes of a cache's size.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SizeChanges {
-    /// Times it grew, because that pays.
+    /// Times it grew because of the sizing curve.
     pub grown: u64,
-    /// Times it shrank, because others took what is kept in reserve.
+    /// Times it shrank because other programs used the reserve.
     pub shrunk_for_reserve: u64,
-    /// Times it shrank, because some thread waited for memory.
+    /// Times it shrank because a thread stalled for memory.
     pub shrunk_for_stalls: u64,
-    /// The smallest size there was.
+    /// Smallest size so far.
     pub memory_min: Bytes,
-    /// The largest.
+    /// Largest size so far.
     pub memory_max: Bytes,
-    /// The last changes, the oldest first.
+    /// Last changes, oldest first.
     pub last: VecDeque<SizeChange>,
 }
 
-/// What a cache has whose size follows.
 pub(crate) struct Sizer {
     bounds: (Bytes, Bytes),
     limits: Limits,
@@ -102,7 +99,6 @@ impl Sizer {
 }
 
 impl Engine {
-    /// Lets the size follow until the cache goes.
     pub(crate) fn follow_room(&self, sizer: &Sizer) {
         let room = MemoryRoom::find();
         let mut auto = AutoSize::new(sizer.bounds.0.0, sizer.bounds.1.0);
@@ -131,7 +127,7 @@ impl Engine {
                 gain: curve.gain,
             };
             let Some(step) = auto.step(&look) else { continue };
-            // Where pages are pinned it goes as far as it can, and on in the next look.
+            // With pinned pages it goes as far as possible, and on with the next sample.
             let _ = self.source.resize(Bytes(step.memory), &sizer.limits);
             sizer.note(SizeChange {
                 at: sizer.started.elapsed(),
@@ -144,7 +140,6 @@ impl Engine {
     }
 }
 
-/// What the sizing curve said last.
 #[derive(Default)]
 struct Curve {
     before: Option<(ReuseCounts, u64)>,
@@ -152,7 +147,7 @@ struct Curve {
 }
 
 impl Curve {
-    /// Asks what an eighth more memory would have brought since the last question.
+    /// Estimates the extra hits of an eighth more memory since the last call.
     fn ask(&mut self, engine: &Engine, memory: Bytes, is_full: bool) {
         let counters = &engine.pages.counters;
         let nr_accesses = counters.collect(Event::Hit) + counters.collect(Event::Miss);
@@ -164,7 +159,7 @@ impl Curve {
             gained.saturating_mul(1_000_000).checked_div(nr_accesses).unwrap_or(0)
         };
         self.gain = match &self.before {
-            // While there is room in it, more memory is of no use.
+            // More memory is useless until the present memory is full.
             _ if !is_full => 0,
             Some((before, nr_before)) if nr_accesses > *nr_before => {
                 gained(&counts.since(before), nr_accesses - nr_before) as u32

@@ -1,15 +1,12 @@
-//! Memory in a row that scattered reads go through.
-//!
-//! Problem: a stream that goes round in a few frames finds them scattered, and a device takes a
-//! descriptor for each piece of memory. Idea: a few buffers of a request's length, in a huge page
-//! beside the frames; a request whose frames are scattered goes through one of them, and is copied.
+//! Contiguous buffers for scattered reads. Problem: a device needs a descriptor for each piece of
+//! memory. Idea: read into a buffer and copy.
 //!
 //! ```text
-//!   device --one piece--> [ 512 KiB ] --copy--> frames, wherever they are
+//!   device --one piece--> [ 512 KiB ] --copy--> scattered frames
 //! ```
 //!
-//! They are made when the first request wants one, and are [`staging_bytes`] beside the limit. When
-//! all are on their way, the next request goes straight to its frames.
+//! The buffers are in a huge page, allocated at first use, and take [`staging_bytes`] beyond the
+//! limit. If all are in flight, the next request is read into its frames directly.
 //!
 //! Ignored: systems without huge pages, where a buffer is scattered itself.
 
@@ -19,19 +16,17 @@ use pagetide_core::units::PAGE_BYTES;
 use pagetide_sys::huge_buffer::{HugeBuffer, HugePart};
 use pagetide_sys::{Lock, WordRef};
 
-/// The buffers that are not on their way.
 pub(crate) struct Staging {
     idle: Vec<HugePart>,
-    /// Buffers that are on their way.
+    /// Buffers in flight.
     nr_out: usize,
-    /// Buffers that have not been made yet.
+    /// Buffers to be allocated.
     nr_unmade: usize,
-    /// Bytes of a buffer.
     len: usize,
 }
 
 impl Staging {
-    /// For requests of at most `nr_pages`, in a memory of `nr_frames`.
+    /// `nr_pages` is the longest request.
     pub(crate) fn new(nr_frames: u64, nr_pages: u64) -> Staging {
         let len = nr_pages as usize * PAGE_BYTES;
         Staging {
@@ -42,23 +37,21 @@ impl Staging {
         }
     }
 
-    /// Whether there may be a buffer for the next request.
     pub(crate) fn has_any(&self) -> bool {
         self.nr_unmade > 0 || !self.idle.is_empty()
     }
 
-    /// Whether there is none now, and will be once one comes back.
+    /// Returns true if a buffer will be available after a read completes.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.has_any() && self.nr_out > 0
     }
 
-    /// A buffer for a request for these pages, if it is better off with one, or `wanted` all the
-    /// same.
+    /// Takes a buffer for a request if its frames are scattered, or if `wanted`.
     pub(crate) fn take_for(&mut self, pages: &[Lock<WordRef>], wanted: bool) -> Option<HugePart> {
         if !wanted && !is_scattered(pages.len(), nr_pieces(pages)) {
             return None;
         }
-        // Where the machine has no memory to give, it is not asked again.
+        // After a failed allocation there is no second attempt.
         let nr_unmade = std::mem::take(&mut self.nr_unmade);
         if nr_unmade > 0
             && let Ok(buffer) = HugeBuffer::new(nr_unmade * self.len)
@@ -70,14 +63,13 @@ impl Staging {
         Some(part)
     }
 
-    /// Takes a buffer back.
     pub(crate) fn give_back(&mut self, part: HugePart) {
         self.nr_out -= 1;
         self.idle.push(part);
     }
 }
 
-/// Pieces of memory that the pages' frames are.
+/// Returns the number of contiguous runs of frames.
 fn nr_pieces(pages: &[Lock<WordRef>]) -> usize {
     let follows = |pair: &[Lock<WordRef>]| {
         let [one, next] = [0, 1].map(|nth| pair[nth].frame());

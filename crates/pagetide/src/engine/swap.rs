@@ -1,19 +1,16 @@
-//! Where pages of an anonymous region go when they leave memory.
-//!
-//! Such a region begins as zeros that no store has, and its store is its own: a file without a
-//! name, as long as the region, that goes with it. So a page that was never written back is not
-//! read: it is zeros. And a dirty page need not be stored for its own sake, only to make room.
+//! Swap space of an anonymous region: a private, unnamed file of the region's length. A page that
+//! was never written back is zeros. A dirty page is stored only to free memory.
 //!
 //! ```text
-//!   page       0   1   2   3   4          at its own place in the store
+//!   page       0   1   2   3   4          at its own offset in the store
 //!   stored     -   x   -   x   x          a bit each: written back once
-//!                      ^ the next part to be written back begins here
+//!                      ^ start of the next part to write back
 //! ```
 //!
-//! Where the store has no room, pages stay in memory, dirty; a call that needs a frame gets an
-//! error that says what is full.
+//! If the store is full, pages stay in memory, dirty. A call that needs a frame then gets an error
+//! that names the full folder.
 //!
-//! Ignored: giving room in the store back when a page is dropped.
+//! Ignored: freeing blocks of the store when a page is dropped.
 
 use crate::memory::locks::lock;
 use crate::memory::store::Backing;
@@ -25,33 +22,29 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 const WORD_BITS: u64 = u64::BITS as u64;
-/// Survives a reboot, and so is not in memory; where there is none, whatever is temporary.
+/// Survives a reboot, and so is not in memory. If missing, the temporary folder is used.
 const FOLDER: &str = "/var/tmp";
 
-/// Which pages of a region its store has, and how far write-back has come.
 pub(crate) struct SwapMap {
     stored: Box<[AtomicU64]>,
     next: AtomicU64,
-    /// The store, if it is a file of ours.
     file: Option<SwapFile>,
-    /// Why writing to it failed last, since that was asked last.
+    /// Last write error since it was last taken.
     failure: Mutex<Option<Failure>>,
 }
 
-/// A file without a name, and the folder it is in all the same.
 pub(crate) struct SwapFile {
     folder: PathBuf,
     file: Arc<StoreFile>,
 }
 
-/// An error of the store, which many calls report.
+/// A store error in copyable form.
 #[derive(Clone, Copy)]
 struct Failure {
     kind: io::ErrorKind,
     code: Option<i32>,
 }
 
-/// The error of calls that need room where there is none.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "no page of the region can leave memory: writing to {place} failed ({source}): make room \
@@ -68,7 +61,6 @@ impl SwapMap {
         SwapMap { stored, next: AtomicU64::new(0), file, failure: Mutex::default() }
     }
 
-    /// Pages could not be written.
     pub(crate) fn note_failure(&self, error: &io::Error) {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StoreError>());
         let system = inner.map_or(error, StoreError::os_error);
@@ -76,21 +68,18 @@ impl SwapMap {
         *lock(&self.failure) = Some(failure);
     }
 
-    /// The last failure, as a sentence, and none from then on until there is another.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         let failure = self.failure();
         *lock(&self.failure) = None;
         failure
     }
 
-    /// The last failure, as a sentence, if there was one.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         let failure = (*lock(&self.failure))?;
         let source = failure.code.map_or(failure.kind.into(), io::Error::from_raw_os_error);
         Some(io::Error::new(failure.kind, SwapFull { place: self.describe_place(), source }))
     }
 
-    /// The place and how much room it has.
     fn describe_place(&self) -> String {
         let Some(SwapFile { folder, file }) = &self.file else {
             return "the store it swaps to".to_owned();
@@ -99,25 +88,23 @@ impl SwapMap {
         format!("the swap folder {}, which has {room} of room left,", folder.display())
     }
 
-    /// Whether the store has the page, though perhaps not as it is now.
+    /// Returns true if the store has the page, perhaps in an older state.
     pub(crate) fn is_stored(&self, index: u64) -> bool {
         let word = self.stored.get((index / WORD_BITS) as usize);
         word.is_some_and(|word| word.load(Relaxed) & Self::bit(index) != 0)
     }
 
-    /// The store has the page. The caller keeps it from leaving until this is known.
+    /// Records that the store has the page. The caller keeps the page resident until then.
     pub(crate) fn note_stored(&self, index: u64) {
         if let Some(word) = self.stored.get((index / WORD_BITS) as usize) {
             word.fetch_or(Self::bit(index), Relaxed);
         }
     }
 
-    /// Where the next part to be written back begins.
     pub(crate) fn begin_part(&self) -> u64 {
         self.next.load(Relaxed)
     }
 
-    /// Write-back got this far.
     pub(crate) fn end_part(&self, next: u64) {
         self.next.store(next, Relaxed);
     }
@@ -127,7 +114,7 @@ impl SwapMap {
     }
 }
 
-/// The folder for swap files unless one is named: `TMPDIR` if set, else `/var/tmp`.
+/// Returns the default folder for swap files: `TMPDIR` if set, else `/var/tmp`.
 pub(crate) fn default_folder() -> PathBuf {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
     let lasting = || Some(PathBuf::from(FOLDER)).filter(|folder| folder.is_dir());
@@ -135,7 +122,6 @@ pub(crate) fn default_folder() -> PathBuf {
 }
 
 impl SwapFile {
-    /// In `folder`, of `nr_pages` pages that read as zeros.
     pub(crate) fn create(folder: &Path, nr_pages: u64, direct: bool) -> io::Result<SwapFile> {
         let file = StoreFile::nameless(folder, nr_pages << PAGE_SHIFT, direct)?;
         Ok(SwapFile { folder: folder.to_owned(), file: Arc::new(file) })

@@ -1,4 +1,4 @@
-//! Walks everything a cache has, and panics where something is not as it should be.
+//! Consistency checks of a whole cache, for tests.
 //!
 //! ```text
 //!   page tables --> resident words --> frames: each once, and its folio names the page
@@ -6,7 +6,7 @@
 //!   a node's frames = resident + free + on per-CPU lists
 //!   compressed copies: of absent pages only
 //!   regions' pages: mapped only if resident, writable only if dirty
-//!   groups:            pay for what is resident, each for its own
+//!   groups:            charges equal resident pages
 //! ```
 
 use crate::engine::Engine;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Engine {
-    /// Checks what must hold while nothing else is running.
+    /// Panics if the cache is inconsistent. Nothing else may run.
     pub(crate) fn validate(&self) {
         let resident = self.collect_resident();
         let absent_copies =
@@ -33,7 +33,7 @@ impl Engine {
         for node in self.pages.nodes.iter() {
             let range = node.range();
             let nr_resident = resident.range(range.clone()).count() as u64;
-            // Regions are of the first node alone, where they set any aside.
+            // Regions, which set frames aside, use the first node only.
             let is_first = node.has(FrameId(0));
             let nr_aside = if is_first { self.source.here.nr_aside.load(Relaxed) } else { 0 };
             let nr_in_use = node.frames.sample_resident();
@@ -56,7 +56,6 @@ impl Engine {
         }
     }
 
-    /// What a region's user has mapped is resident; what the user may write is dirty.
     fn validate_regions(&self) {
         for mapping in self.mappings.snapshot() {
             let Some(region) = mapping.table.region() else { continue };
@@ -74,7 +73,6 @@ impl Engine {
         }
     }
 
-    /// The page in each frame that a word names.
     fn collect_resident(&self) -> BTreeMap<FrameId, PageId> {
         let mut resident = BTreeMap::new();
         for mapping in self.mappings.snapshot() {

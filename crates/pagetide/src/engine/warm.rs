@@ -1,17 +1,14 @@
-//! Warming: what an earlier run had in memory is brought in again, as its files are opened.
+//! Warming: rereads the resident set of an earlier run as its files are opened.
 //!
 //! ```text
-//!   plan     files by inode                 an open: unchanged? --> ranges, the hottest first
+//!   plan     files by inode                 an open: unchanged? --> ranges, hottest first
 //!   worker   range --> piece --> piece ...  ends when memory is full
-//!                          `-- has the program missed meanwhile? then what is on its way comes
-//!                              first, and the next piece after it
+//!                          `-- a miss of the program meanwhile? then finish the reads in
+//!                              flight before the next piece
 //! ```
 //!
-//! Problem: a new cache misses for as long as the old one took to learn; reading everything again
-//! first would keep the program waiting. Idea: beside it, hottest first, and only into memory that
-//! nothing competes for.
-//!
-//! Ignored: where a file lies on its device; its pages are read in their order.
+//! Problem: rereading first delays the program. Idea: read in the background, and only into free
+//! memory. Ignored: the layout on the device.
 
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
@@ -26,21 +23,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Pages asked for between looks at what the program does, at most: 512 KiB.
+/// Maximum number of pages requested between checks for misses: 512 KiB.
 const PIECE: u64 = 128;
-/// The same as a part of memory: so little over the end evicts nothing.
+/// Maximum piece as a fraction of memory, so that an overshoot evicts nothing.
 const PIECE_PARTS: u64 = 64;
 
-/// What is to be brought in.
 #[derive(Default)]
 pub(crate) struct Warmer {
-    /// Whether there is a plan, or ranges wait: opens look no further otherwise.
+    /// A plan or ranges exist. Otherwise opens skip warming.
     is_on: AtomicBool,
     state: Mutex<State>,
     pub(crate) signal: Signal,
 }
 
-/// Where a range stands in the queue: by heat, then in the order of opens and of pages.
+/// Queue key: heat, then order of opens, then page.
 type WarmRank = (Reverse<u8>, u64, u64);
 
 #[derive(Default)]
@@ -52,7 +48,6 @@ struct State {
 }
 
 impl State {
-    /// The hottest piece that waits, of at most `piece` pages.
     fn pop(&mut self, piece: u64) -> Option<(Arc<Mapping>, ReadaheadRun)> {
         let (key, (mapping, nr)) = self.ranges.pop_first()?;
         let nr_now = nr.min(piece);
@@ -77,7 +72,6 @@ impl Warmer {
         lock(&self.state).stats
     }
 
-    /// A file was opened for the first time, and looked so.
     fn open(&self, mapping: &Arc<Mapping>, look: &Fingerprint) -> bool {
         let mut state = lock(&self.state);
         let Some(file) = state.plan.remove(&look.ino) else { return false };
@@ -88,7 +82,6 @@ impl Warmer {
         state.nr_opened += 1;
         let nth = state.nr_opened;
         for range in &file.ranges {
-            // What is past the end is no page.
             let nr = range.nr.min(mapping.nr_pages().saturating_sub(range.first));
             if nr > 0 {
                 let key = (Reverse(range.heat), nth, range.first);
@@ -100,7 +93,6 @@ impl Warmer {
         true
     }
 
-    /// Forgets what waits.
     fn clear(&self) {
         let mut state = lock(&self.state);
         state.ranges.clear();
@@ -109,7 +101,6 @@ impl Warmer {
 }
 
 impl Engine {
-    /// A mapping was made of a file that looked so.
     pub(crate) fn warm_opened(&self, mapping: &Arc<Mapping>, look: Option<&Fingerprint>) {
         if !self.warmer.is_on.load(Relaxed) {
             return;
@@ -122,7 +113,6 @@ impl Engine {
         }
     }
 
-    /// Brings in what waits.
     pub(crate) fn warm(&self) {
         span!("warm");
         let counters = &self.pages.counters;
@@ -135,7 +125,7 @@ impl Engine {
             }
             let next = lock(&self.warmer.state).pop(piece);
             let Some((mapping, run)) = next else { break };
-            // Of a file that was closed meanwhile nothing is wanted.
+            // The file was closed meanwhile.
             if !mapping.has_handles() {
                 continue;
             }

@@ -1,25 +1,22 @@
-//! Which bytes of a dirty page were written here.
+//! Dirty ranges of a page.
 //!
-//! Problem: a page is read whole and changed in part. Written back whole, it overwrites what
-//! another program has written to its other bytes meanwhile.
-//!
-//! Idea: each dirty page knows the bytes that were written. Those alone are written back, unless
-//! they are all the page has.
+//! Problem: a page written back whole overwrites other programs' later writes to its other bytes.
+//! Idea: each dirty page records its written bytes.
 //!
 //! ```text
 //!   page    |........####........##..|      written back: #### and ##
 //! ```
 //!
-//! Cost: two numbers a page; half a KiB once the bytes lie in several pieces.
+//! Cost: two numbers a page, or half a KiB for several ranges.
 
 use pagetide_core::units::PAGE_BYTES;
 use std::ops::Range;
 
 const BITS: usize = u64::BITS as usize;
-/// Bytes compared at a time. Changes with a whole line between them are two.
+/// Granularity of comparison in bytes. Changes with an equal line between are separate.
 const LINE: usize = 64;
 
-/// Where a page differs from what it was, in order.
+/// Returns the differing ranges, in order.
 pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
     let mut changes: Vec<Range<usize>> = Vec::new();
     let lines = before.chunks(LINE).zip(after.chunks(LINE));
@@ -36,12 +33,10 @@ pub(crate) fn changes(before: &[u8], after: &[u8]) -> Vec<Range<usize>> {
     changes
 }
 
-/// The bytes of one page that were written here and are not written back.
+/// The bytes of a page written here and not written back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Written {
-    /// The bytes of one range.
     Range(Range<u16>),
-    /// A bit for each byte.
     Bits(Box<[u64; PAGE_BYTES / BITS]>),
 }
 
@@ -56,7 +51,6 @@ impl Written {
         *self == Written::WHOLE
     }
 
-    /// These bytes were written, too.
     pub(crate) fn add(&mut self, range: Range<usize>) {
         if let Written::Range(one) = self {
             let (start, end) = (usize::from(one.start), usize::from(one.end));
@@ -76,24 +70,21 @@ impl Written {
         }
     }
 
-    /// All that `other` has was written, too.
     pub(crate) fn merge(&mut self, other: &Written) {
         other.pieces(PAGE_BYTES).into_iter().for_each(|piece| self.add(piece));
     }
 
-    /// The file ends at this byte of the page.
     pub(crate) fn cut(&mut self, end: usize) {
         let left = self.pieces(end);
         *self = Written::of(0..0);
         left.into_iter().for_each(|piece| self.add(piece));
     }
 
-    /// Where the last of them ends.
     pub(crate) fn end(&self) -> usize {
         self.pieces(PAGE_BYTES).last().map_or(0, |last| last.end)
     }
 
-    /// Those among the first `nr_bytes`, as ranges in order.
+    /// Returns the ranges within the first `nr_bytes`, in order.
     pub(crate) fn pieces(&self, nr_bytes: usize) -> Vec<Range<usize>> {
         match self {
             Written::Range(one) => {
@@ -129,7 +120,6 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// As a flag for each byte says.
         #[test]
         fn written_bytes_are_those_of_a_plain_array(
             ranges in prop::collection::vec((0..PAGE_BYTES, 1..PAGE_BYTES), 1..12),
@@ -155,8 +145,8 @@ mod tests {
             prop_assert!(found == flags);
         }
 
-        /// What differs is in a change; a change begins and ends with bytes that differ, and a
-        /// whole line between two changes is in neither.
+        /// Differing bytes are in a change. A change begins and ends with differing bytes, and
+        /// excludes equal lines between.
         #[test]
         fn changes_are_what_differs(
             flips in prop::collection::vec(0..PAGE_BYTES, 0..12),

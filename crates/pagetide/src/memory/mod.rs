@@ -1,5 +1,5 @@
-//! Memory and the stores behind it: frames, nodes of fast and slow memory, the compressed tier,
-//! files and io_uring; and the locks that threads meet on.
+//! Memory and stores: frames, nodes of fast and slow memory, the compressed tier, files, io_uring,
+//! and locks.
 
 pub(crate) mod compressed;
 pub(crate) mod frames;

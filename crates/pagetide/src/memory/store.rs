@@ -1,8 +1,5 @@
-//! Stores: the place of contents that are not resident.
-//!
-//! There are two kinds. A [`StoreFile`] is a real file, read directly into frames. A [`Store`] is
-//! anything else that can read and write bytes, such as a test that fails on purpose, a file in
-//! another format, or an object store. A [`Store`] is accessed through a bounce buffer, page by
+//! Stores: the place of contents that are not resident. A [`StoreFile`] is a real file, read
+//! directly into frames. A [`Store`] is anything else, accessed through a bounce buffer, page by
 //! page.
 
 use pagetide_core::units::PAGE_BYTES;
@@ -13,9 +10,9 @@ use std::sync::Arc;
 
 /// Storage of bytes at offsets, beneath a page cache.
 ///
-/// Many threads call the methods at once. Concurrent calls never overlap in their ranges if one of
-/// them is a write. Offsets and lengths of writes are whole pages, except at the end of the file. A
-/// method may block, but must not call back into the page cache. A panic counts as an error.
+/// Many threads call the methods at once, but never with overlapping ranges if one call is a write.
+/// Offsets and lengths of writes are whole pages, except at the end of the file. A method may
+/// block, but must not call back into the page cache. A panic counts as an error.
 pub trait Store: Send + Sync {
     /// Reads from `offset` into `target`. Returns the number of bytes read, which is less than
     /// asked for only at the end of the contents. After a short read, the cache asks for the rest.
@@ -88,11 +85,8 @@ pub(crate) fn hash(name: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The store of a mapping.
 pub(crate) enum Backing {
-    /// A regular file.
     File { file: Arc<StoreFile>, writable: bool },
-    /// A store of the caller's.
     Custom(Box<dyn Store>),
 }
 
@@ -104,7 +98,6 @@ impl Backing {
         }
     }
 
-    /// Returns the file, which takes batched requests.
     pub(crate) fn file(&self) -> Option<&Arc<StoreFile>> {
         match self {
             Backing::File { file, .. } => Some(file),
@@ -120,7 +113,6 @@ impl Backing {
         }
     }
 
-    /// Returns the file's identity.
     pub(crate) fn identity(&self) -> io::Result<Identity> {
         Ok(Identity::of(&self.look()?.fingerprint))
     }
@@ -165,7 +157,6 @@ impl Backing {
         }
     }
 
-    /// Writes all of `source` at `offset`.
     pub(crate) fn write_bytes(&self, source: &[u8], offset: u64) -> io::Result<()> {
         match self {
             Backing::File { file, .. } => {
@@ -232,8 +223,7 @@ fn write_whole(store: &dyn Store, source: &[u8], offset: u64) -> io::Result<()> 
     Ok(())
 }
 
-/// Calls a store of the caller's. A panic or a count above `most` becomes an error, so that pages
-/// in the middle of I/O are treated as after any other error.
+/// Calls a store of the caller. A panic or a count above `most` becomes an error.
 fn ask(most: usize, request: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
     match catch(request)? {
         count if count > most => Err(io::ErrorKind::InvalidData.into()),

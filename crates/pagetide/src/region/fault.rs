@@ -1,4 +1,4 @@
-//! Serving a fault: from an address that a thread waits at to a page that is mapped there.
+//! Serving a fault: from the faulting address to a mapped page.
 //!
 //! ```text
 //!   fault --lock the page--> mapped enough? --yes--> map once more, wake
@@ -10,16 +10,13 @@
 //!              a store? mark dirty --> map (read-only for a load) --> wake, unlock
 //! ```
 //!
-//! Problem: user space cannot read accessed bits. So a page that is mapped counts as used until it
-//! is taken out; what takes young bits away, or arms a page, takes it out, and sees the next
-//! use by a minor fault.
+//! Problem: user space cannot read accessed bits. So code that clears the young bit or arms a hint
+//! unmaps the page, and sees the next access. A mapped page counts as used.
 //!
-//! Data and invariants: a page is mapped under its lock, or under those of a run that were free.
-//! What is mapped is resident; what is mapped writable is dirty. A page that
-//! is armed again while it is being mapped (core is not sure yet) has to be mapped all the same,
-//! or its user would never get on: it is noted, and taken out at the next tick.
-//!
-//! What a stream of faults wants beside: see `streams`.
+//! Data and invariants: a page is mapped under its own lock, or under the locks of a run that were
+//! free. A mapped page is resident, and a page mapped writable is dirty. If a page is armed again
+//! while it is being mapped (core is not sure yet), it is still mapped, so that its user makes
+//! progress, and unmapped at the next tick.
 
 use super::twice::Twice;
 use crate::engine::Engine;
@@ -40,28 +37,23 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long to wait when no frame can be had and nothing can be written: all are pinned, or being
-/// written.
+/// Wait when all frames are pinned or in write-back.
 const NO_FRAME_WAIT: Duration = Duration::from_millis(1);
 
-/// Rounds of write-back that may fail, one after the other: all that only borrows room has been
-/// tried then, a part at a time.
+/// Consecutive write-back rounds that may fail: all parts of the swapped pages are tried by then.
 const FAILED_ROUNDS_MAX: u64 = SWAP_PART + 1;
 
-/// Pages that are locked together, to be mapped together.
 const RUN_MAX: usize = 16;
 
-/// What the threads that serve a region's faults share, and count. A fault is counted before its
-/// user goes on.
+/// A fault is counted before its user resumes.
 #[derive(Default)]
 pub(super) struct Faults {
-    /// By [`FaultKind`].
+    /// Indexed by [`FaultKind`].
     pub(super) nr_served: [AtomicU64; 3],
     pub(super) nr_failed: AtomicU64,
-    /// Handed over to the helper.
     pub(super) nr_helped: AtomicU64,
     pub(super) twice: Twice,
-    /// No thread will wait for a fault any more.
+    /// No thread waits for a fault any more.
     pub(super) stops: AtomicBool,
 }
 
@@ -81,7 +73,7 @@ impl Faults {
         self.nr_failed.fetch_add(1, Relaxed);
     }
 
-    /// Serves a fault of a region's user on page `index`; `is_write` as the machine tells.
+    /// Serves a fault on page `index`. `is_write` is the machine's report, if there is one.
     pub(super) fn serve(
         &self,
         engine: &Engine,
@@ -96,7 +88,7 @@ impl Faults {
         let mut run: Filled<'_> = vec![page.expect("a region is no longer than a table").lock()];
         let found = Found::of(&run[0], is_write);
         if found.is_served() {
-            // Heard of late, or by two threads at once.
+            // A late or duplicate report.
             return self.map_page(engine, mapping, &mut run[0], found.is_write);
         }
         if self.bring_in(engine, mapping, &mut run, found.access()).is_err() {
@@ -113,10 +105,9 @@ impl Faults {
         served
     }
 
-    /// As [`Faults::serve`], on the thread that touched the page, in the middle of whatever it was
-    /// doing: allocates nothing, and waits for nothing but the page and its store. `None`, and
-    /// nothing has happened, where that will not do. Of a load that found nothing mapped, tells
-    /// whether the page was missing.
+    /// Serves a fault on the accessing thread, at an arbitrary point of its code: allocates
+    /// nothing, and waits only for the page and its store. Otherwise returns `None`, with no
+    /// effect. For a load of an unmapped page, also tells whether the page was missing.
     pub(super) fn serve_here(
         &self,
         engine: &Engine,
@@ -149,8 +140,8 @@ impl Faults {
         Some((served, is_noted.then_some(noted)))
     }
 
-    /// Maps zeros for stores that are expected next, as far as that is easy; returns the end of
-    /// what is mapped. Allocates nothing, and waits for nothing.
+    /// Maps zero pages ahead of expected stores, as far as that is easy. Returns the end of the
+    /// range. Never allocates or blocks.
     pub(super) fn map_zeros(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let mut next = pages.start;
         while next < pages.end {
@@ -163,8 +154,8 @@ impl Faults {
         next
     }
 
-    /// Maps those of the pages, from the first on, that are resident, as if each had been loaded
-    /// from; returns the end of what is mapped. Allocates nothing, and waits for nothing.
+    /// Maps the leading resident pages for loads. Returns the end of the range. Never allocates or
+    /// blocks.
     pub(super) fn map_resident(
         &self,
         engine: &Engine,
@@ -183,8 +174,6 @@ impl Faults {
         pages.end
     }
 
-    /// As [`Faults::map_resident`], of at most [`RUN_MAX`] pages, which are copied together where
-    /// their frames follow each other.
     fn map_run(&self, engine: &Engine, mapping: &Mapping, pages: Range<u64>) -> u64 {
         let lock_resident = |index| {
             let page = mapping.table.page(PageIndex(index))?.try_lock().ok()?;
@@ -211,7 +200,7 @@ impl Faults {
         pages.start + nr as u64
     }
 
-    /// Maps the first of the pages, which is not mapped, and those after it that go along.
+    /// Maps the first page, and the pages after it that can be mapped with it.
     fn map_first(
         &self,
         engine: &Engine,
@@ -238,14 +227,12 @@ impl Faults {
         nr_done
     }
 
-    /// The page cannot be had.
     fn fail<H: PageHandle>(&self, engine: &Engine, page: &Lock<H>) -> Served {
         self.count_failed(engine);
         page.poison_user();
         Served::No
     }
 
-    /// Maps a resident page, dirty first if it is to be written.
     pub(super) fn map_page<H: PageHandle>(
         &self,
         engine: &Engine,
@@ -255,21 +242,19 @@ impl Faults {
     ) -> Served {
         let index = page.page().index().0;
         let frame = page.frame().expect("a page that is mapped is resident");
-        // What is dirty already may as well be written: no store to it needs to be noticed.
+        // Saves faults of later stores.
         let is_write = is_write || engine.pages.folios[frame].flags().any(Flags::DIRTY);
         if is_write {
             engine.pages.mark_whole_dirty(mapping, index, frame);
         }
-        // Refused only where memory of the kernel's own is short.
+        // Fails only if the kernel is out of memory.
         if !self.twice.map(mapping, page, is_write) && page.map_user(is_write).is_err() {
             return self.fail(engine, page);
         }
         Served::Yes
     }
 
-    /// As [`Filler::bring_in`](crate::engine::fill::Filler::bring_in); where there is no frame,
-    /// waits until there is one, or until nothing that could leave memory can be written. It is one
-    /// access, however long that takes.
+    /// Waits for a free frame if needed, until no page can be written back. Counts as one access.
     pub(super) fn bring_in<'m>(
         &self,
         engine: &Engine,
@@ -301,21 +286,18 @@ impl Faults {
     }
 }
 
-/// What was read ahead is used: it was not in vain.
 pub(super) fn note_used<H: PageHandle>(engine: &Engine, page: &Lock<H>) {
     if let Some(frame) = page.frame() {
         engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
     }
 }
 
-/// What a fault was, for what may follow it.
 #[derive(Clone, Copy)]
 pub(super) struct Noted {
     pub(super) is_write: bool,
     pub(super) was_missing: bool,
 }
 
-/// What a fault finds, with the page locked.
 struct Found {
     was_resident: bool,
     before: UserAccess,
@@ -325,13 +307,12 @@ struct Found {
 impl Found {
     fn of<H: PageHandle>(page: &Lock<H>, is_write: Option<bool>) -> Found {
         let before = page.user_access();
-        // Where the machine does not tell, a load comes first: of a page that is mapped for
-        // loads, it is a store.
+        // If the machine does not tell: the first fault is a load, and a fault on a page mapped for
+        // loads is a store.
         let is_write = is_write.unwrap_or(before != UserAccess::None);
         Found { was_resident: page.frame().is_some(), before, is_write }
     }
 
-    /// Whether the user may already do what it wanted to.
     fn is_served(&self) -> bool {
         let wanted = if self.is_write { UserAccess::Write } else { UserAccess::Read };
         self.was_resident && self.before >= wanted
@@ -350,7 +331,7 @@ impl Found {
     }
 }
 
-/// Why nothing can leave memory: what the swap of this mapping says, or that of another.
+/// Finds the swap error, here or in another mapping, that keeps pages in memory.
 fn no_room_error(engine: &Engine, mapping: &Mapping) -> io::Error {
     let own = mapping.swap.as_ref().and_then(SwapMap::failure);
     let others = engine.mappings.snapshot();

@@ -1,16 +1,15 @@
-//! Rows from anywhere in a region, copied out together.
+//! Gathering rows from anywhere in a region.
 //!
-//! Problem: of random rows each is a fault, and each fault waits for a read of its own, where a
-//! device does many at once. Idea: all that is absent is asked for first; then the rows are copied
-//! from wherever their pages are, and nothing is mapped for it.
+//! Problem: each random row is a fault with a read of its own. Idea: request all absent pages
+//! first, then copy the rows without mapping pages.
 //!
 //! ```text
 //!   offsets  a b c d e f ...   absent: requests, in flight together -> waited for
 //!            a b c d           copied to the target, in their order
 //! ```
 //!
-//! Data and invariants: no more is asked for at a time than a part of memory, or what came first
-//! would leave before it is copied. A page that cannot be had is read once more, for its error.
+//! Data and invariants: requests are limited to a part of memory, so that no page is evicted before
+//! it is copied. A page that failed is read again, for its error.
 
 use super::Region;
 use crate::engine::errors::ReadError;
@@ -18,20 +17,19 @@ use pagetide_core::readahead::ReadaheadRun;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use std::ops::Range;
 
-/// Pages that are asked for together: one part of memory in so many.
+/// Fraction of memory requested together.
 const MEMORY_PART: u64 = 8;
 
 impl Region {
-    /// Copies rows out, one after the other, without faults: `target.len() / offsets.len()` bytes
-    /// from each of the offsets on. Returns how many pages had to be read, as far as is known
-    /// beforehand.
+    /// Copies rows out in order, without faults: `target.len() / offsets.len()` bytes from each
+    /// offset. Returns the number of pages read, as estimated beforehand.
     ///
     /// # Errors
-    /// As for [`Region::read`]; `target` may be filled in part.
+    /// As for [`Region::read`]. `target` may be partly filled.
     ///
     /// # Cost
-    /// Absent pages are read together, as many as a device has requests for; a resident page costs
-    /// a lock and a copy.
+    /// Absent pages are read in parallel, up to the device's queue depth. A resident page costs a
+    /// lock and a copy.
     pub fn gather(&self, offsets: &[u64], target: &mut [u8]) -> Result<u64, ReadError> {
         let row_bytes = target.len().checked_div(offsets.len()).unwrap_or(0);
         if row_bytes == 0 {
@@ -52,14 +50,12 @@ impl Region {
         Ok(nr_read)
     }
 
-    /// Pages of a row, if there is something to be read.
     fn run_of(&self, offset: u64, row_bytes: usize) -> Option<ReadaheadRun> {
         let pages = offset >> PAGE_SHIFT..(offset + row_bytes as u64).div_ceil(PAGE_BYTES as u64);
         let run = ReadaheadRun::asked_for(pages.start, pages.end - pages.start);
         self.is_stored(pages).then_some(run)
     }
 
-    /// Whether there is something to be read: not of what was never stored to.
     fn is_stored(&self, mut pages: Range<u64>) -> bool {
         self.mapping.swap.as_ref().is_none_or(|swap| pages.all(|page| swap.is_stored(page)))
     }

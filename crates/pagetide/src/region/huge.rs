@@ -1,16 +1,11 @@
-//! Has huge pages made of what a region's user has mapped.
+//! Huge pages for the mapped pages of a region. Problem: see `pagetide_sys`'s region. Idea: after a
+//! moment with few faults, fully mapped blocks are collapsed, a few at a time.
 //!
-//! Problem: see `pagetide_sys`'s region. Idea: as for memory that other processes look at: when
-//! little has come or been stored for a moment, blocks that are mapped whole are made huge, a few
-//! each time.
+//! Data and invariants: all pages of a block are try-locked meanwhile, and write-back of the region
+//! is blocked: a sync after an unreported store waits until the page is dirty. A huge page needs
+//! new memory, so as much must be free.
 //!
-//! Data and invariants: the pages of a block are all locked meanwhile, by tries alone, and nothing
-//! of the region is written back: a sync after a store that was not heard of waits until the page
-//! is dirty. A huge page is made beside those that it replaces: only where so much memory is free,
-//! for the limit's sake.
-//!
-//! Ignored: regions that are used while memory is full. Their pages come and go, and a huge page
-//! would be split again.
+//! Ignored: regions in use while memory is full. Reclaim would split their huge pages again.
 
 use crate::engine::Engine;
 use crate::engine::mapping::Mapping;
@@ -21,14 +16,13 @@ use pagetide_sys::{BLOCK_PAGES, Lock, PageRef, RegionMemory};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it looks.
+/// Interval between attempts.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Faults and pages read since the last look that are little: as many as a block has pages.
+/// Maximum number of faults and reads since the last attempt.
 const QUIET: u64 = BLOCK_PAGES as u64;
-/// Blocks made each time, which takes 50 ms or so.
+/// Blocks in one attempt, which takes about 50 ms.
 const NR_AT_ONCE: usize = 32;
 
-/// A region's blocks.
 pub(super) struct Blocks {
     pub(super) engine: Arc<Engine>,
     pub(super) memory: Arc<RegionMemory>,
@@ -36,12 +30,11 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The thread's loop, until it is to stop.
     pub(super) fn work(&self, signal: &Signal) {
         let (mut before, mut done) = (0, 0);
         while signal.wait(INTERVAL) != Wake::Stop {
             let now = self.count_busy();
-            // What has been looked at in vain is not, until something has come again.
+            // After a futile attempt, wait for new faults.
             if now != done && now - before < QUIET && self.make_some() == 0 {
                 done = now;
             }
@@ -55,14 +48,14 @@ impl Blocks {
         candidates.take(NR_AT_ONCE).filter(|block| self.make(*block)).count()
     }
 
-    /// Whether it could be tried.
+    /// Returns false if the block could not be tried.
     pub(super) fn make(&self, block: u32) -> bool {
         let Blocks { engine, mapping, .. } = self;
         let frames = &engine.pages.nodes.first().frames;
         if u64::from(frames.nr_managed()) < frames.sample_resident() + BLOCK_PAGES as u64 {
             return false;
         }
-        // A sync that follows a store finds it noted.
+        // A later sync must find the store recorded.
         let Ok(_no_write_back) = mapping.flush.try_lock() else { return false };
         let start = u64::from(block) * BLOCK_PAGES as u64;
         let lock = |index| mapping.table.page(PageIndex(index))?.try_lock().ok();
@@ -76,7 +69,6 @@ impl Blocks {
         true
     }
 
-    /// Goes up with what makes pages come, go, or be protected.
     fn count_busy(&self) -> u64 {
         let counters = &self.engine.pages.counters;
         let events = [Event::Miss, Event::Readahead, Event::RegionMinor, Event::RegionWriteProtect];

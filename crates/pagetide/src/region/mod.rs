@@ -1,26 +1,24 @@
-//! Regions: address ranges of which only what the limit allows is in memory.
+//! Regions: address ranges that may be larger than memory.
 //!
-//! Problem: a program wants plain memory, to load from and store to, from any code; more of it than
-//! there is, or a file's bytes in place, without leaving the limit to the kernel.
+//! Problem: a program wants to load and store anywhere in more memory than there is, or in a file,
+//! under a limit of its own.
 //!
-//! Idea: a region is a mapping like a file's. Its pages compete for frames with all others, by the
-//! same policy, over the same tiers; a frame is its allowance. What is not mapped is a fault, which
-//! the thread that touched it serves, or threads of the region.
+//! Idea: a region is a mapping like a file's, and its pages compete for the same frames.
 //!
 //! ```text
-//!   user's code --touch--> fault --> page locked, filled in its frame, moved in --> goes on
-//!   reclaim     --claims a page that is not young, clean--> moved back, and its frame is free
-//!   aging, hint scan --> moved back: the next touch faults
+//!   user's code --access--> fault --> page locked, filled in its frame, mapped --> resumes
+//!   reclaim     --claims a page that is old and clean--> unmapped, and its frame is free
+//!   aging, hint scan --> unmapped: the next access faults
 //!   write-back  --> write-protected, copied, written: the next store faults
 //! ```
 //!
-//! Data and invariants: see `service`, `fault`, and `pagetide_sys`'s region. A thread that serves
-//! a fault waits for one page's lock, others it tries, and for no thread that may wait for a fault.
+//! Data and invariants: a thread that serves a fault blocks on one page's lock only, and on no
+//! thread that may wait for a fault. See `service`, `fault`, and `pagetide_sys`'s region.
 //!
-//! Ignored: memory for the allocator of the process itself (the helper allocates).
+//! Ignored: memory for the process's own allocator (the helper allocates).
 //!
-//! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd); umap and vmcache for
-//! what such ranges are good for.
+//! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd). umap and vmcache show
+//! uses of such ranges.
 
 mod fault;
 mod gather;
@@ -62,34 +60,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use streams::{Streams, ZEROS_MAX};
 
-/// An address range whose pages come and go.
+/// An address range that is paged on demand.
 ///
-/// Any code may load from and store to `as_ptr()..as_ptr() + len()` while this lives, from any
-/// number of threads. A page that cannot be had (its store fails, or memory is full of pages that
-/// cannot be written to theirs) ends the access with SIGBUS, as in a mapped file, and is counted;
-/// [`Region::sync`] says why.
+/// Any thread may load from and store to `as_ptr()..as_ptr() + len()` while the region lives. If a
+/// page cannot be provided, the access ends with SIGBUS, as in a mapped file, and is counted.
+/// [`Region::sync`] returns the cause.
 ///
 /// # Faults
-/// A touch of what is not mapped is served by the thread that made it, in a handler of SIGBUS that
-/// comes with the first region; [`RegionStats::delivery`] tells. Then
-/// - a system call that is given an address whose page is not mapped fails with `EFAULT`:
-///   [`Region::populate`] first;
-/// - a handler of SIGBUS that the process had before is called for what is no region's. One that it
-///   installs later has to call the one it replaces in turn;
-/// - a thread that touches pages does not block SIGBUS, and has 64 KiB of its stack left.
+/// By default the accessing thread serves a fault, in a SIGBUS handler that the first region
+/// installs ([`RegionStats::delivery`] tells). Then
+/// - a system call fails with `EFAULT` on an unmapped address: call [`Region::populate`] first,
+/// - an earlier SIGBUS handler still gets all other addresses. A later one must chain to it,
+/// - a thread that accesses pages must not block SIGBUS, and needs 64 KiB of free stack.
 ///
-/// Where one of these does not suit, [`RegionOptions::handlers`] has threads of the region serve
-/// faults, at several times the cost. So it is without asking where the cache has tiers, groups or
-/// a record, where a store of the caller's lies beneath, and where the kernel has no such signals.
+/// [`RegionOptions::handlers`] has threads of the region serve faults instead, at several times the
+/// cost. This is automatic if the cache has tiers, groups or a record, if the region is over a
+/// [`Store`](crate::Store) of the caller, and if the kernel lacks such signals.
 ///
-/// Not for: a child after `fork` (it does not have the range); the process's own allocator; memory
-/// that devices write, as by direct I/O (they write past faults). Do not touch the range while
-/// holding a [`PageGuardMut`](crate::PageGuardMut) of this cache: a fault may wait for it.
+/// Not for children after `fork` (the range is not inherited), the process's own allocator, or
+/// device writes, as in direct I/O (no faults). Do not access the range while holding a
+/// [`PageGuardMut`](crate::PageGuardMut) of this cache: a fault may wait for the guard.
 ///
-/// Dropping it ends the range: an anonymous region's contents are gone, those over a file are
-/// written back, whose errors cannot be reported: [`Region::sync`] first.
+/// Dropping the region unmaps the range. An anonymous region loses its contents. A file's dirty
+/// pages are written back without an error report: call [`Region::sync`] first.
 pub struct Region {
-    /// A handle of the mapping, until the region is dropped.
+    /// `Some` until the region is dropped.
     file: Option<File>,
     memory: Arc<RegionMemory>,
     mapping: Arc<Mapping>,
@@ -100,14 +95,13 @@ pub struct Region {
 }
 
 impl PageCache {
-    /// Makes a region: an address range that any code can load from and store to, of which only
-    /// what the limit allows is in memory. See [`Region`].
+    /// Creates a region. See [`Region`].
     ///
     /// # Errors
-    /// [`CreateRegionError`], with what to change.
+    /// [`CreateRegionError`], with the remedy.
     ///
     /// # Cost
-    /// A reservation of addresses, whatever its length, and threads that serve its faults.
+    /// An address reservation of any length, and threads that serve faults.
     ///
     /// ```
     /// # use pagetide::{Bytes, PageCache, RegionOptions};
@@ -179,34 +173,33 @@ impl Region {
         Ok(Region { file, memory, mapping, shared, faults, service, len })
     }
 
-    /// Where the range begins; page aligned. Good until the region is dropped.
+    /// Returns the page-aligned start of the range. Valid until the region is dropped.
     pub fn as_ptr(&self) -> *mut u8 {
         self.memory.base()
     }
 
-    /// The range as words that may change at any time: loads and stores for safe code. A word of a
-    /// page that is not mapped is a fault like any other.
+    /// Returns the range as atomic words, for loads and stores in safe code. An access to an
+    /// unmapped page faults.
     pub fn words(&self) -> &[AtomicU64] {
         self.memory.words()
     }
 
-    /// Bytes there are. Of a file whose last page is partial, what is stored past this in the range
-    /// reaches no store.
+    /// Returns the length in bytes. Stores past a file's end, in a partial last page, reach no
+    /// store.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Never: a region has a byte at least.
+    /// Returns false: a region has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Copies bytes out, without faults. A page at a time: no more is one step beside stores of
-    /// other threads.
+    /// Copies bytes out, without faults. Atomic to stores of other threads within a page at most.
     ///
     /// # Errors
-    /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
-    /// not be had.
+    /// [`ReadError::PastEnd`] if the range leaves the region. [`ReadError::Store`] if a page cannot
+    /// be provided.
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<(), ReadError> {
         self.check_range(offset, target.len())?;
         let mut done = 0;
@@ -220,8 +213,8 @@ impl Region {
         Ok(())
     }
 
-    /// Copies bytes in, without faults, a page at a time. Waits for write-back where more than the
-    /// hard dirty limit is dirty.
+    /// Copies bytes in, without faults, page by page. Waits for write-back above the hard dirty
+    /// limit.
     ///
     /// # Errors
     /// As for [`Region::read`].
@@ -242,22 +235,20 @@ impl Region {
         Ok(())
     }
 
-    /// Maps the pages of a byte range for reading, as if each had been loaded from, as far as they
-    /// fit: a system call that reads from them can then be given their addresses. Nothing keeps
-    /// them from leaving again, so one that fails with `EFAULT` all the same is to be repeated.
+    /// Maps the pages of a byte range for reading, as far as they fit, so that a system call can
+    /// read from their addresses. The pages may be evicted again: repeat if the call still fails
+    /// with `EFAULT`.
     ///
     /// # Errors
-    /// [`ReadError::PastEnd`] if the range leaves the region, [`ReadError::Store`] if a page could
-    /// not be had.
+    /// As for [`Region::read`].
     ///
     /// # Cost
-    /// A fill for each absent page, and a system call for each that is not mapped.
+    /// A fill for each absent page, and a system call for each unmapped page.
     pub fn populate(&self, range: Range<u64>) -> Result<(), ReadError> {
         self.map_pages(range, false)
     }
 
-    /// As [`Region::populate`], for a system call that writes to the pages: as if each had been
-    /// stored to.
+    /// Maps pages as [`Region::populate`] does, for a system call that writes to them.
     ///
     /// # Errors
     /// As for [`Region::populate`].
@@ -282,14 +273,13 @@ impl Region {
         Ok(())
     }
 
-    /// Writes back what is dirty and makes it durable. Of an anonymous region there is nothing that
-    /// could outlive it, and nothing is written; but the call says whether its pages could leave
-    /// memory.
+    /// Makes dirty pages durable. For an anonymous region, writes nothing, and reports whether its
+    /// pages could be swapped out.
     ///
     /// # Errors
-    /// As for [`File::sync_data`]. Of an anonymous region [`SyncError::Writeback`] if a page could
-    /// not be written to where it swaps since the last sync: the sentence names the folder, and how
-    /// much room it has.
+    /// As for [`File::sync_data`]. For an anonymous region, [`SyncError::Writeback`] if a page
+    /// could not be swapped out since the last sync: the message names the folder and its free
+    /// space.
     pub fn sync(&self) -> Result<(), SyncError> {
         match &self.mapping.swap {
             Some(swap) => {
@@ -299,9 +289,9 @@ impl Region {
         }
     }
 
-    /// Takes advice about a byte range: [`Advice::WillNeed`] brings it into memory, though not into
-    /// the range; [`Advice::DontNeed`] writes back what is dirty and lets the memory go, but keeps
-    /// the contents. Other advice has no meaning here. `len` 0 means to the end.
+    /// Applies advice to a byte range. [`Advice::WillNeed`] reads pages in without mapping them.
+    /// [`Advice::DontNeed`] writes back dirty pages and frees the memory, but keeps the contents.
+    /// Other advice has no effect. `len` 0 means to the end.
     ///
     /// # Errors
     /// As for [`File::advise`].
@@ -309,15 +299,15 @@ impl Region {
         self.file().advise(advice, offset, len)
     }
 
-    /// Faults so far on pages that were not mapped, in memory or not.
+    /// Returns the number of faults on unmapped pages, resident or not.
     pub fn nr_faults(&self) -> u64 {
         self.faults.nr_served[..2].iter().map(|nr| nr.load(Relaxed)).sum()
     }
 
-    /// Faults so far, and memory taken now.
+    /// Returns fault counts and the memory in use.
     ///
     /// # Cost
-    /// A look at every page that was ever touched.
+    /// A visit to every page that was ever accessed.
     pub fn stats(&self) -> RegionStats {
         let [missing_faults, minor_faults, wp_faults] =
             [0, 1, 2].map(|kind| self.faults.nr_served[kind].load(Relaxed));
@@ -354,7 +344,6 @@ impl Region {
         }
     }
 
-    /// Has `use_it` work on a page, brought in and locked, in `run[0]`.
     fn with_page(
         &self,
         index: u64,
@@ -379,7 +368,7 @@ impl Region {
     }
 }
 
-/// Addresses for so many pages, and their faults; as messages where there are no signals.
+/// Falls back to messages if the kernel lacks signals.
 fn make_memory(
     engine: &Engine,
     nr_pages: u64,
@@ -414,13 +403,12 @@ impl Drop for Region {
             engine.flusher.flush(mapping, 0..u64::MAX);
             engine.pages.drop_clean_pages(mapping, PageIndex::ALL);
         }
-        // Without a handle nothing keeps the mapping, unless it is dirty still.
+        // Only dirty pages keep a mapping without a handle.
         self.file = None;
         engine.mappings.change(|slots| engine.forget_empty(slots));
     }
 }
 
-/// A part of one page.
 struct Piece {
     index: u64,
     within: Range<usize>,

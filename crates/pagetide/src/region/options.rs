@@ -1,8 +1,8 @@
-//! What a region is to be, and opening what lies beneath it.
+//! Options of a region, and opening its file or store.
 //!
 //! ```text
-//!   anonymous   a swap file without a name, or a store that is lent
-//!   over        a file, taken from the cache for as long as the region lives; a store
+//!   anonymous   swapped to an unnamed file, or to a store of the caller
+//!   over        a file, taken from the cache while the region lives; or a store
 //! ```
 
 use crate::engine::Engine;
@@ -16,12 +16,12 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a region is to be.
+/// Options of a new region.
 #[derive(Debug)]
 #[must_use = "options do nothing until `PageCache::region`"]
 pub struct RegionOptions {
     source: Source,
-    /// None: the thread that touched a page, where that can be.
+    /// `None`: the accessing thread serves faults if possible.
     nr_handlers: Option<usize>,
 }
 
@@ -47,20 +47,20 @@ impl fmt::Debug for Source {
 }
 
 impl RegionOptions {
-    /// `len` bytes of zeros, rounded up to whole pages. What leaves memory goes to a file without a
-    /// name in `TMPDIR`, else in `/var/tmp`: name another folder where that is in memory itself.
+    /// Selects `len` bytes of zeros, rounded up to whole pages. Evicted pages go to an unnamed file
+    /// in `TMPDIR`, or else in `/var/tmp`. Name another folder if that one is in memory itself.
     pub fn anonymous(len: Bytes) -> RegionOptions {
         RegionOptions::of(Source::Anonymous { len, swap: Swap::Folder(None) })
     }
 
-    /// The bytes of a file that exists, to be read and written. While the region lives it is the
-    /// cache's only way to the file.
+    /// Selects the bytes of an existing file, read and written. While the region lives, the cache
+    /// has no other access to the file.
     pub fn over(path: impl Into<PathBuf>) -> RegionOptions {
         RegionOptions::of(Source::File { path: path.into(), is_writable: true })
     }
 
-    /// Has the file opened for reading alone, which then need not be writable. What is stored in
-    /// the region all the same reaches no store, and stays in memory. Of no use without a file.
+    /// Opens the file read-only. Stores to the region stay in memory and reach no store. No effect
+    /// without a file.
     pub fn read_only(mut self) -> RegionOptions {
         if let Source::File { is_writable, .. } = &mut self.source {
             *is_writable = false;
@@ -68,12 +68,12 @@ impl RegionOptions {
         self
     }
 
-    /// The contents of a store of the caller's.
+    /// Selects the contents of a store of the caller.
     pub fn over_store(store: Box<dyn Store>) -> RegionOptions {
         RegionOptions::of(Source::Store(store))
     }
 
-    /// The folder for what leaves an anonymous region's memory; of no use to others.
+    /// Sets the swap folder of an anonymous region. No effect on other regions.
     pub fn swap_in(mut self, folder: impl Into<PathBuf>) -> RegionOptions {
         if let Source::Anonymous { swap, .. } = &mut self.source {
             *swap = Swap::Folder(Some(folder.into()));
@@ -81,8 +81,8 @@ impl RegionOptions {
         self
     }
 
-    /// The store for what leaves an anonymous region's memory, which is made as long as the region;
-    /// of no use to others.
+    /// Sets the swap store of an anonymous region, which is resized to the region's length. No
+    /// effect on other regions.
     pub fn swap_to(mut self, store: Box<dyn Store>) -> RegionOptions {
         if let Source::Anonymous { swap, .. } = &mut self.source {
             *swap = Swap::Store(store);
@@ -90,26 +90,24 @@ impl RegionOptions {
         self
     }
 
-    /// Has threads of the region serve its faults, at least 1. Unless this is set, the thread that
-    /// touched a page serves its fault, where that can be: see [`Region`](crate::Region). Several
-    /// help where stores are slow: faults that wait for a store do not hold up others.
+    /// Has threads of the region serve its faults, at least 1. By default the accessing thread
+    /// serves a fault if possible, see [`Region`](crate::Region). With slow stores, several threads
+    /// keep faults from delaying each other.
     pub fn handlers(mut self, nr_handlers: usize) -> RegionOptions {
         self.nr_handlers = Some(nr_handlers.max(1));
         self
     }
 
-    /// Whether all that is stored comes back, and nothing else can: it is lent by no caller, and is
-    /// in no file that another process opens.
+    /// Returns true if only this process can change the contents.
     pub(super) fn is_private(&self) -> bool {
         matches!(self.source, Source::Anonymous { swap: Swap::Folder(_), .. })
     }
 
-    /// The threads that were asked for, if any were.
     pub(super) fn nr_handlers(&self) -> Option<usize> {
         self.nr_handlers
     }
 
-    /// Whether a store of the caller's lies beneath, whose code may do anything.
+    /// Returns true if a store of the caller is used, which may run any code.
     pub(super) fn is_custom(&self) -> bool {
         match &self.source {
             Source::Store(_) => true,
@@ -118,7 +116,6 @@ impl RegionOptions {
         }
     }
 
-    /// Opens what lies beneath.
     pub(super) fn open(self, direct: bool) -> Result<Opened, CreateRegionError> {
         match self.source {
             Source::Anonymous { len, swap } => open_swap(len, swap, direct),
@@ -138,12 +135,11 @@ impl RegionOptions {
     }
 }
 
-/// What lies beneath a region.
 pub(super) struct Opened {
     pub(super) backing: Backing,
     pub(super) len: u64,
     pub(super) swap: Option<SwapMap>,
-    /// The file's, if it is one that others can open.
+    /// `Some` if other processes can open the file.
     path: Option<PathBuf>,
 }
 
@@ -182,7 +178,7 @@ fn open_file(path: PathBuf, write: bool, direct: bool) -> Result<Opened, CreateR
 }
 
 impl Opened {
-    /// Has the cache let go of what it keeps of the file, whose pages are a region's now.
+    /// Has the cache release its pages of the file, which now belongs to the region.
     pub(super) fn take_from_cache(&self, engine: &Engine) -> Result<(), CreateRegionError> {
         let Some(path) = &self.path else { return Ok(()) };
         let Ok(identity) = self.backing.identity() else { return Ok(()) };

@@ -1,9 +1,8 @@
-//! Regions that one value owns: arrays, and what collections allocate from.
+//! Regions with a single owner: arrays, and memory for collections.
 //!
-//! Problem: [`Region::words`] are atomics, as any thread may store to them. Idea: a region that has
-//! no other user is reached as a `Vec` is, by `&[T]` and `&mut [T]`, or is cut up by an allocator.
-//! Either is safe as what is stored comes back, and changes by nothing else: so it is for anonymous
-//! regions alone, which swap to a file of ours without a name.
+//! Problem: [`Region::words`] are atomics. Idea: a region without other users is accessed like a
+//! `Vec`, by `&[T]` and `&mut [T]`, or through an allocator. Both are sound because only the owner
+//! changes the contents. So only anonymous regions that swap to an unnamed file qualify.
 
 use super::{Region, RegionOptions, RegionStats};
 use crate::api::cache::PageCache;
@@ -14,36 +13,34 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
-/// An array larger than the memory it may take: a [`Region`] that is used as a slice.
+/// An array that may be larger than memory: a [`Region`] used as a slice.
 ///
-/// What holds for faults and their signals is said at [`Region`].
+/// For faults and their signals see [`Region`].
 pub struct RegionArray<T> {
     memory: OwnedMemory,
     region: OwnedRegion,
     values: PhantomData<T>,
 }
 
-/// An allocator over a region, for `allocator_api2::vec::Vec`, `hashbrown::HashMap` and whatever
-/// else takes one: what is in them may be larger than memory. Clones share it, and with what was
-/// allocated keep it.
+/// An allocator over a region, for `allocator_api2::vec::Vec`, `hashbrown::HashMap` and the like,
+/// which may then be larger than memory. Clones and allocations share the region and keep it alive.
 ///
-/// Where there is no room, allocating fails (`AllocError`): what grows by `push` ends the process
-/// then, what grows by `try_reserve` says so. To grow in place takes free room behind; otherwise a
-/// collection is copied, and is there twice meanwhile.
+/// Fails with `AllocError` if the region is full: then `push` aborts the process, and `try_reserve`
+/// returns an error. Growing in place needs free space behind the allocation. Otherwise the
+/// collection is copied, and takes the space twice meanwhile.
 #[cfg(feature = "allocator-api2")]
 pub type RegionAllocator = pagetide_sys::RegionHeap<OwnedRegion>;
 
-/// What can be asked of a region whose bytes belong to an array or an allocator.
+/// The region of an array or an allocator.
 #[derive(Debug)]
 pub struct OwnedRegion(Region);
 
 impl PageCache {
-    /// Makes an array of zeros, larger than the memory it may take: as many values as the region
-    /// has room for.
+    /// Creates an array of zeros, with as many values as fit into the region.
     ///
     /// # Errors
-    /// As for [`PageCache::region`]; [`CreateRegionError::NotPrivate`] where the options are others
-    /// than those of an anonymous region, or name a store.
+    /// As for [`PageCache::region`], and [`CreateRegionError::NotPrivate`] unless the options are
+    /// for an anonymous region without a store.
     ///
     /// ```
     /// # use pagetide::{Bytes, PageCache, RegionOptions};
@@ -63,7 +60,7 @@ impl PageCache {
         Ok(RegionArray { memory, region, values: PhantomData })
     }
 
-    /// Makes an allocator over a region.
+    /// Creates an allocator over a region.
     ///
     /// # Errors
     /// As for [`PageCache::region_array`].
@@ -104,7 +101,7 @@ impl PageCache {
 }
 
 impl<T> RegionArray<T> {
-    /// What serves it.
+    /// Returns the region.
     pub fn owner(&self) -> &OwnedRegion {
         &self.region
     }
@@ -133,12 +130,12 @@ impl<T> fmt::Debug for RegionArray<T> {
 }
 
 impl OwnedRegion {
-    /// As [`Region::stats`].
+    /// Returns the same as [`Region::stats`].
     pub fn stats(&self) -> RegionStats {
         self.0.stats()
     }
 
-    /// Whether pages could leave memory since the last call.
+    /// Reports whether pages could be swapped out since the last call.
     ///
     /// # Errors
     /// As for [`Region::sync`] of an anonymous region.
@@ -146,7 +143,7 @@ impl OwnedRegion {
         self.0.sync()
     }
 
-    /// As [`Region::populate`], of bytes of the whole.
+    /// Maps pages as [`Region::populate`] does, by byte range of the region.
     ///
     /// # Errors
     /// As for [`Region::populate`].
@@ -154,7 +151,7 @@ impl OwnedRegion {
         self.0.populate(range)
     }
 
-    /// As [`Region::populate_for_writes`], of bytes of the whole.
+    /// Maps pages as [`Region::populate_for_writes`] does, by byte range of the region.
     ///
     /// # Errors
     /// As for [`Region::populate`].

@@ -1,21 +1,20 @@
-//! Which threads serve the faults of a region.
+//! Threads that serve the faults of a region.
 //!
 //! ```text
-//!   the thread that touched --> served on the spot, without allocating: most
-//!                 |  it needs memory, a wait for write-back
+//!   accessing thread --> serves on the spot, without allocating: most faults
+//!                 |  needs memory, or a wait for write-back
 //!                 v
-//!   the helper    serves it, and is waited for
+//!   helper        serves, and the accessing thread waits
 //!
-//!   handler threads   get messages: where they are configured, or the spot will not do
+//!   handler threads   get messages: if configured, or if serving on the spot is not possible
 //!
-//!   one more          serves none, and has huge pages made: see `huge`
+//!   one more thread   serves no faults, and collapses huge pages: see `huge`
 //! ```
 //!
-//! Problem: the code that touched the page may be in the middle of anything that does not touch
-//! pages of regions itself, and a lock that it holds must not be wanted. Idea: on the spot, only
-//! locks of the cache's own are taken, and nothing is allocated; all else is the helper's.
+//! Problem: the accessing code may hold any lock. Idea: on the spot, a fault takes only the cache's
+//! own locks and allocates nothing. The helper does the rest.
 //!
-//! Data and invariants: no lock is held while the helper is waited for.
+//! Data and invariants: a thread that waits for the helper holds no lock.
 
 use super::fault::{Faults, Noted};
 use super::huge::Blocks;
@@ -35,36 +34,31 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
-/// What serving needs.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) engine: Arc<Engine>,
     pub(super) memory: Arc<RegionMemory>,
     pub(super) mapping: Arc<Mapping>,
     pub(super) faults: Arc<Faults>,
-    /// Where faults are signals, and a thread reads ahead.
+    /// `Some` with signals, and a readahead thread.
     pub(super) streams: Option<Arc<Streams>>,
-    /// Those of stores, where faults are signals and pages begin as zeros.
+    /// Streams of stores. `Some` with signals, if pages begin as zeros.
     pub(super) stores: Option<Arc<Streams>>,
-    /// Whether a thread has huge pages made.
     pub(super) makes_huge: bool,
 }
 
-/// Pages whose tables are made ahead: 16 MiB of them are of 32 KiB.
+/// Pages with tables allocated ahead: 32 KiB of tables for 16 MiB.
 const PREPARED: u64 = 8 * BLOCK_PAGES as u64;
 
-/// The threads, until it is [stopped](FaultService::stop).
 pub(super) struct FaultService {
     serving: Serving,
-    /// Where faults are signals.
+    /// `Some` with signals.
     on_the_spot: Option<(FaultRegistration, Arc<HelperQueue>)>,
-    /// Stops the thread that has huge pages made.
     huge: Arc<Signal>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// How faults are to be told, where `nr_handlers` threads were asked for, and a store of the
-/// caller's is beneath, or is not.
+/// Chooses the delivery. `is_custom` means a store of the caller.
 pub(super) fn choose_delivery(
     engine: &Engine,
     nr_handlers: Option<usize>,
@@ -83,7 +77,6 @@ pub(super) fn choose_delivery(
 }
 
 impl FaultService {
-    /// Serves faults from now on; messages by so many threads.
     pub(super) fn start(serving: Serving, nr_handlers: usize) -> io::Result<FaultService> {
         let (on_the_spot, huge, threads) = (None, Arc::default(), Vec::new());
         let mut service = FaultService { serving, on_the_spot, huge, threads };
@@ -126,7 +119,7 @@ impl FaultService {
         let serving = self.serving.clone();
         self.start_thread("pagetide-fault", move || {
             let serve = |fault| {
-                // One that cannot be served has been poisoned.
+                // On failure the page is poisoned.
                 let _ = serving.serve(fault);
             };
             loop {
@@ -157,7 +150,6 @@ impl FaultService {
         Ok(())
     }
 
-    /// Ends the threads: no fault is served from now on.
     pub(super) fn stop(&mut self) {
         self.serving.faults.stops.store(true, Relaxed);
         if let Some(streams) = &self.serving.streams {
@@ -176,14 +168,13 @@ impl FaultService {
 }
 
 impl Serving {
-    /// Serves a fault, whatever it takes.
     fn serve(&self, fault: Fault) -> Served {
         let Some(index) = self.memory.page_at(fault.address) else { return Served::No };
         self.faults.serve(&self.engine, &self.mapping, index, fault.is_write)
     }
 
-    /// Makes tables for what follows a page where what is before it has some: a fault that finds
-    /// none is the helper's.
+    /// Allocates tables ahead if the preceding block has one: a fault without a table goes to the
+    /// helper.
     fn prepare_next(&self, fault: Fault) {
         let Some(index) = self.memory.page_at(fault.address) else { return };
         let table = &self.mapping.table;
@@ -196,7 +187,6 @@ impl Serving {
         }
     }
 
-    /// Serves a fault without allocating, if that will do.
     fn serve_here(&self, fault: Fault) -> Option<Served> {
         let index = self.memory.page_at(fault.address)?;
         if !self.memory.is_prepared(index) {
@@ -216,7 +206,6 @@ impl Serving {
         Some(served)
     }
 
-    /// Maps zeros ahead of a store that has met a fault, if it is one of a stream.
     fn fill_ahead(&self, stores: &Streams, index: u64) {
         let Some(ahead) = stores.note(index, true, 0) else { return };
         let Some((run, _)) = &ahead.wanted else { return };
@@ -227,14 +216,13 @@ impl Serving {
         }
     }
 
-    /// Maps and reads what is ahead of a load that has met a fault, if it is one of a stream.
     fn go_ahead(&self, streams: &Streams, index: u64, was_missing: bool) {
         let mapping = &self.mapping;
         let wasted = mapping.wasted.load(Relaxed);
         let Some(mut ahead) = streams.note(index, was_missing, wasted) else { return };
         if let Some((run, reached)) = ahead.wanted.take() {
             let end = (run.start + run.nr).min(mapping.nr_pages());
-            // Of what was never stored, there is nothing to be read.
+            // Pages that were never stored need no read.
             let is_stored = |page| mapping.swap.as_ref().is_none_or(|swap| swap.is_stored(page));
             let nr = (run.start..end).take_while(|page| is_stored(*page)).count() as u64;
             if nr > 0 {
@@ -252,24 +240,24 @@ impl Serving {
         }
     }
 
-    /// The first of the pages, as far as they can be served without allocating.
+    /// Returns the leading pages that can be served without allocating.
     fn prepared(&self, pages: Range<u64>) -> Range<u64> {
         let is_prepared = |page: &u64| self.memory.is_prepared(*page);
         pages.start..pages.start + pages.clone().take_while(is_prepared).count() as u64
     }
 }
 
-/// Faults that wait for the helper. Posting one allocates nothing.
+/// Faults for the helper. Posting a fault allocates nothing.
 #[derive(Default)]
 struct HelperQueue {
     state: Mutex<QueueState>,
-    /// A fault waits, or the queue is closed.
+    /// Signalled on a new fault, or when the queue closes.
     posted: Condvar,
-    /// A fault was served, or a slot is free.
+    /// Signalled on a served fault, or a free slot.
     served: Condvar,
 }
 
-/// Faults that can wait at a time; more wait for a slot.
+/// Maximum number of queued faults. Others wait for a slot.
 const SLOTS: usize = 32;
 
 #[derive(Default)]
@@ -283,7 +271,6 @@ enum Slot {
     #[default]
     Free,
     Waiting(Fault),
-    /// The helper serves it.
     Taken,
     Done(Served),
 }
@@ -320,7 +307,6 @@ impl HelperQueue {
         self.served.wait(state).expect(POISONED)
     }
 
-    /// The helper's loop: until it is closed.
     fn work(&self, serve: impl Fn(Fault) -> Served) {
         let mut state = lock(&self.state);
         while !state.is_closed {
@@ -346,7 +332,7 @@ impl HelperQueue {
     }
 }
 
-/// A user that waits for a fault would wait for ever: better to end the process, and say so.
+/// Aborts on panic: otherwise the faulting thread waits forever.
 struct AbortsOnPanic;
 
 impl Drop for AbortsOnPanic {

@@ -1,36 +1,35 @@
-//! What people read of a region.
+//! Statistics of a region.
 
 use pagetide_core::units::Bytes;
 use pagetide_sys::{FaultDelivery, UffdSource};
 use std::fmt;
 
-/// Faults of a region so far, and what it takes now.
+/// Fault counts and memory of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct RegionStats {
-    /// On pages that were not in memory.
+    /// Faults on absent pages.
     pub missing_faults: u64,
-    /// On pages in memory that were not mapped: to learn that they are used.
+    /// Faults on resident, unmapped pages, which reveal their use.
     pub minor_faults: u64,
-    /// Stores to pages that were mapped for reading.
+    /// Stores to pages mapped for reading.
     pub wp_faults: u64,
-    /// On pages that could not be had: their users got a signal.
+    /// Faults on pages that could not be provided: the user got a signal.
     pub failed_faults: u64,
-    /// Of all these, those that the region's helper thread has served, where faults are signals:
-    /// they had to wait for write-back, or for memory to know pages by.
+    /// Faults among these served by the helper thread, as they needed memory or a wait for
+    /// write-back. Only with signals.
     pub helped_faults: u64,
-    /// Memory that its pages take now, bytes.
+    /// Resident memory, bytes.
     pub resident_bytes: u64,
-    /// To what faults are told. [`FaultDelivery::Signal`] means that system calls given addresses
-    /// of the region fail with `EFAULT` where the page is not mapped: call
-    /// [`populate`](crate::Region::populate) first.
+    /// Delivery of faults. With [`FaultDelivery::Signal`], system calls fail with `EFAULT` on
+    /// unmapped addresses of the region: call [`populate`](crate::Region::populate) first.
     pub delivery: FaultDelivery,
-    /// How faults are had. [`UffdSource::UserModeOnly`] means the same, whatever they are told to.
+    /// Source of faults. The `EFAULT` limitation also applies to [`UffdSource::UserModeOnly`].
     pub uffd: UffdSource,
 }
 
 impl fmt::Display for RegionStats {
-    /// Three lines for people.
+    /// Writes three lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "resident    {}", Bytes(self.resident_bytes))?;
         writeln!(

@@ -1,21 +1,17 @@
-//! Which faults of a region follow each other, and what is to be read ahead of them.
+//! Sequential faults of a region, and readahead for them.
 //!
-//! Problem: a pass over a region is a fault a page, and each waits for its own read. Idea: a fault
-//! is a miss at its page, and core decides as for a file's reader: the prefetcher brings pages in,
-//! straight to where they are mapped, but for the one with the marker. Where it cannot, a fault
-//! maps those of the next that are there.
+//! Problem: each fault of a pass waits for its own read. Idea: core decides as for a file's reader.
+//! The prefetcher reads and maps pages, except the marked page. Otherwise a fault maps the resident
+//! pages that follow.
 //!
 //! ```text
 //!   fault at 8:   | 8 missing | 9 .. 11 wanted, 9 with the marker |
 //!   fault at 9:               | 9 mapped, 10, 11 used unseen      | 12 .. 27 wanted
 //! ```
 //!
-//! Data and invariants: a few streams, as threads and algorithms have; a fault that continues none
-//! begins one in place of the oldest. Nothing is allocated once they are made.
-//!
-//! Stores that follow each other in pages without contents are streams of their own, which have
-//! zeros mapped. Ignored: other stores. A page that is mapped for a store that does not come is
-//! dirty for nothing.
+//! Data and invariants: a small fixed number of streams. A fault outside all streams replaces the
+//! oldest. Nothing is allocated after start. Sequential stores to pages without contents are
+//! separate streams, for which zeros are mapped. Ignored: other stores.
 
 use crate::memory::locks::lock;
 use pagetide_core::readahead::{Miss, Readahead, ReadaheadRun};
@@ -23,16 +19,14 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Streams that are told apart at a time.
 const NR_STREAMS: usize = 4;
-/// Pages that one fault maps beside its own: so many of a short window, and of a long one.
+/// Range of pages that one fault maps beside its own, by window length.
 const AROUND_MIN: u64 = 15;
 const AROUND_MAX: u64 = 63;
 
-/// Pages of zeros that a fault of a stream of stores has mapped, at the most.
+/// Maximum number of zero pages mapped ahead.
 pub(super) const ZEROS_MAX: u64 = 64;
 
-/// The streams of a region.
 pub(super) struct Streams {
     nr_max: u64,
     state: Mutex<State>,
@@ -40,32 +34,27 @@ pub(super) struct Streams {
 
 struct State {
     streams: [Stream; NR_STREAMS],
-    /// Faults that were noted.
     nr_noted: u64,
 }
 
 struct Stream {
     readahead: Readahead,
-    /// The last page that it has mapped.
     last: Option<u64>,
-    /// The end of what was asked for.
+    /// End of the requested pages.
     end: u64,
     noted: u64,
-    /// As the prefetcher wants to know it.
     reached: Arc<AtomicU64>,
 }
 
-/// What is to be done after a fault that continues a stream.
 pub(super) struct Ahead {
     nth: usize,
-    /// Pages to be mapped if they are there.
+    /// Pages to map if resident.
     pub(super) around: Range<u64>,
-    /// Pages to be read, and how far the stream is.
+    /// Pages to read, and the stream's progress.
     pub(super) wanted: Option<(ReadaheadRun, Arc<AtomicU64>)>,
 }
 
 impl Streams {
-    /// With runs of at most `nr_max` pages; none, if that is 0.
     pub(super) fn new(nr_max: u64) -> Streams {
         let stream = || Stream {
             readahead: Readahead::new(nr_max),
@@ -78,8 +67,7 @@ impl Streams {
         Streams { nr_max, state: Mutex::new(State { streams, nr_noted: 0 }) }
     }
 
-    /// A load at `index` met a fault, whose page was missing or resident; `wasted` as core wants
-    /// it. Returns what a stream has from it.
+    /// Records a fault of a load. `wasted` is for core. Returns the work for the fault's stream.
     pub(super) fn note(&self, index: u64, is_missing: bool, wasted: u64) -> Option<Ahead> {
         let mut state = lock(&self.state);
         state.nr_noted += 1;
@@ -101,20 +89,18 @@ impl Streams {
         let run = stream.run_after(index, is_missing, wasted);
         stream.noted = noted;
         stream.reached.store(index, Relaxed);
-        // A fault is to meet what is ahead before it is reached: half of it stays unmapped.
+        // Half of the pages ahead stay unmapped, so that a later fault reports progress in time.
         let nr = (stream.end.saturating_sub(index) / 2).clamp(AROUND_MIN, AROUND_MAX);
         let around = index + 1..stream.end.min(index + 1 + nr);
         let wanted = run.map(|run| (run, Arc::clone(&stream.reached)));
         (wanted.is_some() || !around.is_empty()).then_some(Ahead { nth, around, wanted })
     }
 
-    /// Nothing that was asked for is needed any more.
     pub(super) fn stop(&self) {
         let state = lock(&self.state);
         state.streams.iter().for_each(|stream| stream.reached.store(u64::MAX, Relaxed));
     }
 
-    /// The pages from the fault's on to this one are mapped.
     pub(super) fn advance(&self, ahead: &Ahead, last: u64) {
         let stream = &mut lock(&self.state).streams[ahead.nth];
         if stream.last == ahead.around.start.checked_sub(1) {
@@ -129,7 +115,6 @@ impl Stream {
         self.last.is_some_and(|last| (last + 1..self.end.max(last + 2)).contains(&index))
     }
 
-    /// What is to be read, behind the fault's own page.
     fn run_after(&mut self, index: u64, is_missing: bool, wasted: u64) -> Option<ReadaheadRun> {
         let previous = self.last.replace(index);
         if !is_missing {
@@ -137,7 +122,7 @@ impl Stream {
             self.end = run.start + run.nr;
             return Some(run);
         }
-        // What was asked for is used unseen, once it is mapped.
+        // Pages read ahead are mapped, and so used without a fault.
         let used_before = index.checked_sub(1).filter(|_| self.readahead.has_asked_near(index));
         let run = self.readahead.on_miss(Miss {
             index,
@@ -158,7 +143,7 @@ impl Stream {
 mod tests {
     use super::*;
 
-    /// Faults from `first` on, each page missing, all that was asked for mapped around.
+    /// Simulates faults on missing pages from `first` on, with all requested pages mapped.
     fn pass(streams: &Streams, first: u64, nr: u64) -> Vec<(u64, u64)> {
         let mut runs = Vec::new();
         let (mut index, mut present) = (first, 0);
@@ -182,7 +167,7 @@ mod tests {
         let streams = Streams::new(64);
         let runs = pass(&streams, 1000, 2000);
         assert_eq!(runs[0], (1002, 3), "the second fault makes it a stream");
-        // The page of a fault that was missing is read by that fault.
+        // A fault reads its own missing page.
         let gap = |pair: &[(u64, u64)]| pair[1].0 - (pair[0].0 + pair[0].1);
         assert!(runs.windows(2).all(|pair| gap(pair) <= 1), "{runs:?}");
         assert_eq!(runs.last().expect("runs").1, 64);

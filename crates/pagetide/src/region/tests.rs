@@ -1,4 +1,4 @@
-//! What only the inside can see of a region: memory, and what the walk over everything finds.
+//! Tests of a region's internals.
 
 use super::*;
 use crate::api::cache::{OpenOptions, PageCache};
@@ -12,12 +12,11 @@ use std::os::unix::fs::FileExt;
 #[path = "../../tests/common/pages.rs"]
 mod pages;
 
-/// Pages that a thread of ours may have in memory twice, for as long as one call of the kernel
-/// lasts: docs/regions.md.
+/// Maximum number of duplicate pages a thread makes during one system call: docs/regions.md.
 const TWICE_MAX: u64 = 32;
 
-/// Touches a region and reads a file, both larger than memory, step by step; returns the most bytes
-/// that were resident between two steps: of a larger one, after every so many.
+/// Returns the maximum of resident bytes during accesses to a region and a file, both larger than
+/// memory.
 fn most_resident_bytes(name: &str, nr_frames: u64, background: bool) -> Option<u64> {
     let builder = PageCache::builder().memory(Bytes(nr_frames << 12)).huge_pages(false);
     let cache = builder.background(background).build().expect("a cache");
@@ -67,13 +66,13 @@ fn the_limit_holds_at_every_moment() {
     check_limit("the_limit_holds_at_every_moment", 256);
 }
 
-/// In so much memory, pages may be in their frames and mapped as well.
+/// This memory size allows duplicate mappings.
 #[test]
 fn the_limit_holds_for_pages_that_are_in_memory_twice() {
     check_limit("the_limit_holds_for_pages_that_are_in_memory_twice", 2048);
 }
 
-/// Its pages that come back leave memory behind, which is given back together, and at the end.
+/// Duplicates left by returning pages are freed in batches, and at the end.
 #[test]
 fn pages_that_come_back_are_in_memory_twice_until_others_do_or_the_region_ends() {
     let cache = PageCache::builder().memory(Bytes(2048 << 12)).background(false).build();
@@ -89,7 +88,7 @@ fn pages_that_come_back_are_in_memory_twice_until_others_do_or_the_region_ends()
         let page = region.mapping.table.page(PageIndex(nr)).expect("touched");
         page.lock().unmap_user();
         assert_eq!(word(nr).load(Relaxed), nr + 1);
-        // Eight are set aside: the ninth has the others given back. Page 0, the helper's, is one.
+        // Eight are set aside, and the ninth frees them. The helper's page 0 counts as well.
         assert_eq!(arena.count_resident_bytes() >> 12, nr % 8 + 1);
         word(nr).store(nr + 2, Relaxed);
     }
@@ -102,7 +101,7 @@ fn pages_that_come_back_are_in_memory_twice_until_others_do_or_the_region_ends()
     cache.validate();
 }
 
-/// Two threads take pages out, and may be in the middle of it.
+/// Two threads unmap pages concurrently.
 #[test]
 fn the_limit_holds_but_for_pages_that_are_on_their_way() {
     const NAME: &str = "the_limit_holds_but_for_pages_that_are_on_their_way";
@@ -156,7 +155,7 @@ fn write_back_for_room_begins_with_what_reclaim_has_met() {
     assert_eq!(stored_after(3), dirty);
 }
 
-/// Takes nothing.
+/// A store that rejects all writes.
 struct Full;
 
 impl Store for Full {
@@ -181,7 +180,7 @@ impl Store for Full {
     }
 }
 
-/// As a handler serves it: the thread that touched the page would get a signal.
+/// Through a handler thread, as the accessing thread gets a signal.
 #[test]
 fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     const NAME: &str = "a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted";
@@ -205,7 +204,6 @@ fn a_fault_for_which_nothing_can_leave_memory_ends_and_is_counted() {
     }
 }
 
-/// A region over a file of these bytes, whose pages move.
 fn movable_region(
     test: &str,
     nr_frames: u64,
@@ -231,7 +229,7 @@ fn blocks_of(region: &Region) -> huge::Blocks {
     }
 }
 
-/// What is stored to a block that was made huge is written back; and the limit holds.
+/// Stores to a huge block are written back, within the limit.
 #[test]
 fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     const NR_PAGES: usize = 1536;
@@ -254,18 +252,17 @@ fn blocks_that_are_made_huge_stay_within_the_limit_and_are_written_back() {
     let bytes = fs::read(file.path()).expect("read");
     let changed: Vec<_> = (0..NR_PAGES).filter(|page| bytes[page * PAGE] != 1).collect();
     assert_eq!(changed, [3, 600, 1535]);
-    // All of it leaves, and comes back.
     region.advise(Advice::DontNeed, 0, 0).expect("let go");
     assert_eq!(region.memory.count_mapped_bytes(), 0);
     let sum: u64 = (0..NR_PAGES).map(|page| word(page).load(Relaxed) & 0xff).sum();
     assert_eq!(sum, NR_PAGES as u64 + 18);
-    // Where no block is free, none is made.
+    // Without a free block, none is made.
     assert!((0..3).all(could));
     cache.resize(Bytes(1800 << 12)).expect("smaller");
     assert!(!blocks.make(0));
 }
 
-/// A store that was not heard of, as its block was just being made huge, is synced all the same.
+/// A store during the collapse of its block is synced, although no fault reports it.
 #[test]
 fn what_is_stored_while_a_block_is_made_huge_is_on_the_disk_after_a_sync() {
     const NR_PAGES: usize = 512;

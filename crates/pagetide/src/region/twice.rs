@@ -1,13 +1,13 @@
-//! Pages that are mapped, and in their frames as well, for a while.
+//! Duplicate mappings: pages that occupy both their mapping and their frame for a while.
 //!
-//! Problem: a page that is touched again is copied out of its frame, whose memory is given back
-//! then. For that, each CPU that runs the user forgets the address, which takes longer than all
-//! else of the fault where threads are many. Idea: some frames' memory is given back together.
+//! Problem: a fault on a resident page copies the page and frees its frame's memory. The TLB flush
+//! on each CPU of the user dominates the fault with many threads. Idea: free the memory of several
+//! frames together.
 //!
-//! Data and invariants: as many frames as may have memory for nothing are set aside without any,
-//! so that the limit holds. Small memory sets none aside.
+//! Data and invariants: one frame without memory is set aside for each possible duplicate, so that
+//! the limit holds. Small caches set none aside.
 //!
-//! Ignored: pages that are locked when the others' turn comes; they wait for the next.
+//! Ignored: pages that are locked when a batch is freed. They wait for the next batch.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
@@ -17,13 +17,11 @@ use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, UserAccess, current_
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Pages in memory twice, at most, and of how many frames one is set aside for that.
+/// Maximum number of duplicate pages, and the number of frames for one of them.
 const NR_MAX: usize = 32;
 const FRAMES_FOR_ONE: u32 = 256;
-/// Fewer are not worth it.
 const NR_MIN: usize = 8;
 
-/// A region's.
 #[derive(Default)]
 pub(super) struct Twice(Mutex<State>);
 
@@ -31,12 +29,11 @@ pub(super) struct Twice(Mutex<State>);
 struct State {
     /// Frames without memory.
     aside: Vec<ClaimedFrame>,
-    /// No more pages than these.
+    /// Duplicate pages, at most as many.
     pages: Vec<u64>,
 }
 
 impl Twice {
-    /// Sets frames aside.
     pub(super) fn begin(&self, source: &FrameSource) {
         let (frames, arena) = (&source.pages.nodes.first().frames, &source.pages.arena);
         let nr = NR_MAX.min((frames.nr_managed() / FRAMES_FOR_ONE) as usize);
@@ -50,7 +47,6 @@ impl Twice {
         *lock(&self.0) = State { aside, pages };
     }
 
-    /// No page is in memory twice any more; gives the frames back.
     pub(super) fn end(&self, source: &FrameSource, mapping: &Mapping) {
         let State { aside, pages } = std::mem::take(&mut *lock(&self.0));
         for index in pages {
@@ -63,8 +59,8 @@ impl Twice {
         nodes.free(current_cpu(), frames.into_iter());
     }
 
-    /// Maps a page that is not, whose memory stays behind for now; `false`, and nothing has
-    /// happened, if that will not do. Allocates nothing, and waits for no page.
+    /// Maps an unmapped page, and leaves its frame's memory for now. Returns false, with no effect,
+    /// if that is not possible. Never allocates or blocks.
     pub(super) fn map<H: PageHandle>(
         &self,
         mapping: &Mapping,
@@ -86,7 +82,7 @@ impl Twice {
     }
 }
 
-/// Gives back what is in memory twice, of the pages that can be locked, and forgets them.
+/// Frees the duplicates that can be locked.
 fn give_back(mapping: &Mapping, pages: &mut Vec<u64>) {
     let mut locks: [Option<Lock<PageRef<'_>>>; NR_MAX] = [const { None }; NR_MAX];
     let mut nr = 0;

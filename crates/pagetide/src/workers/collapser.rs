@@ -1,14 +1,8 @@
-//! The collapser: has memory that other processes look at made of huge pages, once it is in use.
+//! The collapser: makes huge pages of memory shared with other processes.
 //!
-//! **Problem.** A memory file is of small pages unless the administrator has allowed huge ones for
-//! all files, and so each program that looks at it misses its translations.
-//!
-//! **Idea.** When little has come into the cache for a moment, blocks of 2 MiB that are all in
-//! memory are made huge pages, a few each time: first fills are not slowed, nothing but what is in
-//! memory already is made, and a program whose pages change all the time waits for the device, not
-//! for translations.
-//!
-//! **Ignored.** Blocks whose memory was given back after they were made.
+//! **Problem.** A memory file has small pages unless the administrator allows huge pages for all
+//! files. **Idea.** After a moment with few reads, resident blocks of 2 MiB are collapsed, a few at
+//! a time, without new memory. **Ignored.** Blocks freed after they were collapsed.
 
 use crate::engine::Engine;
 use crate::engine::stats::counters::Event;
@@ -17,14 +11,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often it looks.
+/// Interval between attempts.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Pages that may have come in since the last look: as many as a block has.
+/// Maximum number of pages read since the last attempt: a block's pages.
 const QUIET_PAGES: u64 = 512;
-/// Blocks looked at each time, which takes 50 ms or so if all are made.
+/// Blocks in one attempt, which takes about 50 ms if all are collapsed.
 const NR_AT_ONCE: usize = 64;
 
-/// The thread's loop, until all blocks are made.
 pub(super) fn run(engine: &Arc<Engine>) {
     let arena = &engine.pages.arena;
     let mut blocks: VecDeque<u32> = (0..arena.nr_to_collapse()).collect();
@@ -43,7 +36,6 @@ pub(super) fn run(engine: &Arc<Engine>) {
     }
 }
 
-/// Pages that have come into the cache so far.
 fn count_pages_in(engine: &Engine) -> u64 {
     let counters = &engine.pages.counters;
     [Event::Miss, Event::Readahead, Event::Around].map(|event| counters.collect(event)).iter().sum()

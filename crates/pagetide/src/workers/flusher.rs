@@ -1,4 +1,4 @@
-//! The flusher: writes back when it is woken, and every few seconds what has been left lying.
+//! The flusher: writes back on request, and old dirty pages every few seconds.
 
 use crate::engine::Engine;
 use crate::engine::flush::scope::OnLocked;
@@ -6,10 +6,9 @@ use crate::memory::locks::Wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Dirty pages that no call asks to write are written after at most this.
+/// Interval of write-back without requests.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// The thread's loop.
 pub(super) fn run(engine: &Arc<Engine>) {
     loop {
         let flushed = match engine.flusher.wait(INTERVAL) {

@@ -1,16 +1,16 @@
-//! The threads that work beside the callers, and what keeps them and the engine together.
+//! The background threads.
 //!
 //! ```text
-//!   reclaimer    frees frames before they are wanted, tells the time
-//!   flusher      stores dirty pages
-//!   prefetcher   brings pages in ahead of their readers
-//!   sizer        has the memory follow what the machine can spare, where that is asked for
-//!   warmer       brings in what an earlier run had, where that is asked for
-//!   collapser    makes huge pages of memory that other processes look at
+//!   reclaimer    frees frames ahead of need, ticks
+//!   flusher      writes dirty pages
+//!   prefetcher   reads pages ahead
+//!   sizer        adapts the memory limit, if enabled
+//!   warmer       rereads the resident set of an earlier run, if requested
+//!   collapser    makes huge pages of memory shared with other processes
 //! ```
 //!
-//! Each waits for its signal, does what the engine has a function for, and waits again. A cache
-//! without them does the same in its callers.
+//! Each thread waits for its signal and calls a function of the engine. Without them, callers do
+//! the same work.
 
 mod collapser;
 mod flusher;
@@ -30,10 +30,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// What a worker thread runs until it is stopped.
 type WorkerLoop = fn(&Arc<Engine>);
 
-/// The engine, its limits and its threads; dropped with the last handle of the cache.
 pub(crate) struct CacheShared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) limits: Limits,
@@ -68,7 +66,6 @@ impl CacheShared {
         Ok(shared)
     }
 
-    /// Starts the thread that brings in what an earlier run had, once.
     pub(crate) fn start_warmer(&self) -> io::Result<()> {
         if self.limits.has_workers && !self.has_warmer.swap(true, Relaxed) {
             self.spawn("pagetide-warm", warmer::run)?;
@@ -94,7 +91,7 @@ impl Drop for CacheShared {
         engine.sizer.iter().for_each(|sizer| sizer.signal.stop());
         engine.prefetcher.signal.stop();
         for worker in lock(&self.workers).drain(..) {
-            // A worker that panicked has said so; what it left is written below all the same.
+            // A panic has printed a message. The rest is written below all the same.
             let _ = worker.join();
         }
         engine.flusher.flush_all(OnLocked::End);

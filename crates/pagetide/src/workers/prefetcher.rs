@@ -1,11 +1,11 @@
-//! The prefetcher: brings pages in ahead of their readers.
+//! The prefetcher: reads pages ahead.
 
 use crate::engine::Engine;
 use crate::memory::locks::Wake;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The thread's loop: sleeps only while nothing is on its way.
+/// Sleeps only while nothing is in flight.
 pub(super) fn run(engine: &Arc<Engine>) {
     const FOREVER: Duration = Duration::from_secs(3600);
     let mut reads = engine.prefetcher.begin();

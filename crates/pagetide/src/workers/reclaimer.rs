@@ -1,4 +1,4 @@
-//! The reclaimer: frees frames before they are wanted, and tells the cache the time.
+//! The reclaimer: frees frames ahead of need, and ticks.
 
 use crate::engine::Engine;
 use crate::engine::frame_source::tick::tick_interval;
@@ -8,8 +8,8 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{current_cpu, read_monotonic_ns};
 use std::sync::Arc;
 
-/// The thread's loop: sleeps until an allocation finds the low watermark passed, and wakes as often
-/// as the per-CPU lists want to know the time, to let them shrink.
+/// Sleeps until an allocation passes the low watermark, and ticks often enough for the per-CPU
+/// lists to shrink.
 pub(super) fn run(engine: &Arc<Engine>) {
     let mut period = engine.pages.nodes.first().frames.tick_period();
     if let Some(tiering) = &engine.source.tiering {

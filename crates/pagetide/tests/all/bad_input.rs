@@ -1,5 +1,4 @@
-//! What the library says when it is asked for something that cannot be: the numbers, and what to
-//! do.
+//! Error messages for invalid calls: numbers and remedy.
 
 use crate::common::store::{Fault, FaultyStore, Kind};
 use crate::common::{PAGE, cache, patterned_file};
@@ -10,7 +9,7 @@ use std::error::Error;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 
-/// The error as a program prints it, which need not know of sources: the cause stands in it.
+/// Returns the message with all sources, and checks that it includes each cause.
 fn whole_message(error: &dyn Error) -> String {
     let message = error.to_string();
     let mut source = error.source();
@@ -134,7 +133,7 @@ fn a_file_beyond_the_tables_is_refused_with_the_most() {
     file.page_mut(u64::MAX).unwrap_err();
 }
 
-/// Each way in which a store fails: what was asked for, with numbers, and the cause, in a sentence.
+/// Each kind of store failure: the request, with numbers, and the cause.
 #[test]
 fn what_a_store_says_stands_in_the_sentence() {
     let store = FaultyStore::with_contents(&[1; 3 * PAGE]);
@@ -145,7 +144,7 @@ fn what_a_store_says_stands_in_the_sentence() {
     fail(Kind::SetLen);
     let error = whole_message(&file.set_len(4096).unwrap_err());
     assert_eq!(error, format!("setting the length to 4096 bytes failed: {full}"));
-    // With its readahead, and alone.
+    // With readahead, and alone.
     store.fail(Kind::Read, 0, Fault::Error(libc::ENOSPC), 2);
     let error = whole_message(&file.read_at(&mut [0], 4097).unwrap_err());
     assert_eq!(error, format!("reading 4096 bytes at 4096 failed: {full}"));

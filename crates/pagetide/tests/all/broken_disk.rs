@@ -1,5 +1,5 @@
-//! A device that answers with EIO, by io_uring and without: nothing is lost, each handle reports
-//! it once, and other files go on.
+//! A device that answers with EIO, with io_uring and without: nothing is lost, each handle reports
+//! the error once, and other files work.
 
 use crate::common::failing_disk::{FailingDisk, pages};
 use crate::common::{PAGE, skip};
@@ -11,7 +11,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// Runs `test` with io_uring and without, each time on a disk of its own.
 fn on_a_failing_disk(name: &str, test: impl Fn(&FailingDisk, PageCache)) {
     for io_uring in [true, false] {
         let disk = match FailingDisk::mount() {
@@ -43,7 +42,6 @@ fn read_all(file: &File) -> Vec<u8> {
     all
 }
 
-/// A file on the disk, of `contents`.
 fn file_of(disk: &FailingDisk, cache: &PageCache, name: &str, contents: &[u8]) -> File {
     let file = cache.open(disk.path().join(name), rw()).unwrap();
     assert_eq!(file.write_at(contents, 0).unwrap(), contents.len());
@@ -63,16 +61,16 @@ fn what_a_device_does_not_write_stays_dirty_until_it_does() {
         [&file, &other].into_iter().for_each(|handle| assert_io_error(handle.sync_data()));
         assert_eq!(cache.stats().dirty_bytes, (NR_PAGES * PAGE) as u64);
         assert!(read_all(&file) == expected, "memory has it all");
-        // More than there is memory, beside what cannot leave it.
+        // More than the memory, beside pages that cannot be written.
         let beside = vec![7; 512 * PAGE];
         let fine = file_of(disk, &cache, "fine", &beside);
         assert!(read_all(&fine) == beside);
 
         disk.fail("");
-        // What failed since its last sync is told each handle, once: the other's sync, for one.
+        // Each handle reports failures once, including failures of another's sync.
         assert_io_error(file.sync_data());
         assert_io_error(idle.sync_data());
-        // And what was tried in the background since.
+        // Background attempts since then.
         let _ = other.sync_data();
         for handle in [&file, &other, &idle] {
             handle.sync_data().unwrap();

@@ -1,4 +1,4 @@
-//! A file as `std::io` has it: a cursor beside a standard file, and exact reads and writes.
+//! A cursor compared with a standard file, and exact reads and writes.
 
 use crate::common::store::{Fault, FaultyStore, Kind};
 use crate::common::{PAGE, patterned_file};
@@ -8,7 +8,6 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// A cache of fewer pages than files have here.
 fn cache() -> PageCache {
     let builder = PageCache::builder().memory(Bytes::from(16 * PAGE as u64));
     builder.background(false).build().unwrap()
@@ -19,7 +18,6 @@ fn open(path: &Path) -> File {
     cache().open(path, options).unwrap()
 }
 
-/// What a program does through a position.
 #[derive(Clone, Debug)]
 enum Step {
     Read(usize),
@@ -42,7 +40,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// What a step gives: a length, a position, bytes, or the kind of its error.
+/// Runs a step. Returns a length, a position, bytes, or the error kind.
 fn run(
     file: &mut (impl Read + Write + Seek),
     step: &Step,
@@ -95,7 +93,7 @@ fn cursors_of_one_file_have_their_own_positions() {
     assert_eq!(third.file().len(), 13);
 }
 
-/// A position that cannot be leaves the cursor where it was.
+/// An invalid seek does not move the cursor.
 #[test]
 fn a_seek_that_fails_moves_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -123,7 +121,6 @@ fn an_exact_read_past_the_end_says_where_the_end_is() {
     assert_eq!(file.len(), PAGE as u64 + 30);
 }
 
-/// A handle without an access refuses it by its kind.
 #[test]
 fn rights_are_kinds_of_errors() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,13 +135,13 @@ fn rights_are_kinds_of_errors() {
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
 }
 
-/// The store fails for the second page: the first is written, and said to be.
+/// The store fails on the second page: the first is written and reported.
 #[test]
 fn a_write_that_fails_half_way_says_how_far_it_came() {
     let store = FaultyStore::with_contents(&[1; 4 * PAGE]);
     let file = cache().open_store(store.boxed()).unwrap();
     file.read_exact_at(&mut [0; 1], 0).unwrap();
-    // The last page is written in part, so that it must be read.
+    // The last page is written in part, and so must be read.
     store.fail(Kind::Read, 0, Fault::Error(libc::EIO), 1000);
     let mut cursor = file.cursor();
     assert_eq!(cursor.write(&vec![2; 3 * PAGE + 1]).unwrap(), 3 * PAGE);
@@ -153,7 +150,7 @@ fn a_write_that_fails_half_way_says_how_far_it_came() {
     assert!(matches!(failed.get_ref().unwrap().downcast_ref(), Some(WriteError::Store { .. })));
     assert_eq!(cursor.position(), 3 * PAGE as u64);
     store.lift();
-    // What is written by position says so, too; what writes all of it has the error.
+    // Writes at an offset report the same. Full writes return the error.
     store.fail(Kind::Read, 0, Fault::Error(libc::EIO), 1000);
     let all = vec![3; 3 * PAGE + 1];
     assert_eq!(FileExt::write_at(&file, &all, 0).unwrap(), 3 * PAGE);
@@ -164,7 +161,6 @@ fn a_write_that_fails_half_way_says_how_far_it_came() {
     assert!(store.contents() == [vec![3; 3 * PAGE], vec![1; PAGE]].concat());
 }
 
-/// Code that knows nothing of us.
 #[test]
 fn generic_code_takes_a_file() {
     fn swap_halves(file: &impl FileExt, half: usize) -> io::Result<()> {

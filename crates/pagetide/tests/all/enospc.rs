@@ -1,5 +1,5 @@
-//! A device that is really full: a small tmpfs and a small ext4 over a loop device, which takes
-//! direct I/O and io_uring; a ballast file, and room made later.
+//! A full device: a small tmpfs and a small ext4 over a loop device, which supports direct I/O and
+//! io_uring. A ballast file fills it, and is removed later.
 
 use crate::common::small_fs::{Kind, SmallFs, make_room};
 use crate::common::{PAGE, pattern_at, skip};
@@ -7,16 +7,15 @@ use pagetide::{Bytes, File, OpenOptions, PageCache, PolicyName, SyncError};
 use std::io;
 
 const NR_PAGES: usize = 128;
-/// Pages that the ballast leaves free.
+/// Pages free beside the ballast.
 const NR_FREE: usize = 60;
-/// What a file system needs for itself.
+/// Pages for the file system's own use.
 const NR_OWN: u64 = 8;
 
 fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// Runs `test` on each file system that can be made here.
 fn on_small_file_systems(name: &str, test: impl Fn(&SmallFs)) {
     for kind in [Kind::Tmpfs, Kind::Ext4] {
         match SmallFs::mount(kind, 8 << 20) {
@@ -62,7 +61,7 @@ fn a_full_file_system_keeps_pages_dirty_until_there_is_room() {
             assert!(read_all(&file) == expected, "memory has it all");
 
             make_room(&ballast);
-            // The first may report what failed during the other's sync; it writes all the same.
+            // The first sync may report a failure of the sync of `other`. It writes all the same.
             let _ = file.sync_data();
             file.sync_data().unwrap();
             let _ = other.sync_data();
@@ -75,9 +74,8 @@ fn a_full_file_system_keeps_pages_dirty_until_there_is_room() {
     });
 }
 
-/// A cache that has tried to write a file back, whose last handle is gone, and could not. Without
-/// threads of its own: one that tries again while another program writes is a race of two writers,
-/// of which the one that is stored last wins.
+/// A failed write-back after the last close. Without background threads, because a retry concurrent
+/// with another program's write is a race.
 fn failed_close(small: &SmallFs) -> (PageCache, Vec<u8>) {
     let ballast = small.fill_up(NR_FREE);
     let cache = PageCache::builder().memory(Bytes::from_pages(256)).background(false);
@@ -106,8 +104,7 @@ fn what_a_failed_close_left_is_there_for_the_next_open_which_reports_it_once() {
     });
 }
 
-/// A write after a close that failed has the last word: at once, and after all that
-/// is dirty was written back.
+/// A write after a failed close is final: at once, and after all dirty pages were written back.
 #[test]
 fn what_a_failed_close_left_does_not_come_back_over_a_later_write() {
     let name = "what_a_failed_close_left_does_not_come_back_over_a_later_write";
@@ -126,7 +123,7 @@ fn what_a_failed_close_left_does_not_come_back_over_a_later_write() {
             drop(cache);
             assert!(std::fs::read(&path).unwrap() == vec![7; 3 * PAGE], "{is_opened_first}");
         }
-        // The same through the cache: a cut drops what is older.
+        // Through the cache: truncation drops older bytes.
         let (cache, _) = failed_close(small);
         let path = small.path().join("data");
         let file = cache.open(&path, rw().truncate(true)).unwrap();
@@ -138,8 +135,7 @@ fn what_a_failed_close_left_does_not_come_back_over_a_later_write() {
     });
 }
 
-/// No room for a page that is written past the cache is its writer's error, at once; nothing that
-/// was accepted is lost.
+/// A writer past the cache gets ENOSPC at once. No accepted byte is lost.
 #[test]
 fn writes_past_a_full_cache_to_a_full_file_system_are_refused_at_once() {
     let name = "writes_past_a_full_cache_to_a_full_file_system_are_refused_at_once";

@@ -1,4 +1,4 @@
-//! What the examples promise in their assertions, held: each runs as it is.
+//! Runs the examples, which check themselves.
 
 #[path = "../../examples/groups.rs"]
 mod groups;
@@ -46,7 +46,7 @@ fn a_hash_map_in_a_region_runs() {
     check("a_hash_map_in_a_region_runs", hash_map_in_a_region::main());
 }
 
-/// Where there are no regions, there is nothing to be seen.
+/// Skips examples if regions are not available.
 fn check(test: &str, ended: Result<(), Box<dyn std::error::Error>>) {
     let Err(error) = ended else { return };
     match error.downcast_ref() {

@@ -1,9 +1,6 @@
-//! A store that fails at its n-th operation, for every n: which call reports it, and that nothing
-//! is lost.
-//!
-//! The same scenario runs over and over, and a countdown moves the fault one operation further each
-//! time until a run ends without meeting it. Operations that fail are tried once more; at the end
-//! the fault is lifted, and the store must hold what a plain vector holds.
+//! A store that fails at its n-th operation, for every n: the right call reports the failure, and
+//! nothing is lost. Failed operations are retried once. At the end the store must equal a plain
+//! vector.
 
 use crate::common::store::{Fault, FaultyStore, Kind, Manner};
 use crate::common::{PAGE, pattern_at};
@@ -31,15 +28,14 @@ fn os_code(error: &io::Error) -> Option<i32> {
     error.raw_os_error()
 }
 
-/// One run of the scenario: a cache without threads, two handles, a twin in a vector.
+/// A run of the scenario: a cache without threads, two handles, and a vector as model.
 struct Run {
     store: FaultyStore,
     handles: [File; 2],
     twin: Vec<u8>,
-    /// What fails, and with which number.
     kind: Kind,
     code: i32,
-    /// Write-back failures each handle has still to report.
+    /// Write-back failures that each handle has yet to report.
     unreported: [bool; 2],
     seed: u64,
     _cache: PageCache,
@@ -60,8 +56,7 @@ impl Run {
         (self.seed >> 33) as usize % below
     }
 
-    /// Runs `op` on a handle, once more if it fails; a failed write that no caller saw was a
-    /// write-back's.
+    /// Retries a failure once. A failed write that no call reported belongs to a write-back.
     fn attempt<E: std::fmt::Debug>(
         &mut self,
         op: impl Fn(&File) -> Result<(), E>,
@@ -72,7 +67,7 @@ impl Run {
         let result = op(&self.handles[which]);
         let nr_new = self.store.nr_faults() - faults_before;
         match result {
-            // What fails in readahead alone is reported to no call.
+            // A failure in readahead is not reported.
             Ok(()) => {
                 if nr_new > 0 && self.kind == Kind::Write {
                     self.unreported = [true; 2];
@@ -127,7 +122,7 @@ impl Run {
                 file.page_mut(index as u64)?[5] = byte;
                 Ok(())
             },
-            // A guard may be refused where every frame is dirty and none can be written.
+            // A guard may be refused if every frame is dirty and cannot be written.
             write_code,
         );
         self.twin[index * PAGE + 5] = byte;
@@ -139,7 +134,7 @@ impl Run {
         self.twin.resize(len, 0);
     }
 
-    /// A sync fails exactly when this handle has not reported a failure.
+    /// A sync fails exactly if this handle has a failure to report.
     fn sync(&mut self) {
         let which = self.random(2);
         let faults_before = self.store.nr_faults();
@@ -170,7 +165,6 @@ impl Run {
         }
     }
 
-    /// Without faults each handle reports what it has not reported, once; then all is stored.
     fn finish(mut self) -> u64 {
         let nr_faults = self.store.lift();
         for which in [0, 1] {
@@ -200,7 +194,6 @@ fn write_code(error: &WriteError) -> Option<i32> {
     }
 }
 
-/// Moves one fault through all operations of `kind`.
 fn fail_each(kind: Kind, fault: Fault) {
     let (Fault::Error(code) | Fault::Torn(code)) = fault else { panic!("faults with a number") };
     for policy in [PolicyName::Mglru, PolicyName::ActiveInactive] {
@@ -289,8 +282,7 @@ fn short_and_interrupted_operations_are_finished() {
     }
 }
 
-/// The device is full for a long time: every frame gets dirty, writes go through and fail, reads
-/// go past the cache; then there is room again.
+/// Every frame becomes dirty, writes go through and fail, reads bypass the cache.
 #[test]
 fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
     for background in [false, true] {
@@ -328,7 +320,7 @@ fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
             assert_eq!(io::Error::from(error).kind(), io::ErrorKind::StorageFull);
         }
         store.lift();
-        // `file` has not reported what failed during the other's sync.
+        // `file` has not reported failures of the sync of `other`.
         let _ = file.sync_data();
         file.sync_data().unwrap();
         let _ = other.sync_data();
@@ -338,8 +330,7 @@ fn a_full_device_keeps_every_frame_dirty_until_there_is_room() {
     }
 }
 
-/// Past the cache there is no page to stay dirty: the caller gets the error, at once, and no
-/// sync repeats it.
+/// Past the cache no page stays dirty: the caller gets the error at once, and no sync repeats it.
 #[test]
 fn failures_past_the_cache_are_the_callers() {
     let mut twin = pattern_at(0, NR_PAGES * PAGE);
@@ -356,7 +347,7 @@ fn failures_past_the_cache_are_the_callers() {
     assert_eq!(file.read_at(&mut page, at as u64).unwrap(), PAGE);
     assert!(page == twin[at..]);
 
-    // Part of a page: its rest is read first, then all of it is written.
+    // Part of a page: the rest is read first, then the whole page is written.
     for (kind, code) in [(Kind::Read, EIO), (Kind::Write, ENOSPC)] {
         store.fail(kind, 0, Fault::Error(code), 1);
         let error = file.write_at(b"past", at as u64 + 9).unwrap_err();
@@ -372,7 +363,6 @@ fn failures_past_the_cache_are_the_callers() {
     assert_eq!((stats.bypass_reads, stats.writes_through), (2, 3));
 }
 
-/// The failure of readahead is reported to no call: the read that wants the page reads it again.
 #[test]
 fn failed_readahead_is_silent() {
     let twin = pattern_at(0, NR_PAGES * PAGE);
@@ -396,7 +386,6 @@ fn failed_readahead_is_silent() {
     }
 }
 
-/// A thread that holds a write guard and writes on must not wait for itself.
 #[test]
 fn a_write_guard_does_not_stop_its_owner_from_writing() {
     for background in [false, true] {
@@ -421,7 +410,6 @@ fn a_write_guard_does_not_stop_its_owner_from_writing() {
     }
 }
 
-/// Once its last handle is gone and all is written, a custom store is let go.
 #[test]
 fn a_custom_store_is_dropped_with_its_last_handle() {
     let cache = quiet_cache(PolicyName::Mglru);
@@ -437,8 +425,8 @@ fn a_custom_store_is_dropped_with_its_last_handle() {
     assert_eq!(store.contents()[0], 1);
 }
 
-/// A store that panics or lies has failed like any other: the caller gets an error, locks are not
-/// left behind, and no page keeps what was in its frame before.
+/// A panic or a wrong count is a failure like any other: the caller gets an error, locks are
+/// released, and no page exposes a frame's old contents.
 #[test]
 fn a_store_that_panics_or_lies_has_failed() {
     let twin = pattern_at(0, NR_PAGES * PAGE);
@@ -474,7 +462,6 @@ fn a_store_that_panics_or_lies_has_failed() {
     }
 }
 
-/// A cache that goes away while its store fails says nothing, and does not hang.
 #[test]
 fn a_cache_over_a_broken_store_ends() {
     let store = FaultyStore::with_contents(&[0; PAGE]);
@@ -490,7 +477,6 @@ fn cache_of(nr_frames: u64) -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(nr_frames)).build().unwrap()
 }
 
-/// A store whose reads wait until they are let through.
 struct StalledStore {
     reads_begun: Sender<()>,
     gate: Mutex<Receiver<()>>,
@@ -499,7 +485,7 @@ struct StalledStore {
 impl Store for StalledStore {
     fn read_at(&self, target: &mut [u8], _offset: u64) -> io::Result<usize> {
         let gate = self.gate.lock().unwrap();
-        // There is no listener any more once the test is over.
+        // No receiver is left after the test.
         let _ = self.reads_begun.send(());
         let _ = gate.recv();
         target.fill(7);
@@ -523,7 +509,6 @@ impl Store for StalledStore {
     }
 }
 
-/// Readahead that waits for its store leaves frames to reads that need one.
 #[test]
 fn stalled_readahead_leaves_frames_for_others() {
     let cache = PageCache::builder().memory(Bytes::from_pages(24)).build().unwrap();

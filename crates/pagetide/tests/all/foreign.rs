@@ -1,6 +1,4 @@
-//! Files that other programs change, or other caches: close to open, and no byte of any lost.
-//!
-//! The other program is the standard library, past every cache.
+//! Files changed by other programs or caches: close-to-open consistency, and no byte is lost.
 
 use crate::common::pages::{Random, seed};
 use crate::common::watchdog::Watchdog;
@@ -14,12 +12,10 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// A cache that writes back when it is told to, or when a writer must.
 fn quiet_cache() -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(128)).background(false).build().unwrap()
 }
 
-/// The file as another program has it open.
 fn outside(path: &Path) -> std::fs::File {
     std::fs::File::options().read(true).write(true).open(path).unwrap()
 }
@@ -31,7 +27,6 @@ fn read_all(file: &File) -> Vec<u8> {
     all
 }
 
-/// What is seen, by a handle of before and by one of after another open.
 fn assert_seen(cache: &PageCache, path: &Path, before: &File, expected: &[u8]) {
     let after = cache.open(path, rw()).unwrap();
     assert!(read_all(&after) == expected, "by the open");
@@ -79,8 +74,8 @@ fn an_append_of_anothers_is_not_appended_over() {
     }
 }
 
-/// The first looks at the file are within a tick of its last change, and so are others' changes;
-/// the time of the contents is set back by them.
+/// The first checks of the file, and the foreign changes, are within one clock tick of the file's
+/// last change. The changes set the modification time back.
 #[test]
 fn changes_that_move_neither_length_nor_modification_time_are_seen() {
     let dir = tempfile::tempdir().unwrap();
@@ -110,7 +105,7 @@ fn what_nobody_changed_stays_in_memory() {
             file.write_at(b"ours", 9).unwrap();
             file.sync_data().unwrap();
             wait_until_settled(&path);
-            // What others did beside our write-back is hidden by it: read once more.
+            // Our write-back hides concurrent foreign changes: read once more.
             drop(cache.open(&path, rw()).unwrap());
         }
         let all = read_all(&file);
@@ -142,7 +137,6 @@ fn two_caches_that_write_halves_of_the_same_pages_lose_none() {
     }
 }
 
-/// A page that could get no frame is written past the cache, and no further than it was written.
 #[test]
 fn writes_past_the_cache_write_no_bytes_of_anothers() {
     let dir = tempfile::tempdir().unwrap();
@@ -160,7 +154,6 @@ fn writes_past_the_cache_write_no_bytes_of_anothers() {
     assert_seen(&cache, &path, &file, &expected);
 }
 
-/// A writer of a file's bytes: through a cache of its own, or past all.
 enum Writer {
     Cached { cache: PageCache, file: File },
     Outside(std::fs::File),
@@ -208,8 +201,8 @@ fn writers(path: &Path) -> [Writer; 3] {
     [cached(quiet_cache()), cached(busy), Writer::Outside(outside(path))]
 }
 
-/// Three writers, each with bytes of its own in all pages. Each sees what it wrote, at once, and
-/// what others had stored when it opened the file; in the end nothing is lost.
+/// Three writers, each with its own bytes in all pages. Each sees its own writes at once, and other
+/// writes stored before its last open. At the end nothing is lost.
 #[test]
 fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
     const LEN: u64 = 12 * PAGE as u64;
@@ -219,7 +212,7 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
     let path = dir.path().join("a");
     std::fs::write(&path, vec![0; LEN as usize]).unwrap();
     let mut writers = writers(&path);
-    // What each byte has been since it was stored for sure, the last one last.
+    // Values of each byte since it was last stored for certain, latest last.
     let mut held: Vec<Vec<u8>> = vec![vec![0]; LEN as usize];
     for step in 0..nr_steps {
         let writer = random.below(3) as usize;
@@ -247,7 +240,7 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
                 let seen = writers[writer].read();
                 assert_eq!(seen.len(), LEN as usize);
                 for at in 0..LEN as usize {
-                    // Others may have stored more than they were told to, but nothing older.
+                    // Other writers may have stored more than requested, but nothing older.
                     let is_right = match is_own(at) {
                         true => held[at].last() == Some(&seen[at]),
                         false => held[at].contains(&seen[at]),
@@ -265,8 +258,6 @@ fn what_is_stored_is_seen_by_the_next_open_and_nothing_is_lost() {
     }
 }
 
-/// Changes of others that fall into our own write-back hide behind its times, and are seen all the
-/// same.
 #[test]
 fn changes_in_the_middle_of_a_write_back_are_seen_by_the_next_open() {
     let _watchdog = Watchdog::new();
@@ -280,7 +271,7 @@ fn changes_in_the_middle_of_a_write_back_are_seen_by_the_next_open() {
     for round in 0..nr_rounds {
         read_all(&file);
         let byte = round as u8;
-        // Ours in the first half of the file, the other's in the second.
+        // We write the first half of the file, and the second program the rest.
         for index in 0..NR_PAGES / 2 {
             file.write_at(&[byte; PAGE], (index * PAGE) as u64).unwrap();
         }

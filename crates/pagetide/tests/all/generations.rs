@@ -1,4 +1,4 @@
-//! Generations of the real page cache: as text, on request, and kept for a while.
+//! Generations of the page cache: text form, commands, and minimum age.
 
 use crate::common::{PAGE, patterned_file};
 use pagetide::{Bytes, Detail, GenCommandError, OpenOptions, PageCache, PolicyName};
@@ -11,7 +11,7 @@ fn cache(min_ttl: Duration) -> PageCache {
     builder.min_ttl(min_ttl).background(false).readahead_max(Bytes(0)).build().unwrap()
 }
 
-/// Sequence numbers and file pages of each generation.
+/// Sequence number and file pages of each generation.
 fn generations(cache: &PageCache) -> Vec<(u64, u64)> {
     let text = cache.describe_lru_gen(Detail::Sizes);
     let rows = text.lines().skip(2).map(|row| {
@@ -43,7 +43,7 @@ fn generations_are_told_aged_and_evicted_on_request() {
     assert_eq!(plain.command_lru_gen("+ 0 0 3"), Err(GenCommandError::NoLruvec));
 }
 
-/// A page accessed through its table alone is made young by aging on request, twice seen.
+/// Aging on request, done twice, makes pages young that are accessed through the page table only.
 #[test]
 fn a_page_in_use_through_its_table_survives_eviction_on_request() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What a group has room for, beside worker threads: readahead that fits, and `low` that is kept.
+//! Headroom of a group with worker threads: readahead fits, and `low` is kept.
 
 use crate::common::{PAGE, watchdog::Watchdog};
 use pagetide::{Bytes, File, GroupOptions, OpenOptions, PageCache, PolicyName};
@@ -24,9 +24,8 @@ fn read_between(file: &File, from: u64, end: u64, chunk: u64) {
     }
 }
 
-/// Reads so many files of 64 MiB together, each once; returns what that took from the device. None
-/// gets further ahead of the others than a 32nd of the group's limit: a thread that the machine
-/// leaves standing would find what was brought in for it gone, as any that uses it too late.
+/// Reads `nr_streams` files of 64 MiB, each once. Returns the bytes read from the device. No reader
+/// may lead by more than a 32nd of the group's limit, or a delayed thread loses its readahead.
 fn read_in_group(limit: u64, nr_streams: u64, chunk: u64, background: bool) -> u64 {
     let folder = tempfile::tempdir().expect("a folder");
     let builder = PageCache::builder().memory(Bytes(128 * MIB)).groups(true);
@@ -60,11 +59,11 @@ fn a_group_reads_ahead_no_further_than_it_has_room() {
     for limit in [2 * MIB, 8 * MIB] {
         for chunk in [4096, 64 << 10] {
             let read = read_in_group(limit, 1, chunk, false);
-            // On a busy machine a read ahead may end after the page was wanted and read again.
+            // On a busy machine a read ahead may complete after the page was read again.
             let is_right = (64 * MIB..=65 * MIB).contains(&read);
             assert!(is_right, "{} in {}, by {chunk}", Bytes(read), Bytes(limit));
             for nr_streams in [1, 4] {
-                // Beside other threads, one may come too late for what it was to bring.
+                // Readahead may be late beside other threads.
                 let enough = 64 * MIB / 100 * 115;
                 let is_enough = |_| {
                     let read = read_in_group(limit, nr_streams, chunk, true);
@@ -81,7 +80,7 @@ fn a_group_reads_ahead_no_further_than_it_has_room() {
     }
 }
 
-/// Memory is for little more than the group is to keep, and a scan wants all of it.
+/// Memory is little more than the group's `low`, and a scan wants all of it.
 #[test]
 fn low_is_kept_beside_a_scan_that_reads_ahead() {
     const HOT: u64 = 12 * MIB;

@@ -1,4 +1,4 @@
-//! Several tenants of one cache: how much each may use, what each keeps, and what goes first.
+//! Tenants of one cache: limits, protection, and reclaim order.
 
 use crate::common::pages::{Random, seed};
 use crate::common::store::FaultyStore;
@@ -29,12 +29,10 @@ fn limited(nr: u64) -> GroupOptions {
     GroupOptions::new().limit(pages(nr))
 }
 
-/// Pages charged to a group.
 fn usage(group: &Group) -> u64 {
     Bytes(group.stats().unwrap().usage_bytes).whole_pages()
 }
 
-/// Reads pages, each checked.
 fn read(file: &File, range: std::ops::Range<u64>) {
     let mut bytes = vec![0; PAGE];
     for index in range {
@@ -44,8 +42,7 @@ fn read(file: &File, range: std::ops::Range<u64>) {
     }
 }
 
-/// One tenant scans four times the memory, another reads a small set over and over; returns the hit
-/// ratio of the latter once it is warm.
+/// Returns the hit ratio of a small, warm set beside a scan of four times the memory.
 fn hit_ratio_beside_a_scan(cache: &PageCache, hot: &File, scan: &File) -> f64 {
     read(hot, 0..200);
     let (mut random, mut nr_hits, mut nr_reads) = (Random::new(7), 0, 0);
@@ -82,7 +79,7 @@ fn a_protected_tenant_keeps_its_pages_beside_a_scan() {
     }
 }
 
-/// What the test above would be worth if it could not fail.
+/// Control for the previous test.
 #[test]
 fn without_groups_the_scan_takes_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -97,7 +94,6 @@ fn without_groups_the_scan_takes_them() {
     }
 }
 
-/// Hits and misses are counted where they belong, and add up, groups that are gone included.
 #[test]
 fn counts_are_by_group_and_add_up() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,7 +115,6 @@ fn counts_are_by_group_and_add_up() {
     assert_eq!((counts(&a), counts(&b)), ((100, 50, 50), (0, 20, 20)));
     let all = cache.stats();
     assert_eq!((all.hits, all.misses), (100, 80));
-    // Another tenant's handle of the same file pays nothing.
     let also_of_a = b.open(dir.path().join("of-a"), read_only()).unwrap();
     read(&also_of_a, 0..50);
     assert_eq!((counts(&a), counts(&b)), ((150, 50, 50), (0, 20, 20)));
@@ -128,7 +123,7 @@ fn counts_are_by_group_and_add_up() {
     let all = cache.stats();
     assert_eq!((all.hits, all.misses), (200, 80), "the handle outlives the group");
     drop((of_a, also_of_a));
-    // It is not open: it belongs to the group that opens it next.
+    // A closed file belongs to the group that opens it next.
     let again = b.open(dir.path().join("of-a"), read_only()).unwrap();
     read(&again, 0..50);
     assert_eq!(counts(&b), (50, 20, 20), "its pages stay charged as they were");
@@ -137,7 +132,7 @@ fn counts_are_by_group_and_add_up() {
     cache.validate();
 }
 
-/// A limit is that of a group with those below it, and makes room among their own pages only.
+/// A limit covers a group with its descendants, and evicts their pages only.
 #[test]
 fn a_full_group_reclaims_from_itself_and_those_below() {
     let dir = tempfile::tempdir().unwrap();
@@ -190,7 +185,7 @@ fn a_removed_group_gives_its_files_to_its_parent_and_its_pages_first() {
         read(&scan, 0..900);
         cache.validate();
         assert_eq!(file.resident_pages(0, 150 * PAGE as u64), 0, "{policy}: they went");
-        // The number is free, and so is the name.
+        // The number and the name are free again.
         let again = parent.group("child", limited(16)).unwrap();
         assert_eq!(usage(&again), 0, "{policy}");
         cache.validate();
@@ -207,7 +202,7 @@ fn pages_asked_for_are_freed_by_whom_was_asked() {
         let files = [&a, &b].map(|group| group.open(path(group.name()), read_only()).unwrap());
         files.iter().for_each(|file| read(file, 0..300));
         let freed = a.reclaim(pages(100)).unwrap();
-        // A pass may finish what it has begun: a batch of 64.
+        // A pass may finish its batch of 64.
         assert!((100..=164).contains(&freed.whole_pages()), "{policy}: {freed}");
         assert_eq!((usage(&a), usage(&b)), (300 - freed.whole_pages(), 300), "{policy}");
         assert_eq!(a.reclaim(Bytes(0)).unwrap(), Bytes(0));
@@ -217,7 +212,6 @@ fn pages_asked_for_are_freed_by_whom_was_asked() {
     }
 }
 
-/// What is lowered holds at once for what can be taken.
 #[test]
 fn a_lowered_limit_takes_what_is_above_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -229,7 +223,7 @@ fn a_lowered_limit_takes_what_is_above_it() {
         read(&file, 0..300);
         let pinned: Vec<_> = (0..20).map(|index| file.page(index).unwrap()).collect();
         group.set(limited(16)).unwrap();
-        // What is in use stays, and so may what a pass would have to pass it for.
+        // Pages in use stay, and so may pages that a pass cannot reach.
         assert!((20..=40).contains(&usage(&group)), "{policy}: {}", usage(&group));
         read(&file, 100..150);
         let bypasses = cache.stats().bypass_reads;
@@ -242,7 +236,6 @@ fn a_lowered_limit_takes_what_is_above_it() {
     }
 }
 
-/// A write in a full group goes past it, and loses nothing.
 #[test]
 fn a_group_full_of_dirty_pages_writes_through() {
     let cache = cache(1024, PolicyName::Mglru);
@@ -327,7 +320,7 @@ fn what_cannot_be_is_refused_with_one_sentence() {
     let error = a.set(GroupOptions::new().min(pages(1001))).unwrap_err();
     assert!(matches!(error, GroupError::Overcommitted { others: Bytes(0), .. }), "{error}");
     cache.group("b", GroupOptions::new().min(pages(400)).low(pages(5000))).unwrap();
-    // Children may ask for more than their parent has: core shares it out.
+    // Children may ask for more than their parent has: core distributes it.
     let child = a.group("child", GroupOptions::new().min(pages(900))).unwrap();
 
     child.remove().unwrap();
@@ -343,7 +336,6 @@ fn what_cannot_be_is_refused_with_one_sentence() {
     assert!(matches!(error, OpenError::GroupRemoved { .. }), "{error}");
 }
 
-/// What may happen, to one of a few tenants or files.
 #[derive(Clone, Debug)]
 enum Op {
     Read {
@@ -375,7 +367,7 @@ enum Op {
         group: usize,
         nr: u64,
     },
-    /// Removed, and made anew.
+    /// Removed and created again.
     Renew {
         group: usize,
         limit: u64,
@@ -406,12 +398,12 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Tenants 0 and 1 at the top, 2 below 0, 3 below 2; a file each, and one of no tenant's.
+/// Tenants 0 and 1 at the top, 2 below 0, 3 below 2, with a file each, and a file without tenant.
 struct Tenants {
     cache: PageCache,
     groups: Vec<Group>,
     files: Vec<File>,
-    /// What each may use, or uses beyond it since the limit was lowered.
+    /// Limits, or usage above a lowered limit.
     most: Vec<u64>,
 }
 
@@ -438,7 +430,6 @@ impl Tenants {
         }
     }
 
-    /// No group is above its limit; one whose limit was lowered only gives.
     fn check_limits(&mut self) {
         for (group, most) in self.groups.iter().zip(&mut self.most) {
             let stats = group.stats().unwrap();
@@ -515,8 +506,8 @@ proptest! {
     }
 }
 
-/// Two tenants in two threads, and a third that makes and removes a group, lowers limits and asks
-/// for pages; all of a small memory.
+/// Two tenants in two threads. A third thread creates and removes a group, lowers limits, and
+/// reclaims.
 #[test]
 fn tenants_in_threads_keep_every_page_right() {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");

@@ -1,5 +1,5 @@
-//! Every call of a thread that has a guard, on the guard's page, on another page, and on all of the
-//! file: it does its work, or says that it would wait for itself. None of them hangs.
+//! All calls of a thread with a guard, on the guard's page, on another page, and on the whole file:
+//! each works or fails with `WouldDeadlock`. None hangs.
 
 use crate::common::watchdog::Watchdog;
 use crate::common::{PAGE, patterned_file};
@@ -9,20 +9,17 @@ use pagetide::{
 use std::io;
 use std::path::PathBuf;
 
-/// The page that has the guard, of a file of eight; it is dirty, as is page 5.
+/// Page with the guard, of a file of eight. It is dirty, as is page 5.
 const HELD: u64 = 3;
 const AT: u64 = HELD * PAGE as u64;
 const ELSEWHERE: u64 = 5 * PAGE as u64;
 
-/// What a thread can call while it has a guard.
 struct Scene {
     cache: PageCache,
     path: PathBuf,
-    /// Another handle of the file.
     file: File,
 }
 
-/// What becomes of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Done,
@@ -32,8 +29,8 @@ use Outcome::{Done, WouldDeadlock};
 
 type Call = fn(&Scene) -> io::Result<()>;
 
-/// Each call, and what it does under a [`PageGuard`](pagetide::PageGuard) and under a
-/// [`PageGuardMut`](pagetide::PageGuardMut). Those that change the file's length stand last.
+/// Calls, and their results under a [`PageGuard`](pagetide::PageGuard) and under a
+/// [`PageGuardMut`](pagetide::PageGuardMut). Changes of the file's length come last.
 const CALLS: &[(&str, Outcome, Outcome, Call)] = &[
     ("read_at", Done, WouldDeadlock, |scene| Ok(scene.file.read_exact_at(&mut [0; 9], AT)?)),
     ("read_at across", Done, WouldDeadlock, |scene| {
@@ -127,7 +124,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true)
 }
 
-/// A cache of 64 pages with the file in it, two pages dirty.
 fn scene(dir: &tempfile::TempDir, background: bool) -> Scene {
     let path = patterned_file(dir.path(), "a", 8 * PAGE);
     let builder = PageCache::builder().memory(Bytes::from_pages(64)).groups(true);
@@ -171,7 +167,7 @@ fn each_call_beside_a_guard_of_its_own_thread_is_done_or_refused() {
             if is_cutting(name) {
                 scene.file.set_len(8 * PAGE as u64).unwrap();
             }
-            // And it is done once the guard is gone.
+            // The call works once the guard is dropped.
             assert_eq!(outcome(call(&scene), name), Done, "{name}, alone, {background}");
             if is_cutting(name) {
                 scene.file.set_len(8 * PAGE as u64).unwrap();
@@ -180,8 +176,7 @@ fn each_call_beside_a_guard_of_its_own_thread_is_done_or_refused() {
     }
 }
 
-/// There can be 2047 guards of a page at a time; the thread that has them all does not wait for one
-/// of them to go.
+/// A page has at most 2047 guards. A thread that holds all of them does not wait for one.
 #[test]
 fn a_guard_too_many_is_refused() {
     let _watchdog = Watchdog::new();

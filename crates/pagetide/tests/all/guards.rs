@@ -1,7 +1,4 @@
-//! Guards, and threads that wait for them: none waits for a page it does not want, and none for
-//! itself.
-//!
-//! A guard is held while other threads come and go; each of them must be done before it is dropped.
+//! Guards and waiting threads: no thread waits for a page it does not need, or for itself.
 
 use crate::common::store::FaultyStore;
 use crate::common::watchdog::Watchdog;
@@ -23,7 +20,6 @@ fn cache(background: bool) -> PageCache {
     builder.background(background).build().unwrap()
 }
 
-/// A cache with a file of eight pages, one of them dirty, and where the file is.
 fn dirty_file(dir: &Path, background: bool) -> (PageCache, File, std::path::PathBuf) {
     let path = patterned_file(dir, "a", 8 * PAGE);
     let cache = cache(background);
@@ -32,7 +28,7 @@ fn dirty_file(dir: &Path, background: bool) -> (PageCache, File, std::path::Path
     (cache, file, path)
 }
 
-/// A thread that syncs the file, which waits for a guard; returns once it is on its way.
+/// Returns once the sync has begun.
 fn sync_elsewhere<'s>(scope: &'s Scope<'s, '_>, file: &'s File, has_begun: &'s AtomicBool) {
     scope.spawn(move || {
         has_begun.store(true, Ordering::Release);
@@ -97,7 +93,7 @@ fn a_cut_waits_for_no_guard_and_nobody_waits_for_the_cut() {
     }
 }
 
-/// The last page keeps its beginning, which may be dirty, and loses the rest.
+/// The last page keeps its start, perhaps dirty, and loses the rest.
 #[test]
 fn a_cut_within_a_page_that_a_guard_has_leaves_its_beginning() {
     for is_exclusive in [false, true] {
@@ -114,7 +110,7 @@ fn a_cut_within_a_page_that_a_guard_has_leaves_its_beginning() {
             let guard = file.page(1).unwrap();
             file.set_len(PAGE as u64 + 100).unwrap();
             file.set_len(3 * PAGE as u64).unwrap();
-            // Written back while the guard is there: without what was cut off.
+            // Written back under the guard, without the truncated bytes.
             file.sync_data().unwrap();
             assert_eq!(guard[..], [2; PAGE]);
         }
@@ -165,19 +161,18 @@ fn a_call_that_would_wait_for_its_own_guard_says_so() {
         let error = io::Error::from(other.sync_data().unwrap_err());
         assert_eq!(error.kind(), io::ErrorKind::Deadlock);
         assert!(error.to_string().contains("guard of page 3"), "{error}");
-        // Another thread's calls wait for other pages no more than this one's do.
+        // Calls of another thread do not wait for other pages either.
         std::thread::scope(|scope| {
             scope.spawn(|| other.write_at(&[7], 5 * PAGE as u64).unwrap());
         });
     }
-    // The same calls once the guards are gone.
     other.write_at(&[1], 3 * PAGE as u64).unwrap();
     cache.flush_all().unwrap();
     other.advise(Advice::DontNeed, 0, 0).unwrap();
 }
 
-/// A page that another program has changed while a guard had it is read anew once the guard is
-/// gone, and not before: a second guard would show the old bytes.
+/// A page changed by another program under a guard is reread after the guard is dropped, and not
+/// before: a second guard shows the old bytes.
 #[test]
 fn a_page_that_was_changed_under_a_guard_is_read_anew() {
     let dir = tempfile::tempdir().unwrap();

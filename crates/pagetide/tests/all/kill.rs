@@ -1,12 +1,10 @@
-//! kill -9: what a sync acknowledged is in the file, whatever happens to the process afterwards.
+//! kill -9: synced data is in the file.
 //!
-//! The test starts itself again as a child that writes numbered versions of pages through a cache,
-//! syncs, and says on its output which version is durable. The parent kills it at a random moment
-//! and reads the file with the standard library. Every page must be at least as new as the last
-//! version that was acknowledged, and some version the child wrote: never torn, never another's.
+//! A child writes numbered versions of pages through a cache, syncs, and prints the durable
+//! version. The parent kills the child at a random moment. Every page must be a whole version, at
+//! least as new as the last acknowledged one.
 //!
-//! A kill takes the process, not the kernel: this proves that a sync wrote all there was to write,
-//! not that the device keeps what it was told. That is the file system's promise for `fdatasync`.
+//! This proves that a sync writes everything, not that the device keeps it.
 
 use crate::common::PAGE;
 use crate::common::pages::{Random, seed, stamp, version_of};
@@ -19,12 +17,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 const NR_PAGES: u64 = 96;
-/// Rounds at least; and on until one kill came in the middle of something.
+/// Minimum number of rounds. The test goes on until a kill interrupts a write.
 const NR_ROUNDS_LEAST: u64 = 50;
-/// The variable that makes this binary the child: the path of its file.
+/// Environment variable that selects the child: the path of its file.
 const CHILD: &str = "PAGETIDE_KILL_CHILD";
 
-/// Writes, syncs and tells until it is killed.
 fn be_the_child(path: &str) {
     let policy = [PolicyName::Mglru, PolicyName::ActiveInactive][path.len() % 2];
     let cache = PageCache::builder().memory(Bytes::from_pages(48)).policy(policy).build().unwrap();
@@ -42,7 +39,6 @@ fn be_the_child(path: &str) {
     }
 }
 
-/// One life of the child; returns the last version it acknowledged.
 fn live_and_die(path: &Path, delay: Duration) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::synced_bytes_survive_a_kill", "--nocapture"])
@@ -55,7 +51,7 @@ fn live_and_die(path: &Path, delay: Duration) -> u64 {
     let reader = std::thread::spawn(move || {
         let mut durable = 0;
         for line in output.lines().map_while(Result::ok) {
-            // The test harness writes on the same line, and the last one may be cut short.
+            // The test harness prints on the same line, and the last line may be incomplete.
             if let Some((_, number)) = line.split_once("durable ")
                 && let Ok(number) = number.parse::<u64>()
             {
@@ -66,7 +62,7 @@ fn live_and_die(path: &Path, delay: Duration) -> u64 {
         }
         durable
     });
-    // From its first sync on; no matter if it is quicker than the delay.
+    // The delay starts at the child's first sync.
     told.recv().expect("the child lives until its first sync");
     let end = Instant::now() + delay;
     while told.recv_timeout(end.saturating_duration_since(Instant::now())).is_ok() {}

@@ -1,7 +1,7 @@
-//! Most integration tests, in one program: each program costs seconds to compile and to link.
+//! Most integration tests in one program, to save compile time.
 //!
-//! A test that counts what its process has, changes its process's limits, or watches its allocator
-//! is a program of its own in the folder above.
+//! Tests that count resources of the process, change its limits, or watch its allocator are
+//! separate programs in the folder above.
 
 #[path = "../common/mod.rs"]
 mod common;

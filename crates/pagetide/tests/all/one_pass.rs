@@ -1,19 +1,16 @@
-//! A file read once, front to back: each page comes from the device once, or nearly so.
+//! A file read once, front to back: each page is read from the device about once. Memory is small,
+//! so that windows are as large a part of it as possible.
 //!
-//! A reader has windows under way whose pages were not read yet, and a policy that evicts them
-//! first makes the device read them twice. Memories here are small, so that windows are as large a
-//! part of them as they ever are.
-//!
-//! Not asked of the policies that are their papers whole and know no readahead: what comes in waits
-//! on a queue of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, and
-//! a window may be longer than that. 2Q's, of a quarter, is long enough.
+//! Excludes policies that follow their papers and do not know readahead: new pages wait on a queue
+//! of a hundredth (LIRS, LIRS2, W-TinyLFU) to a tenth (S3-FIFO, Clock2Q+) of memory, which may be
+//! shorter than a window. 2Q's, of a quarter, is long enough.
 
 use pagetide::{Bytes, OpenOptions, PageCache, PolicyName};
 use std::path::Path;
 
 const PAGE: u64 = 4096;
 const FILE_TIMES: u64 = 4;
-/// Of which the last has windows as large as the default's.
+/// The last has windows of the default size.
 const MEMORIES: [u64; 3] = [512, 2048, 4096];
 const SHORT_QUEUES: [PolicyName; 5] = [
     PolicyName::S3Fifo,
@@ -23,7 +20,6 @@ const SHORT_QUEUES: [PolicyName; 5] = [
     PolicyName::Lirs2,
 ];
 
-/// Device bytes of a file byte, where `len` bytes are read at a time.
 fn device_bytes_per_byte(path: &Path, memory: u64, policy: PolicyName, len: usize) -> f64 {
     let builder = PageCache::builder().memory(Bytes::from_pages(memory)).policy(policy);
     let cache = builder.build().expect("a cache");
@@ -40,7 +36,7 @@ fn device_bytes_per_byte(path: &Path, memory: u64, policy: PolicyName, len: usiz
     cache.stats().device_read_bytes as f64 / at as f64
 }
 
-/// The least of some ratios; the first that is at most `enough` will do.
+/// Returns the smallest ratio, or the first that is at most `enough`.
 fn least_of(ratios: impl Iterator<Item = f64>, enough: f64) -> f64 {
     let mut least = f64::INFINITY;
     for ratio in ratios {
@@ -62,7 +58,7 @@ fn a_stream_reads_each_page_once() {
         std::fs::write(&path, vec![1; len as usize]).expect("room");
         for &policy in policies.clone() {
             for len in [4 << 10, 32 << 10, 128 << 10] {
-                // A worker that got no CPU for long reads what the reader has left behind.
+                // A delayed worker reads pages that the reader has passed.
                 let ratios = (0..3).map(|_| device_bytes_per_byte(&path, memory, policy, len));
                 let ratio = least_of(ratios, 1.05);
                 assert!(

@@ -1,4 +1,4 @@
-//! The page cache against a plain vector: the same operations, the same bytes.
+//! The page cache compared with a plain vector.
 
 use crate::common::{PAGE, cache, pattern_at, patterned_file};
 use pagetide::{Advice, Bytes, File, OpenOptions, PageCache, PolicyName, ReadError, WriteError};
@@ -8,7 +8,6 @@ fn rw() -> OpenOptions {
     OpenOptions::new().read(true).write(true).create(true)
 }
 
-/// A policy that chooses between settings says which, and from the start.
 #[test]
 fn statistics_tell_the_arm_in_charge() {
     let stats = cache(64, PolicyName::Pagetide).stats();
@@ -72,7 +71,6 @@ fn readahead_windows_are_as_large_as_asked_for() {
     }
 }
 
-/// With what is missing on its way together, each page comes once, and a page that is here not.
 #[test]
 fn many_ranges_are_one_request_each_and_those_that_are_here_none() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,7 +91,7 @@ fn many_ranges_are_one_request_each_and_those_that_are_here_none() {
             assert!(ranges.iter().all(is_right));
             cache.stats().device_reads
         };
-        // 100 of the 600 pages, in a memory of 256; then 50 of these, and then more than fit.
+        // 100 of the 600 pages, in a memory of 256. Then 50 of these, and then more than fit.
         assert_eq!([6, 12].map(read_every), [100, 100], "with workers: {background}");
         read_every(1);
         if !background {
@@ -102,7 +100,7 @@ fn many_ranges_are_one_request_each_and_those_that_are_here_none() {
     }
 }
 
-/// What a stream finds free is every second frame, so its requests go through memory in a row.
+/// Every second frame is free for the stream, so its requests use contiguous buffers.
 #[test]
 fn a_stream_into_scattered_frames_reads_what_the_file_holds() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,8 +135,7 @@ fn a_stream_into_scattered_frames_reads_what_the_file_holds() {
     }
 }
 
-/// Pages that are here already, and newer than the file, cut no request in pieces: neither what is
-/// asked for ahead, nor what a call waits for.
+/// Resident pages newer than the file split no request, neither readahead nor the read of a call.
 #[test]
 fn requests_read_over_a_few_pages_that_are_here() {
     let dir = tempfile::tempdir().unwrap();
@@ -174,14 +171,14 @@ fn requests_read_over_a_few_pages_that_are_here() {
             assert!(bytes == expected, "page {index}, {case}");
         }
         cache.validate();
-        // As it was, for the next.
+        // Restores the contents for the next round.
         file.write_at(&pattern_at(0, nr_pages * PAGE), 0).unwrap();
         file.flush().unwrap();
     }
 }
 
-/// A random miss brings its neighbours while memory is ample, and alone what it wants later. What
-/// was not read leaves first, and is no stream's waste.
+/// A random miss reads neighbours while memory is ample, and only its own page later. Unread
+/// neighbours are evicted first, and do not count as a stream's waste.
 #[test]
 fn random_misses_read_around_while_memory_is_ample() {
     let dir = tempfile::tempdir().unwrap();
@@ -210,10 +207,9 @@ fn random_misses_read_around_while_memory_is_ample() {
             [(1, 1), (0, 0), (0, 0), (0, 0), (1, 1)]
         );
         assert_eq!(count("around_pages"), 6);
-        // Where the next page is there, the run ends before it; and so it does with the file.
+        // A run ends before a resident page, and at the end of the file.
         assert_eq!([99, 4094, 4096].map(&mut read), [(1, 1), (1, 1), (0, 0)]);
         assert_eq!(count("around_pages"), 8);
-        // Now memory fills, and nothing is read around any more.
         (0..1000).for_each(|nth| {
             let _ = read(200 + nth * 37 % 3800);
         });

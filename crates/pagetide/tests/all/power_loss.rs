@@ -1,5 +1,5 @@
-//! The power goes, after any request to the store: what a sync has promised is on the disk, and
-//! each sector has something that was written there since.
+//! Power loss after any request to the store: synced data is on the disk, and each sector has
+//! contents written since.
 
 use crate::common::PAGE;
 use crate::common::pages::{Random, seed};
@@ -10,23 +10,21 @@ use pagetide::{Advice, Bytes, File, PageCache, PolicyName};
 const CAPACITY: usize = 24 * PAGE;
 const NR_SECTORS: usize = CAPACITY / SECTOR;
 
-/// What a program did to a file, and what it was promised.
 struct History {
-    /// What each sector has held, the latest last.
+    /// Contents of each sector over time, latest last.
     sectors: Vec<Vec<[u8; SECTOR]>>,
     lengths: Vec<usize>,
     promises: Vec<Promise>,
 }
 
-/// A sync that returned: from this request on, the disk is no older than that.
+/// A completed sync: from this request on, the disk is no older.
 struct Promise {
     nr_ops: usize,
-    /// For each sector, the place of what it held in its history.
+    /// Index of each sector's contents in its history.
     sectors: Vec<usize>,
     length: usize,
 }
 
-/// A program with a file, and what the file is to hold.
 struct Program {
     file: File,
     twin: Vec<u8>,
@@ -79,7 +77,7 @@ impl Program {
         let end = offset + bytes.len();
         self.twin.resize(self.twin.len().max(end), 0);
         self.twin[offset..end].copy_from_slice(bytes);
-        // A page at a time, as they are written.
+        // Page by page, as in the store.
         self.remember();
         assert_eq!(self.file.write_at(bytes, offset as u64).unwrap(), bytes.len());
     }
@@ -111,7 +109,7 @@ impl Program {
         });
     }
 
-    /// What the file is to hold now, or as soon as the call that follows is done.
+    /// Records the expected contents during and after the next call.
     fn remember(&mut self) {
         let mut whole = self.twin.clone();
         whole.resize(CAPACITY, 0);
@@ -125,13 +123,12 @@ impl Program {
 }
 
 impl History {
-    /// What is wrong with the disk, if the power went after so many requests.
     fn check(&self, nr_ops: usize, disk: &Disk) -> Result<(), String> {
         let promise = self.promises.iter().rfind(|promise| promise.nr_ops <= nr_ops).unwrap();
         for (nth, now) in disk.contents.chunks_exact(SECTOR).enumerate() {
             let held = &self.sectors[nth][promise.sectors[nth]..];
             let start = nth * SECTOR;
-            // A cut is in the store at once, and cuts what has arrived there until then.
+            // A truncation reaches the store at once, and cuts earlier sectors there.
             let cuts = self.lengths[promise.length..].iter().map(|len| len.saturating_sub(start));
             let mut ends = cuts.filter(|end| *end < SECTOR).chain([SECTOR]);
             let is_of = |one: &[u8; SECTOR], end: usize| {
@@ -149,7 +146,7 @@ impl History {
         Err(format!("it is {} bytes long, and was {least} to {most}", disk.len))
     }
 
-    /// After each request, a few times: which unsynced sectors arrived is drawn anew.
+    /// Tries a few sets of unsynced sectors after each request.
     fn check_all(&self, store: &PowerStore, random: &mut Random) -> Result<(), String> {
         let log = store.log();
         for nr_ops in 0..=log.len() {

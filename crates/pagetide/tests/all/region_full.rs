@@ -1,4 +1,4 @@
-//! A swap folder without room: the access that needs a page is told, and all else goes on.
+//! A full swap folder: the access that needs a page fails, and everything else works.
 
 use crate::common::regions::region;
 use crate::common::small_fs::{Kind, SmallFs};
@@ -8,7 +8,6 @@ use pagetide::{Bytes, OpenOptions, PageCache, Region, RegionOptions, SyncError, 
 const NR_FRAMES: u64 = 64;
 const NR_PAGES: u64 = 512;
 
-/// The folder has room for a few pages, and then there are as many as there are frames.
 fn fill(region: &Region) -> (u64, WriteError) {
     (0..NR_PAGES)
         .find_map(|page| Some((page, region.write(page * PAGE as u64, &[page as u8]).err()?)))
@@ -36,7 +35,7 @@ fn a_full_swap_folder_is_an_error_that_names_it_and_stops_nobody_else() {
             Err(SyncError::Writeback(source)) => check_sentence(&source.to_string(), &tmpfs),
             other => panic!("{other:?}"),
         }
-        // Others have no frames, and read and write all the same.
+        // Other mappings have no frames, but read and write all the same.
         let folder = tempfile::tempdir().expect("a folder");
         let path = patterned_file(folder.path(), "file", 32 * PAGE);
         let file = cache.open(&path, OpenOptions::new().read(true).write(true)).expect("opened");
@@ -45,7 +44,7 @@ fn a_full_swap_folder_is_an_error_that_names_it_and_stops_nobody_else() {
         assert!(bytes == pattern_at(0, 32 * PAGE));
         file.write_at(&[1; 2 * PAGE], 100).expect("written");
         file.sync_data().expect("stored");
-        // Nothing that was written is lost: it is all there once there is room.
+        // Nothing written is lost once space is freed.
         tmpfs.resize((2 * NR_PAGES as usize * PAGE) as u64);
         for page in 0..nr_written {
             let mut byte = [0];

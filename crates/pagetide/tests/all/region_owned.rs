@@ -1,4 +1,4 @@
-//! Arrays and collections in regions larger than memory, against the standard library's.
+//! Arrays and collections in regions larger than memory, compared with the standard library's.
 
 use crate::common::pages::Random;
 use crate::common::skip;
@@ -44,7 +44,7 @@ fn an_array_larger_than_memory_is_sorted_as_a_vec_is() {
     sorted.sort_unstable();
     assert!(*array == *sorted);
     let (parts, nr) = (array.len() / 2, array.len() as u64);
-    // Halves are for two threads, as of any slice.
+    // Halves go to two threads, as of any slice.
     let (low, high) = array.split_at_mut(parts);
     std::thread::scope(|scope| {
         for half in [low, high] {
@@ -90,8 +90,8 @@ fn what_others_could_change_is_no_array() {
     }
 }
 
-/// Random insertions, removals and look-ups; values are themselves in the region, and the map
-/// grows from nothing.
+/// Random insertions, removals and look-ups. Values are also in the region, and the map grows from
+/// empty.
 #[test]
 fn a_map_of_vectors_is_as_the_standard_one() {
     let cache = cache_of(96);
@@ -157,7 +157,6 @@ fn a_full_region_says_so_and_what_is_freed_is_whole_again() {
     assert_eq!(memory.owner().stats().failed_faults, 0);
 }
 
-/// Blocks are aligned as asked for, do not overlap, and keep their bytes as they grow and shrink.
 #[test]
 fn blocks_are_aligned_and_keep_their_bytes() {
     let cache = cache_of(64);
@@ -221,7 +220,7 @@ fn threads_allocate_from_one_region() {
         });
         threads.map(|thread| thread.join().expect("no panic"))
     });
-    // The region is kept by what is in it.
+    // Collections keep the region alive.
     drop(memory);
     for (thread, map) in maps.iter().enumerate() {
         assert!(map.len() > 1000);

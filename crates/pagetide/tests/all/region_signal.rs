@@ -1,4 +1,4 @@
-//! What a region's user gets when a page cannot be had: a signal, as from a mapped file.
+//! A region's user gets SIGBUS if a page cannot be provided, as in a mapped file.
 
 use crate::common::store::{Fault, FaultyStore, Kind};
 use crate::common::watchdog::Watchdog;
@@ -7,12 +7,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Set in the process that is to die.
+/// Set in the child process.
 const CHILD: &str = "PAGETIDE_TEST_REGION_SIGNAL";
-/// The child's way to say that regions are refused here.
+/// Exit code of the child if regions are refused here.
 const REFUSED: i32 = 77;
 
-/// Touches a page that can be read, and one that cannot.
 fn touch_what_cannot_be_read() {
     let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
     let store = FaultyStore::with_contents(&[7; 32 * 4096]);
@@ -29,7 +28,7 @@ fn touch_what_cannot_be_read() {
     println!("the last page was touched: {word}");
 }
 
-/// Touches more pages than there is memory, none of which can be written anywhere.
+/// No page can be written back.
 fn touch_what_has_no_room() {
     let cache = PageCache::builder().memory(Bytes(64 << 12)).build().expect("a cache");
     let store = FaultyStore::with_contents(&[]);
@@ -63,7 +62,6 @@ fn a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus() {
     ends_with_sigbus("a_touch_of_a_page_that_cannot_be_had_ends_with_sigbus");
 }
 
-/// Runs the test once more, as a process that is to die.
 fn ends_with_sigbus(name: &str) {
     let _watchdog = Watchdog::new();
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"));

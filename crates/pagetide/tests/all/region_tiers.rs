@@ -1,4 +1,4 @@
-//! Regions over fast, slow and compressed memory, and over stores that fail.
+//! Regions over fast, slow and compressed memory, and over failing stores.
 
 use crate::common::regions::{WORDS, load, region, store};
 use crate::common::store::{Fault, FaultyStore, Kind};
@@ -9,24 +9,22 @@ use pagetide::{
 };
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Ticks are this far apart.
 const STEP_MS: u64 = 20;
 
-/// Waits until no handler has a page locked: each page in memory is locked once more.
+/// Waits until no handler has a page locked, by locking each page.
 fn settle(region: &Region, pages: impl Iterator<Item = usize>) {
     pages.for_each(|page| region.read(page as u64 * 4096, &mut [0]).expect("read"));
 }
 
-/// 64 fast frames and 256 slow ones, and a region that fits into both together.
+/// 64 fast and 256 slow frames, which hold the whole region together.
 fn tiered(options: TieringOptions) -> PageCache {
     let builder = PageCache::builder().tier(Tier::dram(pages(64))).tier(slow(256));
     builder.tiering(options).background(false).build().expect("a cache")
 }
 
-/// The pages used again and again: of the last, which come to lie in slow memory.
+/// Pages accessed repeatedly. They start in slow memory.
 const HOT: std::ops::Range<usize> = 200..216;
 
-/// 256 pages of a store, each with its number in its first word.
 fn numbered(test: &str, cache: &PageCache) -> Option<Region> {
     let mut contents = vec![0; 256 * 4096];
     for (page, bytes) in contents.chunks_exact_mut(4096).enumerate() {
@@ -35,14 +33,12 @@ fn numbered(test: &str, cache: &PageCache) -> Option<Region> {
     region(test, cache, RegionOptions::over_store(FaultyStore::with_contents(&contents).boxed()))
 }
 
-/// Loads from all pages, and then from the hot ones again and again.
 fn use_hot_pages(cache: &PageCache, region: &Region, nr_rounds: u64) {
     assert_eq!((0..256).find(|page| load(region, *page) != *page as u64), None);
     (0..nr_rounds).for_each(|round| use_once_more(cache, region, round));
     settle(region, HOT);
 }
 
-/// Loads from the hot pages; then a tick passes.
 fn use_once_more(cache: &PageCache, region: &Region, round: u64) {
     assert_eq!(HOT.into_iter().find(|page| load(region, *page) != *page as u64), None);
     cache.tick(Millis((round + 1) * STEP_MS));
@@ -58,8 +54,8 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
     assert!(stats.armed > 0 && stats.hint_faults > 0, "{stats:?}");
     assert!(stats.promoted >= 16, "{stats:?}");
     assert!(region.stats().minor_faults > 0, "{:?}", region.stats());
-    // A load leaves no trace until its page is armed, so a hot page may be demoted and has to come
-    // back: how many are in fast memory at a time depends on how the handler and the ticks meet.
+    // Loads of unarmed pages leave no trace, so a hot page may be demoted until its next fault. The
+    // number in fast memory depends on timing.
     (40..200).for_each(|round| use_once_more(&cache, &region, round));
     let wrong = (0..200).find(|page| load(&region, *page) != *page as u64);
     assert_eq!(wrong, None);
@@ -67,8 +63,7 @@ fn an_armed_page_of_a_region_faults_and_is_promoted() {
     cache.validate();
 }
 
-/// What an anonymous region's pages are kept in has no other reader: they need not be written
-/// first.
+/// Nothing else reads an anonymous region's store, so its pages need not be written first.
 #[test]
 fn a_dirty_page_of_an_anonymous_region_is_promoted() {
     const NAME: &str = "a_dirty_page_of_an_anonymous_region_is_promoted";
@@ -94,8 +89,7 @@ fn nothing_is_armed_where_promotion_is_off() {
     assert!(stats.tiers[1].resident_bytes > 100 << 12, "{stats:?}");
 }
 
-/// A page keeps what is stored in it while it is armed, moved and taken out by ticks of another
-/// thread.
+/// Pages armed, moved and unmapped by ticks of another thread keep their contents.
 #[test]
 fn pages_that_move_between_tiers_keep_what_is_stored_meanwhile() {
     let _watchdog = Watchdog::new();
@@ -116,7 +110,7 @@ fn pages_that_move_between_tiers_keep_what_is_stored_meanwhile() {
                     let mut nr_rounds = 0;
                     while nr_rounds < 4000 || !have_moved() {
                         nr_rounds += 1;
-                        // Most of the time a few.
+                        // Mostly a few pages.
                         let most = if random.below(4) == 0 { 400 } else { 40 };
                         let page = random.below(most) as usize;
                         let word = &region.words()[page * WORDS + nth as usize];
@@ -194,7 +188,7 @@ fn a_store_that_fails_is_an_error_of_a_copy_and_of_the_sync() {
     settle(&region, 3..4);
     store_.fail(Kind::Write, 0, Fault::Error(28), 1);
     assert!(region.sync().is_err());
-    // The page is dirty still, and is written by the next.
+    // The page is still dirty, and the next sync writes it.
     region.sync().expect("synced");
     assert_eq!(load(&region, 3), 9);
 }

@@ -1,4 +1,4 @@
-//! A cache that other processes look into: what they find, and what is taken from them.
+//! A cache shared with other processes: lookups and hidden pages.
 
 use crate::common::{PAGE, pattern_at, patterned_file};
 use pagetide::seam::{HeldFiles, SharedPages};
@@ -106,8 +106,7 @@ fn an_offered_page_is_admitted_until_somebody_has_written() {
     both.cache.validate();
 }
 
-/// Hints stand in buckets, and a few buckets have more pages than they can hold, if these lie all
-/// over their file.
+/// Hints are in buckets, and a few buckets overflow if pages are scattered over their file.
 #[test]
 fn a_resident_page_that_was_not_found_is_found_once_it_was_offered() {
     const NR_FRAMES: usize = 16_384;
@@ -171,7 +170,7 @@ fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     let both = both_of(&patterned_file(dir.path(), "a", 64 * PAGE), 128);
     let marker = || both.view.marker(both.tag);
     assert_eq!(marker(), u64::MAX);
-    // Four pages, the marker in the second; eight more, a 16th of memory, the marker in the first.
+    // Four pages, the marker in the second. Eight more, a 16th of memory, the marker in the first.
     assert_eq!(both.file.bring_in(0, PAGE as u64).unwrap(), PAGE as u64);
     assert_eq!(marker(), 1);
     both.file.touch_pages(1, 1);
@@ -179,7 +178,7 @@ fn a_reader_elsewhere_knows_which_page_starts_the_next_window() {
     assert!(both.look(11).is_some() && both.look(12).is_none());
 }
 
-/// A file without a name has its room on the disk until it is closed.
+/// An unnamed file takes disk space until it is closed.
 #[test]
 fn after_the_wait_no_read_ahead_keeps_a_file_open_that_is_closed() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `CacheStats::sizing`, from the uses of a real cache: hits by copy, by guard, by other processes;
-//! misses, writes, truncation.
+//! `CacheStats::sizing` of a real cache: hits by copy, by guard, by other processes, misses,
+//! writes, truncation.
 
 use crate::common::{PAGE, cache, patterned_file};
 use pagetide::seam::SharedPages;
@@ -9,7 +9,7 @@ fn pages(nr: u64) -> Bytes {
     Bytes::from_pages(nr)
 }
 
-/// A cache of 64 frames without readahead or threads: everything is followed.
+/// A cache of 64 frames without readahead or threads, which samples every page.
 fn quiet(policy: PolicyName) -> PageCache {
     let builder = PageCache::builder().memory(pages(64)).policy(policy);
     builder.readahead_max(Bytes(0)).background(false).build().unwrap()
@@ -28,7 +28,7 @@ fn a_loop_is_known_below_and_above_the_memory_there_is() {
     let file = cache.open(&path, OpenOptions::new().read(true)).unwrap();
     let mut bytes = [0; 100];
     assert_eq!(cache.stats().sizing().hit_ratio(pages(64)), 0.0);
-    // A loop over 96 pages that is too long, and twice as often one over 16.
+    // A loop over 96 pages, which does not fit, and twice as often a loop over 16.
     for step in 0..9600_u64 {
         file.read_at(&mut bytes, step % 96 * PAGE as u64).unwrap();
         for again in [0, 1] {
@@ -40,7 +40,7 @@ fn a_loop_is_known_below_and_above_the_memory_there_is() {
     assert_eq!(sizing.hit_ratio(pages(64)), stats.hit_ratio(), "drawn through what was");
     assert_eq!(sizing.sampled_accesses(), stats.accesses);
     assert_eq!(sizing.memory(), pages(64));
-    // A page of the long loop is in the short one's way now and then.
+    // Pages of the long loop sometimes displace the short one.
     near(&sizing, 8, 0.04);
     near(&sizing, 40, stats.hit_ratio());
     near(&sizing, 200, 0.99);
@@ -105,7 +105,7 @@ fn a_difference_tells_of_the_time_between() {
     assert!(cache.stats().sizing().hit_ratio(pages(4)) < 0.6);
 }
 
-/// Several threads at once lose some uses, and the totals make good for them.
+/// Concurrent threads lose some uses, and the totals correct for them.
 #[test]
 fn threads_lose_no_more_than_is_made_good() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,14 +1,10 @@
-//! Threads that read, write, sync, truncate and resize at random, and pages that tell on them.
+//! Threads that read, write, sync, truncate and resize at random, on self-describing pages.
 //!
-//! Every page carries its file, index, version and a filling made of them (`common::pages`). The
-//! model knows for each page the last version whose write has returned and the last one begun: what
-//! a read finds must lie between. Writers of a page take turns and truncations have a file to
-//! themselves, both by locks of the test; readers, syncs, write-back and reclaim meet everything.
+//! A read must find the last version written, the last one begun, or one between. Locks of the test
+//! serialize writers of a page, and truncations of a file. One file's store may fail. At the end
+//! everything must be stored.
 //!
-//! One file's store may fail now and then. A thread goes on after a failure; at the end the faults
-//! are lifted, and everything must be there all the same.
-//!
-//! Not checked here: order between pages of one call, which is not promised.
+//! Not checked: order between pages of one call.
 
 use crate::common::pages::{Random, seed, stamp, version_of};
 use crate::common::store::{Fault, FaultyStore, Kind};
@@ -25,32 +21,29 @@ use std::time::{Duration, Instant};
 
 const NR_PAGES: u64 = 200;
 
-/// What is known of one page.
 #[derive(Default)]
 struct PageModel {
-    /// Held while the page is written; counts its versions.
+    /// Held during a write. Counts the versions.
     next: Mutex<u64>,
     begun: AtomicU64,
     done: AtomicU64,
 }
 
-/// One file and its model.
 struct FileModel {
     number: u64,
     path: Option<PathBuf>,
     store: FaultyStore,
     file: File,
-    /// Its store fails at times: operations may, and a write that did has perhaps happened.
+    /// The store fails at times: an operation may fail, and a failed write may have happened.
     is_faulty: bool,
     pages: Vec<PageModel>,
-    /// Shared by writers, taken alone by truncations; what the length is.
+    /// The length. Read-locked by writers, write-locked by truncations.
     length: RwLock<AtomicU64>,
-    /// Odd while a truncation is under way.
+    /// Odd during a truncation.
     nr_cuts: AtomicU64,
 }
 
 impl FileModel {
-    /// A window in which no truncation happened, or none.
     fn cuts(&self) -> Option<u64> {
         Some(self.nr_cuts.load(SeqCst)).filter(|nr| nr % 2 == 0)
     }
@@ -62,7 +55,6 @@ impl FileModel {
         }
     }
 
-    /// Checks what was read of page `index`, against what was done before and begun by now.
     fn check(&self, index: u64, bytes: &[u8], done: u64, cuts: Option<u64>) {
         let begun = self.pages[index as usize].begun.load(SeqCst);
         let is_quiet = cuts.is_some() && cuts == self.cuts();
@@ -115,7 +107,6 @@ impl FileModel {
         }
     }
 
-    /// Writes `nr` pages in one call.
     fn write(&self, file: &File, first: u64, nr: u64) {
         let length = self.length.read().unwrap();
         let indices = first..(first + nr).min(NR_PAGES);
@@ -145,7 +136,7 @@ impl FileModel {
         let length = self.length.read().unwrap();
         let model = &self.pages[index as usize];
         let mut next = model.next.lock().unwrap();
-        // Only growing until the lock is let go: others may write behind this page meanwhile.
+        // Only grows while locked: another thread may write behind this page.
         let at_least = length.load(SeqCst);
         match file.page_mut(index) {
             Ok(mut page) => {
@@ -177,7 +168,8 @@ impl FileModel {
         self.nr_cuts.fetch_add(1, SeqCst);
     }
 
-    /// What page `index` may be while it is not written: one version, but after a failed write.
+    /// Returns the possible versions of page `index` without a write in progress: one, unless a
+    /// write failed.
     fn versions(&self, index: u64) -> RangeInclusive<u64> {
         let begun = self.pages[index as usize].begun.load(SeqCst);
         let done = self.done(index);
@@ -185,14 +177,12 @@ impl FileModel {
         done..=begun
     }
 
-    /// Makes the store fail somewhere soon, for a while.
     fn break_store(&self, random: &mut Random) {
         let kind = [Kind::Read, Kind::Write, Kind::Write, Kind::Sync][random.below(4) as usize];
         let code = [libc::EIO, libc::ENOSPC][random.below(2) as usize];
         self.store.fail(kind, random.below(20), Fault::Error(code), 1 + random.below(20));
     }
 
-    /// After the last sync: the store holds exactly what the model knows.
     fn check_store(&self) {
         let contents = match &self.path {
             Some(path) => std::fs::read(path).unwrap(),
@@ -208,7 +198,6 @@ impl FileModel {
     }
 }
 
-/// What a run is like.
 #[derive(Clone, Copy)]
 struct Shape {
     policy: PolicyName,
@@ -258,7 +247,7 @@ fn run(shape: Shape, seed: u64) {
     });
     for model in &files {
         model.store.lift();
-        // Tells of earlier failures, and writes all the same.
+        // Reports earlier failures, and writes all the same.
         let result = model.file.sync_all();
         assert!(result.is_ok() || model.is_faulty, "{result:?}");
         model.file.sync_all().unwrap();
@@ -281,7 +270,7 @@ fn run(shape: Shape, seed: u64) {
 
 fn work(cache: &PageCache, files: &[FileModel], mut random: Random, shape: Shape, end: Instant) {
     let mut handles: Vec<File> = files.iter().map(|model| model.reopen(cache)).collect();
-    // On until there was something to see: the machine may be slow, or its disk.
+    // Runs until pages were evicted: machine or disk may be slow.
     while Instant::now() < end || cache.stats().evictions == 0 {
         let which = random.below(files.len() as u64) as usize;
         let (model, file) = (&files[which], &handles[which]);
@@ -310,13 +299,13 @@ fn work(cache: &PageCache, files: &[FileModel], mut random: Random, shape: Shape
                     Err(other) => panic!("{other}"),
                 }
             }
-            // A scan, so that readahead has something to do.
+            // A scan, for readahead.
             _ => (0..NR_PAGES).step_by(16).for_each(|first| model.read(file, first, 16)),
         }
     }
 }
 
-/// Seconds of each run: `PAGETIDE_STRESS_SECONDS`, or a little.
+/// Duration of each run: `PAGETIDE_STRESS_SECONDS`, or a little.
 fn run_time(fallback_ms: u64) -> Duration {
     let given = std::env::var("PAGETIDE_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
     given.map_or(Duration::from_millis(fallback_ms), Duration::from_secs)
@@ -343,8 +332,8 @@ fn kernel_policies_keep_every_page_right() {
     }
 }
 
-/// Two threads while memory grows and shrinks under the policy, which must follow: its shares, its
-/// epochs, its miniatures.
+/// Two threads while memory grows and shrinks. The policy must adapt its shares, epochs and
+/// miniatures.
 #[test]
 fn our_own_policy_keeps_every_page_right() {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
@@ -404,8 +393,8 @@ fn a_store_that_fails_at_times_loses_nothing() {
     }
 }
 
-/// Records of odd sizes appended by one thread while another syncs and a third reads: write-back
-/// must never take a page as shorter than the write that has just grown it.
+/// One thread appends records of odd sizes, another syncs, a third reads: write-back must never
+/// truncate a page that a write has just extended.
 #[test]
 fn appended_records_are_all_there() {
     let (mut random, time) = (Random::new(seed()), run_time(1500));

@@ -1,8 +1,5 @@
-//! Tiers grow and shrink while the cache is in use; every page stays what it is.
-//!
-//! The model: pages carry stamps, with a version that only their writer raises. Whatever the sizes
-//! are meanwhile, a page that is read is the page that was written last, `validate` finds every
-//! frame, and memory is as large as it was said to be.
+//! Resizing of tiers in use: a read returns the last version, `validate` finds every frame, and
+//! memory has the requested size.
 
 use crate::common::pages::{Random, stamp, version_of};
 use crate::common::store::FaultyStore;
@@ -12,7 +9,7 @@ use crate::common::{PAGE, pattern_at};
 use pagetide::{Builder, Bytes, File, Millis, PageCache, PolicyName, ResizeError, Stage, Tier};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
-/// 64 frames that may become 160, over 200 that may become 400.
+/// 64 frames, up to 160, over 200 frames, up to 400.
 fn tiered() -> Builder {
     let fast = Tier::dram(pages(64)).growing_to(pages(160));
     let slow = slow(200).growing_to(pages(400));
@@ -21,7 +18,6 @@ fn tiered() -> Builder {
     builder.background(false).readahead_max(Bytes(0))
 }
 
-/// Frames of each tier.
 fn sizes(cache: &PageCache) -> Vec<u64> {
     tiering(cache).tiers.iter().map(|tier| tier.tier.len().whole_pages()).collect()
 }
@@ -50,7 +46,7 @@ fn each_tier_is_resized_and_the_whole_keeps_their_shares() {
             let (stats, sum) = (cache.stats(), expected.iter().sum::<u64>());
             assert_eq!(stats.memory_bytes, sum * PAGE as u64, "{policy}");
             assert!(stats.resident_bytes <= stats.memory_bytes, "{policy}: {stats:?}");
-            // Most of it is used, but where a batch of victims is more than there is.
+            // Mostly used, unless a batch of victims exceeds the memory.
             let is_used = stats.resident_bytes > stats.memory_bytes / 2;
             assert!(is_used || sum < 64, "{policy}: {stats:?}");
             cache.validate();
@@ -72,7 +68,6 @@ fn each_tier_is_resized_and_the_whole_keeps_their_shares() {
     }
 }
 
-/// Room is made below first: what fits there is not evicted.
 #[test]
 fn fast_memory_is_demoted_before_it_is_given_up() {
     let cache = tiered().build().unwrap();
@@ -93,7 +88,6 @@ fn fast_memory_is_demoted_before_it_is_given_up() {
     cache.validate();
 }
 
-/// Pages that cannot leave keep their frames; nothing grows in their stead.
 #[test]
 fn pinned_pages_keep_their_memory() {
     let cache = tiered().build().unwrap();
@@ -115,7 +109,6 @@ fn pinned_pages_keep_their_memory() {
     cache.validate();
 }
 
-/// Two threads read and write stamped pages while a third makes the tiers larger and smaller.
 fn play_beside_resizes(policy: PolicyName, background: bool) {
     const NR_PAGES: u64 = 700;
     let cache = tiered().policy(policy).background(background).build().unwrap();
@@ -136,7 +129,6 @@ fn play_beside_resizes(policy: PolicyName, background: bool) {
                     file.write_at(&page, index * PAGE as u64).unwrap();
                     versions[index as usize].store(version, SeqCst);
                     for _ in 0..8 {
-                        // Half of all reads are of a tenth of the pages.
                         let span = if random.below(2) == 0 { NR_PAGES / 10 } else { NR_PAGES };
                         let index = random.below(span) / 2 * 2 + thread;
                         let expected = versions[index as usize].load(SeqCst);
@@ -171,7 +163,7 @@ fn play_beside_resizes(policy: PolicyName, background: bool) {
         }
         is_over.store(true, SeqCst);
     });
-    // What is being written back or moved cannot be given up just then.
+    // Pages in write-back or moving cannot be evicted at that moment.
     while let Err(error) = cache.resize(pages(40)) {
         assert!(background && matches!(error, ResizeError::Busy { .. }), "{error}");
         std::thread::yield_now();
@@ -216,7 +208,7 @@ fn sizes_that_cannot_be_say_which_can() {
         "there is no tier 2: this cache has 2, the fastest is 0"
     );
     assert_eq!(sizes(&cache), [64, 200]);
-    // One kind of memory, over compressed pages.
+    // One kind of memory over compressed pages.
     let fast = Tier::dram(pages(32)).growing_to(pages(64));
     let builder = PageCache::builder().tier(fast).tier(Tier::compressed(Bytes(1 << 20)));
     let cache = builder.background(false).build().unwrap();

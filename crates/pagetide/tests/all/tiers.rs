@@ -1,7 +1,5 @@
-//! Fast, slow and compressed memory: pages move between them and stay what they are.
-//!
-//! The model: whatever is read, written, cut, synced and moved, the file's bytes are those of a
-//! plain vector, and every page, frame and list is where it should be (`validate`).
+//! Fast, slow and compressed memory: after any operations and moves, the file equals a plain
+//! vector, and pages, frames and lists are consistent (`validate`).
 
 use crate::common::pages::{Random, stamp, version_of};
 use crate::common::store::FaultyStore;
@@ -15,7 +13,6 @@ use pagetide::{
 use proptest::prelude::*;
 use std::time::{Duration, Instant};
 
-/// A cache of one thread, with so many frames of each kind.
 fn tiered(nr_fast: u64, nr_slow: u64, stage: Stage) -> Builder {
     let builder = PageCache::builder().tier(Tier::dram(pages(nr_fast))).tier(slow(nr_slow));
     builder.tiering(options(stage)).background(false).readahead_max(Bytes(0))
@@ -47,7 +44,7 @@ fn memory_of_all_tiers_holds_pages() {
     cache.validate();
 }
 
-/// Cold pages go down, dirty ones unwritten, and only what leaves the slow memory is evicted.
+/// Cold pages are demoted, dirty ones unwritten. Only slow memory evicts.
 #[test]
 fn what_reclaim_takes_from_fast_memory_moves_to_slow_memory() {
     for &policy in PolicyName::ALL {
@@ -60,7 +57,7 @@ fn what_reclaim_takes_from_fast_memory_moves_to_slow_memory() {
             file.write_at(&page, index * PAGE as u64).unwrap();
             cache.tick(Millis(index));
         }
-        // Promotions of hot pages make room by demotion.
+        // Promotions of hot pages free frames by demotion.
         for round in 0..40 {
             for index in (0..200).rev().take(90) {
                 assert_eq!(version_of(&read_page(&file, index), 1, index), Ok(1), "{policy}");
@@ -81,8 +78,8 @@ fn what_reclaim_takes_from_fast_memory_moves_to_slow_memory() {
     }
 }
 
-/// A few pages are used all the time, and were read last: they begin in slow memory. To be played
-/// on one CPU: what another's list and log hold would make it a matter of chance.
+/// Hot pages start in slow memory, as they were read last. Runs on one CPU: lists and logs of other
+/// CPUs make the result random.
 fn play_hot_pages(stage: Stage) -> TieringStats {
     let cache = tiered(64, 256, stage).build().unwrap();
     let contents = pattern_at(0, 300 * PAGE);
@@ -100,7 +97,7 @@ fn play_hot_pages(stage: Stage) -> TieringStats {
     let before = tiering(&cache).tiers[1].served;
     (0..20).for_each(|nth| drop(read_page(&file, 260 + nth)));
     let stats = tiering(&cache);
-    // Where whatever was touched is promoted, a hot page is displaced now and then.
+    // A stage that promotes every accessed page sometimes displaces a hot one.
     let nr_slow_max = if stage == Stage::Base { 5 } else { 2 };
     let nr_slow = stats.tiers[1].served - before;
     assert!(nr_slow <= nr_slow_max, "{stage}: {nr_slow} of 20 hot pages are slow: {stats}");
@@ -175,7 +172,6 @@ fn pages_that_do_not_compress_are_not_kept() {
     assert!(pool.incompressible > 100, "{pool:?}");
 }
 
-/// Another program changes a file whose pages are compressed: the next open sees the change.
 #[test]
 fn compressed_copies_of_a_file_that_changed_are_forgotten() {
     let dir = tempfile::tempdir().unwrap();
@@ -192,12 +188,11 @@ fn compressed_copies_of_a_file_that_changed_are_forgotten() {
     for index in 0..100 {
         assert_eq!(read_page(&file, index), [7; PAGE], "page {index}");
     }
-    // A forgotten file leaves nothing to the next that gets its number.
+    // A removed mapping leaves nothing for the next one with its number.
     drop(file);
     cache.validate();
 }
 
-/// One step of the model.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Read(u64, u64),
@@ -242,7 +237,6 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Does the step to the file and to its bytes as they should be.
 fn apply(op: Op, cache: &PageCache, file: &File, model: &mut Vec<u8>, now: &mut u64) {
     let end = |offset: u64, len: u64| (offset + len).min(model.len() as u64) as usize;
     match op {
@@ -253,7 +247,7 @@ fn apply(op: Op, cache: &PageCache, file: &File, model: &mut Vec<u8>, now: &mut 
             assert_eq!(bytes[..nr_bytes], model[start..end(offset, len).max(start)]);
         }
         Op::Write(offset, len, byte) => {
-            // Neither all the same nor incompressible.
+            // Partly compressible.
             let bytes: Vec<u8> = (0..len).map(|at| byte.wrapping_add((at / 3) as u8)).collect();
             file.write_at(&bytes, offset).unwrap();
             let end = (offset + len) as usize;
@@ -321,7 +315,6 @@ proptest! {
     }
 }
 
-/// Threads read, write and cut stamped pages while workers move them up and down.
 #[test]
 fn pages_stay_what_they_are_while_they_move() {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
@@ -381,7 +374,6 @@ fn tiers_that_make_no_cache_are_refused() {
     assert!(refused(tiers().tier(Tier::numa(999, pages(64)))).contains("no memory node 999"));
 }
 
-/// The numbers of tiering are in the table of all knobs: by name, or from the environment.
 #[test]
 fn tiering_is_set_by_name_as_everything_else() {
     let named = |name: &str, text: &str| tiered(64, 256, Stage::Base).set(name, text);

@@ -1,5 +1,4 @@
-//! Warm restarts: what one cache had in memory, another begins with, and only of files that are
-//! what they were.
+//! Warm restarts: a new cache reads the resident set of an old one, for unchanged files.
 
 use pagetide::{
     Bytes, File, OpenOptions, PAGE_BYTES, PageCache, PolicyName, ResidentFile, ResidentRange,
@@ -25,7 +24,6 @@ fn read(file: &File, page: u64) {
     assert_eq!(u64::from_le_bytes(bytes), page);
 }
 
-/// A file of which each page begins with its number.
 fn make_file(path: &Path, pages: u64) {
     let mut bytes = vec![0; (pages * PAGE) as usize];
     for page in 0..pages {
@@ -34,7 +32,7 @@ fn make_file(path: &Path, pages: u64) {
     std::fs::write(path, bytes).expect("room");
 }
 
-/// A set of these ranges (heat, first page, pages) of the file as it is.
+/// Builds a set of ranges (heat, first page, pages) for the present file.
 fn set_of(path: &Path, ranges: &[(u8, u64, u64)]) -> ResidentSet {
     let facts = std::fs::metadata(path).expect("it is there");
     let range = |&(heat, first, nr): &(u8, u64, u64)| ResidentRange { heat, first, nr };
@@ -123,7 +121,7 @@ fn of_files_that_changed_nothing_is_brought_in() {
     let stats = longer.warm_stats();
     assert_eq!((stats.stale_files, stats.pages, file.resident_pages(0, 0)), (1, 0, 0));
 
-    // Ranges past the end are passed over.
+    // Ranges past the end are skipped.
     let beyond = cache(256, PolicyName::default(), false);
     beyond.warm(set_of(&path, &[(1, 90, u64::MAX - 90)])).expect("no thread");
     let file = open(&beyond, &path);
@@ -138,7 +136,7 @@ fn a_thread_brings_them_in_beside_the_program() {
     let cache = cache(2048, PolicyName::default(), true);
     cache.warm(set_of(&path, &[(2, 0, 300), (1, 600, 300)])).expect("a thread");
     let file = open(&cache, &path);
-    // Misses beside it: each piece waits for the one before.
+    // Concurrent misses: each piece waits for the one before.
     (300..400).for_each(|page| read(&file, page));
     while cache.warm_stats().brought_in < 600 || file.resident_pages(0, 1000 * PAGE) < 700 {
         std::thread::yield_now();

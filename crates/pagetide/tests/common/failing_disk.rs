@@ -1,21 +1,19 @@
-//! An ext4 on a disk whose requests fail when they are told to; root's alone to make.
+//! An ext4 on a disk with requests that fail on command. Needs root.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const PAGE: usize = 4096;
-/// How a page begins that can be made to fail.
+/// Start of a page that can be made to fail.
 const MAGIC: &[u8] = b"this page can fail";
 
-/// A mounted file system.
 pub(crate) struct FailingDisk {
     disk: Child,
     dir: tempfile::TempDir,
 }
 
 impl FailingDisk {
-    /// What was said if it could not be made.
     pub(crate) fn mount() -> Result<FailingDisk, String> {
         let dir = tempfile::tempdir().unwrap();
         for folder in ["fuse", "mounted"] {
@@ -45,21 +43,21 @@ impl FailingDisk {
         self.dir.path().join("mounted")
     }
 
-    /// Where it is written what is to fail.
+    /// Control file, with the operations that fail.
     pub(crate) fn control(&self) -> PathBuf {
         self.dir.path().join("control")
     }
 
-    /// What fails from here on, of "read" and "write".
+    /// Selects the operations that fail: "read" and "write".
     pub(crate) fn fail(&self, what: &str) {
-        // At once, for the disk reads it at any time.
+        // Atomically, as the disk reads the file at any time.
         let next = self.dir.path().join("next");
         std::fs::write(&next, what).unwrap();
         std::fs::rename(next, self.control()).unwrap();
     }
 }
 
-/// `nr_pages` that can fail, of a sort that `number` tells from others.
+/// Returns `nr_pages` pages that can fail, with contents chosen by `number`.
 pub(crate) fn pages(nr_pages: usize, number: usize) -> Vec<u8> {
     let page = |index: usize| {
         let mut page = vec![(index + number) as u8; PAGE];
@@ -72,13 +70,13 @@ pub(crate) fn pages(nr_pages: usize, number: usize) -> Vec<u8> {
 impl Drop for FailingDisk {
     fn drop(&mut self) {
         let unmount = |folder: &Path| {
-            // Lazily: a failing test may still have a file open. What was not made is not mounted.
+            // Lazily: a failing test may still have a file open. Folders may not be mounted yet.
             let _ = Command::new("umount").args(["--lazy", "--quiet"]).arg(folder).status();
         };
         self.fail("");
         unmount(&self.path());
         unmount(&self.dir.path().join("fuse"));
-        // With its file system gone, it ends by itself, when the loop device lets go.
+        // Ends by itself when the loop device releases the file system.
         if std::thread::panicking() {
             let _ = self.disk.kill();
         }

@@ -1,17 +1,17 @@
-//! Memory of this process as the kernel counts it, and the kernel's own way to give it more.
+//! This process's memory as counted by the kernel, and khugepaged.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// Resident bytes of this process, each page once however often it is mapped.
+/// Counts each page once.
 pub(crate) fn resident_bytes() -> u64 {
     let told = fs::read_to_string("/proc/self/smaps_rollup").expect("/proc is mounted");
     let line = told.lines().find_map(|line| line.strip_prefix("Pss:")?.strip_suffix("kB"));
     line.expect("counted").trim().parse::<u64>().expect("kibibytes") << 10
 }
 
-/// The kernel thread that makes huge pages of what is mapped by small ones in part, and so gives
-/// back memory that was given away: minutes later, or soon while this lives.
+/// A faster khugepaged, the kernel thread that collapses partly mapped blocks into huge pages, and
+/// so reallocates freed memory: minutes later, or soon while this value lives.
 pub(crate) struct HurriedKhugepaged {
     before: Vec<(PathBuf, String)>,
 }
@@ -20,12 +20,12 @@ const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
 const HURRIED: [(&str, &str); 3] =
     [("pages_to_scan", "65536"), ("scan_sleep_millisecs", "1"), ("alloc_sleep_millisecs", "1")];
 
-/// Looks that find nearly all there is to make: the kernel passes by what was not used lately.
+/// Scans that find nearly all candidates: the kernel skips pages not used lately.
 const NR_SCANS: u64 = 40;
 
 impl HurriedKhugepaged {
     /// # Errors
-    /// Why it cannot be hurried: usually that only root may.
+    /// The reason it cannot be accelerated, usually missing root rights.
     pub(crate) fn new() -> Result<HurriedKhugepaged, String> {
         let modes = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
         if modes.map_or(true, |modes| modes.contains("[never]")) {
@@ -45,7 +45,7 @@ impl HurriedKhugepaged {
         Ok(hurried)
     }
 
-    /// Works until it has looked at everything a few times: it wants what is in use.
+    /// Runs `work` during several full scans, as khugepaged needs pages in use.
     pub(crate) fn work_for_full_scans(&self, mut work: impl FnMut()) {
         let nr_scans = || {
             let path = PathBuf::from(FOLDER).join("full_scans");

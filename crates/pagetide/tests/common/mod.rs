@@ -1,4 +1,4 @@
-//! What the integration tests share: small caches, patterned files, loud skips.
+//! Helpers of the integration tests.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub(crate) mod failing_disk;
@@ -19,24 +19,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) const PAGE: usize = 4096;
 
-/// A cache of `frames` frames.
 pub(crate) fn cache(frames: u64, policy: PolicyName) -> PageCache {
     PageCache::builder().memory(Bytes::from_pages(frames)).policy(policy).build().unwrap()
 }
 
-/// The byte that belongs at `offset` of a patterned file.
 pub(crate) fn pattern(offset: u64) -> u8 {
     let page = offset / PAGE as u64;
     (page.wrapping_mul(31).wrapping_add(offset)) as u8
 }
 
-/// `len` bytes of pattern from `offset` on.
 pub(crate) fn pattern_at(offset: u64, len: usize) -> Vec<u8> {
     (offset..offset + len as u64).map(pattern).collect()
 }
 
-/// Writes a patterned file of `len` bytes into `dir`, and waits until its time tells on changes: so
-/// that opens of it believe what they find.
+/// Writes a patterned file of `len` bytes into `dir`. Waits until a later change must get another
+/// time, so that opens can trust the file.
 pub(crate) fn patterned_file(dir: &Path, name: &str, len: usize) -> PathBuf {
     let path = dir.join(name);
     std::fs::write(&path, pattern_at(0, len)).unwrap();
@@ -44,7 +41,6 @@ pub(crate) fn patterned_file(dir: &Path, name: &str, len: usize) -> PathBuf {
     path
 }
 
-/// Waits until a change of the file gets another time than it has.
 pub(crate) fn wait_until_settled(path: &Path) {
     const SLACK_NS: i128 = 20_000_000;
     let metadata = std::fs::metadata(path).unwrap();
@@ -56,7 +52,7 @@ pub(crate) fn wait_until_settled(path: &Path) {
     }
 }
 
-/// Says that a test could not run here, and why; the check counts these lines.
+/// Reports a skipped test. The check counts these lines.
 pub(crate) fn skip(test: &str, why: &str) {
     let line = format!("SKIPPED: {test}: {why}\n");
     eprint!("{line}");
@@ -66,8 +62,8 @@ pub(crate) fn skip(test: &str, why: &str) {
     }
 }
 
-/// Keeps this thread on the CPU it runs on, so that one per-CPU list and one access log are used;
-/// says that the test is skipped where that is not allowed.
+/// Pins this thread to its CPU, to use a single per-CPU list and access log. Reports a skip if that
+/// is not allowed.
 pub(crate) fn pin_thread(test: &str) -> bool {
     use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
     let mut here = CpuSet::new();

@@ -1,18 +1,16 @@
-//! Pages that say what they are: file, index, version, and a filling made of the three.
-//!
-//! A page that is torn between two versions, belongs elsewhere, or was never written
-//! does not verify. A page of zeros is one that was never written, or was cut off.
+//! Self-describing pages: file, index, version, and a filling made of the three. A torn or
+//! misplaced page does not verify. A page of zeros was never written, or was truncated.
 
 use super::PAGE;
 
-/// splitmix64's finisher: any bit of the input changes all of the output.
+/// The finisher of splitmix64: each input bit affects the whole output.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)
 }
 
-/// Writes page `index` of `file` in its `version` (not 0) into `page`.
+/// Writes page `index` of `file` in `version` (not 0).
 pub(crate) fn stamp(page: &mut [u8], file: u64, index: u64, version: u64) {
     let base = mix(mix(file) ^ mix(index << 20) ^ version);
     let head = [file, index, version];
@@ -22,7 +20,7 @@ pub(crate) fn stamp(page: &mut [u8], file: u64, index: u64, version: u64) {
     }
 }
 
-/// The version of a whole page of `file` at `index`, 0 for zeros; what is wrong with it otherwise.
+/// Returns the version of a page of `file` at `index`, 0 for zeros, or its defect.
 pub(crate) fn version_of(page: &[u8], file: u64, index: u64) -> Result<u64, String> {
     assert_eq!(page.len(), PAGE);
     let word = |at: usize| u64::from_le_bytes(page[at * 8..][..8].try_into().unwrap());
@@ -42,7 +40,6 @@ pub(crate) fn version_of(page: &[u8], file: u64, index: u64) -> Result<u64, Stri
     }
 }
 
-/// A generator of small random numbers, from a seed.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -50,14 +47,13 @@ impl Random {
         Random(mix(seed.wrapping_add(0x9e37_79b9_7f4a_7c15)))
     }
 
-    /// A number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0) % end
     }
 }
 
-/// The seed of this run: `PAGETIDE_SEED`, or one of the clock's, printed for the next time.
+/// Returns the seed of this run: `PAGETIDE_SEED`, or one from the clock, which is printed.
 pub(crate) fn seed() -> u64 {
     let given = std::env::var("PAGETIDE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or_else(|| {

@@ -1,13 +1,12 @@
-//! A store that remembers every write and sync, and what a disk may hold when the power goes.
+//! A store that logs writes and syncs, and the possible disk contents after a power loss.
 //!
 //! ```text
-//!   log     write  write  set_len  sync  write  write | power goes
-//!   disk    <--------- all of it -------> sector by sector, each write or not, in any mixture
+//!   log     write  write  set_len  sync  write  write | power loss
+//!   disk    <--------- all of it -------> any subset of sectors
 //! ```
 //!
-//! A disk keeps what was written before the last sync that was done. Of what was written after it,
-//! each sector has been written or not, whatever became of its neighbours; a write is torn between
-//! any two sectors. The length is the last one, or one it has had since the sync.
+//! Each sector written after the last sync is present or not, independently, so a write is torn
+//! between any two sectors. The length is the last one, or any since the sync.
 
 use super::pages::Random;
 use pagetide::Store;
@@ -17,10 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) const SECTOR: usize = 512;
 
-/// What the store was asked to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    /// These sectors, whole, and how long the file is then.
+    /// Whole sectors, and the resulting file length.
     Change {
         start: usize,
         sectors: Vec<u8>,
@@ -36,20 +34,18 @@ struct State {
     forgets_syncs: bool,
 }
 
-/// A shared handle on the log; the cache gets a clone in a box.
 #[derive(Clone, Default)]
 pub(crate) struct PowerStore {
     state: Arc<Mutex<State>>,
 }
 
-/// What the disk holds after the power went.
 pub(crate) struct Disk {
     pub(crate) contents: Vec<u8>,
     pub(crate) len: usize,
 }
 
 impl PowerStore {
-    /// One whose syncs do nothing: to see that this is noticed.
+    /// A store that ignores syncs, to check that tests notice.
     pub(crate) fn that_forgets_syncs() -> PowerStore {
         let store = PowerStore::default();
         store.lock().forgets_syncs = true;
@@ -64,7 +60,6 @@ impl PowerStore {
         self.lock().log.clone()
     }
 
-    /// Requests so far.
     pub(crate) fn nr_ops(&self) -> usize {
         self.lock().log.len()
     }
@@ -75,14 +70,13 @@ impl PowerStore {
 }
 
 impl Disk {
-    /// After `log`, with `capacity` bytes there at the most; `random` picks what of the unsynced
-    /// writes arrived.
+    /// Replays `log`, at most `capacity` bytes. `random` selects the unsynced sectors.
     pub(crate) fn after(log: &[Op], capacity: usize, random: &mut Random) -> Disk {
         let nr_synced = log.iter().rposition(|op| matches!(op, Op::Sync)).map_or(0, |at| at + 1);
         let mut disk = Disk { contents: vec![0; capacity], len: 0 };
         let (synced, unsynced) = log.split_at(nr_synced);
         synced.iter().for_each(|op| disk.apply(op, &mut || true));
-        // All, none, or each with its own odds.
+        // All, none, or with some probability.
         let odds = [0, 1, 5, 9, 10][random.below(5) as usize];
         unsynced.iter().for_each(|op| disk.apply(op, &mut || random.below(10) < odds));
         disk
@@ -102,7 +96,7 @@ impl Disk {
 }
 
 impl State {
-    /// The bytes of a range have changed, and are what the contents have now; zeros past the end.
+    /// Logs a change of a range, with zeros past the end.
     fn note_change(&mut self, range: Range<usize>) {
         let (start, end) = (range.start / SECTOR * SECTOR, range.end.next_multiple_of(SECTOR));
         let len = self.contents.len();

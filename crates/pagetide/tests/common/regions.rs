@@ -1,13 +1,12 @@
-//! Regions, where userfaultfd is allowed, and their pages by their first words.
+//! Regions, if userfaultfd is allowed, and their pages by first words.
 
 use super::skip;
 use pagetide::{CreateRegionError, PageCache, Region, RegionOptions};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Words in a page.
 pub(crate) const WORDS: usize = super::PAGE / 8;
 
-/// A region, or a loud skip where userfaultfd is refused.
+/// Creates a region, or skips loudly if userfaultfd is refused.
 pub(crate) fn region(test: &str, cache: &PageCache, options: RegionOptions) -> Option<Region> {
     match cache.region(options) {
         Ok(region) => Some(region),

@@ -1,4 +1,4 @@
-//! Small file systems of their own, to fill up: mounted by root, unmounted when dropped.
+//! Small file systems to fill up: mounted by root, unmounted when dropped.
 
 use super::PAGE;
 use std::io::{Seek, SeekFrom, Write};
@@ -8,7 +8,7 @@ use std::process::Command;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Tmpfs,
-    /// Over a loop device, over a file.
+    /// Over a loop device on a file.
     Ext4,
 }
 
@@ -18,7 +18,7 @@ pub(crate) struct SmallFs {
 }
 
 impl SmallFs {
-    /// What `mount` or `mkfs` said if it would not: usually that only root may.
+    /// Fails with the message of `mount` or `mkfs`, usually missing root rights.
     pub(crate) fn mount(kind: Kind, nr_bytes: u64) -> Result<SmallFs, String> {
         let dir = tempfile::tempdir().unwrap();
         let (image, mounted) = (dir.path().join("image"), dir.path().join("mounted"));
@@ -31,7 +31,7 @@ impl SmallFs {
             }
             Kind::Ext4 => {
                 std::fs::File::create(&image).unwrap().set_len(nr_bytes).unwrap();
-                // All that it has of its own is written here, and has its room from the start.
+                // All metadata is written and allocated at once.
                 let own = ["-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard"];
                 run(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).args(own).arg(&image))?;
                 mount.args(["-t", "ext4", "-o", "loop"]).arg(&image);
@@ -41,7 +41,6 @@ impl SmallFs {
         Ok(SmallFs { mounted, _dir: dir })
     }
 
-    /// Another size, of a tmpfs, for programs that have it mounted.
     pub(crate) fn resize(&self, nr_bytes: u64) {
         let size = format!("remount,size={nr_bytes}");
         run(Command::new("mount").args(["-o", &size]).arg(&self.mounted)).unwrap();
@@ -51,7 +50,7 @@ impl SmallFs {
         &self.mounted
     }
 
-    /// Writes a file that leaves room for so many pages; returns where it is.
+    /// Writes a file that leaves `nr_left` pages free. Returns its path.
     pub(crate) fn fill_up(&self, nr_left: usize) -> PathBuf {
         let path = self.path().join("ballast");
         let mut ballast = std::fs::File::create(&path).unwrap();
@@ -70,8 +69,8 @@ impl SmallFs {
     }
 }
 
-/// Removes a ballast, and waits until most of its room is there: the kernel may be at its pages
-/// still, and others take some of it at once.
+/// Removes a ballast, and waits until most of its space is free: the kernel may still use its
+/// pages, and other files take some space at once.
 pub(crate) fn make_room(ballast: &Path) {
     let nr_bytes = std::fs::metadata(ballast).unwrap().len();
     let folder = ballast.parent().unwrap();

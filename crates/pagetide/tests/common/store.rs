@@ -1,25 +1,22 @@
-//! A store in memory that fails when told to: a countdown picks the operation, a fault what
-//! happens.
+//! A store in memory that fails on command: a countdown selects the operation.
 
 use pagetide::Store;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// What the operation does instead of its work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// Fails with this number of the system; nothing is done.
+    /// Fails with this error code, without effect.
     Error(i32),
-    /// Fails with this number; a write has done half of its work, and the half is kept.
+    /// Fails with this error code. A write keeps half of its bytes.
     Torn(i32),
-    /// Panics, before anything is done.
+    /// Panics without effect.
     Panic,
-    /// Claims to have done a byte more than it was asked.
+    /// Reports a byte more than requested.
     Lie,
 }
 
-/// Which operations count towards the countdown, and can fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Read,
@@ -29,10 +26,9 @@ pub(crate) enum Kind {
     Len,
 }
 
-/// How reads and writes go when they do not fail.
+/// How successful reads and writes behave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Manner {
-    /// All of it at once.
     #[default]
     Whole,
     /// At most so many bytes a call.
@@ -41,25 +37,25 @@ pub(crate) enum Manner {
     Interrupted,
 }
 
-/// An operation under way: where, and whether it writes.
+/// An operation in flight: start, end, and true for a write.
 type Range = (u64, u64, bool);
 
 #[derive(Default)]
 struct State {
     contents: Vec<u8>,
     manner: Manner,
-    /// Kind, calls of it until the fault, the fault, and for how many calls it stays.
+    /// Kind, calls until the fault, the fault, and its number of calls.
     plan: Option<(Kind, u64, Fault, u64)>,
     nr_faults: u64,
     nr_calls: u64,
     under_way: Vec<Range>,
-    /// When it was used first, and how long operations have lingered since.
+    /// First use, and total delay since.
     began: Option<Instant>,
     lingered: Duration,
     broken: Option<String>,
 }
 
-/// Takes a range off the list, mostly after a while in which others may come.
+/// Removes a range on drop, mostly after a delay, so that overlaps may occur.
 struct UnderWay<'s> {
     store: &'s FaultyStore,
     range: Range,
@@ -79,7 +75,7 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// A shared handle on the contents and the plan; the cache gets a clone in a box.
+/// A shared handle on the contents and the plan. The cache gets a boxed clone.
 #[derive(Clone, Default)]
 pub(crate) struct FaultyStore {
     state: Arc<Mutex<State>>,
@@ -104,37 +100,35 @@ impl FaultyStore {
         self.lock().manner = manner;
     }
 
-    /// The `nth` call of `kind` from now (0 is the next) and `nr` from there on get `fault`.
+    /// Makes `nr` calls of `kind` fail, starting with the `nth` from now (0 is the next).
     pub(crate) fn fail(&self, kind: Kind, nth: u64, fault: Fault, nr: u64) {
         self.lock().plan = Some((kind, nth, fault, nr));
     }
 
-    /// No faults any more. Returns how many there were since the last time.
+    /// Ends all faults. Returns their number since the last call.
     pub(crate) fn lift(&self) -> u64 {
         let mut state = self.lock();
         state.plan = None;
         std::mem::take(&mut state.nr_faults)
     }
 
-    /// How many faults there were since they were lifted last.
     pub(crate) fn nr_faults(&self) -> u64 {
         self.lock().nr_faults
     }
 
-    /// What the store holds; the place where a promise broken by the cache comes out.
+    /// Returns the contents. Panics if the cache broke a promise.
     pub(crate) fn contents(&self) -> Vec<u8> {
         let state = self.lock();
         assert_eq!(state.broken, None);
         state.contents.clone()
     }
 
-    /// What holds the contents: this, its clones, and boxes.
     pub(crate) fn nr_owners(&self) -> usize {
         Arc::strong_count(&self.state)
     }
 
-    /// Notes an operation that begins. The cache promises that nothing overlaps a write, and that
-    /// writes begin at a page; [`FaultyStore::contents`] says if it did not keep that.
+    /// Records the start of an operation. Nothing may overlap a write, and writes start at a page:
+    /// [`FaultyStore::contents`] reports violations.
     fn begin(&self, start: u64, len: usize, writes: bool) -> UnderWay<'_> {
         let range = (start, start + len as u64, writes);
         let mut state = self.lock();
@@ -150,7 +144,6 @@ impl FaultyStore {
         UnderWay { store: self, range, lingers: state.lingers() }
     }
 
-    /// Counts a call, and says what it gets.
     fn meet(&self, kind: Kind) -> (MutexGuard<'_, State>, Option<Fault>) {
         let mut state = self.lock();
         let mut met = None;
@@ -170,14 +163,13 @@ impl FaultyStore {
 }
 
 impl State {
-    /// Whether the operation that begins is to take a while. Where the machine is busy that is a
-    /// long one, so no more than half of the time goes there.
+    /// Returns true if the operation should be delayed. Delays take at most half of the time, as
+    /// they are long on a busy machine.
     fn lingers(&mut self) -> bool {
         let began = *self.began.get_or_insert_with(Instant::now);
         self.lingered * 2 <= began.elapsed()
     }
 
-    /// How many of `len` bytes this call moves.
     fn portion(&mut self, len: usize) -> io::Result<usize> {
         self.nr_calls += 1;
         match self.manner {
@@ -242,7 +234,7 @@ impl FaultyStore {
             Some(Fault::Lie) => Ok(target.len() + 1),
             Some(fault @ Fault::Panic) => Err(fault.error_after(state)),
             Some(Fault::Torn(code)) => {
-                // Rubbish in the buffer that no reader may ever see.
+                // Garbage that no reader may see.
                 target.fill(0xee);
                 Err(io::Error::from_raw_os_error(code))
             }
@@ -282,7 +274,7 @@ impl Fault {
         }
     }
 
-    /// As [`Fault::error`], which may panic: not with the state locked.
+    /// May panic as [`Fault::error`] does, but with the state unlocked.
     fn error_after(self, state: MutexGuard<'_, State>) -> io::Error {
         drop(state);
         self.error()

@@ -1,4 +1,4 @@
-//! Tiers small enough to move pages between within milliseconds.
+//! Tiers small enough to move pages within milliseconds.
 
 use pagetide::{Bytes, Millis, PageCache, Stage, Tier, TieringKnobs, TieringOptions, TieringStats};
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub(crate) fn slow(nr: u64) -> Tier {
     Tier::emulated(pages(nr), Duration::from_nanos(50))
 }
 
-/// Fast knobs: a scan every 20 ms or so, hot within 100 ms.
+/// Fast knobs: a scan about every 20 ms, hot within 100 ms.
 pub(crate) fn options(stage: Stage) -> TieringOptions {
     let knobs = TieringKnobs {
         scan_period_min: Millis(10),

@@ -1,13 +1,12 @@
-//! A watchdog: a test that hangs dies with a sentence instead.
+//! A watchdog: a hanging test ends with a message.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// What a test may take beside the time it is meant to run: more than on the slowest machine, and
-/// less than a whole check has.
+/// Time limit of a test beyond its planned run: enough for the slowest machine, and less than a
+/// whole check.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Ends the process unless it is dropped within its time.
 pub(crate) struct Watchdog {
     _alive: Sender<()>,
 }
@@ -17,11 +16,11 @@ impl Watchdog {
         Watchdog::of_a_run(Duration::ZERO)
     }
 
-    /// Of something that runs for so long, whatever the machine.
+    /// For a test with a fixed run time.
     pub(crate) fn of_a_run(length: Duration) -> Watchdog {
         let (alive, dropped): (Sender<()>, Receiver<()>) = channel();
         let patience = PATIENCE + length;
-        // Threads of tests are named after them.
+        // Test threads are named after their test.
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         std::thread::spawn(move || {
             if dropped.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {

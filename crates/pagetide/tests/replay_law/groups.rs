@@ -1,4 +1,4 @@
-//! The law for runs with groups: limits, protection, and groups that come and go.
+//! The law for runs with groups: limits, protection, creation and removal.
 
 use crate::common::PAGE;
 use crate::common::pages::Random;
@@ -15,8 +15,8 @@ fn builder(policy: PolicyName, nr_frames: u64) -> Builder {
     PageCache::builder().memory(memory).policy(policy).groups(true).readahead_max(Bytes(64 << 10))
 }
 
-/// Three tenants and one below, of which some are short of memory by their own limits, and all
-/// together by the cache's; one is removed, one changed, and one asked for pages.
+/// Three tenants and a child. Some are short by their own limits, and all by the cache's. One is
+/// removed, one changed, and one reclaimed.
 fn play_tenants(cache: &PageCache, nr_frames: u64, seed: u64) {
     let pages = Bytes::from_pages;
     let options = GroupOptions::new();
@@ -48,7 +48,7 @@ fn play_tenants(cache: &PageCache, nr_frames: u64, seed: u64) {
                 below = cache.group("below", options.limit(pages(20))).unwrap();
                 files.push(play(Some(&below), sequential_loop, 25, seed));
                 small.set(options.limit(pages(16))).unwrap();
-                // Its files are its parent's.
+                // Its files belong to the parent.
                 let mut player = Player {
                     random: Random::new(seed),
                     file: &files[2],
@@ -79,7 +79,7 @@ fn runs_with_groups_are_replayed() {
     }
 }
 
-/// No groups were made, yet: the root alone pays for everything.
+/// Without groups, the root is charged for everything.
 #[test]
 fn a_run_that_makes_no_group_is_replayed() {
     if !pin_thread("a_run_that_makes_no_group_is_replayed") {
@@ -92,7 +92,6 @@ fn a_run_that_makes_no_group_is_replayed() {
     }
 }
 
-/// The canary: nothing that the record says of groups is in it for nothing.
 #[test]
 fn a_record_without_one_kind_of_note_of_groups_does_not_pass_for_the_run() {
     let test = "a_record_without_one_kind_of_note_of_groups_does_not_pass_for_the_run";

@@ -1,4 +1,4 @@
-//! A recorded run, its replay, and the comparison of the two: the law itself.
+//! A recorded run, its replay, and their comparison.
 
 use crate::common::PAGE;
 use crate::common::pages::Random;
@@ -14,31 +14,28 @@ use pagetide_lab::trace::{Access, AccessKind, DenseTrace, Ending, Header, Trace}
 use std::cell::RefCell;
 use std::path::Path;
 
-/// A recorded run.
 pub(crate) struct Run {
     pub(crate) stats: CacheStats,
     pub(crate) header: Header,
     pub(crate) memory: Memory,
     pub(crate) trace: DenseTrace,
     pub(crate) evicted: Vec<PageId>,
-    /// Pages that moved between tiers, in order.
     pub(crate) moved: Vec<(PageId, AccessKind)>,
-    /// Its generations at the end, group by group, if they were looked at ([`ageless`]).
+    /// Final generations by group, if inspected ([`ageless`]).
     generations: Option<Vec<String>>,
 }
 
-/// What a replay came to.
 pub(crate) struct Replayed {
     pub(crate) outcome: ReplayOutcome,
     pub(crate) evicted: Vec<PageId>,
     pub(crate) moved: Vec<(PageId, AccessKind)>,
-    /// After each entry, how many pages were evicted, and how many moved.
+    /// Evicted and moved pages after each entry.
     pub(crate) progress: Vec<(usize, usize)>,
     generations: Vec<String>,
 }
 
-/// Generations as they are told, without ages, which are by the clock, and without the names of
-/// groups, which a record does not know.
+/// Returns generations without ages, which depend on the clock, and without group names, which are
+/// not recorded.
 fn ageless(text: &str) -> Vec<String> {
     let without = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -52,7 +49,6 @@ fn ageless(text: &str) -> Vec<String> {
 }
 
 impl Run {
-    /// Runs the script over a store in memory.
     pub(crate) fn play(
         policy: PolicyName,
         frames: u64,
@@ -80,7 +76,7 @@ impl Run {
         let path = dir.path().join("run.ptt");
         let cache = builder.background(false).record(&path).build().unwrap();
         work(&cache);
-        // So that closing the cache does nothing that the counters miss.
+        // So that closing the cache does nothing uncounted.
         cache.flush_all().unwrap();
         let stats = cache.stats();
         let generations = ageless(&cache.describe_lru_gen(Detail::Sizes));
@@ -133,7 +129,7 @@ impl Run {
         Replayed { outcome, evicted: evicted.into_inner(), moved, progress, generations }
     }
 
-    /// As [`Replayed::progress`], of the run: a result stands after the entry that led to it.
+    /// Computes [`Replayed::progress`] for the run: a result follows its entry.
     fn progress(&self) -> Vec<Option<(usize, usize)>> {
         let kinds: Vec<AccessKind> = self.trace.entries().map(|(_, kind)| kind).collect();
         let (mut nr_evicted, mut nr_moved) = (0, 0);
@@ -150,7 +146,7 @@ impl Run {
         self.stats.vmstat.iter().find(|(other, _)| *other == name).unwrap().1
     }
 
-    /// Each eviction and each move follows from the same entry: so each access finds what it found.
+    /// Each eviction and move follows the same entry, so each access finds the same state.
     fn check_progress(&self, what: &str, replayed: &Replayed) {
         let both = self.progress().into_iter().zip(&replayed.progress).enumerate();
         for (nth, (real, virtual_)) in both {
@@ -191,7 +187,6 @@ impl Run {
         );
     }
 
-    /// The law.
     pub(crate) fn check(&self, what: &str) {
         let policy: PolicyName = self.header.policy.parse().unwrap();
         assert_eq!(policy, self.stats.policy, "{what}");
@@ -217,7 +212,7 @@ impl Run {
         }
         assert_eq!(self.stats.accesses, replayed.outcome.accesses, "{what}: accesses");
         assert_eq!(self.stats.misses, replayed.outcome.misses, "{what}: misses");
-        // Guards refused for want of a frame are not counted.
+        // Refused guards are not counted.
         let nr_past = self.stats.bypass_reads + self.stats.writes_through;
         assert!(nr_past <= replayed.outcome.bypasses, "{what}: {nr_past} accesses past the cache");
     }
@@ -234,7 +229,6 @@ impl Replayed {
     }
 }
 
-/// Runs the script over a store in memory, three times as large as the page cache.
 pub(crate) fn play(cache: &PageCache, script: Script, seed: u64) {
     let memory = cache.stats().memory_bytes / PAGE as u64;
     let store = FaultyStore::with_contents(&vec![1; 3 * memory as usize * PAGE]);

@@ -1,4 +1,4 @@
-//! What the recorded runs do: reads, writes, guards and advice in patterns that make reclaim work.
+//! Scripts of recorded runs: reads, writes, guards and advice in patterns that cause reclaim.
 
 use crate::common::PAGE;
 use crate::common::pages::Random;
@@ -7,7 +7,6 @@ use pagetide::{Advice, File, Millis, PageCache};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// What a run does, on a file three times as large as memory.
 pub(crate) type Script = fn(&mut Player<'_>);
 
 pub(crate) const SCRIPTS: [(&str, Script); 9] = [
@@ -61,11 +60,11 @@ pub(crate) fn guards(player: &mut Player<'_>) {
     }
 }
 
-/// Up to all of a small memory is pinned, and a write guard is open while others read.
+/// Up to all of a small memory is pinned, and a write guard is open during reads.
 pub(crate) fn long_guards(player: &mut Player<'_>) {
     let file = player.file;
     let mut held = VecDeque::new();
-    // Only the upper half is changed, only the lower half read meanwhile.
+    // Changes only the upper half, and reads only the lower half meanwhile.
     let half = player.nr_pages() / 2;
     for _ in 0..2 * player.memory {
         let changed = file.page_mut(half + player.random.below(half));
@@ -99,7 +98,7 @@ pub(crate) fn writes(player: &mut Player<'_>) {
     }
 }
 
-/// Nothing flushes behind write guards: reclaim runs out of clean pages, and reads go past.
+/// Write guards block flushing: reclaim runs out of clean pages, and reads bypass the cache.
 pub(crate) fn dirty_guards(player: &mut Player<'_>) {
     for _ in 0..3 {
         let mut nr_refused = 0;
@@ -147,7 +146,7 @@ pub(crate) fn everything(player: &mut Player<'_>) {
     }
 }
 
-/// Reads, writes and syncs of which many fail; returns how many calls of the store did.
+/// Runs reads, writes and syncs with many failures. Returns the number of failed store calls.
 pub(crate) fn failing_store(cache: &PageCache, seed: u64) -> u64 {
     let store = FaultyStore::with_contents(&vec![1; 200 * PAGE]);
     let file = cache.open_store(store.boxed()).unwrap();
@@ -156,7 +155,7 @@ pub(crate) fn failing_store(cache: &PageCache, seed: u64) -> u64 {
         let kind = [Kind::Read, Kind::Read, Kind::Write][random.below(3) as usize];
         store.fail(kind, random.below(3), Fault::Error(libc::EIO), 1 + random.below(2));
         let offset = random.below(190) * PAGE as u64;
-        // Whether a call fails is the store's business; what the cache makes of it is looked at.
+        // The result of a call does not matter, only the cache's reaction.
         let _ = match random.below(6) {
             0 => file.write_at(&[1; 100], offset).is_ok(),
             1 => file.page(offset / PAGE as u64).is_ok(),
@@ -171,19 +170,19 @@ pub(crate) fn failing_store(cache: &PageCache, seed: u64) -> u64 {
     nr_faults
 }
 
-/// A clock that goes on by itself, a tick every few calls.
+/// A clock with a tick every few calls.
 pub(crate) struct Ticks<'f> {
     cache: Option<&'f PageCache>,
     calls: Cell<u64>,
 }
 
 impl<'f> Ticks<'f> {
-    /// The time is never told.
+    /// A stopped clock.
     pub(crate) fn none() -> Ticks<'static> {
         Ticks { cache: None, calls: Cell::new(0) }
     }
 
-    /// For a cache with tiers, which has work to do at a tick.
+    /// For a cache with tiers, which works at ticks.
     pub(crate) fn of(cache: &'f PageCache) -> Ticks<'f> {
         let has_tiers = cache.stats().tiering.is_some();
         Ticks { cache: Some(cache).filter(|_| has_tiers), calls: Cell::new(0) }
@@ -194,18 +193,16 @@ impl<'f> Ticks<'f> {
         let nr_calls = self.calls.get();
         self.calls.set(nr_calls + 1);
         if nr_calls.is_multiple_of(5) {
-            // Now and then the clock stands still, or jumps.
+            // Sometimes the clock stops or jumps.
             let jump = if nr_calls % 700 < 100 { nr_calls % 3 } else { 0 };
             cache.tick(Millis(nr_calls / 5 * 3 + jump));
         }
     }
 }
 
-/// A reader and writer of one file.
 pub(crate) struct Player<'f> {
     pub(crate) random: Random,
     pub(crate) file: &'f File,
-    /// Frames of the page cache.
     pub(crate) memory: u64,
     pub(crate) ticks: Ticks<'f>,
 }
@@ -234,14 +231,13 @@ impl Player<'_> {
         }
     }
 
-    /// Reads the end of page `index`, and on until `nr` pages are touched.
     pub(crate) fn read(&mut self, index: u64, nr: u64) {
         self.ticks.note_call();
         let mut target = vec![0; (nr - 1) as usize * PAGE + 100];
         self.file.read_at(&mut target, index * PAGE as u64 + PAGE as u64 - 100).unwrap();
     }
 
-    /// Writes a part of a page or a few, now and then past the end.
+    /// Writes part of a page or a few pages, sometimes past the end.
     pub(crate) fn write(&mut self) {
         self.ticks.note_call();
         let offset = self.skewed_index() * PAGE as u64 + self.random.below(2) * 50;

@@ -1,7 +1,7 @@
-//! The law for fast and slow memory: the same pages move, up and down, at the same entries.
+//! The law for tiers: the same pages are promoted and demoted at the same entries.
 //!
-//! Time is told by hand. The knobs are a hundred times as fast as a kernel's, so that a short run
-//! has many scans.
+//! Time is set manually. Knobs are a hundred times as fast as a kernel's, so that a short run has
+//! many scans.
 
 use crate::common::PAGE;
 use crate::common::store::FaultyStore;
@@ -19,7 +19,7 @@ use pagetide_lab::trace::{Access, DenseTrace, Note};
 use proptest::prelude::*;
 use std::time::Duration;
 
-/// Frames of fast and slow memory: the least there can be, few, and enough for leaves and batches.
+/// Frames of fast and slow memory: the minimum, few, and enough for leaves and batches.
 const SIZES: [(u64, u64); 3] = [(16, 16), (40, 130), (300, 900)];
 
 fn slow(nr_frames: u64) -> Tier {
@@ -88,7 +88,7 @@ fn every_stage_of_promotion_is_replayed() {
     }
 }
 
-/// What a kind of memory is made of makes no difference; how many kinds there are does.
+/// The kind of memory makes no difference, but the number of kinds does.
 #[test]
 fn three_tiers_and_compressed_copies_are_replayed() {
     if !pin_thread("three_tiers_and_compressed_copies_are_replayed") {
@@ -127,7 +127,7 @@ fn tiers_that_may_grow_are_replayed() {
     }
 }
 
-/// Per-CPU lists shrink with the time, in a cache of one kind of memory as well.
+/// Per-CPU lists shrink over time, also in a cache without tiers.
 #[test]
 fn ticks_without_tiers_are_replayed() {
     if !pin_thread("ticks_without_tiers_are_replayed") {
@@ -146,7 +146,7 @@ fn ticks_without_tiers_are_replayed() {
     }
 }
 
-/// The canary: nothing that the record says of tiers is in it for nothing.
+/// Canary: each tier entry in the record is necessary.
 #[test]
 fn other_tiers_or_times_do_not_pass_for_the_run() {
     if !pin_thread("other_tiers_or_times_do_not_pass_for_the_run") {
@@ -192,14 +192,14 @@ fn other_tiers_or_times_do_not_pass_for_the_run() {
     assert!(without(|note| matches!(note, Note::Mapping(_))), "files of unknown length");
 }
 
-/// Something a script does; pages are parts of the file in thousandths.
+/// An operation of a script. Positions are in thousandths of the file.
 #[derive(Clone, Debug)]
 enum Op {
     Read(u64, u64),
     Write(u64, u64),
     Guard(u64),
     GuardMut(u64),
-    /// A guard of the lower half, which is never written, until it is dropped.
+    /// A guard of the lower half, which is never written, until dropped.
     Hold(u64),
     Release,
     Tick(u64),
@@ -210,7 +210,7 @@ enum Op {
 }
 
 fn any_op() -> impl Strategy<Value = Op> {
-    // Small numbers more often: some pages are hot.
+    // Small numbers are more frequent: some pages are hot.
     let part = || (0..1000_u64).prop_map(|part| part * part / 1000);
     prop_oneof![
         20 => (part(), 1..6_u64).prop_map(|(at, nr)| Op::Read(at, nr)),

@@ -1,4 +1,4 @@
-//! Carrying a request out, in the socket's thread.
+//! Execution of requests, in the socket's thread.
 
 use crate::api::cache::PageCache;
 use crate::api::control::document::StatsDocument;
@@ -11,7 +11,6 @@ use pagetide_core::units::Bytes;
 use std::path::Path;
 use std::time::Instant;
 
-/// What `request` comes to, or a sentence that says why not.
 pub(super) fn act(
     cache: &PageCache,
     name: &str,
@@ -76,7 +75,7 @@ fn no_group(name: &str, groups: &[Group]) -> String {
     }
 }
 
-/// Limit, min and low; what is `None` stays.
+/// Sets limit, min and low. `None` keeps the present value.
 fn set_group(group: &Group, [limit, min, low]: [Option<u64>; 3]) -> Result<Answer, String> {
     let now = group.stats().map_err(|error| error.to_string())?;
     let options = GroupOptions::new()

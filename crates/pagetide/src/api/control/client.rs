@@ -1,4 +1,4 @@
-//! The other end: asking a cache, of this process or another.
+//! The client: requests to a cache of this or another process.
 
 use crate::api::control::request::{Answer, ControlRequest, Reply};
 use std::io::{self, BufRead, BufReader, Write};
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Asks the cache whose socket is at `path`; waits for its answer, at most `timeout` for each part.
+/// Sends a request to the socket at `path`. Waits for the answer, at most `timeout` for each part.
 ///
 /// # Errors
 /// [`AskError`].
@@ -36,23 +36,23 @@ fn exchange(
     Ok(line)
 }
 
-/// Why there is no answer.
+/// A request without an answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// No cache listens there, or it is another user's.
+    /// No cache listens there, or it belongs to another user.
     #[error("no cache can be asked there: {0}")]
     Connect(#[source] io::Error),
-    /// The answer did not come, or not in time.
+    /// The answer was late or incomplete.
     #[error("the cache did not answer: {0}")]
     Exchange(#[source] io::Error),
-    /// It ended without an answer: its process did, or the request was too long.
+    /// The connection closed without an answer: the process ended, or the request was too long.
     #[error("the cache closed the connection without an answer")]
     Closed,
-    /// The answer is of another version.
+    /// The answer is from another version.
     #[error("the answer is of another version of pagetide: {0}")]
     Garbled(String),
-    /// The cache says no; in its words.
+    /// The cache refused, with this message.
     #[error("{0}")]
     Refused(String),
 }

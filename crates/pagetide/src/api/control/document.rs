@@ -1,4 +1,4 @@
-//! What is told of a cache: names as in the statistics, units in the names.
+//! Documents about a cache, with the names of the statistics and units in the names.
 
 use crate::api::cache::PageCache;
 use crate::api::group::GroupStats;
@@ -10,18 +10,18 @@ use pagetide_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Files that are told of, those of which most was read.
+/// Maximum number of files listed, by bytes read.
 const FILES_MAX: usize = 16;
 
-/// What a cache has done so far, and how full it is.
+/// Counters and usage of a cache.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "fields are those of CacheStats, by the same names")]
 pub struct StatsDocument {
-    /// The process that has it.
+    /// Process ID.
     pub pid: u32,
-    /// What its program calls it.
+    /// Name given by the program.
     pub name: String,
     pub policy: String,
     pub memory_bytes: u64,
@@ -44,52 +44,52 @@ pub struct StatsDocument {
     pub reclaim_cpu_ns: u64,
     pub direct_io: bool,
     pub io_uring: bool,
-    /// How long threads waited for reads.
+    /// Latency of reads.
     pub read_times: LatencyDocument,
-    /// The setting that the policy works by, where it chooses between some.
+    /// Current setting of a self-tuning policy.
     pub setting: Option<SettingDocument>,
-    /// Tiers of frames, the fastest first; none where memory is of one kind.
+    /// Tiers of frames, fastest first. Empty without tiers.
     pub tiers: Vec<TierDocument>,
     pub groups: Vec<GroupDocument>,
-    /// The files of which most was read.
+    /// Files with most bytes read.
     pub files: Vec<FileDocument>,
-    /// What other sizes of memory would have done.
+    /// Estimates for other memory sizes.
     pub hit_ratios: Vec<SizeDocument>,
     pub vmstat: BTreeMap<String, u64>,
 }
 
-/// How long something took, each time.
+/// A latency distribution.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyDocument {
-    /// How often.
+    /// Number of samples.
     pub count: u64,
-    /// All together.
+    /// Sum of all samples.
     pub sum_ns: u64,
-    /// Half took no longer than this; a bucket's end, `None` where there is none.
+    /// Median, as the end of a bucket. `None` without samples.
     pub p50_us: Option<u64>,
-    /// As `p50_us`, of 99 in 100.
+    /// 99th percentile, likewise.
     pub p99_us: Option<u64>,
 }
 
-/// The setting in charge.
+/// The current setting.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SettingDocument {
-    /// Its name.
+    /// Setting name.
     pub in_charge: String,
-    /// Why it is, in words.
+    /// Reason in words.
     pub why: String,
-    /// How often another took charge.
+    /// Number of changes.
     pub changes: u64,
 }
 
 /// A tier of frames.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct TierDocument {
-    /// As it was asked for, with its present size.
+    /// Tier as requested, with its present size.
     pub tier: String,
-    /// In use.
+    /// Memory in use.
     pub resident_bytes: u64,
-    /// Hits that it served.
+    /// Hits served.
     pub served: u64,
 }
 
@@ -108,36 +108,36 @@ pub struct GroupDocument {
     pub evictions: u64,
 }
 
-/// What was read of a file.
+/// Reads of a file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FileDocument {
-    /// Where it is.
+    /// Path.
     pub file: String,
-    /// Bytes of it that were read from its store.
+    /// Bytes read from the store.
     pub device_read_bytes: u64,
 }
 
-/// What another size of memory would have done.
+/// The estimate for another memory size.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SizeDocument {
-    /// The size.
+    /// Memory size.
     pub memory_bytes: u64,
-    /// Drawn through what was measured.
+    /// Estimated hit ratio.
     pub hit_ratio: f64,
     /// One standard error.
     pub hit_ratio_error: f64,
 }
 
-/// What of a file is in memory.
+/// The resident part of a file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DumpedFile {
-    /// Where it is; `None` where it was closed.
+    /// Path, or `None` if the file was closed.
     pub file: Option<String>,
-    /// How long it is.
+    /// File length.
     pub len_bytes: u64,
-    /// In memory.
+    /// Resident bytes.
     pub resident_bytes: u64,
-    /// Pages in memory: the first, how many, and how hot they are, in order.
+    /// Ranges of resident pages, in order: first page, number of pages, heat.
     pub ranges: Vec<(u64, u64, u8)>,
 }
 
@@ -159,7 +159,7 @@ impl StatsDocument {
 }
 
 impl From<&CacheStats> for StatsDocument {
-    /// All but the process and its names, the groups and the files.
+    /// Leaves out the process, its name, the groups and the files.
     fn from(stats: &CacheStats) -> StatsDocument {
         let tiers = stats.tiering.iter().flat_map(|tiering| &tiering.tiers);
         let tier = |it: &crate::TierStats| TierDocument {
@@ -202,7 +202,6 @@ impl From<&CacheStats> for StatsDocument {
     }
 }
 
-/// Half the memory, twice and four times it.
 fn hit_ratios_of(stats: &CacheStats) -> Vec<SizeDocument> {
     let (sizing, memory) = (stats.sizing(), stats.memory_bytes);
     let size = |memory_bytes| {

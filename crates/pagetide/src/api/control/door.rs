@@ -1,7 +1,6 @@
 //! A socket server for small requests that no client can block.
 //!
-//! One thread polls all connections. The thread answers a request as soon as the request is
-//! complete, and closes the connection after the answer.
+//! One thread polls all connections, answers complete requests at once, and closes the connection.
 //!
 //! ```text
 //!   connection   accepted at once; a full table drops the connection with the earliest deadline
@@ -9,11 +8,8 @@
 //!   answer       read by the client within ANSWER_TIME, or closed
 //! ```
 //!
-//! A client that is silent, sends garbage or does not read costs one slot of the table and no more
-//! memory. It delays no other client, because a new connection never waits for a slot. A connection
-//! with a complete request is answered before it is dropped.
-//!
-//! Ignored: fairness between clients. One slow answer delays every other client.
+//! A bad client costs one slot of the table. A complete request is answered before its connection
+//! is dropped. Ignored: fairness. One slow answer delays every other client.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -24,29 +20,24 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The maximum number of connections in the table.
 const CLIENTS_MAX: usize = 512;
-/// The requested length of the system's accept queue, in connections.
 const BACKLOG: i32 = 4096;
-/// The divisor of the process's descriptor limit that bounds the table.
+/// Fraction of the process's descriptor limit for connections.
 const DESCRIPTOR_SHARE: u64 = 4;
 const REQUEST_TIME: Duration = Duration::from_secs(2);
 const ANSWER_TIME: Duration = Duration::from_secs(5);
-/// The time without accepts after an accept failed for lack of a descriptor.
+/// Pause after an accept failed for lack of a descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The protocol of a listener's connections.
 pub(super) trait Protocol: Send + 'static {
-    /// The maximum length of a request, in bytes.
+    /// Maximum length of a request, in bytes.
     const REQUEST_BYTES_MAX: usize;
 
-    /// Returns true if the client is allowed to send requests.
     fn admits(&self, client: BorrowedFd<'_>) -> bool;
 
-    /// Returns the length of the request at the start of `received`, if the request is complete.
+    /// Returns the length of the first request in `received`, if complete.
     fn whole(&self, received: &[u8]) -> Option<usize>;
 
-    /// Computes the answer to a request.
     fn answer(&mut self, request: &[u8]) -> Vec<u8>;
 }
 
@@ -57,7 +48,6 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Starts a thread that answers the clients of `listener`, a non-blocking socket.
     pub(super) fn open(
         name: &str,
         listener: impl Into<OwnedFd>,
@@ -76,10 +66,9 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        // This cannot fail: the counter is 0.
+        // Cannot fail: the counter is 0.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }
@@ -107,20 +96,18 @@ fn serve<P: Protocol>(listener: &OwnedFd, stop: &OwnedFd, mut protocol: P) {
     }
 }
 
-/// Returns the number of connections that the process's descriptor limit allows.
 fn places() -> usize {
     let share = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |nr| nr / DESCRIPTOR_SHARE);
     usize::try_from(share).unwrap_or(CLIENTS_MAX).clamp(1, CLIENTS_MAX)
 }
 
-/// The table of connections.
 struct Clients {
     open: Vec<Client>,
     most: usize,
 }
 
 impl Clients {
-    /// Accepts the connections in the queue, up to the size of the table.
+    /// Accepts queued connections, up to the size of the table.
     ///
     /// # Errors
     /// Fails if the system refuses, and there is no connection to drop.
@@ -130,7 +117,7 @@ impl Clients {
                 Ok(socket) if protocol.admits(socket.as_fd()) => self.add(socket, protocol),
                 Ok(_) | Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return Ok(()),
-                // The process has no descriptor left.
+                // No descriptor is left.
                 Err(error) if !self.drop_one(protocol) => return Err(error),
                 Err(_) => {}
             }
@@ -150,8 +137,7 @@ impl Clients {
         self.open.push(client);
     }
 
-    /// Drops the connection with the earliest deadline: the oldest without a request. Returns false
-    /// if there is none.
+    /// Drops the connection with the earliest deadline. Returns false if there is none.
     fn drop_one<P: Protocol>(&mut self, protocol: &mut P) -> bool {
         let open = self.open.iter().enumerate();
         let Some((oldest, _)) = open.min_by_key(|(_, client)| client.deadline) else {
@@ -163,13 +149,11 @@ impl Clients {
     }
 }
 
-/// The sockets that are ready.
 struct Ready {
     listener: bool,
     clients: Vec<bool>,
 }
 
-/// Waits until a socket is ready. Fails if the thread must end.
 fn wait(
     listener: &OwnedFd,
     stop: &OwnedFd,
@@ -200,18 +184,16 @@ fn wait(
     Ok(Ready { listener: is_ready.next().unwrap_or(false), clients })
 }
 
-/// The next state of a connection.
 #[derive(PartialEq, Eq)]
 enum Next {
     Wait,
     Close,
 }
 
-/// One connection.
 struct Client {
     socket: OwnedFd,
     received: Vec<u8>,
-    /// The answer, if there is one, and the number of bytes sent.
+    /// Answer and number of bytes sent.
     answer: Option<(Vec<u8>, usize)>,
     deadline: Instant,
 }
@@ -241,7 +223,6 @@ impl Client {
         self.send()
     }
 
-    /// Reads the available bytes, up to the longest request.
     fn receive(&mut self, most: usize) -> Next {
         let mut chunk = [0; 4096];
         loop {

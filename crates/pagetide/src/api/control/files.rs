@@ -1,5 +1,4 @@
-//! What is asked about single files, of which the socket's thread has no handle; it opens none, and
-//! waits for no guard.
+//! Requests about files. Opens no handles, and waits for no guard.
 
 use crate::api::cache::PageCache;
 use crate::engine::flush::pass::Flushed;
@@ -11,15 +10,15 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// As [`PageCache::sync_all`], but for pages that threads have locked.
+/// Does the work of [`PageCache::sync_all`], but skips locked pages.
 pub(super) fn sync_unlocked(cache: &PageCache) -> io::Result<Flushed> {
     let flushed = cache.shared.engine.flusher.flush_all(OnLocked::Skip);
     cache.make_durable()?;
     Ok(flushed)
 }
 
-/// As [`Advice::DontNeed`](crate::Advice::DontNeed) for all of the file at `path`, but for pages
-/// that threads have locked. Returns how much came free; `None` if it is no file of the cache.
+/// Does the work of [`Advice::DontNeed`](crate::Advice::DontNeed) for a whole file, but skips
+/// locked pages. Returns the memory freed, or `None` if the file is not cached.
 pub(super) fn drop_file(cache: &PageCache, path: &Path) -> Option<Bytes> {
     let is_it = |mapping: &Arc<Mapping>| mapping.path().as_deref() == Some(path);
     let mapping = cache.mapped_files().find(is_it)?;

@@ -1,10 +1,9 @@
-//! Metrics by HTTP, for Prometheus and its relatives.
+//! Metrics by HTTP, for Prometheus and compatible collectors.
 //!
-//! `GET /metrics`, with `?files=10` for the ten files of which most was read. OpenMetrics to those
-//! that accept it. Statistics are collected ten times a second at most, however often they are
-//! asked for.
+//! `GET /metrics`, with `?files=10` for the ten most-read files. Serves OpenMetrics to clients that
+//! accept it. Statistics are collected at most ten times a second.
 //!
-//! Ignored: TLS, passwords, and connections that are kept.
+//! Ignored: TLS, passwords, and keep-alive.
 
 use crate::api::cache::PageCache;
 use crate::api::control::door::{Door, Protocol};
@@ -14,23 +13,22 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// Statistics are as old as this at most.
+/// Maximum age of statistics.
 const FRESH: Duration = Duration::from_millis(100);
 const FILES_MAX: usize = 100;
 
-/// A port that answers with the metrics of a cache, which lives at least as long. Dropped, it
-/// closes.
+/// A port that serves the metrics of a cache and keeps the cache alive. Closes when dropped.
 pub struct MetricsServer {
     address: SocketAddr,
     _door: Door,
 }
 
 impl MetricsServer {
-    /// Listens at `address`; port 0 is one that is free. All that reach it can read the metrics,
-    /// and nothing else: choose a loopback address unless other machines are to.
+    /// Listens at `address`. Port 0 selects a free port. All clients that reach the port can read
+    /// the metrics, and nothing else: use a loopback address unless other machines need access.
     ///
     /// # Errors
-    /// What the system says, usually that the port is in use.
+    /// The system's error, usually that the port is in use.
     pub fn start(cache: &PageCache, address: SocketAddr) -> io::Result<MetricsServer> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -39,7 +37,7 @@ impl MetricsServer {
         Ok(MetricsServer { address, _door: Door::open("pagetide-http", listener, protocol)? })
     }
 
-    /// Where it listens.
+    /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -47,11 +45,10 @@ impl MetricsServer {
 
 struct Http {
     cache: PageCache,
-    /// The last text, what it is of, and when it was made.
+    /// Last text, its request and its time.
     made: Option<(Asked, Instant, String)>,
 }
 
-/// What a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Asked {
     format: ExpositionFormat,
@@ -103,7 +100,7 @@ fn respond(status: &str, content_type: &str, body: &str, is_head: bool) -> Vec<u
     [head.as_bytes(), if is_head { b"" } else { body.as_bytes() }].concat()
 }
 
-/// Whether only the head is wanted, and of what; or the status of what is not.
+/// Returns true for a HEAD request, and the request, or an error status.
 fn parse(request: &[u8]) -> Result<(bool, Asked), &'static str> {
     const BAD: &str = "400 Bad Request";
     let text = std::str::from_utf8(request).map_err(|_| BAD)?;

@@ -1,15 +1,14 @@
-//! Being looked at and steered from outside, while the program runs: a socket for each cache.
+//! Control from outside the process: a socket for each cache.
 //!
-//! Problem: an operator asks what a cache does, and gives it another limit, without the program's
-//! help. Idea: a thread beside the cache, which answers the process's own user over a Unix socket,
-//! and takes no part in reads and writes.
+//! Problem: an operator inspects and limits a cache without the program's help. Idea: a thread
+//! answers the process's own user over a Unix socket, and takes no part in reads and writes.
 //!
 //! ```text
-//!   ask ---> socket of the cache ---> door (bounds) ---> act ---> PageCache
-//!   Prometheus ---> port of the cache ---> door ---> metrics as text
+//!   ask ---> socket of the cache ---> server (limits) ---> act ---> PageCache
+//!   Prometheus ---> port of the cache ---> server ---> metrics as text
 //! ```
 //!
-//! Off unless a program starts it; `pagetide run` does. `pagetide ctl` and `pagetide top` are
+//! Off unless a program starts it, as `pagetide run` does. `pagetide ctl` and `pagetide top` are
 //! clients. Requests and answers are lines of [JSON](ControlRequest).
 //!
 //! ```
@@ -56,27 +55,26 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-/// The socket of a cache, which lives at least as long. Dropped, it is removed.
+/// The socket of a cache. Keeps the cache alive. Removed when dropped.
 ///
 /// # Concurrency
-/// One thread, which takes the same locks as the calls of [`PageCache`] that it makes for its
-/// clients, one after the other. Clients are this process's user, and root.
+/// One thread executes the calls of [`PageCache`] for all clients in turn, under the usual locks.
+/// Clients are this process's user, and root.
 pub struct Control {
     path: PathBuf,
     _door: Door,
 }
 
 impl Control {
-    /// Lets the cache be asked, at a socket in the user's [folder], by the name that people are to
-    /// see.
+    /// Starts a socket in the user's [folder]. `name` is shown to people.
     ///
     /// # Errors
-    /// What the system says of the folder, the socket or the thread.
+    /// The system's error for the folder, the socket or the thread.
     pub fn start(cache: &PageCache, name: &str) -> io::Result<Control> {
         Control::start_in(&folder(), cache, name)
     }
 
-    /// As [`Control::start`], in another folder, which is made, or must be this user's alone.
+    /// Starts a socket in another folder, which is created, or must be private to this user.
     ///
     /// # Errors
     /// As [`Control::start`].
@@ -86,7 +84,7 @@ impl Control {
         Ok(Control { path, _door: Door::open("pagetide-ctl", listener, protocol)? })
     }
 
-    /// Where the socket is.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -105,7 +103,6 @@ impl fmt::Debug for Control {
     }
 }
 
-/// Requests and replies as lines.
 struct Lines {
     cache: PageCache,
     name: String,

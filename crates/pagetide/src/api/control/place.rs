@@ -1,32 +1,31 @@
-//! Where sockets are: a folder of this user's alone, a socket for each cache.
+//! Socket paths: a private folder of the user, with a socket for each cache.
 //!
 //! ```text
-//!   $XDG_RUNTIME_DIR/pagetide/    or /tmp/pagetide-UID/ where that is not this user's
-//!     4711-0.sock                 the first cache of process 4711 that can be asked
+//!   $XDG_RUNTIME_DIR/pagetide/    or /tmp/pagetide-UID/ if that belongs to another user
+//!     4711-0.sock                 the first cache of process 4711 with a socket
 //! ```
 //!
-//! The folder is trusted only if it is this user's and no other may look into it: in /tmp, another
-//! user may have made it, or a link in its place. Sockets of processes that are gone are removed
-//! when the others are listed.
+//! In /tmp, another user may have created the folder, or a link. Listing removes sockets of ended
+//! processes.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// More caches than these of one process have no socket.
+/// Maximum number of caches of one process with a socket.
 const CACHES_MAX: u32 = 256;
 
 /// The socket of one cache.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SocketPlace {
-    /// The process that has the cache.
+    /// Process of the cache.
     pub pid: u32,
-    /// Where the socket is.
+    /// Path of the socket.
     pub path: PathBuf,
 }
 
-/// The folder of this user's sockets, which may not be there.
+/// Returns the folder of this user's sockets, which may not exist.
 pub fn folder() -> PathBuf {
     let own = rustix::process::geteuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -39,7 +38,6 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Refuses a folder that is not this user's alone.
 fn check(folder: &Path) -> io::Result<()> {
     let found = std::fs::symlink_metadata(folder)?;
     let is_private = found.is_dir()
@@ -53,10 +51,10 @@ fn check(folder: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }
 
-/// The caches of this user's processes that can be asked; without those of processes that are gone.
+/// Lists the caches with sockets of this user's running processes.
 ///
 /// # Errors
-/// What the system says of the folder, or that it is not this user's alone.
+/// The system's error for the folder, or that the folder is not private to this user.
 pub fn list() -> io::Result<Vec<SocketPlace>> {
     list_in(&folder())
 }
@@ -76,7 +74,7 @@ pub(super) fn list_in(folder: &Path) -> io::Result<Vec<SocketPlace>> {
         };
         let Ok(pid) = pid.parse() else { continue };
         if is_stale(&path) {
-            // Another process may have done so just now.
+            // Another process may have removed it.
             let _ = std::fs::remove_file(&path);
             continue;
         }
@@ -86,13 +84,11 @@ pub(super) fn list_in(folder: &Path) -> io::Result<Vec<SocketPlace>> {
     Ok(places)
 }
 
-/// No process listens there any more.
 fn is_stale(path: &Path) -> bool {
     let refused = UnixStream::connect(path).err();
     refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Makes a socket for one more cache of this process.
 pub(super) fn listen_in(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -101,7 +97,7 @@ pub(super) fn listen_in(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     for nth in 0..CACHES_MAX {
         let path = folder.join(format!("{}-{nth}.sock", std::process::id()));
         if is_stale(&path) {
-            // Of an earlier process with our number.
+            // From an earlier process with our number.
             let _ = std::fs::remove_file(&path);
         }
         match UnixListener::bind(&path) {

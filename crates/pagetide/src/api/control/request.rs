@@ -1,4 +1,4 @@
-//! What can be asked of a cache, and what it answers: a line of JSON each way.
+//! Requests to a cache and their answers: a line of JSON each way.
 //!
 //! ```text
 //!   -->  {"resize":{"memory_bytes":268435456}}\n
@@ -9,50 +9,50 @@ use crate::api::control::document::{DumpedFile, GroupDocument, StatsDocument};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The longest request, bytes, with the end of its line.
+/// Maximum length of a request in bytes, including the newline.
 pub const REQUEST_BYTES_MAX: usize = 16 << 10;
 
-/// One request.
+/// A request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ControlRequest {
-    /// What the cache has done, and how full it is.
+    /// Counters and usage.
     Stats,
-    /// Another limit: as [`PageCache::resize`](crate::PageCache::resize).
+    /// Sets the limit, as [`PageCache::resize`](crate::PageCache::resize).
     Resize {
-        /// The new one.
+        /// New limit.
         memory_bytes: u64,
     },
     /// As [`PageCache::drop_caches`](crate::PageCache::drop_caches).
     Drop,
-    /// As [`PageCache::sync_all`](crate::PageCache::sync_all), but for pages that threads have
+    /// As [`PageCache::sync_all`](crate::PageCache::sync_all), but skips pages that threads have
     /// locked.
     Sync,
-    /// [`Advice::DontNeed`](crate::Advice::DontNeed) for all of a file.
+    /// [`Advice::DontNeed`](crate::Advice::DontNeed) for a whole file.
     DropFile {
-        /// Where it is, without links in the path.
+        /// Path without links.
         file: String,
     },
-    /// Other limits for a group; what is `None` stays.
+    /// Sets limits of a group. `None` keeps the present value.
     SetGroup {
-        /// Its name.
+        /// Group name.
         name: String,
-        /// The most it may use.
+        /// Maximum usage.
         limit_bytes: Option<u64>,
-        /// What it keeps.
+        /// Guaranteed memory.
         min_bytes: Option<u64>,
-        /// What it keeps if it can.
+        /// Memory protected as far as possible.
         low_bytes: Option<u64>,
     },
     /// As [`PageCache::describe_lru_gen`](crate::PageCache::describe_lru_gen).
     LruGen {
-        /// As `lru_gen_full` has it.
+        /// Selects the `lru_gen_full` format.
         full: bool,
     },
     /// As [`PageCache::command_lru_gen`](crate::PageCache::command_lru_gen).
     CommandLruGen {
-        /// In the kernel's format.
+        /// Commands in the kernel's format.
         commands: String,
     },
     /// As [`PageCache::dump`](crate::PageCache::dump).
@@ -60,72 +60,71 @@ pub enum ControlRequest {
 }
 
 impl ControlRequest {
-    /// Reads a line.
+    /// Parses a line.
     ///
     /// # Errors
-    /// A sentence for the client.
+    /// A message for the client.
     pub fn decode(line: &[u8]) -> Result<ControlRequest, String> {
         serde_json::from_slice(line).map_err(|error| format!("this is no request: {error}"))
     }
 
-    /// The line, with its end.
+    /// Returns the line, with its newline.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
     }
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Answer {
-    /// To [`ControlRequest::Stats`].
+    /// Answers [`ControlRequest::Stats`].
     Stats(Box<StatsDocument>),
-    /// To [`ControlRequest::Resize`].
+    /// Answers [`ControlRequest::Resize`].
     Resized {
-        /// The limit now.
+        /// Present limit.
         memory_bytes: u64,
-        /// In use now.
+        /// Present usage.
         resident_bytes: u64,
-        /// How long it took.
+        /// Duration.
         seconds: f64,
     },
-    /// To [`ControlRequest::Drop`] and [`ControlRequest::DropFile`].
+    /// Answers [`ControlRequest::Drop`] and [`ControlRequest::DropFile`].
     Dropped {
-        /// What came free.
+        /// Memory freed.
         dropped_bytes: u64,
-        /// In use now.
+        /// Present usage.
         resident_bytes: u64,
-        /// What could not be written back, or was changed meanwhile.
+        /// Dirty memory left: not written back, or changed meanwhile.
         dirty_bytes: u64,
     },
-    /// To [`ControlRequest::Sync`].
+    /// Answers [`ControlRequest::Sync`].
     Synced {
-        /// What was written back.
+        /// Bytes written back.
         written_bytes: u64,
-        /// What a thread had locked, or was changed meanwhile.
+        /// Dirty bytes left: locked by a thread, or changed meanwhile.
         dirty_bytes: u64,
     },
-    /// To [`ControlRequest::SetGroup`].
+    /// Answers [`ControlRequest::SetGroup`].
     Group(GroupDocument),
-    /// To [`ControlRequest::LruGen`].
+    /// Answers [`ControlRequest::LruGen`].
     LruGen {
-        /// In the kernel's format; empty where the policy has no generations.
+        /// Text in the kernel's format, empty if the policy has no generations.
         text: String,
     },
-    /// To [`ControlRequest::CommandLruGen`].
+    /// Answers [`ControlRequest::CommandLruGen`].
     Evicted {
-        /// What came free.
+        /// Memory freed.
         evicted_bytes: u64,
     },
-    /// To [`ControlRequest::Dump`].
+    /// Answers [`ControlRequest::Dump`].
     Dump {
-        /// Files with pages in memory.
+        /// Files with resident pages.
         files: Vec<DumpedFile>,
     },
 }
 
-/// What comes back.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
@@ -139,16 +138,14 @@ impl Reply {
     }
 }
 
-/// JSON of one line, and its end.
 fn encode(value: &impl Serialize) -> Vec<u8> {
-    // No map in them has keys that are no text, and no number is refused.
+    // All map keys are strings, and no number is rejected.
     let mut line = serde_json::to_vec(value).expect("requests and replies are JSON");
     line.push(b'\n');
     line
 }
 
 impl fmt::Display for ControlRequest {
-    /// As JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(String::from_utf8_lossy(&self.encode()).trim_end())
     }

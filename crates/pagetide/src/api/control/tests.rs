@@ -1,5 +1,3 @@
-//! Sockets and ports as clients find them, good and bad.
-
 use super::*;
 use crate::{Bytes, GroupOptions, OpenOptions, PolicyName};
 use std::io::{Read, Write};
@@ -37,7 +35,6 @@ impl Subject {
         }
     }
 
-    /// Reads a file of so many pages, and returns its path.
     fn read(&self, nr_pages: usize) -> PathBuf {
         let path = self.folder.path().canonicalize().unwrap().join("data");
         std::fs::write(&path, vec![1; nr_pages * 4096]).unwrap();
@@ -113,7 +110,7 @@ fn clients_that_say_nothing_or_garbage_are_closed_and_others_served() {
     let begun = Instant::now();
     let silent: Vec<UnixStream> = (0..40).map(|_| connect()).collect();
     let mut garbage = connect();
-    // It may be closed before it has said all of it.
+    // The server may close the connection early.
     let _ = garbage.write_all(&vec![b'x'; 2 * REQUEST_BYTES_MAX]);
     let mut wrong = connect();
     wrong.write_all(b"stats\n").unwrap();
@@ -164,7 +161,7 @@ fn metrics_are_served_and_their_server_is_bounded() {
     assert!(body.contains("\npagetide_resident_bytes 40960\n") && body.contains("{file="));
     assert!(get(address, "GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
     drop(silent);
-    // Beside a thread that reads.
+    // While another thread reads.
     let is_over = AtomicBool::new(false);
     let all_served = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -181,15 +178,14 @@ fn metrics_are_served_and_their_server_is_bounded() {
     assert!(all_served);
 }
 
-/// The connections of a flood.
 const STALLED: usize = 5000;
 
-/// Raises the limit on descriptors; returns how many connections of two floods it allows each.
+/// Returns the number of connections of each of two floods that the raised limit allows.
 fn descriptors_for_stalled() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
-    // Other tests run beside this one.
+    // Other tests run in parallel.
     let most = limit.maximum.map_or(u64::MAX, |most| most.saturating_sub(1500) / 2);
     let most = usize::try_from(most).unwrap_or(STALLED).min(STALLED);
     if most < STALLED {
@@ -198,7 +194,6 @@ fn descriptors_for_stalled() -> usize {
     most
 }
 
-/// The median and the longest time of `ask`, called in turn.
 fn times_of(mut ask: impl FnMut()) -> [Duration; 2] {
     let time = |ask: &mut dyn FnMut()| {
         let begun = Instant::now();
@@ -236,6 +231,6 @@ fn stalled_clients_delay_no_other() {
         assert!(text.starts_with("HTTP/1.1 200"), "{text}");
     });
     eprintln!("beside {nr_each} stalled clients each: stats {stats:?}, scrape {scrape:?}");
-    // Stalled clients have 2 s: a client that waits for one of them takes longer than this.
+    // Stalled clients have 2 s: a client that waits for one takes longer than this.
     assert!(stats[0].max(scrape[0]) < Duration::from_secs(1), "{stats:?} {scrape:?}");
 }

@@ -1,4 +1,4 @@
-//! Advice: what the caller knows of its own accesses, named as `posix_fadvise` has it.
+//! Advice about accesses, named as in `posix_fadvise`.
 
 use super::{File, Handle, page_range};
 use crate::engine::errors::AdviseError;
@@ -9,36 +9,36 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Kinds of advice. The first four hold for the handle from now on, the others for a range, once.
+/// Kinds of advice. The first four hold for the handle from now on, the last two for a range, once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advice {
-    /// No particular pattern: forget earlier advice.
+    /// No particular pattern: resets earlier advice.
     Normal,
-    /// Front to back: read ahead as far as allowed.
+    /// Front to back: reads ahead as far as allowed.
     Sequential,
-    /// Anywhere: no stream is looked for. While memory is ample, a miss brings in a few pages all
-    /// the same; [`Builder::readahead_max`](crate::Builder::readahead_max) 0 ends that, too.
+    /// Random order: detects no streams. While memory is ample, a miss still reads a few pages,
+    /// unless [`Builder::readahead_max`](crate::Builder::readahead_max) is 0.
     Random,
-    /// Accesses through this handle say nothing about the future: do not count them.
+    /// Accesses through this handle do not predict later ones, and are not counted.
     NoReuse,
-    /// The range will be wanted soon: bring it in beside the caller.
+    /// Reads the range in the background.
     WillNeed,
-    /// The range will not be wanted: write back what is dirty and drop it.
+    /// Writes back and drops the range.
     DontNeed,
 }
 
 impl File {
-    /// Takes advice about the byte range; `len` 0 means to the end of the file.
+    /// Applies advice to the byte range. `len` 0 means to the end of the file.
     ///
     /// # Errors
-    /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept;
-    /// [`AdviseError::WouldDeadlock`] if this thread has a [`PageGuardMut`](crate::PageGuardMut) of
-    /// the file, and pages are to be written back.
+    /// [`AdviseError::Writeback`] if dirty pages of the range could not be written, and were kept.
+    /// [`AdviseError::WouldDeadlock`] if this thread holds a [`PageGuardMut`](crate::PageGuardMut)
+    /// of the file, and pages must be written back.
     ///
     /// # Concurrency
-    /// [`Advice::WillNeed`] is carried out by a thread of the cache, or without
-    /// [one](crate::Builder::background) by the caller, and waits for no guard;
-    /// [`Advice::DontNeed`] by the caller, and waits as [`File::flush`] does.
+    /// [`Advice::WillNeed`] runs in a thread of the cache, or in the caller without [background
+    /// threads](crate::Builder::background), and waits for no guard. [`Advice::DontNeed`] runs in
+    /// the caller, and waits as [`File::flush`] does.
     pub fn advise(&self, advice: Advice, offset: u64, len: u64) -> Result<(), AdviseError> {
         let handle = &*self.handle;
         let len = if len == 0 { u64::MAX } else { len };
@@ -69,8 +69,7 @@ impl Handle {
         self.engine().prefetcher.prefetch(self.wish(run, &Arc::default()));
     }
 
-    /// Pages that may be brought in before they are read: half of what there is room for, as more
-    /// would evict what was just brought in.
+    /// Returns half of the headroom: reading more ahead would evict pages just read.
     pub(super) fn prefetched_max(&self) -> u64 {
         self.engine().source.room_of(&self.mapping) / 2
     }

@@ -1,14 +1,14 @@
-//! A file with a position, for code that speaks `std::io`.
+//! A file with a position, for `std::io`.
 
 use super::File;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
 
-/// A position in a file: [`Read`], [`Write`] and [`Seek`] from there on.
+/// A position in a file, for [`Read`], [`Write`] and [`Seek`].
 ///
-/// Its position is its own: other cursors, clones too, and calls that name their offset do not move
-/// it. It may be past the end, where reads give nothing, and a write leaves a gap of zeros.
+/// Other cursors, clones, and calls with an offset do not move the position. Past the end, reads
+/// return nothing, and a write leaves a gap of zeros.
 ///
 /// ```
 /// use pagetide::{Bytes, OpenOptions, PageCache};
@@ -33,24 +33,22 @@ use std::os::unix::fs::FileExt;
 /// ```
 ///
 /// # Buffers
-/// The pages are in memory already, so that a buffer saves no system call: it saves what a call
-/// costs, some tens of nanoseconds. [`BufReader`](io::BufReader) and [`BufWriter`](io::BufWriter)
-/// pay for records of a few bytes, and are needed for lines; reads of a page and more are faster
-/// without. A buffered reader does not see what is written after it has filled its buffer, and what
-/// a buffered writer holds is in no file yet: flush it, and then sync.
+/// A buffer saves no system calls, as the pages are in memory already, but some tens of nanoseconds
+/// a call. [`BufReader`](io::BufReader) and [`BufWriter`](io::BufWriter) pay for records of a few
+/// bytes, and lines need them. Reads of a page and more are faster without. A filled read buffer
+/// misses later writes, and a write buffer must be flushed before a sync.
 ///
 /// # Errors
-/// Those of [`File::read_at`] and [`File::write_at`], as [`io::Error`]s of their kinds. A write
-/// that fails after some bytes says how many it has written; the next one fails. Seeking before the
-/// beginning, or so far that no number tells, is [`io::ErrorKind::InvalidInput`].
+/// As [`File::read_at`] and [`File::write_at`], converted to [`io::Error`]. A write that fails
+/// halfway returns the number of bytes written, and the next write fails. Seeking before the start
+/// or beyond `u64` is [`io::ErrorKind::InvalidInput`].
 ///
 /// # Concurrency
-/// Of one owner, as any position is. A write at the end found by [`SeekFrom::End`] is not one step
-/// with the seek: another writer may have been there.
+/// Single owner. A seek to [`SeekFrom::End`] and a write there are not atomic.
 ///
 /// # Cost
-/// That of [`File::read_at`] and [`File::write_at`]; [`Seek`] costs nothing. Making one counts a
-/// reference.
+/// As [`File::read_at`] and [`File::write_at`]. [`Seek`] is free. A new cursor costs a reference
+/// count.
 #[derive(Clone)]
 pub struct FileCursor {
     file: File,
@@ -58,20 +56,20 @@ pub struct FileCursor {
 }
 
 impl File {
-    /// A cursor at the file's beginning. It is of this handle: what it reads counts for this
-    /// handle's readahead, and its errors of write-back are this handle's.
+    /// Returns a cursor at the start of the file. It shares this handle's readahead and write-back
+    /// errors.
     pub fn cursor(&self) -> FileCursor {
         FileCursor { file: self.clone(), position: 0 }
     }
 }
 
 impl FileCursor {
-    /// The file, to sync or to read elsewhere.
+    /// Returns the file.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The position, in bytes from the beginning.
+    /// Returns the position in bytes.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -92,8 +90,8 @@ impl Write for FileCursor {
         Ok(nr_written)
     }
 
-    /// Nothing is held back: what was written is in the file's pages, where every reader of this
-    /// cache finds it. [`File::flush`] and [`File::sync_data`] bring it to the store.
+    /// Does nothing: writes are visible to all readers of this cache at once. [`File::flush`] and
+    /// [`File::sync_data`] write to the store.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -115,8 +113,8 @@ impl Seek for FileCursor {
     }
 }
 
-/// For code that is generic over files. A write that fails after some bytes gives their number, as
-/// the trait has it; [`File::write_at`] gives the error.
+/// For generic code. A write that fails halfway returns the number of bytes written.
+/// [`File::write_at`] returns the error.
 impl FileExt for File {
     fn read_at(&self, target: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(File::read_at(self, target, offset)?)

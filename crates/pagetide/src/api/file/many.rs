@@ -1,7 +1,4 @@
-//! Reading many ranges, with what is missing of them on its way together.
-//!
-//! A program that knows which pages it wants next (the neighbours of a vector, the leaves under an
-//! inner node) waits once for a batch of them, not for one after the other.
+//! Reads of many ranges with parallel device requests, for programs that know their next pages.
 
 use super::{File, Handle, page_range};
 use crate::engine::errors::ReadError;
@@ -10,15 +7,15 @@ use pagetide_core::readahead::ReadaheadRun;
 use pagetide_sys::PageRef;
 
 impl File {
-    /// Reads ranges of `(offset, target)`, each as [`File::read_exact_at`] does, up to 32 requests
-    /// to the device at a time. Ranges may overlap and come in any order; those that follow each
-    /// other in the file are best side by side.
+    /// Reads ranges of `(offset, target)`, each as [`File::read_exact_at`] does, with up to 32
+    /// parallel requests to the device. Ranges may overlap and come in any order. Pass ranges that
+    /// are adjacent in the file next to each other.
     ///
-    /// What is missing counts as read ahead, and then as hits. Waits as [`File::read_at`] does.
-    /// Cost: of a range without hits one request, as of a read; its wait is shared.
+    /// Missing pages count as read ahead, and then as hits. Waits as [`File::read_at`] does. Cost:
+    /// one request for a range without hits, with a shared wait.
     ///
     /// # Errors
-    /// Those of the first range that fails; contents of all buffers are unspecified then.
+    /// As for the first range that fails. All buffers then have unspecified contents.
     pub fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<(), ReadError> {
         let handle = &*self.handle;
         if !handle.access.read {
@@ -37,7 +34,6 @@ impl File {
 }
 
 impl Handle {
-    /// How many of the ranges may come in before the first is read.
     fn nr_together(&self, ranges: &[(u64, &mut [u8])]) -> usize {
         let mut room = self.prefetched_max();
         let fits = |(offset, target): &&(u64, &mut [u8])| {
@@ -49,7 +45,6 @@ impl Handle {
         ranges.iter().take_while(fits).count().max(1)
     }
 
-    /// The range from its first page that is not here.
     fn missing(&self, offset: u64, target: &[u8]) -> Option<ReadaheadRun> {
         let pages = page_range(offset, target.len() as u64);
         let end = pages.end.0.min(self.mapping.nr_pages());

@@ -1,15 +1,15 @@
-//! Pages that other processes map: a touch of one that is absent there.
+//! Pages that other processes map: faults on absent pages.
 //!
 //! ```text
-//!   touch --> resident? --no--> brought in as by a read --> put into the memory file, and what
-//!                  |                                        follows it and is resident with it
-//!                  +--yes--------------------------------->
+//!   load  --> resident? --no--> filled as by a read --> put into the memory file, with the
+//!                  |                                    resident pages that follow
+//!                  +--yes------------------------------>
 //!
-//!   store --> as a touch --> dirty --> allowed, at that address of that process
+//!   store --> as a load --> dirty --> allowed, at that address of that process
 //! ```
 //!
-//! The page stays dirty for as long as anything may store to it: write-back takes it from all
-//! processes first. What is mapped is touched without a trace: a policy learns of the faults alone.
+//! A page stays dirty as long as a process may store to it: write-back takes the page from all
+//! processes first. Accesses of mapped pages leave no trace, so the policy learns of faults only.
 
 use super::{File, Handle};
 use crate::api::seam::{MappedPages, SharedPages};
@@ -27,10 +27,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pages that are put into the memory file at a fault, with the one that was touched: those that
-/// follow it and are resident.
+/// Maximum number of pages put into the memory file at one fault.
 const AROUND: usize = 16;
-/// Where all of memory is in use, a touch waits so often.
+/// Attempts while all memory is in use.
 const TRIES: u32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -59,7 +58,7 @@ impl MappedPages for File {
             if handle.put(index)? {
                 return Ok(true);
             }
-            // It was read past the cache, or has left again.
+            // The page was read past the cache, or was evicted again.
             Flusher::flush_for_room(&handle.engine().flusher);
             std::thread::sleep(PAUSE);
         }
@@ -77,7 +76,7 @@ impl MappedPages for File {
                 flusher.balance_dirty(|flusher| flusher.flush_all(OnLocked::Skip));
                 return Ok(true);
             }
-            // It has left again, or was cut off.
+            // The page was evicted again, or truncated.
         }
         Err(handle.store_error(index, io::ErrorKind::OutOfMemory.into()))
     }
@@ -112,7 +111,7 @@ impl MappedPages for File {
         handle.mapping.locked.remove(&handle.pages.nr_locked, |_, _| true);
         let table = &handle.mapping.table;
         let Some(file) = table.page_file() else { return };
-        // What is on its way has its page locked.
+        // A read in flight has its page locked.
         file.set_open(false);
         let all = PageIndex(0)..PageIndex(file.nr_pages());
         table.for_each_present(all, |page, _| {
@@ -129,10 +128,9 @@ impl MappedPages for File {
 }
 
 impl File {
-    /// Maps in a page that reclaim is to leave alone from now on.
     fn lock_in(&self, index: u64) -> Result<bool, ReadError> {
         while self.map_in(index)? {
-            // What reclaim had claimed before has left once its lock is to be had.
+            // Once its lock is free, any earlier eviction is over.
             let page = self.handle.page_or_make(index)?;
             if self.handle.lock_page(page)?.frame().is_some() {
                 return Ok(true);
@@ -143,8 +141,8 @@ impl File {
 }
 
 impl Handle {
-    /// Puts a page where others map it, if it is resident, and what follows it and is at hand;
-    /// returns whether it is there.
+    /// Puts a resident page, and resident pages that follow, into the memory file. Returns true if
+    /// the page is there.
     fn put(&self, index: u64) -> Result<bool, ReadError> {
         let page = self.page_or_make(index)?;
         if page.is_in_file() {
@@ -160,7 +158,7 @@ impl Handle {
         Ok(true)
     }
 
-    /// Marks a page dirty and lets a process store to it, if it is where others map it.
+    /// Marks a page in the memory file dirty and lets a process store to it.
     fn let_write(&self, index: u64, fault: &StoreFault<'_>) -> Result<bool, ReadError> {
         let page = self.page_or_make(index)?;
         loop {
@@ -183,7 +181,7 @@ impl Handle {
         }
     }
 
-    /// Locks resident pages that follow, but for those whose touch is to be noticed.
+    /// Locks the resident pages that follow, except marked pages, which must be noticed on access.
     fn extend<'m>(&'m self, pages: &mut Vec<Lock<PageRef<'m>>>) {
         let index = pages[0].page().index().0 + 1;
         let places = self.mapping.table.page_file().map_or(0, |file| file.nr_pages());

@@ -1,7 +1,7 @@
-//! An open file: what users read, write and sync through.
+//! Open files.
 //!
-//! A [`File`] is a cheap clone of one open handle. Handles of the same file share its pages; each
-//! has its own access rights, readahead stream and view of write-back errors, as POSIX has it.
+//! A [`File`] is a cheap clone of one open handle. Handles of one file share its pages. Each has
+//! its own access rights, readahead stream and view of write-back errors, as in POSIX.
 
 mod advise;
 mod cursor;
@@ -40,65 +40,60 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// No page: where a CPU has not read through this handle yet.
+/// No read on this CPU yet.
 const NO_PAGE: u64 = u64::MAX;
 
-/// Flags of pages whose use is noted.
+/// Flags of pages with recorded use.
 const NOTED: Flags = Flags::READAHEAD.with(Flags::PREFETCHED).with(Flags::SAMPLED);
 
-/// What a handle may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
     pub(crate) read: bool,
     pub(crate) write: bool,
 }
 
-/// An open file. Clones are the same handle; [`File::reopen`] makes another.
+/// An open file. Clones are the same handle. [`File::reopen`] opens another.
 ///
 /// # Concurrency
-/// Any number of threads at once. One call's bytes within one page are read or written as a whole;
-/// calls that span pages are not atomic as a whole. A call that wants a page waits for the thread
-/// that has a [`PageGuardMut`] of it; one that writes it, also for those that have a [`PageGuard`].
-/// A call that would wait for a guard of its own thread fails with `WouldDeadlock`. No call waits
-/// for a guard of a page it does not want: not to open the file, not to change its length, not to
-/// write elsewhere.
+/// All calls are thread-safe. A call is atomic within one page, not across pages. It waits for
+/// another thread's [`PageGuardMut`] of its pages, and for a [`PageGuard`] if it writes them, but
+/// for no guard of other pages. Instead of waiting for a guard of its own thread, it fails with
+/// `WouldDeadlock`.
 ///
 /// # Other programs
-/// Close to open: what another program had written when it closed the file is seen by the next
-/// [`PageCache::open`](crate::PageCache::open) of it here, whatever was written here meanwhile, and
-/// by every handle from then on. What is written here is seen there after a [`File::flush`] or a
-/// sync. Only bytes that were written here are stored, so that programs which write different bytes
-/// lose none; of those that write the same, the one stored last wins, and the file is as long as
-/// the longest has made it. Not seen: stores through another program's shared mapping that the
-/// kernel has not written back. A page that is changed through a [`PageGuardMut`] is written from
-/// the first byte that changed to the last.
+/// Close-to-open consistency: the next [`PageCache::open`](crate::PageCache::open) here, and every
+/// handle from then on, sees all writes of programs that have closed the file. Other programs see
+/// writes made here after a [`File::flush`] or a sync. Only bytes written here are stored, so
+/// programs that write different bytes lose none. If two programs write the same byte, the last
+/// store wins. The file takes the longer of both lengths. Stores through another program's shared
+/// mapping are seen after the kernel's write-back. A page changed through a [`PageGuardMut`] is
+/// written from the first to the last changed byte.
 #[derive(Clone)]
 pub struct File {
     handle: Arc<Handle>,
 }
 
-/// The state of one open handle.
 struct Handle {
     shared: Arc<CacheShared>,
-    /// The engine's, one step nearer for hits.
+    /// The engine's, one pointer closer for hits.
     pages: Arc<Pages>,
     mapping: Arc<Mapping>,
     access: Access,
-    /// The page in which the last read on each CPU ended: reading on in it counts once.
+    /// Last page read on each CPU: a read that continues there counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
-    /// The page of the last miss, for the prefetcher ahead of it.
+    /// Page of the last miss, for the prefetcher.
     reached: Arc<AtomicU64>,
     no_reuse: AtomicBool,
-    /// Its pages are for other processes to map: they are brought into the memory file.
+    /// Pages are put into the memory file, for other processes to map.
     for_maps: bool,
-    /// Those of the group the mapping was in when it was opened, or of all that are in none.
+    /// Counters of the group at open, or of all files without a group.
     counters: Arc<Counters>,
     errors_seen: AtomicU64,
 }
 
 impl File {
-    /// Takes over a handle of `mapping` that the caller has counted.
+    /// Takes over a handle that the caller has counted.
     pub(crate) fn new(shared: Arc<CacheShared>, mapping: Arc<Mapping>, access: Access) -> File {
         let nr_cpus = shared.limits.pcp.nr_cpus as usize;
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
@@ -121,25 +116,25 @@ impl File {
         }
     }
 
-    /// Another handle of the same file, with the same access: its own readahead, its own advice,
-    /// its own view of write-back errors. The only way to a second handle of a custom store.
+    /// Opens another handle with the same access, but its own readahead, advice and view of
+    /// write-back errors. The only way to a second handle of a custom store.
     pub fn reopen(&self) -> File {
         let handle = &*self.handle;
         handle.mapping.add_handle();
         File::new(Arc::clone(&handle.shared), Arc::clone(&handle.mapping), handle.access)
     }
 
-    /// The file's length in bytes, including what is not written back yet. Free.
+    /// Returns the length in bytes, including unwritten data. Free.
     pub fn len(&self) -> u64 {
         self.handle.mapping.len()
     }
 
-    /// Whether the file has no bytes.
+    /// Returns true if the file has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many pages of the byte range are resident now. O(pages of the range that were ever
+    /// Returns the number of resident pages of the byte range. O(pages of the range that were ever
     /// resident).
     pub fn resident_pages(&self, offset: u64, len: u64) -> u64 {
         let range = page_range(offset, len);
@@ -163,7 +158,7 @@ impl Handle {
         &self.shared.engine
     }
 
-    /// To be called before pages are used without their locks.
+    /// Drops retiring pages. Call before using pages without their locks.
     #[inline]
     fn settle(&self, pages: RangeInclusive<u64>) -> Result<(), ReadError> {
         if self.mapping.leaving.is_any() {
@@ -173,7 +168,6 @@ impl Handle {
         Ok(())
     }
 
-    /// To be called before the page is waited for.
     fn check_not_own(&self, index: u64) -> Result<(), ReadError> {
         if held::has(&self.mapping, index) {
             return Err(ReadError::WouldDeadlock { index });
@@ -181,7 +175,7 @@ impl Handle {
         Ok(())
     }
 
-    /// Locks a page; waits for other threads that have it locked or pinned.
+    /// Locks a page. Waits for other threads that have it locked or pinned.
     fn lock_page<'m>(&self, page: PageRef<'m>) -> Result<Lock<PageRef<'m>>, ReadError> {
         let mut lock = match page.try_lock() {
             Ok(lock) => lock,
@@ -194,15 +188,14 @@ impl Handle {
         Ok(lock)
     }
 
-    /// A run that this handle wishes for.
     fn wish(&self, run: ReadaheadRun, reached: &Arc<AtomicU64>) -> Wish {
         let mut wish = Wish::new(&self.mapping, run, reached);
         wish.is_for_maps = self.for_maps;
         wish
     }
 
-    /// A resident page was used whose folio carries some of [`NOTED`], so that hits of ordinary
-    /// pages pay for one test.
+    /// Handles hits of pages with [`NOTED`] flags, out of line, so that other hits pay for one
+    /// test.
     #[cold]
     fn note_flags(&self, index: u64, frame: FrameId, flags: Flags) {
         if flags.any(Flags::SAMPLED) {
@@ -213,7 +206,6 @@ impl Handle {
         }
     }
 
-    /// What readahead learns from a page that was used.
     fn note_readahead(&self, index: u64, frame: FrameId) {
         let engine = self.engine();
         let before = engine.pages.folios[frame].clear(Flags::READAHEAD.with(Flags::PREFETCHED));
@@ -231,7 +223,6 @@ impl Handle {
         }
     }
 
-    /// Counts a page that was resident when wanted.
     fn count_hit(&self) {
         self.counters.count(Event::Hit);
     }
@@ -245,7 +236,6 @@ impl Drop for Handle {
     }
 }
 
-/// The pages a byte range touches.
 fn page_range(offset: u64, len: u64) -> std::ops::Range<PageIndex> {
     let end = offset.saturating_add(len).div_ceil(1 << PAGE_SHIFT);
     PageIndex(offset >> PAGE_SHIFT)..PageIndex(end)

@@ -1,9 +1,9 @@
 //! Changing a file's length.
 //!
 //! A change of length holds `mapping.resize` exclusively, and writers share it. The change also
-//! holds `mapping.flush`, so that no write in flight can bring truncated bytes back. The store
-//! changes first: if the store refuses, nothing has changed. A page in use by a guard is not waited
-//! for, but recorded as [leaving](crate::engine::leaving).
+//! holds `mapping.flush`, so that no write in flight brings truncated bytes back. The store changes
+//! first: if it refuses, nothing has changed. A page in use is recorded as
+//! [retiring](crate::engine::leaving).
 
 use super::{File, Handle};
 use crate::engine::errors::WriteError;
@@ -13,8 +13,8 @@ use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
 use pagetide_sys::{Lock, LockRefused, PageRef};
 
 impl File {
-    /// Truncates the file to `len` bytes, or extends it with zeros. The change takes effect at
-    /// once, in the store too, and is durable after the next sync.
+    /// Truncates the file to `len` bytes, or extends it with zeros. Takes effect at once, in the
+    /// store too, and is durable after the next sync.
     ///
     /// Waits for store requests of other threads, but for no guard. A guard of a truncated page
     /// keeps its bytes until it is dropped, and its changes are discarded.
@@ -57,7 +57,6 @@ impl File {
 }
 
 impl Handle {
-    /// Drops the pages past the new end, and zeroes the rest of the last page.
     fn cut_pages(&self, len: u64) {
         let (engine, mapping) = (self.engine(), &self.mapping);
         let first_gone = len.div_ceil(PAGE_BYTES as u64);
@@ -69,13 +68,12 @@ impl Handle {
         });
         self.cut_last(len);
         if let Some(pool) = &engine.pages.pool {
-            // Last, because pages may have been evicted meanwhile. Includes the last page, because
-            // its copy may have the truncated bytes.
+            // Last, as pages may have been evicted meanwhile. The copy of the last page may have
+            // truncated bytes.
             pool.forget_range(mapping.copied(), PageIndex(len >> PAGE_SHIFT)..PageIndex(u64::MAX));
         }
     }
 
-    /// Zeroes the bytes past `len` in the last page.
     fn cut_last(&self, len: u64) {
         let mapping = &self.mapping;
         let (last, within) = (len >> PAGE_SHIFT, len as usize % PAGE_BYTES);
@@ -91,8 +89,8 @@ impl Handle {
     }
 }
 
-/// Locks a page without waiting for a guard. Waits for a page that other processes may be storing
-/// to, which has no guard: stores made after the file has grown again must be kept.
+/// Locks a page without waiting for a guard. Waits for a page that other processes may store to,
+/// which has no guard: stores after the file has grown again must be kept.
 fn lock_to_cut(page: PageRef<'_>) -> Result<Lock<PageRef<'_>>, LockRefused> {
     loop {
         match page.try_lock() {
@@ -108,8 +106,7 @@ mod tests {
     use pagetide_core::units::PAGE_BYTES;
     use std::path::Path;
 
-    /// A cut sets the length, looks at the last page, and drops its copy. A read before the drop
-    /// finds the copy.
+    /// A read after the new length, before the copy of the last page is dropped.
     #[test]
     fn a_compressed_copy_of_a_cut_page_does_not_bring_back_what_was_cut_off() {
         let dir = tempfile::tempdir().unwrap();
@@ -122,7 +119,7 @@ mod tests {
         let mut all = [0; 3 * PAGE_BYTES];
         file.read_at(&mut all, 0).unwrap();
         let engine = &cache.shared.engine;
-        // Entries in the logs of other CPUs are on no list yet.
+        // Frames in other CPUs' logs are on no list.
         engine.pages.nodes.drain_logs();
         engine.source.reclaim_pages(pagetide_core::driver::FIRST, 64);
         let pool = engine.pages.pool.as_ref().unwrap();
@@ -136,7 +133,7 @@ mod tests {
         assert!(left == [1; 100] && cut_off.iter().all(|byte| *byte == 0));
     }
 
-    /// Runs on the disk and in memory, because their file systems have different maximum lengths.
+    /// On disk and in memory, which have different maximum lengths.
     #[test]
     fn a_write_past_the_longest_file_fails_at_once_and_the_rest_still_syncs() {
         let shared_memory = Path::new("/dev/shm");

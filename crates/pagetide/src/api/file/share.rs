@@ -23,11 +23,9 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of ranges to prefetch together.
 const FETCHED: usize = 16;
 
 impl File {
-    /// Records that no other process changes the file from now on, because its opener holds it.
     pub(crate) fn hold(&self) {
         self.handle.mapping.agreement.hold();
     }
@@ -200,8 +198,6 @@ impl SharedPages for File {
 }
 
 impl Handle {
-    /// Locks an offered page that was read while the count of writes was `writes`. Returns `None`
-    /// if the page cannot be admitted.
     fn lock_offered(&self, index: u64, writes: u64) -> Option<Lock<PageRef<'_>>> {
         let is_whole = index < self.mapping.len() >> PAGE_SHIFT;
         let is_leaving = self.mapping.leaving.is_any();

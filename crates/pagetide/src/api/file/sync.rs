@@ -1,4 +1,4 @@
-//! Making writes durable, and reporting the ones that failed.
+//! Durability of writes, and their errors.
 
 use super::{File, Handle};
 use crate::engine::errors::{ReadError, SyncError};
@@ -10,27 +10,26 @@ use std::io;
 use std::ops::Range;
 
 impl File {
-    /// Writes back every page of the file that is dirty now and makes the data durable. When this
-    /// returns without an error, what was written before the call survives a crash. Waits for other
-    /// threads that have a [`PageGuardMut`](crate::PageGuardMut) of a dirty page, and lets no
-    /// other call wait along.
+    /// Makes all dirty pages of the file durable: writes before this call survive a crash. Waits
+    /// for other threads' [`PageGuardMut`](crate::PageGuardMut)s of dirty pages, without blocking
+    /// other calls.
     ///
     /// # Errors
-    /// [`SyncError::Writeback`] if any write-back of this file failed since this handle's last
-    /// sync, by any call; each handle reports it once, and the pages stay dirty for another try.
-    /// What no handle has reported when the file is closed, the next handle of it reports.
-    /// [`SyncError::Store`] if the store could not be made durable; [`SyncError::WouldDeadlock`]
-    /// if this thread has a [`PageGuardMut`](crate::PageGuardMut) of the file.
+    /// [`SyncError::Writeback`] if a write-back of this file failed since this handle's last sync.
+    /// Each handle reports a failure once. The pages stay dirty for another try. A failure that no
+    /// handle has reported goes to the next handle opened. [`SyncError::Store`] if the store could
+    /// not be made durable. [`SyncError::WouldDeadlock`] if this thread holds a
+    /// [`PageGuardMut`](crate::PageGuardMut) of the file.
     ///
     /// # Cost
-    /// The device's: one request for up to 64 neighbouring pages, several at once, and its flush.
+    /// The device's: one request for up to 64 neighbouring pages, several in parallel, and its
+    /// flush.
     pub fn sync_data(&self) -> Result<(), SyncError> {
         self.handle.sync(Backing::sync_data)
     }
 
-    /// Writes back every page of the file that is dirty now, without making it durable: reads
-    /// of the file past this cache see the data from here on. Waits as [`File::sync_data`]
-    /// does.
+    /// Writes back all dirty pages without making them durable. Later reads past this cache see the
+    /// data. Waits as [`File::sync_data`] does.
     ///
     /// # Errors
     /// [`SyncError::Writeback`] and [`SyncError::WouldDeadlock`] as for [`File::sync_data`].
@@ -41,26 +40,25 @@ impl File {
         failed.map_or(Ok(()), |error| Err(SyncError::Writeback(error)))
     }
 
-    /// Looks at the file as another open of it would: what other programs had stored when they
-    /// closed it is seen from here on, by all handles. Waits for no guard.
+    /// Checks the file for changes as another open does: all handles see the writes of programs
+    /// that have closed it. Waits for no guard.
     ///
     /// # Errors
-    /// [`ReadError::Store`] if the system does not tell.
+    /// [`ReadError::Store`] with the system's error.
     pub fn look_again(&self) -> Result<(), ReadError> {
         let handle = &*self.handle;
         let looked = handle.engine().look_again(&handle.mapping);
         looked.map_err(|source| ReadError::Store { offset: 0, len: 0, source })
     }
 
-    /// Whether the store has all that the file has: no page is dirty. Waits for write-back that is
-    /// in progress.
+    /// Returns true if no page is dirty. Waits for a write-back in progress.
     pub fn is_stored(&self) -> bool {
         let mapping = &self.handle.mapping;
         let _no_write_back = lock(&mapping.flush);
         mapping.dirty.is_empty()
     }
 
-    /// As [`File::sync_data`], and what describes the file (its times, its links).
+    /// Makes data and metadata durable (times, links).
     ///
     /// # Errors
     /// As [`File::sync_data`].
@@ -70,7 +68,6 @@ impl File {
 }
 
 impl Handle {
-    /// Writes back the pages of a range, if this thread has none of the file locked.
     pub(super) fn write_back(&self, pages: Range<u64>) -> Result<(), SyncError> {
         match held::first_exclusive(&self.mapping) {
             Some(index) => Err(SyncError::WouldDeadlock { index }),
@@ -92,7 +89,7 @@ impl Handle {
     }
 }
 
-/// Has the store make durable what it has; an error is every handle's.
+/// Syncs the store. An error is recorded for every handle.
 pub(crate) fn store_durably(
     mapping: &Mapping,
     backing: &Backing,

@@ -1,8 +1,8 @@
 //! Writing by copy.
 //!
-//! A write locks each page in turn, reads the bytes that it does not overwrite, copies, and marks
-//! the page dirty before the unlock. A write that gets no frame goes through to the store at once,
-//! under the page's lock, and returns the store's error to the caller.
+//! A write locks each page in turn, reads the bytes around, copies, and marks the page dirty before
+//! the unlock. A write that gets no frame goes through to the store at once, under the page's lock,
+//! and returns the store's error.
 
 use super::{File, Handle};
 use crate::engine::errors::{ReadError, WriteError};
@@ -24,8 +24,7 @@ impl File {
     ///
     /// The data is in memory when this returns, and stored after the next sync. Only these bytes
     /// are stored, not the rest of their pages. Waits for guards of the pages, for a change of
-    /// length, and for write-back while the dirty pages exceed the hard dirty limit. Never fails
-    /// for lack of memory.
+    /// length, and for write-back above the hard dirty limit. Never fails for lack of memory.
     ///
     /// # Errors
     /// [`WriteError::NotWritable`], [`WriteError::TooLong`]. Fails with [`WriteError::Store`] if
@@ -42,7 +41,7 @@ impl File {
         Ok(done)
     }
 
-    /// Writes like [`File::write_at`], without returning the length.
+    /// Writes like [`File::write_at`].
     ///
     /// # Errors
     /// As [`File::write_at`].
@@ -76,7 +75,6 @@ impl File {
 }
 
 impl Handle {
-    /// Writes part of a page. Waits for threads that have the page locked or pinned.
     fn write_page(&self, index: u64, within: usize, source: &[u8]) -> Result<(), WriteError> {
         let page = self.page_or_make(index).map_err(from_read)?;
         loop {
@@ -148,7 +146,7 @@ impl Handle {
             engine.source.note_locked_access(cpu, &mut run[0]);
         }
         run[0].write(within, source);
-        // Under the page's lock, because write-back writes as much of the page as the file is long.
+        // Under the page's lock, as write-back writes up to the length of the file.
         self.mapping.grow_to((index << PAGE_SHIFT) + written.end as u64);
         let frame = run[0].frame().expect("a prepared page has a frame");
         if !is_hit {
@@ -211,7 +209,6 @@ impl Handle {
         Ok(())
     }
 
-    /// Reads the page, changes it, and writes it.
     fn write_around(
         &self,
         backing: &Backing,
@@ -234,7 +231,6 @@ impl Handle {
     }
 }
 
-/// Converts an error in reading the rest of a page to the writer's error.
 pub(crate) fn from_read(error: ReadError) -> WriteError {
     match error {
         ReadError::Store { offset, len, source } => WriteError::Store { offset, len, source },

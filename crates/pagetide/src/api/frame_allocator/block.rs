@@ -1,12 +1,12 @@
-//! A block in use: its memory is its owner's, whole, in parts, or joined with another.
+//! Allocated blocks, which can be split and joined.
 //!
 //! ```text
 //!   FrameBlock o9 --split(o0)--> 512 FrameBlocks o0 --drop--> the allocator, where they merge
 //!                                  two halves --join--> FrameBlock o1 --join--> ...
 //! ```
 //!
-//! **Invariant.** A frame is in one `FrameBlock` at most: a split ends the block it takes, a join
-//! ends both. Contents stay where they are.
+//! **Invariant.** A frame is in at most one `FrameBlock`: a split consumes the block, a join both
+//! blocks. Contents stay in place.
 
 use super::FrameAllocator;
 use pagetide_core::ids::{FrameId, Order};
@@ -15,7 +15,7 @@ use pagetide_sys::current_cpu;
 use std::fmt;
 use std::iter::FusedIterator;
 
-/// A block of 2^order frames, given back on drop.
+/// A block of 2^order frames, freed on drop.
 ///
 /// ```
 /// use pagetide::{Bytes, FrameAllocator, Order};
@@ -45,43 +45,42 @@ pub struct FrameBlock<'a> {
 }
 
 impl<'a> FrameBlock<'a> {
-    /// Its first frame's number; a multiple of 2^order.
+    /// Returns the first frame's number, a multiple of 2^order.
     pub fn first(&self) -> FrameId {
         self.first
     }
 
-    /// Its order.
+    /// Returns the order.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len_bytes(&self) -> usize {
         Bytes::from_pages(self.order.nr_frames().into()).0 as usize
     }
 
-    /// Where it begins. [`FrameBlock::len_bytes`] bytes from there are mapped, readable and
-    /// writable, and this block's alone until it is dropped; their contents are whatever was
-    /// there before.
+    /// Returns the start of [`FrameBlock::len_bytes`] mapped, readable and writable bytes,
+    /// exclusive to this block until it is dropped. The initial contents are arbitrary.
     ///
-    /// Aligned to the block's length up to 2 MiB, so that a block of order 9 can be one huge page.
+    /// Aligned to the block's length up to 2 MiB, so that a block of order 9 can be a huge page.
     pub fn as_ptr(&self) -> *mut u8 {
         self.allocator.arena.address(self.first)
     }
 
-    /// The first frame of the one block it can be joined with; `None` for the largest.
+    /// Returns the first frame of the buddy block for a join, or `None` for the largest order.
     pub fn buddy(&self) -> Option<FrameId> {
         (self.order < Order::MAX).then(|| FrameId(self.first.0 ^ self.order.nr_frames()))
     }
 
-    /// Cuts the block into blocks of `order`, in the order of their addresses. Each is given back
-    /// alone, and merges again with what is free then; so are those the iterator did not give out.
+    /// Splits the block into blocks of `order`, by address. Each is freed alone, and merges with
+    /// free neighbours. The iterator frees the rest.
     ///
     /// A block of that order or below stays whole.
     ///
     /// # Cost
-    /// The zone's lock, and one word for each part. The system keeps a huge page whole until parts
-    /// of it are given back to the system, which a [`FrameAllocator`] never does.
+    /// The zone's lock, and a word for each part. A huge page stays whole until parts of it are
+    /// returned to the system, which a [`FrameAllocator`] never does.
     pub fn split(self, order: Order) -> FrameBlocks<'a> {
         let part = order.min(self.order);
         if part < self.order {
@@ -97,10 +96,10 @@ impl<'a> FrameBlock<'a> {
         blocks
     }
 
-    /// Makes one block of this one and its [buddy](FrameBlock::buddy), in either order.
+    /// Joins this block and its [buddy](FrameBlock::buddy), in either order.
     ///
     /// # Errors
-    /// [`JoinError`]: the two are not the halves of one block; they come back with it.
+    /// [`JoinError`], which returns the blocks, if they are not the halves of one block.
     ///
     /// # Cost
     /// The zone's lock.
@@ -131,11 +130,11 @@ impl fmt::Debug for FrameBlock<'_> {
     }
 }
 
-/// The parts of a block: see [`FrameBlock::split`].
+/// The parts of a block, from [`FrameBlock::split`].
 #[must_use = "blocks that are dropped are free again"]
 pub struct FrameBlocks<'a> {
     allocator: &'a FrameAllocator,
-    /// The frames not given out yet: `next..end`, whole parts.
+    /// Remaining frames `next..end`, in whole parts.
     next: u32,
     end: u32,
     order: Order,
@@ -176,14 +175,14 @@ impl fmt::Debug for FrameBlocks<'_> {
     }
 }
 
-/// Two blocks that are not the halves of one: of different orders or allocators, not each other's
-/// buddies, or as large as blocks get.
+/// Two blocks that are not halves of one block: of different orders or allocators, not buddies, or
+/// of the largest order.
 pub struct JoinError<'a> {
     blocks: [FrameBlock<'a>; 2],
 }
 
 impl<'a> JoinError<'a> {
-    /// The blocks as they were, in the order they were given.
+    /// Returns the blocks, in the order given.
     pub fn into_blocks(self) -> [FrameBlock<'a>; 2] {
         self.blocks
     }

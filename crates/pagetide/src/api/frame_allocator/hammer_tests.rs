@@ -1,14 +1,10 @@
-//! Threads against the allocator, with the memory it hands out.
+//! Stress tests of the allocator and its memory.
 //!
-//! Each frame of each block is claimed from the arena, so that one handed out twice is refused
-//! there, and gets its owner's stamp, so that one that another thread writes shows. At the end all
-//! of the memory can be had again, in the largest blocks there are.
+//! Each frame of a block is claimed from the arena, which rejects double allocations, and stamped,
+//! which reveals foreign writes. Each test runs for a moment, or half a minute with
+//! `PAGETIDE_LONG=1`.
 //!
-//! Each hammer runs for a moment, and for half a minute with `PAGETIDE_LONG=1`; where the machine
-//! has no time for it just then, until it has done something.
-//!
-//! Not verified: fairness, and interleavings the scheduler does not happen to choose (loom has
-//! those of the locks).
+//! Not verified: fairness, and interleavings that the scheduler does not choose (see `loom_tests`).
 
 use super::*;
 use pagetide_core::ids::{CpuId, FrameId, PageIndex};
@@ -18,13 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const NR_THREADS: u32 = 2;
-/// What a block may be, most often the smallest.
 const ORDERS: [u8; 12] = [0, 0, 0, 0, 0, 1, 1, 2, 3, 5, 9, 10];
-/// Blocks that wait between their owner and the thread that returns them.
 const EXCHANGED: usize = 8;
-/// Blocks one thread takes at least.
 const NR_TAKEN_MIN: u64 = 100;
-/// Frames one thread holds at most: a third of the memory.
+/// A third of the memory.
 const NR_HELD_MAX: u32 = 1365;
 
 fn allocator(memory: u64, nr_cpus: u32, tuning: PcpTuning) -> FrameAllocator {
@@ -32,13 +25,11 @@ fn allocator(memory: u64, nr_cpus: u32, tuning: PcpTuning) -> FrameAllocator {
     builder.huge_pages(false).nr_cpus(nr_cpus).build().expect("a few megabytes")
 }
 
-/// How long all hammers of one test take together.
 fn patience() -> Duration {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     if is_long { Duration::from_secs(30) } else { Duration::from_millis(1200) }
 }
 
-/// A small generator: the seed is the thread's number.
 fn next_random(state: &mut u32) -> u32 {
     *state ^= *state << 13;
     *state ^= *state >> 17;
@@ -46,21 +37,18 @@ fn next_random(state: &mut u32) -> u32 {
     *state
 }
 
-/// Takes this thread to `cpu`; says whether it may be there.
 fn move_to(cpu: u32) -> bool {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu as usize);
     rustix::thread::sched_setaffinity(None, &cpus).is_ok()
 }
 
-/// The allocator's memory as pages, so that it can be written here: page `n` of the table is
-/// whichever frame its owner put there.
+/// The allocator's memory as pages, for writing. Page `n` of the table is any frame its owner maps.
 struct Stamps {
     table: Arc<PageTable>,
     nr_pages: AtomicU64,
 }
 
-/// A block whose every frame was claimed and stamped.
 struct Held<'a> {
     block: FrameBlock<'a>,
     first_page: u64,
@@ -72,7 +60,7 @@ impl Stamps {
         Stamps { table, nr_pages: AtomicU64::new(0) }
     }
 
-    /// The pages are this thread's alone: their numbers are the stamps.
+    /// Stamps the block with page numbers unique to this thread.
     fn stamp<'a>(&self, block: FrameBlock<'a>) -> Held<'a> {
         let nr_frames = block.order().nr_frames();
         assert_eq!(block.first().0 % nr_frames, 0, "{block:?}");
@@ -89,7 +77,7 @@ impl Stamps {
         Held { block, first_page }
     }
 
-    /// Finds each stamp as it was, and gives the claims up; the block can be dropped.
+    /// Checks the stamps and releases the claims, so that the block can be dropped.
     fn check<'a>(&self, held: Held<'a>) -> FrameBlock<'a> {
         for nth in 0..held.block.order().nr_frames() {
             let number = held.first_page + u64::from(nth);
@@ -113,7 +101,6 @@ impl Stamps {
     }
 }
 
-/// All frames are free, and merged into the largest blocks: none is lost.
 fn check_all_there(allocator: &FrameAllocator) {
     allocator.drain();
     let stats = allocator.stats();
@@ -123,7 +110,6 @@ fn check_all_there(allocator: &FrameAllocator) {
     assert_eq!(all.len() as u64, stats.nr_managed / largest, "everything merged again");
 }
 
-/// Takes and returns blocks of all orders at random; some are returned by the other thread.
 fn churn<'a>(
     allocator: &'a FrameAllocator,
     stamps: &Stamps,
@@ -148,7 +134,7 @@ fn churn<'a>(
             let mine = held.swap_remove((dice >> 9) as usize % held.len());
             nr_held -= mine.block.order().nr_frames();
             let mut exchange = exchange.lock().expect("no panic under it");
-            // What waits there is a few frames, or the thirds would not add up.
+            // Only small blocks, or the thirds add up to more than the memory.
             if mine.block.order() > Order(3) {
                 drop(exchange);
                 drop(stamps.check(mine));
@@ -190,9 +176,8 @@ fn two_threads_never_hold_the_same_frame_and_lose_none() {
     }
 }
 
-/// The look-up of the CPU and its use are two moments: each thread looks, is moved, and uses what
-/// it saw, so that two threads meet in lists that are neither's CPU's; and returns frames to yet
-/// other lists, some of CPUs that were not there when the lists were made.
+/// Each thread looks up its CPU, is moved, and uses the stale CPU, so that two threads meet in one
+/// list. Frames return to other lists, some of CPUs added after the lists were made.
 #[test]
 fn threads_moved_after_the_look_up_share_lists_and_stay_right() {
     let may_move = std::thread::spawn(|| move_to(0) && move_to(1)).join().expect("no panic");
@@ -216,7 +201,7 @@ fn threads_moved_after_the_look_up_share_lists_and_stay_right() {
 
 fn wander(allocator: &FrameAllocator, stamps: &Stamps, name: u32, end: Instant) {
     let request = AllocRequest::fast(Order::BASE).at(None);
-    // One that was added, and the greatest number there is.
+    // An added CPU, and the largest number.
     let added = [CpuId(2), CpuId(7), CpuId(u32::MAX)];
     for round in 0.. {
         if round > 0 && Instant::now() >= end {
@@ -240,7 +225,7 @@ fn wander(allocator: &FrameAllocator, stamps: &Stamps, name: u32, end: Instant) 
     }
 }
 
-/// A machine with more CPUs than lists, through the door that programs use.
+/// More CPUs than lists, through the public interface.
 #[test]
 fn cpus_beyond_the_lists_share_one() {
     let allocator = allocator(16 << 20, 1, PcpTuning::Refill);

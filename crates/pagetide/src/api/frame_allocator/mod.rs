@@ -1,10 +1,10 @@
 //! The frame allocator alone: memory in blocks of 1 to 1024 frames, for any number of threads.
 //!
-//! **Problem.** A program that has its own cache, arena or network stack wants what is under the
-//! page cache: per-CPU lists that tune themselves, and large blocks that stay possible.
+//! **Problem.** A program with its own cache, arena or network stack needs the layer below the page
+//! cache: self-tuning per-CPU lists, and large blocks that stay available.
 //!
-//! **Idea.** The same zone and lists as the page cache's, over memory of their own; a block is
-//! given back when it is dropped, and can be split and joined before that (`block`).
+//! **Idea.** The page cache's zone and lists, over separate memory. Dropping a block frees it. A
+//! block can be split and joined (`block`).
 //!
 //! ```text
 //!   FrameAllocator --alloc(order)--> FrameBlock --drop--> FrameAllocator
@@ -12,13 +12,12 @@
 //!                                     split, join
 //! ```
 //!
-//! **Data and invariants.** A block borrows its allocator, so that the memory outlives it. The
-//! address of a block is given out, never a reference: what is there is the program's business. An
-//! allocation fails only when no block of its order could be made, wherever the free frames lie.
+//! **Data and invariants.** A block borrows its allocator, so that the memory outlives the block. A
+//! block gives out its address, never a reference. An allocation fails only if no block of its
+//! order can be made from all free frames.
 //!
-//! **Ignored.** Reclaim: when there is no frame, there is none, and so no watermark is kept to. And
-//! threads of its own: the program calls [`FrameAllocator::tick`] a few times a second, or the
-//! lists never shrink by themselves.
+//! **Ignored.** Reclaim, and so watermarks. Background threads: the program calls
+//! [`FrameAllocator::tick`] a few times a second, or the lists never shrink by themselves.
 
 mod block;
 mod stats;
@@ -49,38 +48,37 @@ pub struct FrameAllocatorBuilder {
 }
 
 impl FrameAllocatorBuilder {
-    /// The memory there is; rounded down to whole frames, at least 64K. Must be called.
+    /// Sets the memory, rounded down to whole frames, at least 64K. Required.
     pub fn memory(self, memory: Bytes) -> FrameAllocatorBuilder {
         FrameAllocatorBuilder { memory, ..self }
     }
 
-    /// How the per-CPU lists find their length; `refill` unless set.
+    /// Sets how the per-CPU lists find their length, by default `refill`.
     pub fn pcp_tuning(self, tuning: PcpTuning) -> FrameAllocatorBuilder {
         FrameAllocatorBuilder { tuning, ..self }
     }
 
-    /// Lets the per-CPU lists together hold one in `fraction` frames, at least 8, and switches
-    /// their tuning off; 0, unless set, leaves them tuned.
+    /// Lets all per-CPU lists together hold one in `fraction` frames, at least 8, and turns their
+    /// tuning off. 0, the default, leaves it on.
     pub fn percpu_pagelist_high_fraction(self, fraction: u16) -> FrameAllocatorBuilder {
         FrameAllocatorBuilder { fraction, ..self }
     }
 
-    /// Touches all memory while building. Off unless set.
+    /// Touches all memory while building. Off by default.
     pub fn pretouch(mut self, pretouch: bool) -> FrameAllocatorBuilder {
         self.options.pretouch = pretouch;
         self
     }
 
-    /// Asks the system to back each aligned 2 MiB with a huge page when it is first touched: the
-    /// blocks of order 9 and 10 are such pieces. Faster accesses, but memory comes in steps of
-    /// 2 MiB. Advice only. On unless set.
+    /// Advises the system to back each aligned 2 MiB with a huge page on first touch, as blocks of
+    /// order 9 and 10 are. Faster accesses, but memory grows in steps of 2 MiB. On by default.
     pub fn huge_pages(mut self, huge_pages: bool) -> FrameAllocatorBuilder {
         self.options.huge_pages = huge_pages;
         self
     }
 
-    /// How many per-CPU lists there are; one for each CPU the machine can have unless set. With
-    /// fewer, CPUs share.
+    /// Sets the number of per-CPU lists, by default one for each possible CPU. With fewer, CPUs
+    /// share.
     pub fn nr_cpus(self, nr_cpus: u32) -> FrameAllocatorBuilder {
         FrameAllocatorBuilder { nr_cpus: Some(nr_cpus.max(1)), ..self }
     }
@@ -88,7 +86,7 @@ impl FrameAllocatorBuilder {
     /// Reserves the memory.
     ///
     /// # Errors
-    /// [`BuildError`]: no memory or too little was asked for, a fraction from 1 to 7, or the system
+    /// [`BuildError`]: no memory or too little was requested, a fraction from 1 to 7, or the system
     /// refused.
     pub fn build(self) -> Result<FrameAllocator, BuildError> {
         match self.memory.0 {
@@ -109,17 +107,17 @@ impl FrameAllocatorBuilder {
     }
 }
 
-/// Memory in blocks of 2^order frames of 4 KiB. See the module.
+/// Memory in blocks of 2^order frames of 4 KiB.
 ///
 /// # Concurrency
-/// Shared by reference between any number of threads. A block may be dropped on any thread.
+/// Thread-safe. A block may be dropped on any thread.
 pub struct FrameAllocator {
     arena: Arc<FrameArena>,
     zone: SharedZone,
 }
 
 impl FrameAllocator {
-    /// Starts collecting settings.
+    /// Returns a builder.
     pub fn builder() -> FrameAllocatorBuilder {
         FrameAllocatorBuilder {
             memory: Bytes(0),
@@ -130,20 +128,19 @@ impl FrameAllocator {
         }
     }
 
-    /// Takes a block of 2^order frames; `None` when none could be made, whatever lists the free
-    /// frames are on, and for orders above [`Order::MAX`], of which there are none: numbers that
-    /// come from outside go through [`Order::new`].
+    /// Allocates a block of 2^order frames. Returns `None` if no such block can be made from all
+    /// free frames, or if the order is above [`Order::MAX`] ([`Order::new`] checks untrusted
+    /// numbers).
     ///
     /// # Concurrency
-    /// Frames whose return was complete before the call, and that no other call took since,
-    /// are found.
+    /// Finds all frames freed before the call and not taken since.
     ///
     /// # Cost
-    /// Some ten nanoseconds from this CPU's list (orders 0 to 3 and 9); otherwise the zone's lock.
-    /// To fail costs a visit to every list.
+    /// About ten nanoseconds from this CPU's list (orders 0 to 3 and 9), otherwise the zone's lock.
+    /// A failure costs a visit to every list.
     #[inline]
     pub fn alloc(&self, order: Order) -> Option<FrameBlock<'_>> {
-        // Nothing here is reclaimed: there is nothing to keep frames for.
+        // Without reclaim, there are no reserves to keep.
         let request = AllocRequest::fast(order).at(None);
         match self.zone.alloc(current_cpu(), &request) {
             Some(first) => Some(FrameBlock { allocator: self, first, order }),
@@ -151,8 +148,8 @@ impl FrameAllocator {
         }
     }
 
-    /// Other CPUs' lists hold frames: they are emptied before anything is allowed to fail, and keep
-    /// nothing meanwhile, so that what is freed behind the drain's back is found, too.
+    /// Empties all CPUs' lists before failing, and keeps them empty meanwhile, to find frames freed
+    /// during the drain, too.
     #[cold]
     fn alloc_after_drain(&self, request: &AllocRequest) -> Option<FrameBlock<'_>> {
         if request.order > Order::MAX {
@@ -169,13 +166,13 @@ impl FrameAllocator {
         self.zone.drain_lists();
     }
 
-    /// Lets the lists shrink by what they did not need, if a second has passed since the last call
-    /// that did, and tells them the time. To be called a few times a second.
+    /// Advances the lists' clock and shrinks unused lists, at most once a second. Call a few times
+    /// a second.
     pub fn tick(&self) {
         self.zone.tick(Millis(read_monotonic_ns() / 1_000_000));
     }
 
-    /// What there is now. Takes every lock in turn; answers also after a panic in the allocator.
+    /// Returns present counts. Takes every lock in turn. Works also after a panic in the allocator.
     pub fn stats(&self) -> FrameAllocatorStats {
         let (nr_listed, nr_listed_max) = (self.zone.count_listed(), self.zone.sum_high());
         let zone = self.zone.look_at_zone();

@@ -1,37 +1,36 @@
-//! What a frame allocator holds, as numbers and as text.
+//! Statistics of a frame allocator.
 
 use pagetide_core::ids::Order;
 use pagetide_core::page_alloc::{FreeBlocks, PCP_HUGE_ORDER, ZoneStats};
 use pagetide_core::units::Bytes;
 use std::fmt;
 
-/// What an allocator holds and what went through it. Prints as a few lines for people.
+/// Counters and usage of an allocator. Prints as a few lines.
 ///
-/// Zone and lists are looked at one after the other: while other threads work, a frame may be
-/// counted twice or not at all.
+/// Zone and lists are read in turn: a concurrent call may count a frame twice or not at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct FrameAllocatorStats {
-    /// Frames in all.
+    /// Total frames.
     pub nr_managed: u64,
     /// Frames free in the zone.
     pub nr_free: u64,
-    /// How many per-CPU lists there are.
+    /// Number of per-CPU lists.
     pub nr_lists: u64,
     /// Frames on per-CPU lists: neither free nor in use.
     pub nr_listed: u64,
-    /// Frames the lists may hold, now: the sum of their limits.
+    /// Present sum of the lists' limits.
     pub nr_listed_max: u64,
-    /// Visits to the zone that found its lock taken.
+    /// Visits to the zone that had to wait for its lock.
     pub nr_lock_waits: u64,
-    /// The zone's free blocks, by length: what can be had in one piece.
+    /// Free blocks of the zone, by order.
     pub free_blocks: FreeBlocks,
-    /// What went through the zone's lock.
+    /// Traffic through the zone's lock.
     pub zone: ZoneStats,
 }
 
 impl FrameAllocatorStats {
-    /// Frames handed out.
+    /// Returns the number of allocated frames.
     pub fn nr_in_use(&self) -> u64 {
         self.nr_managed.saturating_sub(self.nr_free + self.nr_listed)
     }

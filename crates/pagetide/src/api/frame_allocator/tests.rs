@@ -1,5 +1,3 @@
-//! The allocator as a program sees it.
-
 use super::*;
 use pagetide_core::ids::CpuId;
 use proptest::prelude::*;
@@ -57,7 +55,7 @@ fn memory_of_no_or_too_few_frames_is_refused() {
 
 #[test]
 fn every_tuning_serves_threads_that_share_few_lists() {
-    // More threads than lists: try-locks fail, and everything still adds up.
+    // More threads than lists, so that try-locks fail.
     for tuning in PcpTuning::ALL {
         let builder = FrameAllocator::builder().memory(Bytes(16 << 20)).pcp_tuning(tuning);
         let allocator = builder.nr_cpus(1).huge_pages(false).build().expect("16 MiB");
@@ -69,12 +67,12 @@ fn every_tuning_serves_threads_that_share_few_lists() {
                         let order = Order((round % 4) as u8);
                         let blocks: Vec<_> =
                             (0..50).filter_map(|_| allocator.alloc(order)).collect();
-                        // The addresses are this thread's alone.
+                        // Addresses are unique to this thread.
                         let mut firsts: Vec<_> = blocks.iter().map(FrameBlock::first).collect();
                         firsts.sort_unstable();
                         firsts.dedup();
                         assert_eq!(firsts.len(), blocks.len(), "thread {name}");
-                        // Every third round they go back in parts, some of them joined again.
+                        // Every third round frees parts, some of them rejoined.
                         if round % 3 == 0 {
                             let mut parts = blocks.into_iter().flat_map(|b| b.split(Order(1)));
                             while let (Some(one), Some(two)) = (parts.next(), parts.next()) {
@@ -95,13 +93,12 @@ fn every_tuning_serves_threads_that_share_few_lists() {
     }
 }
 
-/// What a program that holds `used` may do next.
 #[derive(Clone, Debug)]
 enum Op {
     Alloc {
         order: u8,
     },
-    /// Given back by a thread of this CPU: other CPUs look for it on their own lists in vain.
+    /// Freed by a thread of this CPU, and so absent from other CPUs' lists.
     Free {
         which: Index,
         cpu: u32,
@@ -126,7 +123,6 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Whether an aligned run of 2^order frames is free.
 fn has_room(is_used: &[bool], order: Order) -> bool {
     let mut runs = is_used.chunks_exact(order.nr_frames() as usize);
     runs.any(|run| run.iter().all(|used| !used))
@@ -139,8 +135,7 @@ fn mark(is_used: &mut [bool], block: &FrameBlock<'_>, used: bool) {
     frames.fill(used);
 }
 
-/// Frames are parked on every CPU's lists; whatever lies there, an allocation is refused only when
-/// no run of free frames is large enough.
+/// With frames on every CPU's lists, an allocation fails only if no free run is large enough.
 fn fails_only_without_room(tuning: PcpTuning, nr_frames: u32, ops: &[Op]) {
     let memory = Bytes::from_pages(nr_frames.into());
     let builder = FrameAllocator::builder().memory(memory).pcp_tuning(tuning);
@@ -151,7 +146,7 @@ fn fails_only_without_room(tuning: PcpTuning, nr_frames: u32, ops: &[Op]) {
     for op in ops {
         match op {
             Op::Alloc { order } => {
-                // Many at a time, or the lists would never run dry.
+                // Many at a time, so that the lists run dry.
                 for _ in 0..40 >> order {
                     let block = allocator.alloc(Order(*order));
                     assert_eq!(block.is_some(), has_room(&is_used, Order(*order)), "{op:?}");
@@ -193,8 +188,8 @@ proptest! {
     }
 }
 
-/// There is exactly what the threads may hold at a time, so at each allocation a block is free, on
-/// some list or on its way to one: no call may fail for want of it.
+/// The memory equals the threads' maximum, so a block is always free, on a list or on the way to
+/// one: no call may fail.
 #[test]
 fn threads_that_share_the_last_blocks_are_never_refused() {
     const NR_THREADS: usize = 4;
@@ -215,7 +210,7 @@ fn threads_that_share_the_last_blocks_are_never_refused() {
                         while held.len() < EACH {
                             held.push(allocator.alloc(order).expect("a block is free"));
                         }
-                        // Given back as a thread of another CPU would.
+                        // Freed as by a thread of another CPU.
                         for (nth, block) in held.drain((round + name) % EACH..).enumerate() {
                             let cpu = CpuId((nth + round) as u32 % 3);
                             allocator.zone.free(cpu, order, [block.first()]);
@@ -230,9 +225,8 @@ fn threads_that_share_the_last_blocks_are_never_refused() {
     }
 }
 
-/// Whatever the threads do meanwhile: each frame is free, on a list, or a thread's. While they
-/// work, no look at all three can be at one moment, so each round ends with all threads standing
-/// still.
+/// Each frame is free, on a list, or allocated. Rounds end with all threads paused, to read the
+/// three counts consistently.
 #[test]
 fn free_listed_and_allocated_frames_are_all_there_are() {
     const NR_THREADS: usize = 3;
@@ -247,7 +241,7 @@ fn free_listed_and_allocated_frames_are_all_there_are() {
                 scope.spawn(move || {
                     let mut held = Vec::new();
                     for round in 0..40 {
-                        // Up and down, in all orders that have lists and some that have none.
+                        // Up and down, in orders with and without lists.
                         for nth in 0..300 + 700 * (round % 3) {
                             let order = Order([0, 0, 0, 1, 3, 5, 0, 2][(nth + name) % 8]);
                             held.extend(allocator.alloc(order));
@@ -291,7 +285,6 @@ fn a_split_block_goes_back_in_parts_and_merges() {
     assert_eq!(allocator.stats().nr_in_use(), 512, "the iterator holds the others");
     drop(parts);
     assert_eq!(allocator.stats().nr_in_use(), 80);
-    // Parts of parts; a block that is small enough stays whole.
     let singles: Vec<_> = kept.into_iter().flat_map(|part| part.split(Order::BASE)).collect();
     assert_eq!(singles.len(), 80);
     let singles: Vec<_> = singles.into_iter().flat_map(|single| single.split(Order(4))).collect();
@@ -407,8 +400,8 @@ fn a_panic_gives_back_what_its_thread_held_and_breaks_nothing() {
     check_all_free(&allocator);
 }
 
-/// It forgets everything when two of its seconds pass between two looks at the clock, and sees
-/// nothing in less than one.
+/// The tuning loses its state if two seconds pass between clock updates, and sees nothing below one
+/// second.
 #[test]
 fn the_depth_tuning_is_told_the_time_often_enough_to_find_each_second() {
     let builder = FrameAllocator::builder().memory(Bytes(64 << 20)).pcp_tuning(PcpTuning::Depth);
@@ -416,7 +409,7 @@ fn the_depth_tuning_is_told_the_time_often_enough_to_find_each_second() {
     let period_ms = allocator.zone.tick_period().as_millis() as u64;
     let mut now = Millis(10_000);
     for call in 0..80 {
-        // In time, or late as a busy machine makes it.
+        // In time, or late on a busy machine.
         now = Millis(now.0 + period_ms + call % 3 * 60);
         allocator.zone.tick(now);
         let held: Vec<_> = (0..1000).map(|_| allocator.alloc(Order::BASE)).collect();
@@ -426,8 +419,6 @@ fn the_depth_tuning_is_told_the_time_often_enough_to_find_each_second() {
     assert!((980..=1000).contains(&limit), "runs of 1000, a limit of {limit}");
 }
 
-/// A block that is freed twice ends in a panic, which leaves a list or the zone half changed: the
-/// numbers are still told.
 #[test]
 fn statistics_answer_after_a_double_free() {
     for order in [Order::BASE, Order::MAX] {

@@ -1,14 +1,13 @@
-//! Groups: several tenants of one page cache, each with what it may use and what it may keep.
+//! Groups: tenants of one page cache, each with a limit and protection.
 //!
 //! # Problem
 //!
-//! One tenant's scan costs all others their pages. A cache for each would keep them apart, and
-//! waste what one of them does not use just now.
+//! A scan by one tenant evicts the pages of all. Separate caches waste idle memory.
 //!
 //! # Idea
 //!
-//! A file belongs to the group through which it was opened; each page it brings in is charged to
-//! the group and those above it. Core says whose page goes; here are the locks and the names.
+//! A file belongs to the group through which it was opened. Its pages are charged to the group and
+//! the group's ancestors. See `engine::groups` and `engine::frame_source`.
 //!
 //! ```text
 //!   miss --> charge --full--> reclaim below that limit --> charge
@@ -17,25 +16,20 @@
 //!            frame --none--> reclaim everywhere, as protection allows --> frame
 //! ```
 //!
-//! Here is the interface; names and options are `engine::groups`, charges `engine::frame_source`.
-//!
 //! # Data and invariants
 //!
-//! All groups of a cache are behind its node's lock, in core's `Groups`, which also holds which is
-//! charged for what: no charge ends above a limit, not for a moment. A frame is uncharged when its
-//! eviction is settled, a few lines before it is free. A mapping is in one group, which exists;
-//! where that is removed, in its parent. Hits are counted in cells of the handle's group, so that
-//! no hit asks which.
+//! The node's lock guards core's `Groups`, which records all charges. No charge ever exceeds a
+//! limit. A frame is uncharged just before it is free. A mapping is in one group, and moves to the
+//! parent when the group is removed. Hits are counted in cells of the handle's group.
 //!
 //! # What it deliberately ignores
 //!
-//! Tiers of frames, moving charges between groups, write-back by group (limits on dirty pages are
-//! the whole cache's: a group full of dirty pages writes through), compressed copies, which are
-//! charged to none, and reads past the cache.
+//! Tiers of frames, moving charges, write-back by group (dirty limits apply to the whole cache, and
+//! a group full of dirty pages writes through), compressed copies, and reads past the cache.
 //!
 //! # Sources
 //!
-//! `pagetide_core::group`, and there the kernel's documented control group v2.
+//! `pagetide_core::group`, and the kernel's control group v2 cited there.
 
 mod stats;
 
@@ -54,8 +48,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A tenant of a page cache. Clones are the same group; dropping them all leaves it as it is:
-/// [`Group::remove`] removes it.
+/// A tenant of a page cache. Clones are the same group. The group exists until [`Group::remove`],
+/// even if all clones are dropped.
 #[derive(Clone)]
 pub struct Group {
     shared: Arc<CacheShared>,
@@ -63,7 +57,7 @@ pub struct Group {
 }
 
 impl PageCache {
-    /// Makes a group. Its name is its alone in this cache.
+    /// Creates a group. Its name is unique in this cache.
     ///
     /// ```
     /// # use pagetide::{Bytes, GroupOptions, OpenOptions, PageCache};
@@ -82,15 +76,15 @@ impl PageCache {
     /// ```
     ///
     /// # Errors
-    /// [`GroupError`]: no groups in this cache, the name is taken, or the options make no sense.
+    /// [`GroupError`]: this cache has no groups, the name is taken, or the options are invalid.
     ///
     /// # Cost
-    /// A lruvec, which for some policies has tables as long as the memory has frames.
+    /// A lruvec. Some policies need tables as long as the memory has frames.
     pub fn group(&self, name: &str, options: GroupOptions) -> Result<Group, GroupError> {
         Group::create(&self.shared, None, name, options)
     }
 
-    /// The groups there are, in the order in which they were made.
+    /// Returns all groups, in order of creation.
     pub fn groups(&self) -> Vec<Group> {
         let Some(directory) = &self.shared.engine.source.groups else { return Vec::new() };
         let group = |member| Group { shared: Arc::clone(&self.shared), member };
@@ -109,43 +103,42 @@ impl Group {
         Ok(Group { shared: Arc::clone(shared), member })
     }
 
-    /// Makes a group below this one: what it uses, this one uses, too.
+    /// Creates a child group. Its usage counts for this group, too.
     ///
     /// # Errors
-    /// As [`PageCache::group`]; [`GroupError::Removed`].
+    /// As [`PageCache::group`], and [`GroupError::Removed`].
     pub fn group(&self, name: &str, options: GroupOptions) -> Result<Group, GroupError> {
         Group::create(&self.shared, Some(&self.member), name, options)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.member.name
     }
 
-    /// Opens a file for this group, as [`PageCache::open`]; the pages it brings in are charged to
-    /// it.
+    /// Opens a file for this group, as [`PageCache::open`] does, and charges its pages to the
+    /// group.
     ///
-    /// A file is of one group at a time: that of the first of the handles that are open now. A
-    /// later handle shares their pages, and its group does not pay. Pages that are resident stay
-    /// charged to the group they were charged to.
+    /// A file belongs to the group of its first open handle. Later handles share the pages at no
+    /// charge to their own group. Resident pages stay charged to their first group.
     ///
     /// # Errors
-    /// As [`PageCache::open`]; [`OpenError::GroupRemoved`].
+    /// As [`PageCache::open`], and [`OpenError::GroupRemoved`].
     pub fn open(&self, path: impl AsRef<Path>, options: OpenOptions) -> Result<File, OpenError> {
         self.check_open()?;
         self.cache().open_for(Some(&self.member), path.as_ref(), options)
     }
 
-    /// Opens a store of the caller's for this group, as [`PageCache::open_store`].
+    /// Opens a store of the caller for this group, as [`PageCache::open_store`] does.
     ///
     /// # Errors
-    /// As there; [`OpenError::GroupRemoved`].
+    /// As [`PageCache::open_store`], and [`OpenError::GroupRemoved`].
     pub fn open_store(&self, store: Box<dyn Store>) -> Result<File, OpenError> {
         self.check_open()?;
         self.cache().open_store_for(Some(&self.member), store)
     }
 
-    /// What it uses, and what it did.
+    /// Returns usage and counters.
     ///
     /// # Errors
     /// [`GroupError::Removed`].
@@ -153,37 +146,36 @@ impl Group {
         GroupStats::collect(&self.shared.engine, &self.member)
     }
 
-    /// Frees memory of this group and those below it before it is needed; returns how much came
-    /// free, less than asked for where pages are dirty, in use or protected below it.
+    /// Frees memory of this group and its descendants ahead of need. Returns the amount freed, less
+    /// than `wanted` if pages are dirty, in use, or protected further down.
     ///
     /// # Errors
     /// [`GroupError::Removed`].
     ///
     /// # Concurrency
-    /// In the calling thread, beside others that reclaim.
+    /// Runs in the calling thread, concurrently with other reclaim.
     pub fn reclaim(&self, wanted: Bytes) -> Result<Bytes, GroupError> {
         self.shared.engine.source.reclaim_group(&self.member, wanted)
     }
 
-    /// Gives it other limits. Where it uses more than it now may, pages go until it fits; what is
-    /// dirty or in use stays until later misses of the group find it.
+    /// Sets new limits. Evicts pages until usage fits. Dirty and used pages stay until a later miss
+    /// of the group evicts them.
     ///
     /// # Errors
-    /// As [`PageCache::group`]; [`GroupError::Removed`].
+    /// As [`PageCache::group`], and [`GroupError::Removed`].
     pub fn set(&self, options: GroupOptions) -> Result<(), GroupError> {
         self.shared.engine.source.set_group(&self.member, options)
     }
 
-    /// Removes it. Its files are its parent's from now on, and so are the pages they bring in; its
-    /// pages stay until reclaim takes them, which prefers them.
+    /// Removes the group. Its files belong to the parent from now on. Its resident pages stay until
+    /// reclaim, which prefers them.
     ///
     /// # Errors
-    /// [`GroupError::HasChildren`]: remove those first; [`GroupError::Removed`].
+    /// [`GroupError::HasChildren`], or [`GroupError::Removed`].
     pub fn remove(&self) -> Result<(), GroupError> {
         self.shared.engine.source.remove_group(&self.member)
     }
 
-    /// Whether files can be opened for it.
     fn check_open(&self) -> Result<(), OpenError> {
         match self.member.is_removed.load(Ordering::SeqCst) {
             true => Err(OpenError::GroupRemoved { name: self.member.name.clone() }),

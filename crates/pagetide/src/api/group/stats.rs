@@ -1,4 +1,4 @@
-//! What people read of a group.
+//! Statistics of a group.
 
 use crate::api::stats::{hit_ratio, write_accesses};
 use crate::engine::Engine;
@@ -10,41 +10,40 @@ use pagetide_core::units::Bytes;
 use pagetide_core::vmstat::Counter;
 use std::fmt;
 
-/// What a group uses, and what was done in it so far. Usage, limit and protection are of the group
-/// and those below it; counts are its own.
+/// Usage and counters of a group. Usage, limit and protection include descendants. Counters do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GroupStats {
-    /// Its name.
+    /// Group name.
     pub name: String,
-    /// The most it may use, bytes; `None` for no limit of its own.
+    /// Maximum usage, bytes. `None` without a limit of its own.
     pub limit_bytes: Option<u64>,
-    /// What is never taken, bytes.
+    /// Guaranteed memory, bytes.
     pub min_bytes: u64,
-    /// What is taken only where nothing else is left, bytes.
+    /// Protected memory, bytes.
     pub low_bytes: u64,
-    /// Charged to it, bytes; never above the limit, but where that was lowered.
+    /// Charged memory, bytes. Above the limit only after the limit was lowered.
     pub usage_bytes: u64,
-    /// Pages wanted of its files, through handles opened while they were its: hits and misses.
+    /// Page accesses of its files, through handles opened while the file was in the group.
     pub accesses: u64,
-    /// Pages that were resident when wanted.
+    /// Accesses of resident pages.
     pub hits: u64,
-    /// Pages that were not.
+    /// Accesses of absent pages.
     pub misses: u64,
-    /// Pages read straight to the caller because no frame could be had.
+    /// Pages read straight to the caller for lack of a frame.
     pub bypass_reads: u64,
-    /// Pages written straight to the store because no frame could be had.
+    /// Pages written straight to the store for lack of a frame.
     pub writes_through: u64,
-    /// Pages of it that came back after their eviction, where the policy keeps shadows.
+    /// Faults on evicted pages of the group, if the policy keeps shadows.
     pub refaults: u64,
-    /// Refaults that were made active at once.
+    /// Refaults activated at once.
     pub activations: u64,
-    /// Its pages evicted.
+    /// Pages evicted.
     pub evictions: u64,
 }
 
 impl GroupStats {
-    /// Hits over accesses; 0 before the first access.
+    /// Returns hits over accesses, 0 before the first access.
     pub fn hit_ratio(&self) -> f64 {
         hit_ratio(self.hits, self.accesses)
     }
@@ -78,7 +77,7 @@ impl GroupStats {
 }
 
 impl fmt::Display for GroupStats {
-    /// Four lines for people.
+    /// Writes four lines for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [usage, min, low] = [self.usage_bytes, self.min_bytes, self.low_bytes].map(Bytes);
         let (name, limit) = (&self.name, self.limit_bytes.map(Bytes));

@@ -1,12 +1,9 @@
-//! Metrics for programs that have a collector already: of the crates `metrics` and `opentelemetry`.
+//! Adapters to the metrics crates `metrics` and `opentelemetry`.
 //!
-//! Both are given to the cache, like any [`MetricsRecorder`], whenever numbers are wanted; neither
-//! is looked for in a global. Of a histogram they get how often, and how long all together: what
-//! was measured are counts by bucket, of which neither takes any.
+//! Histograms are exported as count and sum, as neither crate accepts buckets.
 
 use super::{MetricKind, MetricSample, MetricValue, MetricsRecorder};
 
-/// What collectors take.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(u64),
@@ -22,7 +19,6 @@ impl Number {
     }
 }
 
-/// A metric as plain numbers: their names, and values.
 fn numbers(metric: &MetricSample<'_>) -> Vec<(String, Number)> {
     let named = |suffix: &str, value| (format!("{}{suffix}", metric.name), value);
     match metric.value {
@@ -35,8 +31,7 @@ fn numbers(metric: &MetricSample<'_>) -> Vec<(String, Number)> {
     }
 }
 
-/// Gives metrics to a recorder of the crate `metrics`: counters that are no whole numbers as
-/// gauges.
+/// Passes metrics to a recorder of the crate `metrics`. Fractional counters become gauges.
 ///
 /// ```
 /// # use pagetide::{Bytes, ForMetrics, PageCache};
@@ -74,8 +69,8 @@ impl MetricsRecorder for ForMetrics<'_> {
     }
 }
 
-/// Gives metrics to a meter of OpenTelemetry. It remembers what it gave last, as counters are added
-/// to: keep it.
+/// Passes metrics to an OpenTelemetry meter. Keep this value: it stores the last counters, to
+/// compute increments.
 ///
 /// ```
 /// # use opentelemetry::metrics::{MeterProvider, noop::NoopMeterProvider};
@@ -94,7 +89,7 @@ pub struct ForOpenTelemetry {
 
 #[cfg(feature = "opentelemetry")]
 impl ForOpenTelemetry {
-    /// For the meter of one cache.
+    /// Starts for the meter of one cache.
     pub fn new(meter: opentelemetry::metrics::Meter) -> ForOpenTelemetry {
         ForOpenTelemetry { meter, last: Default::default() }
     }
@@ -133,7 +128,6 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};
 
-    /// A file of four pages that is read twice, each time followed by `after`.
     fn read_twice(mut after: impl FnMut(&PageCache)) {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("a"), [1; 4 * 4096]).unwrap();
@@ -146,7 +140,6 @@ mod tests {
         }
     }
 
-    /// Keeps counters and gauges, as bits, by name.
     #[derive(Default)]
     struct Kept(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
 
@@ -214,7 +207,6 @@ mod tests {
         assert!(kept.of("pagetide_read_seconds_count").load(SeqCst) > 0);
     }
 
-    /// Sums what is added to counters, and keeps the last of gauges.
     #[derive(Clone, Default)]
     struct Sums(Arc<Mutex<BTreeMap<String, f64>>>);
 

@@ -1,4 +1,4 @@
-//! Metrics as text that Prometheus and its relatives read.
+//! Metrics as text, for Prometheus and compatible collectors.
 //!
 //! ```text
 //!   # HELP pagetide_hits_total Pages that were in memory when wanted
@@ -6,7 +6,7 @@
 //!   pagetide_hits_total 3
 //! ```
 //!
-//! OpenMetrics names the family without `_total`, and ends with a line; that is all the difference.
+//! OpenMetrics differs only in the family name, which has no `_total`, and in the last line.
 //!
 //! # Sources
 //! OpenMetrics 1.0, "Text format"; Prometheus, "Exposition formats".
@@ -15,7 +15,7 @@ use super::{MetricKind, MetricSample, MetricValue, MetricsRecorder};
 use crate::api::cache::PageCache;
 use std::fmt::Write;
 
-/// Which text.
+/// The text format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExpositionFormat {
     /// OpenMetrics 1.0.
@@ -25,7 +25,7 @@ pub enum ExpositionFormat {
 }
 
 impl ExpositionFormat {
-    /// The media type.
+    /// Returns the media type.
     pub fn content_type(self) -> &'static str {
         match self {
             ExpositionFormat::OpenMetrics => {
@@ -37,7 +37,7 @@ impl ExpositionFormat {
 }
 
 impl PageCache {
-    /// All [metrics](PageCache::record_metrics) as text.
+    /// Returns all [metrics](PageCache::record_metrics) as text.
     ///
     /// ```
     /// # use pagetide::{Bytes, ExpositionFormat, PageCache};
@@ -59,7 +59,7 @@ impl PageCache {
 struct Writer {
     format: ExpositionFormat,
     text: String,
-    /// The one that was written last.
+    /// Family written last.
     family: String,
 }
 
@@ -87,7 +87,7 @@ impl Writer {
         if !labels.is_empty() {
             self.text.push('}');
         }
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = match value {
             MetricValue::Whole(number) => writeln!(self.text, " {number}"),
             MetricValue::Real(number) => writeln!(self.text, " {number}"),
@@ -117,7 +117,7 @@ impl MetricsRecorder for Writer {
     }
 }
 
-/// As both formats have it: a backslash before quotes, backslashes and line feeds.
+/// Escapes quotes, backslashes and line feeds with a backslash, as both formats require.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -127,7 +127,6 @@ mod tests {
     use super::*;
     use crate::{Bytes, GroupOptions, OpenOptions};
 
-    /// A cache with a group, in which a file with a bad name was read, twice.
     fn used() -> (PageCache, tempfile::TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a \"b\"\n\\");

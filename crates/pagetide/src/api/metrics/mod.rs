@@ -1,11 +1,8 @@
-//! What a cache counts, as metrics: name by name, to whatever its user collects them with.
+//! The counters of a cache as metrics. A [`MetricsRecorder`] of the caller receives every metric
+//! once a call.
 //!
-//! The library keeps no collector and knows of no global one. A [`MetricsRecorder`] is lent for one
-//! call, and is given every metric once; [`exposition`] is one that writes text, `exporters` are
-//! for collectors of other crates.
-//!
-//! Names are those of the statistics, in base units (bytes, seconds). What the kernel counts as
-//! well has its name from `/proc/vmstat`, after `pagetide_vmstat_`.
+//! Names are the names of the statistics, in base units (bytes, seconds). Counters that the kernel
+//! has as well follow `pagetide_vmstat_` with their name from `/proc/vmstat`.
 
 #[cfg(any(feature = "metrics", feature = "opentelemetry"))]
 pub(crate) mod exporters;
@@ -18,9 +15,9 @@ use crate::api::stats::tiers::TieringStats;
 use crate::engine::stats::latency::LatencyStats;
 use std::cmp::Reverse;
 
-/// What collects metrics.
+/// A receiver of metrics.
 pub trait MetricsRecorder {
-    /// Takes one metric. Those of one name follow each other, with different labels.
+    /// Receives one metric. Metrics of one name are consecutive, with different labels.
     fn record(&mut self, metric: &MetricSample<'_>);
 }
 
@@ -28,26 +25,26 @@ pub trait MetricsRecorder {
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct MetricSample<'a> {
-    /// As in `pagetide_hits_total`: counters end in `_total`.
+    /// Metric name, as `pagetide_hits_total`. Counters end in `_total`.
     pub name: &'a str,
-    /// What it is, in a sentence without a full stop.
+    /// Description, without a full stop.
     pub help: &'a str,
-    /// Whether it can fall.
+    /// Kind of metric.
     pub kind: MetricKind,
-    /// Names and values.
+    /// Label names and values.
     pub labels: &'a [(&'a str, &'a str)],
-    /// What it is now.
+    /// Present value.
     pub value: MetricValue<'a>,
 }
 
-/// What a metric's value means.
+/// The meaning of a metric's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
-    /// Only grows, from 0 when the cache was built.
+    /// Grows from 0 since the cache was built.
     Counter,
     /// Any number.
     Gauge,
-    /// How often something took how long.
+    /// A distribution of latencies.
     Histogram,
 }
 
@@ -58,11 +55,10 @@ pub enum MetricValue<'a> {
     Whole(u64),
     /// Seconds, or a share.
     Real(f64),
-    /// Of a histogram.
+    /// A histogram.
     Latency(&'a LatencyStats),
 }
 
-/// Gives metrics of no label, or of one, to a recorder.
 struct Walk<'r> {
     recorder: &'r mut dyn MetricsRecorder,
 }
@@ -80,7 +76,7 @@ impl Walk<'_> {
 }
 
 impl CacheStats {
-    /// Gives each metric of these statistics to `recorder`.
+    /// Passes each metric of these statistics to `recorder`.
     pub fn record(&self, recorder: &mut dyn MetricsRecorder) {
         let mut to = Walk { recorder };
         let policy = self.policy.to_string();
@@ -177,12 +173,12 @@ fn record_tiers(to: &mut Walk<'_>, tiering: &TieringStats) {
 }
 
 impl PageCache {
-    /// Gives each metric of the cache to `recorder`: its [statistics](PageCache::stats), those of
-    /// its groups, with the label `group`, and what was read of the `nr_files` files of which most
-    /// was, with the label `file`.
+    /// Passes each metric of the cache to `recorder`: its [statistics](PageCache::stats), its
+    /// groups with the label `group`, and the bytes read of the `nr_files` most-read files with the
+    /// label `file`.
     ///
     /// # Cost
-    /// As [`PageCache::stats`], and [`PageCache::files`] where `nr_files` is not 0.
+    /// As [`PageCache::stats`], and as [`PageCache::files`] if `nr_files` is not 0.
     pub fn record_metrics(&self, recorder: &mut dyn MetricsRecorder, nr_files: usize) {
         self.stats().record(recorder);
         let mut to = Walk { recorder };
@@ -214,7 +210,6 @@ impl PageCache {
         }
     }
 
-    /// The files of which most was read from their stores, and how much.
     pub(crate) fn busiest_files(&self, nr_files: usize) -> Vec<(String, u64)> {
         let named = self.files().into_iter().filter_map(|file| {
             let path = file.path?.to_string_lossy().into_owned();

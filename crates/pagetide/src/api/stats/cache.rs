@@ -1,4 +1,4 @@
-//! What a cache has done and how full it is: the snapshot users read.
+//! Statistics of a cache.
 
 use crate::api::stats::tiers::{TieringStats, nr_demoted};
 use crate::api::stats::{hit_ratio, write_accesses};
@@ -17,31 +17,31 @@ use pagetide_core::vmstat::{Counter, VmStat};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What the page cache has done so far, and how full it is.
+/// Counters and usage of a page cache.
 ///
-/// Counts are sums over threads read one after the other: exact when nothing is running.
+/// Counters are summed over threads in turn: exact if no thread is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
     /// The replacement policy.
     pub policy: PolicyName,
-    /// The limit, bytes.
+    /// Limit, bytes.
     pub memory_bytes: u64,
-    /// Frames in use, bytes; never above the limit.
+    /// Frames in use, bytes. Never above the limit.
     pub resident_bytes: u64,
-    /// The most `resident_bytes` seen, sampled whenever frames ran low.
+    /// Maximum of `resident_bytes`, sampled when frames run low.
     pub resident_bytes_max: u64,
     /// Dirty pages, bytes.
     pub dirty_bytes: u64,
-    /// Pages wanted: hits and misses.
+    /// Page accesses: hits and misses.
     pub accesses: u64,
-    /// Pages that were resident when wanted.
+    /// Accesses of resident pages.
     pub hits: u64,
-    /// Pages that were not.
+    /// Accesses of absent pages.
     pub misses: u64,
-    /// Pages read straight to the caller because no frame could be had.
+    /// Pages read straight to the caller for lack of a frame.
     pub bypass_reads: u64,
-    /// Pages written straight to the store because no frame could be had.
+    /// Pages written straight to the store for lack of a frame.
     pub writes_through: u64,
     /// Read requests to stores.
     pub device_reads: u64,
@@ -51,37 +51,36 @@ pub struct CacheStats {
     pub device_writes: u64,
     /// Bytes written to stores.
     pub device_write_bytes: u64,
-    /// Faults on pages evicted before, where the policy keeps shadows.
+    /// Faults on pages evicted before, if the policy keeps shadows.
     pub refaults: u64,
-    /// Refaults that were made active at once.
+    /// Refaults activated at once.
     pub activations: u64,
     /// Pages evicted.
     pub evictions: u64,
     /// CPU time spent reclaiming, ns.
     pub reclaim_cpu_ns: u64,
-    /// How long threads waited for reads of stores.
+    /// Latency of reads from stores.
     pub read_times: LatencyStats,
-    /// Whether files bypass the kernel's page cache; false once any file refused.
+    /// Files bypass the kernel's page cache. False once any file refused.
     pub direct_io: bool,
-    /// Whether batched requests go through io_uring.
+    /// Batched requests use io_uring.
     pub io_uring: bool,
-    /// Which setting the policy works by, and how the others compare, where it chooses between
-    /// some: on the node where pages come in.
+    /// Current setting of a self-tuning policy and its alternatives, on the node for new pages.
     pub selection: Option<SelectionSummary>,
-    /// What tiers did, where there are any.
+    /// Statistics of tiers.
     pub tiering: Option<TieringStats>,
-    /// All counters by name, the kernel's where it has one.
+    /// All counters by name, the kernel's name if there is one.
     pub vmstat: Vec<(&'static str, u64)>,
     reuse: ReuseCounts,
 }
 
 impl CacheStats {
-    /// Hits over accesses; 0 before the first access.
+    /// Returns hits over accesses, 0 before the first access.
     pub fn hit_ratio(&self) -> f64 {
         hit_ratio(self.hits, self.accesses)
     }
 
-    /// What the hit ratio would have been with less memory, or with more.
+    /// Returns estimates of the hit ratio for other memory sizes.
     pub fn sizing(&self) -> Sizing {
         Sizing {
             counts: self.reuse.clone(),
@@ -91,7 +90,6 @@ impl CacheStats {
         }
     }
 
-    /// How requests reach the device.
     fn describe_requests(&self) -> &'static str {
         match (self.direct_io, self.io_uring) {
             (true, true) => "past the kernel's page cache, by io_uring",
@@ -165,8 +163,7 @@ impl CacheStats {
 }
 
 impl fmt::Display for CacheStats {
-    /// Some ten lines for people: how full it is, hits, the store, reclaim, the setting in charge,
-    /// and the tiers where there are any. Where [`CacheStats`] has a field, a program reads that.
+    /// Writes about ten lines for people. Programs should read the fields.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [memory, resident, resident_max, dirty, device_read, device_written] = [
             self.memory_bytes,

@@ -1,16 +1,15 @@
-//! What users read of a cache and its tiers.
+//! Statistics of a cache and its tiers.
 
 pub(crate) mod cache;
 pub(crate) mod tiers;
 
 use std::fmt;
 
-/// Hits over accesses; 0 before the first access.
 pub(crate) fn hit_ratio(hits: u64, accesses: u64) -> f64 {
     if accesses == 0 { 0.0 } else { hits as f64 / accesses as f64 }
 }
 
-/// Two lines for people: how many accesses hit and missed, and what went past memory.
+/// Writes two lines: hits and misses, and transfers past the cache.
 pub(crate) fn write_accesses(
     f: &mut fmt::Formatter<'_>,
     (hits, misses): (u64, u64),

@@ -1,4 +1,4 @@
-//! What tiers did: where accesses were served, and what moved.
+//! Statistics of tiers.
 
 use crate::engine::Engine;
 use crate::memory::compressed::CompressedStats;
@@ -12,56 +12,56 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TierStats {
-    /// What it is, and how much there is of it now.
+    /// Tier with its present size.
     pub tier: Tier,
-    /// Frames of it in use, bytes.
+    /// Frames in use, bytes.
     pub resident_bytes: u64,
-    /// Accesses of resident pages that it served.
+    /// Accesses of resident pages served.
     pub served: u64,
 }
 
-/// What a cache with tiers has done so far. Pages unless said otherwise.
+/// Counters of a cache with tiers, in pages unless noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TieringStats {
-    /// The tiers of frames, the fastest first.
+    /// Tiers of frames, fastest first.
     pub tiers: Vec<TierStats>,
-    /// The compressed tier, if there is one.
+    /// Compressed tier.
     pub compressed: Option<CompressedStats>,
     /// Pages armed by the hint scan.
     pub armed: u64,
-    /// Accesses that met an armed page.
+    /// Accesses of armed pages.
     pub hint_faults: u64,
     /// Pages found hot, promoted or not.
     pub candidates: u64,
-    /// Hot pages not promoted, as enough were already.
+    /// Hot pages not promoted because of the rate limit.
     pub rate_limited: u64,
-    /// Pages whose access came too late after the scan.
+    /// Pages accessed too late after the scan.
     pub too_cold: u64,
-    /// Hot pages not promoted, as the fast tier was full.
+    /// Hot pages not promoted because the fast tier was full.
     pub no_room: u64,
-    /// Hot pages not promoted, as they were to be written.
+    /// Hot pages not promoted because they were to be written.
     pub unmovable: u64,
     /// Pages moved to the fast tier.
     pub promoted: u64,
     /// Pages moved to a slower tier.
     pub demoted: u64,
-    /// A page accessed within so long of its scan is hot, as of now.
+    /// Present limit on the time between scan and access of a hot page.
     pub hot_threshold: Millis,
 }
 
 impl TieringStats {
-    /// Bytes moved to the fast tier.
+    /// Returns the bytes moved to the fast tier.
     pub fn promoted_bytes(&self) -> u64 {
         self.promoted * PAGE_BYTES as u64
     }
 
-    /// Bytes moved to slower tiers.
+    /// Returns the bytes moved to slower tiers.
     pub fn demoted_bytes(&self) -> u64 {
         self.demoted * PAGE_BYTES as u64
     }
 
-    /// `core` has the counts of all nodes; `nr_hits` accesses found a resident page.
+    /// `core` has the counters of all nodes. `nr_hits` counts accesses of resident pages.
     pub(crate) fn collect(engine: &Engine, core: &VmStat, nr_hits: u64) -> Option<TieringStats> {
         let compressed = engine.pages.pool.as_ref().map(|pool| pool.collect_stats());
         let Some(tiering) = &engine.source.tiering else {
@@ -97,7 +97,6 @@ impl TieringStats {
         })
     }
 
-    /// Of fast memory over compressed pages, with no slow memory between.
     fn of_pool(engine: &Engine, compressed: CompressedStats, nr_hits: u64) -> TieringStats {
         let resident_bytes = engine.pages.nodes.first().frames.resident_bytes();
         let tier = Tier::dram(Bytes(engine.pages.nodes.managed_bytes()));
@@ -119,7 +118,7 @@ impl TieringStats {
 }
 
 impl fmt::Display for TieringStats {
-    /// A line a tier, one for the moves, and one for what was found hot.
+    /// Writes a line for each tier, one for moves, and one for hot pages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for TierStats { tier, resident_bytes, served } in &self.tiers {
             writeln!(f, "{tier}: {} resident, {served} accesses served", Bytes(*resident_bytes))?;
@@ -149,7 +148,6 @@ impl fmt::Display for TieringStats {
     }
 }
 
-/// Pages that reclaim got rid of by moving them.
 pub(crate) fn nr_demoted(core: &VmStat) -> u64 {
     let counters =
         [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];

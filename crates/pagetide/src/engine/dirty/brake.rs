@@ -1,4 +1,4 @@
-//! The brake on writers: how much is dirty in the whole cache, and what waits for it to be less.
+//! Back-pressure on writers.
 
 use crate::memory::locks::lock;
 use pagetide_core::units::PAGE_BYTES;
@@ -7,20 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// How much is dirty or under write-back in the whole cache, and the writers that wait for it to be
-/// less.
 pub(crate) struct DirtyPages {
     nr_pages: AtomicU64,
     limits: Mutex<DirtyLimits>,
-    /// Write-back fails and makes no progress: waiting for it would be for ever.
+    /// Write-back fails without progress: waiting would last forever.
     is_stalled: AtomicBool,
     waiting: Mutex<()>,
     fell: Condvar,
 }
 
-/// Longest a writer waits at a stretch before it looks again whether the flusher is stuck.
 const WAIT: Duration = Duration::from_millis(50);
-/// Such stretches without fewer dirty pages after which a writer goes on.
+/// Number of waits without progress until a writer goes on.
 const IDLE_ROUNDS_MAX: u32 = 20;
 
 impl DirtyPages {
@@ -47,7 +44,6 @@ impl DirtyPages {
         self.nr_pages.fetch_add(nr, Relaxed);
     }
 
-    /// Pages became clean: writers that wait for that look again.
     pub(crate) fn sub(&self, nr: u64) {
         self.nr_pages.fetch_sub(nr, Relaxed);
         self.is_stalled.store(false, Relaxed);
@@ -55,20 +51,20 @@ impl DirtyPages {
         self.fell.notify_all();
     }
 
-    /// What a writer should do now.
     pub(crate) fn balance(&self) -> Balance {
         lock(&self.limits).balance(self.nr_pages.load(Relaxed))
     }
 
-    /// Write-back made no progress and failed; no writer waits until it makes some.
+    /// Releases writers until write-back makes progress.
     pub(crate) fn set_stalled(&self) {
         self.is_stalled.store(true, Relaxed);
         drop(lock(&self.waiting));
         self.fell.notify_all();
     }
 
-    /// Waits until less than the hard limit is dirty, or write-back is stuck: it failed, or got
-    /// nowhere for a while, as when the waiting threads themselves have the dirty pages locked.
+    /// Waits until fewer pages than the hard limit are dirty, or write-back is stuck: it failed, or
+    /// made no progress for a while, as when the waiting threads themselves have locked the dirty
+    /// pages.
     pub(crate) fn wait_below_hard(&self, mut wake_flusher: impl FnMut()) {
         let mut least = u64::MAX;
         let mut idle_rounds = 0;

@@ -1,6 +1,4 @@
 //! The dirty pages of one mapping, in order.
-//!
-//! Of a file, each with the bytes that were written; of a region, whole pages, a bit each.
 
 use super::page_set::PageSet;
 use crate::engine::written::Written;
@@ -10,10 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 
-/// The dirty pages of one mapping, by index.
+/// File pages with their dirty ranges, or a bit for each region page.
 pub(crate) enum DirtyIndex {
     OfFile(Mutex<BTreeMap<u64, Written>>),
-    /// A store of a region's user may be anywhere in the page.
+    /// A store to a region may be anywhere in the page.
     OfRegion(PageSet),
 }
 
@@ -26,7 +24,7 @@ impl DirtyIndex {
         DirtyIndex::OfRegion(PageSet::new(nr_pages))
     }
 
-    /// Whether to insert the page allocates nothing.
+    /// Returns true if inserting the page allocates nothing.
     pub(crate) fn is_prepared(&self, index: u64) -> bool {
         match self {
             DirtyIndex::OfFile(_) => false,
@@ -34,7 +32,6 @@ impl DirtyIndex {
         }
     }
 
-    /// These bytes of a page were written.
     pub(crate) fn insert(&self, index: u64, written: &Written) {
         match self {
             DirtyIndex::OfFile(tree) => {
@@ -46,7 +43,6 @@ impl DirtyIndex {
         }
     }
 
-    /// Takes a page out; returns what of it was written.
     pub(crate) fn take(&self, index: u64) -> Option<Written> {
         match self {
             DirtyIndex::OfFile(tree) => lock(tree).remove(&index),
@@ -61,19 +57,17 @@ impl DirtyIndex {
         }
     }
 
-    /// Whether some bytes of the page were written, and others not.
     pub(crate) fn is_partial(&self, index: u64) -> bool {
         let is_partial = |tree: &BTreeMap<u64, Written>| Some(!tree.get(&index)?.is_whole());
         self.in_tree(is_partial).flatten().unwrap_or(false)
     }
 
-    /// Whether there is such a page.
     pub(crate) fn has_partial(&self) -> bool {
         let has = |tree: &BTreeMap<u64, Written>| tree.values().any(|written| !written.is_whole());
         self.in_tree(has).unwrap_or(false)
     }
 
-    /// Where the last byte that was written ends in the file; 0 if none was.
+    /// Returns the end of the last dirty byte in the file, or 0.
     pub(crate) fn end(&self) -> u64 {
         let last = match self {
             DirtyIndex::OfFile(tree) => {
@@ -85,7 +79,6 @@ impl DirtyIndex {
         last.map_or(0, |(index, end)| (index << PAGE_SHIFT) + end as u64)
     }
 
-    /// What was written of the page from byte `end` on was cut off.
     pub(crate) fn cut(&self, index: u64, end: usize) {
         if let DirtyIndex::OfFile(tree) = self
             && let Some(written) = lock(tree).get_mut(&index)
@@ -94,7 +87,7 @@ impl DirtyIndex {
         }
     }
 
-    /// The first dirty page at or after `from`, and its dirty neighbours, at most `nr_max`.
+    /// Returns the first dirty page at or after `from` and its dirty neighbours, at most `nr_max`.
     pub(crate) fn next_run(&self, from: u64, nr_max: u64) -> Option<Range<u64>> {
         match self {
             DirtyIndex::OfFile(tree) => {
@@ -105,7 +98,7 @@ impl DirtyIndex {
         }
     }
 
-    /// The next pages at or after `from`, at most `nr_max`, of which some bytes were not written.
+    /// Returns partly dirty pages at or after `from`, at most `nr_max`.
     pub(crate) fn collect_partial(&self, from: u64, nr_max: usize) -> Vec<u64> {
         let collect = |tree: &BTreeMap<u64, Written>| {
             let partial = tree.range(from..).filter(|(_, written)| !written.is_whole());
@@ -114,7 +107,6 @@ impl DirtyIndex {
         self.in_tree(collect).unwrap_or_default()
     }
 
-    /// Those of a range, by index, at most `nr_max`.
     pub(crate) fn collect_in(&self, range: Range<u64>, nr_max: usize) -> Vec<u64> {
         match self {
             DirtyIndex::OfFile(tree) => {
@@ -135,7 +127,6 @@ impl DirtyIndex {
     }
 }
 
-/// The first of the indices, and the neighbours that follow.
 fn run_of(mut indices: impl Iterator<Item = u64>, nr_max: u64) -> Option<Range<u64>> {
     let start = indices.next()?;
     let nr_more = (start + 1..start + nr_max).zip(indices).take_while(|(next, is)| next == is);

@@ -1,15 +1,14 @@
-//! Which pages are dirty, and the brake on writers.
+//! Dirty pages, and back-pressure on writers.
 //!
-//! A mapping keeps its dirty pages in order, with the bytes that were written, so that write-back
-//! goes through the file front to back and joins neighbours. The folio's dirty flag is the truth;
-//! the index is how the flusher finds it. A page enters the index and leaves it together with its
-//! flag, while it is locked or pinned.
+//! A mapping keeps its dirty pages in order, so that write-back goes front to back and joins
+//! neighbours. The folio's dirty flag is authoritative. The index changes together with the flag,
+//! under the page's lock or pin.
 //!
-//! | file | what |
+//! | file | concern |
 //! |---|---|
 //! | `index` | the dirty pages of one mapping |
-//! | `page_set` | those of a region, whose faults must not allocate |
-//! | `brake` | how much is dirty in all, and what waits for it to be less |
+//! | `page_set` | the dirty pages of a region, inserted without allocating |
+//! | `brake` | the total, and writers that wait |
 
 mod brake;
 mod index;

@@ -1,24 +1,23 @@
-//! A set of pages, in order, that a fault may add to: a bit a page.
+//! An ordered set of pages as bits, for insertion in a fault handler.
 //!
 //! ```text
-//!   parts    | . | * | . |        made as their pages are first prepared or inserted
+//!   parts    | . | * | . |        allocated when their pages are first prepared or inserted
 //!                  |
 //!                  '--> nr, [ word ][ word ] ...
 //! ```
 //!
-//! Data and invariants: a part's count is raised before a bit of it is set, and lowered after it
-//! was cleared, so that no part with pages counts as empty. A page is added and removed by the
+//! Data and invariants: a part's count is raised before a bit is set, and lowered after it is
+//! cleared, so that a part with pages never counts as empty. A page is inserted and removed by the
 //! thread that has it locked.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const WORD_PAGES: u64 = u64::BITS as u64;
-/// Pages of a part: 128 MiB of them are 4 KiB of bits.
+/// Pages of a part: 4 KiB of bits for 128 MiB.
 const PART_PAGES: u64 = 1 << 15;
 const PART_WORDS: usize = (PART_PAGES / WORD_PAGES) as usize;
 
-/// See the module.
 pub(crate) struct PageSet {
     parts: Box<[OnceLock<Box<Part>>]>,
 }
@@ -33,12 +32,11 @@ impl PageSet {
         PageSet { parts: (0..nr_pages.div_ceil(PART_PAGES)).map(|_| OnceLock::new()).collect() }
     }
 
-    /// Whether to insert the page allocates nothing.
+    /// Returns true if inserting the page allocates nothing.
     pub(crate) fn is_prepared(&self, index: u64) -> bool {
         self.parts.get((index / PART_PAGES) as usize).is_some_and(|part| part.get().is_some())
     }
 
-    /// Adds a page, which is below the number there are.
     pub(crate) fn insert(&self, index: u64) {
         let new =
             || Box::new(Part { nr: AtomicU64::new(0), words: [const { AtomicU64::new(0) }; _] });
@@ -49,7 +47,6 @@ impl PageSet {
         }
     }
 
-    /// Takes a page out, if it is there.
     pub(crate) fn remove(&self, index: u64) -> bool {
         let Some(part) = self.parts.get((index / PART_PAGES) as usize).and_then(OnceLock::get)
         else {
@@ -65,7 +62,6 @@ impl PageSet {
         self.used_parts(0).next().is_none()
     }
 
-    /// The last page.
     pub(crate) fn last(&self) -> Option<u64> {
         self.used_parts(0).rev().find_map(|(first, part)| {
             let mut words = part.words.iter().map(|word| word.load(Relaxed)).enumerate().rev();
@@ -74,10 +70,10 @@ impl PageSet {
         })
     }
 
-    /// The pages from `from` on, in order, each as of when it is asked for.
+    /// Returns the pages from `from` on, in order, each as of the time of the call to `next`.
     ///
     /// # Cost
-    /// A look at each word of the parts that have pages.
+    /// A look at each word of the parts with pages.
     pub(crate) fn iter_from(&self, from: u64) -> impl Iterator<Item = u64> {
         self.used_parts((from / PART_PAGES) as usize).flat_map(move |(first, part)| {
             let skipped = from.saturating_sub(first) / WORD_PAGES;
@@ -89,7 +85,7 @@ impl PageSet {
         })
     }
 
-    /// The parts that have pages, after `nr_skipped` parts, and the first page of each.
+    /// Returns the non-empty parts after `nr_skipped` parts, with their first pages.
     fn used_parts(&self, nr_skipped: usize) -> impl DoubleEndedIterator<Item = (u64, &Part)> {
         let parts = self.parts.iter().enumerate().skip(nr_skipped);
         parts.filter_map(|(nth, part)| {
@@ -122,7 +118,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Against a set of numbers.
         #[test]
         fn is_a_set(
             changes in proptest::collection::vec((any::<bool>(), 0..3 * PART_PAGES), 0..200),

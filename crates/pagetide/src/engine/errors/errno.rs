@@ -1,11 +1,10 @@
-//! The system's code for an error of the library: its own, or the one that says the same.
+//! System error codes for errors of the library.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-/// The system's own code, somewhere down an error's chain of causes: what a door to another
-/// language, or a server of other processes, answers with. `None` where the system had no part in
-/// it.
+/// Returns the system's error code in the error's chain of causes, for FFI and servers. Returns
+/// `None` if there is none.
 ///
 /// # Cost
 /// A look at each cause.
@@ -16,15 +15,15 @@ pub fn find_errno(error: &(dyn Error + 'static)) -> Option<i32> {
         if let Some(errno) = system.and_then(io::Error::raw_os_error) {
             return Some(errno);
         }
-        // The source of one that holds another is that one's source, and not that one.
+        // `source()` of an `io::Error` skips the error it holds.
         let held = system.and_then(io::Error::get_ref);
         next = held.map(|held| held as &dyn Error).or_else(|| error.source());
     }
     None
 }
 
-/// The code that says what an error of this kind says, where [`find_errno`] finds none: what C and
-/// Python are told. `ENODATA` past the end of a file; `EIO` for a kind that no code is about.
+/// Returns the code closest to an error kind, if [`find_errno`] finds none, for C and Python:
+/// `ENODATA` past the end of a file, `EIO` if no code fits.
 pub fn errno_of(kind: ErrorKind) -> i32 {
     match kind {
         ErrorKind::InvalidInput => libc::EINVAL,

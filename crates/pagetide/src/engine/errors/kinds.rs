@@ -1,17 +1,17 @@
-//! The kind of [`io::Error`] that each error turns into.
+//! The [`io::Error`] kind of each error.
 //!
-//! An error with a cause has the cause's kind. The rest are told apart by what the caller can do:
+//! An error with a cause has the cause's kind. For the rest, the kind states the remedy:
 //!
-//! | kind | says |
+//! | kind | meaning |
 //! |---|---|
 //! | `InvalidInput` | no such call can succeed: change the arguments |
-//! | `PermissionDenied` | the handle has no such access: open another |
-//! | `NotFound`, `AlreadyExists` | the name is of nothing, or is taken |
-//! | `UnexpectedEof` | the file is shorter than what was to be read |
-//! | `FileTooLarge` | the file is longer, or would be, than a cache can map |
-//! | `ResourceBusy` | pinned, dirty, open or in a region now: let go of it, then try again |
-//! | `OutOfMemory`, `QuotaExceeded` | there is no more of it: ask for less |
-//! | `Deadlock` | the thread would wait for its own guard: drop that first |
+//! | `PermissionDenied` | the handle lacks this access: open another |
+//! | `NotFound`, `AlreadyExists` | the name does not exist, or is taken |
+//! | `UnexpectedEof` | the file is shorter than the read |
+//! | `FileTooLarge` | the file is, or would be, longer than a cache can map |
+//! | `ResourceBusy` | pinned, dirty, open or in a region now: release it, then try again |
+//! | `OutOfMemory`, `QuotaExceeded` | nothing is left: ask for less |
+//! | `Deadlock` | the thread would wait for its own guard: drop the guard first |
 //! | `Unsupported` | this cache was not built for it |
 
 use super::{
@@ -22,7 +22,6 @@ use crate::memory::tier::ParseTierError;
 use crate::memory::tier::plan::TierError;
 use std::io::{self, ErrorKind};
 
-/// An error that knows which kind of [`io::Error`] it is.
 trait HasKind {
     fn kind(&self) -> ErrorKind;
 }
@@ -185,7 +184,6 @@ mod tests {
     use pagetide_sys::{RegionError, ReserveError, UffdError};
     use std::path::PathBuf;
 
-    /// The kind, and that the error itself is inside.
     fn kind_of<E>(error: E) -> ErrorKind
     where
         E: std::error::Error + Into<io::Error> + 'static,

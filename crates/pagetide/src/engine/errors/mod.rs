@@ -28,9 +28,9 @@ pub enum BuildError {
     /// The limit is below the minimum. Ask for at least 16 frames (64K).
     #[error("a memory limit of {given} is too small: at least {least} are needed")]
     TooSmall {
-        /// The requested limit.
+        /// Requested limit.
         given: Bytes,
-        /// The smallest valid limit.
+        /// Smallest valid limit.
         least: Bytes,
     },
     /// A knob is out of its range.
@@ -39,13 +39,13 @@ pub enum BuildError {
         text(knob, *given), text(knob, *low), text(knob, *high)
     )]
     Knob {
-        /// The knob's name.
+        /// Knob's name.
         knob: &'static str,
-        /// The requested value.
+        /// Requested value.
         given: u64,
-        /// The smallest valid value.
+        /// Smallest valid value.
         low: u64,
-        /// The largest valid value.
+        /// Largest valid value.
         high: u64,
     },
     /// The tiers conflict with each other or with this machine. The message states the remedy.
@@ -60,9 +60,9 @@ pub enum BuildError {
     /// The access record could not be created.
     #[error("the access record {path} could not be created: {source}")]
     Record {
-        /// The record's path.
+        /// Record's path.
         path: PathBuf,
-        /// The system's error.
+        /// System's error.
         source: io::Error,
     },
     /// A worker thread could not be started.
@@ -86,23 +86,23 @@ pub enum OpenError {
     /// The system refused. The source holds the reason.
     #[error("{path} could not be opened: {source}")]
     Open {
-        /// The path.
+        /// Path.
         path: PathBuf,
-        /// The system's error.
+        /// System's error.
         source: io::Error,
     },
     /// The file is longer than the page tables of a mapping can address.
     #[error("the file is {len} long, more than the {most} a cache can map")]
     TooLong {
-        /// The file's length.
+        /// File's length.
         len: Bytes,
-        /// The largest length of a file in a cache.
+        /// Largest length of a file in a cache.
         most: Bytes,
     },
     /// The group was removed. Open the file through another group, or through the cache.
     #[error("the group {name:?} was removed: open the file through another")]
     GroupRemoved {
-        /// The group's name.
+        /// Group's name.
         name: String,
     },
     /// Every mapping number is in use by a cached file.
@@ -111,7 +111,7 @@ pub enum OpenError {
     /// A region over the file has exclusive use of the file. Drop the region first.
     #[error("{path} is in use by a region: drop it first, or reach the file through it")]
     InRegion {
-        /// The path.
+        /// Path.
         path: PathBuf,
     },
 }
@@ -129,15 +129,15 @@ pub enum CreateRegionError {
     /// The file is open in this cache, or has pages that could not be written back. Close it first.
     #[error("{path} is in use by this cache: drop its open files first")]
     InUse {
-        /// The path.
+        /// Path.
         path: PathBuf,
     },
     /// The swap file for evicted pages could not be created. Name another folder, or a store.
     #[error("no room to swap to could be made in {folder}: {source}")]
     Swap {
-        /// The folder of the swap file.
+        /// Folder of the swap file.
         folder: PathBuf,
-        /// The system's error.
+        /// System's error.
         source: io::Error,
     },
     /// The cache is shared with other processes, which find pages in frames only. Build a cache
@@ -161,28 +161,28 @@ pub enum ReadError {
     /// The store failed. Another read tries the store again.
     #[error("reading {len} bytes at {offset} failed: {source}")]
     Store {
-        /// The start of the failed request, in bytes.
+        /// Start of the failed request, in bytes.
         offset: u64,
-        /// The length of the failed request, in bytes.
+        /// Length of the failed request, in bytes.
         len: u64,
-        /// The store's error.
+        /// Store's error.
         source: io::Error,
     },
     /// The page is past the end of the file. [`crate::File::read_at`] returns 0 in this case.
     #[error("page {index} is past the end of the file, which is {len} bytes long")]
     PastEnd {
-        /// The requested page.
+        /// Requested page.
         index: u64,
-        /// The file's length, in bytes.
+        /// File's length, in bytes.
         len: u64,
     },
     /// The file ends before the end of the buffer. [`crate::File::read_at`] returns the bytes up to
     /// the end of the file.
     #[error("the file is {len} bytes long, and the read is to go on to byte {end}")]
     UnexpectedEnd {
-        /// The end of the read, in bytes.
+        /// End of the read, in bytes.
         end: u64,
-        /// The file's length, in bytes.
+        /// File's length, in bytes.
         len: u64,
     },
     /// The handle was opened without read access.
@@ -198,7 +198,7 @@ pub enum ReadError {
     /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
-        /// The guard's page.
+        /// Guard's page.
         index: u64,
     },
 }
@@ -210,19 +210,19 @@ pub enum WriteError {
     /// The store failed on the read of the rest of a page, or on a write-through.
     #[error("writing {len} bytes at {offset} failed: {source}")]
     Store {
-        /// The start of the failed request, in bytes.
+        /// Start of the failed request, in bytes.
         offset: u64,
-        /// The length of the failed request, in bytes.
+        /// Length of the failed request, in bytes.
         len: u64,
-        /// The store's error.
+        /// Store's error.
         source: io::Error,
     },
     /// The store refused the new length. The file keeps its old length.
     #[error("setting the length to {len} bytes failed: {source}")]
     SetLen {
-        /// The requested length, in bytes.
+        /// Requested length, in bytes.
         len: u64,
-        /// The store's error.
+        /// Store's error.
         source: io::Error,
     },
     /// The handle was opened without write access.
@@ -231,17 +231,17 @@ pub enum WriteError {
     /// The write would end beyond the largest length that the store supports.
     #[error("a write up to byte {end} would pass the longest file, of {most} bytes")]
     TooLong {
-        /// The end of the write, in bytes.
+        /// End of the write, in bytes.
         end: u64,
-        /// The largest length of the file, in bytes.
+        /// Largest length of the file, in bytes.
         most: u64,
     },
     /// The page is past the end of the file. Grow the file with `set_len` first.
     #[error("page {index} is past the end of the file, which is {len} bytes long")]
     PastEnd {
-        /// The requested page.
+        /// Requested page.
         index: u64,
-        /// The file's length, in bytes.
+        /// File's length, in bytes.
         len: u64,
     },
     /// Every frame is in use, and a guard needs one. Drop guards, or use `write_at`, which always
@@ -254,7 +254,7 @@ pub enum WriteError {
     /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
-        /// The guard's page.
+        /// Guard's page.
         index: u64,
     },
 }
@@ -274,7 +274,7 @@ pub enum SyncError {
     /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
-        /// The guard's page.
+        /// Guard's page.
         index: u64,
     },
 }
@@ -289,7 +289,7 @@ pub enum AdviseError {
     /// The call would wait for a guard of its own thread. Drop the guard first.
     #[error("this thread has a guard of page {index}, and would wait for itself: drop it first")]
     WouldDeadlock {
-        /// The guard's page.
+        /// Guard's page.
         index: u64,
     },
 }
@@ -304,25 +304,25 @@ pub enum GroupError {
     /// The name belongs to another group. Choose another name, or use the existing group.
     #[error("there is a group named {name:?} already")]
     NameTaken {
-        /// The name.
+        /// Name.
         name: String,
     },
     /// The limit is below the minimum.
     #[error("a limit of {limit} is too small for a group: give it at least {least}")]
     TooSmall {
-        /// The requested limit.
+        /// Requested limit.
         limit: Bytes,
-        /// The smallest valid limit.
+        /// Smallest valid limit.
         least: Bytes,
     },
     /// The group's `min` or `low` is above its limit.
     #[error("a {what} of {given} is above the limit of {limit}: lower one, or raise the other")]
     AboveLimit {
-        /// The setting's name: `min` or `low`.
+        /// Setting's name: `min` or `low`.
         what: &'static str,
-        /// The requested value.
+        /// Requested value.
         given: Bytes,
-        /// The limit.
+        /// Limit.
         limit: Bytes,
     },
     /// The `min` settings of the first-level groups would exceed the cache's memory. Ask for less.
@@ -331,11 +331,11 @@ pub enum GroupError {
          ask for less"
     )]
     Overcommitted {
-        /// The requested `min`.
+        /// Requested `min`.
         given: Bytes,
-        /// The sum of `min` over all other groups of the first level.
+        /// Sum of `min` over all other groups of the first level.
         others: Bytes,
-        /// The cache's memory.
+        /// Cache's memory.
         memory: Bytes,
     },
     /// All group numbers are in use. A removed group keeps its number while it has pages. Remove a
@@ -345,15 +345,15 @@ pub enum GroupError {
     /// The group was removed. Create another.
     #[error("the group {name:?} was removed")]
     Removed {
-        /// The group's name.
+        /// Group's name.
         name: String,
     },
     /// The group has children. Remove the child groups first.
     #[error("the group {name:?} has {nr_children} groups below it: remove those first")]
     HasChildren {
-        /// The group's name.
+        /// Group's name.
         name: String,
-        /// The number of child groups.
+        /// Number of child groups.
         nr_children: usize,
     },
 }
@@ -365,35 +365,35 @@ pub enum ResizeError {
     /// The size is outside the range that was reserved when the cache was built.
     #[error("a size of {given} is outside {least} to {most}, what this cache was built for")]
     OutOfRange {
-        /// The requested size.
+        /// Requested size.
         given: Bytes,
-        /// The smallest valid size.
+        /// Smallest valid size.
         least: Bytes,
-        /// The reserved size.
+        /// Reserved size.
         most: Bytes,
     },
     /// The tier does not exist. Tiers are numbered from 0, the fastest.
     #[error("there is no tier {given}: this cache has {tiers}, the fastest is 0")]
     NoSuchTier {
-        /// The requested tier.
+        /// Requested tier.
         given: usize,
-        /// The number of tiers.
+        /// Number of tiers.
         tiers: usize,
     },
     /// The size is less than the sum of all `min` settings of groups. Lower a group's `min` first.
     #[error("a size of {given} is less than the {min} that groups are promised: lower their min")]
     Promised {
-        /// The requested size.
+        /// Requested size.
         given: Bytes,
-        /// The sum of `min` over all groups of the first level.
+        /// Sum of `min` over all groups of the first level.
         min: Bytes,
     },
     /// Too many frames are pinned or dirty. Some frames were released.
     #[error("only {given_up} of {wanted} frames could be given up: the rest are pinned or dirty")]
     Busy {
-        /// The number of released frames.
+        /// Number of released frames.
         given_up: u64,
-        /// The number of frames that the resize must release.
+        /// Number of frames that the resize must release.
         wanted: u64,
     },
 }

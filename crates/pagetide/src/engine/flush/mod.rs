@@ -1,8 +1,8 @@
-//! Write-back: dirty pages to the store, and what happens when that fails.
+//! Write-back of dirty pages, and its errors.
 //!
-//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once: a pass ends
-//! even while writers go on. A pass ends early at a page that a guard has locked; a sync waits for
-//! the guard between passes, when no other call has to wait along. What a pass does: `pass`.
+//! One thread at a time writes back a mapping (`mapping.flush`), front to back, once. A pass ends
+//! at a page that a guard has locked. A sync waits for the guard between passes, to block no other
+//! call.
 
 pub(crate) mod pass;
 pub(crate) mod scope;
@@ -20,21 +20,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of the frames, one in so many is written at a time of pages that only borrow room.
+/// Fraction of the frames written at a time in swapped mappings.
 pub(crate) const SWAP_PART: u64 = 8;
 
-/// What writes dirty pages back.
 pub(crate) struct Flusher {
     pub(crate) pages: Arc<Pages>,
     mappings: Arc<Registry>,
     pub(crate) io: Arc<IoPool>,
-    /// Wakes the thread that does so beside the callers.
     signal: Signal,
     has_thread: bool,
 }
 
 impl Flusher {
-    /// `has_thread`: a worker [waits](Flusher::wait) to be woken.
     pub(crate) fn new(
         pages: &Arc<Pages>,
         mappings: &Arc<Registry>,
@@ -50,24 +47,19 @@ impl Flusher {
         }
     }
 
-    /// Asks the worker to write back.
     pub(crate) fn wake(&self) {
         self.signal.notify();
     }
 
-    /// The worker's wait for that.
     pub(crate) fn wait(&self, timeout: Duration) -> Wake {
         self.signal.wait(timeout)
     }
 
-    /// Asks the worker to end.
     pub(crate) fn stop(&self) {
         self.signal.stop();
     }
 
-    /// Writes back the mapping's pages in `range` that are dirty now; waits for the threads that
-    /// have some of them locked. Errors are recorded in the mapping; the pages concerned are dirty
-    /// again.
+    /// Waits for locked pages. Records errors in the mapping, and leaves the pages concerned dirty.
     pub(crate) fn flush(&self, mapping: &Mapping, range: Range<u64>) -> Flushed {
         let mut total = Flushed::default();
         let mut from = range.start;
@@ -84,13 +76,12 @@ impl Flusher {
         }
     }
 
-    /// The same of all pages, but for those that threads have locked.
     pub(crate) fn flush_unlocked(&self, mapping: &Mapping) -> Flushed {
         let _turn = lock(&mapping.flush);
         self.flush_locked(mapping, 0..u64::MAX, OnLocked::Skip, u64::MAX)
     }
 
-    /// One pass, for a caller that holds `mapping.flush`.
+    /// Runs one pass for a caller that holds `mapping.flush`.
     pub(crate) fn flush_locked(
         &self,
         mapping: &Mapping,
@@ -115,8 +106,7 @@ impl Flusher {
         flushed
     }
 
-    /// Writes back everything, everywhere, but for what only borrows room in a store.
-    /// Waits for pages that are locked if it must.
+    /// Writes back all mappings that are not swapped.
     pub(crate) fn flush_all(&self, on_locked: OnLocked) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot().iter().filter(|mapping| mapping.swap.is_none()) {
@@ -129,10 +119,9 @@ impl Flusher {
         total
     }
 
-    /// Writes back what keeps frames from being reclaimed, of mappings that no other thread is
-    /// writing back. Of pages that only borrow room those that reclaim has met or, where it has met
-    /// none, a part at a time, in turn. Waits for no page, and for no turn: the caller may be
-    /// serving a fault.
+    /// Writes back pages that keep frames from being reclaimed, of mappings not in write-back
+    /// already. In swapped mappings, writes pages that reclaim has met or else a part at a time.
+    /// Never blocks, as the caller may be serving a fault.
     pub(crate) fn flush_for_room(&self) -> Flushed {
         let mut total = Flushed::default();
         for mapping in self.mappings.snapshot() {
@@ -161,8 +150,8 @@ impl Flusher {
         total
     }
 
-    /// As [`Flusher::balance_dirty`], for a writer that can neither wait nor write back itself:
-    /// `false`, and it is to ask another thread.
+    /// Does the work of [`Flusher::balance_dirty`] without blocking. Returns false if another
+    /// thread has to do it.
     pub(crate) fn balances_at_once(&self) -> bool {
         match self.pages.dirty.balance() {
             Balance::Continue => true,
@@ -174,8 +163,8 @@ impl Flusher {
         }
     }
 
-    /// Has a writer wake the flusher, or wait for it, as the limits say; where there
-    /// is none, `flush` by itself.
+    /// Wakes the flusher or waits for it, by the dirty limits. Calls `flush` if there is no
+    /// flusher.
     pub(crate) fn balance_dirty(&self, flush: impl FnOnce(&Flusher) -> Flushed) {
         match self.pages.dirty.balance() {
             Balance::Continue => {}

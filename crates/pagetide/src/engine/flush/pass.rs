@@ -1,8 +1,7 @@
-//! One pass of write-back over a mapping: pages copied out, written, and clean.
+//! One pass of write-back over a mapping.
 //!
-//! Each page is copied out under a shared pin, so what is written is one state of the page and
-//! writers never wait for the device; the copy is what the store gets. From the copy until the
-//! store's answer the folio is under write-back and cannot be evicted.
+//! A page is copied out under a shared pin, so the store gets a consistent page and writers never
+//! wait for the device. Until the store answers, the folio cannot be evicted.
 //!
 //! ```text
 //!   dirty index --next_run--> pin, copy, DIRTY -> WRITEBACK --> in flight --ok--> clean
@@ -11,8 +10,8 @@
 //!                             index again, and numbered for the next sync of every handle
 //! ```
 //!
-//! Of a file that others can change, exactly the bytes are written that were written here: whole
-//! pages in long requests, past the kernel's cache; pieces of pages through it.
+//! If other programs can change the file, only bytes written here are stored: whole pages in long
+//! requests, past the kernel's cache, and parts of pages through it.
 
 use crate::engine::flush::scope::{Chosen, OnLocked, PassScope};
 use crate::engine::in_flight::InFlight;
@@ -33,30 +32,25 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Pages in one write request: 256 KiB. With 32 in flight, 8 MiB of copies at the most.
+/// Pages in one write request: 256 KiB. With 32 in flight, at most 8 MiB of copies.
 pub(crate) const RUN_MAX: u64 = 64;
-/// Shorter runs, of short files and of scattered pages, have a buffer of so many pages: to map one
-/// of [`RUN_MAX`] costs more than to write them.
+/// Buffer size for shorter runs: mapping [`RUN_MAX`] pages costs more than the write.
 const SHORT_RUN: u64 = 8;
-/// So many requests for short runs are submitted together: that is one call, and the device is
-/// notified once.
+/// Requests for short runs submitted in one call, with one notification of the device.
 const SHORT_TOGETHER: u32 = 16;
-/// Looks at a locked page before a pass ends there: most are locked for a copy.
+/// Polls of a locked page before a pass ends there: most are locked for a copy.
 const LOOKS_MAX: u32 = 64;
-/// Pages written in part whose other bytes the kernel reads at a time.
+/// Partly written pages that the kernel completes at once.
 const PREPARED: usize = 128;
-/// Pages of a region protected together, and how far the last is from the first at the most.
+/// Maximum number of region pages protected together, and their maximum span.
 const PROTECTED: usize = 64;
 const PROTECTED_SPAN: u64 = 4096;
 
-/// What a pass did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Flushed {
-    /// Pages the store has now.
     pub(crate) nr_written: u64,
-    /// Pages that are dirty again.
     pub(crate) nr_failed: u64,
-    /// The page at which the pass ended, because it was locked.
+    /// Locked page at which the pass ended.
     pub(crate) ended_at: Option<u64>,
 }
 
@@ -68,29 +62,25 @@ impl Flushed {
     }
 }
 
-/// Pages in flight together: neighbours, copied into one buffer.
 struct Run {
     start: u64,
     pages: Vec<Copied>,
-    /// Where the written bytes end in the file.
+    /// End of the written bytes in the file.
     end: u64,
 }
 
-/// One page of a run.
 struct Copied {
     frame: FrameId,
-    /// What of it is dirty again if the store fails.
+    /// Dirty range to restore if the store fails.
     written: Written,
 }
 
-/// A page copied out, to be written.
 struct Snapshot {
     page: Copied,
-    /// How much of it the file has.
+    /// Bytes within the file.
     nr_bytes: usize,
 }
 
-/// One pass over a mapping.
 pub(crate) struct Pass<'e> {
     pages: &'e Pages,
     io: &'e IoPool,
@@ -98,22 +88,18 @@ pub(crate) struct Pass<'e> {
     backing: Arc<Backing>,
     queue: IoQueue,
     in_flight: InFlight<Run>,
-    /// Buffers of what has been written.
     spare: Vec<AlignedBuf>,
     on_locked: OnLocked,
     chosen: Chosen,
     flushed: Flushed,
-    /// Requests that wait to be submitted together.
     nr_unsubmitted: u32,
-    /// Pages it may take yet.
     nr_left: u64,
-    /// What is written in part up to here, the kernel is reading already; or it was protected, or
-    /// taken from the processes that may write it.
+    /// End of the pages prepared for writing: read by the kernel, protected, or taken from the
+    /// processes that may write them.
     prepared_to: u64,
 }
 
 impl<'e> Pass<'e> {
-    /// One of a mapping's pages.
     pub(crate) fn new(
         pages: &'e Pages,
         io: &'e IoPool,
@@ -138,7 +124,6 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// Writes back the dirty pages of a range, and waits for the store.
     pub(crate) fn run(mut self, range: Range<u64>) -> Flushed {
         let mut from = range.start;
         while self.nr_left > 0
@@ -175,14 +160,14 @@ impl<'e> Pass<'e> {
         self.flushed
     }
 
-    /// Whether reclaim has met a page, and waits for it to be clean.
+    /// Returns true if reclaim waits for the page to be clean.
     fn is_met(&self, index: u64) -> bool {
         let page = self.mapping.table.page(PageIndex(index));
         let frame = page.and_then(|page| page.load().frame());
         frame.is_some_and(|frame| self.pages.folios[frame].flags().any(Flags::RECLAIM))
     }
 
-    /// Has the kernel read what the next partial writes are to be written into, all at once.
+    /// Has the kernel read the next partly written pages, all at once.
     fn prepare_parts(&mut self, from: u64, end: u64) {
         let Some(file) = self.backing.file() else { return };
         if from < self.prepared_to || !self.mapping.agreement.is_shared() {
@@ -195,8 +180,8 @@ impl<'e> Pass<'e> {
         self.prepared_to = next.last().map_or(end, |last| last + 1);
     }
 
-    /// Has the next stores of a region's user be faults, in the pages that come next, all at once:
-    /// a call for each would have every CPU that runs the user stop for each.
+    /// Write-protects the next pages of a region, all at once: each call interrupts every CPU that
+    /// runs the user.
     fn protect_next(&mut self, from: u64, end: u64) {
         if from < self.prepared_to || !self.mapping.is_region() {
             return;
@@ -207,8 +192,7 @@ impl<'e> Pass<'e> {
         Lock::protect_all_from_user(&locks);
     }
 
-    /// Takes the pages that come next from other processes that may be storing to them, all at
-    /// once.
+    /// Takes the next pages from other processes that may store to them, all at once.
     fn take_next(&mut self, from: u64, end: u64) {
         let table = &self.mapping.table;
         if from < self.prepared_to || !table.page_file().is_some_and(|file| file.has_writers()) {
@@ -222,7 +206,6 @@ impl<'e> Pass<'e> {
         Lock::take_written_from_file(&mut locks);
     }
 
-    /// The dirty pages that come next, as many as one call is worth, which are prepared then.
     fn next_to_prepare(&mut self, from: u64, end: u64) -> Vec<u64> {
         let nr_max = PROTECTED.min(self.nr_left as usize);
         let next = self.mapping.dirty.collect_in(from..end.min(from + PROTECTED_SPAN), nr_max);
@@ -230,8 +213,7 @@ impl<'e> Pass<'e> {
         next
     }
 
-    /// Copies the pages and submits them; pages that went away meanwhile, and those of which only a
-    /// part is written, split the run.
+    /// Writes a run, which dropped and partly written pages split.
     fn write_run(&mut self, range: Range<u64>) {
         let nr_pages = range.end - range.start;
         let mut buffer = self.buffer(nr_pages);
@@ -262,7 +244,6 @@ impl<'e> Pass<'e> {
         self.submit(run, buffer);
     }
 
-    /// Writes parts of one page, and waits for them.
     fn write_pieces(&mut self, index: u64, page: Copied, bytes: &[u8], pieces: &[Range<usize>]) {
         let start = index << PAGE_SHIFT;
         let mut result = Ok(());
@@ -280,14 +261,12 @@ impl<'e> Pass<'e> {
         self.complete(run, result);
     }
 
-    /// The store may be this long once the request is done.
     fn note_submitted(&self, end: u64) {
         if self.mapping.agreement.is_shared() {
             self.mapping.agreement.lock().may_grow_to(end);
         }
     }
 
-    /// Room for a run of so many pages; what is in it is to be written over.
     fn buffer(&mut self, nr_pages: u64) -> AlignedBuf {
         let nr_pages = match nr_pages {
             1 => 1,
@@ -299,8 +278,8 @@ impl<'e> Pass<'e> {
         fitting.map_or_else(|| AlignedBuf::zeroed(nr_bytes), |at| self.spare.swap_remove(at))
     }
 
-    /// Copies one page out and turns it from dirty to under write-back. `None` if there is nothing
-    /// to write: it was dropped, or lies past the end of the file; or if it is locked.
+    /// Copies one page out and marks it under write-back. Returns `None` if the page was dropped,
+    /// lies past the end of the file, or is locked.
     fn snapshot(&mut self, index: u64, target: &mut [u8]) -> Option<Snapshot> {
         let page = self.mapping.table.page(PageIndex(index))?;
         if self.mapping.is_region() {
@@ -318,7 +297,7 @@ impl<'e> Pass<'e> {
                     let nr_bytes = self.mapping.bytes_in_page(PageIndex(index));
                     let written = self.mapping.dirty.take(index).unwrap_or(Written::WHOLE);
                     if nr_bytes.min(cut) == 0 {
-                        // A guard taken before a truncation changed it afterwards.
+                        // A guard from before a truncation changed the page afterwards.
                         folio.clear(Flags::DIRTY);
                         self.pages.uncount_dirty(self.mapping, 1);
                         self.pages.record(self.mapping, index, record::AccessKind::Clean);
@@ -342,8 +321,7 @@ impl<'e> Pass<'e> {
                     nr_looks += 1;
                     std::thread::yield_now();
                 }
-                // So many guards: one of them will go, and dropping one is not something to sleep
-                // for.
+                // All pin counts are in use, briefly: no need to sleep.
                 Err(_) => std::thread::yield_now(),
             }
         }
@@ -355,8 +333,7 @@ impl<'e> Pass<'e> {
         }
     }
 
-    /// As [`Pass::snapshot`], of a page whose user may be writing it: from here on a store is a
-    /// fault, which waits for the lock and makes the page dirty again.
+    /// A later store faults, waits for the lock, and makes the page dirty again.
     fn snapshot_of_region(&mut self, page: PageRef<'_>, target: &mut [u8]) -> Option<Snapshot> {
         let Ok(lock) = page.try_lock() else {
             self.note_locked(page.index().0);
@@ -418,7 +395,7 @@ impl<'e> Pass<'e> {
             Ok(()) => {
                 self.mapping.note_stored(run.end);
                 if let Some(swap) = &self.mapping.swap {
-                    // Before the pages are clean, and can leave.
+                    // First, because clean pages can be evicted.
                     (run.start..run.start + nr).for_each(|index| swap.note_stored(index));
                 }
                 (run.start..).zip(&run.pages).for_each(|(index, page)| {
@@ -454,17 +431,17 @@ impl<'e> Pass<'e> {
 
     fn set_dirty_again(&self, index: u64, page: &Copied) {
         let dirty_again = |flags: Flags| Some(flags.without(Flags::WRITEBACK).with(Flags::DIRTY));
-        // Before the flag: a page that is dirty is in the index.
+        // Before the flag: a dirty page is always in the index.
         self.mapping.dirty.insert(index, &page.written);
         let before = self.pages.folios[page.frame].update(dirty_again);
         if before.any(Flags::DIRTY) {
-            // A writer came meanwhile and counted the page once more.
+            // A concurrent writer counted the page once more.
             self.pages.uncount_dirty(self.mapping, 1);
         }
     }
 }
 
-/// Pins a page that no other process may be storing to: it is taken from them first.
+/// Pins a page, and takes it from other processes that may store to it.
 fn pin_unwritten(page: PageRef<'_>) -> Result<Pin<PageRef<'_>>, PinRefused> {
     loop {
         let pin = if page.is_written_in_file() {

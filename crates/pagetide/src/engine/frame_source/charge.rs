@@ -1,8 +1,7 @@
-//! Groups at work: which pays for a page, and what else changes groups while pages come and go.
+//! Charges to groups, and changes of groups.
 //!
-//! Lock order: the directory before the registry before the lists. What a miss does takes the lists
-//! alone, and asks there which group the mapping is in, so that a group that is removed, which also
-//! happens there, is charged before or not at all.
+//! Lock order: directory, registry, lists. A miss takes only the lists, under which it looks up the
+//! mapping's group. Groups are removed under the same lock.
 
 use crate::engine::errors::{GroupError, ResizeError};
 use crate::engine::frame_source::{FrameSource, NoFrame};
@@ -24,8 +23,8 @@ fn groups_of(lists: &mut NodeLists) -> &mut Groups {
 }
 
 impl FrameSource {
-    /// Charges a page to the mapping's group, and makes room below the limit that stands in the
-    /// way. Returns the payer; a page that gets no frame is to be [refunded](FrameSource::refund).
+    /// Charges a page to the mapping's group, with reclaim below a limit. Returns the payer. A page
+    /// without a frame must be [refunded](FrameSource::refund).
     #[inline]
     pub(crate) fn charge(&self, cpu: CpuId, mapping: &Mapping) -> Result<GroupId, NoFrame> {
         if self.groups.is_none() {
@@ -40,8 +39,8 @@ impl FrameSource {
         payer.ok_or(NoFrame)
     }
 
-    /// Pages that the mapping's group can have before others give what they are to keep, where
-    /// there are groups.
+    /// Returns the pages the group can have before protected memory is reclaimed. `None` without
+    /// groups.
     pub(crate) fn group_room(&self, mapping: &Mapping) -> Option<u64> {
         self.groups.as_ref()?;
         let memory = self.pages.nodes.nr_frames();
@@ -49,25 +48,22 @@ impl FrameSource {
         Some(groups_of(&mut lists).tree().room(mapping.group(), memory))
     }
 
-    /// As [`FrameSource::group_room`]; without groups, all pages there are.
     pub(crate) fn room_of(&self, mapping: &Mapping) -> u64 {
         self.group_room(mapping).unwrap_or_else(|| self.pages.nodes.nr_frames())
     }
 
-    /// Takes back what was charged for a page that got no frame.
     pub(crate) fn refund(&self, payer: GroupId) {
         if self.groups.is_some() {
             groups_of(&mut self.pages.nodes.first().lock_lists()).cancel_charge(payer);
         }
     }
 
-    /// Where a handle of the mapping counts.
     pub(crate) fn counters_of(&self, mapping: &Mapping) -> Arc<Counters> {
         let member = self.groups.as_ref().and_then(|directory| directory.find(mapping.group()));
         Arc::clone(member.as_ref().map_or(&self.pages.counters, |member| &member.counters))
     }
 
-    /// What all groups promise never to take, with another promise in place of one group's own.
+    /// Sums the guarantees of all top-level groups except `but`.
     fn promised(groups: &Groups, but: Option<GroupId>) -> u64 {
         let tree = groups.tree();
         let is_top = |group: &GroupId| tree.parent(*group) == Some(GroupId::ROOT);
@@ -75,7 +71,6 @@ impl FrameSource {
         others.map(|group| tree.config(group).min).fold(0, u64::saturating_add)
     }
 
-    /// Refuses a size of the cache's that is less than what groups are never to give.
     pub(crate) fn check_promised(&self, given: Bytes) -> Result<(), ResizeError> {
         let promised = |groups| Bytes::from_pages(FrameSource::promised(groups, None));
         let min = self.pages.nodes.first().lock_lists().groups().map_or(Bytes(0), promised);
@@ -86,7 +81,7 @@ impl FrameSource {
         self.groups.as_deref().ok_or(GroupError::Off)
     }
 
-    /// Refuses a promise to a group of the first level that the memory cannot keep.
+    /// Rejects a guarantee to a top-level group that exceeds the memory.
     fn check_promise(
         &self,
         groups: &Groups,
@@ -194,7 +189,7 @@ impl FrameSource {
         Ok(())
     }
 
-    /// Looks at the groups, while the one named is among them.
+    /// Calls `look` with the groups, if `member` is not removed.
     pub(crate) fn with_group<T>(
         &self,
         member: &Member,
@@ -205,21 +200,19 @@ impl FrameSource {
         Ok(look(groups_of(&mut lists)))
     }
 
-    /// Counts a handle of the mapping, which is its first perhaps: then the mapping is in this
-    /// group from now on, or in none.
+    /// Moves the mapping to this group, or to none, with its first handle.
     pub(crate) fn join(&self, mapping: &Mapping, member: Option<&Member>) {
         let group = member.map_or(GroupId::ROOT, |member| member.id);
         if !mapping.add_handle_in(group) || self.groups.is_none() {
             return;
         }
         if member.is_some_and(|member| member.is_removed.load(Ordering::SeqCst)) {
-            // Its removal may have looked at the mapping before.
+            // The group's removal may have missed the mapping.
             mapping.leave_group(group, GroupId::ROOT);
         }
         self.note_group(GroupNote::Join { mapping: mapping.id, group: mapping.group() });
     }
 
-    /// What names groups for people: their paths, as they are now.
     pub(crate) fn group_paths(&self) -> impl Fn(GroupId) -> String + use<> {
         let members = self.groups.as_ref().map_or(Vec::new(), |directory| directory.members());
         move |group| path_of(&members, group)
@@ -236,7 +229,7 @@ fn removed(member: &Member) -> GroupError {
     GroupError::Removed { name: member.name.clone() }
 }
 
-/// To be asked while the lists are locked, or all names are.
+/// Call with the lists or all names locked.
 fn check_online(member: &Member) -> Result<(), GroupError> {
     if member.is_removed.load(Ordering::SeqCst) { Err(removed(member)) } else { Ok(()) }
 }

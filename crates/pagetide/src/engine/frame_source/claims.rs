@@ -5,9 +5,8 @@
 //!                                                 --> demoted: the folio joins its new lists
 //! ```
 //!
-//! A claim fails where the page is pinned, locked, or young. Claimed words stay locked until core
-//! has settled the batch and named the shadows. Which victims are tried, and what is published in
-//! which order, is the driver's ([`driver`](pagetide_core::driver)).
+//! A claim fails if the page is pinned, locked, or young. Claimed words stay locked until core has
+//! completed the batch and named the shadows. See [`driver`](pagetide_core::driver) for the order.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
@@ -27,31 +26,27 @@ use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, LookedAt, PageRef};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// A page whose word is locked, to be evicted, or because it was just demoted.
+/// A locked page to be evicted, or just demoted.
 struct Claimed<'m> {
     lock: Lock<PageRef<'m>>,
-    /// Which epoch its mapping was in, before.
+    /// Epoch of the mapping before the lock.
     epoch: u64,
-    /// The frame it left, if it was demoted.
+    /// Old frame of a demoted page.
     left: Option<ClaimedFrame>,
 }
 
-/// One pass's view of the pages, and what it has claimed of them, the oldest claim first.
 pub(crate) struct Claims<'m> {
     source: &'m FrameSource,
     cpu: CpuId,
     mappings: &'m Slots,
     claimed: ClaimQueue<'m>,
-    /// The claims that are evicted have left memory files that other processes map, and regions.
+    /// The pages to evict are unmapped from processes and regions.
     have_left_users: bool,
-    /// Found young, and to be taken out of regions' users, many at once: they are locked until
-    /// then, at the latest when the pass ends.
+    /// Young region pages, kept locked to be unmapped together, at the latest when the pass ends.
     looked: LookedAt<'m>,
-    /// In the middle of a fault.
     is_in_fault: bool,
 }
 
-/// A batch's claims, without memory of their own.
 struct ClaimQueue<'m> {
     slots: [Option<Claimed<'m>>; VICTIMS_MAX],
     oldest: usize,
@@ -104,7 +99,6 @@ impl<'m> Claims<'m> {
         }
     }
 
-    /// The claims of a pass in the middle of a fault.
     pub(crate) fn in_fault(source: &'m FrameSource, cpu: CpuId, mappings: &'m Slots) -> Claims<'m> {
         Claims { is_in_fault: true, ..Claims::new(source, cpu, mappings) }
     }
@@ -113,8 +107,7 @@ impl<'m> Claims<'m> {
         self.mappings.get(page.mapping)?.table.page(page.index)
     }
 
-    /// All that are claimed are settled, and go: those that are evicted leave memory files, and the
-    /// users of regions, first, many at once.
+    /// Unmaps all pages to be evicted from memory files and regions, in one batch.
     fn leave_users(&mut self) {
         let has_copies = self.source.pages.pool.is_some();
         if !std::mem::replace(&mut self.have_left_users, true) && !has_copies {
@@ -130,7 +123,6 @@ impl<'m> Claims<'m> {
         self.claimed.pop_oldest().expect("invariant: a claim for each victim that goes")
     }
 
-    /// A page leaves that was never read. Of a stream, the stream's window learns of it.
     fn count_wasted(&self, mapping: Option<&Mapping>, flags: Flags) {
         if !flags.any(Flags::STREAMED) {
             return self.source.pages.counters.count(Event::AroundWasted);
@@ -165,12 +157,12 @@ impl DrivenPass for Claims<'_> {
 
     fn claim(&mut self, victim: &Victim) -> Result<(), Refusal> {
         let mapping = self.mappings.get(victim.page.mapping).ok_or(Refusal::Busy)?;
-        // Before the lock: what is dropped from here on is noticed.
+        // Before the lock, so that later drops are noticed.
         let epoch = mapping.epoch.load(Relaxed);
         let page = mapping.table.page(victim.page.index).ok_or(Refusal::Busy)?;
         let mut claim = page.try_claim();
         if matches!(claim, Claim::Busy) && !self.looked.is_empty() {
-            // Perhaps it is one of these.
+            // The page may be locked by this pass.
             self.looked.take_out();
             claim = page.try_claim();
         }
@@ -182,7 +174,7 @@ impl DrivenPass for Claims<'_> {
             }
             Claim::Busy | Claim::Gone => return Err(Refusal::Busy),
         };
-        // The word may hold another frame by now; and what a process has locked stays.
+        // The word may hold another frame by now. Pages locked by a process stay.
         if lock.frame() != Some(victim.frame) || mapping.locked.holds(victim.page.index.0) {
             return Err(Refusal::Busy);
         }
@@ -283,8 +275,8 @@ impl DrivenPass for Claims<'_> {
     }
 }
 
-/// Tells `look` what the words of `range` say of the node's frames; takes the young bits of those
-/// that `takes` names. Young pages of other nodes keep theirs, and their leaf its mark.
+/// Reports the words of `range` for the node's frames to `look`. Clears the young bits of frames
+/// selected by `takes`. Young pages of other nodes keep their bits, and the leaf its mark.
 fn read_words(
     words: LeafRef<'_>,
     range: Range<PageIndex>,

@@ -1,15 +1,11 @@
-//! Free frames in whole blocks of 2 MiB, for a cache that shrinks.
+//! Whole free blocks of 2 MiB, for a cache that shrinks.
 //!
-//! **Problem.** What reclaim frees lies all over the arena, and the kernel takes 5 us for each
-//! frame that is given to it alone: as long as for all 512 of a block. **Idea.** The pages in some
-//! blocks move to free frames in the others; which blocks, core says
-//! ([`blocks_to_empty`]).
+//! **Problem.** The kernel takes 5 us to free a single frame: as long as for all 512 of a block.
+//! **Idea.** Move the pages of some blocks, selected by core ([`blocks_to_empty`]), to free frames
+//! elsewhere. A moved page is new to the lists, like a page from another tier.
 //!
-//! A page that moves is new to the lists, as one that comes from another tier. Few frames are given
-//! up one by one: that is soon done, and nothing moves.
-//!
-//! Ignored: pages that are locked, pinned, being written back, or of groups. They stay, and their
-//! blocks are given up in parts.
+//! Ignored: pages that are locked, pinned, in write-back, or in groups. Their blocks are released
+//! in parts.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::registry::Slots;
@@ -19,12 +15,12 @@ use pagetide_core::page_alloc::{PCP_HUGE_ORDER, block_of, blocks_to_empty};
 use pagetide_sys::{ClaimedFrame, current_cpu};
 use std::collections::HashSet;
 
-/// Fewer frames than this, 16 MiB, are given up where they are.
+/// Minimum number of frames for moves: 16 MiB.
 const NR_MIN: u32 = 8 * PCP_HUGE_ORDER.nr_frames();
 
 impl FrameSource {
-    /// Takes `nr` free frames of the node, or as many as there are, in blocks as whole as can be;
-    /// none, if they are few.
+    /// Takes up to `nr` free frames of the node, in blocks as whole as possible, or none if `nr` is
+    /// small.
     pub(super) fn take_gathered(&self, nth: usize, nr: u32) -> Vec<ClaimedFrame> {
         let node = self.pages.nodes.at(nth);
         if nr < NR_MIN || node.lock_lists().groups().is_some() {
@@ -47,8 +43,7 @@ impl FrameSource {
         gathered
     }
 
-    /// Moves the page in `frame`, if there is one and it can, to one of `targets`; returns the
-    /// claim on the frame.
+    /// Moves the page in `frame`, if possible, to one of `targets`. Returns the claim on the frame.
     fn empty(
         &self,
         cpu: CpuId,
@@ -59,7 +54,7 @@ impl FrameSource {
         let (folio, node) = (&self.pages.folios[frame], self.pages.nodes.of(frame));
         let page = folio.page();
         let mut lock = mappings.get(page.mapping)?.table.page(page.index)?.try_lock().ok()?;
-        // The folio may be of a page that has left.
+        // The folio may belong to an evicted page.
         if lock.frame() != Some(frame) || folio.flags().any(Flags::WRITEBACK) {
             return None;
         }
@@ -132,7 +127,7 @@ mod tests {
         let scattered =
             |nth: u64| nth.wrapping_mul(nth).wrapping_mul(0x9e37_79b9_7f4a_7c15) % NR_PAGES;
         (0..60_000).map(scattered).for_each(check);
-        // Dirty, though of the same bytes, and pinned.
+        // Dirty with the same bytes, and pinned.
         let numbers: Vec<u64> = (60_000..60_500).map(scattered).collect();
         for number in &numbers {
             file.write_at(&number.to_le_bytes(), number * PAGE_BYTES as u64).unwrap();

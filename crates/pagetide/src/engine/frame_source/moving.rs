@@ -1,13 +1,13 @@
-//! What an access of slow memory, or of an armed page, comes to: the wait, the judgement, the move.
+//! Accesses of slow memory or of armed pages: latency, judgement, and promotion.
 //!
 //! ```text
 //!   access --slow?--> wait --armed?--> core: stay | arm again | move --> lock, frame, copy, lists
 //! ```
 //!
-//! Problem: the access is over in nanoseconds, and most are of fast memory. Idea: those pay one
-//! comparison; all others come here. A page that cannot be moved at once is served where it is.
+//! Problem: most accesses hit fast memory. Idea: they pay one comparison. A page that cannot be
+//! moved at once is served in place.
 //!
-//! Ignored: moving pages without an access, other than down, which reclaim does.
+//! Ignored: promotion without an access.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::frame_source::reclaim::Reclaimer;
@@ -21,9 +21,8 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle, PageRef, read_monotonic_ns};
 
 impl FrameSource {
-    /// An access met a page for which [`Pages::is_slow`](crate::engine::pages::Pages::is_slow) says
-    /// so: pays for slow memory, and judges the fault if the page was armed. Returns the frame the
-    /// page is in when that is done.
+    /// Handles an access selected by [`Pages::is_slow`](crate::engine::pages::Pages::is_slow).
+    /// Returns the frame of the page afterwards.
     #[cold]
     pub(crate) fn note_slow_access(
         &self,
@@ -40,11 +39,10 @@ impl FrameSource {
         {
             driver::promote(&mut self.reclaimer(cpu), &mut lock, frame);
         }
-        // Room that was made for it may have been its own.
+        // Reclaim for the move may have evicted the page itself.
         page.load().frame()
     }
 
-    /// As [`FrameSource::note_slow_access`], of a resident page that the caller has locked.
     pub(crate) fn note_locked_access<H: PageHandle>(&self, cpu: CpuId, page: &mut Lock<H>) {
         let Some(frame) = page.frame() else { return };
         let has_hint = page.page().load().is_hint();
@@ -56,8 +54,8 @@ impl FrameSource {
         }
     }
 
-    /// Pays for the access, and has the fault judged if the page was armed; it is armed again where
-    /// core says so. `None`: there was no fault, or another thread has it.
+    /// Adds the latency, judges the hint fault of an armed page, and arms it again if core decides
+    /// so. Returns `None` without a fault, or if another thread handles it.
     fn judge_access(
         &self,
         cpu: CpuId,
@@ -70,8 +68,8 @@ impl FrameSource {
             return None;
         }
         if let (true, Some(tiering)) = (self.has_workers, &self.tiering) {
-            // Latencies may be shorter than a tick. Without worker threads the time is the last
-            // tick's, so that runs can be repeated.
+            // Latencies may be shorter than a tick. Without worker threads time is the last tick,
+            // so that runs are repeatable.
             tiering.set_now(Millis(read_monotonic_ns() / 1_000_000));
         }
         let action = driver::judge_fault(&mut self.reclaimer(cpu), frame);
@@ -90,8 +88,8 @@ impl FrameSource {
         tiering.wait_for(nth);
     }
 
-    /// Moves a locked page and what is known of it to another frame, whose folio gets `flags`
-    /// beside; returns the claim on the one it left. The folio is on no list afterwards.
+    /// Moves a locked page and its state to another frame, and adds `flags` to the folio. Returns
+    /// the claim on the old frame. The folio is then on no list.
     pub(crate) fn move_page<H: PageHandle>(
         &self,
         page: &mut Lock<H>,
@@ -113,7 +111,7 @@ impl FrameSource {
         self.pages.nodes.of(frame).frames.free(cpu, [frame]);
     }
 
-    /// A frame of a node that pages are demoted to, without reclaim.
+    /// Allocates a frame on the demotion target, without reclaim.
     pub(crate) fn alloc_demoted(&self, cpu: CpuId, nth: usize) -> Option<ClaimedFrame> {
         let demotion = self.tiering.as_ref()?.demotion_from(nth)?;
         demotion.find_frame(|node, level| {

@@ -1,8 +1,5 @@
-//! Reclaim and allocation, the real world's side: what the driver asks of memory, done with locks.
-//!
-//! The loops are core's ([`driver`]): which node is tried, when reclaim is woken, what becomes of a
-//! victim. A [`Reclaimer`] is one thread's way to do what they say; page words are
-//! [`Claims`](crate::engine::frame_source::claims::Claims)'.
+//! The operations that core's driver ([`driver`]) needs for reclaim and allocation. Page words
+//! belong to [`Claims`](crate::engine::frame_source::claims::Claims).
 
 use crate::engine::frame_source::claims::Claims;
 use crate::engine::frame_source::here::HereGuard;
@@ -19,11 +16,10 @@ use pagetide_core::units::Millis;
 use pagetide_sys::{ClaimedFrame, current_cpu, read_thread_cpu_time_ns};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Memory, as a thread on this CPU takes and reclaims it.
 pub(crate) struct Reclaimer<'e> {
     pub(super) source: &'e FrameSource,
     pub(super) cpu: CpuId,
-    /// In the middle of a fault.
+    /// `Some` in a fault handler.
     here: Option<HereGuard<'e>>,
 }
 
@@ -56,7 +52,7 @@ impl Driven for Reclaimer<'_> {
         self.node(node).drain_logs();
     }
 
-    /// Without worker threads, tiers have their callers make the passes.
+    /// Without worker threads, a cache with tiers makes passes in its callers.
     fn wake_background(&mut self) -> Woken {
         if let Some(here) = &mut self.here {
             let is_ours = self.source.has_workers && here.try_turn();
@@ -78,7 +74,7 @@ impl Driven for Reclaimer<'_> {
     }
 
     fn background_target(&mut self, node: NodeId, room_below: u64) -> u64 {
-        // A pass may take long enough for the thread to be on another CPU by the next.
+        // The thread may have moved to another CPU since the last pass.
         self.cpu = current_cpu();
         let tiering = self.source.tiering.as_ref();
         let level =
@@ -136,18 +132,16 @@ impl Driven for Reclaimer<'_> {
 }
 
 impl FrameSource {
-    /// What reclaims and allocates for a thread on this CPU.
     pub(crate) fn reclaimer(&self, cpu: CpuId) -> Reclaimer<'_> {
         Reclaimer { source: self, cpu, here: None }
     }
 
-    /// A frame for a page; what is to be done for it is done.
     pub(crate) fn alloc_frame(&self, cpu: CpuId) -> Result<ClaimedFrame, NoFrame> {
         let claimed = self.frame_above_low(cpu);
         claimed.or_else(|| driver::alloc_slowly(&mut self.reclaimer(cpu))).ok_or(NoFrame)
     }
 
-    /// A frame for a page, in the middle of a fault; `None` if that takes another thread.
+    /// Allocates a frame in a fault handler. Returns `None` if another thread has to do it.
     pub(crate) fn alloc_here(&self, cpu: CpuId) -> Option<ClaimedFrame> {
         self.frame_above_low(cpu).or_else(|| {
             let here = Some(self.here.enter(cpu)?);
@@ -155,7 +149,7 @@ impl FrameSource {
         })
     }
 
-    /// A frame of the fastest node that has one above LOW.
+    /// Takes a frame of the fastest node that has one above LOW.
     pub(crate) fn frame_above_low(&self, cpu: CpuId) -> Option<ClaimedFrame> {
         let claimed = driver::take_above_low(&mut self.reclaimer(cpu));
         if claimed.is_none() {
@@ -164,12 +158,11 @@ impl FrameSource {
         claimed
     }
 
-    /// Frees at least `target` frames of the node if it can; returns how many.
     pub(crate) fn reclaim_pages(&self, node: NodeId, target: u64) -> u64 {
         driver::reclaim_on_demand(&mut self.reclaimer(current_cpu()), node, target)
     }
 
-    /// Frees `nr` frames for runs, where memory is short. Returns whether it freed any.
+    /// Frees frames for runs if memory is short. Returns true if any was freed.
     pub(crate) fn make_room_for_runs(&self, nr: u64) -> bool {
         let frames = &self.pages.nodes.first().frames;
         let target = frames.run_target(nr);
@@ -177,7 +170,7 @@ impl FrameSource {
             return false;
         }
         let mut world = self.reclaimer(current_cpu());
-        // Lists that keep some of them would leave holes.
+        // Frames kept on lists leave holes.
         frames.set_reclaim_active(true);
         world.count_pass(ReclaimKind::Background);
         let start = |lists: &mut NodeLists| NodePass::background(lists, target);
@@ -187,13 +180,10 @@ impl FrameSource {
         pass.scan().reclaimed > 0
     }
 
-    /// Carries out the commands of a text, in order, up to the first that cannot be; returns how
-    /// many pages were evicted.
     pub(crate) fn command_lru_gen(&self, text: &str) -> Result<u64, GenCommandError> {
         driver::command_lru_gen(&mut self.reclaimer(current_cpu()), text)
     }
 
-    /// Writes the generations, their ages up to date.
     pub(crate) fn describe_lru_gen(&self, detail: Detail) -> String {
         let mut world = self.reclaimer(current_cpu());
         driver::describe_lru_gen(&mut world, &self.group_paths(), detail)

@@ -1,15 +1,15 @@
-//! Another size for a cache that is running.
+//! Resizing a running cache.
 //!
 //! ```text
 //!   grow       frames out of service --> the zone: at once
-//!   shrink     free frames --> out of service, given to the system
-//!              too few?  make room below, demote into it, evict what is left, write what is dirty
-//!              many?     gathered in whole blocks first (`gather`)
+//!   shrink     free frames --> out of service, returned to the system
+//!              too few?  free frames below, demote, evict the rest, write dirty pages
+//!              many?     gather whole blocks first (`gather`)
 //! ```
 //!
-//! Problem: what is given up holds pages, and threads use them meanwhile. Idea: only free frames
-//! leave, so that a shrink is reclaim, and nothing else is stopped. The sum of all tiers never
-//! exceeds the larger of the two sizes: what shrinks does so before anything grows.
+//! Problem: the frames hold pages in use. Idea: only free frames leave, so that a shrink is
+//! reclaim, and no thread is stopped. Tiers shrink before any tier grows, so that the sum never
+//! exceeds the larger of both sizes.
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
@@ -24,10 +24,9 @@ use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
 use std::ops::RangeInclusive;
 
-/// Rounds without progress before giving up.
+/// Rounds without progress before failing.
 const ROUNDS_MAX: u32 = 8;
 
-/// What a shrink wanted to give up and gave up, frames.
 #[derive(Clone, Copy, Default, Debug)]
 struct GivenUp {
     wanted: u64,
@@ -55,7 +54,6 @@ fn check(memory: Bytes, range: &RangeInclusive<u32>) -> Result<u32, ResizeError>
 }
 
 impl FrameSource {
-    /// Changes the size of all memory.
     pub(crate) fn resize(&self, memory: Bytes, limits: &Limits) -> Result<(), ResizeError> {
         let Some(tiering) = &self.tiering else {
             let least = Bytes(MEMORY_MIN).whole_pages() as u32;
@@ -68,7 +66,6 @@ impl FrameSource {
         self.resize_nodes(&sizes.share(nr_frames), limits)
     }
 
-    /// Changes the size of the tier this many places down.
     pub(crate) fn resize_tier(
         &self,
         nth: usize,
@@ -87,12 +84,11 @@ impl FrameSource {
         resized
     }
 
-    /// Frames in service, by node.
     fn node_sizes(&self) -> Vec<u32> {
         self.pages.nodes.iter().map(|node| node.frames.nr_managed()).collect()
     }
 
-    /// Gives each node its size. Of several that shrink, the fastest goes first: its pages go down.
+    /// Resizes each node. Shrinks the fastest first, which demotes its pages.
     fn resize_nodes(&self, sizes: &[u32], limits: &Limits) -> Result<(), ResizeError> {
         let nr_frames: u32 = sizes.iter().sum();
         span!("resize", frames = nr_frames);
@@ -104,7 +100,7 @@ impl FrameSource {
                 all.add(self.shrink(nth, *size));
             }
         }
-        // What did not shrink is no room for another to grow: the limit holds.
+        // A failed shrink must not be followed by growth, or the limit is exceeded.
         all.done()?;
         for (nth, size) in sizes.iter().enumerate() {
             self.pages.nodes.at(nth).frames.resize(*size, Vec::new());
@@ -112,7 +108,6 @@ impl FrameSource {
         Ok(())
     }
 
-    /// Takes frames of the node out of service until it has so many.
     fn shrink(&self, nth: usize, nr_frames: u32) -> GivenUp {
         let node = self.pages.nodes.at(nth);
         let was = node.frames.nr_managed();
@@ -122,7 +117,7 @@ impl FrameSource {
             let nr_wanted = u64::from(now - nr_frames);
             self.make_room_below(nth, nr_wanted);
             if self.reclaim_pages(NodeId(nth as u8), nr_wanted) == 0 {
-                // What is still in other CPUs' logs is on no list.
+                // Frames in other CPUs' logs are on no list.
                 self.pages.nodes.drain_logs();
                 self.flusher.flush_all(OnLocked::Skip);
                 self.flusher.flush_for_room();
@@ -133,8 +128,8 @@ impl FrameSource {
         GivenUp { wanted: (was - nr_frames).into(), given_up: was.saturating_sub(now).into() }
     }
 
-    /// Has the nodes below free frames for so many pages from this one: those that find none are
-    /// evicted, hot as they may be.
+    /// Frees frames in slower nodes for the pages to demote. Further pages are evicted, even hot
+    /// ones.
     fn make_room_below(&self, nth: usize, nr_pages: u64) {
         let demotes = self.tiering.as_ref().is_some_and(|tiering| tiering.demotes(nth));
         if !demotes {

@@ -1,10 +1,7 @@
-//! The tick: what is due as time goes by, the hint scan's walk over the real page tables included.
+//! Periodic work, including the hint scan. Core decides when to run and which pages to arm.
 //!
-//! Core says when a run is due, which piece of which file comes next, and which pages to arm. Here
-//! their words are armed.
-//!
-//! The time is coarse: as of the last tick. A run without worker threads ticks when its owner says
-//! so, and is then the same each time.
+//! Time is coarse: the last tick. Without worker threads the owner ticks, so that runs are
+//! deterministic.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
@@ -17,22 +14,21 @@ use pagetide_core::units::Millis;
 use pagetide_sys::read_thread_cpu_time_ns;
 use std::time::Duration;
 
-/// The longest the clock of a cache with tiers stands still.
+/// Maximum interval between ticks of a cache with tiers.
 const GRAIN_MAX_MS: u64 = 100;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// How often the background thread of a cache with tiers looks at the clock: often enough to tell
-/// a hot page from one that is not.
+/// Returns the tick interval of the background thread: short enough to tell hot pages from cold
+/// ones.
 pub(crate) fn tick_interval(knobs: &TieringKnobs) -> Duration {
     let grain_ms = (knobs.hot_threshold.0 / 16).min(knobs.scan_period_min.0 / 8);
     Duration::from_millis(grain_ms.clamp(1, GRAIN_MAX_MS))
 }
 
 impl FrameSource {
-    /// Does what is due at `now`.
     pub(crate) fn tick(&self, now: Millis) {
         if let Some(recorder) = &self.pages.recorder {
-            // What a scan looks at, if there are any.
+            // Records the mappings that a scan visits.
             let scanned = self.tiering.iter().flat_map(|_| self.mappings.snapshot());
             recorder.record_tick(now, scanned.map(|mapping| scanned_as(&mapping)));
         }
@@ -48,7 +44,7 @@ impl FrameSource {
         }
     }
 
-    /// Takes out the pages that were armed while they were being mapped.
+    /// Unmaps pages that were armed while they were being mapped.
     fn unmap_rearmed(&self) {
         for mapping in self.mappings.read().iter().filter(|mapping| mapping.is_region()) {
             let mut pages = std::mem::take(&mut *lock(&mapping.rearm));
@@ -61,7 +57,6 @@ impl FrameSource {
         }
     }
 
-    /// Tells core what accesses and moves cost.
     fn report_costs(&self, tiering: &Tiering) {
         let nr_slow =
             self.pages.nodes.iter().skip(1).map(|node| node.frames.sample_resident()).sum();
@@ -70,7 +65,6 @@ impl FrameSource {
         lock(&tiering.promotion).tell_costs(tiering.now(), &room, &costs);
     }
 
-    /// One run of the hint scan, if it is due.
     fn scan_hints(&self, tiering: &Tiering) {
         let now = tiering.now();
         let mut scan = lock(&tiering.scan);
@@ -93,7 +87,6 @@ impl FrameSource {
         }
     }
 
-    /// Arms the pages of a piece that core wants armed; returns how many.
     fn arm(&self, tiering: &Tiering, mappings: &Slots, chunk: &ScanChunk) -> u64 {
         let Some(mapping) = mappings.get(chunk.mapping) else { return 0 };
         let (pages, now) = (&chunk.pages, tiering.now());

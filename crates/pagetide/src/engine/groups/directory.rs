@@ -1,13 +1,10 @@
-//! The groups by name, and the counts of each that core cannot see.
+//! The groups by name, and their counters outside core.
 //!
-//! Problem: a hit must be counted for its group, and may not ask which that is. Idea: a handle
-//! counts in cells of its group's, and the cache's counts are the sum over groups.
+//! Problem: a hit must count without a look-up. Idea: a handle counts in cells of its group. Cells
+//! of a removed group stay until its handles are closed, and are then added to a plain sum.
 //!
-//! Handles outlive their group: the cells of one that was removed stay here until no handle can
-//! count in them, and become a plain sum then.
-//!
-//! The directory's lock comes before the node's, and is held while a group is made or removed, so
-//! that names, groups and the record agree.
+//! The directory's lock comes before the node's, and is held while a group is created or removed,
+//! so that names, groups and the record agree.
 
 use crate::engine::stats::counters::{Counters, Event};
 use crate::memory::locks::lock;
@@ -15,10 +12,8 @@ use pagetide_core::ids::GroupId;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What is counted for each group.
 const COUNTED: [Event; 4] = [Event::Hit, Event::Miss, Event::BypassRead, Event::WriteThrough];
 
-/// One group.
 pub(crate) struct Member {
     pub(crate) id: GroupId,
     pub(crate) name: String,
@@ -37,9 +32,9 @@ pub(crate) struct Directory {
 #[derive(Default)]
 pub(in crate::engine) struct Names {
     pub(in crate::engine) members: Vec<Arc<Member>>,
-    /// Of groups that are gone, for handles that are not.
+    /// Counters of removed groups with open handles.
     retired: Vec<Arc<Counters>>,
-    /// What was counted by handles that are gone, in the order of [`COUNTED`].
+    /// Sums over closed handles of removed groups, in the order of [`COUNTED`].
     gone: [u64; COUNTED.len()],
 }
 
@@ -49,7 +44,7 @@ impl Names {
         self.retired.push(Arc::clone(&member.counters));
     }
 
-    /// Adds up the cells that no handle counts in any more.
+    /// Adds up the cells of closed handles.
     fn settle(&mut self) {
         let gone = &mut self.gone;
         self.retired.retain(|counters| {
@@ -68,7 +63,6 @@ impl Directory {
         lock(&self.names)
     }
 
-    /// In the order in which they were made.
     pub(crate) fn members(&self) -> Vec<Arc<Member>> {
         self.lock().members.clone()
     }
@@ -77,7 +71,6 @@ impl Directory {
         self.lock().members.iter().find(|member| member.id == id).cloned()
     }
 
-    /// What all groups counted, those that are gone included.
     pub(crate) fn collect(&self, event: Event) -> u64 {
         let mut names = self.lock();
         names.settle();
@@ -88,7 +81,7 @@ impl Directory {
     }
 }
 
-/// The names from the root down to the group, as a path; of one that was removed, only its number.
+/// Returns the path of a group, or the number of a removed one.
 pub(in crate::engine) fn path_of(members: &[Arc<Member>], group: GroupId) -> String {
     if group == GroupId::ROOT {
         return "/".to_owned();

@@ -1,4 +1,4 @@
-//! Groups in the engine: their names and counts, and what each is given.
+//! Groups in the engine: names, counters and options.
 
 pub(crate) mod directory;
 pub(crate) mod options;

@@ -1,20 +1,16 @@
-//! How long reads of stores took that a thread waited for.
-//!
-//! A hit is not timed: two looks at the clock would cost more than it does. Reads ahead are not,
-//! either: no thread waits for those.
+//! Latency of reads from stores. Hits are not timed, as the clock costs more than a hit.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The buckets' upper ends, microseconds, from a fast device's read to one that hangs.
+/// Upper bounds of the buckets, microseconds.
 const ENDS_US: [u64; 16] = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000,
     500_000, 1_000_000,
 ];
-/// The last one has no end.
+/// The last bucket has no bound.
 const NR_BUCKETS: usize = ENDS_US.len() + 1;
 
-/// Counts by duration, of all threads.
 #[derive(Default)]
 pub(crate) struct LatencyHistogram {
     buckets: [AtomicU64; NR_BUCKETS],
@@ -37,7 +33,7 @@ impl LatencyHistogram {
     }
 }
 
-/// How long something took, each time, in buckets.
+/// A latency distribution in buckets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencyStats {
     counts: [u64; NR_BUCKETS],
@@ -45,18 +41,18 @@ pub struct LatencyStats {
 }
 
 impl LatencyStats {
-    /// How often it was done.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// How long all of them took together.
+    /// Returns the sum of all samples.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_ns)
     }
 
-    /// Each bucket's upper end, which belongs to it, and how many took no longer than that; the
-    /// last has no end, and is all of them.
+    /// Returns each bucket's inclusive upper bound, and the number of samples up to there. The last
+    /// bucket has no bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (Option<Duration>, u64)> {
         let ends = ENDS_US.iter().map(|end| Some(Duration::from_micros(*end))).chain([None]);
         let mut sum = 0;
@@ -66,15 +62,15 @@ impl LatencyStats {
         })
     }
 
-    /// The end of the bucket that `share` (0 to 1) of them are in or below; `None` before the
-    /// first, and where it has no end.
+    /// Returns the bound of the bucket that contains the quantile `share` (0 to 1). `None` without
+    /// samples, and in the last bucket.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let reached = self.cumulative().find(|(_, sum)| *sum >= wanted.max(1));
         reached.and_then(|(end, _)| end)
     }
 
-    /// The same of the time since `before`.
+    /// Returns the distribution since `before`.
     pub fn since(&self, before: &LatencyStats) -> LatencyStats {
         let mut since = *self;
         since.sum_ns = self.sum_ns.saturating_sub(before.sum_ns);

@@ -1,4 +1,4 @@
-//! What a cache counts, samples and records of itself.
+//! Counters, samples and records of a cache.
 
 pub(crate) mod counters;
 pub(crate) mod latency;

@@ -1,10 +1,7 @@
-//! The access record: every access of a run, and what else reclaim's decisions depend on, written
-//! to a file the lab can replay.
+//! The access record: all inputs of reclaim decisions in a run, for replay in the lab.
 //!
-//! Hint scans see how long files are: a tick writes down what changed of that since the last one.
-//!
-//! One mutex around an encoder and a buffered file: recording is for finding out, not for speed.
-//! A write error ends the record (the run goes on), and is said once on standard error.
+//! A tick records changes of file lengths, on which hint scans depend. A write error ends the
+//! record with one message on standard error. The run goes on.
 
 use crate::memory::locks::lock;
 use pagetide_core::ids::{MappingId, PageId};
@@ -19,10 +16,9 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Written at a time, under the lock: what a killed process loses of its record, too.
+/// Write buffer in bytes: the amount lost when the process is killed.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Writes one run's record.
 pub(crate) struct Recorder {
     sink: Mutex<Option<Sink>>,
 }
@@ -31,7 +27,7 @@ struct Sink {
     file: BufWriter<File>,
     encoder: Encoder,
     scratch: Vec<u8>,
-    /// The mappings as they were written down last.
+    /// Mappings as last recorded.
     mappings: BTreeMap<MappingId, ScannedMapping>,
 }
 
@@ -51,7 +47,7 @@ impl Recorder {
         self.append(|sink| sink.append(&access));
     }
 
-    /// Writes down a tick, and what a scan would find of the mappings, of which these are all.
+    /// Records a tick, and the changes since the last tick. `mappings` is complete.
     pub(crate) fn record_tick(&self, now: Millis, mappings: impl Iterator<Item = ScannedMapping>) {
         let all: BTreeMap<_, _> = mappings.map(|mapping| (mapping.id, mapping)).collect();
         self.append(|sink| {
@@ -66,7 +62,6 @@ impl Recorder {
         });
     }
 
-    /// Writes down what is of no page.
     pub(crate) fn note(&self, note: &Note) {
         self.append(|sink| sink.append_note(note));
     }
@@ -81,7 +76,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the record so that a reader knows it is whole.
+    /// Ends the record, so that a reader knows it is complete.
     pub(crate) fn finish(&self) {
         let Some(mut sink) = lock(&self.sink).take() else { return };
         sink.encoder.finish(&mut sink.scratch);
@@ -112,7 +107,6 @@ impl Sink {
     }
 }
 
-/// A small number for this thread, in order of first access.
 fn thread_number() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local! {

@@ -1,29 +1,27 @@
-//! Cells: memory of one size, reserved once, in which byte strings of any length are kept.
+//! Cells: preallocated memory of fixed size for byte strings of any length.
 //!
-//! Problem: compressed pages have all lengths, and a heap that they come from and go to takes up to
-//! three times their bytes, and gives none of it back.
-//!
-//! Idea: a string lies in a chain of cells, wherever one is free. Nothing is lost between strings,
-//! and nothing has to be moved; a chain costs four bytes a cell, and half a cell at its end.
+//! Problem: a heap takes up to three times the bytes of compressed pages, and returns nothing.
+//! Idea: a string is a chain of cells, without fragmentation or compaction. A chain costs four
+//! bytes a cell, and half a cell at its end.
 //!
 //! ```text
-//!   cell      | next | head of the string . beginning |       next: the chain's next cell, or the
-//!   cell      | next | rest ...................... |  |       free list's
-//!   fresh     the cells from here on were never used, and the system has given no memory for them
+//!   cell      | next | head of the string . beginning |       next: of the chain, or of the
+//!   cell      | next | rest ...................... |  |       free list
+//!   fresh     cells never used, for which the system has provided no memory yet
 //! ```
 //!
-//! Ignored: strings that lie in neighbouring cells: a copy goes from cell to cell all the same.
+//! Ignored: adjacent cells, which are copied one by one all the same.
 
 pub(super) const CELL_BYTES: usize = 128;
-/// What stands for no cell.
+/// No cell.
 pub(super) const NONE: u32 = u32::MAX;
-/// Bytes of a cell before its contents: the number of the next.
+/// Bytes of a cell before its contents: the next cell's number.
 const NEXT_BYTES: usize = 4;
 const CONTENT_BYTES: usize = CELL_BYTES - NEXT_BYTES;
 
 type Cell = [u8; CELL_BYTES];
 
-/// All cells. A string is known by its first.
+/// All cells. The first cell identifies a string.
 pub(super) struct Cells {
     cells: Box<[Cell]>,
     free: u32,
@@ -32,14 +30,12 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// So many cells, all free.
     pub(super) fn new(nr: u32) -> Cells {
-        // Zeros that come from the system are no memory before they are written.
+        // Zeroed memory from the system is allocated on first write.
         let cells = vec![[0; CELL_BYTES]; nr as usize].into();
         Cells { cells, free: NONE, nr_fresh: nr, nr_used: 0 }
     }
 
-    /// Cells there are.
     pub(super) fn nr(&self) -> u32 {
         self.cells.len() as u32
     }
@@ -48,12 +44,11 @@ impl Cells {
         self.nr_used
     }
 
-    /// Cells that a string of so many bytes takes.
     pub(super) fn nr_for(nr_bytes: usize) -> u32 {
         nr_bytes.div_ceil(CONTENT_BYTES).max(1) as u32
     }
 
-    /// Keeps `head`, which fits in a cell, and `bytes` after it. Panics where cells are missing.
+    /// Stores `head`, which fits in a cell, and `bytes`. Panics without enough free cells.
     pub(super) fn put(&mut self, head: &[u8], bytes: &[u8]) -> u32 {
         let first = self.take();
         let (now, mut rest) = bytes.split_at(bytes.len().min(CONTENT_BYTES - head.len()));
@@ -70,7 +65,6 @@ impl Cells {
         first
     }
 
-    /// The first bytes of a string, at most a cell's.
     pub(super) fn head<const N: usize>(&self, first: u32) -> &[u8; N] {
         self.contents(first, 0).first_chunk().expect("a head fits in a cell")
     }
@@ -79,7 +73,7 @@ impl Cells {
         self.contents_mut(first, 0).first_chunk_mut().expect("a head fits in a cell")
     }
 
-    /// Copies the bytes of a string that follow its head of `skipped` bytes.
+    /// Copies the bytes of a string after its head of `skipped` bytes.
     pub(super) fn read(&self, first: u32, skipped: usize, target: &mut [u8]) {
         let (mut cell, mut start, mut done) = (first, skipped, 0);
         while done < target.len() {
@@ -91,7 +85,6 @@ impl Cells {
         }
     }
 
-    /// Frees the cells of a string.
     pub(super) fn free(&mut self, first: u32) {
         let mut cell = first;
         while cell != NONE {
@@ -103,7 +96,6 @@ impl Cells {
         }
     }
 
-    /// A cell that ends a chain.
     fn take(&mut self) -> u32 {
         let cell = match self.free {
             NONE => {
@@ -152,7 +144,7 @@ mod tests {
             let bytes: Vec<u8> = (0..nr * 7 % 3000).map(|at| (at * nr) as u8).collect();
             let wanted = Cells::nr_for(bytes.len() + 5);
             while cells.nr() - cells.nr_used() < wanted {
-                // Neither the oldest nor the newest: chains end up anywhere.
+                // Neither the oldest nor the newest, so that chains scatter.
                 let (first, bytes) = kept.remove(nr % kept.len()).expect("one of them");
                 let mut read = vec![0; bytes.len()];
                 cells.read(first, 5, &mut read);

@@ -1,27 +1,25 @@
-//! The compressed tier: pages on their way out of memory, kept a while longer, and smaller.
+//! The compressed tier: a pool of compressed copies of evicted pages.
 //!
-//! Problem: a page that is evicted clean may be wanted again, and reading it from its store takes a
-//! hundred times as long as unpacking it.
+//! Problem: rereading an evicted page takes a hundred times as long as decompressing it.
 //!
-//! Idea: a pool of LZ4 blocks between the slowest memory and the stores. A miss looks here
-//! first. A page is in memory or in the pool, never in both.
+//! Idea: a pool of LZ4 blocks between the slowest memory and the stores, which a miss checks first.
+//! A page is in memory or in the pool, never in both.
 //!
 //! ```text
-//!   evicted, clean --compress--> [ newest ....... pool ....... oldest ] --full--> gone
+//!   evicted, clean --compress--> [ newest ....... pool ....... oldest ] --full--> dropped
 //!         ^                            |
-//!         +--- resident <--unpack------+   admitted: the pool forgets it
+//!         +--- resident <--decompress--+   admitted: the pool drops its copy
 //! ```
 //!
-//! Data and invariants: a copy is what the store has. It enters while its page is locked for
-//! eviction and clean; it leaves, under its page's lock, when the page is admitted again or written
-//! past the cache; and what drops contents without looking at each page (truncation, a file that
-//! changed behind our back) drops a range of copies and raises the mapping's *epoch*, by which an
-//! eviction that began before is refused. The limit is of memory: the pool is made with all it will
-//! ever have (`cells`), and what keeping a copy takes is in there, too.
+//! Data and invariants: a copy equals the store's contents. It is inserted while its page is locked
+//! for eviction and clean, and removed, under the page's lock, on admission or a write past the
+//! cache. Code that drops contents without a visit to each page also drops a range of copies and
+//! increments the mapping's *epoch*, which rejects older evictions. The limit covers all memory of
+//! the pool (`cells`), allocated at start.
 //!
-//! Ignored: pages that do not become a quarter smaller are not kept.
+//! Ignored: pages that do not shrink by a quarter.
 //!
-//! Source: LZ4 block format; the order is first in, first out, as a copy that is used leaves.
+//! Source: LZ4 block format. The order is FIFO, as a used copy leaves.
 
 mod cells;
 mod copies;
@@ -35,30 +33,29 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A compressed page is at most this long, or is not worth keeping.
+/// Maximum length of a copy in bytes.
 const COPY_MAX: usize = PAGE_BYTES / 4 * 3;
 
-/// Counts of what happened to the pool; pages unless said otherwise.
+/// Counters of the compressed pool, in pages unless noted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CompressedStats {
-    /// Bytes the pool may take.
+    /// Limit in bytes.
     pub limit_bytes: u64,
-    /// Bytes it takes now, with what keeping the copies takes.
+    /// Bytes in use, including metadata.
     pub used_bytes: u64,
-    /// Pages in it now.
+    /// Pages in the pool.
     pub nr_pages: u64,
-    /// Pages that came in.
+    /// Pages inserted.
     pub stored: u64,
-    /// Pages that were wanted again while they were here: reads that no store saw.
+    /// Misses served, without a read of the store.
     pub hits: u64,
-    /// Pages that do not compress, and were not kept.
+    /// Pages rejected because they did not compress.
     pub incompressible: u64,
-    /// Pages that made room for others.
+    /// Pages dropped to make room.
     pub pushed_out: u64,
 }
 
 impl fmt::Display for CompressedStats {
-    /// One line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -72,15 +69,14 @@ impl fmt::Display for CompressedStats {
     }
 }
 
-/// A mapping whose pages may have copies here.
+/// A mapping and its epoch.
 #[derive(Clone, Copy)]
 pub(crate) struct Copied<'m> {
     pub(crate) mapping: MappingId,
-    /// Rises whenever contents are dropped without looking at each page.
+    /// Incremented when contents are dropped without a visit to each page.
     pub(crate) epoch: &'m AtomicU64,
 }
 
-/// The pool. All methods may be called by any thread; see the module for which locks they want.
 pub(crate) struct CompressedPool {
     limit_bytes: u64,
     copies: Mutex<Copies>,
@@ -102,8 +98,8 @@ impl CompressedPool {
         }
     }
 
-    /// Keeps a clean page that is being evicted and is still locked, whose mapping's epoch was
-    /// `epoch` since it was locked.
+    /// Inserts a clean page that is being evicted and is still locked. `epoch` is from before its
+    /// lock.
     pub(crate) fn store(&self, of: Copied<'_>, index: PageIndex, epoch: u64, bytes: &[u8]) {
         let block = lz4_flex::block::compress(bytes);
         if block.len() > COPY_MAX {
@@ -121,30 +117,28 @@ impl CompressedPool {
         }
     }
 
-    /// The contents of a page that is absent and locked, if they are here. They stay until the page
-    /// is admitted ([`CompressedPool::forget`]).
+    /// Returns the contents of an absent, locked page. The copy stays until the page is admitted
+    /// ([`CompressedPool::forget`]).
     pub(crate) fn read(&self, page: PageId) -> Option<Vec<u8>> {
         let block = lock(&self.copies).read(page)?;
-        // A block of ours unpacks; one that does not is as good as none.
+        // Own blocks always decompress. Any other block counts as absent.
         let bytes = lz4_flex::block::decompress(&block, PAGE_BYTES).ok();
         let bytes = bytes.filter(|bytes| bytes.len() == PAGE_BYTES)?;
         self.nr_hits.fetch_add(1, Relaxed);
         Some(bytes)
     }
 
-    /// Forgets a page whose lock the caller holds.
     pub(crate) fn forget(&self, page: PageId) {
         lock(&self.copies).remove(page);
     }
 
-    /// Forgets pages of a mapping, and whatever of it is being evicted now.
+    /// Removes pages of a mapping, and rejects evictions in progress.
     pub(crate) fn forget_range(&self, of: Copied<'_>, range: Range<PageIndex>) {
         let mut copies = lock(&self.copies);
         of.epoch.fetch_add(1, Relaxed);
         copies.remove_range(of.mapping, range);
     }
 
-    /// Forgets what a mapping had whose number will be another's.
     pub(crate) fn forget_mapping(&self, mapping: MappingId) {
         lock(&self.copies).remove_range(mapping, PageIndex::ALL);
     }
@@ -162,7 +156,6 @@ impl CompressedPool {
         }
     }
 
-    /// The pages here, for checks.
     pub(crate) fn collect_pages(&self) -> Vec<PageId> {
         let copies = lock(&self.copies);
         copies.validate();

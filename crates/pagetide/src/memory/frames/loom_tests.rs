@@ -1,19 +1,17 @@
-//! Every order in which two or three threads can meet in the frame allocator's locks.
+//! All interleavings of two or three threads in the frame allocator's locks.
 //!
-//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide --release --lib loom`. Zone and per-CPU
-//! lists are core's own. A frame handed out twice is a refused claim, which panics; a frame that
-//! got lost is missed at the end, when all are allocated; threads that wait in a circle are loom's
-//! to report.
+//! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide --release --lib loom`. A double allocation
+//! is a refused claim, which panics. A lost frame is missed at the end.
 //!
-//! Not explored: the words of core's frame table, which are plain relaxed atomics to loom. Each
-//! belongs to the holder of one of these locks.
+//! Not explored: the words of core's frame table, plain relaxed atomics to loom. Each belongs to
+//! the holder of a lock.
 
 use super::*;
 use loom::thread;
 use pagetide_core::page_alloc::{HighFraction, PcpTuning};
 use pagetide_sys::ArenaOptions;
 
-/// Few enough that lists and zone run dry: the reserves keep some of them.
+/// Few enough that lists and zone run dry.
 const NR_FRAMES: u32 = 16;
 
 fn allocator(nr_cpus: u32) -> Arc<ArenaFrames> {
@@ -27,14 +25,13 @@ fn allocator(nr_cpus: u32) -> Arc<ArenaFrames> {
     Arc::new(ArenaFrames::new(Arc::new(arena), 0..NR_FRAMES, NR_FRAMES, settings))
 }
 
-/// All orders with up to two preemptions: more of them are minutes.
+/// Explores up to two preemptions. More take minutes.
 fn explore(test: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(test);
 }
 
-/// Takes two frames, and gives them back together.
 fn take_and_give(frames: &ArenaFrames, cpu: CpuId) {
     let taken: Vec<_> = (0..2).filter_map(|_| frames.alloc(cpu, None)).collect();
     assert_eq!(taken.len(), 2, "there are enough for both");
@@ -42,7 +39,6 @@ fn take_and_give(frames: &ArenaFrames, cpu: CpuId) {
     frames.free(cpu, ids);
 }
 
-/// No thread holds a frame: all can be had, each once.
 fn check_all_there(frames: &ArenaFrames) {
     assert_eq!(frames.resident_bytes(), 0);
     frames.drain_lists();
@@ -157,8 +153,8 @@ fn loom_a_tick_beside_allocations_loses_nothing() {
     });
 }
 
-/// All frames but the lists' are taken: a thread that drains before it gives up finds what the
-/// other thread returned, or the other thread still had it.
+/// With all frames taken but the lists', a thread that drains first finds the frames freed by the
+/// second thread, unless they were still held.
 #[test]
 fn loom_nothing_fails_while_frames_lie_on_lists() {
     explore(|| {

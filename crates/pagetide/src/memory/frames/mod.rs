@@ -1,7 +1,7 @@
-//! The page cache's frames: a zone shared by all threads, over an arena.
+//! The page cache's frames: a shared zone over an arena.
 //!
-//! Every frame handed out is also claimed from the arena, so that memory safety does not rest on
-//! the zone's bookkeeping being right. How the zone is shared: `shared_zone`.
+//! Every allocated frame is also claimed from the arena, so that memory safety does not depend on
+//! the zone's bookkeeping.
 
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::run_min;
@@ -19,10 +19,9 @@ use sync::{AtomicU64, Ordering::Relaxed};
 pub(crate) mod shared_zone;
 mod sync;
 
-/// A range of one arena's frames, for any number of threads.
 pub(crate) struct ArenaFrames {
     arena: Arc<FrameArena>,
-    /// The first of the range: the zone counts its frames from 0.
+    /// First frame of the range. The zone counts from 0.
     first: u32,
     nr_frames: u32,
     zone: SharedZone,
@@ -31,7 +30,7 @@ pub(crate) struct ArenaFrames {
 }
 
 impl ArenaFrames {
-    /// The frames of `range`, the first `nr_online` of them in service.
+    /// Puts the first `nr_online` frames of `range` in service.
     pub(crate) fn new(
         arena: Arc<FrameArena>,
         range: Range<u32>,
@@ -51,13 +50,13 @@ impl ArenaFrames {
         }
     }
 
-    /// Takes a frame, leaving `level`'s frames alone.
+    /// Takes a frame, but not below `level`.
     pub(crate) fn alloc(&self, cpu: CpuId, level: Option<WatermarkLevel>) -> Option<ClaimedFrame> {
         let frame = self.zone.alloc(cpu, &AllocRequest::fast(Order::BASE).at(level))?;
         Some(self.claim(frame))
     }
 
-    /// Takes up to `nr` frames in runs of neighbours, while there are such.
+    /// Takes up to `nr` frames in adjacent runs, as far as there are any.
     pub(crate) fn alloc_runs(&self, nr: u64, taken: &mut Vec<ClaimedFrame>) {
         let mut nr_left = nr;
         while self.may_hold_run(nr_left)
@@ -69,17 +68,15 @@ impl ArenaFrames {
         }
     }
 
-    /// Whether `nr` frames may be, or hold, a run.
+    /// Returns true if `nr` frames are enough for a run.
     pub(crate) fn may_hold_run(&self, nr: u64) -> bool {
         nr >= run_min(self.nr_frames.into())
     }
 
-    /// Frames to free for `nr` in runs: see [`Zone::run_target`].
     pub(crate) fn run_target(&self, nr: u64) -> u64 {
         self.zone.lock_zone().run_target(nr)
     }
 
-    /// A frame of the zone's, as the arena counts it.
     fn in_arena(&self, frame: FrameId) -> FrameId {
         FrameId(self.first + frame.0)
     }
@@ -88,66 +85,58 @@ impl ArenaFrames {
         self.arena.claim(self.in_arena(frame)).expect("the allocator hands out each frame once")
     }
 
-    /// Gives frames back.
     pub(crate) fn free(&self, cpu: CpuId, frames: impl IntoIterator<Item = FrameId>) {
         let first = self.first;
         let in_zone = frames.into_iter().map(|frame| FrameId(frame.0 - first));
         self.zone.free(cpu, Order::BASE, in_zone);
     }
 
-    /// The frames, in service or not.
+    /// Returns all frames, including frames not in service.
     pub(crate) fn range(&self) -> Range<FrameId> {
         FrameId(self.first)..FrameId(self.first + self.nr_frames)
     }
 
-    /// Lists keep nothing while the answer lives: before [`Frames::drain_lists`], by a caller that
-    /// must not fail.
+    /// Keeps the lists empty while the guard lives. Call before [`ArenaFrames::drain_lists`] if
+    /// allocation must not fail.
     pub(crate) fn starve(&self) -> Starving {
         self.zone.starve()
     }
 
-    /// Returns every CPU's list to the zone.
     pub(crate) fn drain_lists(&self) {
         self.zone.drain_lists();
     }
 
-    /// How often [`ArenaFrames::tick`] should be called.
     pub(crate) fn tick_period(&self) -> Duration {
         self.zone.tick_period()
     }
 
-    /// Tells the lists the time, and lets their limits decay if a second has passed since the last
-    /// time.
+    /// Advances the lists' clock, and lets their limits decay once a second.
     pub(crate) fn tick(&self, now: Millis) {
         self.zone.tick(now);
     }
 
-    /// Frames background reclaim should free: see [`background_target`].
     pub(crate) fn background_target(&self, level: WatermarkLevel, room_below: u64) -> u64 {
         background_target(&self.zone.lock_zone(), level, room_below)
     }
 
-    /// Whether memory is left that nothing competes for: see [`Zone::is_ample`].
+    /// Returns true if memory is free without competition: see [`Zone::is_ample`].
     pub(crate) fn is_ample(&self) -> bool {
         self.zone.lock_zone().is_ample()
     }
 
-    /// Frames for what is demoted.
     pub(crate) fn room_for_demoted(&self) -> u64 {
         room_for_demoted(&self.zone.lock_zone())
     }
 
-    /// How much room promotions find.
     pub(crate) fn room(&self) -> Headroom {
         Headroom::of(&self.zone.lock_zone())
     }
 
-    /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.
     pub(crate) fn set_reclaim_active(&self, active: bool) {
         self.zone.set_reclaim_active(active);
     }
 
-    /// Takes up to `nr` free frames, whatever the level.
+    /// Ignores watermarks.
     pub(crate) fn take_free(&self, nr: u32) -> Vec<ClaimedFrame> {
         self.zone.drain_lists();
         let request = AllocRequest::fast(Order::BASE).at(None);
@@ -157,8 +146,8 @@ impl ArenaFrames {
         taken
     }
 
-    /// Grows or shrinks what is in service to `nr_frames`; returns what it is then. Takes only free
-    /// frames, and these, which are free from here on: reclaim first.
+    /// Changes the number of frames in service towards `nr_frames`. Returns the new number. Takes
+    /// only free frames, including `free`: reclaim first.
     pub(crate) fn resize(&self, nr_frames: u32, free: Vec<ClaimedFrame>) -> u32 {
         self.zone.drain_lists();
         let free = free.into_iter().map(|claimed| self.arena.release(claimed).0 - self.first);
@@ -172,8 +161,7 @@ impl ArenaFrames {
             });
         } else {
             zone.take_free(now - nr_frames, |first, order| {
-                // What cannot be given to the system stays mapped; it is out of service all the
-                // same.
+                // Memory that the system does not take back is out of service all the same.
                 let _ = self.arena.discard(self.block(first, order));
             });
         }
@@ -183,35 +171,30 @@ impl ArenaFrames {
         nr_managed
     }
 
-    /// A block of the zone's, as the arena's frames.
     fn block(&self, first: FrameId, order: Order) -> Range<FrameId> {
         let first = FrameId(self.first + first.0);
         first..FrameId(first.0 + order.nr_frames())
     }
 
-    /// Frames in service.
     pub(crate) fn nr_managed(&self) -> u32 {
         self.nr_managed.load(Relaxed) as u32
     }
 
-    /// Frames in service, bytes.
     pub(crate) fn managed_bytes(&self) -> u64 {
         self.nr_managed.load(Relaxed) * PAGE_BYTES as u64
     }
 
-    /// Frames that hold pages now, bytes. Takes every lock in turn.
+    /// Takes every lock in turn.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.sample_resident() * PAGE_BYTES as u64
     }
 
-    /// The most that was seen resident, bytes.
     pub(crate) fn resident_bytes_max(&self) -> u64 {
         self.sample_resident();
         self.nr_resident_max.load(Relaxed) * PAGE_BYTES as u64
     }
 
-    /// Counts the frames that hold pages, and remembers the maximum. Called when frames run low,
-    /// which is when the maximum is reached.
+    /// Called when frames run low, and so near the maximum.
     pub(crate) fn sample_resident(&self) -> u64 {
         let nr_listed = self.zone.count_listed();
         let zone = self.zone.look_at_zone();

@@ -1,4 +1,4 @@
-//! One zone and its per-CPU lists for any number of threads: core's calls, with real locks.
+//! A zone and its per-CPU lists for many threads: core's calls with real locks.
 //!
 //! ```text
 //!   alloc(cpu) -> try-lock this CPU's list -> its own frames
@@ -7,15 +7,8 @@
 //!                     lock the zone <---- refill a batch
 //! ```
 //!
-//! The try-lock never waits: a contended list (another thread of this CPU was preempted inside, or
-//! it is drained) means one trip to the zone. Lock order: per-CPU list, then zone.
-//!
-//! The CPU is where the caller ran a moment ago. A thread that was moved since, a CPU that was
-//! added (it shares a list), a CPU that went away (its list is drained with the others before an
-//! allocation fails): all that is only slower, because the list's lock and not the CPU's number is
-//! the right to a list.
-//!
-//! Every order in which threads can meet here is explored by `loom_tests`.
+//! Lock order: per-CPU list, then zone. The CPU number may be stale, which is only slower, because
+//! the list's lock decides. `loom_tests` explores all interleavings.
 
 use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering::Relaxed, lock};
 use crate::memory::percpu::PerCpu;
@@ -30,24 +23,21 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// Time between two ticks of the lists.
 const TICK_MS: u64 = 1000;
-/// Time between two looks at the clock for a tuning that measures periods of a second by it: a call
-/// in four may come late, and each second is still told from the next.
+/// Milliseconds between clock updates for a tuning that measures seconds: one call in four may be
+/// late.
 const CLOCK_MS: u64 = 250;
 
-/// What a zone's lists are made with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcpSettings {
     pub(crate) nr_cpus: u32,
     pub(crate) tuning: PcpTuning,
     pub(crate) fraction: HighFraction,
-    /// A CPU's part of its last data cache, in frames; 0 when it is not known.
+    /// A CPU's share of its last-level cache, in frames, or 0 if unknown.
     pub(crate) cache_slice: u32,
 }
 
 impl PcpSettings {
-    /// For this machine.
     pub(crate) fn read(tuning: PcpTuning) -> PcpSettings {
         let slice = read_cache_slice().map_or(0, |slice| slice.whole_pages());
         PcpSettings {
@@ -59,14 +49,13 @@ impl PcpSettings {
     }
 }
 
-/// A zone behind a lock, its lists behind one each.
 pub(crate) struct SharedZone {
     table: Arc<FrameTable>,
     pcps: PerCpu<TryLock<Pcp>>,
     settings: PcpSettings,
     is_reclaim_active: AtomicBool,
-    /// As of the last call of `tick`, due or not: a tuning measures periods of a second with it,
-    /// which ticks a second apart would miss as often as not. See [`SharedZone::tick_period`].
+    /// Time of the last call of `tick`, due or not: finer than the ticks, see
+    /// [`SharedZone::tick_period`].
     now_ms: AtomicU64,
     last_tick_ms: AtomicU64,
     zone: Mutex<Zone>,
@@ -89,7 +78,7 @@ impl SharedZone {
         }
     }
 
-    /// Takes a block. `None`: the zone is at the request's level, or has no such block.
+    /// Takes a block. Returns `None` if the zone is at the request's level, or has no such block.
     #[inline]
     pub(crate) fn alloc(&self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
@@ -103,18 +92,15 @@ impl SharedZone {
         pcp.refill(&mut self.visit(), request)
     }
 
-    /// Takes a run past the lists: see [`Zone::alloc_run`].
     pub(crate) fn alloc_run(&self, nr_max: u64) -> Option<Range<FrameId>> {
         self.visit().alloc_run(nr_max)
     }
 
-    /// Gives one block back.
     #[inline]
     pub(crate) fn free_one(&self, cpu: CpuId, order: Order, block: FrameId) {
         self.free(cpu, order, [block]);
     }
 
-    /// Gives blocks of one order back.
     pub(crate) fn free(&self, cpu: CpuId, order: Order, blocks: impl IntoIterator<Item = FrameId>) {
         let Some(mut pcp) = self.pcps.at(cpu).try_lock() else {
             let mut zone = self.visit();
@@ -134,14 +120,13 @@ impl SharedZone {
         pcp.drain(&mut self.visit(), drain);
     }
 
-    /// Lists keep nothing while the answer lives: to be called before [`SharedZone::drain_lists`]
-    /// by a caller that must not fail.
+    /// Keeps the lists empty while the guard lives. Call before [`SharedZone::drain_lists`] if
+    /// failure is not allowed.
     pub(crate) fn starve(&self) -> Starving {
         Starving::new(&self.table)
     }
 
-    /// Returns every CPU's list to the zone, a bounded piece for each hold of its lock. A caller
-    /// that must not fail calls this before it does.
+    /// Returns every CPU's list to the zone, in bounded pieces. Call before failing an allocation.
     pub(crate) fn drain_lists(&self) {
         for pcp in self.pcps.iter() {
             let mut pcp = pcp.lock();
@@ -151,7 +136,7 @@ impl SharedZone {
         }
     }
 
-    /// How often [`SharedZone::tick`] should be called: as often as the tuning reads the clock.
+    /// Returns the clock resolution that the tuning needs.
     pub(crate) fn tick_period(&self) -> Duration {
         Duration::from_millis(match self.settings.tuning {
             PcpTuning::Depth => CLOCK_MS,
@@ -159,8 +144,7 @@ impl SharedZone {
         })
     }
 
-    /// Tells the lists the time, and lets their limits decay if a second has passed since the last
-    /// time.
+    /// Advances the lists' clock, and lets their limits decay once a second.
     pub(crate) fn tick(&self, now: Millis) {
         if self.now_ms.load(Relaxed) < now.0 {
             self.now_ms.store(now.0, Relaxed);
@@ -172,7 +156,7 @@ impl SharedZone {
             return;
         }
         for pcp in self.pcps.iter() {
-            // A list that is in use is not idle: its turn comes with the next tick.
+            // A list in use is not idle: skip it until the next tick.
             let Some(mut pcp) = pcp.try_lock() else { continue };
             let (drain, batch) = (pcp.tick(), pcp.batch());
             for piece in drain.into_iter().flat_map(|drain| drain.pieces(batch)) {
@@ -181,17 +165,14 @@ impl SharedZone {
         }
     }
 
-    /// Tells the lists that background reclaim is at work: they keep little meanwhile.
     pub(crate) fn set_reclaim_active(&self, active: bool) {
         self.is_reclaim_active.store(active, Relaxed);
     }
 
-    /// The zone, for looking at it or for a resize.
     pub(crate) fn lock_zone(&self) -> MutexGuard<'_, Zone> {
         lock(&self.zone)
     }
 
-    /// Derives watermarks and limits after a resize.
     pub(crate) fn rederive(&self, mut zone: MutexGuard<'_, Zone>) {
         zone.rederive_watermarks();
         let limits = pcp_limits(&zone, self.settings);
@@ -199,27 +180,24 @@ impl SharedZone {
         self.pcps.iter().for_each(|pcp| pcp.lock().set_limits(limits));
     }
 
-    /// How many lists there are.
     pub(crate) fn nr_lists(&self) -> u64 {
         self.pcps.iter().count() as u64
     }
 
-    /// The zone, for reports: also one that a panic left as it is.
+    /// Works also after a panic.
     pub(crate) fn look_at_zone(&self) -> MutexGuard<'_, Zone> {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frames on all lists, as of a moment for each. Takes every list's lock in turn.
+    /// Takes every list's lock in turn.
     pub(crate) fn count_listed(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::count))).sum()
     }
 
-    /// Sum of the lists' limits, frames.
     pub(crate) fn sum_high(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.look(Pcp::high))).sum()
     }
 
-    /// Visits to the zone that found its lock taken.
     pub(crate) fn nr_waits(&self) -> u64 {
         self.nr_waits.load(Relaxed)
     }
@@ -232,7 +210,6 @@ impl SharedZone {
         }
     }
 
-    /// The zone; counts whether it had to be waited for.
     fn visit(&self) -> MutexGuard<'_, Zone> {
         self.zone.try_lock().unwrap_or_else(|_| {
             self.nr_waits.fetch_add(1, Relaxed);

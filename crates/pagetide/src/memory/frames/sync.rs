@@ -1,7 +1,5 @@
-//! The switch between the standard library's locks and loom's model of them, for the frames.
-//!
-//! What loom explores takes its types from here, so that the code explored under `--cfg loom` is
-//! the code that ships. The rest of the crate compiles under loom as it is, and is not explored.
+//! The switch between the standard library's locks and loom's model, for the frames. The rest of
+//! the crate compiles under loom, but is not explored.
 
 use crate::memory::locks::POISONED;
 
@@ -15,7 +13,6 @@ pub(super) use world::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
-/// Locks, and panics if an earlier holder did.
 #[inline]
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect(POISONED)

@@ -1,16 +1,15 @@
-//! Tiers: what kinds of memory a cache has, as people say it.
+//! Tiers: the kinds of memory of a cache, and their text form.
 //!
 //! ```text
 //!   Tier::dram(2G)              dram=2G                   fast: the machine's own memory
 //!   Tier::numa(1, 8G)           numa1=8G                  memory of node 1: CXL, persistent memory
-//!   Tier::emulated(8G, 300 ns)  slow=8G,latency=300ns     DRAM that is made slow, to find out
-//!   Tier::compressed(4G)        compressed=4G             pages on their way out, compressed
-//!   .growing_to(6G)             dram=2G,max=6G            what a later resize may grow it to
+//!   Tier::emulated(8G, 300 ns)  slow=8G,latency=300ns     DRAM slowed down, for experiments
+//!   Tier::compressed(4G)        compressed=4G             evicted pages, compressed
+//!   .growing_to(6G)             dram=2G,max=6G            maximum of later resizes
 //! ```
 //!
-//! Pages come in at the fast tier as long as it has room. What the replacement policy calls cold
-//! there is *demoted*, to the next slower tier, and what is hot in slow memory is *promoted*. Which
-//! combinations make sense is checked when the cache is built: see `plan`.
+//! New pages go to the fast tier. Cold pages are *demoted* to the next slower tier, and hot pages
+//! are *promoted*. Building the cache checks the combination: see `plan`.
 
 use pagetide_core::units::{Bytes, ParseBytesError};
 use std::fmt;
@@ -22,7 +21,7 @@ pub(crate) mod sizes;
 #[cfg(test)]
 mod tests;
 
-/// One kind of memory of a cache, and how much of it.
+/// A kind of memory and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tier {
     pub(crate) kind: TierKind,
@@ -32,35 +31,32 @@ pub struct Tier {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TierKind {
-    /// The machine's own memory, from wherever the system gives it.
     Dram,
-    /// Memory of one NUMA node.
     Numa(u32),
-    /// DRAM, with this much added to each access of a page.
+    /// DRAM with this latency added to each page access.
     Emulated(Duration),
-    /// Compressed copies of clean pages.
     Compressed,
 }
 
 impl Tier {
-    /// The machine's own memory: the fast tier.
+    /// Creates the fast tier, of the machine's own memory.
     pub const fn dram(len: Bytes) -> Tier {
         Tier::new(TierKind::Dram, len)
     }
 
-    /// Memory of NUMA node `node`, as the system numbers them: CXL or persistent memory.
+    /// Creates a tier of NUMA node `node`, as the system numbers them: CXL or persistent memory.
     pub const fn numa(node: u32, len: Bytes) -> Tier {
         Tier::new(TierKind::Numa(node), len)
     }
 
-    /// DRAM that behaves like slower memory: `latency` is added to each access of a 4 KiB page, by
-    /// waiting busily. To find out what such memory would do, without having it.
+    /// Creates a tier of DRAM that emulates slower memory: each access of a 4 KiB page spins for
+    /// `latency`.
     pub const fn emulated(len: Bytes, latency: Duration) -> Tier {
         Tier::new(TierKind::Emulated(latency), len)
     }
 
-    /// `len` bytes of compressed pages, between the slowest memory and the stores. A page that is
-    /// evicted clean is kept here if it compresses, and comes back without a read.
+    /// Creates a tier of `len` bytes of compressed pages, below the slowest memory. It keeps clean
+    /// evicted pages that compress, to save reads.
     pub const fn compressed(len: Bytes) -> Tier {
         Tier::new(TierKind::Compressed, len)
     }
@@ -69,51 +65,50 @@ impl Tier {
         Tier { kind, len, most: len }
     }
 
-    /// The same, with address space reserved for `most`: a later
-    /// [`resize`](crate::PageCache::resize) or [`resize_tier`](crate::PageCache::resize_tier) may
-    /// grow it so far. Not for compressed pages.
+    /// Reserves address space for `most`, the maximum of a later
+    /// [`resize`](crate::PageCache::resize) or [`resize_tier`](crate::PageCache::resize_tier). Not
+    /// for compressed pages.
     pub const fn growing_to(self, most: Bytes) -> Tier {
         Tier { most, ..self }
     }
 
-    /// The same, of another size; what it may grow to stays.
     pub(crate) const fn resized(self, len: Bytes) -> Tier {
         Tier { len, ..self }
     }
 
-    /// How much of it there is.
+    /// Returns the size.
     pub const fn len(&self) -> Bytes {
         self.len
     }
 
-    /// The most it can grow to.
+    /// Returns the maximum size.
     pub const fn most(&self) -> Bytes {
         self.most
     }
 
-    /// Whether there is none of it.
+    /// Returns true if the size is 0.
     pub const fn is_empty(&self) -> bool {
         self.len.0 == 0
     }
 }
 
-/// Why a text is no tier.
+/// Invalid text of a tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseTierError {
-    /// Not a kind of memory, `=`, and a size.
+    /// The text is not a kind of memory, `=`, and a size.
     #[error(
         "a tier is dram=SIZE, numaN=SIZE, slow=SIZE,latency=300ns or compressed=SIZE, as in \
          dram=2G; all but the last may end in ,max=SIZE"
     )]
     Form,
-    /// The size is none.
+    /// The size is invalid.
     #[error("the tier's size is not one")]
     Length(#[from] ParseBytesError),
-    /// A slow tier must say how slow.
+    /// A slow tier needs a latency.
     #[error("a slow tier needs its latency: write slow=SIZE,latency=300ns")]
     NoLatency,
-    /// The latency is none.
+    /// The latency is invalid.
     #[error("a latency is a whole number of ns, us or ms, as in 300ns")]
     Latency,
 }
@@ -164,7 +159,6 @@ fn parse_latency(text: &str) -> Result<Duration, ParseTierError> {
 }
 
 impl fmt::Display for Tier {
-    /// As it is typed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let len = self.len;
         match self.kind {
@@ -175,7 +169,7 @@ impl fmt::Display for Tier {
             }
             TierKind::Compressed => write!(f, "compressed={len}"),
         }?;
-        // A size in force is one of whole pages.
+        // Present sizes are whole pages.
         let grows = self.most.whole_pages() > len.whole_pages();
         if grows { write!(f, ",max={}", self.most) } else { Ok(()) }
     }

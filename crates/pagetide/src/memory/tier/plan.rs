@@ -1,14 +1,14 @@
-//! From tiers as people name them to nodes of frames, or a sentence that says why not.
+//! From named tiers to nodes of frames.
 //!
 //! ```text
-//!   slow=8G,latency=300ns      dram=2G            node 0   frames 0 .. 2G       as it comes
+//!   slow=8G,latency=300ns      dram=2G            node 0   frames 0 .. 2G       any node
 //!   compressed=1G          --> numa1=8G       --> node 1   frames 2G .. 10G     bound to node 1
 //!                              slow=8G            node 2   frames 10G .. 18G    300 ns an access
 //! ```
 //!
-//! Nodes are a chain, the fastest first: pages are demoted one step down it, and promoted to its
-//! head. Where the firmware says how fast a node is, that is its place; a node of which nothing is
-//! known is taken for five times as far as DRAM, as the kernel takes it.
+//! Nodes form a chain by the firmware's latency, fastest first. Demotion moves pages one node down,
+//! promotion to the head. A node without a latency counts as five times as far as DRAM, as in the
+//! kernel.
 
 use super::{Tier, TierKind};
 use pagetide_core::ids::FrameId;
@@ -21,94 +21,94 @@ use std::time::Duration;
 
 use crate::memory::node::NODES_MAX;
 
-/// The least a tier of frames has: the least a cache has.
+/// Minimum size of a tier of frames, the same as of a cache.
 const TIER_MIN: Bytes = Bytes(pagetide_core::knobs::MEMORY_MIN);
-/// One tier further.
+/// Abstract distance between adjacent tiers.
 const NEXT_TIER: u32 = 128;
 
-/// Why tiers make no cache. Each says what to change.
+/// Invalid tiers. Each message states the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TierError {
-    /// Some of the memory was named twice.
+    /// Two tiers are the same memory.
     #[error("{first} and {second} are the same memory: name it once, with the sum")]
     Overlap {
-        /// The tier named first.
+        /// First tier.
         first: Tier,
-        /// The other.
+        /// Second tier.
         second: Tier,
     },
     /// The machine has no such node.
     #[error("there is no memory node {node}: this machine has {}", list(online))]
     NoSuchNode {
-        /// The node asked for.
+        /// Requested node.
         node: u32,
-        /// The nodes there are.
+        /// Existing nodes.
         online: Vec<u32>,
     },
-    /// The node has too little free.
+    /// The node has too little free memory.
     #[error(
         "memory node {node} has {available} free, less than the {wanted} of its tier: ask for less"
     )]
     NodeFull {
-        /// The node.
+        /// Node.
         node: u32,
-        /// What it has free, or can free at once.
+        /// Free or immediately reclaimable memory.
         available: Bytes,
-        /// What the tier wants.
+        /// Size of the tier.
         wanted: Bytes,
     },
-    /// A tier that cannot grow so far: to less than it has, or at all.
+    /// Growth to less than the present size, or of a compressed tier.
     #[error("{tier}: a tier of frames grows to no less than it has, a compressed one not at all")]
     Growth {
-        /// The tier.
+        /// Tier.
         tier: Tier,
     },
-    /// A latency of nothing.
+    /// An emulated latency of 0.
     #[error("a slow tier with a latency of 0 ns is not slow: give it more, or make it dram")]
     ZeroLatency,
-    /// The slow memory could not hold what leaves the fast one.
+    /// Slow memory cannot hold the pages demoted from fast memory.
     #[error("{fast} of fast memory over {slow} of slow: make the slow tier at least as large")]
     FastLargerThanSlow {
-        /// The fast tier.
+        /// Size of the fast tier.
         fast: Bytes,
-        /// All slow tiers of frames.
+        /// Sum of all slow tiers of frames.
         slow: Bytes,
     },
-    /// Everything is slow.
+    /// No tier is fast.
     #[error(
         "no tier is fast: add dram=SIZE, with what the program may take of the machine's own memory"
     )]
     NoFastTier,
-    /// The limit was given twice.
+    /// Both a limit and tiers were given.
     #[error("a memory limit of {memory} and tiers were both given: leave one of them out")]
     MemoryToo {
-        /// The limit.
+        /// Limit.
         memory: Bytes,
     },
-    /// A tier is too small, or all are too large.
+    /// A tier is too small, or the sum is too large.
     #[error("{tier} is out of range: a tier has at least {least}, and all of them at most {most}")]
     OutOfRange {
-        /// The tier.
+        /// Tier.
         tier: Tier,
-        /// The least it may have.
+        /// Minimum size of a tier.
         least: Bytes,
-        /// The most all may have.
+        /// Maximum sum.
         most: Bytes,
     },
-    /// Limits and protection are of one kind of memory.
+    /// Groups need a single kind of memory.
     #[error(
         "{nr_nodes} kinds of memory and groups do not go together: leave `groups` out, or name one \
          tier of frames"
     )]
     Groups {
-        /// Tiers of frames given.
+        /// Number of tiers of frames.
         nr_nodes: usize,
     },
-    /// There are more kinds of memory than nodes.
+    /// Too many tiers of frames.
     #[error("{given} tiers of memory are more than {}", NODES_MAX)]
     TooMany {
-        /// Tiers of frames given.
+        /// Number of tiers of frames.
         given: usize,
     },
 }
@@ -124,12 +124,11 @@ fn list(nodes: &[u32]) -> String {
 pub(crate) struct NodePlan {
     pub(crate) tier: Tier,
     pub(crate) nr_frames: u32,
-    /// Frames it may grow to.
     pub(crate) nr_frames_max: u32,
     pub(crate) distance: AbstractDistance,
 }
 
-/// The nodes to be, the fastest first, and what else there is.
+/// NUMA nodes to create, fastest first, and the compressed tier.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TierPlan {
     pub(crate) nodes: Vec<NodePlan>,
@@ -137,7 +136,6 @@ pub(crate) struct TierPlan {
 }
 
 impl TierPlan {
-    /// Checks tiers against each other and against the machine's nodes.
     pub(crate) fn check(tiers: &[Tier], machine: &[MemoryNode]) -> Result<TierPlan, TierError> {
         check_overlap(tiers)?;
         tiers.iter().try_for_each(|tier| check_tier(tier, machine))?;
@@ -152,7 +150,7 @@ impl TierPlan {
         if nodes.len() > NODES_MAX {
             return Err(TierError::TooMany { given: nodes.len() });
         }
-        // A chain: each is in a tier of its own.
+        // Each node is a tier of its own.
         for nth in 1..nodes.len() {
             let least = nodes[nth - 1].distance.0.saturating_add(NEXT_TIER);
             nodes[nth].distance.0 = nodes[nth].distance.0.max(least);
@@ -177,17 +175,14 @@ impl TierPlan {
         Ok(())
     }
 
-    /// Frames of all nodes.
     pub(crate) fn nr_frames(&self) -> u32 {
         self.nodes.iter().map(|node| node.nr_frames).sum()
     }
 
-    /// Frames of all nodes, once all have grown as far as they may.
     pub(crate) fn nr_frames_max(&self) -> u32 {
         self.nodes.iter().map(|node| node.nr_frames_max).sum()
     }
 
-    /// Where the arena's memory is to come from.
     pub(crate) fn placements(&self) -> Vec<Placement> {
         let ranges = self.ranges().into_iter().zip(&self.nodes);
         let places = ranges.filter_map(|(range, node)| match node.tier.kind {
@@ -199,7 +194,7 @@ impl TierPlan {
         places.collect()
     }
 
-    /// Each node's frames, in service or not.
+    /// Returns each node's frames, including frames not in service.
     pub(crate) fn ranges(&self) -> Vec<std::ops::Range<u32>> {
         let mut first = 0;
         let next = |node: &NodePlan| {
@@ -210,7 +205,6 @@ impl TierPlan {
         self.nodes.iter().map(next).collect()
     }
 
-    /// What a record is to say of the nodes.
     pub(crate) fn recorded(&self) -> RecordedNodes {
         let node = |node: &NodePlan| RecordedNode {
             nr_frames: node.nr_frames,
@@ -220,7 +214,6 @@ impl TierPlan {
         RecordedNodes::new(&self.nodes.iter().map(node).collect::<Vec<_>>())
     }
 
-    /// What core is to know of the nodes.
     pub(crate) fn topology(&self) -> Topology {
         let nodes = self.nodes.iter().map(|node| (node.distance, node.nr_frames.into()));
         Topology::chain(nodes).expect("the plan was checked")
@@ -265,7 +258,7 @@ fn check_tier(tier: &Tier, machine: &[MemoryNode]) -> Result<(), TierError> {
     }
 }
 
-/// The tier that pages come in at: DRAM, or else the first node that has CPUs.
+/// Returns the tier for new pages: DRAM, or else the first node with CPUs.
 fn find_fast(tiers: &[Tier], machine: &[MemoryNode]) -> Option<Tier> {
     let has_cpus = |tier: &&Tier| match tier.kind {
         TierKind::Numa(node) => machine.iter().any(|one| one.number == node && one.has_cpus),

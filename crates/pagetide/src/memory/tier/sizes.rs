@@ -1,39 +1,37 @@
-//! How large each tier is to be, when the whole cache is resized.
+//! The size of each tier when the whole cache is resized.
 //!
-//! Problem: a cache of 2G of fast memory over 8G of slow is to be 5G large. Idea: every tier keeps
-//! its share of the whole, as it was last set by itself: by the builder, or by its own resize.
+//! Problem: one size for several tiers. Idea: every tier keeps its share, as last set by the
+//! builder or by a resize of the tier.
 //!
 //! ```text
 //!   shares      fast 2G   slow 8G
 //!   resize 5G        1G        4G
-//!   resize 10G       2G        8G         what was rounded on the way is not lost
-//!   slow can grow to 9G: of a cache of 12G, fast has 3G
+//!   resize 10G       2G        8G         rounding errors do not accumulate
+//!   slow can grow to 9G: in a cache of 12G, fast has 3G
 //! ```
 //!
-//! Data and invariants: numbers are frames. No tier has less than the least or more than was
-//! reserved for it, and the fast one never more than all others: they must hold what leaves it.
+//! Data and invariants: numbers are frames. Each tier stays between the minimum and its reserve.
+//! The fast tier is never larger than the sum of the slower tiers, which must hold its demoted
+//! pages.
 
 use super::plan::TierPlan;
 use pagetide_core::knobs::MEMORY_MIN;
 use pagetide_core::units::Bytes;
 use std::ops::RangeInclusive;
 
-/// The least a tier has, frames.
 const LEAST: u32 = Bytes(MEMORY_MIN).whole_pages() as u32;
-/// A share's multiple is a number of 2^-32ths.
+/// The multiple of a share is in units of 2^-32.
 const ONE_SHIFT: u32 = 32;
 
-/// What is known of the sizes of tiers, the fastest first; of two at least.
+/// Sizes of at least two tiers, fastest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TierSizes {
-    /// As they were set, each by itself.
+    /// Sizes as last set individually.
     shares: Vec<u32>,
-    /// What was reserved.
     most: Vec<u32>,
 }
 
 impl TierSizes {
-    /// As planned.
     pub(crate) fn new(plan: &TierPlan) -> TierSizes {
         TierSizes {
             shares: plan.nodes.iter().map(|node| node.nr_frames).collect(),
@@ -41,12 +39,11 @@ impl TierSizes {
         }
     }
 
-    /// Takes these sizes for what was asked for, each by itself.
     pub(crate) fn set_shares(&mut self, sizes: Vec<u32>) {
         self.shares = sizes;
     }
 
-    /// The frames that the `nth` tier may have while the others have those of `sizes`.
+    /// Returns the valid sizes of the `nth` tier, given the sizes of the rest.
     pub(crate) fn range_of(&self, nth: usize, sizes: &[u32]) -> RangeInclusive<u32> {
         let (fast, slow) = (sizes[0], sizes[1..].iter().sum::<u32>());
         match nth {
@@ -55,13 +52,12 @@ impl TierSizes {
         }
     }
 
-    /// The frames that all of them together may have.
     pub(crate) fn range_of_all(&self) -> RangeInclusive<u32> {
         let slow: u32 = self.most[1..].iter().sum();
         LEAST * self.most.len() as u32..=slow + self.most[0].min(slow)
     }
 
-    /// Shares out so many frames, which must be in [`TierSizes::range_of_all`].
+    /// Distributes `nr_frames`, which must be in [`TierSizes::range_of_all`].
     pub(crate) fn share(&self, nr_frames: u32) -> Vec<u32> {
         let most = |nth: usize| match nth {
             0 => self.most[0].min(nr_frames / 2),
@@ -74,7 +70,7 @@ impl TierSizes {
             };
             self.shares.iter().enumerate().map(size).collect()
         };
-        // The largest multiple at which they fit.
+        // Finds the largest multiple that fits.
         let (mut fits, mut exceeds) = (0, 1_u128 << 63);
         while exceeds - fits > 1 {
             let middle = fits.midpoint(exceeds);

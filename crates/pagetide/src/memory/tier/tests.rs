@@ -8,7 +8,7 @@ fn gib(nr: u64) -> Bytes {
     Bytes(nr * GIB)
 }
 
-/// Node 0 with CPUs, node 1 of fast CXL memory, node 2 of which nothing is known.
+/// Node 0 with CPUs, node 1 of fast CXL memory, node 2 without performance data.
 fn machine() -> Vec<MemoryNode> {
     let performance = |latency, bandwidth| NodePerformance {
         read_latency_ns: latency,
@@ -102,7 +102,7 @@ fn tiers_become_nodes_in_order_of_their_speed() {
     }
 }
 
-/// Address space is reserved for what a tier may grow to; the others' frames come after it.
+/// Address space is reserved for a tier's growth, before the next tier's frames.
 #[test]
 fn a_tier_that_may_grow_has_frames_for_it() {
     let fast = Tier::dram(gib(1)).growing_to(gib(2));

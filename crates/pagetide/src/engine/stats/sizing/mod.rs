@@ -1,16 +1,13 @@
-//! What other sizes of memory would do, estimated from the running cache.
-//!
-//! Core follows a sample of the pages (see [`pagetide_core::sizing`]); here it is told of
-//! their uses, and here is what people read.
+//! Miss-ratio estimates for other memory sizes, from a sample of the pages (see
+//! [`pagetide_core::sizing`]).
 //!
 //! ```text
-//!   fill   --> in the sample? --> the folio's flag SAMPLED, and the use, under the lock
-//!   hit    --> flag? -no-> nothing    -yes-> the lock is tried; a use that is lost is made good
-//!   curve      LRU's hits at any size, drawn through the measured ratio at the size there is
+//!   fill   --> in the sample? --> flag SAMPLED on the folio, and the use, under the lock
+//!   hit    --> flag? -no-> nothing    -yes-> try the lock, core corrects for lost uses
+//!   curve      LRU's hits at any size, scaled through the measured ratio at the present size
 //! ```
 //!
-//! A hit tests the flag together with those of readahead, in a word it has read anyway: pages that
-//! are not followed pay nothing. The lock is a leaf, held for one look-up.
+//! A hit tests the flag in a word it reads anyway. The lock is a leaf.
 
 use crate::memory::locks::lock;
 use crossbeam_utils::CachePadded;
@@ -21,9 +18,8 @@ use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// The sample of one cache.
 pub(crate) struct ReuseSampler {
-    /// As the sample's; so that pages outside it take no lock.
+    /// Sample rate, so that pages outside the sample take no lock.
     shift: AtomicU8,
     sample: CachePadded<Mutex<ReuseSample>>,
 }
@@ -41,35 +37,32 @@ impl ReuseSampler {
         SampleRate::of_shift(self.shift.load(Relaxed)).takes(page)
     }
 
-    /// The flag of a page that is followed, to be set when it gets a frame.
     pub(crate) fn flag(&self, page: PageKey) -> Flags {
         if self.takes(page) { Flags::SAMPLED } else { Flags::NONE }
     }
 
-    /// A page was used, resident or not.
     pub(crate) fn access(&self, page: PageKey) {
         if self.takes(page) {
             lock(&self.sample).access(page);
         }
     }
 
-    /// A resident page was used that carries the flag. Waits for no lock.
+    /// Records a hit. Never blocks.
     #[cold]
     pub(crate) fn hit(&self, page: PageKey) {
-        // A use that is lost here is counted as one at a short distance.
+        // A use that is lost here counts as one at a short distance.
         if let Ok(mut sample) = self.sample.try_lock() {
             sample.access(page);
         }
     }
 
-    /// A page's contents were thrown away.
     pub(crate) fn discard(&self, page: PageKey) {
         if self.takes(page) {
             lock(&self.sample).discard(page);
         }
     }
 
-    /// Memory has another size. Where the sample would be too shallow for it, it begins anew.
+    /// Starts a new sample if the present one is too shallow.
     pub(crate) fn resize(&self, nr_frames: u32) {
         let rate = SampleRate::for_frames(nr_frames);
         let mut sample = lock(&self.sample);
@@ -88,10 +81,10 @@ impl ReuseSampler {
     }
 }
 
-/// A number estimated from a sample, and what it may be off by.
+/// A number estimated from a sample, with its error.
 ///
-/// Its text has no digit finer than the error, nor than the precision that is asked for (three
-/// without): `0.71 +- 0.03`. An error of 0 is left out: then nothing was sampled.
+/// The text has no digit finer than the error, nor than the requested precision (default three):
+/// `0.71 +- 0.03`. An error of 0 (nothing was sampled) is left out.
 ///
 /// ```
 /// # use pagetide::Estimate;
@@ -101,9 +94,9 @@ impl ReuseSampler {
 /// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// The number.
+    /// The estimated number.
     pub value: f64,
-    /// One standard error: two times in three, the number is off by less.
+    /// One standard error: the true value is closer two times in three.
     pub error: f64,
 }
 
@@ -114,7 +107,7 @@ impl fmt::Display for Estimate {
         if error == 0.0 {
             return write!(f, "{value:.*}", digits_max as usize);
         }
-        // So many digits after the point, or before it where there are fewer than none.
+        // Digits after the point, or before the point if negative.
         let digits = digits_max.min(-error.log10().floor() as i32);
         let step = 10_f64.powi(-digits);
         let rounded = |number: f64| (number / step).round() * step;
@@ -123,15 +116,14 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Shares are given to core as parts of this.
+/// Denominator of the shares given to core.
 const WHOLE: u64 = 1 << 32;
 
 fn part_of(share: f64) -> u64 {
     (share.clamp(0.0, 1.0) * WHOLE as f64) as u64
 }
 
-/// The standard error of the estimate of all groups together, from the estimates without each of
-/// them.
+/// Returns the jackknife standard error, from the estimates without each group.
 fn jackknife(without: impl FnMut(usize) -> f64) -> f64 {
     let estimates: Vec<f64> = (0..NR_GROUPS).map(without).collect();
     let nr = NR_GROUPS as f64;
@@ -140,23 +132,20 @@ fn jackknife(without: impl FnMut(usize) -> f64) -> f64 {
     (squares * (nr - 1.0) / nr).sqrt()
 }
 
-/// What the hit ratio would have been with other sizes of memory, by [`CacheStats::sizing`].
+/// The hit ratio at other memory sizes, from [`CacheStats::sizing`].
 ///
-/// The curve is that of LRU, from a sample of the pages, over the cache's life so far; pages used
-/// once are misses at every size. It is then drawn through what was measured: at sizes below the
-/// present one, hits are scaled so that there they are what they were; above it, misses are. So it
-/// knows of the policy and of readahead what they did at one size, and takes that to hold for
-/// others.
+/// The curve is LRU's over the cache's life. A page used once is a miss at every size. The curve is
+/// scaled to pass through the measured ratio at the present size: hits below this size, misses
+/// above it. So the effect of the policy and of readahead is taken to be the same at all sizes.
+/// Sizes beyond [`Sizing::memory_known`] get the estimate for that size.
 ///
-/// How far it may be off is said with it ([`Sizing::estimate`]), from the sample itself:
+/// [`Sizing::estimate`] gives the sampling error, which combines
 ///
-/// - which pages are followed: the pages are dealt into eight groups, and what each seven of them
-///   say is compared (a jackknife);
-/// - how deep they were found: of n sampled pages above one another, so many pages stand between
-///   that n is uncertain by its square root, and with it the size that a ratio belongs to.
+/// - the choice of pages: a jackknife over eight groups of pages,
+/// - the depth: the number of sampled pages above a page is uncertain by its square root, and so is
+///   the memory size that belongs to a ratio.
 ///
-/// It says nothing of how unlike LRU the policy is, of which the curve knows one point. Sizes
-/// beyond [`Sizing::memory_known`] are estimated as that one.
+/// The error does not cover the policy's difference from LRU.
 ///
 /// ```
 /// # use pagetide::{Bytes, OpenOptions, PageCache};
@@ -187,8 +176,8 @@ pub struct Sizing {
 }
 
 impl Sizing {
-    /// The hit ratio there would have been with `memory`; the measured one at the present size, 0
-    /// before the first access. Never falls with `memory`.
+    /// Returns the estimated hit ratio with `memory`, the measured ratio at the present size, or 0
+    /// before the first access. Never falls as `memory` grows.
     pub fn hit_ratio(&self, memory: Bytes) -> f64 {
         if self.nr_accesses == 0 {
             return 0.0;
@@ -197,8 +186,8 @@ impl Sizing {
         self.draw(memory, there, here)
     }
 
-    /// As [`Sizing::hit_ratio`], with what it may be off by because of the sample; 0 where every
-    /// page is followed, and at the present size, which was measured.
+    /// Returns [`Sizing::hit_ratio`] with its sampling error. The error is 0 if every page is
+    /// followed, and at the present size, where the ratio is measured.
     pub fn estimate(&self, memory: Bytes) -> Estimate {
         let value = self.hit_ratio(memory);
         if self.nr_accesses == 0 || memory == self.memory {
@@ -211,7 +200,7 @@ impl Sizing {
             });
             self.draw(memory, there, here)
         });
-        // The depth of the smaller size is a part of the larger one's, and off with it.
+        // The smaller depth is part of the larger one, so their errors are correlated.
         let small = frames[0].min(frames[1]);
         let (both, alone) =
             (self.depth_error(small), self.depth_error(frames[0].abs_diff(frames[1])));
@@ -233,13 +222,13 @@ impl Sizing {
         Estimate { value, error: self.combine(by_group, together.hypot(apart)) }
     }
 
-    /// The hit ratio LRU would have had with `memory`, without readahead: not to be compared with
+    /// Returns LRU's hit ratio with `memory`, without readahead. Not comparable to
     /// [`Sizing::hit_ratio`] of a cache that reads ahead.
     pub fn lru_hit_ratio(&self, memory: Bytes) -> f64 {
         self.ratio(self.counts.hits(memory.whole_pages(), self.nr_accesses))
     }
 
-    /// As [`Sizing::lru_hit_ratio`], with what it may be off by because of the sample.
+    /// Returns [`Sizing::lru_hit_ratio`] with its sampling error.
     pub fn lru_estimate(&self, memory: Bytes) -> Estimate {
         let frames = memory.whole_pages();
         let hits = |frames| self.ratio(self.counts.hits(frames, self.nr_accesses));
@@ -255,7 +244,6 @@ impl Sizing {
         if self.nr_accesses == 0 { 0.0 } else { hits as f64 / self.nr_accesses as f64 }
     }
 
-    /// The curve's ratios at `memory` and at the present size, drawn through what was measured.
     fn draw(&self, memory: Bytes, there: f64, here: f64) -> f64 {
         let measured = self.ratio(self.nr_hits);
         if memory <= self.memory {
@@ -265,8 +253,8 @@ impl Sizing {
         1.0 - if here < 1.0 { missed * ((1.0 - there) / (1.0 - here)) } else { missed }
     }
 
-    /// What a depth of `frames` may be off by: of n pages one in s is followed, and their number is
-    /// off by the square root of n (1 - 1/s) / s.
+    /// Returns the standard error of a depth of `frames`: with one page in s followed, the number
+    /// of n pages is off by the square root of n (1 - 1/s) / s.
     fn depth_error(&self, frames: u64) -> f64 {
         (frames as f64 * (self.pages_to_one() - 1.0)).sqrt()
     }
@@ -275,18 +263,18 @@ impl Sizing {
         2_f64.powi(self.counts.rate().shift().into())
     }
 
-    /// Where all pages are followed there is no chance in which.
+    /// The group error is 0 if all pages are followed.
     fn combine(&self, by_group: f64, by_depth: f64) -> f64 {
         (by_group * (1.0 - self.pages_to_one().recip()).sqrt()).hypot(by_depth)
     }
 
-    /// The smallest memory with which LRU would have had `share` (0 to 1) of the hits that it would
-    /// have had with all the memory that is known of. Nothing, where there would have been none.
+    /// Returns the smallest memory with which LRU gets `share` (0 to 1) of its hits at
+    /// [`Sizing::memory_known`]. Returns 0 if LRU has no hits.
     pub fn working_set(&self, share: f64) -> Bytes {
         Bytes::from_pages(self.counts.frames_for(part_of(share), WHOLE, self.nr_accesses))
     }
 
-    /// What [`Sizing::working_set`] may be off by: one standard error.
+    /// Returns one standard error of [`Sizing::working_set`].
     pub fn working_set_error(&self, share: f64) -> Bytes {
         let part = part_of(share);
         let by_group = jackknife(|group| {
@@ -296,22 +284,23 @@ impl Sizing {
         Bytes::from_pages(self.combine(by_group, by_depth).round() as u64)
     }
 
-    /// The largest memory of which anything is known, at least four times the present.
+    /// Returns the largest memory with an estimate of its own, at least four times the present
+    /// size.
     pub fn memory_known(&self) -> Bytes {
         Bytes::from_pages(self.counts.frames_known())
     }
 
-    /// The present size of memory.
+    /// Returns the present memory size.
     pub fn memory(&self) -> Bytes {
         self.memory
     }
 
-    /// Accesses of pages that were followed: what the curve is drawn from.
+    /// Returns the number of sampled accesses.
     pub fn sampled_accesses(&self) -> u64 {
         self.counts.nr_sampled()
     }
 
-    /// The same of the time since `before`, which is of the same cache: for one that runs for days.
+    /// Returns the sizing of the time since `before`, an earlier result of the same cache.
     pub fn since(&self, before: &Sizing) -> Sizing {
         Sizing {
             counts: self.counts.since(&before.counts),

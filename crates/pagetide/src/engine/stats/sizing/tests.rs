@@ -1,4 +1,4 @@
-//! The errors that estimates state, against how far they are off.
+//! Tests of stated errors against actual errors.
 
 use super::*;
 use pagetide_core::ids::PageIndex;
@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 const NR_FRAMES: u32 = 8192;
 const NR_ACCESSES: u64 = 120_000;
 
-/// Hits of an LRU list of `frames` pages.
 fn exact_hits(pages: &[u64], frames: u64) -> u64 {
     let (mut used_at, mut by_time) = (HashMap::new(), BTreeMap::new());
     let mut nr_hits = 0;
@@ -26,7 +25,7 @@ fn exact_hits(pages: &[u64], frames: u64) -> u64 {
     nr_hits
 }
 
-/// What a cache of [`NR_FRAMES`] that is LRU says, where the file has this name.
+/// Simulates an LRU cache of [`NR_FRAMES`]. `file` selects the sample.
 fn sizing_of(pages: &[u64], file: u64) -> Sizing {
     let mut sample = ReuseSample::new(NR_FRAMES);
     let file = (file + 1).wrapping_mul(0x9fb2_1c65_1e98_df25);
@@ -39,7 +38,7 @@ fn sizing_of(pages: &[u64], file: u64) -> Sizing {
     }
 }
 
-/// From a seed: skewed over 60,000 pages, a loop over 12,000, and the two mixed.
+/// Generates accesses from a seed: skewed over 60,000 pages, a loop over 12,000, and a mix.
 fn programs() -> [(&'static str, Vec<u64>); 3] {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {
@@ -55,8 +54,8 @@ fn programs() -> [(&'static str, Vec<u64>); 3] {
     [("skewed", skewed), ("loop", looped), ("mixed", mixed)]
 }
 
-/// Each program is sampled in 24 ways. A standard error that is one holds two times in three, and
-/// twice as much 19 times in 20; a curve has steps, and a sample of eight groups a tail.
+/// Samples each program in 24 ways. A true standard error holds two times in three, and twice as
+/// much 19 times in 20. Curves have steps, and a sample of eight groups a tail.
 #[test]
 fn estimates_are_seldom_off_by_more_than_twice_the_error_they_state() {
     const SIZES: [u64; 5] = [2048, 4096, 6000, 16_384, 32_768];

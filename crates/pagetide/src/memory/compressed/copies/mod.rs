@@ -1,13 +1,13 @@
-//! Copies of pages in cells: found by page, in the order they came, and by their mapping.
+//! Compressed copies in cells, linked by page, by age, and by mapping.
 //!
 //! ```text
-//!   page --hash--> bucket --> copy --> copy          a chain of copies, by their first cells
-//!   oldest <-> ... <-> newest                        which makes room for others
-//!   mapping --> copy <-> copy <-> copy               what goes with it
+//!   page --hash--> bucket --> copy --> copy          a hash chain, linked by first cells
+//!   oldest <-> ... <-> newest                        the order of eviction
+//!   mapping --> copy <-> copy <-> copy               dropped with the mapping
 //! ```
 //!
-//! Data and invariants: a copy is on three lists, whose links are in its head, and so in its own
-//! cells: whatever the copies, all of it takes no more memory than it was made with.
+//! Data and invariants: the links of all three lists are in the copy's own cells, so that all
+//! metadata fits into the initial allocation.
 
 use super::cells::{CELL_BYTES, Cells, NONE};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
@@ -18,7 +18,6 @@ use std::ops::Range;
 const CELLS_PER_BUCKET: u32 = 8;
 const BUCKET_BYTES: u64 = size_of::<u32>() as u64;
 
-/// What is known of a copy.
 #[derive(Clone, Copy)]
 struct Head {
     page: PageId,
@@ -26,7 +25,7 @@ struct Head {
     next_in_bucket: u32,
     older: u32,
     newer: u32,
-    /// Links of the copies of one mapping, in no order.
+    /// Links within a mapping, unordered.
     previous: u32,
     next: u32,
 }
@@ -73,7 +72,7 @@ impl Head {
 
 pub(super) struct Copies {
     cells: Cells,
-    /// The first copy of each, a power of two of them.
+    /// First copy of each bucket. The length is a power of two.
     buckets: Box<[u32]>,
     oldest: u32,
     newest: u32,
@@ -82,7 +81,7 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    /// For copies, and what keeping them takes, of `limit` bytes together.
+    /// `limit` is the total in bytes, including metadata.
     pub(super) fn new(limit: u64) -> Copies {
         let per_bucket = u64::from(CELLS_PER_BUCKET) * CELL_BYTES as u64;
         let nr_buckets = 1 << (limit / per_bucket).max(1).ilog2().min(31);
@@ -101,14 +100,13 @@ impl Copies {
         self.nr_pages
     }
 
-    /// Bytes taken, with what keeping the copies takes.
     pub(super) fn used_bytes(&self) -> u64 {
         let of_buckets = self.buckets.len() as u64 * BUCKET_BYTES;
         u64::from(self.cells.nr_used()) * CELL_BYTES as u64 + of_buckets
     }
 
-    /// Keeps a copy of a page in place of any other of it; returns how many of the oldest made room
-    /// for it, or `None` if it is longer than all of this.
+    /// Inserts or replaces a copy. Returns the number of old copies evicted for it, or `None` if it
+    /// is larger than the pool.
     pub(super) fn insert(&mut self, page: PageId, bytes: &[u8]) -> Option<u64> {
         self.remove(page);
         let nr_wanted = Cells::nr_for(HEAD_BYTES + bytes.len());
@@ -124,7 +122,6 @@ impl Copies {
         Some(nr_pushed_out)
     }
 
-    /// The copy of a page.
     pub(super) fn read(&self, page: PageId) -> Option<Vec<u8>> {
         let at = self.find(page)?;
         let mut bytes = vec![0; self.head(at).len as usize];
@@ -132,14 +129,13 @@ impl Copies {
         Some(bytes)
     }
 
-    /// Forgets a page, if there is a copy of it.
     pub(super) fn remove(&mut self, page: PageId) {
         if let Some(at) = self.find(page) {
             self.remove_at(at);
         }
     }
 
-    /// Forgets pages of a mapping: looks for each, or at each there is, whichever are fewer.
+    /// Removes pages of a mapping, by page or by list, whichever is shorter.
     pub(super) fn remove_range(&mut self, mapping: MappingId, range: Range<PageIndex>) {
         if range.end.0.saturating_sub(range.start.0) <= self.nr_pages {
             for index in range.start.0..range.end.0 {
@@ -157,13 +153,12 @@ impl Copies {
         }
     }
 
-    /// The pages, the oldest first.
     pub(super) fn pages(&self) -> impl Iterator<Item = PageId> {
         let of = |at: u32| (at != NONE).then(|| self.head(at));
         std::iter::successors(of(self.oldest), move |head| of(head.newer)).map(|head| head.page)
     }
 
-    /// Panics unless all lists have the same copies, and the copies all used cells.
+    /// Panics unless all lists agree, and account for all used cells.
     pub(super) fn validate(&self) {
         let mut nr_cells = 0;
         for page in self.pages() {

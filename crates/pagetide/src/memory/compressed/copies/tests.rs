@@ -1,4 +1,4 @@
-//! Copies against the plainest model: a list of pages and their bytes, the oldest first.
+//! Compares copies with a plain list of pages and bytes, oldest first.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ enum Op {
 
 fn page() -> impl Strategy<Value = PageId> {
     (0..3_u32, 0..60_u64).prop_map(|(mapping, index)| {
-        // Numbers as far apart as they come.
+        // Numbers as far apart as possible.
         PageId { mapping: MappingId(mapping), index: PageIndex(index << (mapping * 16)) }
     })
 }
@@ -78,6 +78,6 @@ fn what_is_longer_than_all_of_it_is_refused_and_its_old_copy_gone() {
     assert_eq!(copies.insert(page, &[1; 500]), Some(0));
     assert_eq!(copies.insert(page, &[2; 2000]), None);
     assert_eq!((copies.read(page), copies.nr_pages()), (None, 0));
-    // A limit of nothing has room for nothing.
+    // A limit of 0 holds nothing.
     assert_eq!(Copies::new(0).insert(page, &[1]), None);
 }
