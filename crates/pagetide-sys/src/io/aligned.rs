@@ -1,8 +1,7 @@
 //! A page-aligned, owned, zeroed buffer for direct I/O.
 //!
-//! Large buffers are mappings, small ones come from the heap. A heap keeps freed memory in each
-//! thread's arena: a server that wrote back large runs in several threads kept 42 MiB beside a limit of 24,
-//! and 68 MiB under a database of many processes.
+//! Large buffers are mappings, small ones come from the heap. The heap keeps freed memory in each
+//! thread's arena: a server that wrote back large runs kept 42 MiB beside a limit of 24 MiB.
 //!
 //! Invariants: S7: `start..start + len` is an allocation or a mapping of this value, depending on
 //! `len`, initialised, and aligned to [`PAGE_BYTES`]. The memory does not move with the value, so
