@@ -94,7 +94,8 @@ impl Call {
             return fd;
         }
         // The open would break a lease, and O_NONBLOCK does not wait. The flag has no other meaning
-        // for a file. SAFETY: the caller's arguments (S20).
+        // for a file.
+        // SAFETY: the caller's arguments (S20).
         let fd = unsafe { next::openat(self.folder, self.path, flags & !waits, self.mode) };
         if fd >= 0 {
             // A failure has no consequence.

@@ -264,15 +264,15 @@ impl FrameLender {
         let Some(way_back) = &self.way_back else { return false };
         let memory = self.arena.memory();
         let target = memory.addresses(frame..frame + 1);
-        // A late reader may have filled the hole with zeros. SAFETY: S25: the frame is the
-        // caller's, and does not hold the page's bytes.
+        // A late reader may have filled the hole with zeros.
+        // SAFETY: S25: the frame is the caller's, and does not hold the page's bytes.
         let empty = || unsafe { memory.empty(frame..frame + 1) };
         // SAFETY: S24, S25: the page is the caller's, at both places.
         match unsafe { shift((way_back, target), (place.uffd, place.range()), empty) } {
             Ok(Put::Done) => true,
             Ok(Put::Nothing) => {
-                // The user dropped the page (madvise), so it reads as zeros. SAFETY: S25: the frame
-                // is the caller's.
+                // The user dropped the page (madvise), so it reads as zeros.
+                // SAFETY: S25: the frame is the caller's.
                 unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
                 true
             }

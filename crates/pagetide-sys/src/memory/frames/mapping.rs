@@ -278,8 +278,8 @@ impl Mapping {
             if self.ahead.is_next(block) {
                 let started_ns = read_thread_cpu_time_ns();
                 let page = self.base().wrapping_add(bytes.start.max(block * BLOCK_BYTES));
-                // The kernel does not collapse an empty block. SAFETY: S1 (inside the mapping);
-                // populating changes no contents.
+                // The kernel does not collapse an empty block.
+                // SAFETY: S1 (inside the mapping); populating changes no contents.
                 let _ = unsafe { madvise(page.cast(), FRAME_BYTES, Advice::LinuxPopulateRead) };
                 self.ask_for_huge(block);
                 self.ahead.note(read_thread_cpu_time_ns() - started_ns);
