@@ -1,7 +1,7 @@
-//! Rows that the constants were not chosen by, at first: what an unforeseen pattern may cost.
+//! Rows that the constants were not chosen by, at first: the cost of unforeseen patterns.
 //!
-//! **Problem.** The rows of the table are what the constants were chosen by, and look good for it.
-//! **Idea.** Other patterns, other sizes of memory, other traces; in four parts.
+//! **Problem.** The usual rows look good because the constants were chosen by them. **Idea.** Other
+//! patterns, memory sizes and traces, in four parts.
 //!
 //! ```text
 //!   unseen1/...    looked at when a mechanism is chosen, not for a constant
@@ -11,7 +11,7 @@
 //!   unseen4/...    written down when the queue was done, and before it saw them
 //! ```
 //!
-//! Ignored: that none of them stays unseen for ever. Source: core's own baselines
+//! Ignored: no row stays unseen for ever. Source: core's own baselines
 //! ([`best_of_peers`](crate::replays::best_of_peers)), for all of them.
 
 use super::{Best, Row, rows};
@@ -19,7 +19,7 @@ use crate::traces::{Pattern, Program, Service, Source};
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::made::Made;
 
-/// The rows, those of one trace side by side.
+/// The rows, grouped by trace.
 pub(crate) const UNSEEN: &[Row] = rows! {
     "unseen1/" {
         "pairs", Pattern(Pattern::Pairs) =>
