@@ -1,4 +1,4 @@
-//! The lab: replays, curves and sweeps, the compiled half of `pagetide.replay` and others.
+//! The lab: replays, curves and sweeps, the compiled half of `pagetide.replay` and so on.
 //!
 //! ```text
 //!   a path, or arrays of pages --> source --> replay: cells --> rows
