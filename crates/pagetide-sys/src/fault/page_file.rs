@@ -3,10 +3,9 @@
 //! **Problem.** Several processes map one file. No process may see an evicted or half-filled page,
 //! and each page must be in memory once.
 //!
-//! **Idea.** One memory file has the offsets of the mapped file. A mapped page has its bytes there,
-//! and its frame has no memory. An absent page is a hole: a touch raises a signal by userfaultfd.
-//! `UFFDIO_COPY` fills a hole with a whole page, and punching a hole removes a page from all
-//! processes.
+//! **Idea.** The memory file has the offsets of the mapped file. A mapped page has its bytes there,
+//! and its frame is empty. An absent page is a hole, and a touch raises a signal by userfaultfd.
+//! `UFFDIO_COPY` fills a hole, and punching a hole removes a page from all processes.
 //!
 //! ```text
 //!   frames       | p | - | p |        p a page's bytes   - no memory
@@ -16,9 +15,9 @@
 //!   memory file  | . | p | . | . |    . a hole: the next touch is a fault, in each process
 //! ```
 //!
-//! **Writable pages.** In a writable mapping, stores to mapped pages fault as well. Pages are
-//! mapped read-only, and the cache allows stores page by page, after recording the page as
-//! writable. A writable page [leaves through a pipe](super::page_pipe), which keeps every store.
+//! **Writable pages.** Pages are mapped read-only, and stores fault. The cache records the page as
+//! writable before it allows the store. A writable page [leaves through a pipe](super::page_pipe),
+//! which keeps every store.
 //!
 //! **Data and invariants.** S33: a page's byte in `pages` states if the page's bytes are here, and
 //! if other processes may store to them. Only the holder of the page's LOCK changes the byte:
@@ -26,8 +25,8 @@
 //! cache's own mapping is registered too, so only a put fills a hole through it. Processes that
 //! only read get a read-only descriptor.
 //!
-//! **Ignored.** Pages past the capacity, which are not mapped from here. Processes of the same user
-//! that change the memory file without the library, and could trace the cache as well.
+//! **Ignored.** Pages past the capacity. Processes of the same user that change the memory file
+//! without the library, and could trace the cache as well.
 //!
 //! Source: ioctl_userfaultfd(2), fallocate(2), madvise(2) `MADV_REMOVE`.
 
@@ -68,7 +67,7 @@ pub struct PageFile {
     pages: Box<[OnceBox<Part>]>,
     nr_held: AtomicU64,
     is_open: AtomicBool,
-    /// For writable pages, created with the first writable mapping.
+    /// Created with the first writable mapping.
     pipe: OnceBox<Mutex<PagePipe>>,
 }
 
@@ -171,7 +170,6 @@ impl PageFile {
         }
     }
 
-    /// Returns the cache's own mapping.
     pub(crate) fn memory(&self) -> &FrameMemory {
         &self.memory
     }
@@ -227,7 +225,7 @@ impl PageFile {
     pub(crate) unsafe fn let_write(&self, page: u32, fault: &StoreFault<'_>) {
         assert!(self.has_writers(), "S33: what may be written can leave");
         self.note(page, WRITTEN);
-        // If the kernel refuses, the store does not happen or faults again.
+        // Otherwise the store does not happen, or faults again.
         let _ = fault.allow();
     }
 

@@ -1,12 +1,10 @@
-//! Removes pages while they may be stored to: by processes that map a memory file, or by a region's
-//! user.
+//! Removes pages that other processes, or a region's user, may be storing to.
 //!
-//! **Problem.** A copy made before the page is unmapped lacks later stores, and afterwards the page
-//! is gone. No call protects a file's page in all mappings. Protecting a region's pages flushes
-//! TLBs page by page.
+//! **Problem.** A copy made before unmapping lacks later stores, and afterwards the page is gone.
+//! Protecting first is impossible for files, and flushes TLBs page by page for regions.
 //!
-//! **Idea.** A pipe holds the page itself: splice(2) and vmsplice(2) take a reference. Once the
-//! page is unmapped, the bytes read from the pipe are final.
+//! **Idea.** A pipe holds the page itself: splice(2) and vmsplice(2) take a reference. Bytes read
+//! from the pipe after unmapping are final.
 //!
 //! ```text
 //!   memory file  | p | --splice----> pipe holds p --punch----> no mapper --read--> its last bytes
@@ -72,7 +70,6 @@ impl PagePipe {
         Ok(PagePipe { input: input.into(), output: output.into(), nr_pages })
     }
 
-    /// Returns true if a held page changes with the file.
     fn holds_pages_of_files(&self) -> io::Result<bool> {
         let file = crate::memory::mapped::memory_file("pagetide-probe", FRAME_BYTES)?;
         let mut found = [0; FRAME_BYTES];
@@ -83,7 +80,6 @@ impl PagePipe {
         Ok(found == [2; FRAME_BYTES])
     }
 
-    /// Returns true if a held page changes with the memory.
     fn holds_pages_of_memory(&self) -> io::Result<bool> {
         #[repr(align(4096))]
         struct Page([u8; FRAME_BYTES]);
@@ -97,7 +93,6 @@ impl PagePipe {
         Ok(found == [2; FRAME_BYTES])
     }
 
-    /// Returns the capacity in pages.
     pub(crate) fn nr_pages(&self) -> usize {
         self.nr_pages
     }
@@ -118,8 +113,7 @@ impl PagePipe {
         Ok(())
     }
 
-    /// Holds pages of private memory, up to the capacity and the first absent page. Returns the
-    /// bytes held.
+    /// Holds pages up to the capacity and the first absent page. Returns the bytes held.
     ///
     /// # Safety
     /// The ranges are whole pages of live mappings.

@@ -3,17 +3,16 @@
 //! **Problem.** Collections are many, and grow. A region is one range of addresses.
 //!
 //! **Idea.** Two-level segregated fit: free lists by block length, with their heads outside the
-//! region. A block is found without a walk, so cold pages are not touched. A freed block merges
-//! with its neighbours. The links are in the free blocks, and in 16 bytes before each block.
+//! region, find a block without touching cold pages. Links are in free blocks, and in 16 bytes
+//! before each block.
 //!
-//! **Data and invariants.** S44: allocated blocks do not overlap, and their memory lives as long as
-//! any clone. The lock is held during faults on free blocks, and the server of faults never takes
-//! it.
+//! **Data and invariants.** S44: blocks do not overlap, and live as long as any clone. The lock is
+//! held during faults on free blocks, so the server of faults must not take it.
 //!
 //! **Ignored.** Free pages, which are still written out.
 //!
 //! Source: M. Masmano and others, "TLSF: a new dynamic memory allocator for real-time systems"
-//! (2004), and the `rlsf` crate.
+//! (2004), `rlsf`.
 
 use super::OwnedMemory;
 use allocator_api2::alloc::{AllocError, Allocator};

@@ -1,14 +1,12 @@
 //! A region's memory as slices, for one exclusive owner.
 //!
-//! **Problem.** Any thread may store to a region, so safe code gets only atomics. Sorting,
-//! libraries and `for` need `&mut [T]`.
+//! **Problem.** A shared region gives safe code only atomics. Sorting and `for` need `&mut [T]`.
 //!
-//! **Idea.** Memory that is moved into one value before its address is known elsewhere is accessed
-//! like the buffer of a `Vec`. Paging moves its bytes without changing them.
+//! **Idea.** Memory that is moved into one value before its address is known is accessed like the
+//! buffer of a `Vec`. Paging does not change bytes.
 //!
 //! **Data and invariants.** S43: this value holds the only address, and the memory keeps the last
-//! stored bytes. Files, which other programs change, and the caller's stores are therefore
-//! excluded.
+//! stored bytes, so files and the caller's stores are excluded.
 //!
 //! **Ignored.** Turning the memory back into a shared region.
 

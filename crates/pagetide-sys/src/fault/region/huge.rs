@@ -42,8 +42,8 @@ impl RegionMemory {
         if self.lender.moves() { self.user.nr_frames() / BLOCK_PAGES as u32 } else { 0 }
     }
 
-    /// Returns true if the block is fully mapped with one access, and not huge yet. The answer is
-    /// stable only for the holder of all its pages' locks.
+    /// Returns true if the block is fully mapped with one access, and not huge yet. Stable only for
+    /// the holder of all its locks.
     pub fn could_be_huge(&self, block: u32) -> bool {
         let pages = pages_of(block);
         let Some(part) = self.part_of(pages.start) else { return false };
@@ -53,8 +53,7 @@ impl RegionMemory {
             && pages.into_iter().all(|page| self.access(page.into()) == first)
     }
 
-    /// Requests a huge page for a block. Returns the pages that the user wrote while the block was
-    /// unprotected.
+    /// Requests a huge page for a block. Returns the pages written while it was unprotected.
     ///
     /// # Safety
     /// The caller has all pages of the block locked (S25).
@@ -104,7 +103,6 @@ impl RegionMemory {
         pages.zip(kept.chunks(FRAME_BYTES)).filter(is_other).map(|(page, _)| page).collect()
     }
 
-    /// Splits the huge page around a page that is to leave.
     pub(super) fn split_around(&self, page: u32) {
         let Some(part) = self.part_of(page) else { return };
         if part.block_of(page).load(Relaxed) != SMALL {
@@ -113,7 +111,7 @@ impl RegionMemory {
         }
     }
 
-    /// Records that only a part of a huge page was protected or unprotected.
+    /// Records that a part of a huge page was protected or unprotected.
     pub(super) fn note_in_parts(&self, page: u32) {
         if let Some(part) = self.part_of(page) {
             let _ = part.block_of(page).compare_exchange(HUGE, IN_PARTS, Relaxed, Relaxed);

@@ -42,8 +42,8 @@ impl Leaving {
     /// Frees the memory of the ranges. Returns true if all of it was freed.
     ///
     /// # Safety
-    /// The ranges are whole pages of user mappings and frames that the caller holds (S25, S4).
-    /// Their bytes are not needed.
+    /// The ranges are whole pages of user mappings and frames that the caller holds (S25, S4),
+    /// without needed bytes.
     pub(super) unsafe fn empty_all(&self, ranges: impl Iterator<Item = Range<usize>>) -> bool {
         let (mut part, mut nr, mut are_gone) = ([NOTHING; TOGETHER], 0, true);
         for range in ranges {
@@ -67,8 +67,7 @@ impl Leaving {
     }
 
     /// Removes pages, and copies their last bytes to the targets. Returns the number of pages
-    /// taken: up to the pipe's capacity, and up to the first absent page. Panics if the kernel
-    /// refuses.
+    /// taken, up to the pipe's capacity and the first absent page. Panics if the kernel refuses.
     ///
     /// # Safety
     /// As of [`Leaving::empty_all`], except that the bytes are kept. The targets are as many whole

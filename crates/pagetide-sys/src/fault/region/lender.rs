@@ -13,19 +13,15 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page without memory is copied to the user's mapping directly. A clean page is dropped without
-//! a move, see `leaving`.
-//!
-//! Pages are moved in writable. Read-only pages are copied in write-protected: protecting after a
-//! move would cost one more TLB flush on every CPU that runs the user, which is slower than the
-//! copy. For the same reason, many pages are taken out by one call, and copied back.
-//!
-//! Writable pages are copied as well if the kernel cannot move (before 6.8), or refuses now (a
-//! forked child or a device uses the page).
+//! A page without memory is copied to the user's mapping directly, and a clean page is dropped
+//! without a move (`leaving`). Read-only pages are copied in write-protected, because protecting
+//! after a move costs one more TLB flush per CPU. For the same reason, many pages are taken out by
+//! one call, and copied back. Writable pages are copied if the kernel cannot move (before 6.8), or
+//! refuses now (a forked child or a device uses the page).
 //!
 //! **Data and invariants.** S24, S25: callers hold the page's LOCK, and the frame is the page's.
-//! Frames have private memory, in small pages from the first region on: the kernel would fill the
-//! holes of huge pages.
+//! Frames have private memory in small pages, because the kernel would fill the holes of huge
+//! pages.
 //!
 //! Source: ioctl_userfaultfd(2), UFFDIO_MOVE(2const), and measurements.
 
@@ -44,7 +40,7 @@ use super::leaving::Leaving;
 /// Lends an arena's memory to regions. One per arena.
 pub struct FrameLender {
     arena: Arc<FrameArena>,
-    /// The userfaultfd that moves pages back, if the kernel can move.
+    /// Moves pages back, if the kernel can move.
     way_back: Option<Uffd>,
     leaving: Leaving,
 }
@@ -65,8 +61,6 @@ impl UserPlace<'_> {
         self.memory.addresses(self.page..self.page + 1)
     }
 
-    /// Drops the page from the user's mapping.
-    ///
     /// # Safety
     /// S25: the caller has the page locked, and its bytes there are not needed.
     unsafe fn empty(&self) -> std::io::Result<()> {
@@ -133,7 +127,6 @@ impl FrameLender {
         unsafe { self.copy_in(place, frame, write) }
     }
 
-    ///
     /// # Safety
     /// As of [`FrameLender::put_in`].
     unsafe fn move_in(&self, place: UserPlace<'_>, frame: u32) -> Result<bool, UffdError> {
@@ -143,7 +136,7 @@ impl FrameLender {
         let empty = || unsafe { place.empty() };
         // SAFETY: S24, S25: the page is the caller's, at both places.
         let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
-        // The kernel refuses to move if only one of the two is locked into memory (mlock).
+        // The kernel refuses if only one of the two is locked into memory (mlock).
         let is_moved = matches!(moved, Ok(Put::Done));
         if is_moved {
             self.arena.note_memory_gone(frame);
@@ -171,11 +164,10 @@ impl FrameLender {
     }
 
     /// Puts consecutive pages with the bytes at `source` into the user's mapping. Returns the
-    /// number of pages that the kernel accepted. Frames are not changed.
+    /// number of pages accepted.
     ///
     /// # Safety
-    /// As of [`FrameLender::put_in`], for all pages. The same number of bytes is readable at
-    /// `source`.
+    /// As of [`FrameLender::put_in`], for all pages. `source` has bytes for all of them.
     pub(super) unsafe fn fill(
         &self,
         (uffd, memory): (&Uffd, &FrameMemory),
@@ -187,8 +179,8 @@ impl FrameLender {
         unsafe { copy_all(uffd, memory, pages, source, write) }.unwrap_or(0)
     }
 
-    /// Frees the memory of frames that do not hold their pages' bytes. If the kernel refuses, the
-    /// memory is counted twice until the frame is reused.
+    /// Frees frames without their pages' bytes. If the kernel refuses, the memory is counted twice
+    /// until the frame is reused.
     ///
     /// # Safety
     /// S4: the caller owns the frames exclusively.
@@ -199,8 +191,7 @@ impl FrameLender {
         }
     }
 
-    /// Drops pages from the user's `memory`, and frees the memory of `frames`. Returns true if all
-    /// memory was freed.
+    /// Drops pages and the memory of `frames`. Returns true if all memory was freed.
     ///
     /// # Safety
     /// S25: the caller has the pages locked, and the pages in the frames. Their bytes are not
@@ -227,8 +218,8 @@ impl FrameLender {
         frames.map(|frame| self.arena.memory().addresses(frame..frame + 1))
     }
 
-    /// Moves many pages from the user's `memory` into `frames`. Returns the number of pages taken,
-    /// up to the first absent one. Panics if the kernel refuses.
+    /// Moves pages into `frames`. Returns the number of pages taken, up to the first absent one.
+    /// Panics if the kernel refuses.
     ///
     /// # Safety
     /// S25: the caller has the pages locked, and the frames are theirs, in the same order.
@@ -245,7 +236,7 @@ impl FrameLender {
         unsafe { self.leaving.take_all(sources, targets) }
     }
 
-    /// Moves the page from the user's mapping into `frame`. Panics if the kernel refuses.
+    /// Moves a page into `frame`. Panics if the kernel refuses.
     ///
     /// # Safety
     /// S25: the caller has the page locked, and the frame is the page's.
@@ -295,12 +286,12 @@ impl FrameLender {
     }
 }
 
-/// Copies pages into the user's mapping. Returns the number of pages that the kernel accepted. If a
-/// marker (poison) blocks the first page, the marker is removed.
+/// Copies pages into the user's mapping, after removing a poison marker. Returns the number of
+/// pages accepted.
 ///
 /// # Safety
-/// S25: the caller has the pages locked, and they are not mapped. The same number of bytes is
-/// readable at `source`.
+/// S25: the caller has the pages locked, and they are not mapped. `source` has bytes for all of
+/// them.
 unsafe fn copy_all(
     uffd: &Uffd,
     memory: &FrameMemory,
@@ -331,10 +322,10 @@ fn refused(place: &UserPlace<'_>) -> UffdError {
 }
 
 /// Moves the page at `source` to `target`. Each is paired with the descriptor that moves pages to
-/// it. If `target` is occupied, `empty` clears it first.
+/// it. `empty` clears an occupied `target`.
 ///
-/// Linux 6.18 may move a page out of a huge page, retry, and report the page that it has just moved
-/// as occupying. A page that can be moved back was therefore moved by this call.
+/// Linux 6.18 may move a page out of a huge page, retry, and report it as occupying. A page that
+/// can be moved back was therefore moved by this call.
 ///
 /// # Safety
 /// S25: the caller has the page locked, and both places are the page's.
@@ -352,7 +343,6 @@ unsafe fn shift(
         // SAFETY: S24, S25, by the caller's word.
         match unsafe { way_back.move_to(source.clone(), target.start) } {
             Ok(Put::Done) => {}
-            // It has been moved, and stays.
             Ok(Put::Busy) => return Ok(Put::Done),
             _ if empty().is_ok() => {}
             _ => return Ok(Put::Occupied),

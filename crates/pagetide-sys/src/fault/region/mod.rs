@@ -1,11 +1,10 @@
 //! The memory of a region: an address range with pages that are filled on faults and evicted.
 //!
-//! **Problem.** A program wants plain memory. The library must evict, fill, read and write the
-//! pages while the program's threads run.
+//! **Problem.** The program loads and stores anywhere, while the library evicts, fills, reads and
+//! writes pages.
 //!
 //! **Idea.** The *user's mapping* is registered with userfaultfd. A page is filled in its frame,
-//! then moved or copied into the user's mapping, and moved back before the library writes or evicts
-//! it.
+//! moved or copied into the user's mapping, and moved back before the library writes or evicts it.
 //!
 //! ```text
 //!   user's mapping   | . | R | W | . | R |      . absent   R write-protected   W writable
@@ -13,16 +12,12 @@
 //!   frames           | - | - | p | - | p |      p a page of another region   - a hole
 //! ```
 //!
-//! Each page is in memory once.
-//!
 //! **Data and invariants.** S24: the user's mapping lives as long as [`RegionMemory`], and is
 //! accessed only by atomics and racing copies. S25: `access` holds the user's maximum access to
-//! each page, which also tells the place of the page's bytes. Only the holder of the page's LOCK
-//! changes `access`: raised before the page is moved in, lowered after the page was moved back or
-//! protected.
+//! each page, and thereby the place of its bytes. Only the holder of the page's LOCK changes
+//! `access`: raised before the page is moved in, lowered after it was moved back or protected.
 //!
-//! **Ignored.** Device I/O to the user's mapping: such writes bypass faults, so the user must not
-//! request them.
+//! **Ignored.** Device I/O to the user's mapping, which bypasses faults and is forbidden.
 //!
 //! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd).
 
@@ -123,7 +118,7 @@ pub struct RegionMemory {
     lender: Arc<FrameLender>,
     uffd: Uffd,
     delivery: FaultDelivery,
-    /// One [`UserAccess`] per page, in parts that are allocated when a page is first mapped.
+    /// One [`UserAccess`] per page. Parts are allocated when first needed.
     access: Box<[OnceBox<AccessPart>]>,
     /// Readable once waiting threads are to stop.
     stop: OwnedFd,
@@ -136,7 +131,7 @@ const PART_PAGES: usize = 4096;
 
 struct AccessPart {
     pages: [AtomicU8; PART_PAGES],
-    /// The state of each block of [`BLOCK_PAGES`], see `huge`.
+    /// See `huge`.
     blocks: [AtomicU8; PART_PAGES / BLOCK_PAGES],
 }
 
@@ -152,15 +147,14 @@ impl AccessPart {
 }
 
 impl RegionMemory {
-    /// Reserves addresses for `nr_pages` absent pages, which get their memory from the lender's
-    /// frames.
+    /// Reserves addresses for `nr_pages` absent pages, to be filled from the lender's frames.
     ///
     /// # Errors
-    /// Fails with [`RegionError`], which says how to fix the cause.
+    /// Fails with [`RegionError`], which names the remedy.
     ///
     /// # Cost
-    /// About ten system calls, and one byte per page of each part that is used. Untouched pages
-    /// take only addresses.
+    /// About ten system calls, and one byte per page of each used part. Untouched pages take only
+    /// addresses.
     pub fn new(
         nr_pages: u64,
         lender: &Arc<FrameLender>,
@@ -195,14 +189,13 @@ impl RegionMemory {
         self.user.nr_frames().into()
     }
 
-    /// Returns the first address of the user's mapping. The address gives no right to access the
-    /// memory.
+    /// Returns the first address. It gives no right to access the memory.
     pub fn base(&self) -> *mut u8 {
         self.user.frame_ptr(0)
     }
 
-    /// Returns the user's mapping, for safe code. A touch of an unmapped page is a fault. If no
-    /// thread serves the fault, the toucher waits for ever or the process ends.
+    /// Returns the user's mapping, for safe code. Touching an unmapped page faults. Without a
+    /// server, the thread waits for ever, or the process ends.
     ///
     /// # Panics
     /// If the memory belongs to an [`OwnedMemory`](crate::OwnedMemory).
@@ -243,7 +236,7 @@ impl RegionMemory {
         }
     }
 
-    /// Returns true if the page's access byte is allocated. Otherwise mapping the page allocates.
+    /// Returns true if mapping the page allocates nothing.
     pub fn is_prepared(&self, page: u64) -> bool {
         let part = self.access.get((page / PART_PAGES as u64) as usize);
         part.is_some_and(|part| part.get().is_some())
@@ -255,8 +248,8 @@ impl RegionMemory {
         Some(page as u64).filter(|page| *page < self.nr_pages())
     }
 
-    /// Waits for fault messages, and calls `each` for every fault that this thread receives.
-    /// Returns false once [`RegionMemory::stop`] was called.
+    /// Waits for fault messages, and calls `each` for the received ones. Returns false after
+    /// [`RegionMemory::stop`].
     ///
     /// # Errors
     /// Fails with the error of poll(2) or read(2).
@@ -278,7 +271,6 @@ impl RegionMemory {
 
     /// Makes all present and future calls of [`RegionMemory::wait_for_faults`] return.
     pub fn stop(&self) {
-        // The counter cannot overflow: each call adds one.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
     }
 
@@ -294,12 +286,11 @@ impl RegionMemory {
         &self.user
     }
 
-    /// Maps a page for the user, writable if `write` is set, and wakes the threads that wait for
-    /// the page. Returns the user's access.
+    /// Maps a page, writable if `write` is set, and wakes waiting threads. Returns the user's
+    /// access.
     ///
     /// # Safety
-    /// The caller has the page locked (S25), and holds no slice of the page. The frame is the
-    /// page's.
+    /// The caller has the page locked (S25), and no slice of it. The frame is the page's.
     pub(crate) unsafe fn map(
         &self,
         page: u32,
@@ -315,7 +306,7 @@ impl RegionMemory {
                 let put = unsafe { self.lender.put_in(place, frame, write) };
                 return put.map(|()| access).inspect_err(|_| self.note(page, UserAccess::None));
             }
-            // The page may also have been protected as part of a range.
+            // Perhaps protected as part of a range.
             UserAccess::Read | UserAccess::Write if write => {
                 self.note(page, UserAccess::Write);
                 self.note_in_parts(page);
@@ -328,12 +319,11 @@ impl RegionMemory {
         Ok(self.access(page.into()))
     }
 
-    /// Maps consecutive unmapped pages with the bytes at `source`, without writing their frames.
-    /// Returns the number of pages mapped, counted from the first.
+    /// Maps consecutive unmapped pages with the bytes at `source`, without writing frames. Returns
+    /// the number of pages mapped.
     ///
     /// # Safety
-    /// As of [`RegionMemory::map`], for each page. The same number of bytes is readable at
-    /// `source`.
+    /// As of [`RegionMemory::map`], for each page. `source` has bytes for all of them.
     pub(crate) unsafe fn fill(&self, pages: Range<u32>, source: usize, write: bool) -> u32 {
         let access = if write { UserAccess::Write } else { UserAccess::Read };
         for page in pages.clone() {
@@ -366,8 +356,8 @@ impl RegionMemory {
         nr_done
     }
 
-    /// Drops read-only pages from the user's mapping, and frees the memory of `frames`. The bytes
-    /// of both are lost. Pages stay mapped if the kernel refuses.
+    /// Drops read-only pages and the memory of `frames`. Their bytes are lost. Pages stay mapped if
+    /// the kernel refuses.
     ///
     /// # Safety
     /// The caller has the pages locked (S25), and the pages in the frames.
@@ -409,8 +399,8 @@ impl RegionMemory {
         }
     }
 
-    /// Write-protects pages, given in order, in one call. Panics if the kernel refuses. A store to
-    /// an unlisted page between two listed ones may fault as well.
+    /// Write-protects pages, given in order, in one call. Panics if the kernel refuses. Stores to
+    /// pages between them may fault as well.
     ///
     /// # Safety
     /// The caller has the pages locked (S25).
@@ -426,8 +416,8 @@ impl RegionMemory {
         });
     }
 
-    /// Makes the user's next touch of the page raise SIGBUS, or SIGSEGV if the kernel cannot poison
-    /// pages. Does nothing if faults are signals, since the touch already raises one.
+    /// Makes the user's next touch raise SIGBUS, or SIGSEGV without poison support. Does nothing if
+    /// faults are signals.
     pub(crate) fn poison(&self, page: u32) {
         if self.delivery == FaultDelivery::Signal {
             return;

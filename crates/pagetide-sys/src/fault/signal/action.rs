@@ -8,7 +8,7 @@ use std::ptr;
 /// A handler with three arguments (SA_SIGINFO).
 pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Makes an action for `handler` that blocks the signals of `masked`, but not SIGBUS itself.
+/// Does not block SIGBUS itself.
 pub(super) fn of(handler: Handler, masked: libc::sigset_t) -> libc::sigaction {
     let mut action = empty();
     action.sa_sigaction = handler as *const () as usize;
@@ -42,7 +42,6 @@ pub(super) fn raise(signal: libc::c_int) {
     unsafe { libc::raise(signal) };
 }
 
-/// Returns all signals except the C library's internal ones.
 pub(super) fn all_signals() -> libc::sigset_t {
     let mut all = empty().sa_mask;
     // SAFETY: S31.
@@ -69,14 +68,11 @@ pub(super) fn remove(mask: &mut libc::sigset_t, signal: libc::c_int) {
     unsafe { libc::sigdelset(mask, signal) };
 }
 
-/// Blocks exactly these signals in this thread.
 pub(super) fn block(mask: &libc::sigset_t) {
     // SAFETY: S31.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
 }
 
-/// Calls an action's handler.
-///
 /// # Safety
 /// The action has a handler, and the arguments are the kernel's.
 pub(super) unsafe fn call(

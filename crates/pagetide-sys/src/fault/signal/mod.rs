@@ -1,12 +1,10 @@
 //! Faults of regions as signals, served by the thread that touched the page.
 //!
-//! **Problem.** Waking another thread and being woken costs ten times the fault itself. A signal
-//! comes on the faulting thread, but a process has only one handler for SIGBUS, and may have its
-//! own.
+//! **Problem.** Waking another thread and being woken costs ten times the fault itself. A process
+//! has only one handler for SIGBUS.
 //!
-//! **Idea.** One handler, installed with the first region. It finds the region of the address, and
-//! calls the region's server, and the access is repeated. Foreign faults are passed to the previous
-//! handler.
+//! **Idea.** One handler, installed with the first region, calls the server of the address's
+//! region. Foreign faults go to the previous handler.
 //!
 //! ```text
 //!   touch --> SIGBUS --> an address of a region? --yes--> served? --yes--> the access is repeated
@@ -15,14 +13,14 @@
 //!                                                                 or the end of the process
 //! ```
 //!
-//! **Data and invariants.** S31: the handler runs library code only where user code touched a
-//! region, or where the signal would have ended the process. The interrupted code therefore holds
-//! no lock of the library, because the library never touches a region under a lock. The handler
-//! runs on the thread's own stack: alternate stacks are as small as 8 KiB. Other signals are
-//! blocked, except the ones that faults raise. A fault within a fault is served.
+//! **Data and invariants.** S31: library code runs only where user code touched a region, or where
+//! the signal would have ended the process. The interrupted code holds no lock of the library,
+//! which never touches a region under a lock. The handler uses the thread's own stack, because
+//! alternate stacks may have only 8 KiB. Signals that faults cannot raise are blocked. A fault
+//! within a fault is served.
 //!
-//! **Ignored.** A later handler of the process that does not chain. A thread that blocks SIGBUS:
-//! the kernel ends the process at its first fault.
+//! **Ignored.** A later handler that does not chain. A thread that blocks SIGBUS, which ends the
+//! process at its first fault.
 //!
 //! Source: sigaction(2), signal-safety(7), ioctl_userfaultfd(2) `UFFD_FEATURE_SIGBUS`.
 
@@ -55,7 +53,6 @@ struct Registered {
 }
 
 static REGISTERED: RwLock<Vec<Registered>> = RwLock::new(Vec::new());
-/// The action of SIGBUS before the first region.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 /// The process with the regions. A forked child has none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
@@ -72,14 +69,14 @@ pub struct FaultRegistration {
     start: usize,
 }
 
-/// Returns true if this thread is serving a fault in a signal handler. It runs inside arbitrary
-/// user code then, and should not allocate.
+/// Returns true if this thread is serving a fault in a signal handler, where it should not
+/// allocate.
 pub fn is_serving_fault() -> bool {
     NR_SERVING.with(|nr| nr.get() > 0)
 }
 
-/// Calls `serve` for each fault of the region, on the thread that touched the page, until the
-/// registration is dropped. The region's faults are signals, and `serve` must not unwind.
+/// Calls `serve` for each fault of the region, on the faulting thread, until the registration is
+/// dropped. `serve` must not unwind.
 pub fn serve_faults(memory: &RegionMemory, serve: Arc<Serve>) -> FaultRegistration {
     let start = memory.base().addr();
     let range = start..start + size_of_val(memory.user().cells());
@@ -150,8 +147,7 @@ fn find(address: usize) -> Option<Arc<Serve>> {
         let all = match REGISTERED.try_read() {
             Ok(all) => all,
             Err(TryLockError::Poisoned(all)) => all.into_inner(),
-            // The fork may have happened during a change of the list, which then never ends in the
-            // child.
+            // Forked during a change of the list, which then never ends in the child.
             Err(TryLockError::WouldBlock) if std::process::id() != OWNER.load(Relaxed) => {
                 return None;
             }
@@ -182,8 +178,6 @@ unsafe fn read_fault(info: *const libc::siginfo_t, context: *const libc::c_void)
     Some(Fault::at(address, unsafe { is_write(context) }))
 }
 
-/// Reads the kind of access from the processor's error code.
-///
 /// # Safety
 /// As of [`read_fault`].
 #[cfg(target_arch = "x86_64")]
@@ -212,7 +206,6 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     match before.sa_sigaction {
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // The access is repeated, and ends the process.
             action::reset();
             if was_sent {
                 action::raise(signal);

@@ -14,7 +14,6 @@ use pagetide_core::ids::{FrameId, PageIndex};
 /// Set in a process that is to die.
 const CHILD: &str = "PAGETIDE_TEST_SIGBUS";
 
-/// Makes a region of four pages, served by `serve` until the registration is dropped.
 fn region(
     serve: impl Fn(&PageTable, u64) -> Served + Send + Sync + 'static,
 ) -> Option<(Arc<RegionMemory>, FaultRegistration)> {
@@ -41,7 +40,6 @@ fn fill(table: &PageTable, index: u64, byte: u8) -> Served {
     Served::Yes
 }
 
-/// Reruns the test as a process that is to end.
 fn child(name: &str, which: &str) -> Output {
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"));
     let child = child.args(["--exact", &format!("fault::signal::tests::{name}"), "--nocapture"]);
@@ -82,7 +80,6 @@ fn a_fault_outside_of_regions_ends_the_process_with_sigbus() {
     ends_with("a_fault_outside_of_regions_ends_the_process_with_sigbus", libc::SIGBUS);
 }
 
-/// The exit status of the previous handler.
 const TOLD: i32 = 33;
 
 extern "C" fn exit_told(_signal: libc::c_int) {
@@ -90,7 +87,6 @@ extern "C" fn exit_told(_signal: libc::c_int) {
     unsafe { libc::_exit(TOLD) }
 }
 
-/// A sent signal, and a fault that is not served.
 #[test]
 fn the_handler_there_was_is_called() {
     const NAME: &str = "the_handler_there_was_is_called";

@@ -38,7 +38,6 @@ pub enum FaultKind {
     WriteProtect,
 }
 
-/// Reads pending faults without blocking, and calls `each` for each one.
 pub(super) fn read_faults(mut file: &File, mut each: impl FnMut(Fault)) -> io::Result<()> {
     let mut buffer = [0; MESSAGE_BYTES * MESSAGES_MAX];
     let len = match file.read(&mut buffer) {
@@ -52,7 +51,7 @@ pub(super) fn read_faults(mut file: &File, mut each: impl FnMut(Fault)) -> io::R
     Ok(())
 }
 
-/// Parses a message. `None` for other events, which are never requested.
+/// Returns `None` for other events, which are never requested.
 fn parse(message: &[u8]) -> Option<Fault> {
     let number = |at: usize| {
         u64::from_ne_bytes(message[at..at + 8].try_into().expect("a message has 32 bytes"))

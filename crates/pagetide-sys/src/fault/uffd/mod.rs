@@ -1,9 +1,8 @@
 //! userfaultfd: page faults of an address range, delivered to the program.
 //!
-//! **Problem.** The kernel offers page faults by a descriptor and a few ioctls. Older kernels lack
-//! some of them, and most of their errors are normal.
+//! **Problem.** Older kernels lack some of the ioctls, and most of their errors are normal.
 //!
-//! **Idea.** One type for the descriptor, one method per ioctl, and each error listed at its match.
+//! **Idea.** One method per ioctl, with each error listed at its match.
 //!
 //! ```text
 //!   a thread touches an absent page, or stores to a write-protected one
@@ -14,8 +13,7 @@
 //!   continues once there is a page:  MOVE, COPY, WRITEPROTECT, WAKE, POISON
 //! ```
 //!
-//! **Data and invariants.** S9: an ioctl gets the address of a live value with the manual's layout,
-//! and a range of the mapping in question.
+//! **Data and invariants.** S9: an ioctl gets the address of a live value with the manual's layout.
 //!
 //! **Ignored.** Events other than faults, huge pages, shared memory.
 //!
@@ -58,7 +56,6 @@ pub(crate) enum Put {
     Busy,
 }
 
-/// A userfaultfd.
 #[derive(Debug)]
 pub(crate) struct Uffd {
     file: File,
@@ -104,7 +101,7 @@ impl Uffd {
         open: impl Fn() -> Result<(OwnedFd, UffdSource), UffdError>,
     ) -> Result<Uffd, UffdError> {
         let needed = UffdFeatures(UffdFeatures::NEEDED.0 | needed.0);
-        // Features can be queried only once per descriptor, so a first descriptor serves for the
+        // Features can be queried once per descriptor, so the first descriptor only serves for the
         // query.
         let (first, _) = open()?;
         let known = agree(first.as_fd(), UffdFeatures(0))?;
@@ -163,7 +160,7 @@ impl Uffd {
         result.map_err(failed("UFFDIO_REGISTER", range))
     }
 
-    /// Reads pending faults without blocking, and calls `each` for each one.
+    /// Reads pending faults without blocking.
     ///
     /// # Errors
     /// Fails with the error of read(2), except `EAGAIN` (no fault) and `EINTR`.
@@ -171,8 +168,7 @@ impl Uffd {
         message::read_faults(&self.file, each)
     }
 
-    /// Moves the page at `source` to the registered and empty `target`, writable, and wakes threads
-    /// that wait for it. `source` is then empty.
+    /// Moves the page at `source` to the empty `target`, writable, and wakes waiting threads.
     ///
     /// # Safety
     /// Both are whole pages of private memory, exclusively the caller's apart from faults at
@@ -189,9 +185,8 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
     }
 
-    /// Copies pages from `source` to `target`, and wakes threads that wait for them. A store faults
-    /// unless `writable` is set. Returns the number of bytes copied, 0 if the first page is
-    /// occupied.
+    /// Copies pages from `source` to `target`, write-protected unless `writable`, and wakes waiting
+    /// threads. Returns the number of bytes copied, 0 if the first page is occupied.
     ///
     /// # Safety
     /// As of [`Uffd::move_to`], with `source` only read.
@@ -250,7 +245,7 @@ impl Uffd {
         }
     }
 
-    /// Write-protects the mapped pages of the range, or unprotects them and wakes waiting writers.
+    /// Write-protects the mapped pages, or unprotects them and wakes waiting writers.
     pub(crate) fn protect(&self, range: Range<usize>, on: bool) -> Result<(), UffdError> {
         let mode = if on { WRITEPROTECT_ON } else { 0 };
         let range = argument(&range);
@@ -268,7 +263,6 @@ impl Uffd {
         }
     }
 
-    /// Wakes threads that wait for a page of the range.
     pub(crate) fn wake(&self, range: Range<usize>) -> Result<(), UffdError> {
         let mut range = argument(&range);
         // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
@@ -276,7 +270,6 @@ impl Uffd {
         result.map_err(failed("UFFDIO_WAKE", range))
     }
 
-    /// Makes touches of the pages raise SIGBUS, and wakes waiting threads.
     pub(crate) fn poison(&self, range: Range<usize>) -> Result<(), UffdError> {
         let range = argument(&range);
         let mut pages = PagesArgument { range, mode: 0, done: 0 };
@@ -301,7 +294,7 @@ fn failed(call: &'static str, range: RangeArgument) -> impl FnOnce(io::Error) ->
     move |source| UffdError::Call { call, start: range.start, len: range.len, source }
 }
 
-/// Tries the three ways, most capable first.
+/// Most capable first.
 fn open_descriptor() -> Result<(OwnedFd, UffdSource), UffdError> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     let from_device = File::options().read(true).write(true).open(DEVICE).and_then(|device| {
