@@ -1,10 +1,8 @@
 //! Tunes the program's heap for large tables that are filled one after the other.
 //!
-//! Problem: the C library returns a freed large table to the system, and the next table causes one
-//! page fault per 4096 bytes: a tenth of the time of a replay of a million accesses. Idea: keep
-//! freed memory.
-//!
-//! Ignored: C libraries other than GNU's.
+//! Problem: the C library returns freed tables to the system, and the next table faults on every
+//! page: a tenth of the time of a replay. Idea: keep freed memory. Ignored: C libraries other than
+//! GNU's.
 //!
 //! Source: mallopt(3).
 

@@ -1,18 +1,15 @@
 //! A plain buffer on huge pages.
 //!
-//! Problem: the reference of a cache-hit benchmark, a bare memcpy, needs memory as good as the
-//! cache's: touched, and on huge pages, or TLB misses slow down the reference.
+//! Problem: a memcpy benchmark, the reference for cache hits, needs memory without TLB misses.
 //!
 //! ```text
 //!   madvise(HUGEPAGE), touch    [ 2 MiB | 2 MiB | 2 MiB ]
 //!                               ^ start, aligned
 //! ```
 //!
-//! The buffer can be split into parts with one owner each, as contiguous memory for device
-//! requests.
+//! The buffer can be split into parts with one owner each, for device requests.
 //!
-//! Data: one private anonymous mapping of whole huge pages, unmapped on drop. Its first `len` bytes
-//! are the buffer.
+//! Data: one private mapping of whole huge pages. Its first `len` bytes are the buffer.
 //!
 //! Ignored: NUMA placement. The kernel may lack huge pages.
 //!
@@ -31,7 +28,6 @@ use super::addresses::{self, HUGE_BYTES};
 #[derive(Debug)]
 pub struct HugeBuffer {
     start: NonNull<u8>,
-    /// Bytes mapped.
     whole: usize,
     len: usize,
 }
@@ -57,9 +53,9 @@ impl HugeBuffer {
         Ok(buffer)
     }
 
-    /// Splits the buffer into parts of `len` bytes. The remainder is unused. Dropping the last part
-    /// unmaps the buffer. Processes forked from now on do not have the buffer: memory that a device
-    /// is writing must not be copied.
+    /// Splits the buffer into parts of `len` bytes, without the remainder. Dropping the last part
+    /// unmaps the buffer. Later children do not have the buffer: memory that a device writes must
+    /// not be copied.
     pub fn into_parts(self, len: usize) -> Vec<HugePart> {
         let address = self.start.as_ptr().cast();
         // SAFETY: S7 (the range is this buffer's own mapping): the advice only affects children. If

@@ -1,7 +1,5 @@
-//! The kernel's own mapping as atomic words, the reference for a region.
-//!
-//! Problem: a benchmark must run the same safe code on both. Idea: the same interface, atomic
-//! words.
+//! The kernel's own mapping as atomic words, so that a benchmark runs the same safe code as on a
+//! region.
 //!
 //! Invariants: S28. A touch past the end of a shrunken file ends the process with SIGBUS.
 

@@ -1,7 +1,4 @@
-//! An owned mapping of a file or of private memory.
-//!
-//! **Problem.** Memory that other processes or a region's user see is a file with several mappings.
-//! **Idea.** One owner per mapping, and access by atomics.
+//! An owned mapping of a file or of private memory, accessed by atomics.
 //!
 //! **Invariants.** S28: the mapping belongs only to its value, covers only bytes of the file, and
 //! the file never shrinks.
@@ -19,7 +16,7 @@ use super::addresses;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
-/// Creates a zero memory file of `len` bytes that can neither shrink nor grow.
+/// The file can neither shrink nor grow.
 pub(crate) fn memory_file(name: &str, len: usize) -> io::Result<OwnedFd> {
     let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, len as u64)?;
@@ -57,7 +54,6 @@ impl Mapped {
         Ok(Mapped { start, len })
     }
 
-    /// Gives advice that changes no byte.
     pub(crate) fn advise(&self, advice: Advice) -> io::Result<()> {
         debug_assert!(matches!(advice, Advice::Random | Advice::LinuxNoHugepage));
         // SAFETY: S28 (the mapping belongs to this value): such advice changes no byte of it.
@@ -65,7 +61,6 @@ impl Mapped {
         Ok(())
     }
 
-    /// Keeps the mapping out of forked children.
     pub(crate) fn keep_from_children(self) -> io::Result<Mapped> {
         // SAFETY: S28 (the mapping belongs to this value): this process keeps it as it is.
         unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxDontFork) }?;

@@ -26,8 +26,7 @@ use crate::memory::mapped::{Mapped, memory_file};
 
 /// Hints per bucket: one cache line.
 pub(super) const BUCKET: usize = 8;
-/// Consecutive pages with consecutive buckets, so that a sequential reader benefits from hardware
-/// prefetch.
+/// Consecutive pages with consecutive buckets, for hardware prefetch.
 const GROUP: u64 = 64;
 /// The maximum number of files with a tag.
 const NR_FILES: usize = 1 << 14;
@@ -38,24 +37,22 @@ pub(super) const REVOKED: u64 = 1 << 32;
 /// The bits above hold the exclusive viewer.
 const VIEWER_SHIFT: u32 = 33;
 
-/// Returns a file's first word with some pages shown only to `viewer`, 0 for all.
+/// 0 is for all viewers.
 #[inline]
 pub(super) fn known_to(tag: u32, viewer: u32) -> u64 {
     u64::from(tag) | u64::from(viewer) << VIEWER_SHIFT
 }
 
-/// Replaces the viewer in a file's first word.
 pub(super) fn with_viewer(word: u64, viewer: u32) -> u64 {
     word & ((1 << VIEWER_SHIFT) - 1) | known_to(0, viewer)
 }
 
-/// Packs a range of pages into one word: first and end. An end that does not fit means no end.
+/// First and end. An end that does not fit means no end.
 pub(super) fn range_word(pages: &Range<u64>) -> u64 {
     let [start, end] = [pages.start, pages.end].map(|page| page.min(u64::from(u32::MAX)));
     start | end << 32
 }
 
-/// Returns true if the ranges overlap.
 pub(super) fn is_in_range(word: u64, pages: &Range<u64>) -> bool {
     let (start, end) = (word & u64::from(u32::MAX), word >> 32);
     let end = if end == u64::from(u32::MAX) { u64::MAX } else { end };
@@ -84,7 +81,7 @@ impl Layout {
         ((self.files + NR_FILES * FILE_WORDS) * 8).next_multiple_of(FRAME_BYTES)
     }
 
-    /// Returns the position of the key's bucket, and the upper half of the key's hint.
+    /// Also returns the upper half of the key's hint.
     #[inline]
     pub(super) fn bucket_of(&self, key: u64) -> (usize, u64) {
         let first = (spread(key / GROUP) >> 32) as usize;
@@ -104,7 +101,7 @@ fn spread(key: u64) -> u64 {
     (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// Returns the key of a page, 0 for none.
+/// 0 for none.
 #[inline]
 pub(super) fn key_of(tag: u32, index: PageIndex) -> u64 {
     match u32::try_from(index.0) {
@@ -113,7 +110,6 @@ pub(super) fn key_of(tag: u32, index: PageIndex) -> u64 {
     }
 }
 
-/// The writing side of the numbers, keys, hints and files.
 pub(crate) struct Numbers {
     mapped: Mapped,
     file: OwnedFd,
@@ -167,14 +163,14 @@ impl Numbers {
         }
     }
 
-    /// Names the frame as page `index` of file `tag`. Its number is odd.
+    /// Requires an odd number.
     pub(crate) fn name(&self, frame: u32, tag: u32, index: PageIndex) {
         let key = key_of(tag, index);
         self.key(frame).store(key, Ordering::Relaxed);
         self.hint(frame, key);
     }
 
-    /// Removes the frame's name. Its number is odd, and stays odd.
+    /// The number is odd, and stays odd.
     pub(crate) fn unname(&self, frame: u32) {
         let key = self.key(frame).swap(0, Ordering::Relaxed);
         if key == 0 {
@@ -190,7 +186,6 @@ impl Numbers {
         }
     }
 
-    /// Prefetches the cache line of the page's hint.
     #[inline]
     pub(crate) fn fetch_hints(&self, tag: u32, index: PageIndex) {
         let (start, _) = self.layout.bucket_of(key_of(tag, index));
@@ -202,8 +197,7 @@ impl Numbers {
         self.hint(frame, key_of(tag, index));
     }
 
-    /// Puts a hint into the key's bucket: over an equal hint, in an empty slot, over a stale hint,
-    /// or over any other.
+    /// Over an equal hint, in an empty slot, over a stale hint, or over any other.
     fn hint(&self, frame: u32, key: u64) {
         if key == 0 {
             return;

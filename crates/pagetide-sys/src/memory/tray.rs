@@ -1,9 +1,9 @@
 //! The miss ring: shared memory in which a thread of another process passes pages to the server.
 //!
-//! **Problem.** A page that another process read for us crosses a socket as two copies and an
-//! allocation, at that process's expense. **Idea.** One memory file per such thread, mapped by both
-//! sides. The thread reads its pages into consecutive slots, and sends packets with their number.
-//! The server copies a page, compares the copy with the packet's label, and publishes its progress.
+//! **Problem.** A page crosses a socket as two copies and an allocation, at the sender's expense.
+//! **Idea.** One memory file per such thread. The thread reads pages into consecutive slots, and
+//! sends their number in packets. The server copies a page, checks it by the packet's label, and
+//! publishes its progress.
 //!
 //! ```text
 //!   | taken | around | slot 0 | slot 1 | .. | slot 63 |
@@ -13,8 +13,8 @@
 //!
 //! **Invariants.** S29: the server's mapping covers the whole file, which cannot shrink, and slot
 //! numbers are taken modulo the number of slots. The client may write any byte at any time, so
-//! bytes are read only by racing copies (S2), and checked in the copy. The server writes *taken*
-//! and *around*, the number of pages to read for a miss, and never reads them.
+//! bytes are read only by racing copies (S2), and checked in the copy. The server only writes
+//! *taken* and *around*, the number of pages to read for a miss.
 //!
 //! **Ignored.** A client that pushes too many pages spoils only its own.
 //!

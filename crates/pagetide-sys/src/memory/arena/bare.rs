@@ -1,13 +1,12 @@
 //! Frames that hold a page but have no memory, because the page's bytes are elsewhere.
 //!
-//! **Problem.** A page in a memory file or a region's user mapping must be in memory once, so its
-//! frame's memory is freed. Freeing absent memory costs as much as freeing present memory.
-//! **Idea.** Remember which frames are empty.
+//! **Problem.** A page must be in memory once, so its frame's memory is freed. Freeing absent
+//! memory costs as much as freeing present memory. **Idea.** Remember empty frames.
 //!
-//! **Data and invariants.** One number per frame: how often in a row its memory was freed since its
-//! last use. At [`TIMES`] the frame is empty: after the first time, another process may still read
-//! the frame, which brings back zeros. A wrong number only wastes memory or time. Only the frame's
-//! owner changes the number.
+//! **Data and invariants.** One number per frame: how often in a row its memory was freed. At
+//! [`TIMES`] the frame is empty: after the first time, another process may still read the frame,
+//! which brings back zeros. Wrong numbers only waste memory or time. Only the frame's owner changes
+//! its number.
 //!
 //! **Ignored.** Unused frames that were never freed.
 
@@ -30,7 +29,6 @@ impl BareFrames {
 }
 
 impl FrameArena {
-    /// Records that the frame's memory is about to be written.
     #[inline]
     pub(crate) fn note_memory_used(&self, frame: FrameId) {
         if let Some(times) = self.bare.times(frame.0)
@@ -40,20 +38,18 @@ impl FrameArena {
         }
     }
 
-    /// Enables the numbers.
     pub(crate) fn expect_bare_frames(&self) {
         let all = || (0..self.nr_frames()).map(|_| AtomicU8::new(0)).collect();
         self.bare.0.get_or_init(|| Box::new(all()));
     }
 
-    /// Records that the frame's memory is gone, and no other process reads it.
+    /// No other process may read the frame.
     pub(crate) fn note_memory_gone(&self, frame: u32) {
         if let Some(times) = self.bare.times(frame) {
             times.store(TIMES, Relaxed);
         }
     }
 
-    /// Returns true if the frame is known to have no memory.
     pub(crate) fn is_bare(&self, frame: u32) -> bool {
         self.bare.times(frame).is_some_and(|times| times.load(Relaxed) >= TIMES)
     }

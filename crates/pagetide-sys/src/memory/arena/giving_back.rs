@@ -10,8 +10,8 @@ use std::ops::Range;
 impl FrameArena {
     /// Frees the memory of the unclaimed frames in `frames`, and returns their number.
     ///
-    /// Claimed frames are skipped. The frames stay usable: the next access reads zeros, and
-    /// allocates memory. Huge pages of neighbours do not. Used when the limit is lowered.
+    /// Claimed frames are skipped. The next access reads zeros, and allocates memory. Huge pages of
+    /// neighbours do not. Used when the limit is lowered.
     ///
     /// # Errors
     /// Fails with the error of `madvise`. The frames are unclaimed again.
@@ -40,11 +40,9 @@ impl FrameArena {
         }
     }
 
-    /// Keeps memory from frames before they are in service: neither huge pages nor pre-touching
-    /// give any.
+    /// Keeps memory from frames before they are in service, by huge pages or pre-touching.
     pub fn withhold(&self, frames: Range<FrameId>) {
         if self.is_touched {
-            // On failure the memory stays, as when the limit is lowered.
             let _ = self.discard(frames);
         } else {
             self.memory.withhold(frames.start.0..frames.end.0);

@@ -1,10 +1,10 @@
 //! The arena: all managed memory, reserved when the page cache is built.
 //!
-//! **Problem.** The hard limit must hold at every moment, and memory safety must not depend on the
-//! page allocator: handing out a frame twice must only lead to a refused claim.
+//! **Problem.** The hard limit must always hold, and memory safety must not depend on the page
+//! allocator: a frame handed out twice must only lead to a refused claim.
 //!
-//! **Idea.** One mapping that never grows, and one atomic number per frame. A claim is a token that
-//! cannot be copied, and only the token gives access to the frame.
+//! **Idea.** One mapping that never grows, and one atomic number per frame. Only a token, which
+//! cannot be copied, gives access to a frame.
 //!
 //! ```text
 //!   versions[frame]:  31       30 ............ 19  18 ............. 0
@@ -22,7 +22,7 @@
 //! **Ignored.** The choice of frames, which is core's. A dropped token leaks its frame.
 //!
 //! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023 (page states in
-//! one word). The claim per frame is an addition.
+//! one word).
 
 use std::fmt;
 use std::ops::Range;
@@ -79,9 +79,8 @@ pub enum ReserveError {
         /// Bytes that the kernel can give without swapping.
         available: Bytes,
     },
-    /// The kernel gives this process no memory of the node: the node is offline, the process is
-    /// confined to other nodes, or the call is forbidden. Choose another node, or lift the
-    /// confinement.
+    /// The kernel gives this process no memory of the node, which is offline or forbidden. Choose
+    /// another node, or lift the confinement.
     #[error("{wanted} could not be placed on node {node}")]
     NotBound {
         /// Bytes to be placed.
@@ -120,7 +119,7 @@ impl From<ReserveError> for std::io::Error {
     }
 }
 
-/// The reason why a claim was refused. Both variants mean a wrong choice of the frame.
+/// The reason why a claim was refused: a wrong choice of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
@@ -282,16 +281,15 @@ impl FrameArena {
         self.memory.count_resident_bytes()
     }
 
-    /// Returns the number of 2 MiB blocks that become huge pages only by [`FrameArena::collapse`]
-    /// and [`FrameArena::make_huge`]: the blocks of a shared arena with huge pages. Private memory
-    /// gets huge pages when touched.
+    /// Returns the number of 2 MiB blocks that become huge only by [`FrameArena::collapse`] and
+    /// [`FrameArena::make_huge`]. Not 0 only in a shared arena with huge pages.
     pub fn nr_to_collapse(&self) -> u32 {
         self.memory.nr_to_collapse()
     }
 
     /// Collapses the 2 MiB from frame `512 * block` into a huge page, if all frames have memory.
-    /// Returns true if they do. The contents stay the same, in all processes. Does nothing if the
-    /// system has no huge page to give (`MADV_COLLAPSE`, Linux 6.1).
+    /// Returns true if they do. Contents are kept. Does nothing without free huge pages
+    /// (`MADV_COLLAPSE`, Linux 6.1).
     ///
     /// # Cost
     /// 3 us to find a missing frame, otherwise 0.2 to 5 ms.
@@ -300,13 +298,11 @@ impl FrameArena {
     }
 
     /// Makes huge pages of the [collapsible](Self::nr_to_collapse) blocks that overlap `frames`,
-    /// before their first use. Acts once per block, and again after a part was [taken
-    /// again](Self::take_again). Contents are kept. If huge pages are slow to get, most blocks stay
-    /// small.
+    /// before their first use, and again after a part was [taken again](Self::take_again). Contents
+    /// are kept. If huge pages are slow, most blocks stay small.
     ///
     /// # Cost
-    /// The time to clear 2 MiB, plus 0.1 ms, which is less than touching 512 frames one by one. One
-    /// load once the block was made.
+    /// The time to clear 2 MiB, plus 0.1 ms: less than touching 512 frames. Afterwards one load.
     pub fn make_huge(&self, frames: Range<FrameId>) {
         self.memory.make_huge(frames.start.0..frames.end.0);
     }
@@ -333,7 +329,7 @@ impl FrameArena {
     pub fn release(&self, claimed: ClaimedFrame) -> FrameId {
         let (frame, version) = claimed.into_parts(self);
         // Release: pairs with the next claim. S3: concurrently, only failing claims write the
-        // entry, and they set a bit that is already set.
+        // entry, without changing it.
         let entry = &self.versions[frame.0 as usize];
         let before = entry.swap(version & VERSION_MASK, Ordering::Release);
         assert!(before & CLAIMED != 0, "S3: {frame} was claimed until now");
@@ -348,14 +344,14 @@ impl FrameArena {
         self.memory.frame_ptr(frame.0)
     }
 
-    /// Prefetches the cache line at `offset` of `frame`, if the frame exists. Costs a few cycles.
+    /// Prefetches the cache line at `offset` of `frame`, if it exists. Costs a few cycles.
     #[inline]
     pub fn fetch(&self, frame: FrameId, offset: usize) {
         self.memory.fetch(frame.0, offset);
     }
 
-    /// Prefetches the shared numbers of page `index` of the file with the tag, some pages before
-    /// its [`install`](crate::Lock::install). Costs a few cycles.
+    /// Prefetches the shared numbers of page `index` of the file with the tag, before its
+    /// [`install`](crate::Lock::install). Costs a few cycles.
     #[inline]
     pub fn fetch_hints(&self, tag: u32, index: PageIndex) {
         if let Some(numbers) = &self.numbers {
@@ -391,7 +387,6 @@ impl FrameArena {
         }
     }
 
-    /// Marks the contents of `frame` as a whole page again.
     #[inline]
     pub(crate) fn end_change(&self, frame: Option<FrameId>) {
         if let (Some(numbers), Some(frame)) = (&self.numbers, frame) {

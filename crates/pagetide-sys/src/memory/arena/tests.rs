@@ -95,7 +95,6 @@ mod on_linux {
         }
     }
 
-    /// Reads the bytes of huge pages mapped at `address`.
     fn read_huge_bytes(address: usize) -> u64 {
         let smaps = std::fs::read_to_string("/proc/self/smaps").expect("/proc is mounted");
         let start = format!("{address:x}-");
@@ -192,7 +191,6 @@ mod on_linux {
     }
 }
 
-/// Reads the node of each frame's memory, if the kernel reports it.
 fn nodes_of(arena: &FrameArena) -> Option<Vec<u32>> {
     let address = arena.address(FrameId(0)) as usize;
     let maps = std::fs::read_to_string("/proc/self/numa_maps").ok()?;

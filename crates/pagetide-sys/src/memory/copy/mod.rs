@@ -1,11 +1,11 @@
 //! Raw copies of memory that other threads may be accessing.
 //!
-//! **Problem.** An optimistic reader copies a frame while its owner may be overwriting it, and
-//! checks afterwards. An ordinary `memcpy` of such memory is a data race, which is undefined.
+//! **Problem.** An optimistic reader copies a frame that its owner may be overwriting, and checks
+//! afterwards. An ordinary `memcpy` would be a data race.
 //!
-//! **Idea.** The memory is a slice of atomic cells, and all accesses act like relaxed atomics:
-//! opaque inline assembly on x86-64, and a loop over the cells elsewhere (other machines, loom). A
-//! race yields torn bytes, never undefined behaviour.
+//! **Idea.** The memory is a slice of atomic cells, accessed like relaxed atomics: by opaque
+//! assembly on x86-64, and by a loop over the cells elsewhere (other machines, loom). A race yields
+//! torn bytes, never undefined behaviour.
 //!
 //! ```text
 //!   reader:  page word -> copy_out -> acquire fence -> page word again: same? the bytes are whole
@@ -13,8 +13,7 @@
 //! ```
 //!
 //! **Invariants.** S2: the loop accesses only whole cells, so racing accesses have the same size. A
-//! frame has one writer, which may therefore edit a cell by load and store. Every call checks its
-//! range.
+//! frame's only writer may edit a cell by load and store. Every call checks its range.
 //!
 //! **Ignored.** Non-temporal stores, and any order inside one copy.
 //!
@@ -69,8 +68,7 @@ pub(crate) fn copy_in(cells: &[AtomicU64], at: usize, source: &[u8]) {
     portable::copy_in(cells, at, source);
 }
 
-/// Copies `len` bytes from byte `source` to byte `target` of `cells`, as [`copy_in`]. Panics if a
-/// range leaves the cells, or the ranges overlap.
+/// As [`copy_in`], within `cells`. Panics if a range leaves the cells, or the ranges overlap.
 #[inline]
 pub(crate) fn copy_within(cells: &[AtomicU64], source: usize, target: usize, len: usize) {
     check(cells, source, len);
@@ -85,8 +83,7 @@ pub(crate) fn copy_within(cells: &[AtomicU64], source: usize, target: usize, len
     portable::copy_within(cells, source, target, len);
 }
 
-/// Zeroes `len` bytes from byte `at` of `cells`, as [`copy_in`]. Panics if the range leaves the
-/// cells.
+/// Zeroes as [`copy_in`].
 pub(crate) fn zero(cells: &[AtomicU64], at: usize, len: usize) {
     check(cells, at, len);
     #[cfg(target_arch = "x86_64")]
@@ -104,7 +101,7 @@ fn check(cells: &[AtomicU64], at: usize, len: usize) {
     assert!(at <= end && len <= end - at, "S2: {len} bytes at {at} of {end}");
 }
 
-/// Returns the address of byte `at`, for assembly that acts like the cells' atomics.
+/// For assembly that acts like the cells' atomics.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn byte(cells: &[AtomicU64], at: usize) -> *mut u8 {

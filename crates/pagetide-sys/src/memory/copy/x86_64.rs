@@ -89,8 +89,6 @@ unsafe fn copy_widest(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy`], by 128 bytes.
-///
 /// # Safety
 /// As for [`copy`]. The processor has AVX, and `len` is a positive multiple of [`WIDE_BYTES`].
 #[inline]
@@ -110,8 +108,6 @@ unsafe fn copy_wide(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy`], by a string move.
-///
 /// # Safety
 /// As for [`copy`].
 #[inline]
@@ -129,8 +125,6 @@ unsafe fn copy_string(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy`], by 8 bytes and then by one.
-///
 /// # Safety
 /// As for [`copy`].
 #[inline]

@@ -1,11 +1,10 @@
 //! Huge pages in a memory file before its blocks are used.
 //!
-//! **Problem.** The kernel makes huge pages in a memory file only on request, block by block. A
-//! huge page takes less time than touching its frames one by one, except on a virtual machine with
-//! a host that takes back free memory: the huge page then waits for the host.
+//! **Problem.** The kernel makes huge pages in a memory file only on request. A huge page is faster
+//! than touching its frames one by one, unless a virtual machine's host has taken back free memory.
 //!
-//! **Idea.** Each block is requested once. After a slow request, a few blocks stay small. Blocks in
-//! use become huge later, in idle time.
+//! **Idea.** Each block is requested once. After a slow request, a few blocks stay small until idle
+//! time.
 //!
 //! Source: Linux madvise(2), `MADV_COLLAPSE` (6.1 and later), and the Linux documentation, "Free
 //! Page Reporting" (mm/free_page_reporting).
@@ -13,7 +12,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// The caller's CPU time from which a huge page counts as slow. Clearing takes 10 to 25 % of it.
+/// The CPU time of a slow request. Clearing takes 10 to 25 % of this.
 const SLOW_NS: u64 = 1_000_000;
 /// Blocks skipped after a slow one. Limits the cost to an eighth if all are slow.
 const NR_LEFT_OUT: u32 = 4;
@@ -34,7 +33,7 @@ impl HugeAhead {
         self.asked.len()
     }
 
-    /// Returns true if the caller must make this block huge. At most one caller gets true.
+    /// At most one caller per block gets true.
     #[inline]
     pub(super) fn is_next(&self, block: usize) -> bool {
         let is_new = |asked: &AtomicBool| !asked.load(Relaxed) && !asked.swap(true, Relaxed);
@@ -45,14 +44,13 @@ impl HugeAhead {
         self.nr_left_out.fetch_update(Relaxed, Relaxed, |nr| nr.checked_sub(1)).is_ok()
     }
 
-    /// Records the CPU time of a request.
     pub(super) fn note(&self, cpu_ns: u64) {
         if cpu_ns > SLOW_NS {
             self.nr_left_out.store(NR_LEFT_OUT, Relaxed);
         }
     }
 
-    /// Allows new requests for blocks that are used again after a discard.
+    /// Allows new requests for blocks that are used again.
     pub(super) fn forget(&self, blocks: Range<usize>) {
         let end = blocks.end.min(self.asked.len());
         for asked in &self.asked[blocks.start.min(end)..end] {

@@ -1,20 +1,19 @@
 //! Frames with freed memory, and the huge pages that must not bring it back.
 //!
 //! **Problem.** With huge pages enabled, the kernel sooner or later makes a huge page of any partly
-//! used 2 MiB. Freed memory is then resident again without a touch.
+//! used 2 MiB, which brings back freed memory.
 //!
-//! **Idea.** A block with a freed frame is advised to use small pages, before the frame is freed,
-//! until all its frames are to be used again.
+//! **Idea.** A block with a freed frame is advised to use small pages until all its frames are in
+//! use again.
 //!
 //! ```text
 //!   freed frames        |.........|..##...#.|#########|.........|     one bit each
 //!   advice for a block  |  huge   |  small  |  small  |  huge   |
 //! ```
 //!
-//! **Data and invariants.** The bits are changed under their lock, and the advice is given before
-//! the lock is released: a block with a bit has small pages. Each change of advice between
-//! neighbours costs the kernel a mapping, and mappings are limited. After a refusal, all memory
-//! uses small pages.
+//! **Data and invariants.** Bits and advice change under one lock: a block with a bit has small
+//! pages. Each change of advice between neighbours costs a kernel mapping, which are limited. After
+//! a refusal, all memory uses small pages.
 //!
 //! **Ignored.** An existing huge page that is partly freed: the kernel splits it.
 //!
@@ -40,7 +39,7 @@ struct Blocks {
     all_small: bool,
 }
 
-/// Advises the kernel of a block's page size. Returns false if refused.
+/// Returns false if the kernel refused.
 pub(super) type Advise<'a> = &'a dyn Fn(Range<usize>, PageSize) -> bool;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,23 +49,20 @@ pub(super) enum PageSize {
 }
 
 impl GivenBack {
-    /// Makes the state of `len` bytes in use.
     pub(super) fn new(len: usize) -> GivenBack {
         let given_back = vec![[0; WORDS_PER_BLOCK]; len.div_ceil(BLOCK_BYTES)].into();
         GivenBack { blocks: Mutex::new(Blocks { given_back, all_small: false }) }
     }
 
-    /// Records bytes that are about to be freed. `advise` gets whole blocks, in bytes.
+    /// `advise` gets whole blocks, in bytes.
     pub(super) fn give(&self, bytes: Range<usize>, advise: Advise<'_>) {
         self.change(bytes, PageSize::Small, advise);
     }
 
-    /// Records bytes that are to be used again.
     pub(super) fn take(&self, bytes: Range<usize>, advise: Advise<'_>) {
         self.change(bytes, PageSize::Huge, advise);
     }
 
-    /// Switches all memory to small pages for good.
     pub(super) fn give_all(&self, advise: Advise<'_>) {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut blocks.all_small, true) {
@@ -107,7 +103,7 @@ impl Blocks {
     }
 }
 
-/// Returns the frames of `block` within `bytes`, counted from the block's first.
+/// Counted from the block's first frame.
 fn within(bytes: &Range<usize>, block: usize) -> Range<usize> {
     let first = block * BLOCK_BYTES;
     let frame = |at: usize| at.saturating_sub(first).min(BLOCK_BYTES) / FRAME_BYTES;
@@ -132,7 +128,7 @@ mod tests {
 
     const FRAME: usize = FRAME_BYTES;
 
-    /// The advice given, in blocks.
+    /// In blocks.
     #[derive(Default)]
     struct Advice(RefCell<Vec<(Range<usize>, PageSize)>>);
 

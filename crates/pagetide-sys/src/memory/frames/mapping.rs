@@ -55,8 +55,8 @@ impl Mapping {
     }
 
     /// As [`Mapping::reserve`], with small pages, and without a commit charge for untouched memory.
-    /// KSM does not merge the pages: a page that a pipe holds must stay the page that is stored to.
-    /// The address may be given away, so its provenance is exposed.
+    /// KSM must not merge a page that a pipe holds. The provenance is exposed, because the address
+    /// may be given away.
     pub(super) fn reserve_thin(len: usize) -> io::Result<Mapping> {
         let mapping = Mapping::map(len, READ_WRITE, MapFlags::NORESERVE)?;
         mapping.advise(0..len, PageSize::Small);
@@ -67,8 +67,7 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserve`], with a memory file in place of private memory. Untouched memory
-    /// takes only addresses.
+    /// As [`Mapping::reserve`], with a memory file. Untouched memory takes only addresses.
     pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
         let mut mapping = Mapping::map(len, ProtFlags::empty(), MapFlags::empty())?;
         let file = crate::memory::mapped::memory_file("pagetide-frames", len)?;
@@ -93,8 +92,8 @@ impl Mapping {
         Ok(Mapping { base, len, file: None, given_back: None, ahead, was_collapsed })
     }
 
-    /// Advises the kernel of the page size for these bytes. Returns false if memory for the advice
-    /// ran out. A kernel built without huge pages answers EINVAL, which counts as success.
+    /// Returns false if memory for the advice ran out. EINVAL, without huge pages in the kernel,
+    /// counts as success.
     fn advise(&self, bytes: Range<usize>, size: PageSize) -> bool {
         let advice = match size {
             PageSize::Small => Advice::LinuxNoHugepage,
@@ -107,7 +106,6 @@ impl Mapping {
         taken != Err(Errno::NOMEM)
     }
 
-    /// Keeps huge pages from covering these bytes until they are [taken again](Self::take_again).
     pub(super) fn withhold(&self, bytes: Range<usize>) {
         if let Some(given_back) = &self.given_back {
             given_back.give(bytes, &|bytes, size| self.advise(bytes, size));
@@ -121,7 +119,7 @@ impl Mapping {
         }
     }
 
-    /// Stops huge pages for the whole mapping. Existing ones are split when their pages leave.
+    /// Existing huge pages are split when their pages leave.
     pub(super) fn stay_small(&self) {
         if let Some(given_back) = &self.given_back {
             given_back.give_all(&|bytes, size| self.advise(bytes, size));
@@ -176,8 +174,7 @@ impl Mapping {
         unsafe { slice::from_raw_parts(cells, self.len / size_of::<u64>()) }
     }
 
-    /// Binds `len` bytes from `start` to `node`: later touches allocate only there. Present pages
-    /// stay on their node.
+    /// Present pages stay on their node.
     pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
         let mut mask = [0_u64; NODES_MAX as usize / 64];
         let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
@@ -200,7 +197,6 @@ impl Mapping {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Keeps the mapping out of forked children.
     pub(super) fn keep_from_children(&self) -> io::Result<()> {
         // SAFETY: S1 (the range is this mapping). The advice changes no contents here.
         Ok(unsafe { madvise(self.base().cast(), self.len, Advice::LinuxDontFork) }?)
@@ -249,7 +245,6 @@ impl Mapping {
         self.ahead.nr_blocks()
     }
 
-    /// Makes a block a huge page if all its pages are present. Returns false otherwise.
     pub(super) fn collapse(&self, block: usize) -> bool {
         let is_full = self.is_full(block);
         if is_full {
@@ -258,8 +253,7 @@ impl Mapping {
         is_full
     }
 
-    /// Makes a fully present block of a small-page mapping a huge page. The advice is reverted
-    /// afterwards, so the kernel makes no other huge pages there unnoticed.
+    /// Reverts the advice afterwards, so that the kernel makes no other huge pages there.
     pub(super) fn collapse_one(&self, block: usize) {
         let bytes = block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES;
         self.advise(bytes.clone(), PageSize::Huge);
@@ -271,15 +265,14 @@ impl Mapping {
         self.count_present(block * BLOCK_BYTES, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES
     }
 
-    /// Makes huge pages of the blocks that overlap these bytes, once per block. Absent pages become
-    /// present.
+    /// Acts once per block. Absent pages become present.
     pub(super) fn make_huge(&self, bytes: Range<usize>) {
         for block in bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES) {
             if self.ahead.is_next(block) {
                 let started_ns = read_thread_cpu_time_ns();
                 let page = self.base().wrapping_add(bytes.start.max(block * BLOCK_BYTES));
                 // The kernel does not collapse an empty block.
-                // SAFETY: S1 (inside the mapping); populating changes no contents.
+                // SAFETY: S1 (inside the mapping). Populating changes no contents.
                 let _ = unsafe { madvise(page.cast(), FRAME_BYTES, Advice::LinuxPopulateRead) };
                 self.ask_for_huge(block);
                 self.ahead.note(read_thread_cpu_time_ns() - started_ns);
@@ -287,8 +280,8 @@ impl Mapping {
         }
     }
 
-    /// Requests a huge page. Fails silently if memory is fragmented or in use, if the advice is
-    /// small pages, or before Linux 6.1.
+    /// Fails silently if memory is fragmented or in use, if the advice is small pages, or before
+    /// Linux 6.1.
     fn ask_for_huge(&self, block: usize) {
         self.was_collapsed.store(true, Relaxed);
         let start = self.base().wrapping_add(block * BLOCK_BYTES).cast();
@@ -296,8 +289,6 @@ impl Mapping {
         let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
     }
 
-    /// Splits the huge page around `start`, if there is one. Otherwise its memory could not be
-    /// freed in parts.
     pub(super) fn split(&self, start: usize) {
         let start = self.base().wrapping_add(start).cast();
         // SAFETY: S1 (inside the mapping). The advice changes no contents. Kernels before 5.4 lack
@@ -305,8 +296,7 @@ impl Mapping {
         let _ = unsafe { madvise(start, FRAME_BYTES, Advice::LinuxCold) };
     }
 
-    /// Drops the contents of `len` bytes from `start`, which then read as zero, and
-    /// [withholds](Self::withhold) them.
+    /// Drops contents, and [withholds](Self::withhold) the memory.
     ///
     /// # Safety
     /// The range is inside the mapping, and the caller owns its frames exclusively.
@@ -314,7 +304,6 @@ impl Mapping {
         self.withhold(start..start + len);
         let first = self.base().wrapping_add(start).cast();
         let advice = match self.file {
-            // Drops private pages, or removes them from the file.
             None => Advice::LinuxDontNeed,
             Some(_) => Advice::LinuxRemove,
         };

@@ -1,7 +1,6 @@
 //! Frame memory: one private mapping, accessed only by raw copies.
 //!
-//! **Problem.** Several threads and the kernel write the frames, so no reference to them may exist
-//! outside a guard. The crate still needs frames and offsets.
+//! **Problem.** Threads and the kernel write the frames, so no reference may exist outside a guard.
 //!
 //! **Idea.** Only this file turns (frame, offset, length) into an address, and always checks
 //! bounds.
@@ -12,11 +11,12 @@
 //! ```
 //!
 //! **Invariants.** S1: `base..base + nr_frames * FRAME_BYTES` is mapped readable and writable from
-//! construction to drop. No other Rust object has a byte of it.
+//! construction to drop. No other Rust object has a byte of it. Methods panic if a frame is outside
+//! the arena.
 //!
 //! **Ignored.** Frames larger than a base page.
 //!
-//! Under loom, `model` replaces the mapping, with the same checks.
+//! Under loom, `model` replaces the mapping.
 
 use std::io;
 use std::ops::Range;
@@ -29,7 +29,7 @@ mod given_back;
 #[cfg_attr(loom, path = "model.rs")]
 mod mapping;
 
-/// Bytes per frame. Loom explores all orders of all accesses, so two cells must suffice.
+/// Bytes per frame. Two cells are enough for loom.
 pub(crate) const FRAME_BYTES: usize =
     if cfg!(loom) { 16 } else { pagetide_core::units::PAGE_BYTES };
 
@@ -64,12 +64,10 @@ impl FrameMemory {
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_thin(len)? })
     }
 
-    /// Returns all frames, for racing accesses.
     pub(crate) fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
         self.mapping.cells()
     }
 
-    /// Returns the addresses of `frames`. Panics if they are outside the arena.
     pub(crate) fn addresses(&self, frames: Range<u32>) -> Range<usize> {
         let (base, bytes) = (self.mapping.base().addr(), self.bytes_of(&frames));
         base + bytes.start..base + bytes.end
@@ -84,8 +82,6 @@ impl FrameMemory {
     }
 
     /// Copies `target.len()` bytes of `frame` from `offset`. The bytes may be torn.
-    ///
-    /// Panics if the range leaves the frame or the arena.
     #[inline]
     pub(crate) fn read(&self, frame: u32, offset: usize, target: &mut [u8]) {
         self.mapping.copy_out(self.locate(frame, offset, target.len()), target);
@@ -99,8 +95,6 @@ impl FrameMemory {
         }
     }
 
-    /// Copies `source` to `offset` of `frame`. Panics if out of bounds.
-    ///
     /// # Safety
     /// The caller owns the frame exclusively (S4): no other thread writes it, and no `&[u8]` of it
     /// lives.
@@ -108,8 +102,6 @@ impl FrameMemory {
         self.mapping.copy_in(self.locate(frame, offset, source.len()), source);
     }
 
-    /// Copies frame `source` to frame `target`. Panics if out of bounds.
-    ///
     /// # Safety
     /// As for [`write`](Self::write), of the target. The copy is torn if the source is written
     /// meanwhile.
@@ -120,8 +112,6 @@ impl FrameMemory {
         self.mapping.copy_within(from, to, FRAME_BYTES);
     }
 
-    /// Zeroes `range` of `frame`. Panics if out of bounds.
-    ///
     /// # Safety
     /// As for [`write`](Self::write).
     pub(crate) unsafe fn fill_zero(&self, frame: u32, range: Range<usize>) {
@@ -129,8 +119,6 @@ impl FrameMemory {
         self.mapping.zero(self.locate(frame, range.start, len), len);
     }
 
-    /// Returns the bytes of `frame`. Panics if the frame is outside the arena.
-    ///
     /// # Safety
     /// The frame is not written while the slice lives (S4): it is pinned, or locked by the caller.
     pub(crate) unsafe fn bytes(&self, frame: u32) -> &[u8] {
@@ -139,12 +127,11 @@ impl FrameMemory {
         unsafe { std::slice::from_raw_parts(base, FRAME_BYTES) }
     }
 
-    /// Returns the address of `frame`, for the kernel and for slices. Panics if outside the arena.
     pub(crate) fn frame_ptr(&self, frame: u32) -> *mut u8 {
         self.mapping.base().wrapping_add(self.locate(frame, 0, FRAME_BYTES))
     }
 
-    /// Computes the position of a frame and an offset. This is S1's only check.
+    /// S1's only check.
     #[inline]
     fn locate(&self, frame: u32, offset: usize, len: usize) -> usize {
         assert!(frame < self.nr_frames, "S1: frame {frame} of {}", self.nr_frames);
@@ -155,7 +142,7 @@ impl FrameMemory {
         frame as usize * FRAME_BYTES + offset
     }
 
-    /// Binds the memory of `frames` to `node`. Panics if they are outside the arena.
+    /// Later touches allocate only on `node`.
     pub(crate) fn bind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
         let bytes = self.bytes_of(&frames);
         self.mapping.bind(bytes.start, bytes.len(), node)
@@ -194,8 +181,7 @@ impl FrameMemory {
         self.mapping.split(self.locate(frame, 0, FRAME_BYTES));
     }
 
-    /// Makes huge pages of the blocks of `frames`, once per block. Panics if they are outside the
-    /// arena.
+    /// Makes huge pages of the blocks of `frames`, once per block.
     pub(crate) fn make_huge(&self, frames: Range<u32>) {
         self.mapping.make_huge(self.bytes_of(&frames));
     }
@@ -204,17 +190,17 @@ impl FrameMemory {
         self.mapping.count_resident_bytes()
     }
 
-    /// Gives `frames` memory only by their own use. Panics if they are outside the arena.
+    /// Gives `frames` memory only by their own use.
     pub(crate) fn withhold(&self, frames: Range<u32>) {
         self.mapping.withhold(self.bytes_of(&frames));
     }
 
-    /// Reverts withholding or discarding `frames`. Panics if they are outside the arena.
+    /// Reverts withholding or discarding `frames`.
     pub(crate) fn take_again(&self, frames: Range<u32>) {
         self.mapping.take_again(self.bytes_of(&frames));
     }
 
-    /// Stops huge pages for all frames.
+    /// Stops huge pages.
     pub(crate) fn stay_small(&self) {
         self.mapping.stay_small();
     }

@@ -1,13 +1,11 @@
-//! Frames that other processes may read, an index of their pages, and a check that a read was
-//! valid.
+//! Frames that other processes may read, an index of their pages, and a check of each read.
 //!
 //! **Problem.** Another process must copy a resident page without asking, while this process
-//! evicts, fills and writes. Nothing that the reader does may affect this process.
+//! evicts, fills and writes, and must not affect this process.
 //!
 //! **Idea.** The reader maps the frames and a file of numbers, both read-only. Each frame has a
-//! number, odd while a thread here holds the frame's page locked, and a key that names the page. A
-//! hint leads from the key to the frame. Hints may be wrong or missing, because the key is
-//! compared.
+//! number, odd while the frame's page is locked, and a key that names the page. A hint leads from
+//! the key to the frame. Hints may be wrong or missing, because the key is compared.
 //!
 //! ```text
 //!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
@@ -17,27 +15,22 @@
 //! ```
 //!
 //! An evicted frame stays odd until it holds another page. A key is a file's *tag*, which is never
-//! reused, and the page's index. No view finds a hidden file until it is shown again.
+//! reused, and the page's index. No view finds a hidden file.
 //!
-//! Hints are in buckets of one cache line, and are overwritten if a bucket is full. A reader that
-//! finds no hint asks the server, which publishes the hint again ([`PageRef::publish`]). 64
-//! consecutive pages have consecutive buckets, from a hashed start.
+//! Hints are in buckets of one cache line, and are overwritten if a bucket is full. A reader
+//! without a hint asks the server, which publishes it again ([`PageRef::publish`]). 64 consecutive
+//! pages have consecutive buckets, from a hashed start.
 //!
-//! *Writes* is even while the file on disk has not been changed through this process since the file
-//! got its tag. A process may then read the file by itself, and insert its bytes if the number is
-//! unchanged afterwards.
-//!
-//! A *range* of a file can be shown only to one *viewer*: the process that is changing it. Other
-//! processes ask the server, and are answered after the change.
-//!
-//! The *marker* is the page that starts the next readahead window: its reader reports the use at
-//! once, and not in a batch.
+//! *Writes* is even while the file on disk has not been changed by this process since the file got
+//! its tag. Another process may then read the file, and insert the bytes if the number is
+//! unchanged. A *range* can be shown only to the *viewer* that is changing it: other processes wait
+//! for the server's answer. The *marker* starts the next readahead window: its use is reported at
+//! once.
 //!
 //! **Invariants.** S1 and S2 as for the library's own copies. S23: the mappings of a view are
 //! read-only, and live as long as the view (S28).
 //!
-//! **Ignored.** The reader's use of the bytes. It is told about its open files, but can read all
-//! frames, and must be trusted as a reader.
+//! **Ignored.** The reader can read all frames, and must be trusted.
 //!
 //! Source: Linux memfd_create(2), fcntl(2) `F_SEAL_SHRINK`. The number is a sequence lock.
 //!
@@ -93,7 +86,7 @@ impl SharedFile {
         &self.words()[2]
     }
 
-    /// Returns the page with an immediate report of its use, `u64::MAX` for none.
+    /// Returns the page with an immediate report of use, `u64::MAX` for none.
     #[inline]
     pub fn marker(&self) -> &AtomicU64 {
         &self.words()[3]

@@ -1,11 +1,10 @@
 //! File positions that several processes move without a server.
 //!
-//! **Problem.** A read at the file position would ask the server for the position: a round trip
-//! between two threads, as long as copying 100 KiB.
+//! **Problem.** Asking the server for the position is a round trip between two threads, as long as
+//! copying 100 KiB.
 //!
-//! **Idea.** The position of an open file description is a word in a memory file that all clients
-//! of a server map. A reader moves the position over its range by compare-and-swap, and then owns
-//! the range.
+//! **Idea.** The position of an open file description is a word in a shared memory file. A reader
+//! moves it over its range by compare-and-swap, and then owns the range.
 //!
 //! ```text
 //!   word:    63       42 ......... 0        reader   12K --CAS--> 16K, copies 12K..16K
@@ -14,11 +13,10 @@
 //! ```
 //!
 //! **Data and invariants.** A word belongs to one description for ever. A closed word does not
-//! move: the closer holds the position. Any value is a valid position, because other bits are
-//! ignored, so a client that overwrites the file breaks only its own positions. Servers give words
-//! only to read-only descriptions.
+//! move: the closer holds the position. Any value is a valid position, so a client that overwrites
+//! the file breaks only its own positions. Only read-only descriptions get words.
 //!
-//! **Ignored.** Descriptions beyond [`NR_PLACES`], which have no word.
+//! **Ignored.** Descriptions beyond [`NR_PLACES`].
 //!
 //! Source: the Open Group's read(), "atomic" with respect to the file offset.
 

@@ -145,7 +145,6 @@ fn check_hints(step: u64) {
     }
 }
 
-/// Each evicted page frees one hint, so all hints are found while buckets have room.
 #[test]
 fn hints_of_pages_that_left_take_no_room() {
     let both = both();

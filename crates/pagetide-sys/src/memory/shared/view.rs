@@ -79,7 +79,7 @@ impl FrameView {
         (is_it && tag != 0).then_some(numbers)
     }
 
-    /// Checks pages of a file with a range that only one viewer finds.
+    /// For a range that only one viewer finds.
     #[cold]
     fn finds_in_part(&self, known: u64, tag: u32, pages: &Range<u64>, range: &AtomicU64) -> bool {
         let is_shown = known as u32 == tag && known & REVOKED == 0;
@@ -88,7 +88,7 @@ impl FrameView {
         is_shown && (known == known_to(tag, self.viewer) || !is_in_range())
     }
 
-    /// Returns the page with an immediate report of its use, `u64::MAX` for none. A hint.
+    /// Returns the page with an immediate report of use, `u64::MAX` for none. A hint.
     #[inline]
     pub fn marker(&self, tag: u32) -> u64 {
         self.numbers.words()[self.layout.file(tag) + 3].load(Ordering::Relaxed)
