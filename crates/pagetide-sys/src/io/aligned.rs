@@ -1,7 +1,7 @@
 //! A page-aligned, owned, zeroed buffer for direct I/O.
 //!
-//! Large buffers are mappings, small ones come from the heap. The heap keeps freed memory in each
-//! thread's arena: a server that wrote back large runs kept 42 MiB beside a limit of 24 MiB.
+//! Large buffers are mappings, because the heap keeps freed memory in each thread's arena: a server
+//! kept 42 MiB beside a limit of 24 MiB.
 //!
 //! Invariants: S7: `start..start + len` is an allocation or a mapping of this value, depending on
 //! `len`, initialised, and aligned to [`PAGE_BYTES`]. The memory does not move with the value, so
@@ -85,7 +85,6 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
-/// Maps `len` zero bytes, or returns null.
 fn map(len: usize) -> *mut u8 {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: S7 (the mapping is this value's own): it overlaps nothing, as no address is asked.

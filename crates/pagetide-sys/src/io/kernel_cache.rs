@@ -1,23 +1,21 @@
 //! The pages of a file in the kernel's page cache.
 //!
-//! Problem: a comparison with the kernel's page cache must know which reads hit.
-//! `preadv2(RWF_NOWAIT)` starts the read that it reports as a miss. `cachestat` has no effect:
+//! Problem: a comparison with the kernel must know which reads hit. `preadv2(RWF_NOWAIT)` starts
+//! the read that it reports as a miss, but `cachestat` has no effect:
 //!
 //! ```text
 //!   file   [0.......|####....|########|........]     # = in the kernel's page cache
 //!   query           ^ offset, len ^                  -> pages cached, dirty, under write-back
 //! ```
 //!
-//! Data: the answer is a snapshot, and counted pages may be evicted before the caller reads them.
-//!
-//! Ignored: files on hugetlbfs (refused), kernels before 6.5 (`ENOSYS`).
+//! Ignored: files on hugetlbfs (refused), kernels before 6.5 (`ENOSYS`). The answer is a snapshot.
 //!
 //! Source: cachestat(2), Linux 6.5.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The system call's number on all architectures, missing in Debian 12's headers.
+/// The same on all architectures, missing in Debian 12's headers.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 /// Counts of a file range in the kernel's page cache, in base pages.
@@ -42,12 +40,11 @@ struct Range {
     len: u64,
 }
 
-/// Counts the cached pages of `len` bytes of `file` from `offset`. `len` 0 means to the end of the
-/// file.
+/// Counts the cached pages of `len` bytes of `file` from `offset`, or to the end for `len` 0.
 ///
 /// # Errors
 /// Fails with `ENOSYS` before Linux 6.5, with `EPERM` if the caller neither owns nor may write the
-/// file, and with `EOPNOTSUPP` if the file system has no such page cache.
+/// file, and with `EOPNOTSUPP` if the file system has no such cache.
 ///
 /// # Cost
 /// One system call, about 0.3 us, plus the walk over the range.

@@ -1,9 +1,8 @@
 //! Leases: a notice before another process opens a file.
 //!
-//! **Problem.** A cached file is valid only while no other process changes the file, and dirty
-//! pages only while no other process reads the file. **Idea.** While a lease holds, a conflicting
-//! open waits, and a signal tells the holder. The holder writes back and releases the lease, and
-//! the open continues.
+//! **Problem.** A cached file is valid only while no other process changes it, and dirty pages only
+//! while no other process reads them. **Idea.** While a lease holds, a conflicting open waits, and
+//! a signal tells the holder, which writes back and releases the lease.
 //!
 //! ```text
 //!   read lease    no process has the file open for writing; such an open waits
@@ -11,12 +10,11 @@
 //!                 (O_PATH descriptors and duplicates of the holder's descriptor do not count)
 //! ```
 //!
-//! **Data and invariants.** A lease belongs to the open file description, and ends with it. The
-//! signals go to the thread that owns [`Breaks`], which has them blocked. A signal lost to a full
-//! queue becomes [`Break::Unknown`].
+//! **Data and invariants.** A lease belongs to the open file description, and ends with it. Signals
+//! go to the thread that owns [`Breaks`], which has them blocked. A signal lost to a full queue
+//! becomes [`Break::Unknown`].
 //!
-//! **Ignored.** The kernel removes a lease that is not released within
-//! /proc/sys/fs/lease-break-time (45 seconds).
+//! **Ignored.** The kernel removes a lease after /proc/sys/fs/lease-break-time (45 seconds).
 //!
 //! Source: Linux man pages fcntl(2) "Leases", "Managing signals", `F_DUPFD_QUERY`, and kcmp(2).
 
@@ -166,8 +164,7 @@ fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Compares two open file descriptions, one of process `own` and one of process `pid`. Returns 0 if
-/// equal.
+/// Returns 0 if the two open file descriptions are the same.
 fn kcmp(own: i32, one: BorrowedFd<'_>, pid: i32, other: RawFd) -> io::Result<libc::c_long> {
     const KCMP_FILE: libc::c_long = 0;
     let (one, other) = (one.as_raw_fd(), other);
@@ -202,7 +199,6 @@ fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 4
 }
 
-/// Returns the set of signals for broken leases.
 fn broken() -> libc::sigset_t {
     signals::set_of(&[signal(), libc::SIGIO])
 }

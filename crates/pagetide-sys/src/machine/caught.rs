@@ -1,8 +1,7 @@
 //! Catches the signals of a process that must survive them, as records in a pipe.
 //!
-//! **Problem.** A server must not die by a signal meant for its clients, and any signal except
-//! SIGKILL and SIGSTOP may be sent to the process group. **Idea.** One handler for all signals
-//! writes the number into a pipe.
+//! **Problem.** A server must not die by a signal to its process group. **Idea.** One handler for
+//! all signals writes the number into a pipe.
 //!
 //! ```text
 //!   kill(2), timers, limits --> handler --> pipe --> CaughtSignals::next
@@ -10,10 +9,10 @@
 //!   a child before its exec --> handler --> the action that the process started with
 //! ```
 //!
-//! Fault signals such as SIGSEGV are ordinary signals if sent by another process.
+//! Fault signals such as SIGSEGV are ordinary if sent by another process.
 //!
-//! **Data and invariants.** The handler makes only system calls, and preserves errno. A full pipe
-//! loses signals, after 32,768 unread ones.
+//! **Data and invariants.** The handler makes only system calls, and preserves errno. Signals are
+//! lost after 32,768 unread ones.
 //!
 //! Source: Linux man pages sigaction(2), signal(7), signal-safety(7).
 
@@ -24,7 +23,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-/// Signals of faulting instructions or system calls, unless sent by another process.
+/// Unless sent by another process.
 const FAULTS: [i32; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -125,7 +124,7 @@ fn handling() -> libc::sigaction {
     action
 }
 
-/// Sets an action. Fails silently for the C library's two reserved signals.
+/// Fails silently for the C library's two reserved signals.
 fn set_action(signal: i32, action: &libc::sigaction) {
     // SAFETY: S48: a handler with the required prototype, or the previous action.
     unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };

@@ -1,17 +1,14 @@
-//! The current CPU, the clocks, and the memory in use.
-//!
-//! Decisions take these values as arguments, because core has no clock. The CPU is read from the
-//! thread's restartable-sequence area, and the clocks from the vDSO, both in nanoseconds. Thread
-//! CPU time needs a system call.
+//! The current CPU, the clocks, and the memory in use, as arguments of decisions: core has no
+//! clock.
 
 use pagetide_core::ids::CpuId;
 use pagetide_core::units::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Returns the CPU that this thread runs on or has just left, 0 if unknown.
+/// Returns the CPU that this thread runs on or has just left, 0 if unknown. The number chooses a
+/// slot, and gives no right to it.
 ///
-/// Read from the thread's restartable-sequence area (glibc 2.35 and later), otherwise from the C
-/// library. The thread may move at once: the number chooses a slot, and gives no right to it.
+/// Read from the restartable-sequence area (glibc 2.35 and later), otherwise from the C library.
 ///
 /// # Cost
 /// About a nanosecond, or a few by the C library.
@@ -34,15 +31,15 @@ fn ask_for_cpu() -> CpuId {
 mod rseq {
     use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-    /// The offset of the CPU's signed 32-bit number in the area, by the kernel's interface.
+    /// A signed 32-bit number, by the kernel's interface.
     const CPU_ID_AT: isize = 4;
-    /// The minimum length of a registered area with the number.
+    /// The minimum length with the number.
     const LEN_MIN: u32 = 8;
     const NOT_LOOKED_UP: isize = 0;
     /// The area is 32 bytes aligned, so real offsets are even.
     const NONE: isize = 1;
 
-    /// The number's distance from the thread pointer, equal for all threads.
+    /// The distance from the thread pointer, equal for all threads.
     static CPU_ID_OFFSET: AtomicIsize = AtomicIsize::new(NOT_LOOKED_UP);
 
     #[inline]
@@ -77,7 +74,6 @@ mod rseq {
         offset
     }
 
-    /// Reads the C library's description of the area, if any.
     fn read_symbols() -> Option<isize> {
         let find = |name: &std::ffi::CStr| {
             // SAFETY: S14 (the restartable-sequence area): a terminated name, looked up among the
@@ -152,8 +148,8 @@ pub fn read_total_memory() -> Option<Bytes> {
     Some(Bytes((read_kib("MemTotal:")? + read_kib("SwapTotal:").unwrap_or(0)) << 10))
 }
 
-/// Returns this process's anonymous memory, without frames shared with other processes, which
-/// belong to a memory file. `None` if `/proc` does not report it.
+/// Returns this process's anonymous memory, without frames shared with other processes. `None` if
+/// `/proc` does not report it.
 ///
 /// # Cost
 /// Reads a file: some microseconds.
@@ -169,7 +165,6 @@ fn read_clock_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Returns the last and largest number of a list like `0-3,8-11`.
 fn parse_last_cpu(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }

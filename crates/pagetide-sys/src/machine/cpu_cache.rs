@@ -1,7 +1,5 @@
-//! One CPU's share of the last-level data cache.
-//!
-//! **Problem.** Freed runs of frames are worth keeping only while they are in the cache. **Idea.**
-//! The kernel reports each cache's size and its CPUs:
+//! One CPU's share of the last-level data cache: freed frames are worth keeping only while they are
+//! cached.
 //!
 //! ```text
 //!   /sys/devices/system/cpu/cpu0/cache/index3/  level 3  type Unified  size 32768K  shared by 0-7
@@ -49,7 +47,6 @@ fn parse_cache(level: &str, kind: &str, size: &str, sharers: &str) -> Option<Cac
     holds_data.then_some(Cache { level, len, nr_sharers: count_cpus(sharers)? })
 }
 
-/// Counts the CPUs in a list like `0-3,8`.
 fn count_cpus(list: &str) -> Option<u64> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -44,7 +44,6 @@ pub fn is_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Relaxed) & bit(signal) != 0
 }
 
-/// Restores the inherited action of `signal`: ignored or default.
 pub(crate) fn restore(signal: i32) {
     if is_ignored(signal) { signals::ignore(signal) } else { signals::set_default(signal) }
 }

@@ -12,10 +12,8 @@
 //!     node1/access1/initiators/     read_latency (ns), read_bandwidth (MB/s), write_...
 //! ```
 //!
-//! Data: a snapshot per node.
-//!
 //! Ignored: differences between processors (the fastest initiator counts), memory hotplug, generic
-//! initiators (`access1` covers only CPUs, and `access0` is read only without `access1`).
+//! initiators (`access0`, read only without `access1`).
 //!
 //! Source: Linux documentation, "NUMA Locality" (admin-guide/mm/numaperf), stable ABI of
 //! `/sys/devices/system/node`.
@@ -142,7 +140,6 @@ mod tests {
         fs::write(path, text).expect("written");
     }
 
-    /// One node with CPUs, and one of memory only with a firmware description.
     fn machine_with_cxl() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path();
@@ -201,7 +198,7 @@ mod tests {
         fs::remove_file(root.join("node2/meminfo")).expect("removed");
         fs::remove_file(root.join("node2/distance")).expect("removed");
         let node = &read_nodes(root).expect("a tree of nodes")[1];
-        // Falls back to the other class of initiators.
+        // `access0` instead of `access1`.
         assert_eq!(node.performance.map(|seen| seen.read_latency_ns), Some(600));
         assert_eq!((node.available, node.distances.len()), (Bytes(0), 0));
     }

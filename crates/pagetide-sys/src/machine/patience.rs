@@ -1,8 +1,7 @@
 //! Adaptive spinning: polls for a while before blocking.
 //!
-//! **Problem.** Waking a thread on an idle processor takes up to 50 us, most of all in a virtual
-//! machine. The packet itself takes 4 us. **Idea.** Poll for a while, and yield between polls. Late
-//! answers soon stop the polling, until answers are early again.
+//! **Problem.** Waking a thread on an idle processor takes up to 50 us, the packet itself 4 us.
+//! **Idea.** Poll for a while, and yield between polls, as long as answers come early.
 //!
 //! ```text
 //!   answer while polling, or soon after  doubles the window, up to its maximum
@@ -10,23 +9,20 @@
 //!   another thread kept the processor    pauses polling in proportion to the time lost
 //! ```
 //!
-//! A thread that yields to a computing thread loses the processor for milliseconds. A sleeping
-//! thread gets the processor back on wake-up.
+//! A thread that yields to a computing thread loses the processor for milliseconds, unlike a
+//! sleeping thread.
 //!
 //! **Data.** One window per waiting end. **Ignored.** The wake-up cost of the machine.
 //!
-//! Source: Documentation/virt/kvm/halt-polling.rst, on growing and shrinking a virtual processor's
-//! polling.
+//! Source: Documentation/virt/kvm/halt-polling.rst.
 
 use std::time::{Duration, Instant};
 
-/// Four times the longest wake-up, and the interval of requests of a program that creates thousands
-/// of files.
+/// Four times the longest wake-up.
 const WINDOW_MAX: Duration = Duration::from_micros(200);
 /// Shorter windows become none. The first window after none has this length.
 const WINDOW_MIN: Duration = Duration::from_micros(10);
-/// A thread that runs this long between two polls computes. Schedulers' time slices are
-/// milliseconds.
+/// Longer than a yield without a computing thread: time slices are milliseconds.
 const TURN_MIN: Duration = Duration::from_millis(2);
 /// The pause in multiples of the time lost: at first, and at most after repeated losses.
 const REST_MIN: u32 = 4;
@@ -67,7 +63,6 @@ impl Patience {
         found
     }
 
-    /// Records the time of a yield.
     fn note_turn(&mut self, from: Instant, to: Instant) {
         if to - from >= TURN_MIN {
             self.rests_until = Some(to + (to - from) * self.rest);

@@ -1,13 +1,11 @@
 //! Compares the capabilities of another process with this process's.
 //!
-//! A process of the same user may have fewer capabilities (root in a sandbox). This process must
-//! not do for it anything that the kernel would refuse.
+//! This process must not do anything for it that the kernel would refuse (root in a sandbox).
 //!
 //! **Ignored.** Landlock and seccomp restrictions, which the kernel does not report.
 //!
 //! Source: Linux man pages capget(2), capabilities(7).
 
-/// capget(2)'s header.
 #[repr(C)]
 struct Header {
     version: u32,
@@ -32,7 +30,7 @@ pub fn has_ours(pid: i32) -> bool {
     }
 }
 
-/// Returns the effective capabilities of a process, 0 for this process.
+/// `pid` 0 is this process.
 fn effective_of(pid: i32) -> Option<u64> {
     const VERSION_3: u32 = 0x2008_0522;
     let mut header = Header { version: VERSION_3, pid };

@@ -7,9 +7,8 @@
 //!   memory.pressure, /proc/pressure/memory    time that some thread has waited for memory
 //! ```
 //!
-//! Problem: the value is read a hundred times a second. Idea: files are opened once, and reread. A
-//! group's statistics, which are slow to compute, are read only if little memory is left. Ignored:
-//! swap.
+//! Problem: the value is read a hundred times a second. Idea: files stay open, and a group's slow
+//! statistics are read only if little memory is left. Ignored: swap.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -102,7 +101,7 @@ impl Group {
         Some(Group { limits, usage: open(names.usage)?, stat: open("memory.stat") })
     }
 
-    /// Returns `None` if the group has no limit.
+    /// `None` without a limit.
     fn read(&self) -> Option<SpareMemory> {
         let limit = |file: &File| read_again(file).trim().parse::<u64>().ok();
         // v1 reports "no limit" as many exabytes.
@@ -122,7 +121,7 @@ impl Group {
     }
 }
 
-/// Returns this process's group and its ancestors, innermost first, in each hierarchy with memory.
+/// Innermost first, in each hierarchy with memory.
 fn group_folders(mounts: &str, membership: &str) -> Vec<(PathBuf, &'static Names)> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -160,14 +159,12 @@ fn group_folders(mounts: &str, membership: &str) -> Vec<(PathBuf, &'static Names
     found
 }
 
-/// Rereads a small kernel file.
 fn read_again(file: &File) -> String {
     let mut buffer = vec![0; 8192];
     let nr = file.read_at(&mut buffer, 0).unwrap_or(0);
     String::from_utf8_lossy(&buffer[..nr]).into_owned()
 }
 
-/// Returns the number after the key, which begins a line.
 fn number_after(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix([' ', '\t']))?;
     line.split_whitespace().next()?.parse().ok()

@@ -1,9 +1,8 @@
 //! Detects if a signal was sent to this process only, or to its process group.
 //!
-//! **Problem.** A process must not forward signals to a child in its group that already has them,
-//! and kill(2) of a group looks the same to the receiver. **Idea.** A second process in the group
-//! keeps all signals blocked. After a signal arrives here, the sentinel reports if it is pending
-//! there too.
+//! **Problem.** A signal to the group must not be forwarded to a child that already has it.
+//! **Idea.** A second process in the group keeps all signals blocked, and reports if a signal is
+//! pending there too.
 //!
 //! ```text
 //!   kill -INT -PGID   this process, sentinel, child    the child has it: not forwarded
@@ -104,7 +103,6 @@ fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Consumes a pending signal. Returns false if not pending.
 fn take_pending(signal: i32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let set = signals::set_of(&[signal]);

@@ -4,7 +4,7 @@
 
 use std::io;
 
-/// Returns the set of the valid numbers in `signals`.
+/// Skips invalid numbers.
 pub(crate) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: S9 (live values): zeros are a valid set.
     let set: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -17,7 +17,7 @@ pub(crate) fn with(mut set: libc::sigset_t, signal: i32) -> libc::sigset_t {
     set
 }
 
-/// Returns all signals except the C library's reserved ones.
+/// All but the C library's reserved signals.
 pub(crate) fn all() -> libc::sigset_t {
     let mut set = set_of(&[]);
     // SAFETY: S9 (live values): a live set.
@@ -31,7 +31,7 @@ pub(crate) fn has(set: &libc::sigset_t, signal: i32) -> bool {
     unsafe { libc::sigismember(set, signal) == 1 }
 }
 
-/// Blocks the set in the calling thread and in its future threads.
+/// Future threads inherit the mask.
 pub(crate) fn block(set: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: S9 (live values): a set of signals. No old set is requested.
     let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, std::ptr::null_mut()) };
@@ -46,7 +46,6 @@ pub(crate) fn blocked() -> libc::sigset_t {
     set
 }
 
-/// Blocks exactly this set in the calling thread.
 #[cfg(feature = "run")]
 pub(crate) fn set_blocked(set: &libc::sigset_t) {
     // SAFETY: S9 (live values): a live set. No old set is requested.
@@ -58,7 +57,7 @@ pub(crate) fn is_ignored(signal: i32) -> bool {
     action_of(signal).sa_sigaction == libc::SIG_IGN
 }
 
-/// Returns the action for `signal`, the default action for an invalid number.
+/// The default action for an invalid number.
 #[cfg(feature = "run")]
 pub(crate) fn action_of(signal: i32) -> libc::sigaction {
     let mut action = default_action();
@@ -67,7 +66,6 @@ pub(crate) fn action_of(signal: i32) -> libc::sigaction {
     action
 }
 
-/// Returns the default action, without flags and with an empty mask.
 #[cfg(feature = "run")]
 pub(crate) fn default_action() -> libc::sigaction {
     // SAFETY: S9 (live values): zeros are a valid action.

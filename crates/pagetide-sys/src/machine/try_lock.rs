@@ -1,10 +1,10 @@
 //! A lock for callers that rarely wait.
 //!
-//! **Problem.** A per-CPU list is locked for nanoseconds, twice per page, nearly always by one
-//! thread. The standard mutex takes two atomic read-modify-writes, and lets threads sleep.
+//! **Problem.** A per-CPU list is locked for nanoseconds, nearly always by one thread. The standard
+//! mutex takes two atomic read-modify-writes, and lets threads sleep.
 //!
 //! **Idea.** A thread that finds the lock held goes elsewhere. The few callers that need the lock
-//! (a drain of all lists) yield until it is free. Unlocking is then a store.
+//! (a drain of all lists) yield until it is free. Unlocking is a store.
 //!
 //! ```text
 //!   FREE --compare and swap--> HELD --store--> FREE        HELD --store, in a panic--> POISONED
@@ -59,8 +59,7 @@ impl<T> TryLock<T> {
         guard
     }
 
-    /// Waits for the lock, and calls `look` with the value. Also reads a poisoned value, which no
-    /// longer changes. For counts and reports.
+    /// Waits for the lock, and calls `look`, even with a poisoned value. For counts and reports.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R
     where
         T: Sync,
@@ -125,7 +124,7 @@ impl<T> fmt::Debug for TryLock<T> {
 /// Exclusive access to the value until drop.
 pub struct TryGuard<'a, T> {
     lock: &'a TryLock<T>,
-    /// True if the panic began before this guard, in which case it says nothing of the value.
+    /// True if the panic began before this guard, and did not interrupt a change of the value.
     was_panicking: bool,
     /// `Sync` only if the value is.
     value: PhantomData<&'a mut T>,
@@ -176,7 +175,6 @@ mod tests {
         assert_eq!(*lock.lock(), 2);
     }
 
-    /// Two words that change only together.
     #[test]
     fn threads_that_insist_all_get_it() {
         let nr_rounds = 20_000;

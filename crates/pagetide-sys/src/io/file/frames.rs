@@ -1,7 +1,7 @@
 //! Reads into locked frames, skipping pages without a frame.
 //!
-//! Problem: a few resident pages would cut the read of a run into small reads, which take a device
-//! longer than the pages themselves. Idea: the pages are read as well, into unused memory.
+//! Problem: a few resident pages would cut a read into small ones, which take a device longer.
+//! Idea: resident pages are read as well, into unused memory.
 //!
 //! ```text
 //!   file:     | 7 | 8 | 9 | 10 | 11 |
@@ -22,12 +22,11 @@ use super::error::StoreError;
 use super::{PAGE, StoreFile, is_refusal_of_direct};
 use crate::page::token::{Lock, PageHandle};
 
-/// The maximum number of parts of one `preadv` (IOV_MAX on Linux).
+/// IOV_MAX on Linux.
 pub(crate) const PARTS_MAX: usize = 1024;
 
 const SKIPPED_BYTES: usize = READ_OVER_MAX as usize * PAGE_BYTES;
 
-/// The target of skipped pages.
 #[repr(align(4096))]
 struct Skipped(UnsafeCell<[u8; SKIPPED_BYTES]>);
 
@@ -54,7 +53,6 @@ impl StoreFile {
         self.continue_read_frames(offset, frames, 0)
     }
 
-    /// Continues a [`read_frames`](Self::read_frames) after the first `done` bytes.
     pub(crate) fn continue_read_frames<H: PageHandle>(
         &self,
         offset: u64,
@@ -99,8 +97,8 @@ impl StoreFile {
     }
 }
 
-/// Returns the memory of the frames and the skipped pages, from byte `done`, in at most
-/// [`PARTS_MAX`] parts. Adjacent frames share a part, which the kernel looks up at once.
+/// Returns the memory from byte `done`, in at most [`PARTS_MAX`] parts. Adjacent frames share a
+/// part, which the kernel looks up at once.
 pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<libc::iovec> {
     let mut parts: Vec<libc::iovec> = Vec::new();
     let mut at = done;
@@ -144,17 +142,15 @@ fn read_parts(file: &File, parts: &[libc::iovec], offset: u64) -> io::Result<usi
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// Returns the index of the first page.
 pub(crate) fn first_of<H: PageHandle>(frames: &[Lock<H>]) -> u64 {
     frames.first().map_or(0, |frame| frame.page().index().0)
 }
 
-/// Returns the bytes from the `first` page to this page.
 pub(crate) fn place_of<H: PageHandle>(frame: &Lock<H>, first: u64) -> usize {
     (frame.page().index().0 - first) as usize * PAGE_BYTES
 }
 
-/// Returns the bytes from the first page to the end of the last page.
+/// Counts skipped pages.
 pub(crate) fn len_of<H: PageHandle>(frames: &[Lock<H>]) -> usize {
     frames.last().map_or(0, |last| place_of(last, first_of(frames)) + PAGE_BYTES)
 }

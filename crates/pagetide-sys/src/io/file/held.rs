@@ -1,17 +1,16 @@
 //! One descriptor for direct and buffered requests.
 //!
-//! **Problem.** A lease requires a single open file description of the inode, so a direct and a
-//! buffered descriptor are one too many. **Idea.** Buffered requests clear the flag `O_DIRECT`
-//! temporarily.
+//! **Problem.** A lease requires a single open file description. **Idea.** Buffered requests clear
+//! the flag `O_DIRECT` temporarily.
 //!
 //! ```text
 //!   flags  O_DIRECT ----------|          |---- O_DIRECT
 //!                       buffered request             one at a time
 //! ```
 //!
-//! A concurrent direct request goes through the kernel's cache, which is correct and costs memory.
-//! Short files are always written through the kernel's cache: one device request per small file
-//! costs more than everything else.
+//! A concurrent direct request then goes through the kernel's cache, which costs memory. Short
+//! files are always written so, because one device request per small file costs more than
+//! everything else.
 //!
 //! Source: Linux man page fcntl(2), `F_SETFL` and `F_SETLEASE`.
 
@@ -23,10 +22,9 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Files up to this length are written through the kernel's cache.
+/// Files up to this length are always written through the kernel's cache.
 const SMALL_BYTES: u64 = 128 << 10;
 
-/// The only descriptor of a file.
 #[derive(Debug)]
 pub(super) struct Held {
     file: Arc<File>,
@@ -78,7 +76,6 @@ impl Held {
         rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= end)
     }
 
-    /// Returns true if a write up to `end` leaves the file short.
     pub(super) fn is_small(&self, end: u64) -> bool {
         end <= SMALL_BYTES
             && rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= SMALL_BYTES)

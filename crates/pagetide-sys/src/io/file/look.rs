@@ -1,11 +1,11 @@
 //! A file's identity and state, and a check that a later change will show.
 //!
 //! **Problem.** File times are coarse: the kernel's clock ticks every few milliseconds, and some
-//! file systems truncate times further. Two changes within one tick leave equal times.
+//! file systems truncate times further.
 //!
 //! **Idea.** ctime, which no call can set, is compared with the same clock, read *before* the
-//! file's state. Once the clock is past ctime by more than any truncation, every later change gets
-//! a later ctime.
+//! state. Once the clock is past ctime by more than any truncation, every later change gets a later
+//! ctime.
 //!
 //! ```text
 //!   ctime            clock, then the state
@@ -13,8 +13,8 @@
 //!     |------->|             not settled: a change may get the same ctime
 //! ```
 //!
-//! **Ignored.** A clock that is set back. A server's clock that lags by more than the slack. Stores
-//! through another program's mapping to dirty pages, which change no time before write-back.
+//! **Ignored.** A clock that is set back, or a server's clock that lags by more than the slack.
+//! Stores through another program's mapping to dirty pages, which change no time before write-back.
 //!
 //! Source: Linux man pages statx(2), clock_getres(2) `CLOCK_REALTIME_COARSE`.
 
@@ -82,7 +82,6 @@ impl Fingerprint {
     }
 }
 
-/// Returns true if a change after `clock_ns` gets a later ctime.
 fn is_settled(ctime_ns: i128, clock_ns: i128) -> bool {
     let slack = if ctime_ns % SECOND_NS == 0 { SLACK_OF_SECONDS_NS } else { SLACK_NS };
     ctime_ns + slack < clock_ns

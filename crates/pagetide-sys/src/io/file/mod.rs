@@ -1,8 +1,7 @@
 //! A regular file as a store, with I/O that bypasses the kernel's page cache.
 //!
-//! **Problem.** Caching contents here and in the kernel halves the value of the memory. Direct I/O
-//! avoids the second copy, but needs support by the file system and aligned ranges, and excludes a
-//! partial last page.
+//! **Problem.** Caching contents here and in the kernel halves the value of memory. Direct I/O
+//! needs support by the file system and aligned ranges, and excludes a partial last page.
 //!
 //! **Idea.** Two descriptors of one file. Aligned requests are direct if that has proved to work.
 //! Other requests, and the rest of a short direct request, are buffered. A *held* file (`held`) has
@@ -15,9 +14,9 @@
 //! ```
 //!
 //! **Invariants.** S8: the kernel gets memory only while the caller has exclusive access: frames
-//! under [`Lock`], buffers by `&mut`. Results are checked. `EINTR` repeats the request. `EINVAL`
-//! and `EOPNOTSUPP` of a direct request repeat it buffered. Other errors are reported with their
-//! range. A short read means the end of the file only after a read of 0 bytes.
+//! under [`Lock`], buffers by `&mut`. `EINTR` repeats the request. `EINVAL` and `EOPNOTSUPP` of a
+//! direct request repeat it buffered. Other errors are reported with their range. Only a read of 0
+//! bytes means the end of the file.
 //!
 //! **Ignored.** Concurrent changes by other programs, which a [`Look`] before and after shows.
 //!
@@ -72,8 +71,7 @@ pub struct StoreOptions {
 #[derive(Debug)]
 pub struct StoreFile {
     descriptors: Descriptors,
-    /// The lowest offset of a buffered write since the last sync. The kernel may have cached the
-    /// contents from there.
+    /// The lowest offset of a buffered write since the last sync.
     cached_from: AtomicU64,
 }
 
@@ -115,7 +113,7 @@ impl StoreFile {
     }
 
     /// Creates an unnamed file of `len` zeros in `folder`, accessible only to its owner, and
-    /// deleted on drop. Uses direct I/O if `direct` is set and the file supports it.
+    /// deleted on drop. `direct` is as in [`StoreOptions`].
     ///
     /// # Errors
     /// Fails with the system's error, usually a missing folder or permission.
@@ -125,9 +123,9 @@ impl StoreFile {
         Ok(StoreFile::over(file, true, direct))
     }
 
-    /// Takes an open file that the caller has exclusive use of, for example by a lease. The file
-    /// must be open for reading, and for writing if it will be written. Makes no second descriptor,
-    /// which would conflict with the lease. `direct` is as in [`StoreOptions`].
+    /// Takes an open file that the caller uses exclusively, for example by a lease. It must be open
+    /// for reading, and for writing if it will be written. Makes no second descriptor, which would
+    /// conflict with the lease. `direct` is as in [`StoreOptions`].
     ///
     /// # Errors
     /// Fails with [`OpenStoreError`].
@@ -164,7 +162,6 @@ impl StoreFile {
         self.direct().is_some()
     }
 
-    /// Returns the descriptor for direct requests, if in use.
     fn direct(&self) -> Option<&File> {
         match &self.descriptors {
             Descriptors::Two { direct, .. } => direct.as_ref(),
@@ -180,7 +177,6 @@ impl StoreFile {
         }
     }
 
-    /// Runs a request directly, or through the kernel's page cache.
     fn through<T>(&self, direct: Option<&File>, request: impl FnOnce(&File) -> T) -> T {
         match (direct, &self.descriptors) {
             (Some(direct), _) => request(direct),
@@ -189,7 +185,6 @@ impl StoreFile {
         }
     }
 
-    /// Returns true if a read up to `end` is known to have reached the end of the file.
     fn is_known_end(&self, end: u64) -> bool {
         matches!(&self.descriptors, Descriptors::One(held) if held.is_end(end))
     }
@@ -239,7 +234,6 @@ impl StoreFile {
         self.continue_write(source, offset, 0)
     }
 
-    /// Continues a [`write_bytes`](Self::write_bytes) after the first `done` bytes.
     pub(crate) fn continue_write(
         &self,
         source: &[u8],
@@ -278,7 +272,6 @@ impl StoreFile {
 
     /// Starts a kernel read of the page at `offset`, so that a later partial write does not wait.
     pub fn prepare_part(&self, offset: u64) {
-        // An error only makes the write slower.
         let len = std::num::NonZeroU64::new(PAGE);
         let prepare = |file: &File| rustix::fs::fadvise(file, offset, len, Advice::WillNeed);
         let _ = self.through(None, prepare);
@@ -361,7 +354,6 @@ impl StoreFile {
         Look::at(self.any()).map_err(|source| StoreError::Stat { source })
     }
 
-    /// Returns the descriptor for page-aligned requests of whole pages.
     pub(crate) fn aligned_fd(&self) -> RawFd {
         self.direct().unwrap_or(self.any()).as_raw_fd()
     }

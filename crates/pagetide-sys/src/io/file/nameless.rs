@@ -5,8 +5,7 @@
 //!   if unsupported:        a new name, unlinked at once
 //! ```
 //!
-//! The mode is 0600 regardless of the umask, and links that other users put into the folder are not
-//! followed.
+//! The mode is 0600 regardless of the umask. Links of other users are not followed.
 //!
 //! Source: Linux man page open(2), `O_TMPFILE`.
 
@@ -18,14 +17,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Owner only.
 const MODE: u32 = 0o600;
-/// Existing names tried before giving up: names of dead processes, or created on purpose.
+/// Existing names tried before giving up.
 const NAMES_MAX: usize = 1000;
 
-/// Creates an empty file in `folder`.
 pub(super) fn create(folder: &Path) -> io::Result<File> {
     let made = options().custom_flags(libc::O_TMPFILE).open(folder);
     match made.as_ref().map_err(io::Error::raw_os_error) {
-        // Unsupported by the file system, or a kernel that takes the flag for O_DIRECTORY.
+        // Unsupported, or taken for O_DIRECTORY.
         Err(Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => create_and_unlink(folder),
         _ => made,
     }

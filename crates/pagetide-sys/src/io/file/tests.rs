@@ -37,7 +37,6 @@ fn open(path: &Path, direct: bool) -> StoreFile {
     StoreFile::open(path, options).expect("a temporary file opens")
 }
 
-/// Makes a folder in the working directory's file system, and one on tmpfs.
 fn folders() -> [tempfile::TempDir; 2] {
     let here = std::env::temp_dir();
     let memory = PathBuf::from("/dev/shm");
@@ -160,8 +159,7 @@ fn fingerprints_tell_files_and_states_apart() {
     assert_eq!(before.btime_ns, fingerprint(&file).btime_ns);
 }
 
-/// After a settled look, every change shows in the next look, however soon, and whatever times are
-/// set.
+/// After a settled look, every change shows.
 #[test]
 fn a_change_after_a_settled_look_shows() {
     for folder in folders() {

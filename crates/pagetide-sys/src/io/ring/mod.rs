@@ -1,10 +1,9 @@
 //! Batched I/O: io_uring if the system allows it, otherwise one call at a time.
 //!
-//! **Problem.** A device does four times as many reads at depth 32 as at depth 1. Memory given to
-//! the kernel stays in use until the completion, whatever happens to the requesting thread.
+//! **Problem.** A device does four times as many reads at depth 32 as at depth 1. The kernel uses
+//! the memory until the completion, whatever happens to the requesting thread.
 //!
-//! **Idea.** The queue takes ownership: a request owns its locks or its buffer until the completion
-//! returns them.
+//! **Idea.** A request owns its locks or its buffer until the completion returns them.
 //!
 //! ```text
 //!   submit_read(file, locks)  --> slot [pending] --> kernel --> short? refused? finish it by
@@ -17,12 +16,11 @@
 //! completions, or leaks the memory. At most `depth` slots are occupied, and the kernel's queues
 //! have room for all.
 //!
-//! A read may go *through* contiguous memory, and is copied from there into its frames: a device
-//! uses one descriptor per piece of memory, and some devices are three times as fast with one piece
-//! as with a hundred.
+//! A read may go *through* contiguous memory, and is copied into its frames: some devices are three
+//! times as fast with one piece of memory as with a hundred.
 //!
 //! **Ignored.** Registered buffers and files (72k instead of 61k reads a second at depth 32 on a
-//! virtual disk), polling, priorities, sharing: each I/O thread has its own queue.
+//! virtual disk), polling, priorities, sharing between threads.
 //!
 //! Source: Linux man pages io_uring_setup(2), io_uring_enter(2). J. Axboe, "Efficient IO with
 //! io_uring".
@@ -75,9 +73,9 @@ pub enum Completion {
 /// # Concurrency
 /// One owner. May move between threads. Dropping the queue waits for requests in flight.
 pub struct IoQueue {
-    /// `None` if io_uring was refused: requests are then executed when submitted.
+    /// `None` if refused: requests are then executed when submitted.
     ring: Option<IoUring>,
-    /// `[depth]`, by the user number of the entry. Occupied from submission to completion.
+    /// `[depth]`. Occupied from submission to completion.
     slots: Vec<Option<Pending>>,
     vacant: Vec<u32>,
     done: VecDeque<Completion>,
@@ -91,7 +89,7 @@ struct Pending {
 }
 
 enum Memory {
-    /// The kernel writes to `through` if present, otherwise to the parts.
+    /// The kernel writes to `through`, or to the parts.
     Read {
         locks: Vec<Lock<WordRef>>,
         parts: Parts,
@@ -103,7 +101,6 @@ enum Memory {
     },
 }
 
-/// The kernel's view of the locked frames beside it in [`Memory::Read`].
 struct Parts(Vec<libc::iovec>);
 
 // SAFETY: S8 (the slot owns the memory of the parts): the locks beside them move along, and the
@@ -215,7 +212,7 @@ impl IoQueue {
         }
         let slot = self.vacant.pop().expect("S8: a slot was just vacated");
         let entry = pending.entry().user_data(slot.into());
-        // The slot comes first: the memory is owned before the kernel can use it.
+        // The memory is owned before the kernel can use it.
         self.slots[slot as usize] = Some(pending);
         let ring = self.ring.as_mut().expect("S8: only a queue with a ring starts requests");
         // SAFETY: S8 (the slot owns the entry's memory) until its completion was seen.
@@ -223,7 +220,6 @@ impl IoQueue {
         pushed.expect("S8: the submission queue has room for every slot");
     }
 
-    /// Submits, waits for `min_complete` completions, and processes all completions.
     fn enter(&mut self, min_complete: usize) {
         let Some(ring) = &mut self.ring else { return };
         if self.vacant.len() == self.slots.len() {
@@ -231,8 +227,8 @@ impl IoQueue {
         }
         match ring.submit_and_wait(min_complete) {
             Ok(_) => {}
-            // EINTR: a signal. EAGAIN, EBUSY: the kernel lacks memory, or completions must be taken
-            // first. The caller retries.
+            // EINTR: a signal. EAGAIN, EBUSY: no memory, or completions must be taken first. The
+            // caller retries.
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -265,7 +261,6 @@ impl Drop for IoQueue {
     }
 }
 
-/// Leaks the memory that the kernel may still write.
 struct LeakUnlessEmpty<'a>(&'a mut IoQueue);
 
 impl Drop for LeakUnlessEmpty<'_> {
@@ -297,7 +292,7 @@ impl Pending {
         }
     }
 
-    /// Completes the request. Plain calls do the rest of a short request.
+    /// Plain calls do the rest of a short request.
     fn finish(self, result: i32) -> Completion {
         let Pending { file, offset, token, memory } = self;
         let done = to_count(result);
@@ -327,7 +322,6 @@ impl Pending {
     }
 }
 
-/// Copies whole pages into the first frames, or into their mappings.
 fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) {
     let first = first_of(locks);
     let nr_whole = locks.partition_point(|lock| place_of(lock, first) < bytes.len());
@@ -346,7 +340,7 @@ fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) {
     }
 }
 
-/// Returns the bytes of a completion, 0 if a plain call may still succeed.
+/// Returns 0 if a plain call may still succeed.
 fn to_count(result: i32) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(result) {
         return Ok(count);
@@ -356,7 +350,7 @@ fn to_count(result: i32) -> io::Result<usize> {
     if transient || is_refusal_of_direct(&error) { Ok(0) } else { Err(error) }
 }
 
-/// Opens a ring and tests it: some sandboxes allow the setup and refuse the use.
+/// Some sandboxes allow the setup and refuse the use.
 fn open_ring(depth: u32) -> io::Result<IoUring> {
     let mut ring = IoUring::new(depth)?;
     // SAFETY: S8 (the kernel gets only owned memory): a no-op has no memory.

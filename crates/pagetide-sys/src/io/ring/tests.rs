@@ -26,8 +26,6 @@ fn store(folder: &tempfile::TempDir, len: usize) -> Arc<StoreFile> {
     Arc::new(StoreFile::open(&path, options).expect("opens"))
 }
 
-/// Returns a queue without and a queue with io_uring. Prints a message if only the first is
-/// possible.
 fn queues(depth: u32) -> [IoQueue; 2] {
     let queues = [IoQueue::new(depth, false), IoQueue::new(depth, true)];
     assert!(!queues[0].is_uring());
@@ -66,7 +64,6 @@ fn reads_through_a_part_arrive_in_their_frames() {
     }
 }
 
-/// The skipped pages lie in the middle, at the end of the file, and after it.
 #[test]
 fn reads_skip_pages_that_have_no_frame() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -109,7 +106,6 @@ fn reads_skip_pages_that_have_no_frame() {
 
 const NR_PAGES: u32 = 40;
 
-/// Reads two pages at a time. The token is the number of the first page.
 fn read_all(queue: &mut IoQueue, mut submit: impl FnMut(&mut IoQueue, u64, u32)) {
     for first in (0..NR_PAGES).step_by(2) {
         submit(queue, u64::from(first) * PAGE_BYTES as u64, first);
