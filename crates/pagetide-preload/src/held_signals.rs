@@ -1,12 +1,10 @@
 //! Defers signals during a long write, as the kernel does.
 //!
-//! **Problem.** A write of several packets holds the description's call lock at the server. A
-//! signal handler that wrote to the same description in between would wait for its own thread.
-//! **Idea.** Signals are blocked until the write has ended. A signal that kills takes effect
-//! between two packets.
+//! **Problem.** A write of several packets holds the description's call lock at the server, and a
+//! signal handler that wrote to the description would wait for its own thread. **Idea.** Signals
+//! are blocked until the write has ended, except a signal that kills, between two packets.
 //!
-//! **Ignored.** Signals for errors of the thread itself, and the C library's own two, which are not
-//! blocked.
+//! **Ignored.** Errors of the thread itself, and the C library's two signals.
 //!
 //! Source: signal(7), sigprocmask(2), sigpending(2).
 
@@ -55,7 +53,6 @@ impl HeldSignals {
         HeldSignals { before: set_mask(libc::SIG_BLOCK, HELD) }
     }
 
-    /// Unblocks pending signals that kill the process.
     pub(crate) fn let_killers_through(&self) {
         let mut pending: Set = 0;
         call(libc::SYS_rt_sigpending, [address(&raw mut pending), SIZE, 0, 0]);
@@ -74,7 +71,6 @@ impl Drop for HeldSignals {
     }
 }
 
-/// Returns true if the signal has the default action.
 fn kills(signal: c_int) -> bool {
     // SAFETY: numbers and pointers, with zeros as valid values (S20).
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -83,7 +79,7 @@ fn kills(signal: c_int) -> bool {
     asked == 0 && action.sa_sigaction == libc::SIG_DFL
 }
 
-/// Changes this thread's mask. Returns the previous mask.
+/// Returns the previous mask.
 pub(crate) fn set_mask(how: c_int, set: Set) -> Set {
     let mut before: Set = 0;
     let places = [how as usize, address(&set), address(&raw mut before), SIZE];

@@ -6,12 +6,12 @@ use crate::errno::Errno;
 use crate::process;
 use libc::{c_int, off_t};
 
-/// Returns the limit in bytes, `u64::MAX` for none.
+/// `u64::MAX` for none.
 pub(crate) fn file_len_max() -> u64 {
     process::limit_on(libc::RLIMIT_FSIZE).map_or(u64::MAX, |limit| limit.rlim_cur)
 }
 
-/// Reports a file above the limit as the kernel does: by a signal and an errno.
+/// By a signal and an errno, as the kernel.
 pub(crate) fn exceed() -> Errno {
     // SAFETY: a number (S20).
     unsafe { libc::raise(libc::SIGXFSZ) };

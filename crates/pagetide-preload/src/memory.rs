@@ -1,8 +1,8 @@
 //! Checks that the program's memory exists before the library copies.
 //!
-//! **Problem.** The kernel fails with EFAULT, or ends a read early, if memory is missing. A copy by
-//! the library would raise a signal. **Idea.** The kernel makes the pages present before the copy,
-//! and the library remembers them, because programs reuse few buffers.
+//! **Problem.** The kernel fails with EFAULT, or ends a read early, if memory is missing. A copy
+//! would raise a signal. **Idea.** The kernel makes the pages present first, and the library
+//! remembers them, because programs reuse few buffers.
 //!
 //! ```text
 //!   page --> known, by this thread, since the program last changed mappings? --yes--> there
@@ -11,10 +11,8 @@
 //!                  madvise(MADV_POPULATE_WRITE) --> there, and known | not: up to this page
 //! ```
 //!
-//! Stacks grow as they do for the kernel.
-//!
 //! **Data and invariants.** Each thread remembers pages and longer ranges, with the count of
-//! mapping changes at that time. **Ignored.** Mapping changes that bypass the library.
+//! mapping changes. **Ignored.** Mapping changes that bypass the library.
 //!
 //! Source: madvise(2) `MADV_POPULATE_WRITE`, futex(2) `FUTEX_WAIT`, mincore(2).
 
@@ -36,14 +34,14 @@ const NR_RANGES: usize = 8;
 const FEW_PAGES: usize = 16;
 /// Reads up to this length do not query the file's length.
 const FEW_BYTES: usize = 256 << 10;
-/// The maximum length checked in a part. The check must not allocate the program's memory.
+/// A check must not allocate the program's memory.
 const BYTES_MAX: usize = 64 << 20;
 /// Bits of a page number in a word. The count of changes lies above.
 const PAGE_BITS: u32 = 36;
 /// An unlikely value of memory. A match does no harm.
 const UNLIKELY: usize = 0x9e37_79b9;
 
-/// The number of mapping changes by the program.
+/// Mapping changes by the program.
 static CHANGES: AtomicU64 = AtomicU64::new(1);
 
 /// Writable pages, and the count of changes at that time.
@@ -68,17 +66,15 @@ enum Use {
     Store = 1,
 }
 
-/// Records that the program is about to change mappings.
 pub(crate) fn about_to_change() {
     CHANGES.fetch_add(1, Relaxed);
 }
 
-/// Returns a thread's word for a known page.
 fn word_of(page: usize, usage: Use) -> u64 {
     (CHANGES.load(Relaxed) << 1 | usage as u64) << PAGE_BITS | page as u64
 }
 
-/// Returns true if the page is known. Writable pages are readable.
+/// Writable pages are readable.
 fn is_known(page: usize, usage: Use) -> bool {
     let known = KNOWN.with(|known| known[page % NR_KNOWN].get());
     known == word_of(page, Use::Store) || usage == Use::Load && known == word_of(page, Use::Load)
@@ -148,13 +144,11 @@ pub(crate) fn writable(parts: &[iovec], total: usize, len: impl FnOnce() -> usiz
     total
 }
 
-/// Returns true if all of a small range is writable, or readable.
 pub(crate) fn is_there(start: usize, len: usize, is_store: bool) -> bool {
     let usage = if is_store { Use::Store } else { Use::Load };
     !process::is_on() || are_known(pages_of(start, len), usage) || there(start, len, usage) == len
 }
 
-/// Returns the number of usable bytes from the start of a range.
 fn there(start: usize, len: usize, usage: Use) -> usize {
     let pages = pages_of(start, len);
     let is_whole = || populate(pages.clone(), usage).is_ok();
@@ -171,7 +165,7 @@ fn there(start: usize, len: usize, usage: Use) -> usize {
     first_bad.map_or(len, |page| (page << PAGE_SHIFT).saturating_sub(start))
 }
 
-/// Returns true if a part of the range is a mapped managed file, with pages filled on demand.
+/// True for mapped managed files, with pages filled on demand.
 fn is_served(start: usize, len: usize) -> bool {
     pieces::find(start, start.saturating_add(len)).is_some()
 }
@@ -199,7 +193,7 @@ fn is_used(at: usize, usage: Use) -> bool {
     }
 }
 
-/// Returns true if the kernel can load the word at an address. Grows a stack down to there.
+/// Grows a stack down to there.
 fn is_loaded(at: usize) -> bool {
     let (at, none) = (at & !3, [0_u64; 2]);
     let how = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;

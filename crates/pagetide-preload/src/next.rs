@@ -4,20 +4,16 @@
 //!   program --> this library --> next::read --dlsym(RTLD_NEXT, "read"), once--> the C library
 //! ```
 //!
-//! Functions with several callers are declared here, the rest beside the function that replaces
-//! them (`taken_over`).
+//! Functions with several callers are declared here, the rest by `taken_over`.
 //!
-//! Ignored: libraries with a definition that are loaded later. They come later in the search, and
-//! the first answer is kept.
+//! Ignored: libraries that are loaded later, since the first answer is kept.
 
 use crate::errno::{self, Errno};
 use libc::{c_char, c_int, c_long, c_void, dlsym, iovec, off_t, size_t, ssize_t, timespec};
 use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// An opaque `FILE`.
 pub(crate) type Stream = libc::FILE;
-/// An environment or argument vector.
 pub(crate) type Strings = *const *const c_char;
 
 macro_rules! next {

@@ -35,10 +35,9 @@ static PRELOAD_LEN: AtomicUsize = AtomicUsize::new(0);
 static RUN_VALUE: [AtomicU8; 256] = [const { AtomicU8::new(0) }; 256];
 static RUN_LEN: AtomicUsize = AtomicUsize::new(0);
 
-/// State that a child does not inherit.
+/// Not inherited by children.
 struct Wiped {
     process: AtomicU64,
-    /// The state of `view`'s mappings.
     view_state: AtomicU8,
 }
 
@@ -78,7 +77,6 @@ fn find_out() -> bool {
     true
 }
 
-/// The value of [`wire::VARIABLE`].
 struct Run {
     flags: u64,
     name: Range<usize>,
@@ -106,17 +104,14 @@ pub(crate) fn server_name() -> &'static [u8] {
     Run::parse(value).map_or(&[], |run| &value[run.name])
 }
 
-/// Returns true if the run has this flag, one of [`wire::variable`].
 pub(crate) fn has_flag(flag: u64) -> bool {
     FLAGS.load(Ordering::Relaxed) & flag != 0
 }
 
-/// Returns the run's limit in bytes.
 pub(crate) fn limit() -> u64 {
     LIMIT.load(Ordering::Relaxed)
 }
 
-/// Removes this process, and the programs that it executes, from the run.
 pub(crate) fn leave_run() {
     STATE.store(LEFT, Ordering::Release);
 }
@@ -137,7 +132,6 @@ fn kept(bytes: &'static [AtomicU8], len: usize) -> &'static [u8] {
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), len) }
 }
 
-/// Saves a variable, which the program may remove.
 fn keep(name: &CStr, bytes: &[AtomicU8], len: &AtomicUsize) -> bool {
     let Some(value) = variable(name).map(CStr::to_bytes) else { return false };
     if value.len() > bytes.len() {
@@ -148,7 +142,6 @@ fn keep(name: &CStr, bytes: &[AtomicU8], len: &AtomicUsize) -> bool {
     true
 }
 
-/// Returns true if this process has sent a request.
 pub(crate) fn has_entered() -> bool {
     is_on() && number_word().load(Ordering::Acquire) != 0
 }
@@ -189,7 +182,6 @@ fn wiped_page() -> *mut Wiped {
     }
 }
 
-/// Prints a sentence on standard error.
 pub(crate) fn complain(sentence: &str) {
     let arguments = [2, sentence.as_ptr() as usize, sentence.len(), 0, 0, 0];
     // SAFETY: the bytes of a live str (S20).
@@ -207,7 +199,6 @@ pub(crate) fn variable(name: &CStr) -> Option<&'static CStr> {
     Some(unsafe { CStr::from_ptr(value) })
 }
 
-/// fstat(2).
 pub(crate) fn stat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: room for one stat (S20).
@@ -244,20 +235,18 @@ pub(crate) fn descriptor_limit() -> libc::rlimit {
     limit_on(libc::RLIMIT_NOFILE).unwrap_or(libc::rlimit { rlim_cur: 0, rlim_max: 0 })
 }
 
-/// Returns the exclusive upper limit of descriptor numbers.
+/// Exclusive.
 pub(crate) fn nr_descriptors_max() -> u64 {
     descriptor_limit().rlim_cur
 }
 
-/// Returns `/proc/self/fd/` and the number, zero-terminated.
+/// Zero-terminated.
 pub(crate) fn path_of(fd: c_int) -> [u8; 32] {
     let mut path = [0; 32];
-    // 31 bytes suffice for any number.
     let _ = write!(&mut path[..], "/proc/self/fd/{fd}");
     path
 }
 
-/// Returns a pointer as a system call's argument.
 pub(crate) fn address<T>(value: *const T) -> usize {
     value.cast::<c_void>() as usize
 }

@@ -10,7 +10,6 @@ use pagetide_run::program::{self, Owner, ProgramFile};
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
 
-/// A program's file, closed on drop.
 struct Opened(c_int);
 
 impl Drop for Opened {
@@ -36,7 +35,6 @@ impl ProgramFile for Opened {
     }
 }
 
-/// Opens a program's file.
 pub(crate) fn open(path: &CStr) -> Option<c_int> {
     // SAFETY: a string (S20).
     let fd =

@@ -11,7 +11,6 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Maps at least `len` bytes.
     pub(crate) fn new(len: usize) -> Result<Scratch, Errno> {
         let access = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
@@ -21,7 +20,6 @@ impl Scratch {
         Ok(Scratch { start, len })
     }
 
-    /// Returns the address of byte `at`.
     pub(crate) fn place(&self, at: usize) -> *mut u8 {
         assert!(at <= self.len, "byte {at} of {}", self.len);
         (self.start + at) as *mut u8

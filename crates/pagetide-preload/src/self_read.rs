@@ -1,8 +1,8 @@
 //! Misses without waiting for the server: the thread reads single pages from the file itself.
 //!
-//! **Problem.** A miss through the server costs the waiting thread two thread switches beyond the
-//! device's time. **Idea.** The thread reads the page itself, without the kernel's page cache, and
-//! sends the page to the server without waiting.
+//! **Problem.** A miss through the server costs two thread switches beyond the device's time.
+//! **Idea.** The thread reads the page itself, without the kernel's page cache, and sends it to the
+//! server without waiting.
 //!
 //! ```text
 //!   count of writes even? --> read into this thread's ring --> count the same? --> checksum
@@ -11,19 +11,16 @@
 //!   the server has the page   <-- in a batch, or when the thread ends --+
 //! ```
 //!
-//! While memory is ample, the server sets a word in the ring, and pages after the missed page are
-//! read with it, as in `pagetide_core::readahead`. They count as no access, and are found in the
-//! ring.
+//! While memory is ample, a word of the ring tells to read the following pages too, as in
+//! `pagetide_core::readahead`. They count as no access.
 //!
 //! The count (`pagetide_sys::shared`) is even while the file on disk is complete. The server checks
-//! the count and the checksum before it inserts the page. A packet arrives whole or not at all,
-//! even if the process is killed.
+//! count and checksum before it inserts the page. A packet arrives whole or not at all.
 //!
-//! **Data and invariants.** Pushed pages were never the program's memory: the kernel reads them
-//! into a miss ring (`tray`) between guard pages. The checksum, made right after the read, detects
-//! programs that overwrite the ring. The read uses a direct descriptor (`lent`) of a file opened
-//! with O_DIRECT, after a few misses of the description. A signal handler in between asks the
-//! server.
+//! **Data and invariants.** The kernel reads pages into a miss ring (`tray`), never into the
+//! program's memory. The checksum, made right after the read, detects programs that overwrite the
+//! ring. After a few misses, a description gets a direct descriptor (`lent`) with O_DIRECT. A
+//! signal handler in between asks the server.
 //!
 //! **Ignored.** Left to the server: streams, long reads, ends of files, written files, and file
 //! systems without O_DIRECT. Pages in another thread's ring are read again.
@@ -49,7 +46,6 @@ thread_local! {
 
 /// Misses of a description before it gets a descriptor.
 const FEW: u32 = 4;
-/// Misses by description number, up to that limit.
 static NR_MISSES: [AtomicU32; 1 << 12] = [const { AtomicU32::new(0) }; 1 << 12];
 
 /// Reads a range that begins with an absent page. Returns false if nothing was done.
@@ -96,7 +92,6 @@ fn nr_behind(tag: u32, behind: Range<u64>, nr_wanted: usize) -> u64 {
     behind.take(nr_max as usize).take_while(|index| !view::has(tag, *index)).count() as u64
 }
 
-/// Reads pages into the ring from slot `start`. Returns false on a short read.
 fn read_pages(lent: Lent, pages: Range<u64>, start: *mut u8) -> bool {
     let nr_bytes = (pages.end - pages.start) as usize * PAGE_BYTES;
     let offset = (pages.start << PAGE_SHIFT) as usize;
@@ -121,7 +116,6 @@ pub(crate) fn find(id: u64, tag: u32, target: *mut c_void, len: usize, offset: u
     if is_same { nr_bytes } else { 0 }
 }
 
-/// Sends the pushed pages and the log of hits, without waiting.
 pub(crate) fn tell() {
     if IS_BUSY.replace(true) {
         // In a signal handler.
@@ -141,7 +135,6 @@ pub(crate) fn tell_before_asking() -> iovec {
     view::take_log()
 }
 
-/// Stops reading, at the end of the thread.
 pub(crate) fn finish() {
     if IS_BUSY.replace(true) {
         return;
@@ -150,7 +143,6 @@ pub(crate) fn finish() {
     IS_BUSY.set(false);
 }
 
-/// Returns a direct descriptor of the description's file, if any.
 fn borrow(id: u64) -> Option<Lent> {
     if let Some(known) = lent::known(id) {
         return known.filter(|lent| lent.is_direct);

@@ -1,14 +1,12 @@
 //! Small read-only files are left to the kernel without asking the server.
 //!
-//! **Problem.** Asking costs more than reading such a file, and most are read once, but the
-//! kernel's cache of them is outside the limit. **Idea.** A process may leave a share of the limit
-//! in the kernel's page cache. Beyond that, a file with nothing cached at its opening is dropped
-//! when closed.
+//! **Problem.** Asking costs more than reading, but the kernel's cache is outside the limit.
+//! **Idea.** A process may leave a share of the limit in the kernel's page cache. Beyond that, a
+//! file that was not cached at its opening is dropped when closed. If the file is managed, the open
+//! breaks the lease.
 //!
-//! The file is coherent: if it is managed, the open breaks the lease.
-//!
-//! **Ignored.** Kernels without cachestat(2), which drop nothing. Descriptors that are never
-//! closed. Concurrent readers of one file.
+//! **Ignored.** Kernels without cachestat(2), descriptors that are never closed, concurrent
+//! readers.
 //!
 //! Source: cachestat(2), posix_fadvise(2).
 
@@ -24,7 +22,6 @@ const SYS_CACHESTAT: libc::c_long = 451;
 
 static NR_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// The result of cachestat(2).
 #[repr(C)]
 #[derive(Default)]
 struct Counts {
@@ -35,13 +32,11 @@ struct Counts {
     nr_evicted_recently: u64,
 }
 
-/// Returns true if a file opened with `flags` is left to the kernel.
 pub(crate) fn is_small(stat: &libc::stat, flags: c_int) -> bool {
     let is_only_read = flags & libc::O_ACCMODE == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
     is_only_read && stat.st_size as u64 <= SMALL_BYTES
 }
 
-/// Returns the entry of a small file that was just opened.
 pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     let len = stat.st_size as u64;
     let nr_bytes = NR_BYTES.fetch_add(len, Relaxed).saturating_add(len);
@@ -51,7 +46,6 @@ pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     Entry::Kernel
 }
 
-/// Returns the file's cached pages, if the kernel reports them.
 fn nr_cached(fd: c_int) -> Option<u64> {
     let (whole, mut counts) = ([0_u64; 2], Counts::default());
     let (whole, to) = (process::address(&whole), std::ptr::from_mut(&mut counts) as usize);

@@ -24,7 +24,6 @@ static KNOWN_END: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Entry {
-    /// Not looked at yet.
     Unknown,
     /// Calls go to the kernel.
     Kernel,
@@ -55,13 +54,12 @@ impl Entry {
     }
 }
 
-/// Returns the state of `fd`.
 #[inline]
 pub(crate) fn entry(fd: c_int) -> Entry {
     ENTRIES.get(fd as usize).map_or(Entry::Kernel, |entry| Entry::from_word(entry.load(Relaxed)))
 }
 
-/// Sets the state of `fd`. Returns the previous one.
+/// Returns the previous state.
 pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     let Some(slot) = ENTRIES.get(fd as usize) else { return Entry::Kernel };
     if entry != Entry::Unknown {
@@ -103,7 +101,6 @@ pub(crate) fn numbers_of(id: u64) -> impl Iterator<Item = c_int> {
     managed().filter(move |(_, found)| *found == id).map(|(fd, _)| fd)
 }
 
-/// Returns all numbers that known descriptors may have.
 pub(crate) fn numbers() -> impl Iterator<Item = c_int> {
     0..KNOWN_END.load(Relaxed) as c_int
 }

@@ -5,15 +5,13 @@
 //!                                ^ taken ^ offered ^ pushed      server's file
 //! ```
 //!
-//! Pages are reported in batches of 32, with the log of hits, so that the server is not woken for
-//! each page. A slot is not reused before the server has taken its page, and the thread itself
-//! finds the page there until then. A packet states its position in the ring, so a lost packet
-//! loses only its own pages.
+//! Pages are reported in batches of 32, with the log of hits. The thread itself finds a page in its
+//! slot until the server has taken it. A packet states its position, so a lost packet loses only
+//! its own pages.
 //!
-//! **Data and invariants.** The slots lie between guard pages, and forked children do not get the
-//! mapping. A ring belongs to one socket, and is released with the socket. The server's words are
-//! treated as untrusted numbers. Only `self_read` uses the ring, and keeps signal handlers out
-//! meanwhile.
+//! **Data and invariants.** Forked children do not get the mapping. A ring is released with its
+//! socket. The server's words are untrusted. Only `self_read` uses the ring, and keeps signal
+//! handlers out meanwhile.
 //!
 //! **Ignored.** Unreported pages of a killed process.
 
@@ -62,7 +60,6 @@ impl Tray {
         !self.start.is_null() && self.process == own::number()
     }
 
-    /// Returns true if the server consumes this ring.
     fn is_in_use(&self) -> bool {
         self.is_own() && self.socket == channel::socket_number()
     }
@@ -71,7 +68,7 @@ impl Tray {
         self.start.wrapping_add(SLOTS_AT + nr as usize % NR_SLOTS * PAGE_BYTES)
     }
 
-    /// Returns the number of pages taken, clamped to the possible range.
+    /// Clamped to the possible range.
     fn nr_taken(&self) -> u64 {
         let oldest = self.nr_set_down.saturating_sub(NR_SLOTS as u64);
         self.word(TAKEN_WORD).load(Ordering::Acquire).clamp(oldest, self.nr_offered)
@@ -82,7 +79,6 @@ impl Tray {
         unsafe { &*self.start.cast::<AtomicU64>().wrapping_add(nth) }
     }
 
-    /// Returns true if the server has not taken all reported pages.
     fn is_behind(&self) -> bool {
         self.nr_taken() < self.nr_offered
     }
@@ -104,7 +100,7 @@ pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
         tell();
         tray = own()?;
     }
-    // The slots must not wrap around. Skipped slots get an empty label.
+    // Slots must not wrap around.
     let left_out = match nr_slots - tray.nr_set_down % nr_slots {
         before_end if before_end < nr_pages => before_end,
         _ => 0,
@@ -121,7 +117,6 @@ pub(crate) fn room(nr_pages: u64) -> Option<*mut u8> {
     Some(tray.slot(tray.nr_set_down))
 }
 
-/// Pushes the page in the next slot, with its label.
 pub(crate) fn set_down(label: Offer) {
     let mut tray = TRAY.get();
     // SAFETY: a slot of this thread's ring, without a read in progress (S22).
@@ -149,7 +144,6 @@ pub(crate) fn find(id: u64, index: u64, writes: u64) -> Option<*const u8> {
     label_of(nr).is_whole(page).then_some(slot)
 }
 
-/// Reports pushed pages and the log of hits to the server.
 pub(crate) fn tell() {
     let mut tray = TRAY.get();
     if !tray.is_in_use() {
@@ -166,7 +160,6 @@ pub(crate) fn tell() {
     channel::tell_only(&one, &parts);
 }
 
-/// Encodes the request and the labels of unreported pages.
 fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iovec) {
     let nr = tray.nr_set_down - tray.nr_offered;
     for (nr, bytes) in (tray.nr_offered..tray.nr_set_down).zip(bytes.chunks_exact_mut(OFFER_BYTES))
@@ -179,7 +172,6 @@ fn label(tray: &Tray, bytes: &mut [u8; NR_SLOTS * OFFER_BYTES]) -> (Request, iov
     (one, iovec { iov_base, iov_len: nr as usize * OFFER_BYTES })
 }
 
-/// Reports pushed pages, if any.
 pub(crate) fn tell_pages() {
     let tray = TRAY.get();
     if tray.is_in_use() && tray.nr_offered < tray.nr_set_down {
@@ -187,7 +179,6 @@ pub(crate) fn tell_pages() {
     }
 }
 
-/// Releases this thread's ring.
 pub(crate) fn give_up() {
     tell();
     let tray = TRAY.replace(NONE);
@@ -201,7 +192,7 @@ pub(crate) fn want() {
     let _ = own();
 }
 
-/// Returns this thread's ring. Requests one after a few misses or reports.
+/// Requests a ring after a few misses or reports.
 fn own() -> Option<Tray> {
     let tray = TRAY.get();
     if tray.is_in_use() {
@@ -225,7 +216,6 @@ fn own() -> Option<Tray> {
     Some(TRAY.get())
 }
 
-/// Maps a ring between two guard pages, unavailable to children.
 fn map(file: c_int) -> Option<*mut u8> {
     let len = TRAY_BYTES + 2 * PAGE_BYTES;
     let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;

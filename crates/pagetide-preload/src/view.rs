@@ -7,19 +7,17 @@
 //!              request; the reply has it    `serve` has them brought in, or read here, and retries
 //! ```
 //!
-//! Hits are recorded in a log per thread. The log is sent when it is full, or has the page that
-//! starts the next readahead window. The policy learns nothing from a log that cannot be sent.
+//! Each thread logs its hits, and sends the log when it is full, or has the page that starts the
+//! next readahead window.
 //!
 //! **Data and invariants.** A table of atomics holds each description's tag, so a forked child sees
-//! no half-written entry. A tag never names another file, and a revoked tag finds nothing. The
-//! frames are mapped read-only, once. Children do not get the mapping, because a child of another
-//! user must not have it.
+//! no half-written entry. A tag never names another file, and a revoked tag finds nothing.
+//! Children, which may belong to another user, do not get the mapping.
 //!
 //! The file position of a read-only description is a word that this process moves itself
-//! (`pagetide_sys::shared::Positions`), unless the server has closed the word.
+//! (`pagetide_sys::shared::Positions`).
 //!
-//! **Ignored.** The position of a writable description, which the server moves: reads there ask the
-//! server for a range first.
+//! **Ignored.** Writable descriptions: reads at their position ask the server for a range first.
 
 use crate::channel::{self, Answer, Parcel};
 use crate::{own, process};
@@ -40,8 +38,7 @@ const NR_TAGS: usize = 1 << 12;
 /// The maximum number of log entries. Sending wakes the server on another processor, which may take
 /// as long as ten hits.
 const LOG_LEN: usize = 256;
-/// The maximum number of pages in a log, beside the first of each entry: a quarter of a stream's
-/// readahead.
+/// The maximum number of pages in a log: a quarter of a stream's readahead.
 const MORE_PAGES: u64 = 128;
 /// Frames per log entry, so that hits in a small memory are reported before eviction.
 const FRAMES_AN_ENTRY: usize = 64;
@@ -62,11 +59,9 @@ const TRYING: u8 = 1;
 const THERE: u8 = 2;
 const GIVEN_UP: u8 = 3;
 
-/// The server's memory, mapped here.
 struct Shared {
     view: FrameView,
     positions: Positions,
-    /// Entries per report, given the size of the memory.
     nr_batched: usize,
 }
 
@@ -147,19 +142,17 @@ fn open() -> bool {
 /// Stops all hits, and makes the server's memory inaccessible to this process.
 pub(crate) fn give_up() {
     if let Some(shared) = shared() {
-        // On failure, the process keeps the access that it had.
         let _ = shared.view.blank();
         let _ = shared.positions.blank();
     }
     process::view_state().store(GIVEN_UP, Ordering::Release);
 }
 
-/// Returns the number's half of a word, `None` if the number is too large.
+/// `None` if the number is too large.
 fn half(id: u64) -> Option<u64> {
     (id >> 32 == 0).then_some(id << 32)
 }
 
-/// Returns the tag of the description, if known.
 #[inline]
 pub(crate) fn tag(id: u64) -> Option<u32> {
     let known = TAGS[id as usize % NR_TAGS].load(Relaxed);
@@ -188,13 +181,12 @@ pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
     shared()?.positions.advance(place, total, len)
 }
 
-/// Returns the file's length and count of writes, if these pages are visible.
+/// `None` if these pages are hidden.
 #[inline]
 pub(crate) fn file(tag: u32, pages: &Range<u64>) -> Option<(u64, u64)> {
     view()?.file(tag, pages)
 }
 
-/// Returns the pages of `len` bytes at `offset`.
 #[inline]
 pub(crate) fn pages_of(offset: u64, len: usize) -> Range<u64> {
     let last = offset.saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
@@ -214,7 +206,6 @@ pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {
 }
 
 pub(crate) struct Found {
-    /// Bytes copied, from the start of the range.
     pub(crate) nr_bytes: usize,
     /// True if the file has no more of the range.
     pub(crate) is_all: bool,
@@ -275,7 +266,6 @@ pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) -> bool {
     is_full | is_marked(tag, first, nr)
 }
 
-/// Returns true if the pages include an unreported marker.
 fn is_marked(tag: u32, first: u64, nr: u64) -> bool {
     let marker = view().map_or(u64::MAX, |view| view.marker(tag));
     let is_new = marker.wrapping_sub(first) < nr && MARKER_TOLD.get() != (tag, marker);

@@ -22,7 +22,6 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     }
 }
 
-/// Closes the range except the hidden descriptors.
 fn close_others(first: c_uint, last: c_uint, flags: c_int) -> Result<(), Errno> {
     let mut from = first;
     loop {
@@ -91,7 +90,6 @@ fn note_copy(fd: c_int, copy: c_int) -> c_int {
 /// Prepares the target of a dup2: releases its file, and hands over a file that cannot be managed
 /// at this number.
 fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
-    // If `fd` is closed, the call will fail and change nothing.
     if fd == target || !process::is_on() || process::stat(fd).is_err() {
         return Ok(());
     }
@@ -118,7 +116,6 @@ unsafe extern "C" fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int {
     copied_to(fd, target, || unsafe { next::dup3(fd, target, flags) })
 }
 
-/// Runs a dup2 or dup3 with its preparation.
 fn copied_to(fd: c_int, target: c_int, copy: impl FnOnce() -> c_int) -> c_int {
     if own::has(fd) {
         return or_minus_one(Err(Errno(libc::EBADF)));
@@ -157,7 +154,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
     }
 }
 
-/// Sets a managed descriptor's status flags. `None` if the file is the kernel's.
+/// `None` if the file is the kernel's.
 fn set_flags(fd: c_int, flags: usize) -> Option<Result<c_int, Errno>> {
     let flags = flags as u64 & u64::from(u32::MAX);
     let id = serve::managed(fd)?;

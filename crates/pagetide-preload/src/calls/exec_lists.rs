@@ -16,7 +16,6 @@ use crate::scratch::Scratch;
 use libc::{c_char, c_int};
 use std::arch::naked_asm;
 
-// The library's functions under their public names.
 unsafe extern "C" {
     static environ: Strings;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
@@ -43,7 +42,6 @@ macro_rules! list {
     };
 }
 
-// 0, or a kind from above.
 list! {
     execl = "0";
     execlp = "1";

@@ -51,7 +51,6 @@ taken_over! {
     }
 }
 
-/// Returns the result of a socket call on a managed file.
 pub(super) fn no_socket(fd: c_int, buffer: *const c_void, len: size_t) -> Option<ssize_t> {
     serve::managed(fd)?;
     let refused = check_range(buffer as usize, len.min(CALL_BYTES_MAX)).err();
@@ -83,7 +82,7 @@ unsafe extern "C" fn fread_unlocked(
     })
 }
 
-/// Reads items from a stream: directly, or byte by byte through the library's memory.
+/// Directly, or byte by byte through the library's memory.
 fn read_items(
     buffer: *mut c_void,
     size: size_t,

@@ -29,7 +29,6 @@ fn leave_run() {
     room::leave_run();
 }
 
-/// Leaves the run if the identity `now` is to change to one of `wanted`.
 fn about_to_be(now: u32, wanted: &[u32]) {
     let is_same = wanted.iter().all(|one| *one == now || *one == UNCHANGED);
     if process::is_on() && !is_same {
@@ -75,7 +74,6 @@ taken_over! {
     }
 }
 
-/// Returns true if the process has exactly these groups, in this order.
 fn are_own_groups(nr: size_t, groups: *const gid_t) -> bool {
     const NR_MAX: usize = 64;
     let mut own = [0; NR_MAX];

@@ -21,7 +21,6 @@ use libc::{
 };
 use pagetide_run::wire::Reason;
 
-/// Hands over each managed descriptor.
 pub(super) fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) -> Result<(), Errno> {
     if !process::is_on() {
         return Ok(());
@@ -119,7 +118,6 @@ fn selected(nr: c_int, sets: [*mut fd_set; 3]) -> impl Iterator<Item = c_int> {
         .filter(move |fd| *fd < nr)
 }
 
-/// Returns the descriptors in the control data of a message.
 fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
     // SAFETY: our caller's message (S20).
     let message = unsafe { load(message) }.ok();
@@ -146,7 +144,7 @@ fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
     })
 }
 
-/// Fails like a kernel without the interface, and tells the user through the server.
+/// Also tells the user through the server.
 fn refuse() -> Errno {
     channel::say(
         u64::MAX,

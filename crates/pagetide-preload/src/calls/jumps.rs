@@ -134,7 +134,7 @@ unsafe extern "C" fn prepare_and_jump() {
     )
 }
 
-/// Prepares a stream or descriptor for the function, and returns the function's address.
+/// Returns the function's address.
 extern "C" fn prepare(argument: usize, index: u32) -> *mut c_void {
     static NEXT: [AtomicPtr<c_void>; NAMES.len()] =
         [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];

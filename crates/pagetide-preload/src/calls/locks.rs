@@ -18,8 +18,6 @@ use crate::{lent, next, serve};
 use libc::{c_int, flock64, off_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
-/// fcntl(2) with a command that takes a record lock.
-///
 /// # Safety
 /// `lock` is the caller's lock.
 pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c_int {
@@ -49,7 +47,7 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
     let result = unsafe { next::fcntl(by, command, &raw mut placed as usize) };
     if command == libc::F_GETLK && result == 0 {
         let answer = match placed.l_type == libc::F_UNLCK as i16 {
-            // There is no lock: the kernel changes only the type.
+            // No lock: the kernel changes only the type.
             true => flock64 { l_type: placed.l_type, ..given },
             false => placed,
         };
@@ -69,8 +67,7 @@ fn borrow(id: u64) -> Result<Option<(u64, c_int)>, Errno> {
     }
 }
 
-/// Returns the lock relative to the start of the file, `None` if the kernel has the position by
-/// now.
+/// Relative to the start of the file. `None` if the kernel has the position by now.
 fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
     if lock.l_whence == libc::SEEK_CUR as i16 {
         let one = Request { flags: libc::SEEK_CUR as u64, ..Request::new(Op::Seek, id) };

@@ -97,7 +97,6 @@ taken_over! {
             }
             _ => return None,
         }
-        // As the kernel: does the possible, and reports ENOMEM.
         let is_whole = maps::is_mapped(at as usize, len);
         Some(if is_whole { 0 } else { or_minus_one(Err(Errno(libc::ENOMEM))) })
     }
@@ -168,7 +167,6 @@ taken_over! {
     }
 }
 
-/// Returns the address, or MAP_FAILED with errno.
 fn address_of(mapped: Result<usize, Errno>) -> *mut c_void {
     mapped.map_or_else(
         |errno| {
@@ -179,7 +177,6 @@ fn address_of(mapped: Result<usize, Errno>) -> *mut c_void {
     )
 }
 
-/// Locks the range, if a part of it is managed.
 fn lock(at: *const c_void, len: size_t) -> Option<c_int> {
     let locked = maps::overlaps(at as usize, len).then(|| maps::lock(at as usize, len))?;
     Some(or_minus_one(locked.map(|()| 0)))
@@ -253,7 +250,7 @@ unsafe extern "C" fn fwrite_unlocked(
     })
 }
 
-/// Writes items to a stream: directly, or byte by byte from copies.
+/// Directly, or byte by byte from copies.
 fn write_items(
     buffer: *const c_void,
     size: size_t,

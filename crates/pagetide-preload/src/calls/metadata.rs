@@ -16,7 +16,7 @@ use libc::{
 };
 use pagetide_run::wire::{FILE_BYTES_MAX, Op, Reason, Request};
 
-/// Sends a request for a managed descriptor. `None` if the file is the kernel's.
+/// `None` if the file is the kernel's.
 fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Errno>> {
     let id = serve::managed(fd)?;
     serve::plain(request(id)).map(|reply| reply.map(|_| ())).transpose()
@@ -145,7 +145,6 @@ taken_over! {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sync() {
     if process::is_on() {
-        // sync reports no errors.
         let _ = channel::tell(Op::FlushAll);
     }
     // SAFETY: no arguments (S20).
@@ -172,7 +171,6 @@ fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<
     ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Allocate, id) })
 }
 
-/// Returns true if fallocate has this mode.
 fn is_mode(mode: c_int) -> bool {
     let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     match mode & !libc::FALLOC_FL_KEEP_SIZE {
@@ -193,7 +191,7 @@ fn lengthen(fd: c_int, end: off_t) -> c_int {
     }
 }
 
-/// Advises a range. The kernel accepts any start.
+/// The kernel accepts any start.
 fn advise(fd: c_int, offset: off_t, len: u64, advice: c_int) -> Option<Result<(), Errno>> {
     let (flags, offset) = (advice as u32 as u64, offset.max(0));
     ask(fd, |id| Request { flags, offset, len, ..Request::new(Op::Advise, id) })
@@ -223,7 +221,7 @@ fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
     crate::errno::set(before);
 }
 
-/// Sets the times of a managed file. `None` if the file is the kernel's.
+/// `None` if the file is the kernel's.
 fn set_times(fd: c_int, times: *const timespec) -> Option<c_int> {
     serve::managed(fd)?;
     write_back(fd);

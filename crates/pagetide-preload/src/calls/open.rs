@@ -31,10 +31,8 @@ const SYSTEM_FOLDERS: [&[u8]; 9] =
     [b"/proc", b"/sys", b"/dev", b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/etc"];
 /// Attempts while a name appears and disappears.
 const NR_TRIES: usize = 3;
-/// Flags that create or truncate a file.
 const MAKING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 
-/// The arguments of openat(2).
 #[derive(Clone, Copy)]
 struct Call {
     folder: c_int,
@@ -84,7 +82,6 @@ impl Call {
         }
     }
 
-    /// Opens by the kernel.
     fn open_natively(self, flags: c_int) -> c_int {
         // SAFETY: the caller's arguments (S20).
         let fd = unsafe { next::openat(self.folder, self.path, flags, self.mode) };
@@ -105,7 +102,6 @@ impl Call {
         fd
     }
 
-    /// Opens by the kernel, and leaves the file to the kernel.
     fn leave_to_kernel(self) -> c_int {
         let fd = self.open_natively(self.flags);
         if fd >= 0 {
@@ -114,7 +110,6 @@ impl Call {
         fd
     }
 
-    /// Reads the state of the path's file.
     fn look(self) -> Result<libc::stat, Errno> {
         let follow = if self.has(libc::O_NOFOLLOW) { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
         let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
@@ -157,7 +152,7 @@ impl Call {
         fd
     }
 
-    /// Opens an existing file that is large or to be written.
+    /// For a file that is large or to be written.
     fn open_existing(self) -> c_int {
         let kept = self.flags & (libc::O_CLOEXEC | libc::O_NOFOLLOW);
         // SAFETY: the caller's path (S20).
@@ -177,7 +172,7 @@ impl Call {
         self.leave_to_kernel()
     }
 
-    /// Creates a file, which no other process can have open.
+    /// No other process can have the file open.
     fn create(self) -> c_int {
         let fd = self.open_natively(self.flags & !libc::O_ACCMODE | libc::O_RDWR);
         if fd >= 0 {
@@ -187,8 +182,8 @@ impl Call {
     }
 }
 
-/// Asks the server to manage the stand-in's file, the first of `files`. `None` if the file is the
-/// kernel's, or the server cannot. The kernel then decides.
+/// Asks the server to manage the first of `files`, a stand-in. `None` leaves the file to the
+/// kernel.
 fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
     let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
@@ -229,12 +224,11 @@ fn manage_new(fd: c_int, flags: c_int) {
     crate::errno::set(before);
 }
 
-/// Opens a stand-in of `fd`.
 fn name(fd: c_int) -> c_int {
     open_own(fd, libc::O_PATH | libc::O_CLOEXEC).unwrap_or(-1)
 }
 
-/// Reopens a new file with the requested access. On failure, the wider access stays.
+/// On failure, the wider access stays.
 fn restore_access(fd: c_int, flags: c_int) {
     if flags & libc::O_ACCMODE == libc::O_RDWR {
         return;
@@ -246,12 +240,10 @@ fn restore_access(fd: c_int, flags: c_int) {
     }
 }
 
-/// Opens the file of `fd` again, for the library.
 fn open_own(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
     room::open(libc::AT_FDCWD, path_of(fd).as_ptr().cast(), flags)
 }
 
-/// openat(2), for all its names.
 fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     let call = Call { folder, path, flags, mode };
     if !process::is_on() {

@@ -16,14 +16,13 @@ use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::Reason;
 use std::ptr::null_mut;
 
-// The library's functions under their public names.
 unsafe extern "C" {
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
 }
 
-/// Records that the C library opened an ordinary stream: its descriptor is the kernel's.
+/// The stream's descriptor is the kernel's.
 fn note_stream(stream: *mut Stream) -> *mut Stream {
     if !stream.is_null() && process::is_on() {
         // SAFETY: a stream that is open (S20).
@@ -37,7 +36,7 @@ fn fail(errno: Errno) -> *mut Stream {
     null_mut()
 }
 
-/// Makes a stream on a descriptor opened for it. Closes the descriptor on failure.
+/// Closes the descriptor on failure.
 fn stream_on(fd: c_int, mode: Mode) -> *mut Stream {
     // SAFETY: this library's descriptor, and a string (S20).
     let stream = unsafe { fdopen(fd, mode.text().as_ptr()) };
@@ -84,8 +83,6 @@ unsafe extern "C" fn tmpfile64() -> *mut Stream {
     }
 }
 
-/// freopen of a managed stream over `fd`.
-///
 /// # Safety
 /// As freopen.
 unsafe fn reopen(

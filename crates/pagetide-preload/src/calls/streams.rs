@@ -1,5 +1,5 @@
-//! C streams over managed files, made by fopencookie(3): the C library's buffers call the library's
-//! read, write and lseek.
+//! C streams over managed files, made by fopencookie(3): the C library's buffers call this
+//! library's read, write and lseek.
 //!
 //! ```text
 //!   fgets, fprintf, getline .. --> the C library's buffer --underflow, overflow--> these functions
@@ -8,11 +8,10 @@
 //! ```
 //!
 //! **Data and invariants.** `STREAMS` holds each such stream under its descriptor, until it is
-//! closed or becomes ordinary. Fields are located as in the C library's public header. A probe
-//! checks the layout once. If it differs, files with streams are left to the kernel. Streams of
-//! fopencookie lack room for wide characters, so an unused stream gets the room of a donor stream
-//! before the first wide function. The C library's writes at the end of a process come after the
-//! goodbye, so another goodbye follows.
+//! closed or becomes ordinary. A probe checks once that fields are located as in the C library's
+//! public header. Otherwise files with streams are left to the kernel. Streams of fopencookie lack
+//! room for wide characters: before the first wide function, an unused stream gets a donor stream's
+//! room. The C library's last writes come after the goodbye, so another goodbye follows.
 //!
 //! **Ignored.** Wide characters after bytes, which is undefined in C, and fails here. The buffer is
 //! always 8 KiB.
@@ -50,12 +49,10 @@ const MAGIC: u32 = 0xfbad_0000;
 /// fopencookie's value for a descriptor.
 const NO_FILENO: c_int = -2;
 
-/// Managed streams by descriptor.
 static STREAMS: [AtomicPtr<Stream>; table::LEN] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; table::LEN];
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// A parsed mode of fopen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) flags: c_int,
@@ -96,7 +93,6 @@ impl Mode {
         Some(Mode { flags, first: *first, plus })
     }
 
-    /// Returns the mode for fdopen and fopencookie.
     pub(super) fn text(self) -> &'static CStr {
         match (self.first, self.plus) {
             (b'r', false) => c"r",
@@ -108,7 +104,6 @@ impl Mode {
         }
     }
 
-    /// Returns true if the mode is allowed for the status flags.
     pub(super) fn fits(self, status: c_int) -> bool {
         match status & libc::O_ACCMODE {
             libc::O_RDONLY => self.first == b'r' && !self.plus,
@@ -224,7 +219,6 @@ unsafe fn put<T: Copy>(stream: *mut Stream, at: usize, value: T) {
     unsafe { *stream.cast::<u8>().wrapping_add(at).cast::<T>() = value };
 }
 
-/// Returns true if streams have the expected layout.
 fn is_layout_known() -> bool {
     const KNOWN: u8 = 1;
     const UNKNOWN: u8 = 2;
@@ -280,7 +274,6 @@ pub(super) fn go_to_end(fd: c_int, mode: Mode) {
     }
 }
 
-/// Returns the descriptor of a managed stream.
 pub(super) fn descriptor_of(stream: *mut Stream) -> Option<c_int> {
     if stream.is_null() || !process::is_on() {
         return None;
@@ -385,7 +378,6 @@ pub(crate) fn flush_all() {
     }
 }
 
-/// Removes a stream that is about to be closed.
 pub(super) fn about_to_close(stream: *mut Stream) -> bool {
     match descriptor_of(stream) {
         Some(fd) => STREAMS[fd as usize]

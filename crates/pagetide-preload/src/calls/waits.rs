@@ -12,7 +12,6 @@ use crate::{errno, next};
 use libc::{c_int, c_void, pid_t};
 use pagetide_run::wire::Op;
 
-/// Records the end of a child, if `status` reports one.
 fn note_end(status: c_int) {
     // A child that exited has completed its calls, except in other threads.
     let matters = libc::WIFSIGNALED(status) || libc::WIFEXITED(status) && process::has_entered();

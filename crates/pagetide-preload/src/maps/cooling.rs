@@ -1,14 +1,13 @@
 //! Unmaps pages in batches soon after their fault.
 //!
-//! **Problem.** An eviction removes the page from all processes, and interrupts a process that runs
-//! on another processor: 30 us per page in a virtual machine, 4 us if nothing maps the page.
-//! **Idea.** In a file with random reads, most pages are not touched again before their eviction. A
-//! process unmaps the pages that it brought in, by one call for many. A later touch maps the page
-//! again, alone, and it stays mapped.
+//! **Problem.** An eviction interrupts processes on other processors that map the page: 30 us per
+//! page in a virtual machine, otherwise 4 us. **Idea.** Pages read at random are seldom touched
+//! again. A process unmaps the pages that it brought in, by one call for many. A later touch maps
+//! the page again, and it stays mapped.
 //!
-//! **Data and invariants.** A thread records pages of one piece that it brought in. The piece has
-//! no pages of its own, so all bytes are in the memory file, and does not change during the call
-//! (`Storing`). **Ignored.** Kernels before 6.14, which lack a name for the calling process.
+//! **Data and invariants.** Pages of one piece, which has no pages of its own, so all bytes are in
+//! the memory file, and does not change during the call (`Storing`). **Ignored.** Kernels before
+//! 6.14, which lack a name for the calling process.
 //!
 //! Source: process_madvise(2), madvise(2) `MADV_DONTNEED`.
 
@@ -29,10 +28,8 @@ thread_local! {
     static NR: Cell<usize> = const { Cell::new(0) };
 }
 
-/// True if the kernel lacks the call.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Records that a page of the piece was mapped.
 pub(super) fn note(at: usize, piece: &Piece) {
     let has_others = piece.is_written || piece.has_own_pages || piece.is_locked;
     if !piece.is_random || has_others || IS_REFUSED.load(Relaxed) {

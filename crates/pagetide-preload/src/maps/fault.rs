@@ -66,7 +66,6 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
                 false
             }
         },
-        // The loss of the server was reported.
         _ => false,
     }
 }
@@ -82,7 +81,7 @@ fn is_shown(at: usize, piece: &Piece) -> bool {
 /// Maps a piece again as `wanted`: if this process has not mapped it yet, its memory file changed,
 /// or it becomes writable.
 pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
-    // Another thread does so, or has unmapped the piece.
+    // Another thread does so, or has unmapped it.
     let Some(moving) = Moving::begin(piece, wanted) else { return true };
     match obtain(moving.piece(), None) {
         Obtained::Mapped(now) => {

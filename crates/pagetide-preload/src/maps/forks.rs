@@ -8,7 +8,6 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of the forking process.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -83,7 +82,6 @@ fn for_each(mut each: impl FnMut(&Piece)) {
     }
 }
 
-/// Registers the fork handlers.
 pub(super) fn watch_forks() -> bool {
     // SAFETY: functions of this library, which is never unloaded (S36).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) == 0 }

@@ -43,7 +43,6 @@ pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
     lent::dispose(real);
 }
 
-/// Maps the kernel's file, in place of the piece or anywhere.
 fn map(piece: &Piece, at: Option<usize>, protection: c_int, real: c_int) -> Result<usize, Errno> {
     let kind = if piece.is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
     let kind = kind | at.map_or(libc::MAP_NORESERVE, |_| libc::MAP_FIXED);

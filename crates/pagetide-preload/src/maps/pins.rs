@@ -6,7 +6,6 @@ use crate::next;
 use crate::pieces::Piece;
 use pagetide_run::wire::{Op, Request};
 
-/// Releases the locked pages of a piece.
 pub(super) fn let_go(piece: &Piece) {
     if piece.is_locked {
         // A server that is gone keeps nothing.
@@ -14,8 +13,7 @@ pub(super) fn let_go(piece: &Piece) {
     }
 }
 
-/// Locks a piece's pages again after it got another memory file or number, and releases the old
-/// ones.
+/// For a piece with a new memory file or number.
 pub(super) fn lock_again(before: &Piece, now: &Piece) {
     if now.is_locked {
         // If the limit leaves too little room, the pages stay unlocked.
@@ -30,7 +28,6 @@ pub(super) fn lock_by_kernel(start: usize, len: usize) -> Result<(), Errno> {
     unsafe { next::system(libc::SYS_mlock, [start, len, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// Makes the request to lock a piece's pages.
 pub(super) fn request(piece: &Piece) -> Request {
     let (offset, len) = (piece.offset as i64, piece.len as u64);
     Request { flags: piece.map, offset, len, ..Request::new(Op::Lock, piece.id) }

@@ -71,7 +71,6 @@ pub(crate) fn remap(
     Some(moved.map(|now| now.start))
 }
 
-/// Unmaps the rest of a shrunken mapping, with or without pieces.
 fn unmap_rest(start: usize, end: usize) -> Option<Result<usize, Errno>> {
     unmap(start, end - start).or_else(|| {
         // SAFETY: the program's own addresses, which it releases (S36).
@@ -79,7 +78,7 @@ fn unmap_rest(start: usize, end: usize) -> Option<Result<usize, Errno>> {
     })
 }
 
-/// Moves the pieces of a range by the kernel, as one, over the new addresses.
+/// Moves the pieces by the kernel, as one.
 fn move_pieces(start: usize, end: usize, how: [usize; 4]) -> Result<Piece, Errno> {
     let [len, flags, new, new_end] = how;
     let mut changing = hold(&[(start, end), (new, new_end)])?;
@@ -105,7 +104,7 @@ fn move_pieces(start: usize, end: usize, how: [usize; 4]) -> Result<Piece, Errno
     Ok(now)
 }
 
-/// Joins the pieces of a range, if they are parts of one mapping.
+/// `None` unless they are parts of one mapping.
 fn joined(changing: &Changing, start: usize, end: usize) -> Option<Piece> {
     let first = changing.find(start, start + 1)?;
     let mut whole = first;

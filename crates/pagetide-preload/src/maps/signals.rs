@@ -26,7 +26,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 const SIGNALS: [c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
-/// Both signals as bits of a set.
 const BITS: u64 = 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSEGV - 1);
 /// Signals that an instruction may raise while a fault is served.
 const RAISED: u64 = BITS
@@ -35,7 +34,6 @@ const RAISED: u64 = BITS
     | 1 << (libc::SIGTRAP - 1)
     | 1 << (libc::SIGABRT - 1);
 
-/// The program's action for a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Action {
     handler: usize,
@@ -140,7 +138,6 @@ impl Action {
     }
 }
 
-/// Installs the handler on the first call. Returns true if installed.
 pub(super) fn install() -> bool {
     if STATE.load(SeqCst) == NOT_TRIED {
         alone(|| {
@@ -167,7 +164,6 @@ fn install_one((nth, signal): (usize, &c_int)) -> bool {
     result == 0
 }
 
-/// Restores the program's own actions in the kernel.
 pub(crate) fn uninstall() {
     if STATE.load(SeqCst) != INSTALLED || pieces::from(0).is_some() {
         return;
@@ -221,7 +217,7 @@ pub(crate) unsafe fn exchange(
     0
 }
 
-/// Returns the set without SIGBUS and SIGSEGV, `None` if unchanged.
+/// `None` if unchanged.
 pub(crate) fn without_ours(how: c_int, set: *const libc::sigset_t) -> Option<libc::sigset_t> {
     if how == libc::SIG_UNBLOCK || !process::is_on() || !process::has_flag(variable::MAPS) {
         return None;
@@ -276,9 +272,8 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
     piece.protection & wanted != 0 && (is_own || obtain_again(&piece, &piece))
 }
 
-/// Returns true if a piece may have ended between the touch and the lookup, for example because
-/// another thread has mapped the kernel's file. The touch is repeated once for all pieces ended by
-/// then. If it fails again, the program's handler is called.
+/// Returns true if a piece may have ended between the touch and the lookup. The touch is repeated
+/// once for all pieces ended by then. If it fails again, the program's handler is called.
 fn has_just_ended() -> bool {
     let nr = pieces::nr_ended();
     NR_ENDED_SEEN.replace(nr) != nr
@@ -306,8 +301,6 @@ unsafe fn access_of(_: *const c_void) -> Option<Access> {
     None
 }
 
-/// Applies the program's action.
-///
 /// # Safety
 /// As of [`serve`].
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {

@@ -21,12 +21,10 @@ const HOLES: u64 = 1 << 5 | 1 << 7;
 /// Adds stores to protected pages, and touches of unmapped pages.
 const STORES: u64 = HOLES | 1 << 0 | 1 << 10 | 1 << 12;
 
-/// Registers holes.
 const REGISTER_HOLES: u64 = 1 << 0;
 /// Also limits the kernel to one page per touch, without neighbours. No page is protected.
 const REGISTER_ALONE: u64 = 1 << 0 | 1 << 1;
 const REGISTER_ALL: u64 = 1 << 0 | 1 << 1 | 1 << 2;
-/// Maps pages write-protected.
 const SHOW_PROTECTED: u64 = 1 << 1;
 
 /// Returns this process's userfaultfd. The server holds it too: touches of holes raise signals
@@ -51,7 +49,6 @@ pub(super) fn own_uffd() -> Result<c_int, Errno> {
     Ok(fd)
 }
 
-/// Opens a userfaultfd with these features.
 fn open_uffd(features: u64) -> Result<c_int, Errno> {
     const USER_MODE_ONLY: usize = 1;
     const IOC_API: usize = 0xc018_aa3f;

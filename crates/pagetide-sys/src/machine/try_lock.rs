@@ -39,6 +39,7 @@ pub struct TryLock<T> {
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
+    /// Makes an unlocked value.
     pub fn new(value: T) -> TryLock<T> {
         TryLock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
