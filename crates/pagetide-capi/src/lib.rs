@@ -7,9 +7,9 @@
 //! cbindgen makes the header of these files, and a test compares.
 //!
 //! ```text
-//!   C --> cache, steer, file, page, group, region     one function a call
-//!            |-> arguments    pointers, text, sizes: all that is not checked by a type
-//!            '-> door         panics end here; errors become numbers and a sentence
+//!   C --> cache, steer, file, page, group, region     one function per call
+//!            |-> arguments    pointers, text, sizes: not checked by types
+//!            '-> door         the FFI guard: panics and errors become numbers and a message
 //! ```
 //!
 //! **Data and invariants.** A handle is a box that C owns. `Option<&T>` is a pointer that may be

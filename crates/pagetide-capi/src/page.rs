@@ -15,8 +15,8 @@ pub const PT_GUARD_WORDS: usize = 10;
 
 const NO_GUARD: [MaybeUninit<usize>; PT_GUARD_WORDS] = [MaybeUninit::uninit(); PT_GUARD_WORDS];
 
-/// The contents of a pinned page's words, made in place: loads of a copy would wait for the
-/// narrower stores before, longer than everything else.
+/// The contents of a pinned page's words, constructed in place. A copy would stall on store
+/// forwarding, which costs more than the rest of the call.
 type Pinned<'f> = Result<PageGuard<'f>, ReadError>;
 
 const _: () = assert!(size_of::<Pinned<'_>>() <= size_of::<[usize; PT_GUARD_WORDS]>());

@@ -1,4 +1,4 @@
-//! This process's part in a run, as its environment says.
+//! This process's part in a run, from its environment.
 //!
 //! ```text
 //!   PAGETIDE_RUN=10:1:pagetide-4711-af03:536870912   version, flags, the server's name, the limit

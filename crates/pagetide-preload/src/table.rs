@@ -1,9 +1,9 @@
 //! The known state of each descriptor of this process.
 //!
 //! ```text
-//!   0           unknown: not looked at yet, or inherited, or opened by a call unseen
+//!   0           unknown: not looked at yet, or inherited, or opened by an unseen call
 //!   1           the kernel's: not a file, or a file that is not managed
-//!   3           the kernel's, and a small file that it had not cached before (`small`)
+//!   3           the kernel's, and a small file, not cached before (`small`)
 //!   id * 4 + 2  managed: a stand-in for an open file description of the server's
 //! ```
 //!

@@ -4,7 +4,7 @@
 //!   pread --> tag of the description --> hint, number, key --> copy, number the same --> done
 //!                 | none yet                 | absent
 //!                 v                          v
-//!              request; the reply has it    `serve` has them brought in, or read here, and retries
+//!              request; the reply has it    `serve` fills the page or reads it here, and retries
 //! ```
 //!
 //! Each thread logs its hits, and sends the log when it is full, or has the page that starts the

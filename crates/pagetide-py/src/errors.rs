@@ -3,9 +3,9 @@
 //! ```text
 //!   an errno somewhere in the chain of causes   OSError with it (FileNotFoundError, ...)
 //!   no memory                                   MemoryError
-//!   arguments no call can succeed with          ValueError
-//!   a handle without that access                io.UnsupportedOperation, as io has it
-//!   any other kind                              OSError with the errno that says the same
+//!   invalid arguments                           ValueError
+//!   a handle without that access                io.UnsupportedOperation
+//!   any other kind                              OSError with the equivalent errno
 //! ```
 //!
 //! The message is always the Rust error's.

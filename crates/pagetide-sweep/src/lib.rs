@@ -8,7 +8,7 @@
 //! ```text
 //!   traces x question --> units --crew--> load, cell, cell, ... --> journal (lines of JSON)
 //!      |                                                              |
-//!      `--------------- which rows, under which names ----------> table --> Parquet, summary
+//!      `--------------- rows to include, their names ------------> table --> Parquet, summary
 //! ```
 //!
 //! The command and the Python package share this crate, and can continue each other's sweeps.

@@ -1,7 +1,7 @@
 //! The table as a Parquet file.
 //!
 //! Shape: one row group, one column per field, zstd. Failed cells have null numbers. The message
-//! below has the columns and types.
+//! below lists the columns and types.
 
 use crate::row::Numbers;
 use crate::table::TableRow;

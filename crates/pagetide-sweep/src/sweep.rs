@@ -1,7 +1,7 @@
 //! One machine's part of a sweep, and one unit for an engine that spreads units itself.
 //!
 //! ```text
-//!   source --stamp--> known? --no--> hash --> what is missing? --nothing--> done
+//!   source --stamp--> known? --no--> hash --> missing cells? --none--> done
 //!                                               |
 //!                                               v
 //!                                       read once --> cell --> line, cell --> line, ...

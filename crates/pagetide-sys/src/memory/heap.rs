@@ -1,4 +1,4 @@
-//! Tunes the program's heap for large tables that are filled one after the other.
+//! Tunes the program's heap for large tables that are filled in turn.
 //!
 //! Problem: the C library returns freed tables to the system, and the next table faults on every
 //! page: a tenth of the time of a replay. Idea: keep freed memory. Ignored: C libraries other than

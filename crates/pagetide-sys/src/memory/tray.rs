@@ -61,7 +61,7 @@ impl Tray {
         Ok(Tray { file, mapped })
     }
 
-    /// Returns the file for the other process to map.
+    /// Returns the file that the client maps.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }

@@ -80,7 +80,7 @@ impl FrameLender {
         let moves = uffd.features().has(UffdFeatures::MOVE);
         if moves {
             let all = arena.memory().addresses(0..arena.nr_frames());
-            // SAFETY: S1 (the arena's memory is private; registering a file would fail).
+            // SAFETY: S1 (the arena's memory is private. Registering a file would fail).
             unsafe { uffd.register_target(all) }?;
         }
         let way_back = moves.then_some(uffd);

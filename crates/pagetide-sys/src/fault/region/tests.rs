@@ -588,7 +588,7 @@ fn stores_while_a_block_is_made_huge_are_found() {
                         word.store(nr_stored.fetch_add(1, SeqCst) + 1, SeqCst);
                     }
                 });
-                // No panic here, or the other thread would run for ever.
+                // No panic here: the storing thread would never stop.
                 let nr_right = (0..NR_ROUNDS).filter(|_| {
                     let is_right = make_huge(bench);
                     bench.page(0).lock().unmap_user();

@@ -149,7 +149,7 @@ fn a_system_call_is_not_served() {
     let send = |len: usize| {
         let start = region.base().cast_const();
         use std::os::fd::AsRawFd;
-        // SAFETY: S24: the user's mapping; the kernel only reads it, or fails.
+        // SAFETY: S24: the user's mapping. The kernel only reads it, or fails.
         let sent = unsafe { libc::write(writer.as_raw_fd(), start.cast(), len) };
         if sent < 0 { io::Error::last_os_error().raw_os_error() } else { None }
     };

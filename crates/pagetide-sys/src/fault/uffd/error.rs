@@ -55,7 +55,7 @@ impl fmt::Display for UffdFeatures {
     }
 }
 
-/// The way by which the descriptor was opened.
+/// How the descriptor was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UffdSource {
     /// `/dev/userfaultfd`, by its access rights.

@@ -251,7 +251,7 @@ impl Uffd {
         let range = argument(&range);
         loop {
             let mut protect = ProtectArgument { range, mode };
-            // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
+            // SAFETY: S9 (the argument's layout). The range is the region's, or the call fails.
             let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WRITEPROTECT, &mut protect) };
             match result {
                 Ok(()) => return Ok(()),
@@ -265,7 +265,7 @@ impl Uffd {
 
     pub(crate) fn wake(&self, range: Range<usize>) -> Result<(), UffdError> {
         let mut range = argument(&range);
-        // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
+        // SAFETY: S9 (the argument's layout). The range is the region's, or the call fails.
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WAKE, &mut range) };
         result.map_err(failed("UFFDIO_WAKE", range))
     }
@@ -273,7 +273,7 @@ impl Uffd {
     pub(crate) fn poison(&self, range: Range<usize>) -> Result<(), UffdError> {
         let range = argument(&range);
         let mut pages = PagesArgument { range, mode: 0, done: 0 };
-        // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
+        // SAFETY: S9 (the argument's layout). The range is the region's, or the call fails.
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_POISON, &mut pages) };
         result.map_err(failed("UFFDIO_POISON", range))
     }

@@ -181,7 +181,7 @@ impl Mapping {
         *word = 1 << (node % 64);
         let start = self.base().wrapping_add(start);
         // SAFETY: S1 (the caller checked that the range is this mapping's, and a placement changes
-        // no contents); S9: the mask lives until the call returns, and has the stated length.
+        // no contents). S9: the mask lives until the call returns, and has the stated length.
         let status = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
