@@ -1,11 +1,11 @@
 //! A memory file that other processes map in place of a file's frames.
 //!
-//! **Problem.** Several processes map one file. No process may see an evicted or half-filled page,
-//! and each page must be in memory once.
+//! **Problem.** Several processes map one file. Each page must be in memory once, and no process
+//! may see an evicted or half-filled page.
 //!
-//! **Idea.** The memory file has the offsets of the mapped file. A mapped page has its bytes there,
-//! and its frame is empty. An absent page is a hole, and a touch raises a signal by userfaultfd.
-//! `UFFDIO_COPY` fills a hole, and punching a hole removes a page from all processes.
+//! **Idea.** A mapped page has its bytes in the memory file, at its offset in the mapped file, and
+//! its frame is empty. An absent page is a hole. A touch of a hole raises a signal (userfaultfd),
+//! `UFFDIO_COPY` fills the hole, and punching a hole removes a page from all processes.
 //!
 //! ```text
 //!   frames       | p | - | p |        p a page's bytes   - no memory
@@ -15,15 +15,15 @@
 //!   memory file  | . | p | . | . |    . a hole: the next touch is a fault, in each process
 //! ```
 //!
-//! **Writable pages.** Pages are mapped read-only, and stores fault. The cache records the page as
-//! writable before it allows the store. A writable page [leaves through a pipe](super::page_pipe),
-//! which keeps every store.
+//! **Writable pages.** Pages are mapped read-only, and stores fault. The page is recorded as
+//! writable before a store is allowed, and [leaves through a pipe](super::page_pipe), which keeps
+//! every store.
 //!
 //! **Data and invariants.** S33: a page's byte in `pages` states if the page's bytes are here, and
 //! if other processes may store to them. Only the holder of the page's LOCK changes the byte:
-//! raised after a put, or before a store is allowed, and cleared after punching the hole. The
-//! cache's own mapping is registered too, so only a put fills a hole through it. Processes that
-//! only read get a read-only descriptor.
+//! raised after a put or before a store is allowed, cleared after punching the hole. The cache's
+//! own mapping is registered too, so only a put fills a hole through it. Readers get a read-only
+//! descriptor.
 //!
 //! **Ignored.** Pages past the capacity. Processes of the same user that change the memory file
 //! without the library, and could trace the cache as well.

@@ -148,7 +148,6 @@ impl FrameMemory {
         self.mapping.bind(bytes.start, bytes.len(), node)
     }
 
-    /// Keeps the mapping out of forked children.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         self.mapping.keep_from_children()
     }
@@ -176,7 +175,6 @@ impl FrameMemory {
         self.mapping.is_full(block as usize)
     }
 
-    /// Splits the huge page around a frame, if any.
     pub(crate) fn split(&self, frame: u32) {
         self.mapping.split(self.locate(frame, 0, FRAME_BYTES));
     }
@@ -200,7 +198,6 @@ impl FrameMemory {
         self.mapping.take_again(self.bytes_of(&frames));
     }
 
-    /// Stops huge pages.
     pub(crate) fn stay_small(&self) {
         self.mapping.stay_small();
     }
