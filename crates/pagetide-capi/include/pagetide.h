@@ -100,12 +100,12 @@ typedef struct pt_cache_options {
     uint64_t memory_bytes;
     // The maximum for pt_cache_resize in bytes. Reserves addresses, not memory. 0: memory_bytes.
     uint64_t memory_max_bytes;
-    // The replacement policy, by its name in `pagetide policies`. NULL: "pagetide".
+    // The replacement policy, by name (`pagetide policies`). NULL: "pagetide".
     const char *policy;
     // Tiers instead of memory_bytes, as "dram=64M" and "slow=256M,latency=300ns", a list that ends
     // with NULL. NULL: one kind of memory.
     const char *const *tiers;
-    // Knobs by their names in docs/config.md, as "readahead_max=0", a list that ends with NULL.
+    // Knobs by name (docs/config.md), as "readahead_max=0", a list that ends with NULL.
     // NULL: none.
     const char *const *settings;
     // The file to record every access in, for `pagetide replay`. NULL: none.
@@ -159,7 +159,7 @@ typedef struct pt_cache_stats {
     uint64_t io_uring;
 } pt_cache_stats;
 
-// A pinned page: it stays in place, and nothing writes it. Do not copy or move it.
+// A pinned page, which stays in place and is not written. Do not copy or move the structure.
 typedef struct pt_page {
     // The read-only bytes. NULL once unpinned.
     const uint8_t *data;
@@ -169,7 +169,7 @@ typedef struct pt_page {
     size_t guard[PT_GUARD_WORDS];
 } pt_page;
 
-// A locked page: other threads wait for it. Do not copy or move it.
+// A locked page, for which other threads wait. Do not copy or move the structure.
 typedef struct pt_locked_page {
     // A copy of the bytes, to be changed. NULL once unlocked.
     uint8_t *data;
@@ -235,7 +235,7 @@ typedef struct pt_region_options {
     // Threads that serve the region's faults. 0: the faulting thread serves its own fault if
     // possible, at a fraction of the cost. See docs/regions.md for the requirements.
     uint64_t handlers;
-    // 1: opens the file read-only, so it need not be writable. Stores to the region stay in
+    // 1: opens the file read-only, without need of write access. Stores to the region stay in
     // memory, and reach no file. 0, or without a path: no effect.
     uint64_t read_only;
 } pt_region_options;
@@ -252,7 +252,7 @@ typedef struct pt_region_stats {
     uint64_t wp_faults;
     // Faults that could not be served: the thread got SIGBUS.
     uint64_t failed_faults;
-    // Memory of its pages now, in bytes.
+    // Memory of the pages now, in bytes.
     uint64_t resident_bytes;
     // 1 if the faulting thread serves its own fault: system calls given addresses of unmapped
     // pages then fail with EFAULT. 0 if threads of the region do.
@@ -272,24 +272,24 @@ const char *pt_version(void);
 
 // Returns the message of this thread's last failed call: the cause with numbers, and the remedy.
 // Never NULL, and empty before the first failure. Valid until this thread's next failed call.
-// Successful calls leave it unchanged.
+// Unchanged by successful calls.
 const char *pt_last_error(void);
 
-// Opens a cache: reserves its memory, and starts its threads.
+// Opens a cache: reserves memory, and starts threads.
 //
 // Errors: -EINVAL if an option is wrong, which the message names. -ENOMEM if memory is short. The
 // system's errors for the record and for threads.
 // Cost: writes tables proportional to the number of pages. Memory is allocated on use.
 int pt_cache_open(const struct pt_cache_options *wanted, struct pt_cache **cache);
 
-// Closes a cache. It lives until its last file and region are closed, then writes back dirty
-// pages, and stops its threads. Errors of this write-back are lost, so sync first. NULL does
-// nothing.
+// Closes a cache. The cache lives until the last file and region are closed, then writes back
+// dirty pages, and stops all threads. Errors of this write-back are lost, so sync first. NULL
+// does nothing.
 //
 // Cost: of the last close, the write-back, and returning the memory to the system.
 void pt_cache_close(struct pt_cache *cache);
 
-// Changes the limit, up to memory_max_bytes. Shrinking evicts pages, and returns their memory to
+// Changes the limit, up to memory_max_bytes. Shrinking evicts pages, and returns the memory to
 // the system.
 //
 // Errors: -EINVAL if outside the cache's range, or below the groups' guarantees, without any
@@ -298,7 +298,7 @@ void pt_cache_close(struct pt_cache *cache);
 // Cost: an eviction per page removed, and the write-back of dirty ones.
 int pt_cache_resize(const struct pt_cache *cache, uint64_t memory_bytes);
 
-// Writes back all dirty pages of all files, without making them durable: use pt_cache_sync.
+// Writes back all dirty pages of all files, but not durably: use pt_cache_sync.
 //
 // Errors: the system's error for a page that could not be written and stays dirty. -EDEADLK if
 // this thread has a page locked.
@@ -306,7 +306,7 @@ int pt_cache_resize(const struct pt_cache *cache, uint64_t memory_bytes);
 // Cost: the device's, one request per up to 64 neighbouring pages, several at once.
 int pt_cache_flush(const struct pt_cache *cache);
 
-// Fills the structure with the cache's statistics. Its size must be set.
+// Fills the structure with the cache's statistics. Set stats->size before.
 //
 // Cost: takes several locks in turn, and reads every thread's counts. Not for every request.
 int pt_cache_get_stats(const struct pt_cache *cache, struct pt_cache_stats *stats);
@@ -314,7 +314,7 @@ int pt_cache_get_stats(const struct pt_cache *cache, struct pt_cache_stats *stat
 // Reads a counter by name, which is the kernel's name in /proc/vmstat if it has one, as
 // "pgsteal_file".
 //
-// Errors: -ENOENT if there is no such counter. pt_cache_describe_counters lists them.
+// Errors: -ENOENT if there is no such counter. See pt_cache_describe_counters.
 // Cost: of pt_cache_get_stats.
 int pt_cache_get_counter(const struct pt_cache *cache, const char *name, uint64_t *value);
 
@@ -328,8 +328,7 @@ int64_t pt_cache_describe(const struct pt_cache *cache, char *buffer, size_t cap
 // Writes every counter, one per line: name, space, value. Returns as pt_cache_describe.
 int64_t pt_cache_describe_counters(const struct pt_cache *cache, char *buffer, size_t capacity);
 
-// Writes back all dirty pages of all files, and makes them durable. Continues after an error, and
-// returns the first one.
+// Makes all changes of all files durable. Continues after an error, and returns the first one.
 //
 // Errors: as pt_cache_flush, and the system's error for a file that could not be made durable.
 // Waits as pt_cache_flush.
@@ -351,20 +350,20 @@ int64_t pt_cache_describe_lru_gen(const struct pt_cache *cache,
 // Errors: -EINVAL for the first command that fails. Earlier commands took effect.
 int64_t pt_cache_command_lru_gen(const struct pt_cache *cache, const char *commands);
 
-// Writes the files' pages in memory and their heat, as text for pt_cache_warm (the format is in
+// Writes the files' pages in memory, with heat, as text for pt_cache_warm (the format is in
 // docs/formats.md). Returns as pt_cache_describe. Pages in memory may have changed by the next
 // call.
 //
 // Cost: a visit of each page in memory.
 int64_t pt_cache_dump(const struct pt_cache *cache, char *buffer, size_t capacity);
 
-// Fills the pages listed by pt_cache_dump, for each unchanged file once it is opened: hottest
-// first, in the background, until memory is full.
+// Fills the pages listed by pt_cache_dump, for each unchanged file once opened: hottest first,
+// in the background, until memory is full.
 //
 // Errors: -EINVAL for text that is not a dump, or was truncated.
 int pt_cache_warm(const struct pt_cache *cache, const char *dump);
 
-// Opens a regular file, with PT_ flags. Two opens of one file share its pages. Sees all writes of
+// Opens a regular file, with PT_ flags. Two opens of one file share pages. Sees all writes of
 // programs that have closed the file.
 //
 // Errors: the system's. -EINVAL if flags has neither PT_READ nor PT_WRITE. -EBUSY if a region is
@@ -376,13 +375,13 @@ int pt_file_open(const struct pt_cache *cache,
                  struct pt_file **file);
 
 // Closes a file. Dirty pages are written back, now or later. The next open of the file reports
-// errors of this write-back, so sync first. Unpin its pages before. NULL does nothing.
+// errors of this write-back, so sync first. Unpin all pages before. NULL does nothing.
 //
-// Cost: none, except in a cache without background threads, which writes back before it returns.
+// Cost: none, except in a cache without background threads, which writes back before the return.
 void pt_file_close(struct pt_file *file);
 
 // Reads up to len bytes at offset. Returns the number of bytes, fewer only at the end of the file,
-// 0 at or past its end. Never fails for lack of memory.
+// 0 at or past the end. Never fails for lack of memory.
 //
 // Errors: -EACCES if not opened with PT_READ. The system's. -EDEADLK if this thread has the page
 // locked. The buffer's contents are then unspecified.
@@ -415,13 +414,13 @@ int pt_file_set_len(const struct pt_file *file, uint64_t len);
 // survive a crash.
 //
 // Errors: the system's error of any write-back of the file since the last sync through this
-// handle, reported once, with the pages still dirty. The system's error of making it durable.
+// handle, reported once, with the pages still dirty. The system's error of the sync.
 // -EDEADLK if this thread has a page of the file locked.
 // Waits for threads that have dirty pages of the file locked.
 // Cost: the device's, one request per up to 64 neighbouring pages, several at once.
 int pt_file_sync(const struct pt_file *file);
 
-// As pt_file_sync, without making it durable: other programs see all earlier writes.
+// As pt_file_sync, but not durably: other programs see all earlier writes.
 //
 // Errors, waits and cost: as pt_file_sync, except the device's flush.
 int pt_file_flush(const struct pt_file *file);
@@ -440,8 +439,8 @@ int pt_file_advise(const struct pt_file *file, uint32_t advice, uint64_t offset,
 int64_t pt_file_resident_pages(const struct pt_file *file, uint64_t offset, uint64_t len);
 
 // Pins page index, which begins at byte index * 4096, and fills an absent page first. Sets data
-// and len. Hold it briefly: a pinned page cannot leave memory, and calls that write it wait. Unpin
-// it in the same thread, before the file is closed.
+// and len. Unpin soon: a pinned page cannot leave memory, and writers wait. Unpin in the same
+// thread, before the file is closed.
 //
 // Errors: -EACCES if not opened with PT_READ. -ENODATA past the end of the file. The system's.
 // -EBUSY if all memory is in use: unpin other pages, or use pt_file_pread, which always works.
@@ -456,7 +455,7 @@ int pt_page_pin(const struct pt_file *file, uint64_t index, struct pt_page *page
 int pt_page_unpin(struct pt_page *page);
 
 // Locks page index for changes, and fills an absent page first. data is a copy of the page, which
-// is published as a whole on unlock. The file does not grow. Unlock it in the same thread, before
+// is published as a whole on unlock. The file does not grow. Unlock in the same thread, before
 // the file is closed.
 //
 // Changed bytes are written, and also unchanged bytes between two changes less than 128 bytes
@@ -485,7 +484,7 @@ int pt_group_create(const struct pt_cache *cache,
                     const struct pt_group_options *wanted,
                     struct pt_group **group);
 
-// Makes a subgroup. Its use counts for the parent as well.
+// Makes a subgroup. The use is also charged to the parent.
 //
 // Errors and cost: as pt_group_create. -ENOENT if the parent was removed.
 int pt_group_create_below(const struct pt_group *parent,
@@ -512,7 +511,7 @@ int pt_group_open_file(const struct pt_group *group,
 // Cost: an eviction per page removed.
 int pt_group_set(const struct pt_group *group, const struct pt_group_options *wanted);
 
-// Fills the structure with the group's statistics. Its size must be set.
+// Fills the structure with the group's statistics. Set stats->size before.
 //
 // Errors: -ENOENT if the group was removed.
 // Cost: takes a lock, and reads every thread's counts. Not for every request.
@@ -525,9 +524,9 @@ int pt_group_get_stats(const struct pt_group *group, struct pt_group_stats *stat
 // Cost: an eviction per page.
 int pt_group_reclaim(const struct pt_group *group, uint64_t wanted_bytes, uint64_t *freed_bytes);
 
-// Removes the group. Its files and pages go to its parent. The handle must still be closed.
+// Removes the group. The parent gets all files and pages. The handle must still be closed.
 //
-// Errors: -EBUSY if the group has subgroups. -ENOENT if it was removed before.
+// Errors: -EBUSY if the group has subgroups. -ENOENT if removed before.
 int pt_group_remove(const struct pt_group *group);
 
 // Makes a region, which competes for memory with the rest of the cache. A page that cannot be read
@@ -541,7 +540,7 @@ int pt_region_create(const struct pt_cache *cache,
                      const struct pt_region_options *wanted,
                      struct pt_region **region);
 
-// Ends a region: no code may use its addresses any more. Contents of an anonymous region are lost.
+// Ends a region: no code may use the addresses any more. Contents of an anonymous region are lost.
 // Contents over a file are written back, and errors are lost, so sync first. NULL does nothing.
 //
 // Cost: the write-back, and a visit of each touched page.
@@ -553,9 +552,9 @@ void *pt_region_address(const struct pt_region *region);
 // Returns the length in bytes. Stores past this in a partial last page reach no file. Free.
 int64_t pt_region_len(const struct pt_region *region);
 
-// Maps the pages of a range of bytes, as far as they fit, so that a system call can be given their
-// addresses: PT_READ for calls that read from them, PT_WRITE for calls that write to them. The
-// pages may leave again, so repeat a call that fails with EFAULT.
+// Maps the pages of a range of bytes, as far as memory allows, so that system calls can be given
+// addresses in the range: PT_READ for calls that read there, PT_WRITE for calls that write there.
+// Pages may leave again, so repeat a call that fails with EFAULT.
 //
 // Errors: -EINVAL for other access. -ENODATA if the range leaves the region. The system's.
 // Cost: a fill per absent page, and a system call per unmapped page.
@@ -572,7 +571,7 @@ int pt_region_populate(const struct pt_region *region,
 int pt_region_sync(const struct pt_region *region);
 
 // Takes advice about a range of bytes. len 0 is to the end. PT_ADVICE_WILLNEED fills the range,
-// PT_ADVICE_DONTNEED writes it back and frees its memory, but keeps the contents. Other advice has
+// PT_ADVICE_DONTNEED writes back and frees the memory, but keeps the contents. Other advice has
 // no effect.
 //
 // Errors and cost: as pt_file_advise.
@@ -581,7 +580,7 @@ int pt_region_advise(const struct pt_region *region,
                      uint64_t offset,
                      uint64_t len);
 
-// Fills the structure with the region's statistics. Its size must be set.
+// Fills the structure with the region's statistics. Set stats->size before.
 //
 // Cost: a look at every page that was ever touched.
 int pt_region_get_stats(const struct pt_region *region, struct pt_region_stats *stats);

@@ -77,7 +77,7 @@ pub(crate) unsafe fn path_or_none<'a>(pointer: *const c_char) -> Option<&'a Path
 /// Returns a list of texts that ends with a null. A null list is empty.
 ///
 /// # Safety
-/// As the header requires for text, for each of them.
+/// As the header requires for text, for each text.
 pub(crate) unsafe fn texts<'a>(
     mut pointer: *const *const c_char,
     name: &'static str,

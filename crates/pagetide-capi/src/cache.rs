@@ -20,12 +20,12 @@ pub struct pt_cache_options {
     pub memory_bytes: u64,
     /// The maximum for pt_cache_resize in bytes. Reserves addresses, not memory. 0: memory_bytes.
     pub memory_max_bytes: u64,
-    /// The replacement policy, by its name in `pagetide policies`. NULL: "pagetide".
+    /// The replacement policy, by name (`pagetide policies`). NULL: "pagetide".
     pub policy: *const c_char,
     /// Tiers instead of memory_bytes, as "dram=64M" and "slow=256M,latency=300ns", a list that ends
     /// with NULL. NULL: one kind of memory.
     pub tiers: *const *const c_char,
-    /// Knobs by their names in docs/config.md, as "readahead_max=0", a list that ends with NULL.
+    /// Knobs by name (docs/config.md), as "readahead_max=0", a list that ends with NULL.
     /// NULL: none.
     pub settings: *const *const c_char,
     /// The file to record every access in, for `pagetide replay`. NULL: none.
@@ -91,7 +91,7 @@ unsafe impl Growing for pt_cache_stats {
     const FIRST_BYTES: usize = 160;
 }
 
-/// Opens a cache: reserves its memory, and starts its threads.
+/// Opens a cache: reserves memory, and starts threads.
 ///
 /// Errors: -EINVAL if an option is wrong, which the message names. -ENOMEM if memory is short. The
 /// system's errors for the record and for threads.
@@ -150,9 +150,9 @@ pub(crate) fn is_on(value: u64, name: &'static str) -> Result<bool, Failure> {
     }
 }
 
-/// Closes a cache. It lives until its last file and region are closed, then writes back dirty
-/// pages, and stops its threads. Errors of this write-back are lost, so sync first. NULL does
-/// nothing.
+/// Closes a cache. The cache lives until the last file and region are closed, then writes back
+/// dirty pages, and stops all threads. Errors of this write-back are lost, so sync first. NULL
+/// does nothing.
 ///
 /// Cost: of the last close, the write-back, and returning the memory to the system.
 #[unsafe(no_mangle)]
@@ -163,7 +163,7 @@ pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
     });
 }
 
-/// Changes the limit, up to memory_max_bytes. Shrinking evicts pages, and returns their memory to
+/// Changes the limit, up to memory_max_bytes. Shrinking evicts pages, and returns the memory to
 /// the system.
 ///
 /// Errors: -EINVAL if outside the cache's range, or below the groups' guarantees, without any
@@ -175,7 +175,7 @@ pub extern "C" fn pt_cache_resize(cache: Option<&pt_cache>, memory_bytes: u64) -
     call(|| Ok(given(cache, "cache")?.0.resize(Bytes(memory_bytes))?))
 }
 
-/// Writes back all dirty pages of all files, without making them durable: use pt_cache_sync.
+/// Writes back all dirty pages of all files, but not durably: use pt_cache_sync.
 ///
 /// Errors: the system's error for a page that could not be written and stays dirty. -EDEADLK if
 /// this thread has a page locked.
@@ -186,7 +186,7 @@ pub extern "C" fn pt_cache_flush(cache: Option<&pt_cache>) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.flush_all()?))
 }
 
-/// Fills the structure with the cache's statistics. Its size must be set.
+/// Fills the structure with the cache's statistics. Set stats->size before.
 ///
 /// Cost: takes several locks in turn, and reads every thread's counts. Not for every request.
 #[unsafe(no_mangle)]
@@ -229,7 +229,7 @@ fn numbers(stats: &CacheStats) -> pt_cache_stats {
 /// Reads a counter by name, which is the kernel's name in /proc/vmstat if it has one, as
 /// "pgsteal_file".
 ///
-/// Errors: -ENOENT if there is no such counter. pt_cache_describe_counters lists them.
+/// Errors: -ENOENT if there is no such counter. See pt_cache_describe_counters.
 /// Cost: of pt_cache_get_stats.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_get_counter(

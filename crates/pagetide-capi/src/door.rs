@@ -40,7 +40,7 @@ pub extern "C" fn pt_version() -> *const c_char {
 
 /// Returns the message of this thread's last failed call: the cause with numbers, and the remedy.
 /// Never NULL, and empty before the first failure. Valid until this thread's next failed call.
-/// Successful calls leave it unchanged.
+/// Unchanged by successful calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_last_error() -> *const c_char {
     // An ending thread may have lost the message.

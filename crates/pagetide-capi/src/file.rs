@@ -33,7 +33,7 @@ pub const PT_ADVICE_WILLNEED: u32 = 4;
 /// The range will not be needed: writes back dirty pages, and drops them.
 pub const PT_ADVICE_DONTNEED: u32 = 5;
 
-/// Opens a regular file, with PT_ flags. Two opens of one file share its pages. Sees all writes of
+/// Opens a regular file, with PT_ flags. Two opens of one file share pages. Sees all writes of
 /// programs that have closed the file.
 ///
 /// Errors: the system's. -EINVAL if flags has neither PT_READ nor PT_WRITE. -EBUSY if a region is
@@ -75,9 +75,9 @@ pub(crate) unsafe fn opening<'a>(
 }
 
 /// Closes a file. Dirty pages are written back, now or later. The next open of the file reports
-/// errors of this write-back, so sync first. Unpin its pages before. NULL does nothing.
+/// errors of this write-back, so sync first. Unpin all pages before. NULL does nothing.
 ///
-/// Cost: none, except in a cache without background threads, which writes back before it returns.
+/// Cost: none, except in a cache without background threads, which writes back before the return.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_close(file: Option<Box<pt_file>>) {
     call(|| {
@@ -87,7 +87,7 @@ pub extern "C" fn pt_file_close(file: Option<Box<pt_file>>) {
 }
 
 /// Reads up to len bytes at offset. Returns the number of bytes, fewer only at the end of the file,
-/// 0 at or past its end. Never fails for lack of memory.
+/// 0 at or past the end. Never fails for lack of memory.
 ///
 /// Errors: -EACCES if not opened with PT_READ. The system's. -EDEADLK if this thread has the page
 /// locked. The buffer's contents are then unspecified.
@@ -152,7 +152,7 @@ pub extern "C" fn pt_file_set_len(file: Option<&pt_file>, len: u64) -> c_int {
 /// survive a crash.
 ///
 /// Errors: the system's error of any write-back of the file since the last sync through this
-/// handle, reported once, with the pages still dirty. The system's error of making it durable.
+/// handle, reported once, with the pages still dirty. The system's error of the sync.
 /// -EDEADLK if this thread has a page of the file locked.
 /// Waits for threads that have dirty pages of the file locked.
 /// Cost: the device's, one request per up to 64 neighbouring pages, several at once.
@@ -161,7 +161,7 @@ pub extern "C" fn pt_file_sync(file: Option<&pt_file>) -> c_int {
     call(|| Ok(given(file, "file")?.0.sync_data()?))
 }
 
-/// As pt_file_sync, without making it durable: other programs see all earlier writes.
+/// As pt_file_sync, but not durably: other programs see all earlier writes.
 ///
 /// Errors, waits and cost: as pt_file_sync, except the device's flush.
 #[unsafe(no_mangle)]

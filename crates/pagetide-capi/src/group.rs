@@ -90,7 +90,7 @@ pub unsafe extern "C" fn pt_group_create(
     })
 }
 
-/// Makes a subgroup. Its use counts for the parent as well.
+/// Makes a subgroup. The use is also charged to the parent.
 ///
 /// Errors and cost: as pt_group_create. -ENOENT if the parent was removed.
 #[unsafe(no_mangle)]
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn pt_group_set(
     })
 }
 
-/// Fills the structure with the group's statistics. Its size must be set.
+/// Fills the structure with the group's statistics. Set stats->size before.
 ///
 /// Errors: -ENOENT if the group was removed.
 /// Cost: takes a lock, and reads every thread's counts. Not for every request.
@@ -217,9 +217,9 @@ pub extern "C" fn pt_group_reclaim(
     })
 }
 
-/// Removes the group. Its files and pages go to its parent. The handle must still be closed.
+/// Removes the group. The parent gets all files and pages. The handle must still be closed.
 ///
-/// Errors: -EBUSY if the group has subgroups. -ENOENT if it was removed before.
+/// Errors: -EBUSY if the group has subgroups. -ENOENT if removed before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_group_remove(group: Option<&pt_group>) -> c_int {
     call(|| Ok(given(group, "group")?.0.remove()?))

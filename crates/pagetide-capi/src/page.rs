@@ -1,7 +1,7 @@
 //! Guards: a page in place, pinned for reading or locked for changes.
 //!
-//! The Rust guard is stored in the caller's memory, without an allocation. Its bytes stay in place
-//! until it is taken out, on the same thread.
+//! The Rust guard is stored in the caller's memory, without an allocation, and stays in place until
+//! taken out, on the same thread.
 
 use crate::arguments::given;
 use crate::door::{Failure, call};
@@ -24,7 +24,7 @@ const _: () = assert!(size_of::<PageGuardMut<'_>>() <= size_of::<[usize; PT_GUAR
 const _: () = assert!(align_of::<Pinned<'_>>() <= align_of::<usize>());
 const _: () = assert!(align_of::<PageGuardMut<'_>>() <= align_of::<usize>());
 
-/// A pinned page: it stays in place, and nothing writes it. Do not copy or move it.
+/// A pinned page, which stays in place and is not written. Do not copy or move the structure.
 #[repr(C)]
 pub struct pt_page {
     /// The read-only bytes. NULL once unpinned.
@@ -35,7 +35,7 @@ pub struct pt_page {
     pub guard: [MaybeUninit<usize>; PT_GUARD_WORDS],
 }
 
-/// A locked page: other threads wait for it. Do not copy or move it.
+/// A locked page, for which other threads wait. Do not copy or move the structure.
 #[repr(C)]
 pub struct pt_locked_page {
     /// A copy of the bytes, to be changed. NULL once unlocked.
@@ -47,8 +47,8 @@ pub struct pt_locked_page {
 }
 
 /// Pins page index, which begins at byte index * 4096, and fills an absent page first. Sets data
-/// and len. Hold it briefly: a pinned page cannot leave memory, and calls that write it wait. Unpin
-/// it in the same thread, before the file is closed.
+/// and len. Unpin soon: a pinned page cannot leave memory, and writers wait. Unpin in the same
+/// thread, before the file is closed.
 ///
 /// Errors: -EACCES if not opened with PT_READ. -ENODATA past the end of the file. The system's.
 /// -EBUSY if all memory is in use: unpin other pages, or use pt_file_pread, which always works.
@@ -98,7 +98,7 @@ pub extern "C" fn pt_page_unpin(page: Option<&mut pt_page>) -> c_int {
 }
 
 /// Locks page index for changes, and fills an absent page first. data is a copy of the page, which
-/// is published as a whole on unlock. The file does not grow. Unlock it in the same thread, before
+/// is published as a whole on unlock. The file does not grow. Unlock in the same thread, before
 /// the file is closed.
 ///
 /// Changed bytes are written, and also unchanged bytes between two changes less than 128 bytes

@@ -27,7 +27,7 @@ pub struct pt_region_options {
     /// Threads that serve the region's faults. 0: the faulting thread serves its own fault if
     /// possible, at a fraction of the cost. See docs/regions.md for the requirements.
     pub handlers: u64,
-    /// 1: opens the file read-only, so it need not be writable. Stores to the region stay in
+    /// 1: opens the file read-only, without need of write access. Stores to the region stay in
     /// memory, and reach no file. 0, or without a path: no effect.
     pub read_only: u64,
 }
@@ -51,7 +51,7 @@ pub struct pt_region_stats {
     pub wp_faults: u64,
     /// Faults that could not be served: the thread got SIGBUS.
     pub failed_faults: u64,
-    /// Memory of its pages now, in bytes.
+    /// Memory of the pages now, in bytes.
     pub resident_bytes: u64,
     /// 1 if the faulting thread serves its own fault: system calls given addresses of unmapped
     /// pages then fail with EFAULT. 0 if threads of the region do.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn pt_region_create(
     })
 }
 
-/// Ends a region: no code may use its addresses any more. Contents of an anonymous region are lost.
+/// Ends a region: no code may use the addresses any more. Contents of an anonymous region are lost.
 /// Contents over a file are written back, and errors are lost, so sync first. NULL does nothing.
 ///
 /// Cost: the write-back, and a visit of each touched page.
@@ -126,9 +126,9 @@ pub extern "C" fn pt_region_len(region: Option<&pt_region>) -> i64 {
     count(|| Ok(given(region, "region")?.0.len()))
 }
 
-/// Maps the pages of a range of bytes, as far as they fit, so that a system call can be given their
-/// addresses: PT_READ for calls that read from them, PT_WRITE for calls that write to them. The
-/// pages may leave again, so repeat a call that fails with EFAULT.
+/// Maps the pages of a range of bytes, as far as memory allows, so that system calls can be given
+/// addresses in the range: PT_READ for calls that read there, PT_WRITE for calls that write there.
+/// Pages may leave again, so repeat a call that fails with EFAULT.
 ///
 /// Errors: -EINVAL for other access. -ENODATA if the range leaves the region. The system's.
 /// Cost: a fill per absent page, and a system call per unmapped page.
@@ -162,7 +162,7 @@ pub extern "C" fn pt_region_sync(region: Option<&pt_region>) -> c_int {
 }
 
 /// Takes advice about a range of bytes. len 0 is to the end. PT_ADVICE_WILLNEED fills the range,
-/// PT_ADVICE_DONTNEED writes it back and frees its memory, but keeps the contents. Other advice has
+/// PT_ADVICE_DONTNEED writes back and frees the memory, but keeps the contents. Other advice has
 /// no effect.
 ///
 /// Errors and cost: as pt_file_advise.
@@ -176,7 +176,7 @@ pub extern "C" fn pt_region_advise(
     call(|| Ok(given(region, "region")?.0.advise(advice_of(advice)?, offset, len)?))
 }
 
-/// Fills the structure with the region's statistics. Its size must be set.
+/// Fills the structure with the region's statistics. Set stats->size before.
 ///
 /// Cost: a look at every page that was ever touched.
 #[unsafe(no_mangle)]

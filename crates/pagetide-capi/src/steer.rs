@@ -7,8 +7,7 @@ use crate::door::{Failure, call, count};
 use pagetide::{Detail, ResidentSet};
 use std::ffi::{c_char, c_int};
 
-/// Writes back all dirty pages of all files, and makes them durable. Continues after an error, and
-/// returns the first one.
+/// Makes all changes of all files durable. Continues after an error, and returns the first one.
 ///
 /// Errors: as pt_cache_flush, and the system's error for a file that could not be made durable.
 /// Waits as pt_cache_flush.
@@ -58,7 +57,7 @@ pub unsafe extern "C" fn pt_cache_command_lru_gen(
     })
 }
 
-/// Writes the files' pages in memory and their heat, as text for pt_cache_warm (the format is in
+/// Writes the files' pages in memory, with heat, as text for pt_cache_warm (the format is in
 /// docs/formats.md). Returns as pt_cache_describe. Pages in memory may have changed by the next
 /// call.
 ///
@@ -76,8 +75,8 @@ pub unsafe extern "C" fn pt_cache_dump(
     })
 }
 
-/// Fills the pages listed by pt_cache_dump, for each unchanged file once it is opened: hottest
-/// first, in the background, until memory is full.
+/// Fills the pages listed by pt_cache_dump, for each unchanged file once opened: hottest first,
+/// in the background, until memory is full.
 ///
 /// Errors: -EINVAL for text that is not a dump, or was truncated.
 #[unsafe(no_mangle)]

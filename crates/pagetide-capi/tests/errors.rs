@@ -19,7 +19,7 @@ fn said() -> String {
     unsafe { CStr::from_ptr(pt_last_error()) }.to_str().unwrap().to_owned()
 }
 
-/// Asserts that the call failed with this errno, and that its message has the word.
+/// Asserts that the call failed with this errno, and that the message has the word.
 #[track_caller]
 fn fails(result: impl Into<i64>, errno: i32, word: &str) {
     let (result, said) = (result.into(), said());
@@ -65,7 +65,7 @@ fn refused(options: &pt_cache_options, errno: i32, word: &str) {
     fails(unsafe { pt_cache_open(options, Some(&mut cache)) }, errno, word);
 }
 
-/// A cache of 16 pages, a folder, and a file of 64 pages in it.
+/// A cache of 16 pages, and a folder with a file of 64 pages.
 struct Bench {
     cache: Box<pt_cache>,
     folder: tempfile::TempDir,

@@ -46,7 +46,7 @@ fn a_pool_of_cpp_threads_reads_under_the_sanitizers() {
     assert_eq!(program.run(), "4096 pages read by 4 threads, 0 bytes wrong\n");
 }
 
-/// A program in its own folder, with its file.
+/// A program in a folder of its own, with a file.
 struct Example {
     folder: tempfile::TempDir,
 }

@@ -16,7 +16,7 @@ use pyo3::types::{PyBool, PyDict};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// A page cache until closed. Its files and regions keep it alive.
+/// A page cache until closed, kept alive by files and regions.
 #[pyclass(frozen, subclass, weakref, module = "pagetide._pagetide")]
 pub(crate) struct Cache {
     cache: Local<Mutex<Option<PageCache>>>,

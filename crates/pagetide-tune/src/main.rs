@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!   rows (trace, frames, best of the online policies)
-//!     x variants (constants as they are, then each changed alone)
+//!     x variants (unchanged constants, then each changed alone)
 //!     x sampling seeds                                               --> regret, in points
 //!                                                                        worst row, median row
 //! ```
@@ -63,7 +63,7 @@ struct TuneArgs {
     /// trace are left out, and named.
     #[arg(long)]
     traces: Option<PathBuf>,
-    /// Only rows with one of these in their name. unseen selects unseen1/NAME and so on, which the
+    /// Only rows with one of these in the name. unseen selects unseen1/NAME and so on, which the
     /// constants were not chosen by, and tenths the value of recency.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
@@ -73,7 +73,7 @@ struct TuneArgs {
     /// The number of sampling seeds.
     #[arg(long, default_value = "8")]
     seeds: NonZeroU64,
-    /// Run the published policies too, instead of taking their best from the table.
+    /// Run the published policies too, instead of taking the best from the table.
     #[arg(long)]
     peers: bool,
     /// Print the miss ratio of every policy instead, one JSON object per row.
@@ -135,7 +135,7 @@ fn each_row<T>(
     Ok(played)
 }
 
-/// Loads a row's trace. `None` after printing why it is left out.
+/// Loads a row's trace. `None` after printing why the row is left out.
 fn load(row: &Row, folder: &Path) -> Option<DenseTrace> {
     let loaded = row.source.load(folder);
     loaded
@@ -146,7 +146,7 @@ fn load(row: &Row, folder: &Path) -> Option<DenseTrace> {
         .ok()
 }
 
-/// Returns the constants as they are, and the requested changes.
+/// Returns the unchanged constants, and the requested changes.
 fn wanted_variants(args: &TuneArgs) -> Vec<Variant> {
     let is_named = |name: &str| args.change.iter().any(|part| name.contains(part));
     Variant::all()
@@ -157,7 +157,7 @@ fn wanted_variants(args: &TuneArgs) -> Vec<Variant> {
         .collect()
 }
 
-/// Returns true if the row has one of these in its name. A group's rows need the group's name
+/// Returns true if the row has one of these in the name. A group's rows need the group's name
 /// first.
 fn is_wanted(row: &Row, parts: &[String]) -> bool {
     let is_apart = row.name.contains('/');

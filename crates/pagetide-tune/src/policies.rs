@@ -4,8 +4,8 @@
 //!   {"row": "OLTP@1000", "commit": "6e75936da915", "seeds": 8, "miss_ratios": {"lru": 0.6717,...
 //! ```
 //!
-//! `cargo x results` makes the table in docs/policies.md of them. Earlier forms of the kernel's
-//! policies are left out.
+//! `cargo x results` makes the table in docs/policies.md of these lines. Earlier forms of the
+//! kernel's policies are left out.
 
 use crate::replays;
 use crate::rows::Row;

@@ -1,4 +1,4 @@
-//! The report: the rows with the constants as they are, then one line per variant.
+//! The report: the rows with unchanged constants, then one line per variant.
 
 use crate::replays::median;
 use crate::variants::Variant;

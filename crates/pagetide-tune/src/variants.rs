@@ -1,4 +1,4 @@
-//! Variants: the constants as they are, and each of them changed alone.
+//! Variants: the unchanged constants, and each constant changed alone.
 
 use pagetide_core::lru::own::{Setting, Tuning};
 
@@ -44,7 +44,7 @@ impl Variant {
         std::iter::once(usual).chain(changed).chain([Variant::without_recency()]).collect()
     }
 
-    /// Makes a variant with a recency setting that is never worth its price.
+    /// Makes a variant with a recency setting that never pays off.
     fn without_recency() -> Variant {
         let mut tuning = Tuning::default();
         tuning.settings[2] = Setting { name: "tight again", ..tuning.settings[0] };

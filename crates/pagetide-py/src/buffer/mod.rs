@@ -1,6 +1,6 @@
 //! The bytes of Python objects: bytes, arrays, memoryviews.
 //!
-//! A region's memory goes through a private buffer: touching it may fault, and the fault may wait
+//! A region's memory goes through a private buffer: a touch may fault, and the fault may wait
 //! for locks of the reading or writing thread.
 
 mod ffi;

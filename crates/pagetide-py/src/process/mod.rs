@@ -1,17 +1,17 @@
 //! Objects after a fork.
 //!
-//! Problem: a forked child has its parent's objects, but neither its threads nor its regions'
+//! Problem: a forked child has its parent's objects, but neither the threads nor the regions'
 //! memory. A call or a destructor would wait for ever.
 //!
 //! Idea: the child counts forks. Using an object made before the last fork fails with advice, and
-//! dropping it does nothing.
+//! a drop does nothing.
 //!
 //! ```text
 //!   Local::new ... fork ... parent: get() -> value     child: get() -> RuntimeError
 //!                                   drop  -> dropped          drop  -> left alone
 //! ```
 //!
-//! A child that touches a region's memory reads its own mapping of the region's file, as of the
+//! A child that touches a region's memory reads a new mapping of the region's file, as of the
 //! fork. Without a file, the touch ends the child with a message on stderr.
 
 mod ffi;
@@ -126,7 +126,7 @@ impl Drop for MappedRange {
     }
 }
 
-/// Returns true if any of these bytes are in a region: touching them may wait for a cache's locks.
+/// Returns true if any of these bytes are in a region: a touch may wait for a cache's locks.
 pub(crate) fn is_in_region(bytes: &[u8]) -> bool {
     let start = bytes.as_ptr().addr();
     let overlaps =

@@ -24,7 +24,7 @@ const NR_HANDLERS: usize = 2;
 /// The server of a region's faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultsBy {
-    /// Threads, if they also serve the kernel's faults, otherwise the faulting thread.
+    /// Threads, if able to serve the kernel's faults, otherwise the faulting thread.
     Auto,
     Threads,
     Signal,
@@ -72,7 +72,7 @@ fn serves_system_calls(stats: &RegionStats) -> bool {
 /// protocol.
 #[pyclass(frozen, weakref, name = "Region", module = "pagetide._pagetide")]
 pub(crate) struct PyRegion {
-    /// Dropped before the region, since its addresses may be reused afterwards.
+    /// Dropped before the region: afterwards the addresses may be reused.
     _range: MappedRange,
     region: Local<Region>,
     is_writable: bool,

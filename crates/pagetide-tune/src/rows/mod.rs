@@ -30,7 +30,7 @@ pub(crate) struct Row {
     pub(crate) best: Best,
 }
 
-/// Rows by group, trace and frames, with the lowest miss ratio and its policy.
+/// Rows by group, trace and frames, with the lowest miss ratio and the policy.
 macro_rules! rows {
     ($($group:literal { $($trace:literal, $source:ident($made:expr) =>
         $($frames:literal $misses:literal $best:ident),+;)+ })+) => {

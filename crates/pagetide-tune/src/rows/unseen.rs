@@ -1,14 +1,14 @@
 //! Rows that the constants were not chosen by, at first: the cost of unforeseen patterns.
 //!
-//! **Problem.** The usual rows look good because the constants were chosen by them. **Idea.** Other
-//! patterns, memory sizes and traces, in four parts.
+//! **Problem.** The constants were chosen by the usual rows, which therefore look good. **Idea.**
+//! Other patterns, memory sizes and traces, in four parts.
 //!
 //! ```text
 //!   unseen1/...    looked at when a mechanism is chosen, not for a constant
 //!   unseen2/...    kept for afterwards, but looked at more than once since
-//!   unseen3/...    written down before any policy saw them: a choice by these needs others as
-//!                  its judge
-//!   unseen4/...    written down when the queue was done, and before it saw them
+//!   unseen3/...    written down before any policy ran: a choice by these rows must be judged by
+//!                  others
+//!   unseen4/...    written down when the queue was done, before its first run
 //! ```
 //!
 //! Ignored: no row stays unseen for ever. Source: core's own baselines

@@ -10,7 +10,7 @@
 //!   grow       0 .. 500, 0 .. 1000, 0 .. 1500      each loop a little longer
 //! ```
 //!
-//! Ignored: constants can be chosen by these too. Two halves let one of them stay the judge.
+//! Ignored: constants can be chosen by these too. Two halves let one stay the judge.
 
 use pagetide_lab::machine::Random;
 use pagetide_lab::scenario::zipf::Popularity;
@@ -40,13 +40,13 @@ pub(crate) enum Pattern {
         /// Accesses for each change.
         every: u64,
     },
-    /// A log: its writer appends, its reader is 0 to 12,000 pages behind, by a random walk.
+    /// A log: the writer appends, the reader is 0 to 12,000 pages behind, by a random walk.
     Backlog,
     /// 8000 pages are read three times in order, then the next 8000.
     Passes,
     /// Look-ups in a tree of 20,000 leaves, 200 inner pages and a root, keys as Zipf 0.7 says.
     Tree,
-    /// 4000 pages at random, and after each 50,000 reads of them a scan of 25,000 pages.
+    /// 4000 pages at random, and after each 50,000 such reads a scan of 25,000 pages.
     HotAndScans,
     /// A loop of 6000 pages and one of 24,000, by turns.
     TwoLoops,
@@ -54,7 +54,7 @@ pub(crate) enum Pattern {
     OneHitWonders,
     /// A stack with a top that walks by up to 64 pages at random.
     Stack,
-    /// Every second access as slide's, between them Zipf 0.9 over 20,000.
+    /// Every second access as slide's, in between Zipf 0.9 over 20,000.
     SlideAndZipf,
     /// 30,000 pages, each as likely as any other.
     Uniform,

@@ -1,8 +1,8 @@
-//! Synthetic programs: their accesses to files and memory, as page numbers.
+//! Synthetic programs: accesses to files and memory, as page numbers.
 //!
 //! **Problem.** The patterns of [`Pattern`](super::Pattern) were looked at while mechanisms were
-//! chosen, and are pure. Programs mix them. **Idea.** A dozen programs, each a few lines, written
-//! down before any policy had seen them.
+//! chosen, and are pure. Programs mix patterns. **Idea.** A dozen programs, each a few lines,
+//! written down before any policy ran.
 //!
 //! ```text
 //!   lsm      get old get new get old ...     a run of pages moves to new numbers, in order
@@ -22,8 +22,8 @@ pub(crate) enum Program {
     /// Look-ups of 25,000 rows by Zipf 0.8 through 250 inner pages. After each 200,000 accesses all
     /// rows are read in order.
     Index,
-    /// Gets, Zipf 0.9 over 40,000 pages. At each 40,000th a compaction runs between them for 16,000
-    /// accesses: it reads 4000 pages in order, and writes each under a new number.
+    /// Gets, Zipf 0.9 over 40,000 pages. At each 40,000th a compaction runs in between for 16,000
+    /// accesses: reads 4000 pages in order, and writes each under a new number.
     Lsm,
     /// Eight tenants, Zipf 0.9 over 8000 pages each. Three at a time are awake, and one of them
     /// goes to sleep each 20,000 accesses.
@@ -35,9 +35,9 @@ pub(crate) enum Program {
     Checkpoint,
     /// Hash joins: 12,000 rows' pages go into a table of 8000 in random order, 48,000 look there.
     Join,
-    /// A log's writer, and readers 1000, 6000 and 15,000 pages behind it.
+    /// A log's writer, and readers 1000, 6000 and 15,000 pages behind.
     Tailers,
-    /// A loop of 13,000 pages, and between its steps Zipf 0.9 over 20,000.
+    /// A loop of 13,000 pages, and between the steps Zipf 0.9 over 20,000.
     LoopAndZipf,
     /// A compiler, again and again: 24,000 pages of sources in order, and after each two of
     /// headers, Zipf 0.6 over 3000.

@@ -1,7 +1,7 @@
 //! Synthetic services: the pages that clients request.
 //!
 //! **Problem.** A fourth setting was chosen by all rows. **Idea.** Ten more habits, written down
-//! before any policy had seen them.
+//! before any policy ran.
 //!
 //! ```text
 //!   latest     the newest page is requested most          films   many sequential readers, a few
@@ -43,7 +43,7 @@ pub(crate) enum Service {
     /// An outer table of 500 pages per query, and for each 10 of them all of an inner one of 2000.
     /// Each query has the next of six inner tables.
     Nested,
-    /// All rows of 100 pages of a matrix, then its columns of 160. Again and again.
+    /// All rows of 100 pages of a matrix, then the columns of 160. Again and again.
     Matrix,
 }
 
