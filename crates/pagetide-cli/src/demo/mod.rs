@@ -1,15 +1,12 @@
-//! `pagetide demo`: each workload under each subject, on real files, at the same memory limit.
-//!
-//! Problem: a claim about a page cache is worth what a stranger can see on their own machine in
-//! two minutes. Idea: make files, play, tell, and leave nothing behind.
+//! `pagetide demo`: runs each workload under each subject, on real files, at one memory limit.
 //!
 //! ```text
-//!   check disk and memory -> make files -> for each workload, round and subject by turns:
+//!   check disk and memory -> make files -> for each workload, round and subject in turn:
 //!        drop files from the kernel's cache -> child process plays -> row
 //!   -> tables and verdict (or JSON) on stdout, report.html, files removed
 //! ```
 //!
-//! Data: everything made (folder, cgroups, children) belongs to a guard of this process.
+//! Data: guards of this process own all folders, cgroups and children.
 
 pub(crate) mod child;
 pub(crate) mod job;
@@ -49,11 +46,11 @@ use std::time::Instant;
 use subject::SubjectName;
 use tiers::{MemoryShape, Tiers};
 
-/// Least memory that every subject can work in.
+/// The minimum memory of any subject.
 const MEMORY_MIN: Bytes = Bytes(4 << 20);
-/// What a child needs beside the cache itself: its program, stacks and tables.
+/// A child's memory beside the cache: program, stacks and tables.
 const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
-/// Longest timed run that a host which trims idle page cache leaves undisturbed.
+/// The longest run, in seconds, that a host does not disturb by trimming idle page cache.
 const QUIET_SECONDS: f64 = 18.0;
 
 const EXAMPLES: &str = "Examples:
@@ -119,7 +116,7 @@ pub(crate) struct DemoArgs {
 /// Runs the command.
 ///
 /// # Errors
-/// A refusal (disk, memory, folder), a failed or wrong read or write, an interrupt.
+/// Fails if refused (disk, memory, folder), on a failed or wrong read or write, or on an interrupt.
 pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let demo = Demo::of(args)?;
     if !args.no_report {
@@ -152,10 +149,10 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// What there is in the document beside the rows.
+/// The parts of the document beside the rows.
 #[derive(Serialize)]
 struct Judged<'a> {
-    /// In words, a sentence each.
+    /// One sentence per verdict.
     verdicts: &'a [String],
 }
 
@@ -163,7 +160,7 @@ fn lines(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
 }
 
-/// What is asked for, and the memory it comes to.
+/// The arguments with their derived memory.
 struct Demo<'a> {
     args: &'a DemoArgs,
     memory: Bytes,
@@ -194,7 +191,7 @@ impl Demo<'_> {
         }
     }
 
-    /// The tiers a subject gets, and the limit.
+    /// Returns the tiers and the memory limit of a subject.
     fn memory_of(&self, subject: SubjectName) -> (Vec<String>, Bytes) {
         match (&self.tiers, subject) {
             (Some(tiers), SubjectName::Pagetide(_, shape)) => {
@@ -206,7 +203,7 @@ impl Demo<'_> {
     }
 }
 
-/// Says what will make the numbers less than they could be.
+/// Warns of conditions that distort the numbers.
 fn warn(args: &DemoArgs) {
     if machine::is_in_memory(&args.dir) {
         terminal::note(&format!(
@@ -223,7 +220,7 @@ fn warn(args: &DemoArgs) {
     }
 }
 
-/// Plays all rounds; those of a workload and subject together, in the order of the table.
+/// Plays all rounds, grouped by workload and subject in table order.
 fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec<Rounds>, Failure> {
     let args = demo.args;
     let files = plan::files(folder, demo.memory, &args.workloads);
@@ -262,7 +259,7 @@ fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec
     Ok(all)
 }
 
-/// How far the demo has come: a bar for eyes, a line now and then where there is no terminal.
+/// Progress: a bar on a terminal, otherwise occasional lines.
 struct Steps {
     start: Instant,
     nr_runs: usize,
@@ -282,14 +279,12 @@ impl Steps {
         steps
     }
 
-    /// Says what begins.
     fn begin(&self, what: &str) {
         let seconds = self.start.elapsed().as_secs();
         let share = 100 * self.nr_begun.get() / self.nr_runs.max(1);
         terminal::step(&format!("{seconds:>4} s {share:>3} %  {what}"));
     }
 
-    /// The label of the next run's bar.
     fn next_run(&self, workload: Workload, subject: SubjectName) -> String {
         self.nr_begun.set(self.nr_begun.get() + 1);
         format!("{}/{} {workload}, {subject}", self.nr_begun.get(), self.nr_runs)
@@ -308,8 +303,7 @@ fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// One workload under one subject; a subject that this machine cannot have gives a row that says
-/// so.
+/// Plays one workload under one subject. An unavailable subject yields a row with the reason.
 fn play_one(
     demo: &Demo<'_>,
     workload: Workload,

@@ -1,8 +1,6 @@
-//! The workloads by name, and which files they need, as multiples of the memory limit.
+//! The workloads, and their files as multiples of the memory limit.
 //!
-//! Problem: workloads are only comparable at one ratio of data to memory, whatever the memory.
-//! Idea: every size is a fraction of the limit; a file is made once and used by each workload that
-//! can use it.
+//! Each file is made once for all workloads.
 //!
 //! ```text
 //!   name      x memory   used by
@@ -24,7 +22,7 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Names of the three files that wschange changes between.
+/// wschange's working sets.
 pub(crate) const CHANGE_FILES: [&str; 3] = ["data-1", "data-2", "data-3"];
 /// wsprotect's working set.
 pub(crate) const SET_FILE: &str = "set";
@@ -32,15 +30,14 @@ pub(crate) const SET_FILE: &str = "set";
 pub(crate) const STREAM_FILE: &str = "stream";
 /// The file of random reads.
 pub(crate) const BIG_FILE: &str = "big";
-/// The file that is written.
+/// The written file.
 pub(crate) const OLTP_FILE: &str = "oltp";
 pub(crate) const FIT_FILE: &str = "fit";
 
-/// A workload's name on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// Three working sets, one after the other, twice.
+    /// Three working sets in turn, twice.
     #[serde(rename = "wschange")]
     WsChange,
     /// A working set beside a stream.
@@ -52,14 +49,14 @@ pub(crate) enum Workload {
     Uniform,
     /// Zipf 0.8 random reads and writes, verified.
     Oltp,
-    /// Zipf 0.99 random reads of what fits; for tiers.
+    /// Zipf 0.99 random reads that fit in memory, for tiers.
     ZipfFit,
-    /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
+    /// Zipf 0.8 random reads for `pagetide bench`, timed only.
     ZipfBare,
 }
 
 impl Workload {
-    /// The demo's, in its order.
+    /// All workloads of the demo, in order.
     pub(crate) const ALL: [Workload; 6] = [
         Workload::WsChange,
         Workload::WsProtect,
@@ -68,7 +65,7 @@ impl Workload {
         Workload::Oltp,
         Workload::ZipfFit,
     ];
-    /// Those that a demo plays without `--workloads`.
+    /// The default workloads.
     pub(crate) const USUAL: [Workload; 5] = [
         Workload::WsChange,
         Workload::WsProtect,
@@ -77,7 +74,6 @@ impl Workload {
         Workload::Oltp,
     ];
 
-    /// The name that people type.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Workload::WsChange => "wschange",
@@ -90,7 +86,7 @@ impl Workload {
         }
     }
 
-    /// One line on what it does, for tables and reports.
+    /// Returns a one-line description for reports.
     pub(crate) fn summary(self) -> &'static str {
         match self {
             Workload::WsChange => {
@@ -116,12 +112,11 @@ impl Workload {
         }
     }
 
-    /// Whether it runs for `--seconds`, rather than until its job is done.
+    /// Returns true if the workload runs for `--seconds`, false if until done.
     pub(crate) fn is_timed(self) -> bool {
         !matches!(self, Workload::WsChange | Workload::WsProtect)
     }
 
-    /// The files it uses, by the plan's names.
     pub(crate) fn file_names(self) -> &'static [&'static str] {
         match self {
             Workload::WsChange => &CHANGE_FILES,
@@ -151,7 +146,7 @@ impl FromStr for Workload {
     }
 }
 
-/// Every file there is: name and size in hundredths of the memory limit.
+/// File names with sizes in hundredths of the memory limit.
 const FILES: [(&str, u64); 8] = [
     ("data-1", 75),
     ("data-2", 75),
@@ -163,12 +158,12 @@ const FILES: [(&str, u64); 8] = [
     (FIT_FILE, 80),
 ];
 
-/// Pages of the first `hundredths`/100 of `memory`.
+/// Returns `hundredths`/100 of the pages of `memory`.
 pub(crate) fn share_pages(memory: Bytes, hundredths: u64) -> u64 {
     memory.whole_pages() * hundredths / 100
 }
 
-/// The files that `workloads` read, in `dir`; `oltp` is among them if it is wanted.
+/// Returns the files of `workloads` in `dir`.
 pub(crate) fn files(dir: &Path, memory: Bytes, workloads: &[Workload]) -> Vec<DataFile> {
     let wanted =
         |name: &str| workloads.iter().any(|workload| workload.file_names().contains(&name));

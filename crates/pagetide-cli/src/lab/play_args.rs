@@ -1,4 +1,4 @@
-//! The arguments of every play in the lab: names, policies, seeds, prices, and where results go.
+//! The common arguments of all plays in the lab.
 
 use crate::failure::Failure;
 use crate::rows::RowsArgs;
@@ -31,10 +31,10 @@ pub(super) struct PlayArgs {
     pub(super) cost: Vec<Price>,
 }
 
-/// What these names stand for: one each, or `every` where the name is `all`.
+/// Resolves names, `all` to `every`.
 ///
 /// # Errors
-/// A name that is none (usage).
+/// Fails with a usage error on an unknown name.
 pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
     names: &[String],
     all: &str,
@@ -48,7 +48,7 @@ pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
 }
 
 impl PlayArgs {
-    /// The seeds, `usual` of them where nothing was said.
+    /// Returns the seeds, by default `usual` of them.
     pub(super) fn seeds(&self, usual: u64) -> Vec<u64> {
         let nr_seeds = self.seeds.map_or(usual, NonZeroU64::get);
         (0..nr_seeds).map(|at| self.first_seed.wrapping_add(at)).collect()

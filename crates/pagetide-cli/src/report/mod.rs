@@ -1,16 +1,13 @@
-//! What reports are made of: one HTML file that needs nothing else, for a person.
+//! Reports: one self-contained HTML file.
 //!
-//! Problem: a table says what won, not how it went. Idea: a few plots where each answers one
-//! question, a sentence under each that says how to read it, and the table for
-//! the numbers. Text colours follow the reader's light or dark setting; series colours are
-//! mid-tones that stand on both.
+//! Each plot answers one question and has a sentence that explains it. Text follows the reader's
+//! colour scheme, and series are mid-tones that suit both.
 //!
 //! ```text
 //!   a command's report.rs --> plots.rs, curves.rs (SVG) --> page.rs (HTML) --> write
 //! ```
 //!
-//! Which plots a report has is in its command's folder: `demo/report.rs`, `replay/report.rs`, ...
-//! Ignored: scripts, fonts and anything else that would have to be fetched.
+//! Ignored: anything to fetch, such as scripts and fonts.
 
 pub(crate) mod curves;
 pub(crate) mod page;
@@ -21,16 +18,16 @@ use crate::output;
 use plots::DrawError;
 use std::path::Path;
 
-/// Writes a report to `path`, where it could be drawn.
+/// Writes a drawn report to `path`.
 ///
 /// # Errors
-/// Where it could not, or the file cannot be written.
+/// Fails if the drawing failed or the file is not writable.
 pub(crate) fn write(path: &Path, text: Result<String, DrawError>) -> Result<(), Failure> {
     let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
     output::write("the report", path, &text)
 }
 
-/// Each name once, in the order in which they come.
+/// Returns each name once, in order of appearance.
 pub(crate) fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct: Vec<&str> = Vec::new();
     for name in names {
@@ -41,7 +38,6 @@ pub(crate) fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a 
     distinct
 }
 
-/// Fails where a report would fetch something.
 #[cfg(test)]
 pub(crate) fn assert_stands_alone(text: &str) {
     for fetched in ["src=", "href=", "@import", "url("] {

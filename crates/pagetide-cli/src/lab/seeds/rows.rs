@@ -1,9 +1,8 @@
-//! Measured rows as flat objects, whatever command they are of: found by their fields.
+//! Measured rows as flat objects, found by their fields.
 //!
 //! ```text
 //!   results/demo.jsonl ...   rows of `--results`
-//!   results/seeds.jsonl      rows of `--json`, each with its command, commit and machine; only
-//!                            those that the sheet asks about
+//!   results/seeds.jsonl      rows of `--json` used by the sheet, with command, commit and machine
 //! ```
 
 use crate::failure::Failure;
@@ -13,19 +12,18 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::Command;
 
-/// Names with values, of a row or of what is looked for.
+/// Names with values, of a row or a query.
 pub(super) type Fields = Map<String, Value>;
 
 const FILE: &str = "seeds.jsonl";
 
-/// All rows there are.
 pub(super) struct Pool(Vec<Fields>);
 
 impl Pool {
-    /// The rows of every `.jsonl` file in a folder.
+    /// Reads the rows of every `.jsonl` file in a folder.
     ///
     /// # Errors
-    /// A folder or file that cannot be read, a line that is no object.
+    /// Fails on an unreadable folder or file, or a line that is not an object.
     pub(super) fn read(folder: &Path) -> Result<Pool, Failure> {
         let refuse = |error: &dyn Display| {
             let told = "the folder of measured rows; --rows names another";
@@ -50,7 +48,7 @@ impl Pool {
         Pool(rows.into_iter().map(object).collect())
     }
 
-    /// The first row that has all these fields.
+    /// Returns the first row with all these fields.
     pub(super) fn find(&self, fields: &Fields) -> Option<&Fields> {
         self.0.iter().find(|row| has(row, fields))
     }
@@ -60,11 +58,10 @@ fn has(row: &Fields, fields: &Fields) -> bool {
     fields.iter().all(|(name, value)| row.get(name) == Some(value))
 }
 
-/// Runs those of `commands` that begin with `words`, and writes the rows that some fields of
-/// `picks` are of.
+/// Runs the `commands` with prefix `words` and writes the rows that match any of `picks`.
 ///
 /// # Errors
-/// A command that failed; a folder that cannot be written to.
+/// Fails on a failed command or an unwritable folder.
 pub(super) fn measure(
     commands: &[String],
     words: &str,
@@ -79,7 +76,7 @@ pub(super) fn measure(
     let is_kept = |line: &&str| {
         to_keep.iter().any(|command| line.contains(&format!("\"pagetide {command}\"")))
     };
-    // There may be no file yet.
+    // The file may not exist yet.
     let old = std::fs::read_to_string(&path).unwrap_or_default();
     let mut text: String = old.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
     for command in to_run {
@@ -97,7 +94,7 @@ pub(super) fn measure(
     output::write("the rows", &path, &text)
 }
 
-/// What the command prints with `--json`.
+/// Returns the rows of the command's `--json`.
 fn rows_of(command: &str) -> Result<Vec<Fields>, Failure> {
     let refuse =
         |error: &dyn Display| Failure::Refused(format!("cannot run `pagetide {command}`: {error}"));
