@@ -16,10 +16,10 @@ pub(crate) struct SizeArgs {
 }
 
 impl SizeArgs {
-    /// The sizes asked for, in frames.
+    /// Returns the sizes in frames.
     ///
     /// # Errors
-    /// No size; a size of no frame, or of too many (usage).
+    /// Fails with a usage error without a size, or with too few or too many frames.
     pub(crate) fn frames(&self) -> Result<Vec<u32>, Failure> {
         if self.memory.is_empty() && self.frames.is_empty() {
             return Err(Failure::Usage(
@@ -43,10 +43,10 @@ impl SizeArgs {
         Ok(sizes)
     }
 
-    /// The one size asked for, in frames.
+    /// Returns the only size in frames.
     ///
     /// # Errors
-    /// As [`SizeArgs::frames`]; several sizes (usage).
+    /// Fails as [`SizeArgs::frames`], or on several sizes.
     pub(crate) fn only_frames(&self) -> Result<u32, Failure> {
         match self.frames()?[..] {
             [frames] => Ok(frames),

@@ -1,4 +1,4 @@
-//! Settings over time, above the hit ratio: what a policy chose, and what came of it.
+//! A policy's settings over time, above the hit ratio.
 //!
 //! ```text
 //!   recency            #####
@@ -24,7 +24,7 @@ const SIZE: (u32, u32) = (900, 420);
 /// The share of the plot's height for the settings.
 const SETTINGS_SHARE: f64 = 0.32;
 
-/// The heading and the figure of one policy at one size.
+/// Returns the heading and the figure of one policy at one size.
 pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
     let title = title_of(explained);
     let plot = svg(SIZE, |area| draw(area, explained))?;
@@ -36,10 +36,10 @@ fn title_of(Explained { policy, frames, .. }: &Explained) -> String {
     format!("Settings of {policy} with {frames} frames")
 }
 
-/// The settings and the hit ratio as one SVG document; `trace` is the name of what was replayed.
+/// Draws settings and hit ratio as an SVG document titled with `trace`.
 ///
 /// # Errors
-/// Where they cannot be drawn.
+/// Fails if drawing fails.
 pub(super) fn alone(trace: &str, explained: &Explained) -> Result<String, Failure> {
     let title = format!("{}: {trace}", title_of(explained));
     let plot = picture((SIZE.0, SIZE.1 + 24), &title, |area| draw(area, explained));

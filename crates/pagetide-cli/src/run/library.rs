@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// The library, built with this command.
 static LIBRARY: &[u8] = pagetide_embed::cdylib!("pagetide_preload");
 
 /// Returns the path of the library as a file.

@@ -1,4 +1,4 @@
-//! `--memory`: a fixed size, or the memory that can be spared.
+//! `--memory`: a fixed size, or the machine's spare memory.
 //!
 //! ```text
 //!   512M             a fixed limit
@@ -12,14 +12,14 @@ use pagetide_core::units::Bytes;
 use pagetide_sys::MemoryRoom;
 use std::str::FromStr;
 
-/// Smallest size of `auto`.
+/// The smallest size of `auto`.
 const LEAST: Bytes = Bytes(16 << 20);
 
 /// The limit of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryLimit {
     Fixed(Bytes),
-    /// Follows the spare memory, from the first size up to the second.
+    /// Follows the spare memory between two sizes.
     Auto(Bytes, Bytes),
 }
 
@@ -31,7 +31,6 @@ impl MemoryLimit {
         }
     }
 
-    /// Sets the limit in `builder`.
     pub(super) fn put(self, builder: Builder) -> Builder {
         match self {
             MemoryLimit::Fixed(memory) => builder.memory(memory),

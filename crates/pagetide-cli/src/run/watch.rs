@@ -1,13 +1,12 @@
-//! Samples of a run, taken at an interval.
+//! Samples of a run at an interval.
 //!
 //! ```text
 //!   interval  50 ms. At POINTS_MAX points every other point is dropped and the interval doubles
 //!   point     counters so far, and resident memory by generation
 //! ```
 //!
-//! A report therefore has 256 to 512 points for any length of the run. A sample takes the locks of
-//! the page cache one after the other, as `stats` does: some microseconds, at most 20 times a
-//! second.
+//! Reports thus have 256 to 512 points. A sample takes the page cache's locks in turn, as `stats`
+//! does: some microseconds, at most 20 times a second.
 
 use crate::failure::Failure;
 use pagetide::{Detail, PageCache};
@@ -15,11 +14,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum number of points. Even, so that halving keeps the points evenly spaced.
+/// Maximum number of points. Even, so that halving keeps even spacing.
 const POINTS_MAX: usize = 512;
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// One sample: counters since the start, and resident memory.
+/// Counters since the start, and resident memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunPoint {
     pub(super) seconds: f64,
@@ -33,7 +32,7 @@ pub(super) struct RunPoint {
     pub(super) generations: Vec<(u64, u64)>,
 }
 
-/// A thread that takes samples until stopped.
+/// A thread that samples until stopped.
 pub(super) struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<Vec<RunPoint>>,
@@ -64,10 +63,10 @@ impl Watcher {
         Ok(Watcher { stop, thread })
     }
 
-    /// Returns the samples, including one at the end.
+    /// Stops and returns the samples, with one at the end.
     pub(super) fn stop(self) -> Vec<RunPoint> {
         drop(self.stop);
-        // A panic of the thread was already printed, and the report is then empty.
+        // The thread already printed its panic. The report is then empty.
         self.thread.join().unwrap_or_default()
     }
 }
@@ -95,7 +94,7 @@ fn look(cache: &PageCache, start: Instant) -> RunPoint {
     }
 }
 
-/// Returns the pages of each generation, oldest first, from the text of Linux's `lru_gen`.
+/// Parses the pages of each generation, oldest first, from Linux's `lru_gen` format.
 fn generations_of(text: &str) -> Vec<(u64, u64)> {
     let row = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

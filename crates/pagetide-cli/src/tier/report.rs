@@ -1,4 +1,4 @@
-//! The report on what a slow tier would cost, by how little memory is fast.
+//! The report on the cost of a slow tier, by the fast share of memory.
 
 use super::{Cost, table};
 use crate::failure::Failure;
@@ -9,13 +9,13 @@ use crate::table::escape;
 use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
-/// What a plot shows of a cost.
+/// A plotted number of a cost.
 type Reading = fn(&Cost) -> f64;
 
-/// Writes the report to `path`; `model` is what the trace was taken for.
+/// Writes the report to `path`. `model` describes the modelled machine.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// Fails if the file is not writable.
 pub(super) fn write(
     path: &Path,
     model: &str,
@@ -45,7 +45,7 @@ fn render(model: &str, costs: &[Cost], prices: &TierPrices) -> Result<String, Dr
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// How machines of fast and slow memory are run, as HTML.
+/// Returns the method of the simulation, as HTML.
 pub(crate) fn method(prices: &TierPrices) -> String {
     format!(
         "Only what has a price takes time; every access is one that missed the processor's caches. \
@@ -54,7 +54,7 @@ pub(crate) fn method(prices: &TierPrices) -> String {
     )
 }
 
-/// A line a stage, over the share of memory that is fast.
+/// Draws a line per stage over the fast share of memory.
 fn by_share(stages: &[&str], costs: &[Cost], reading: Reading) -> Result<String, DrawError> {
     let doublings = |cost: &Cost| cost.fast.log2();
     let (left, right) = costs

@@ -18,7 +18,6 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
-/// The user's choice.
 #[derive(Debug, Default)]
 pub(super) struct View {
     nth: usize,
@@ -39,7 +38,7 @@ impl View {
     }
 }
 
-/// Maximum number of cache rows on the screen, always including the chosen cache.
+/// Maximum cache rows, always including the chosen cache.
 const ROWS_MAX: usize = 10;
 
 pub(super) fn draw(frame: &mut Frame<'_>, looks: &Looks, view: &View) {
@@ -91,7 +90,6 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, stats: &StatsDocument) {
     frame.render_widget(Paragraph::new(rows).block(block), files);
 }
 
-/// Returns the lines about one cache.
 fn describe(stats: &StatsDocument) -> Vec<String> {
     let sizes = stats.hit_ratios.iter().map(|it| {
         let error = percent(it.hit_ratio_error, 1);

@@ -1,4 +1,4 @@
-//! Statistics of all caches, and the rates between two requests.
+//! Statistics of all caches, and their rates between two requests.
 
 use crate::ctl::PATIENCE;
 use crate::document::Document;
@@ -30,7 +30,7 @@ pub(super) struct Lately {
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) refaults: f64,
-    /// Mean time that threads waited for a read, microseconds.
+    /// Mean read wait in microseconds.
     pub(super) wait_us: Option<f64>,
 }
 
@@ -83,7 +83,7 @@ impl Looks {
     /// Asks all caches again.
     ///
     /// # Errors
-    /// Fails if the folder of sockets cannot be read.
+    /// Fails if the folder of sockets is unreadable.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         let places = control::list().map_err(|error| Failure::on("look for caches", &error))?;
         self.seen = places.into_iter().filter_map(|place| self.ask(place)).collect();
@@ -113,14 +113,14 @@ impl Looks {
     /// Prints all answers as one JSON document.
     ///
     /// # Errors
-    /// Fails if stdout cannot be written.
+    /// Fails if stdout is not writable.
     pub(super) fn print_json(&self) -> Result<(), Failure> {
         let caches: Vec<&StatsDocument> =
             self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();
         terminal::print(&Document::new("pagetide.top/1", caches).to_text()?)
     }
 
-    /// Returns a table of all caches, for output without a terminal.
+    /// Formats a table of all caches, for output without a terminal.
     pub(super) fn text(&self) -> String {
         if self.seen.is_empty() {
             return format!("{}\n", nothing());
@@ -134,7 +134,7 @@ impl Looks {
     }
 }
 
-/// Returns the message if no cache is found.
+/// Returns the message for zero caches.
 pub(super) fn nothing() -> String {
     let folder = control::folder();
     format!("no cache of this user can be looked at: there is no socket in {}", folder.display())

@@ -1,6 +1,6 @@
-//! `pagetide trace info`: a count of everything in a trace, in one pass.
+//! `pagetide trace info`: counts a trace's contents in one pass.
 //!
-//! Memory grows with distinct pages (about 64 bytes each), not with the length of the trace.
+//! Memory: about 64 bytes per distinct page, independent of the trace's length.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ pub(crate) struct InfoArgs {
     json: JsonArgs,
 }
 
-/// The field names are what `--json` prints, and stay.
+/// `--json` prints these field names.
 #[derive(Serialize)]
 struct Info {
     format: &'static str,
@@ -39,7 +39,7 @@ struct Info {
     reuse: Reuse,
 }
 
-/// The run that a record is of.
+/// The recorded run.
 #[derive(Serialize)]
 struct Recorded {
     policy: String,
@@ -55,7 +55,7 @@ struct Recorded {
 /// Runs the command.
 ///
 /// # Errors
-/// A trace that cannot be read to its end, an interrupt.
+/// Fails on a bad trace or an interrupt.
 pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut census = Census::new();
     let facts = args.source.for_each(interrupt, |_, access| {

@@ -1,4 +1,4 @@
-//! A program by turns: under `pagetide run` by each policy, and under each of its references.
+//! A program in alternation: under `pagetide run` by each policy, and under each reference.
 
 use super::super::interleave::{Samples, TimedRun};
 use super::super::{Bench, Row, policies};
@@ -8,17 +8,16 @@ use crate::failure::Failure;
 use pagetide_core::lru::PolicyName;
 use std::cell::RefCell;
 
-/// What a turn took.
 pub(super) struct Turn {
     pub(super) ns: f64,
-    /// Bytes an operation, where turns have what can be compared.
+    /// Device bytes per operation, if comparable.
     pub(super) device_read: Option<f64>,
 }
 
-/// The rows of a case in so many threads or processes: times, and bytes read from the device.
+/// Returns the rows of a case with `nr` threads or processes: times, and device bytes.
 ///
 /// # Errors
-/// The first failure of a turn, an interrupt.
+/// Fails on the first failed turn or an interrupt.
 pub(super) fn rows(
     bench: &Bench<'_>,
     (case, nr): (&'static str, u32),
