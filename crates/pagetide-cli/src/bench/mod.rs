@@ -8,8 +8,8 @@
 //!
 //!   bench   case             reference     time of
 //!   hit     copy             memcpy        copying a random resident page of 4 KiB
-//!   hit     copy             pread         the same copy from the kernel's page cache
-//!   hit     guard            memcpy        taking and dropping a read guard; an 8-byte load
+//!   hit     copy             pread         the same, the kernel's page cache hitting
+//!   hit     guard            memcpy        taking and dropping a read guard; an 8-byte load there
 //!   miss    random           direct        a random 4 KiB read over 16x memory; O_DIRECT pread
 //!   seq     cold             direct        a page of a cold file in 64 KiB calls; O_DIRECT, 1 MiB
 //!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory (ram: ext4 on a loop

@@ -5,7 +5,7 @@
 //!   a: 70 90 80 --> the round of 80, with 70 to 90
 //! ```
 //!
-//! The row is one real round, so its numbers belong together.
+//! The row is a round that was played, so that its numbers belong together.
 
 use super::row::{Outcome, Row};
 use crate::results::Measured;
