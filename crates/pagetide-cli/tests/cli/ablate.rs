@@ -3,7 +3,7 @@
 use crate::run::{rows_of, run, stderr, stdout};
 use std::fmt::Write;
 
-/// Twelve hundred accesses of two hundred pages, some hot.
+/// 1200 accesses of 200 pages, some hot.
 fn trace(folder: &tempfile::TempDir) -> String {
     let mut text = String::new();
     for step in 0..1200_u64 {

@@ -1,4 +1,4 @@
-//! `replay --explain` and `lab why`: what a policy did, told to people.
+//! `replay --explain` and `lab why`.
 
 use crate::run::{run, stderr, stdout};
 use serde_json::Value;

@@ -1,6 +1,6 @@
-//! Real programs under `pagetide run`: the same output, the same files, as without.
+//! Real programs under `pagetide run`: the same output and files as natively.
 //!
-//! A program that is not installed is a loud skip.
+//! Missing programs are skipped with a message.
 
 mod agents;
 mod as_without;
@@ -48,15 +48,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// The command under test.
 fn pagetide() -> &'static Path {
     wait_for_execs();
     Path::new(env!("CARGO_BIN_EXE_pagetide"))
 }
 
-/// Waits until no child of this process is between fork and exec. Such a child has the descriptors
-/// that this process had open at the fork, and a file that is open anywhere for writing is the
-/// kernel's.
+/// Waits until no child is between fork and exec: it holds copies of open descriptors, and a file
+/// that is open for writing anywhere is the kernel's.
 fn wait_for_execs() {
     let own = std::fs::read_link("/proc/self/exe").ok();
     let is_before_exec =
@@ -77,14 +75,14 @@ fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A run of `command` in `folder`, with so much memory.
+/// Runs `command` in `folder`.
 fn run_in<S: AsRef<OsStr>>(folder: &Path, memory: &str, command: &[S]) -> Output {
     let mut run = Command::new(pagetide());
     run.args(["run", "--memory", memory, "--"]).args(command);
     run.current_dir(folder).output().unwrap()
 }
 
-/// As [`run_in`], with options; and its summary.
+/// As [`run_in`], with options and the summary.
 fn run_counted(
     folder: &Path,
     memory: &str,
@@ -97,7 +95,7 @@ fn run_counted(
     (output, summary_in(&folder.join("summary.json")))
 }
 
-/// What `--json` has written there.
+/// Reads the summary of `--json`.
 fn summary_in(path: &Path) -> serde_json::Value {
     let mut document: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -105,7 +103,7 @@ fn summary_in(path: &Path) -> serde_json::Value {
     document["rows"][0].take()
 }
 
-/// As [`run_in`], of a shell's command line that must succeed; what it prints.
+/// As [`run_in`], with a shell line that must succeed. Returns stdout.
 fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
     let output = run_in(folder, memory, &["sh", "-c", line]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -113,7 +111,7 @@ fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The same without us.
+/// As [`shell_in`], natively.
 fn plain_shell_in(folder: &Path, line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -121,7 +119,7 @@ fn plain_shell_in(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a script of ours, and what all of them share; it must end with "ok".
+/// Runs a script with the shared module. It must end with "ok".
 fn python_in(folder: &Path, memory: &str, script: &str) {
     std::fs::write(folder.join("children.py"), include_str!("children.py")).unwrap();
     std::fs::write(folder.join("script.py"), script).unwrap();
@@ -130,7 +128,8 @@ fn python_in(folder: &Path, memory: &str, script: &str) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
 }
 
-/// Whether the program is there; says so if not. `cargo x check --install` installs them all.
+/// Returns true if the program is installed, else prints a skip message. `cargo x check --install`
+/// installs all.
 fn has(program: &str, test: &str) -> bool {
     let look = format!("PATH=$PATH:/usr/sbin command -v {program}");
     let found = Command::new("sh").args(["-c", &look]).output();
@@ -141,12 +140,12 @@ fn has(program: &str, test: &str) -> bool {
     is_there
 }
 
-/// Whether the tests' long forms are asked for: `cargo x check --long`.
+/// Returns true for the long forms: `cargo x check --long`.
 fn is_long() -> bool {
     std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1")
 }
 
-/// Bytes that are no pattern: a linear congruential generator's.
+/// Pseudo-random bytes (linear congruential).
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let next = || {
@@ -156,7 +155,7 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// What a script of this folder prints, which gets the command and a folder.
+/// Returns the output of a script of this folder.
 fn script(name: &str) -> String {
     let here = folder();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run").join(name);

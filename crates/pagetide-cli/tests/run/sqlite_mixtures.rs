@@ -1,12 +1,12 @@
-//! One database, written by several programs that take its locks: inside, outside, in two runs, in
-//! a run within a run. Every row is there, and the database is whole.
+//! One database with writers inside, outside, in two runs, and in a nested run. All rows exist, and
+//! the database is intact.
 
 use super::agents::python;
 use super::mapped::is_served;
 use super::{folder, has, is_long, pagetide, plain_shell_in};
 use std::process::{Child, Command};
 
-/// The words before a program that make it one of a run.
+/// The words that start a run.
 fn run() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--"]
 }
@@ -16,9 +16,9 @@ fn run_with_maps() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--mmap", "cache", "--"]
 }
 
-/// Two writers, or twice two where a shell begins them; all rows, whatever the mixture.
+/// Two writers, or four under shells. All rows must exist.
 ///
-/// `mode` is a journal's mode, and a size of mappings where there are to be some: `wal 1000000`.
+/// `mode` is a journal mode and an optional mapping size: `wal 1000000`.
 fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     if !has("python3", test) {
         return;
@@ -47,8 +47,8 @@ fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     assert_eq!(seen.trim(), format!("ok {nr_all} {nr_all}"));
 }
 
-/// Transactions that must exclude each other: a program of a run, and one outside that opens the
-/// database while the run holds its locks.
+/// Mutually exclusive transactions of a run and of an outside program that opens the database while
+/// the run holds its locks.
 fn take_turns(test: &str, mmap: &str) {
     if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
         return;
