@@ -28,9 +28,6 @@ pub(crate) struct Answer {
 }
 
 /// Replays `trace` through all `cells` and returns the answers in order.
-///
-/// # Errors
-/// Fails if memory is too small for a cell, or on an interrupt.
 pub(crate) fn run(
     trace: &DenseTrace,
     cells: &[Cell],

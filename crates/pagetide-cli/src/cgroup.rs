@@ -126,9 +126,6 @@ fn limit_file(version: Version) -> &'static str {
 
 impl GroupHandle {
     /// Moves this process, with all threads, into the group.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses.
     pub(crate) fn join(&self) -> io::Result<()> {
         fs::write(self.members(), std::process::id().to_string())
     }

@@ -103,9 +103,6 @@ impl DataFile {
     }
 
     /// Writes the whole file at generation 0, syncs and drops it from the kernel's page cache.
-    ///
-    /// # Errors
-    /// Fails on a failed write or sync, or on an interrupt.
     pub(crate) fn create(
         &self,
         interrupt: &Interrupt,
@@ -163,9 +160,6 @@ impl DataFile {
 }
 
 /// Writes back and drops `path` from the kernel's page cache.
-///
-/// # Errors
-/// Fails if the file cannot be opened or synced.
 pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("drop from the kernel's page cache", path, &error);
     let file = File::open(path).map_err(refuse)?;
@@ -174,9 +168,6 @@ pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
 }
 
 /// Makes a temporary folder under `parent`, removed on drop.
-///
-/// # Errors
-/// Fails if `parent` is missing or read-only.
 pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("pagetide-")

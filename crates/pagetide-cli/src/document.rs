@@ -37,9 +37,6 @@ impl<R: Serialize> Document<R> {
 
 impl<R: Serialize, A: Serialize> Document<R, A> {
     /// Formats the document with a final line break.
-    ///
-    /// # Errors
-    /// No known case: every name and number is serializable.
     pub(crate) fn to_text(&self) -> Result<String, Failure> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::on("write JSON", &error))
@@ -47,9 +44,6 @@ impl<R: Serialize, A: Serialize> Document<R, A> {
 }
 
 /// Parses the rows of a printed document.
-///
-/// # Errors
-/// Fails if the text is not such a document.
 pub(crate) fn read_rows(printed: &[u8]) -> serde_json::Result<Vec<Map<String, Value>>> {
     #[derive(Deserialize)]
     struct Printed {

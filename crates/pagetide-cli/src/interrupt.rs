@@ -33,9 +33,6 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// Sets the flag on SIGINT, SIGTERM and SIGHUP from here on.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses a handler.
     pub(crate) fn watch() -> io::Result<Interrupt> {
         let flag = Arc::clone(CURRENT.get_or_init(Arc::default));
         for signal in [SIGINT, SIGTERM, SIGHUP] {

@@ -60,9 +60,6 @@ pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
 }
 
 /// Returns the bytes that this user may still write under `dir`.
-///
-/// # Errors
-/// Fails if `dir` is missing or not a folder.
 pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     let metadata =
         fs::metadata(dir).map_err(|error| Failure::on_path("use the folder", dir, &error))?;
@@ -100,9 +97,6 @@ pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
 }
 
 /// Returns this executable's path.
-///
-/// # Errors
-/// Fails if the system cannot name the path.
 pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))
 }

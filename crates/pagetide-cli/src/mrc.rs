@@ -83,11 +83,6 @@ fn parse_sampler(text: &str) -> Result<Sampler, String> {
     rate.ok_or_else(|| "a share of the pages is above 0 and at most 1, as in 0.01".to_owned())
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on a bad trace, too few sampled pages, too little memory, an unwritable picture, or an
-/// interrupt.
 pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     output::check("the picture", &args.svg)?;
     let (sample, readahead_use) = read(args, interrupt)?;

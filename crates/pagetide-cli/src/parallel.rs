@@ -27,9 +27,6 @@ impl JobsArgs {
 
     /// Runs `work` on each item and returns the answers in order. Each item needs at most
     /// `bytes_each`, 0 if little.
-    ///
-    /// # Errors
-    /// Fails on the first failed item, too little memory for one item, or an interrupt.
     pub(crate) fn run_all<T: Sync, A: Send>(
         self,
         items: &[T],

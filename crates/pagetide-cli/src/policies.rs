@@ -52,10 +52,6 @@ fn mechanisms_of(policy: PolicyName) -> Vec<MechanismRow> {
     Mechanism::of(policy).map(row).collect()
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if stdout is not writable.
 pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
     let policies: Vec<Policy> = PolicyName::ALL
         .iter()

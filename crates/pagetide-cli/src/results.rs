@@ -106,17 +106,11 @@ struct ResultLine<'a> {
 
 impl ResultsArgs {
     /// Tests early that rows can be written.
-    ///
-    /// # Errors
-    /// Fails if the file is not writable.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         output::check("the results", &self.results)
     }
 
     /// Appends the rows if a file was named.
-    ///
-    /// # Errors
-    /// Fails if the file is not writable.
     pub(crate) fn append(&self, rows: impl FnOnce() -> Vec<Measured>) -> Result<(), Failure> {
         let Some(path) = &self.results else { return Ok(()) };
         let refuse = |error| Failure::on_path("write the results", path, &error);

@@ -23,9 +23,6 @@ pub(crate) struct RowsArgs {
 
 impl RowsArgs {
     /// Tests early that all outputs are writable.
-    ///
-    /// # Errors
-    /// Fails if one is not.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         output::check("the report", &self.report)?;
         self.results.check()

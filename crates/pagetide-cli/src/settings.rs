@@ -44,9 +44,6 @@ impl fmt::Display for Setting {
 }
 
 /// Applies all `settings` in order.
-///
-/// # Errors
-/// Fails if the library refuses a setting, which never happens for parsed settings.
 pub(crate) fn apply(builder: Builder, settings: &[Setting]) -> Result<Builder, KnobError> {
     settings.iter().try_fold(builder, |builder, setting| builder.set(&setting.name, &setting.value))
 }

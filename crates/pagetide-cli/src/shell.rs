@@ -31,9 +31,6 @@ pub(crate) struct ManualsArgs {
 }
 
 /// Prints completions of `command`.
-///
-/// # Errors
-/// Fails if stdout is not writable.
 pub(crate) fn complete(args: &CompletionsArgs, mut command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "pagetide", &mut text);
@@ -41,9 +38,6 @@ pub(crate) fn complete(args: &CompletionsArgs, mut command: Command) -> Result<(
 }
 
 /// Writes the pages of `command`: `pagetide.1`, `pagetide-run.1` and so on.
-///
-/// # Errors
-/// Fails with the system's error.
 pub(crate) fn write_manuals(args: &ManualsArgs, command: Command) -> Result<(), Failure> {
     let folder: &Path = &args.folder;
     let written = clap_mangen::generate_to(command, folder);

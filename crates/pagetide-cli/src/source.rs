@@ -121,9 +121,6 @@ impl SourceArgs {
     }
 
     /// Calls `take` with each entry, and with the trace for the entry's time.
-    ///
-    /// # Errors
-    /// Fails on a bad trace, on an interrupt, and with the error of `take`.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,

@@ -21,9 +21,6 @@ pub(crate) fn parse_size(text: &str) -> Result<Bytes, String> {
 }
 
 /// Prints to stdout. A closed reader is not an error.
-///
-/// # Errors
-/// Fails if stdout is not writable, as with a full disk.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -44,9 +41,6 @@ pub(crate) struct JsonArgs {
 
 impl JsonArgs {
     /// Prints the `document` if JSON was requested, otherwise the `text`.
-    ///
-    /// # Errors
-    /// Fails as [`print()`].
     pub(crate) fn print<R: Serialize, A: Serialize>(
         self,
         document: &Document<R, A>,

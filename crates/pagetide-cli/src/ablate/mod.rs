@@ -93,11 +93,6 @@ struct AblationRow {
     cpu_ns_per_access_more: f64,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on policies without mechanisms, on sizes of zero frames, on a bad file, or on an
-/// interrupt.
 pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;

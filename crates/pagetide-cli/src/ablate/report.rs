@@ -25,9 +25,6 @@ each one flipped. Pairs of mechanisms may stand in for each other: two bars of n
 that both can go. CPU time is the replaying thread's own.";
 
 /// Writes the report on `rows` of `trace` from `file` to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(
     path: &Path,
     file: &Path,

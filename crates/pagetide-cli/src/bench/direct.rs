@@ -26,9 +26,6 @@ impl DirectFile {
     }
 
     /// Fills `buffer` from `offset`.
-    ///
-    /// # Errors
-    /// Fails with the device's error.
     pub(super) fn read(&self, buffer: &mut AlignedBuf, offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
     }

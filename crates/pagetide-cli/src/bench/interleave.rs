@@ -63,9 +63,6 @@ pub(super) type TimedRun<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
 
 /// Runs each contender once a round, in reverse order every second round. Returns the samples in
 /// the given order.
-///
-/// # Errors
-/// Fails on a contender's first failure or an interrupt.
 pub(super) fn interleave<const N: usize>(
     label: &str,
     nr_rounds: u32,
@@ -77,9 +74,6 @@ pub(super) fn interleave<const N: usize>(
 }
 
 /// As [`interleave`], for any number of contenders.
-///
-/// # Errors
-/// Fails on a contender's first failure or an interrupt.
 pub(super) fn interleave_all(
     label: &str,
     nr_rounds: u32,
@@ -105,9 +99,6 @@ pub(super) fn interleave_all(
 const SHORT_RUNS: u32 = 50;
 
 /// Returns the fastest of many runs that share `duration`.
-///
-/// # Errors
-/// Fails on the first failed run.
 pub(super) fn fastest_of(
     duration: Duration,
     mut run: impl FnMut(Duration) -> Result<f64, Failure>,
@@ -125,9 +116,6 @@ pub(super) fn stay_on(cpu: u32) {
 
 /// Runs `operate` on each state for `duration`, one thread per state, reading the clock once per
 /// `batch` operations. Returns a thread's nanoseconds per operation, the mean over threads.
-///
-/// # Errors
-/// Fails on the first failed operation.
 pub(super) fn time_threads<S: Send>(
     (duration, batch): (Duration, u32),
     states: Vec<S>,

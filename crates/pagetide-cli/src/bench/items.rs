@@ -63,9 +63,6 @@ const CASES: [Case; 3] = [
 ];
 
 /// Returns the rows of the wanted cases.
-///
-/// # Errors
-/// Fails if refused (disk, memory), on a failed process, a wrong value, or an interrupt.
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     bench.refuse_unknown(BENCH, CASES.iter().map(|case| case.name))?;
     let memory = Bytes(bench.memory(64 << 20, MEMORY_MIN).0.max(MEMORY_MIN));

@@ -297,11 +297,6 @@ impl Bench<'_> {
     }
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if refused (disk, memory, folder), if nothing is measurable, on a failed read, or on an
-/// interrupt.
 pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
         return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));

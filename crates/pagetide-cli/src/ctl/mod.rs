@@ -116,10 +116,6 @@ fn parse_limit(text: &str) -> Result<(GroupLimit, Bytes), String> {
     Ok((limit, terminal::parse_size(size)?))
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if there is no such cache or the cache refuses.
 pub(crate) fn run(args: &CtlArgs) -> Result<(), Failure> {
     let request = request_of(&args.act)?;
     let socket = find::find(args.cache.as_deref())?;

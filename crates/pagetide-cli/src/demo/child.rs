@@ -57,9 +57,6 @@ pub(crate) enum ChildEnd {
 }
 
 /// Runs `job` in a child. `on_progress` gets the finished share, 0 to 1.
-///
-/// # Errors
-/// Fails if the child fails, or on an interrupt.
 pub(crate) fn run(
     job: &Job,
     interrupt: &Interrupt,

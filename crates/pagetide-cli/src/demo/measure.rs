@@ -128,9 +128,6 @@ impl<'a> Client<'a> {
     }
 
     /// Checks one word of each page in `buffer`, a different word each time.
-    ///
-    /// # Errors
-    /// Fails on a wrong word.
     pub(crate) fn check(
         &mut self,
         data: &DataFile,
@@ -148,9 +145,6 @@ impl<'a> Client<'a> {
     }
 
     /// Writes `page` as page `index` and times the write. Returns the end time.
-    ///
-    /// # Errors
-    /// Fails on a failed write.
     pub(crate) fn write(
         &mut self,
         file: &dyn MeasuredFile,

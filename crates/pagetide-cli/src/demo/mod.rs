@@ -113,10 +113,6 @@ pub(crate) struct DemoArgs {
     results: ResultsArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if refused (disk, memory, folder), on a failed or wrong read or write, or on an interrupt.
 pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let demo = Demo::of(args)?;
     if !args.no_report {

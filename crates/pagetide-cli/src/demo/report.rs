@@ -22,9 +22,6 @@ are Pagetide with the named policy. Rounds go by turns; shown is the round of th
 Loops are closed: a slow operation delays the next one.";
 
 /// Writes the report on `outcomes` to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(path: &Path, memory: Bytes, outcomes: &[Outcome]) -> Result<(), Failure> {
     report::write(path, render(memory, outcomes))
 }

@@ -68,10 +68,6 @@ fn rows(summary: &MultigenSummary) -> Vec<GenerationRow> {
     rows.collect()
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on memory of zero frames, a policy without generations, a bad trace, or a failed command.
 pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let nr_frames = args.sizes.only_frames()?;
     let (mut trace, _) = args.source.read_dense(interrupt)?;

@@ -58,10 +58,6 @@ struct ListedMetric {
     meaning: &'static str,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if stdout is not writable.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     args.json.print(&Document::new("pagetide.lab.list/1", all()), text)
 }

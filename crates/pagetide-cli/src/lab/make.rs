@@ -34,10 +34,6 @@ pub(crate) struct MakeArgs {
     file: PathBuf,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on an unwritable file or an interrupt.
 pub(super) fn run(args: &MakeArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::on_path("write the trace", &args.file, &error);
     let mut file = NewFile::create("the trace", &args.file)?;

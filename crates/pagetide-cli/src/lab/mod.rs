@@ -49,10 +49,6 @@ enum LabCommand {
     Seeds(seeds::SeedsArgs),
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on an unknown scenario, an unwritable report, or an interrupt.
 pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         LabCommand::Run(args) => run::run(args, interrupt),

@@ -32,9 +32,6 @@ pub(super) struct PlayArgs {
 }
 
 /// Resolves names, `all` to `every`.
-///
-/// # Errors
-/// Fails with a usage error on an unknown name.
 pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
     names: &[String],
     all: &str,

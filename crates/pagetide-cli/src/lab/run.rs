@@ -34,10 +34,6 @@ pub(crate) struct RunArgs {
     tiers: tiers::TierArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on an unknown scenario or subject, an unwritable report, or an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     args.plays.output.check()?;
     if is_about_tiers(args)? {

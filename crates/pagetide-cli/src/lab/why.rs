@@ -45,10 +45,6 @@ pub(crate) struct WhyArgs {
     json: JsonArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on memory of zero frames, a bad trace, an absent page, or an interrupt.
 pub(crate) fn run(args: &WhyArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let nr_frames = args.sizes.only_frames()?;
     let (trace, _) = args.source.read_dense(interrupt)?;

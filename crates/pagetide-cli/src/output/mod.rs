@@ -71,9 +71,6 @@ enum To {
 
 impl<'a> NewFile<'a> {
     /// Begins a file for `path`. Error messages use `what`, as in "the trace".
-    ///
-    /// # Errors
-    /// Fails if the path is not writable.
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
             To::There(file) => {
@@ -86,9 +83,6 @@ impl<'a> NewFile<'a> {
     }
 
     /// Moves the file to its path and returns the length in bytes.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
     pub(crate) fn finish(self) -> Result<u64, Failure> {
         let refuse = |error: io::Error| refused(self.what, self.path, &error);
         match self.to {

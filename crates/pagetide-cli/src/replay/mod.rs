@@ -82,10 +82,6 @@ pub(crate) struct ReplayArgs {
     output: RowsArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on sizes of zero frames, a bad file, or an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.recorded {
         return recorded::run(args, interrupt);

@@ -35,9 +35,6 @@ have neither. Seconds are this machine's, with as many replays side by side as i
 cores.";
 
 /// Writes the report on `rows` of `trace` from `file` to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(
     path: &Path,
     file: &Path,

@@ -37,9 +37,6 @@ fn title_of(Explained { policy, frames, .. }: &Explained) -> String {
 }
 
 /// Draws settings and hit ratio as an SVG document titled with `trace`.
-///
-/// # Errors
-/// Fails if drawing fails.
 pub(super) fn alone(trace: &str, explained: &Explained) -> Result<String, Failure> {
     let title = format!("{}: {trace}", title_of(explained));
     let plot = picture((SIZE.0, SIZE.1 + 24), &title, |area| draw(area, explained));

@@ -27,9 +27,6 @@ enum Place {
 }
 
 /// Draws the curves as an SVG document.
-///
-/// # Errors
-/// Fails if drawing fails.
 pub(crate) fn alone(title: &str, curves: &[Curve<'_>]) -> Result<String, Failure> {
     picture((900, 540), title, |area| draw(area, curves, Place::Alone))
         .map_err(|error| Failure::on("draw the curves", &*error))

@@ -19,9 +19,6 @@ use plots::DrawError;
 use std::path::Path;
 
 /// Writes a drawn report to `path`.
-///
-/// # Errors
-/// Fails if the drawing failed or the file is not writable.
 pub(crate) fn write(path: &Path, text: Result<String, DrawError>) -> Result<(), Failure> {
     let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
     output::write("the report", path, &text)

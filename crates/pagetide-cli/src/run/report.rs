@@ -31,9 +31,6 @@ what another policy would have done, record the run and use <code>pagetide \
 replay</code>.";
 
 /// Writes the report on a run of `command` to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(
     path: &Path,
     command: &str,

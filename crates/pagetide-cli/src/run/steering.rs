@@ -61,9 +61,6 @@ pub(super) struct Steering {
 
 impl Steering {
     /// Starts the control socket, and metrics and dumps if requested.
-    ///
-    /// # Errors
-    /// Fails if the metrics server cannot start, or a file is not writable.
     pub(super) fn start(args: &RunArgs, cache: &PageCache) -> Result<Steering, Failure> {
         let (mut server, mut files) = (None, Vec::new());
         match &args.metrics {

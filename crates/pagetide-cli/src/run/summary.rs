@@ -226,9 +226,6 @@ impl Summary {
     }
 
     /// Writes the document.
-    ///
-    /// # Errors
-    /// Fails with the system's error if the file is not writable.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         output::write("the summary", path, &Document::new("pagetide.run/1", [self]).to_text()?)
     }

@@ -40,9 +40,6 @@ pub(super) struct Watcher {
 
 impl Watcher {
     /// Starts sampling `cache`.
-    ///
-    /// # Errors
-    /// Fails if the thread cannot be started.
     pub(super) fn start(cache: &PageCache) -> Result<Watcher, Failure> {
         let (stop, stopped) = channel();
         let cache = cache.clone();

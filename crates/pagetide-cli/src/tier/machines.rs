@@ -21,9 +21,6 @@ pub(crate) struct MachineRun<'a> {
 }
 
 /// Runs all machines.
-///
-/// # Errors
-/// Fails if threads cannot be started, or on an interrupt.
 pub(crate) fn run(
     machines: &[MachineRun<'_>],
     jobs: JobsArgs,

@@ -113,10 +113,6 @@ fn parse_speed(text: &str) -> Result<(Item, u64), String> {
     value.map(|value| (item, value)).ok_or_else(said)
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on invalid prices or shares, a bad or small trace, an unwritable report, or an interrupt.
 pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let prices = prices(args)?;
     let shares = shares(args);
@@ -148,9 +144,6 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
 }
 
 /// Returns the default prices with the typed changes.
-///
-/// # Errors
-/// Fails with a usage error on an unknown or out-of-range price.
 pub(crate) fn prices_with(typed: &[Price]) -> Result<TierPrices, Failure> {
     let prices = typed.iter().try_fold(TierPrices::OPTANE, TierPrices::with);
     let prices = prices.map_err(|error| Failure::Usage(format!("--cost {error}")))?;

@@ -13,9 +13,6 @@ use std::path::Path;
 type Reading = fn(&Cost) -> f64;
 
 /// Writes the report to `path`. `model` describes the modelled machine.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(
     path: &Path,
     model: &str,

@@ -81,9 +81,6 @@ impl Looks {
     }
 
     /// Asks all caches again.
-    ///
-    /// # Errors
-    /// Fails if the folder of sockets is unreadable.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         let places = control::list().map_err(|error| Failure::on("look for caches", &error))?;
         self.seen = places.into_iter().filter_map(|place| self.ask(place)).collect();
@@ -111,9 +108,6 @@ impl Looks {
     }
 
     /// Prints all answers as one JSON document.
-    ///
-    /// # Errors
-    /// Fails if stdout is not writable.
     pub(super) fn print_json(&self) -> Result<(), Failure> {
         let caches: Vec<&StatsDocument> =
             self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();

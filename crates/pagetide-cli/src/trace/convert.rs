@@ -31,10 +31,6 @@ struct Done {
     len_bytes: u64,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on a bad trace, an unwritable record, or an interrupt.
 pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let out = &args.out;
     let is_same = out

@@ -52,10 +52,6 @@ struct Recorded {
     reclaimer: Option<&'static str>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on a bad trace or an interrupt.
 pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut census = Census::new();
     let facts = args.source.for_each(interrupt, |_, access| {

@@ -26,10 +26,6 @@ enum TraceCommand {
     Convert(convert::ConvertArgs),
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on a bad trace, an unwritable file, or an interrupt.
 pub(crate) fn run(args: &TraceArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         TraceCommand::Info(args) => info::run(args, interrupt),

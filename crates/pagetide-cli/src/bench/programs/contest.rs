@@ -15,9 +15,6 @@ pub(super) struct Turn {
 }
 
 /// Returns the rows of a case with `nr` threads or processes: times, and device bytes.
-///
-/// # Errors
-/// Fails on the first failed turn or an interrupt.
 pub(super) fn rows(
     bench: &Bench<'_>,
     (case, nr): (&'static str, u32),

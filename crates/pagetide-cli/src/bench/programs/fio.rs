@@ -14,9 +14,6 @@ use std::path::Path;
 const FIO_BYTES: u64 = 9_400 << 10;
 
 /// Returns the rows of these cases and job counts.
-///
-/// # Errors
-/// Fails if refused (disk, cgroup), on a failed program, or on an interrupt.
 pub(super) fn measure(
     bench: &Bench<'_>,
     memory: Bytes,

@@ -35,9 +35,6 @@ const START: &str = "work=$1; shift; for job; do \"$0\" \"$work\" \"$job\" & all
                      for one in $all; do wait $one || exit; done";
 
 /// Returns the rows of the named cases. The cases are slow.
-///
-/// # Errors
-/// Fails if refused (disk, cgroup), on a failed process, an unserved mapping, or an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for case in CASES.into_iter().filter(|case| bench.is_named(case)) {

@@ -63,9 +63,6 @@ pub(crate) struct MemcachedLoadArgs {
 }
 
 /// Returns the rows of the named cases. The cases are slow.
-///
-/// # Errors
-/// Fails if refused (disk, cgroup), on a failed program, an unserved mapping, or an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
@@ -122,9 +119,6 @@ fn read_ns(printed: &str) -> Result<f64, Failure> {
 }
 
 /// Runs the hidden command, which prints the nanoseconds per get.
-///
-/// # Errors
-/// Fails on a socket error or a wrong value.
 pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("load memcached by", &args.socket, &error);
     let socket = connect(&args.socket).map_err(refuse)?;

@@ -81,9 +81,6 @@ pub(super) struct Ran {
 
 impl Program<'_> {
     /// Runs the program, on `cpu` if given, after touching as much free memory as its limit.
-    ///
-    /// # Errors
-    /// Fails on a failed program, an unserved mapping, or an interrupt.
     pub(super) fn run(&self, under: Under, cpu: Option<usize>) -> Result<Ran, Failure> {
         self.run_looked_at(under, cpu, &mut |_| ())
     }

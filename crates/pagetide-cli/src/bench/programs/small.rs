@@ -47,10 +47,6 @@ pub(crate) struct OpenEachArgs {
     folder: PathBuf,
 }
 
-/// Runs the hidden command.
-///
-/// # Errors
-/// Fails on any error of a file or folder.
 pub(crate) fn open_each(args: &OpenEachArgs) -> Result<(), Failure> {
     let mut bytes = vec![0; 64 << 10];
     for_each_file(&args.folder, &mut |path| {
@@ -80,9 +76,6 @@ pub(super) fn for_each_file(
 }
 
 /// Returns the rows of the wanted cases.
-///
-/// # Errors
-/// Fails if refused (disk, folder), on a failed program, or on an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let memory = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
     let mut rows = Vec::new();

@@ -37,9 +37,6 @@ const NONE: u32 = u32::MAX;
 
 impl BareRegion {
     /// Maps `nr_pages` of the file at `path` with `nr_frames`.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be opened or faults are unavailable.
     pub(super) fn new(path: &Path, nr_pages: u64, nr_frames: u32) -> Result<BareRegion, Failure> {
         let refused = |error: std::io::Error| Failure::on_path("map", path, &error);
         let options = ArenaOptions { huge_pages: false, pretouch: true };

@@ -117,9 +117,6 @@ pub(crate) trait MeasuredFile: Send + Sync {
 
 /// Makes the subject `name` limited to `memory`. Pagetide uses `tiers` and the job's settings. The
 /// kernel's counters use the job's cgroup.
-///
-/// # Errors
-/// Fails if the cache cannot be built.
 pub(crate) fn make(
     name: SubjectName,
     memory: Bytes,

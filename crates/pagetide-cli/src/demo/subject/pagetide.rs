@@ -15,9 +15,6 @@ pub(crate) struct PagetideCache(PageCache);
 
 impl PagetideCache {
     /// Makes a pretouched cache of `memory`, or of `tiers` if not empty.
-    ///
-    /// # Errors
-    /// Fails if memory cannot be reserved or is too small.
     pub(crate) fn new(
         policy: PolicyName,
         memory: Bytes,

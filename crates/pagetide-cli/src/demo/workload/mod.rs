@@ -59,9 +59,6 @@ pub(crate) struct Harness<'a> {
 }
 
 /// Plays `workload` on `harness`.
-///
-/// # Errors
-/// Fails on a failed or wrong read or write, or an interrupt.
 pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measurements, Failure> {
     let measured = match workload {
         Workload::WsChange => wschange::run(harness),

@@ -16,9 +16,6 @@ use std::path::Path;
 type Reading = fn(&Sample) -> u64;
 
 /// Writes the report on `runs` to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(path: &Path, runs: &[PcpRuns], costs: &Costs) -> Result<(), Failure> {
     report::write(path, render(runs, costs))
 }

@@ -48,9 +48,6 @@ const GROUPS_A_PLOT: usize = 4;
 const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 
 /// Runs the lines of all workloads.
-///
-/// # Errors
-/// Fails if `run_all` fails.
 pub(super) fn rows(
     workloads: &[PcpWorkload],
     costs: Costs,
@@ -101,9 +98,6 @@ fn changed(costs: Costs, change: Change) -> Costs {
 }
 
 /// Writes the report: bars of the ratios by price, and the table.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(path: &Path, rows: &[Row], costs: &Costs) -> Result<(), Failure> {
     report::write(path, render(rows, costs))
 }

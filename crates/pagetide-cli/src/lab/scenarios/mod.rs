@@ -23,9 +23,6 @@ use std::fmt::Write;
 const SEEDS: u64 = 10;
 
 /// Plays the named scenarios.
-///
-/// # Errors
-/// Fails on an unknown scenario or subject, an unwritable report, or an interrupt.
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {

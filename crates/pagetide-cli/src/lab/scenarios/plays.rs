@@ -19,9 +19,6 @@ pub(super) struct Played {
 }
 
 /// Plays each of `cases` with all `seeds`.
-///
-/// # Errors
-/// Fails on an interrupt.
 pub(super) fn run(
     cases: &[(&'static Scenario, PolicyVariant)],
     seeds: &[u64],

@@ -27,9 +27,6 @@ seeds, whiskers the lowest and the highest of them. Claims are what a scenario's
 of the same quantity.";
 
 /// Writes the report to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(path: &Path, played: &[Played], rows: &[SummaryRow]) -> Result<(), Failure> {
     report::write(path, render(played, rows))
 }

@@ -42,10 +42,6 @@ pub(crate) struct SeedsArgs {
     json: JsonArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails on a failed command or unreadable or unwritable rows.
 pub(crate) fn run(args: &SeedsArgs) -> Result<(), Failure> {
     let sheet = Sheet::read();
     if let Some(words) = &args.run {

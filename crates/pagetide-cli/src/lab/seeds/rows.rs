@@ -21,9 +21,6 @@ pub(super) struct Pool(Vec<Fields>);
 
 impl Pool {
     /// Reads the rows of every `.jsonl` file in a folder.
-    ///
-    /// # Errors
-    /// Fails on an unreadable folder or file, or a line that is not an object.
     pub(super) fn read(folder: &Path) -> Result<Pool, Failure> {
         let refuse = |error: &dyn Display| {
             let told = "the folder of measured rows; --rows names another";
@@ -59,9 +56,6 @@ fn has(row: &Fields, fields: &Fields) -> bool {
 }
 
 /// Runs the `commands` with prefix `words` and writes the rows that match any of `picks`.
-///
-/// # Errors
-/// Fails on a failed command or an unwritable folder.
 pub(super) fn measure(
     commands: &[String],
     words: &str,

@@ -132,9 +132,6 @@ struct Line {
 }
 
 /// Runs the named workloads.
-///
-/// # Errors
-/// Fails on an unknown name, policy or price, an unwritable report, or an interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "tier-all", &TierWorkload::ALL)?;
     let setup = setup(plays, args)?;

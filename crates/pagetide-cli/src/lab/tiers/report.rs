@@ -11,9 +11,6 @@ use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
 /// Writes the report on `runs` to `path`.
-///
-/// # Errors
-/// Fails if the file is not writable.
 pub(super) fn write(path: &Path, runs: &[TierRuns], prices: &TierPrices) -> Result<(), Failure> {
     report::write(path, render(runs, prices))
 }

@@ -112,10 +112,6 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Returns the rows of the wanted cases. All cases but sqlite run only by name.
-///
-/// # Errors
-/// Fails if refused (disk, cgroup), on a failed script, an unserved mapping, a differing answer, or
-/// an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let is_wanted = |script: &&Script| match script.name {
         "sqlite" => bench.wants("sqlite"),

@@ -16,9 +16,6 @@ const BATCH: u32 = 16;
 const WARM_MAX: u32 = 3;
 
 /// Warms up for the timed duration or until `nr_warm` accesses, then times. One thread per state.
-///
-/// # Errors
-/// Fails on the first failed access.
 pub(super) fn time_accesses<S: Send>(
     job: &Job,
     nr_warm: u64,

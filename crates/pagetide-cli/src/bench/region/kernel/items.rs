@@ -82,9 +82,6 @@ impl<'a> Items<'a> {
 }
 
 /// Sets all keys in order, then gets random keys with `sets` sets per 100 operations.
-///
-/// # Errors
-/// Fails on a wrong value or if `begin` fails.
 pub(super) fn run(
     job: &Job,
     words: &[AtomicU64],

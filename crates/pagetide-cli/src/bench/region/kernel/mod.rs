@@ -123,9 +123,6 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Returns the rows of the wanted cases.
-///
-/// # Errors
-/// Fails if refused (disk, memory), on a failed process, or on an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let wanted = || CASES.iter().filter(|case| bench.wants(case.name));
     let memory = Bytes(memory.0.max(MEMORY_MIN));

@@ -22,10 +22,6 @@ pub(crate) struct MappedArgs {
     job: String,
 }
 
-/// Runs the hidden command.
-///
-/// # Errors
-/// Fails on a memory error or a wrong word.
 pub(crate) fn serve(args: &MappedArgs) -> Result<(), Failure> {
     // If refused, the child still ends by itself.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));

@@ -19,9 +19,6 @@ const EXPONENT: f64 = 0.99;
 const NR_PASSES: u64 = 3;
 
 /// Runs the work. Calls `begin` after touching all memory beside the mapping.
-///
-/// # Errors
-/// Fails on a wrong word or if `begin` fails.
 pub(super) fn run(
     job: &Job,
     words: &[AtomicU64],
