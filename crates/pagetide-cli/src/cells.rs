@@ -27,7 +27,7 @@ pub(crate) struct Answer {
     pub(crate) cpu_ns: u64,
 }
 
-/// Replays `trace` through all `cells` and returns the answers in order.
+/// Answers are in the order of the cells.
 pub(crate) fn run(
     trace: &DenseTrace,
     cells: &[Cell],

@@ -24,9 +24,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest wait in drop for a dying member.
+/// For a dying member.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(3);
-/// A counter for unique names.
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,22 +36,18 @@ pub(crate) enum Version {
     V2,
 }
 
-/// A group's version and path, for joining and reading.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct GroupHandle {
     version: Version,
     path: PathBuf,
 }
 
-/// A memory cgroup made by this process and removed on drop.
+/// Removed on drop.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup(GroupHandle);
 
 impl MemoryGroup {
-    /// Makes a group limited to `limit` bytes.
-    ///
-    /// # Errors
-    /// Fails with a sentence that explains why the machine has no usable cgroup.
+    /// The error is a sentence for the user.
     pub(crate) fn with_limit(limit: Bytes) -> Result<MemoryGroup, String> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| {
             format!("no memory cgroup: cannot read /proc/self/mountinfo: {error}")
@@ -104,9 +99,6 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Sets the limit of this process's own group.
-///
-/// # Errors
 /// Fails if the kernel cannot shrink the group to the limit.
 pub(crate) fn limit_own_group(limit: Bytes) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -125,17 +117,15 @@ fn limit_file(version: Version) -> &'static str {
 }
 
 impl GroupHandle {
-    /// Moves this process, with all threads, into the group.
+    /// Moves all threads of this process.
     pub(crate) fn join(&self) -> io::Result<()> {
         fs::write(self.members(), std::process::id().to_string())
     }
 
-    /// Returns the file for joining process ids.
     pub(crate) fn members(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
 
-    /// Returns the bytes charged now.
     pub(crate) fn read_usage(&self) -> Option<u64> {
         self.read_number(match self.version {
             Version::V1 => "memory.usage_in_bytes",
@@ -143,7 +133,6 @@ impl GroupHandle {
         })
     }
 
-    /// Returns the peak of charged bytes, if available.
     pub(crate) fn read_usage_max(&self) -> Option<u64> {
         self.read_number(match self.version {
             Version::V1 => "memory.max_usage_in_bytes",
@@ -151,12 +140,10 @@ impl GroupHandle {
         })
     }
 
-    /// Returns the refaults of file pages.
     pub(crate) fn read_refaults(&self) -> Option<u64> {
         self.read_stat("workingset_refault_file")
     }
 
-    /// Returns the unit of [`GroupHandle::read_evictions`].
     pub(crate) fn evictions_unit(&self) -> &'static str {
         match self.version {
             Version::V1 => "folios (a page or more) that left the cgroup",
@@ -182,7 +169,7 @@ impl GroupHandle {
     }
 }
 
-/// Returns the possible parent folders, best first.
+/// Returns possible parent folders, best first.
 fn candidates(mounts: &str, membership: &str) -> Vec<(Version, PathBuf)> {
     let mut places = Vec::new();
     for (version, mount, root) in mounts.lines().filter_map(parse_mount) {
@@ -201,7 +188,7 @@ fn candidates(mounts: &str, membership: &str) -> Vec<(Version, PathBuf)> {
     places
 }
 
-/// Parses a memory hierarchy's line of mountinfo: version, mount point and root.
+/// Returns version, mount point and root of a memory hierarchy.
 fn parse_mount(line: &str) -> Option<(Version, PathBuf, String)> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(3);
@@ -217,7 +204,6 @@ fn parse_mount(line: &str) -> Option<(Version, PathBuf, String)> {
     Some((version, Path::new(&mount.replace("\\040", " ")).to_owned(), root.to_owned()))
 }
 
-/// Returns this process's path in the hierarchy of `version`.
 fn parse_membership(membership: &str, version: Version) -> Option<String> {
     membership.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');

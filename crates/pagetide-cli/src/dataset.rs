@@ -27,35 +27,29 @@ use std::path::{Path, PathBuf};
 
 const WORD_BYTES: usize = 8;
 pub(crate) const WORDS_PER_PAGE: usize = PAGE_BYTES / WORD_BYTES;
-/// Pages per write or read.
+/// Per write or read.
 const CHUNK_PAGES: u64 = 256;
 
-/// A file of verifiable contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
-    /// The file number in each word.
+    /// Part of each word.
     pub(crate) id: u32,
-    /// The length in pages.
     pub(crate) nr_pages: u64,
 }
 
-/// A wrong word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WrongWord {
-    /// Byte offset in the file.
     offset: u64,
     expected: u64,
     found: u64,
 }
 
 impl DataFile {
-    /// Returns the length in bytes.
     pub(crate) fn len(&self) -> u64 {
         Bytes::from_pages(self.nr_pages).0
     }
 
-    /// Fills `page` with page `index` at `generation`.
     pub(crate) fn fill_page(&self, index: u64, generation: u32, page: &mut [u8]) {
         let first = index * WORDS_PER_PAGE as u64;
         for (word, at) in page.chunks_exact_mut(WORD_BYTES).zip(first..) {
@@ -63,7 +57,7 @@ impl DataFile {
         }
     }
 
-    /// Checks word `at` of page `index` at `generation`.
+    /// Checks word `at` of page `index`.
     pub(crate) fn check_word(
         &self,
         index: u64,
@@ -81,7 +75,6 @@ impl DataFile {
         Err(WrongWord { offset: position * WORD_BYTES as u64, expected, found })
     }
 
-    /// Checks every word of `page`.
     pub(crate) fn check_page(
         &self,
         index: u64,
@@ -102,7 +95,7 @@ impl DataFile {
         ))
     }
 
-    /// Writes the whole file at generation 0, syncs and drops it from the kernel's page cache.
+    /// Writes generation 0, syncs and drops the file from the kernel's page cache.
     pub(crate) fn create(
         &self,
         interrupt: &Interrupt,
@@ -123,9 +116,6 @@ impl DataFile {
     }
 
     /// Reads the file from the disk and checks every page against its generation.
-    ///
-    /// # Errors
-    /// Fails on the first wrong word or failed read.
     pub(crate) fn verify(
         &self,
         generations: impl Fn(u64) -> u32,
@@ -143,7 +133,7 @@ impl DataFile {
         })
     }
 
-    /// Calls `take` for each chunk with a page index and a buffer for the pages from that index.
+    /// Calls `take` with a page index and a buffer for the pages from that index.
     fn for_each_chunk(
         &self,
         interrupt: &Interrupt,
@@ -159,7 +149,7 @@ impl DataFile {
     }
 }
 
-/// Writes back and drops `path` from the kernel's page cache.
+/// Writes back first.
 pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("drop from the kernel's page cache", path, &error);
     let file = File::open(path).map_err(refuse)?;
@@ -167,7 +157,7 @@ pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| refuse(errno.into()))
 }
 
-/// Makes a temporary folder under `parent`, removed on drop.
+/// Removed on drop.
 pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("pagetide-")
@@ -175,13 +165,12 @@ pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
         .map_err(|error| Failure::on_path("make a folder in", parent, &error))
 }
 
-/// Removes a file if present.
 pub(crate) fn remove(path: &Path) {
     // The folder's guard removes leftovers.
     let _ = fs::remove_file(path);
 }
 
-/// Computes a word's contents (an avalanche mix of splitmix64's constants).
+/// An avalanche mix of splitmix64's constants.
 fn content_word(file: u32, at: u64, generation: u32) -> u64 {
     let mut word = at.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ (u64::from(file) << 32 | u64::from(generation)).wrapping_mul(0xd1b5_4a32_d192_ed03);

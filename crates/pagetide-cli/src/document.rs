@@ -12,7 +12,6 @@ use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A document of rows, with `about` beside them.
 #[derive(Debug, Serialize)]
 pub(crate) struct Document<R, A = Nothing> {
     schema: &'static str,
@@ -29,21 +28,18 @@ impl<R: Serialize> Document<R> {
         Document { schema, about: Nothing {}, rows }
     }
 
-    /// Adds fields about all rows.
     pub(crate) fn about<A: Serialize>(self, about: A) -> Document<R, A> {
         Document { schema: self.schema, about, rows: self.rows }
     }
 }
 
 impl<R: Serialize, A: Serialize> Document<R, A> {
-    /// Formats the document with a final line break.
     pub(crate) fn to_text(&self) -> Result<String, Failure> {
         let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Failure::on("write JSON", &error))
     }
 }
 
-/// Parses the rows of a printed document.
 pub(crate) fn read_rows(printed: &[u8]) -> serde_json::Result<Vec<Map<String, Value>>> {
     #[derive(Deserialize)]
     struct Printed {

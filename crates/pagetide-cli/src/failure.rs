@@ -10,26 +10,24 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// A failure, as a sentence for a person.
+/// Sentences for a person.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something impossible.
     Usage(String),
-    /// The machine, a file or a check refused.
     Refused(String),
     /// Ctrl-C or a termination signal.
     Interrupted,
-    /// An interrupt with a sentence about the results so far.
+    /// With the results so far.
     InterruptedWith(String),
 }
 
 impl Failure {
-    /// Makes a refusal by the system, as "cannot `act` `path`: why".
+    /// "cannot `act` `path`: why"
     pub(crate) fn on_path(act: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::Refused(format!("cannot {act} {}: {error}", path.display()))
     }
 
-    /// Makes a refusal by the system, as "cannot `act`: why".
+    /// "cannot `act`: why"
     pub(crate) fn on(act: &str, error: &dyn std::error::Error) -> Failure {
         let mut sentence = format!("cannot {act}: {error}");
         let mut cause = error.source();

@@ -17,22 +17,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Interval between checks of the flag.
 const TICK: Duration = Duration::from_millis(50);
 
 static CURRENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Returns true if the command should stop, for code without an [`Interrupt`].
+/// For code without an [`Interrupt`].
 pub(crate) fn is_set() -> bool {
     CURRENT.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// A flag that is true once the command should stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Sets the flag on SIGINT, SIGTERM and SIGHUP from here on.
+    /// On SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn watch() -> io::Result<Interrupt> {
         let flag = Arc::clone(CURRENT.get_or_init(Arc::default));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -46,16 +44,12 @@ impl Interrupt {
         Interrupt(Arc::clone(CURRENT.get_or_init(|| flag)))
     }
 
-    /// Returns true if the command should stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Exits the process `limit` after a signal, if still running, because some writes never
     /// return. Calls `last` before the exit.
-    ///
-    /// # Errors
-    /// Fails if the system refuses a thread.
     pub(crate) fn end_in_time(self, limit: Duration, last: fn()) -> io::Result<()> {
         let thread = std::thread::Builder::new().name("pagetide-end".into());
         let watch = move || {
@@ -69,7 +63,6 @@ impl Interrupt {
         thread.spawn(watch).map(drop)
     }
 
-    /// Fails with `Failure::Interrupted` if the command should stop.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.is_set() { Err(Failure::Interrupted) } else { Ok(()) }
     }

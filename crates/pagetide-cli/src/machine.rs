@@ -14,12 +14,9 @@ pub(crate) use pagetide_sweep::read_memory_available;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Disk space that a run leaves free.
 const DISK_SPARE: Bytes = Bytes(64 << 20);
-/// Memory that a run leaves free.
 const MEMORY_SPARE: Bytes = Bytes(128 << 20);
 
-/// Describes kernel, processors and memory.
 pub(crate) fn describe() -> String {
     let first = |path: &str, key: &str| -> String {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -34,7 +31,7 @@ pub(crate) fn describe() -> String {
     format!("Linux {kernel}, {cpus} CPUs ({model}), {}", rounded(total << 10))
 }
 
-/// Formats a size with one decimal (`Bytes` prints exactly).
+/// With one decimal (`Bytes` prints exactly).
 pub(crate) fn rounded(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     for (shift, unit) in units {
@@ -46,7 +43,7 @@ pub(crate) fn rounded(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// Formats an estimate of bytes without digits below `error`.
+/// Without digits below `error`.
 pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
@@ -59,7 +56,7 @@ pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
     }
 }
 
-/// Returns the bytes that this user may still write under `dir`.
+/// For this user.
 pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     let metadata =
         fs::metadata(dir).map_err(|error| Failure::on_path("use the folder", dir, &error))?;
@@ -71,16 +68,12 @@ pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     Ok(Bytes(answer.f_bavail.saturating_mul(answer.f_frsize)))
 }
 
-/// Returns true if `dir` is on tmpfs.
 pub(crate) fn is_in_memory(dir: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     rustix::fs::statfs(dir).is_ok_and(|answer| answer.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Checks that `dir` can take `needed` bytes plus a reserve.
-///
-/// # Errors
-/// Fails with a sentence that has both numbers.
+/// Needs a reserve beside `needed`. The error has both numbers.
 pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
     let free = read_disk_free(dir)?;
     let wanted = needed.0.saturating_add(DISK_SPARE.0);
@@ -96,15 +89,11 @@ pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
     )))
 }
 
-/// Returns this executable's path.
 pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))
 }
 
-/// Checks that the machine can give `needed` bytes of memory plus a reserve.
-///
-/// # Errors
-/// Fails with a sentence that has both numbers.
+/// Needs a reserve beside `needed`. The error has both numbers.
 pub(crate) fn check_memory(needed: Bytes) -> Result<(), Failure> {
     let Some(available) = read_memory_available() else { return Ok(()) };
     let wanted = needed.0.saturating_add(MEMORY_SPARE.0);

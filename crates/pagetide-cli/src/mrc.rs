@@ -61,14 +61,14 @@ pub(crate) struct MrcArgs {
     json: JsonArgs,
 }
 
-/// `--json` prints these field names.
+/// The field names are those of `--json`.
 #[derive(Serialize)]
 struct Facts {
     accesses: u64,
-    /// Distinct pages, estimated from a sample.
+    /// Estimated from a sample.
     pages: u64,
     sample_rate: Option<f64>,
-    /// Use of the recorded readahead: "none" in the trace, "without", or "recorded".
+    /// As in `ablate`'s rows.
     readahead: ReadaheadUse,
 }
 
@@ -155,7 +155,6 @@ fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
     )
 }
 
-/// Makes a row per size and a column per policy, plus bytes read if readahead is used.
 fn table<'a>(args: &'a MrcArgs, curves: &Curves, sizes: &[u32]) -> Table<'a> {
     // Without readahead, bytes only repeat the misses.
     let has_bytes = curves.facts.readahead == ReadaheadUse::Recorded;

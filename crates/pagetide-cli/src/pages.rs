@@ -25,25 +25,24 @@ pub(crate) enum Skew {
     Zipf(f64),
 }
 
-/// A permutation from rank to page.
+/// From rank to page.
 #[derive(Clone, Debug)]
 pub(crate) struct Shuffle(Arc<[u32]>);
 
 impl Shuffle {
-    /// Makes a seeded permutation of `0..nr_pages`. Costs 4 bytes per page.
+    /// Costs 4 bytes per page.
     pub(crate) fn new(nr_pages: u32, seed: u64) -> Shuffle {
         let mut order: Vec<u32> = (0..nr_pages).collect();
         order.shuffle(&mut SmallRng::seed_from_u64(seed));
         Shuffle(order.into())
     }
 
-    /// Returns the page of a rank, with rank 0 the hottest.
+    /// Rank 0 is the hottest.
     pub(crate) fn page_of(&self, rank: usize) -> u32 {
         self.0[rank]
     }
 }
 
-/// A thread's endless sequence of pages.
 #[derive(Debug)]
 pub(crate) struct PagePicker {
     shuffle: Shuffle,
@@ -74,7 +73,6 @@ impl PagePicker {
         self.shuffle.0[rank]
     }
 
-    /// Returns true with `percent` probability.
     pub(crate) fn chance(&mut self, percent: u32) -> bool {
         self.random.random_range(0..100) < percent
     }

@@ -25,8 +25,7 @@ impl JobsArgs {
         self.jobs.map(usize::from)
     }
 
-    /// Runs `work` on each item and returns the answers in order. Each item needs at most
-    /// `bytes_each`, 0 if little.
+    /// Answers are in the order of the items. `bytes_each` is a maximum, 0 if little.
     pub(crate) fn run_all<T: Sync, A: Send>(
         self,
         items: &[T],
@@ -48,7 +47,7 @@ impl JobsArgs {
         pool.install(|| items.par_iter().with_max_len(1).map(one).collect())
     }
 
-    /// Returns the number of threads, limited by `--jobs`, items and memory.
+    /// Limited by `--jobs`, items and memory.
     fn nr_threads(self, nr_items: usize, bytes_each: Bytes) -> Result<usize, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = self.jobs.map_or(cores, usize::from).min(nr_items);

@@ -35,7 +35,6 @@ struct Policy {
 #[derive(Serialize)]
 struct MechanismRow {
     name: &'static str,
-    /// The mechanism's effect in one sentence.
     effect: &'static str,
     source: &'static str,
     /// True if on by default.

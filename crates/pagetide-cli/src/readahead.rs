@@ -1,7 +1,7 @@
 //! Use of recorded readahead in comparisons of policies.
 //!
-//! Problem: a trace holds the readahead of its own run. Policies with and without this readahead
-//! are not comparable. Idea: apply one choice to the trace before any replay.
+//! Problem: policies with and without the record's readahead are not comparable. Idea: apply one
+//! choice to the trace before any replay.
 //!
 //! ```text
 //!   trace --without--> accesses alone              which pages to keep
@@ -9,7 +9,7 @@
 //!                        `--> replay, replay, opt
 //! ```
 //!
-//! Only demand accesses count as misses. Readahead counts in the bytes read.
+//! Only demand accesses count as misses.
 //!
 //! Ignored: the readahead of a policy at another size.
 
@@ -37,7 +37,6 @@ impl ReadaheadArgs {
         self.readahead == Choice::Recorded
     }
 
-    /// Applies the choice to the trace.
     pub(crate) fn apply(&self, trace: &mut DenseTrace) -> ReadaheadUse {
         match self.readahead {
             Choice::Without => ReadaheadUse::take_from(trace),

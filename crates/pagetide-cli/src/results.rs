@@ -27,20 +27,18 @@ pub(crate) struct ResultsArgs {
     results: Option<PathBuf>,
 }
 
-/// A measured row. The file format has these field names.
+/// The field names are those of the file.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Measured {
     pub(crate) case: String,
-    /// The measured program or policy.
     pub(crate) subject: String,
-    /// The unit of all values, empty if the case names it.
+    /// Empty if the case names it.
     pub(crate) unit: &'static str,
-    /// Number of rounds or seeds.
+    /// Rounds or seeds.
     pub(crate) runs: u32,
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// The reference or published value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +50,6 @@ pub(crate) struct Measured {
     pub(crate) ratio_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio_max: Option<f64>,
-    /// The demo's verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<String>,
 }
@@ -62,7 +59,7 @@ impl Measured {
         Measured::over(case, subject, unit, &[value])
     }
 
-    /// Makes a row of at least one value.
+    /// `values` must not be empty.
     pub(crate) fn over(
         case: String,
         subject: &str,
@@ -94,7 +91,6 @@ impl Measured {
     }
 }
 
-/// The JSON form of a row.
 #[derive(Serialize)]
 struct ResultLine<'a> {
     command: &'a str,
@@ -105,12 +101,10 @@ struct ResultLine<'a> {
 }
 
 impl ResultsArgs {
-    /// Tests early that rows can be written.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         output::check("the results", &self.results)
     }
 
-    /// Appends the rows if a file was named.
     pub(crate) fn append(&self, rows: impl FnOnce() -> Vec<Measured>) -> Result<(), Failure> {
         let Some(path) = &self.results else { return Ok(()) };
         let refuse = |error| Failure::on_path("write the results", path, &error);
@@ -128,7 +122,6 @@ impl ResultsArgs {
     }
 }
 
-/// Returns this command line without local folders.
 fn command_line() -> String {
     shorten(std::env::args().skip(1))
 }
@@ -147,7 +140,7 @@ fn shorten(words: impl Iterator<Item = String>) -> String {
     line.join(" ")
 }
 
-/// Returns the commit of the tree around the executable, or `unknown`.
+/// Returns the commit around the executable, or `unknown`.
 pub(crate) fn read_commit() -> String {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("."));

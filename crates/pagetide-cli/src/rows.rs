@@ -22,7 +22,6 @@ pub(crate) struct RowsArgs {
 }
 
 impl RowsArgs {
-    /// Tests early that all outputs are writable.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         output::check("the report", &self.report)?;
         self.results.check()

@@ -43,7 +43,6 @@ impl fmt::Display for Setting {
     }
 }
 
-/// Applies all `settings` in order.
 pub(crate) fn apply(builder: Builder, settings: &[Setting]) -> Result<Builder, KnobError> {
     settings.iter().try_fold(builder, |builder, setting| builder.set(&setting.name, &setting.value))
 }

@@ -1,4 +1,4 @@
-//! The replay arguments besides policy and size, shared by `replay` and `ablate`.
+//! The replay arguments of `replay` and `ablate` besides policy and size.
 //!
 //! ```text
 //!   --off --on --reclaim --clock --swappiness --swap  -->  SetupArgs  -->  Setup, Setup, ...
@@ -17,7 +17,6 @@ use pagetide_lab::trace::Facts;
 use std::fmt;
 use std::str::FromStr;
 
-/// A switchable part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Policy(Mechanism),
@@ -119,7 +118,6 @@ impl SetupArgs {
         self.setup_in(policy, memory, Switches::default(), facts)
     }
 
-    /// As [`SetupArgs::setup`], with given memory and mechanisms.
     pub(crate) fn setup_in(
         &self,
         policy: PolicyName,
@@ -153,9 +151,6 @@ impl SetupArgs {
     }
 
     /// Refuses sizes without a frame for pages, and bad mechanisms.
-    ///
-    /// # Errors
-    /// Fails with a usage error that names the size or the mechanism.
     pub(crate) fn check(&self, contenders: &[Contender], sizes: &[u32]) -> Result<(), Failure> {
         for &size in sizes {
             if self.memory(size, None).nr_frames_max() == 0 {
@@ -169,9 +164,6 @@ impl SetupArgs {
     }
 
     /// Refuses parts that no contender has or that are both on and off.
-    ///
-    /// # Errors
-    /// Fails with a usage error that names the part.
     pub(crate) fn check_parts(
         &self,
         contenders: &[Contender],

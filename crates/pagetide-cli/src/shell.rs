@@ -6,7 +6,7 @@ use clap::Command;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
-/// The hidden command for `cargo x dist`.
+/// Used by `cargo x dist`.
 pub(crate) const MANUALS: &str = "manuals";
 
 const EXAMPLES: &str = "Examples:
@@ -30,14 +30,13 @@ pub(crate) struct ManualsArgs {
     folder: PathBuf,
 }
 
-/// Prints completions of `command`.
 pub(crate) fn complete(args: &CompletionsArgs, mut command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "pagetide", &mut text);
     terminal::print(&String::from_utf8_lossy(&text))
 }
 
-/// Writes the pages of `command`: `pagetide.1`, `pagetide-run.1` and so on.
+/// `pagetide.1`, `pagetide-run.1` and so on.
 pub(crate) fn write_manuals(args: &ManualsArgs, command: Command) -> Result<(), Failure> {
     let folder: &Path = &args.folder;
     let written = clap_mangen::generate_to(command, folder);

@@ -16,10 +16,7 @@ pub(crate) struct SizeArgs {
 }
 
 impl SizeArgs {
-    /// Returns the sizes in frames.
-    ///
-    /// # Errors
-    /// Fails with a usage error without a size, or with too few or too many frames.
+    /// In frames. Zero sizes, zero frames and too many frames are usage errors.
     pub(crate) fn frames(&self) -> Result<Vec<u32>, Failure> {
         if self.memory.is_empty() && self.frames.is_empty() {
             return Err(Failure::Usage(
@@ -43,10 +40,7 @@ impl SizeArgs {
         Ok(sizes)
     }
 
-    /// Returns the only size in frames.
-    ///
-    /// # Errors
-    /// Fails as [`SizeArgs::frames`], or on several sizes.
+    /// Several sizes are a usage error.
     pub(crate) fn only_frames(&self) -> Result<u32, Failure> {
         match self.frames()?[..] {
             [frames] => Ok(frames),

@@ -50,22 +50,17 @@ impl FormatArgs {
     }
 }
 
-/// Lists the format names for help and errors.
+/// For help and errors.
 fn named_format() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::as_str));
     names.map(|name| name.parse().expect("invariant: one of the names"))
 }
 
 impl SourceArgs {
-    /// Returns the trace's file name.
     pub(crate) fn name(&self) -> String {
         self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Opens the trace.
-    ///
-    /// # Errors
-    /// Fails on an unreadable file or an unknown format.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
         let format = self.format.format;
         let opened = match self.file.as_os_str() == "-" {
@@ -98,10 +93,8 @@ impl SourceArgs {
         }
     }
 
-    /// Checks the end of a read trace with `nr_accesses` accesses, and prints notes.
-    ///
-    /// # Errors
-    /// Fails if the trace has no accesses, or ends inside an entry.
+    /// Prints notes on an unfinished trace. Fails without accesses, or if the trace ends inside an
+    /// entry.
     pub(crate) fn finish(&self, trace: &Trace, nr_accesses: u64) -> Result<Facts, Failure> {
         let facts = Facts::at_end(trace, nr_accesses).map_err(|error| self.refuse(&error))?;
         let file = self.file.display();
@@ -120,7 +113,7 @@ impl SourceArgs {
         Ok(facts)
     }
 
-    /// Calls `take` with each entry, and with the trace for the entry's time.
+    /// `take` also gets the trace, for the entry's time.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,
@@ -143,10 +136,7 @@ impl SourceArgs {
         self.finish(&trace, nr_accesses)
     }
 
-    /// Reads the whole trace into memory.
-    ///
-    /// # Errors
-    /// Fails as [`SourceArgs::for_each`], and if the trace does not fit in memory.
+    /// Fails if the trace does not fit in memory.
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
         // Replays reuse the memory freed by the reader.
         pagetide_sys::keep_freed_memory();

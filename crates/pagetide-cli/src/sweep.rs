@@ -62,11 +62,10 @@ pub(crate) struct SweepArgs {
     json: JsonArgs,
 }
 
-/// `--json` prints these field names.
+/// The field names are those of `--json`.
 #[derive(Serialize)]
 struct Swept<'a> {
     traces: usize,
-    /// Rows of the table.
     cells: usize,
     failed: Vec<FailedCell<'a>>,
 }
@@ -84,11 +83,7 @@ fn failure_of(row: &TableRow) -> Option<FailedCell<'_>> {
     error.as_ref().map(|error| FailedCell { trace, policy, size, error })
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails without traces, on unwritable rows or tables, or on an interrupt, which keeps finished
-/// rows.
+/// An interrupt keeps finished rows.
 pub(crate) fn run(args: &SweepArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.shard.is_none() {
         output::check("the table", [&args.out])?;

@@ -17,12 +17,11 @@ impl<'a> Column<'a> {
         self.head
     }
 
-    /// The width in text, 0 for the longest cell's width.
+    /// 0 for the longest cell's width.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// Pads a cell to `width`.
     pub(crate) fn aligned(&self, cell: &str, width: usize) -> String {
         match self.is_left {
             true => format!("{cell:<width$}"),
@@ -31,17 +30,14 @@ impl<'a> Column<'a> {
     }
 }
 
-/// A left-aligned column.
 pub(crate) const fn left(head: &str, width: usize) -> Column<'_> {
     Column { head, width, is_left: true }
 }
 
-/// A right-aligned column.
 pub(crate) const fn right(head: &str, width: usize) -> Column<'_> {
     Column { head, width, is_left: false }
 }
 
-/// Formats the cells of a row.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
@@ -51,7 +47,7 @@ pub(crate) use cells;
 pub(crate) struct Table<'a> {
     columns: Vec<Column<'a>>,
     rows: Vec<Vec<String>>,
-    /// The text before each line and between cells.
+    /// Before each line.
     indent: &'static str,
     gap: &'static str,
 }
@@ -75,7 +71,6 @@ impl<'a> Table<'a> {
         self.rows.push(cells);
     }
 
-    /// Formats the heads and rows as text.
     pub(crate) fn to_text(&self) -> String {
         let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
         let lines: Vec<&[String]> =
@@ -94,7 +89,6 @@ impl<'a> Table<'a> {
         lines.into_iter().map(line).collect()
     }
 
-    /// Formats the table as HTML.
     pub(crate) fn to_html(&self) -> String {
         let heads: String =
             self.columns.iter().map(|it| format!("<th>{}</th>", escape(it.head))).collect();
@@ -109,17 +103,16 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Formats a number, or a dash for `None`.
+/// A dash for `None`.
 pub(crate) fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// Formats a share of 0 to 1 in percent.
+/// `share` is 0 to 1.
 pub(crate) fn percent(share: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", share * 100.0)
 }
 
-/// Escapes text for HTML.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

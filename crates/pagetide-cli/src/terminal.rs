@@ -15,12 +15,11 @@ use std::time::Duration;
 
 const BAR_STEPS: u64 = 1000;
 
-/// Parses a size for the command line.
 pub(crate) fn parse_size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// Prints to stdout. A closed reader is not an error.
+/// A closed reader is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -40,7 +39,6 @@ pub(crate) struct JsonArgs {
 }
 
 impl JsonArgs {
-    /// Prints the `document` if JSON was requested, otherwise the `text`.
     pub(crate) fn print<R: Serialize, A: Serialize>(
         self,
         document: &Document<R, A>,
@@ -50,20 +48,19 @@ impl JsonArgs {
     }
 }
 
-/// Prints a message on stderr.
 pub(crate) fn note(sentence: &str) {
     // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
-/// Prints the start of a step if stderr is not a terminal.
+/// Only if stderr is not a terminal.
 pub(crate) fn step(sentence: &str) {
     if !io::stderr().is_terminal() {
         note(sentence);
     }
 }
 
-/// A progress bar, hidden if stderr is not a terminal.
+/// Hidden if stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -80,7 +77,6 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Makes a bar that also shows the remaining time.
     pub(crate) fn with_time_left(label: String) -> Progress {
         let progress = Progress::new(label);
         let template = "{msg:34} [{bar:30}] {percent:>3}%  {elapsed}, {eta} left";
@@ -90,7 +86,7 @@ impl Progress {
         progress
     }
 
-    /// Moves the bar to `share`, 0 to 1.
+    /// `share` is 0 to 1.
     pub(crate) fn set(&self, share: f64) {
         self.0.set_position((share.clamp(0.0, 1.0) * BAR_STEPS as f64) as u64);
     }
@@ -117,7 +113,7 @@ impl JointProgress {
         JointProgress { bar: Progress::new(label), nr_runs, nr_parts_done: AtomicU64::new(0) }
     }
 
-    /// Returns a function to report the finished share of a run, 0 to 1.
+    /// Returns a function that takes the finished share of a run, 0 to 1.
     pub(crate) fn of_run(&self) -> impl FnMut(f64) {
         let mut nr_before = 0;
         move |share| {
@@ -130,13 +126,13 @@ impl JointProgress {
     }
 }
 
-/// A progress display of trace entries, with rate and remaining time. Threads may share the
-/// display. Hidden if stderr is not a terminal.
+/// Entries of a trace, with rate and remaining time. Threads may share the meter. Hidden if stderr
+/// is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Meter(ProgressBar);
 
 impl Meter {
-    /// Makes a meter. A `total` adds a bar and the remaining time.
+    /// A `total` adds a bar and the remaining time.
     pub(crate) fn new(label: String, total: Option<u64>) -> Meter {
         let bar = ProgressBar::with_draw_target(total, draw_target());
         let template = match total {
@@ -155,7 +151,6 @@ impl Meter {
         Meter(bar)
     }
 
-    /// Adds finished entries.
     pub(crate) fn add(&self, entries: u64) {
         self.0.inc(entries);
     }

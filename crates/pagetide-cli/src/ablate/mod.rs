@@ -59,37 +59,30 @@ pub(crate) struct AblateArgs {
     output: RowsArgs,
 }
 
-/// One replay and its difference from the unchanged policy. `--json` prints these field names.
+/// The field names are those of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct AblationRow {
     policy: &'static str,
-    /// Memory in frames.
     frames: u32,
-    /// Memory in bytes.
     memory_bytes: u64,
-    /// The flipped mechanism, `None` for the unchanged policy.
+    /// `None` for the unchanged policy.
     mechanism: Option<&'static str>,
     /// The new state of the mechanism.
     is_on: Option<bool>,
     /// Use of the recorded readahead: "none" in the trace, "without", or "recorded".
     readahead: ReadaheadUse,
-    /// Accesses that missed.
     misses: u64,
-    /// Misses minus the unchanged policy's misses.
+    /// Relative to the unchanged policy, as in all `_more` fields.
     misses_more: i64,
-    /// `misses_more` in percentage points of all accesses.
+    /// In percentage points of all accesses.
     points_more: f64,
-    /// Bytes read by misses and readahead.
+    /// By misses and readahead.
     device_read_bytes: u64,
-    /// Pages evicted.
     evictions: u64,
-    /// CPU time per eviction, none without evictions.
+    /// `None` without evictions.
     cpu_ns_per_eviction: Option<f64>,
-    /// Difference of `cpu_ns_per_eviction` from the unchanged policy.
     cpu_ns_per_eviction_more: Option<f64>,
-    /// CPU time per access.
     cpu_ns_per_access: f64,
-    /// Difference of `cpu_ns_per_access` from the unchanged policy.
     cpu_ns_per_access_more: f64,
 }
 
@@ -159,7 +152,7 @@ fn least_of_rounds(answers: &[Answer], nr_cells: usize) -> Vec<Answer> {
     least
 }
 
-/// Makes a row of each answer, compared with the first answer of its group.
+/// Makes rows, each compared with the first of its group.
 fn rows(groups: &[Vec<Variant>], answers: &[Answer], readahead: ReadaheadUse) -> Vec<AblationRow> {
     let mut rows = Vec::with_capacity(answers.len());
     let mut left = answers;

@@ -25,13 +25,12 @@ use std::time::{Duration, Instant};
 
 /// Operations per clock read.
 const BATCH: u32 = 1024;
-/// Frames on the references' free lists.
 const NR_FRAMES: u32 = 1024;
-/// Uncounted cycles of a fault loop.
+/// Uncounted.
 const WARM_CYCLES: u32 = 3;
-/// Counted cycles.
+/// Counted.
 const CYCLES: usize = 5;
-/// The depth tuning's time to find its limit.
+/// The depth tuning needs time to find its limit.
 const DEPTH_WARM: Duration = Duration::from_secs(10);
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -95,8 +94,8 @@ fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Fai
     Ok(())
 }
 
-/// Returns nanoseconds per `pair` on each thread: for one thread the fastest short run, for several
-/// one long run, because threads must meet.
+/// Takes the fastest short run of one thread, and one long run of several threads, because they
+/// must meet.
 fn time_pairs(threads: u32, duration: Duration, pair: impl Fn() + Sync) -> Result<f64, Failure> {
     let time = |duration| {
         let cpus = (0..threads).map(Some).collect();
@@ -166,13 +165,13 @@ fn fault_loop(
     Ok(())
 }
 
-/// Returns the frames through the zone's lock, both directions.
+/// In both directions.
 fn through_lock(frames: &FrameAllocator) -> u64 {
     let zone = frames.stats().zone;
     zone.nr_frames_taken + zone.nr_frames_returned
 }
 
-/// Returns nanoseconds per frame allocated and freed.
+/// Nanoseconds per frame.
 fn one_cycle(frames: &FrameAllocator, threads: u32, nr_frames: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {

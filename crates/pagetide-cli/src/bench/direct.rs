@@ -14,10 +14,7 @@ use std::path::Path;
 pub(super) struct DirectFile(File);
 
 impl DirectFile {
-    /// Opens `path` past the kernel's page cache.
-    ///
-    /// # Errors
-    /// Fails with a skipped row if the file system refuses O_DIRECT.
+    /// Bypasses the kernel's page cache. The error is a skipped row.
     pub(super) fn open(path: &Path, identity: Identity<'_>) -> Result<DirectFile, Box<Row>> {
         let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
         file.map(DirectFile).map_err(|error| {
@@ -25,7 +22,6 @@ impl DirectFile {
         })
     }
 
-    /// Fills `buffer` from `offset`.
     pub(super) fn read(&self, buffer: &mut AlignedBuf, offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
     }

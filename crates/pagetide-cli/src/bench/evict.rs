@@ -21,7 +21,7 @@ use rand::{RngExt, SeedableRng};
 
 /// File size / memory.
 const FILE_TIMES: u64 = 4;
-/// Bytes per read while the cache fills.
+/// For the fill.
 const FILL_BYTES: usize = 64 << 10;
 /// Operations per clock read.
 const BATCH: u32 = 16;
@@ -40,7 +40,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(policies::rows(("evict", "", 1), measured, &samples, &[]))
 }
 
-/// A file larger than its cache.
 pub(super) struct CleanFile {
     _folder: tempfile::TempDir,
     data: DataFile,
@@ -56,7 +55,7 @@ impl CleanFile {
     }
 }
 
-/// Returns nanoseconds of CPU time per eviction.
+/// Nanoseconds of CPU time.
 pub(super) fn time_evictions(
     bench: &Bench<'_>,
     CleanFile { data, memory, .. }: &CleanFile,
@@ -86,7 +85,7 @@ pub(super) fn time_evictions(
     Err(Failure::Refused(format!("{policy} evicted nothing; use a smaller --memory")))
 }
 
-/// Reads the file once, so that every frame is taken and reclaim works.
+/// Reads the whole file, so that every frame is taken and reclaim works.
 fn fill(
     bench: &Bench<'_>,
     data: &DataFile,

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// A contender's nanoseconds per operation in each round.
+/// Nanoseconds per operation, one per round.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Samples(Vec<f64>);
 
@@ -35,13 +35,11 @@ impl Samples {
         }
     }
 
-    /// Returns the minimum and the maximum.
     pub(super) fn range(&self) -> (Option<f64>, Option<f64>) {
         let samples = || self.0.iter().copied();
         (samples().reduce(f64::min), samples().reduce(f64::max))
     }
 
-    /// Returns the means of chunks of `nr` samples.
     pub(super) fn means_of(&self, nr: u32) -> Samples {
         let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
         Samples(self.0.chunks(nr as usize).map(mean).collect())
@@ -52,17 +50,15 @@ impl Samples {
         self.with(other, |subject, reference| reference / subject)
     }
 
-    /// Combines both per round.
     pub(super) fn with(&self, other: &Samples, combine: impl Fn(f64, f64) -> f64) -> Samples {
         Samples(self.0.iter().zip(&other.0).map(|(mine, other)| combine(*mine, *other)).collect())
     }
 }
 
-/// A measured run: returns nanoseconds per operation.
+/// Returns nanoseconds per operation.
 pub(super) type TimedRun<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
 
-/// Runs each contender once a round, in reverse order every second round. Returns the samples in
-/// the given order.
+/// Runs each contender once a round, in reverse order every second round.
 pub(super) fn interleave<const N: usize>(
     label: &str,
     nr_rounds: u32,
@@ -73,7 +69,6 @@ pub(super) fn interleave<const N: usize>(
     Ok(samples.try_into().expect("each contender has its samples"))
 }
 
-/// As [`interleave`], for any number of contenders.
 pub(super) fn interleave_all(
     label: &str,
     nr_rounds: u32,
@@ -95,10 +90,10 @@ pub(super) fn interleave_all(
     Ok(samples)
 }
 
-/// Short runs per measurement. The fastest counts, because other programs disturb the machine.
+/// The fastest run counts, because other programs disturb the machine.
 const SHORT_RUNS: u32 = 50;
 
-/// Returns the fastest of many runs that share `duration`.
+/// Splits `duration` over many runs.
 pub(super) fn fastest_of(
     duration: Duration,
     mut run: impl FnMut(Duration) -> Result<f64, Failure>,
@@ -107,15 +102,15 @@ pub(super) fn fastest_of(
     runs.try_fold(f64::INFINITY, |fastest, time| Ok(fastest.min(time?)))
 }
 
-/// Pins this thread to a CPU if possible.
+/// Pins this thread if possible.
 pub(super) fn stay_on(cpu: u32) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu as usize);
     let _ = rustix::thread::sched_setaffinity(None, &cpus);
 }
 
-/// Runs `operate` on each state for `duration`, one thread per state, reading the clock once per
-/// `batch` operations. Returns a thread's nanoseconds per operation, the mean over threads.
+/// Runs `operate` on a thread per state, reading the clock once per `batch` operations. Returns a
+/// thread's nanoseconds per operation, the mean over threads.
 pub(super) fn time_threads<S: Send>(
     (duration, batch): (Duration, u32),
     states: Vec<S>,

@@ -25,15 +25,12 @@ use std::cell::RefCell;
 use std::path::Path;
 
 const BENCH: &str = "items";
-/// The default policies.
 const POLICIES: [PolicyName; 3] =
     [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
-/// The minimum cgroup limit of a process.
 const MEMORY_MIN: u64 = 16 << 20;
-/// Maximum of contents / memory, in hundredths.
+/// Contents / memory, in hundredths.
 const TIMES_MAX: u64 = 400;
 
-/// A case: work, hundredths of memory, and thread counts.
 struct Case {
     name: &'static str,
     work: Work,
@@ -62,7 +59,6 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// Returns the rows of the wanted cases.
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     bench.refuse_unknown(BENCH, CASES.iter().map(|case| case.name))?;
     let memory = Bytes(bench.memory(64 << 20, MEMORY_MIN).0.max(MEMORY_MIN));
@@ -84,7 +80,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Returns the reason if regions are unavailable.
 fn why_no_region() -> Option<String> {
     let cache = ::pagetide::PageCache::builder().memory(Bytes(1 << 20)).build().ok()?;
     let options = ::pagetide::RegionOptions::anonymous(Bytes(4096));
@@ -97,7 +92,7 @@ impl Case {
     }
 }
 
-/// Measures a case, with policies and kernel alternating.
+/// Policies and kernel alternate.
 fn measure(
     bench: &Bench<'_>,
     memory: Bytes,

@@ -34,7 +34,6 @@ pub(super) enum Work {
     },
 }
 
-/// The mapping under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Under {
     Pagetide,
@@ -66,16 +65,15 @@ impl Under {
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) under: Under,
-    /// The memory limit in bytes.
+    /// Bytes.
     pub(super) memory: u64,
-    /// The length of the mapping in bytes.
+    /// Bytes.
     pub(super) len: u64,
     pub(super) threads: u32,
     /// The random seed, different in each concurrent process.
     pub(super) seed: u64,
-    /// The duration of an endless job.
+    /// For endless work.
     pub(super) millis: u64,
-    /// The mapped file, if any.
     pub(super) data: Option<DataFile>,
     /// The folder for evicted pages.
     pub(super) folder: PathBuf,
@@ -84,7 +82,7 @@ pub(super) struct Job {
     pub(super) group: Option<GroupHandle>,
 }
 
-/// The cost of one operation.
+/// Per operation.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) ns: f64,

@@ -52,7 +52,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Reads `depth` random pages at a time, against fio with as many requests in flight.
+/// fio has as many requests in flight.
 fn measure_many(
     bench: &Bench<'_>,
     data: &DataFile,
@@ -102,7 +102,7 @@ fn fio(bench: &Bench<'_>, data: &DataFile, depth: usize) -> Command {
     command
 }
 
-/// Reads random pages through the page cache and directly, alternating.
+/// Alternates between page cache and device.
 fn measure(
     bench: &Bench<'_>,
     data: &DataFile,

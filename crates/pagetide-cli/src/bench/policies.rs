@@ -16,7 +16,7 @@ use super::interleave::Samples;
 use super::{Identity, Row};
 use pagetide_core::lru::PolicyName;
 
-/// Compares the samples `subjects` of `policies` with the `references`, then with the first policy.
+/// Each policy against the references, then against the first policy.
 pub(super) fn rows(
     (bench, case, threads): Identity<'_>,
     policies: &[PolicyName],

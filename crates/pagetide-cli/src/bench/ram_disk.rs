@@ -19,7 +19,7 @@ const TMPFS: &str = "/dev/shm";
 /// ext4's metadata and a reserve.
 const OVERHEAD: Bytes = Bytes(160 << 20);
 
-/// A mounted RAM disk, unmounted and removed on drop.
+/// Unmounted and removed on drop.
 #[derive(Debug)]
 pub(super) struct RamDisk {
     mount: PathBuf,
@@ -29,10 +29,7 @@ pub(super) struct RamDisk {
 }
 
 impl RamDisk {
-    /// Makes a RAM disk with room for a file of `len` bytes.
-    ///
-    /// # Errors
-    /// Fails with a sentence that explains the reason.
+    /// The error is a sentence for the user.
     pub(super) fn with_room(len: Bytes, interrupt: &Interrupt) -> Result<RamDisk, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("mounting a loop device needs root".to_owned());
@@ -81,7 +78,6 @@ impl Drop for RamDisk {
     }
 }
 
-/// Runs a system command to its end.
 fn call(command: &mut Command) -> Result<(), String> {
     use std::os::unix::process::CommandExt;
     let name = command.get_program().to_string_lossy().into_owned();

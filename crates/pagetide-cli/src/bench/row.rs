@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Bench, case and threads.
 pub(super) type Identity<'a> = (&'static str, &'a str, u32);
 
-/// A measured case. `bench --json` prints these field names.
+/// The field names are those of `bench --json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) bench: &'static str,
@@ -27,10 +27,10 @@ pub(super) struct Row {
     pub(super) ratio: Option<f64>,
     pub(super) ratio_min: Option<f64>,
     pub(super) ratio_max: Option<f64>,
-    /// Reference CPU time / subject CPU time, the median of all rounds.
+    /// Reference / subject, the median of all rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_ratio: Option<f64>,
-    /// Device bytes read per byte of a file read once, the maximum of all rounds.
+    /// Per byte of a file read once, the maximum of all rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device_bytes_per_byte: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,14 +56,12 @@ impl Row {
         }
     }
 
-    /// Makes a row without a reference.
     pub(super) fn alone(identity: Identity<'_>, subject: &Samples) -> Row {
         let (subject_ns_min, subject_ns_max) = subject.range();
         let subject_ns = Some(subject.median());
         Row { subject_ns, subject_ns_min, subject_ns_max, ..Row::empty(identity) }
     }
 
-    /// Makes a row with the reason for missing numbers.
     pub(super) fn skipped(identity: Identity<'_>, reference: &'static str, why: String) -> Row {
         terminal::note(&format!("{} {}: skipped: {why}", identity.0, identity.1));
         Row { reference: Some(reference), skipped: Some(why), ..Row::empty(identity) }
@@ -88,7 +86,6 @@ impl Row {
         }
     }
 
-    /// Prints the spread on stderr.
     pub(super) fn note_spread(&self) {
         let what = format!("{} {} x{}", self.bench, self.case, self.threads);
         let times = match (self.subject_ns_min, self.subject_ns_max) {
@@ -103,7 +100,7 @@ impl Row {
         }
     }
 
-    /// Converts a measured row. A policy or tuning at the end of the case becomes the subject.
+    /// A policy or tuning at the end of the case becomes the subject.
     pub(super) fn to_result(&self, runs: u32) -> Option<Measured> {
         let words: Vec<&str> = self.case.split(' ').collect();
         let (last, before) = words.split_last()?;

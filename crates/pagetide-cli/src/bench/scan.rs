@@ -30,11 +30,10 @@ use rand::seq::SliceRandom;
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// List lengths: within a core's caches, and far beyond.
+/// Within a core's caches, and far beyond.
 const SIZES: [u32; 2] = [10_000, 4_000_000];
-/// Folios per batch.
 const BATCH: usize = 16;
-/// Folios scanned per measurement.
+/// Per measurement.
 const SCANNED: u32 = 1_000_000;
 const POLICIES: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::ActiveInactive];
 const REFERENCE: &str = "off";
@@ -91,7 +90,7 @@ fn measure(
     Ok([row("next", &next), row("batch", &batch)])
 }
 
-/// The scanned list and the target list, swapped after each pass.
+/// Swapped after each pass.
 struct Lists {
     folios: Folios,
     from: FolioList,
@@ -136,7 +135,7 @@ impl Lists {
         std::mem::swap(&mut self.from, &mut self.to);
     }
 
-    /// Updates a folio as a protecting scan does.
+    /// As a scan that protects the folio.
     fn move_on(&mut self, frame: FrameId) {
         self.from.remove(&self.folios, frame);
         self.folios[frame].update(|flags| {

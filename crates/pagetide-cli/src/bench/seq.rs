@@ -18,9 +18,9 @@ use std::time::Instant;
 
 /// File size / memory.
 const FILE_TIMES: u64 = 16;
-/// Bytes per read of the subject.
+/// The subject's.
 const CALL_BYTES: usize = 64 << 10;
-/// Bytes per read of the reference.
+/// The reference's.
 const DIRECT_BYTES: usize = 1 << 20;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {

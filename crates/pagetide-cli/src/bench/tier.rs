@@ -29,18 +29,17 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Slow memory / fast memory.
+/// Slow / fast.
 const SLOW_TIMES: u64 = 4;
-/// Extra latency of a slow page.
+/// Of a slow page.
 const LATENCY: Duration = Duration::from_nanos(300);
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
 /// Operations per clock read.
 const BATCH: u32 = 1024;
-/// Maximum warm-up rounds, and the minimum gain of a round.
+/// The minimum gain of a warm-up round.
 const ROUNDS_MAX: u64 = 40;
 const GAIN_MIN: f64 = 0.001;
-/// Rounds without gain that end the warm-up.
 const IDLE_ROUNDS: u32 = 3;
 const CASES: [Case; 5] = [
     Case { name: "zipf auto", fits: false, moves: Some(Stage::Auto), by_rank: false },
@@ -53,11 +52,9 @@ const SELECTION: Stage = Stage::HotSelection;
 
 struct Case {
     name: &'static str,
-    /// The file fits in fast memory.
     fits: bool,
-    /// The stage that moves pages, if any.
     moves: Option<Stage>,
-    /// Loads the hottest pages first, into fast memory.
+    /// Loads the hottest pages first.
     by_rank: bool,
 }
 
@@ -127,14 +124,13 @@ fn tiered(bench: &Bench<'_>, fast: Bytes, case: &Case) -> Result<PageCache, Fail
         .map_err(|error| Failure::on(&format!("make a cache of {fast} and {slow}"), &error))
 }
 
-/// Returns accesses served by fast memory and by all memory.
+/// (fast, all)
 fn served(cache: &PageCache) -> [u64; 2] {
     let tiers = cache.stats().tiering.map_or(Vec::new(), |stats| stats.tiers);
     let all: u64 = tiers.iter().map(|tier| tier.served).sum();
     [tiers.first().map_or(0, |fast| fast.served), all]
 }
 
-/// Returns the fast share between two counts.
 fn share_since(before: [u64; 2], now: [u64; 2]) -> f64 {
     (now[0] - before[0]) as f64 / (now[1] - before[1]).max(1) as f64
 }
@@ -177,7 +173,6 @@ fn open_warm(
     Ok(file)
 }
 
-/// Returns nanoseconds per 4 KiB read.
 fn time_reads(
     file: &File,
     shuffle: &Shuffle,

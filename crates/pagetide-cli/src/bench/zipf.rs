@@ -67,7 +67,7 @@ fn measure_in(
     Ok(rows)
 }
 
-/// Returns nanoseconds of one thread's read under `subject`, in a child process.
+/// Nanoseconds per read of one thread.
 fn time_child(
     bench: &Bench<'_>,
     subject: &str,

@@ -5,12 +5,9 @@ use pagetide::control::{self, SocketPlace};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The wait for an answer. A slower cache is busy or stopped.
+/// A slower cache is busy or stopped.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Returns the socket of the cache `name`.
-///
-/// # Errors
 /// Fails if there is no such cache or more than one.
 pub(super) fn find(name: Option<&str>) -> Result<PathBuf, Failure> {
     let pid = match name {
@@ -57,7 +54,6 @@ fn choose(
     }
 }
 
-/// Lists the possible choices.
 fn those(places: &[SocketPlace]) -> String {
     let lines = places.iter().map(|it| format!("\n  {}  {}", it.pid, it.path.display()));
     if places.is_empty() { String::new() } else { format!(":{}", lines.collect::<String>()) }

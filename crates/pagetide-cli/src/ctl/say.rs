@@ -7,7 +7,6 @@ use crate::table::{Table, cells, left, percent, right};
 use crate::terminal;
 use pagetide::control::{Answer, DumpedFile, GroupDocument, StatsDocument};
 
-/// Prints the answer's contents, or only its groups.
 pub(super) fn print_json(answer: &Answer, only_groups: bool) -> Result<(), Failure> {
     let text = match answer {
         Answer::Stats(stats) if only_groups => {
@@ -27,7 +26,6 @@ pub(super) fn print_json(answer: &Answer, only_groups: bool) -> Result<(), Failu
     terminal::print(&text?)
 }
 
-/// Prints the answer as text.
 pub(super) fn print(answer: &Answer, only_groups: bool) -> Result<(), Failure> {
     terminal::print(&match answer {
         Answer::Stats(stats) if only_groups => groups(&stats.groups),
@@ -109,7 +107,7 @@ fn describe(stats: &StatsDocument) -> String {
     if stats.groups.is_empty() { text } else { text + "\n" + &groups(&stats.groups) }
 }
 
-/// Formats how long threads waited for the device.
+/// Waits of threads for the device.
 pub(crate) fn latency(stats: &StatsDocument) -> String {
     let times = &stats.read_times;
     let up_to = |end: Option<u64>| {
@@ -145,7 +143,7 @@ fn groups(groups: &[GroupDocument]) -> String {
     Table::new(&columns).spaced("", "  ").with_rows(rows).to_text()
 }
 
-/// Formats a line per file with its ranges.
+/// A line per file.
 fn dump(files: &[DumpedFile]) -> String {
     let line = |file: &DumpedFile| {
         let ranges = file.ranges.iter().map(|(first, nr, _)| match nr {

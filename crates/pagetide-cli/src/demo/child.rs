@@ -36,15 +36,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 pub(crate) const COMMAND: &str = "run-subject";
-/// The parent's interval for checking Ctrl-C.
+/// For Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
-/// The sampler's interval.
 const SAMPLE: Duration = Duration::from_millis(50);
 
-/// A message of the child.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// Progress in thousandths.
+    /// Thousandths.
     Progress(u64),
     Done(Box<Outcome>),
     Failed(String),
@@ -56,7 +54,7 @@ pub(crate) enum ChildEnd {
     Killed(i32),
 }
 
-/// Runs `job` in a child. `on_progress` gets the finished share, 0 to 1.
+/// `on_progress` gets the finished share, 0 to 1.
 pub(crate) fn run(
     job: &Job,
     interrupt: &Interrupt,
@@ -116,7 +114,6 @@ fn ended_in_silence(child: &mut Child, interrupt: &Interrupt) -> Result<ChildEnd
     }
 }
 
-/// A child that does not outlive its guard.
 struct Reaped(Child);
 
 impl Drop for Reaped {
@@ -127,10 +124,7 @@ impl Drop for Reaped {
     }
 }
 
-/// Runs the hidden command: plays the job of stdin and reports on stdout.
-///
-/// # Errors
-/// Fails only if stdout is closed. The parent gets all other failures by message.
+/// Plays the job of stdin. Fails only if stdout is closed, the channel of all other failures.
 pub(crate) fn serve(interrupt: &Interrupt) -> Result<(), Failure> {
     // If refused, the child still ends by itself.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
@@ -184,7 +178,7 @@ fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     Ok(Outcome { row, latency_curve: latency.curve, hit_timeline: timeline.points() })
 }
 
-/// Plays the workload on a new thread while this thread samples.
+/// Plays on a new thread while this thread samples.
 fn play_sampled(
     workload: Workload,
     harness: &Harness<'_>,

@@ -12,7 +12,7 @@ pub(crate) struct Job {
     pub(crate) subject: String,
     /// The base of all sizes.
     pub(crate) memory_bytes: u64,
-    /// The subject's limit, smaller for the fast tier alone.
+    /// Smaller for the fast tier alone.
     pub(crate) limit_bytes: u64,
     /// As typed.
     pub(crate) tiers: Vec<String>,

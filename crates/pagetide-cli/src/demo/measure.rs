@@ -24,27 +24,23 @@ use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The upper bound of the histograms.
 const LATENCY_NS_MAX: u64 = 100_000_000_000;
-/// The percentiles in a report.
+/// Percentiles.
 const CURVE: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
-/// The maximum number of points of a timeline.
 const COURSE_POINTS_MAX: usize = 60;
 
-/// Random reads per residence check, at a cost of about 1 %.
+/// Costs about 1 %.
 pub(crate) const LOOK_EVERY: u32 = 16;
 
-/// How a client counts hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HitSampling {
     /// Checks residence before every n-th read, for random reads.
     Every(u32),
-    /// Counts pages only: pages that the device did not read are hits. For sequential reads,
-    /// because readahead fills pages just before their read.
+    /// Counts pages that the device did not read as hits. For sequential reads, because readahead
+    /// fills pages just before their read.
     Never,
 }
 
-/// Counted pages, and how many were resident.
 #[derive(Debug, Default)]
 pub(crate) struct HitCounts {
     looked: AtomicU64,
@@ -64,7 +60,7 @@ impl HitCounts {
         (self.looked.load(Ordering::Relaxed), self.resident.load(Ordering::Relaxed))
     }
 
-    /// As [`HitCounts::load`], counting every page that the device did not read as a hit.
+    /// As [`HitCounts::load`], with pages that the device did not read as hits.
     pub(crate) fn load_with_device(&self, device_read_bytes: u64) -> (u64, u64) {
         let looked = self.looked.load(Ordering::Relaxed);
         (looked, looked.saturating_sub(Bytes(device_read_bytes).whole_pages()))
@@ -85,11 +81,7 @@ impl<'a> Client<'a> {
         Client { histogram: empty_histogram(), hits, sampling, until_look: 1, turn: 0 }
     }
 
-    /// Reads `buffer` from page `index`, times the read and checks its length. Returns the end
-    /// time.
-    ///
-    /// # Errors
-    /// Fails on a failed or short read.
+    /// Reads from page `index`, times the read and checks its length. Returns the end time.
     pub(crate) fn read(
         &mut self,
         file: &dyn MeasuredFile,
@@ -144,7 +136,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Writes `page` as page `index` and times the write. Returns the end time.
+    /// Times the write of page `index`. Returns the end time.
     pub(crate) fn write(
         &mut self,
         file: &dyn MeasuredFile,
@@ -169,17 +161,13 @@ impl<'a> Client<'a> {
     }
 }
 
-/// The results of a run.
 pub(crate) struct Measurements {
-    /// Latencies in nanoseconds.
+    /// Nanoseconds.
     pub(crate) histogram: Histogram<u64>,
-    /// The duration of all operations.
     pub(crate) elapsed: Duration,
-    /// Workload-specific results.
     pub(crate) detail: Map<String, Value>,
 }
 
-/// Latencies in microseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) p50_us: f64,
@@ -190,7 +178,6 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// Computes the percentiles of a histogram in nanoseconds.
     pub(crate) fn from_histogram(histogram: &Histogram<u64>) -> Latency {
         let at = |percentile: f64| histogram.value_at_percentile(percentile) as f64 / 1000.0;
         Latency {
@@ -207,7 +194,7 @@ impl Latency {
 pub(crate) struct HitTimeline(Vec<(f64, u64, u64)>);
 
 impl HitTimeline {
-    /// Records `counts` (looked, resident) at `seconds`.
+    /// `counts` are (looked, resident).
     pub(crate) fn push(&mut self, seconds: f64, counts: (u64, u64)) {
         self.0.push((seconds, counts.0, counts.1));
     }

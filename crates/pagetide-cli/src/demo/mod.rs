@@ -46,11 +46,10 @@ use std::time::Instant;
 use subject::SubjectName;
 use tiers::{MemoryShape, Tiers};
 
-/// The minimum memory of any subject.
 const MEMORY_MIN: Bytes = Bytes(4 << 20);
-/// A child's memory beside the cache: program, stacks and tables.
+/// Program, stacks and tables.
 const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
-/// The longest run, in seconds, that a host does not disturb by trimming idle page cache.
+/// Longer runs in seconds are disturbed by a host that trims idle page cache.
 const QUIET_SECONDS: f64 = 18.0;
 
 const EXAMPLES: &str = "Examples:
@@ -145,10 +144,8 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// The parts of the document beside the rows.
 #[derive(Serialize)]
 struct Judged<'a> {
-    /// One sentence per verdict.
     verdicts: &'a [String],
 }
 
@@ -156,7 +153,6 @@ fn lines(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
 }
 
-/// The arguments with their derived memory.
 struct Demo<'a> {
     args: &'a DemoArgs,
     memory: Bytes,
@@ -187,7 +183,6 @@ impl Demo<'_> {
         }
     }
 
-    /// Returns the tiers and the memory limit of a subject.
     fn memory_of(&self, subject: SubjectName) -> (Vec<String>, Bytes) {
         match (&self.tiers, subject) {
             (Some(tiers), SubjectName::Pagetide(_, shape)) => {
@@ -199,7 +194,6 @@ impl Demo<'_> {
     }
 }
 
-/// Warns of conditions that distort the numbers.
 fn warn(args: &DemoArgs) {
     if machine::is_in_memory(&args.dir) {
         terminal::note(&format!(
@@ -216,7 +210,7 @@ fn warn(args: &DemoArgs) {
     }
 }
 
-/// Plays all rounds, grouped by workload and subject in table order.
+/// Plays all rounds in table order.
 fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec<Rounds>, Failure> {
     let args = demo.args;
     let files = plan::files(folder, demo.memory, &args.workloads);
@@ -255,7 +249,7 @@ fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec
     Ok(all)
 }
 
-/// Progress: a bar on a terminal, otherwise occasional lines.
+/// A bar on a terminal, otherwise occasional lines.
 struct Steps {
     start: Instant,
     nr_runs: usize,
@@ -299,7 +293,7 @@ fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// Plays one workload under one subject. An unavailable subject yields a row with the reason.
+/// An unavailable subject yields a row with the reason.
 fn play_one(
     demo: &Demo<'_>,
     workload: Workload,

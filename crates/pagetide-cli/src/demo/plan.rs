@@ -22,41 +22,30 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// wschange's working sets.
 pub(crate) const CHANGE_FILES: [&str; 3] = ["data-1", "data-2", "data-3"];
-/// wsprotect's working set.
 pub(crate) const SET_FILE: &str = "set";
-/// wsprotect's stream.
 pub(crate) const STREAM_FILE: &str = "stream";
-/// The file of random reads.
 pub(crate) const BIG_FILE: &str = "big";
-/// The written file.
 pub(crate) const OLTP_FILE: &str = "oltp";
 pub(crate) const FIT_FILE: &str = "fit";
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// Three working sets in turn, twice.
     #[serde(rename = "wschange")]
     WsChange,
-    /// A working set beside a stream.
     #[serde(rename = "wsprotect")]
     WsProtect,
-    /// Zipf 0.99 random reads beside a scan.
     ZipfScan,
-    /// Uniform random reads.
     Uniform,
-    /// Zipf 0.8 random reads and writes, verified.
     Oltp,
-    /// Zipf 0.99 random reads that fit in memory, for tiers.
+    /// For tiers.
     ZipfFit,
-    /// Zipf 0.8 random reads for `pagetide bench`, timed only.
+    /// For `pagetide bench`, timed only.
     ZipfBare,
 }
 
 impl Workload {
-    /// All workloads of the demo, in order.
     pub(crate) const ALL: [Workload; 6] = [
         Workload::WsChange,
         Workload::WsProtect,
@@ -65,7 +54,6 @@ impl Workload {
         Workload::Oltp,
         Workload::ZipfFit,
     ];
-    /// The default workloads.
     pub(crate) const USUAL: [Workload; 5] = [
         Workload::WsChange,
         Workload::WsProtect,
@@ -86,7 +74,6 @@ impl Workload {
         }
     }
 
-    /// Returns a one-line description for reports.
     pub(crate) fn summary(self) -> &'static str {
         match self {
             Workload::WsChange => {
@@ -112,7 +99,7 @@ impl Workload {
         }
     }
 
-    /// Returns true if the workload runs for `--seconds`, false if until done.
+    /// True for `--seconds`, false for a fixed job.
     pub(crate) fn is_timed(self) -> bool {
         !matches!(self, Workload::WsChange | Workload::WsProtect)
     }
@@ -146,7 +133,7 @@ impl FromStr for Workload {
     }
 }
 
-/// File names with sizes in hundredths of the memory limit.
+/// Sizes in hundredths of the memory limit.
 const FILES: [(&str, u64); 8] = [
     ("data-1", 75),
     ("data-2", 75),
@@ -158,12 +145,10 @@ const FILES: [(&str, u64); 8] = [
     (FIT_FILE, 80),
 ];
 
-/// Returns `hundredths`/100 of the pages of `memory`.
 pub(crate) fn share_pages(memory: Bytes, hundredths: u64) -> u64 {
     memory.whole_pages() * hundredths / 100
 }
 
-/// Returns the files of `workloads` in `dir`.
 pub(crate) fn files(dir: &Path, memory: Bytes, workloads: &[Workload]) -> Vec<DataFile> {
     let wanted =
         |name: &str| workloads.iter().any(|workload| workload.file_names().contains(&name));

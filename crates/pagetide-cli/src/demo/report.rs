@@ -11,7 +11,6 @@ use crate::report::{self, distinct};
 use pagetide_core::units::Bytes;
 use std::path::Path;
 
-/// The method of measurement.
 const METHOD: &str = "\
 Every run is a process of its own, over files made for it and dropped from the kernel's page \
 cache beforehand. <b>linux</b> is plain pread and pwrite in a memory cgroup of the same limit; \
@@ -21,7 +20,6 @@ The kernel does not account CPU time in reclaim, so that column stays empty for 
 are Pagetide with the named policy. Rounds go by turns; shown is the round of the median speed. \
 Loops are closed: a slow operation delays the next one.";
 
-/// Writes the report on `outcomes` to `path`.
 pub(super) fn write(path: &Path, memory: Bytes, outcomes: &[Outcome]) -> Result<(), Failure> {
     report::write(path, render(memory, outcomes))
 }
@@ -64,7 +62,6 @@ fn add_section(
     Ok(())
 }
 
-/// Draws the workload's specific plot.
 fn own_figure(workload: Workload, rows: &[&Row]) -> Result<Figure, DrawError> {
     let (plot, title, caption) = match workload {
         Workload::WsChange => (

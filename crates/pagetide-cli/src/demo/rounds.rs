@@ -13,7 +13,6 @@ use crate::results::Measured;
 #[derive(Debug, Default)]
 pub(super) struct Rounds(Vec<Outcome>);
 
-/// A number of a row, if measured.
 type Reading = fn(&Row) -> Option<f64>;
 
 impl Rounds {
@@ -23,7 +22,7 @@ impl Rounds {
         self.0.sort_by(|one, other| speed(one).total_cmp(&speed(other)));
     }
 
-    /// Returns the round of median speed with the range of all rounds. Needs a round.
+    /// The round of median speed with the range of all rounds. Needs a round.
     pub(super) fn median(&self) -> Outcome {
         let mut median = self.0[self.0.len() / 2].clone();
         let (first, last) = (&self.0[0].row, &self.0[self.0.len() - 1].row);
@@ -33,7 +32,7 @@ impl Rounds {
         median
     }
 
-    /// Converts the measurements, with linux's among `all` as reference.
+    /// The reference is linux's row in `all`.
     pub(super) fn to_results(&self, all: &[Rounds]) -> Vec<Measured> {
         let row = &self.0[0].row;
         let is_kernel = |it: &&Rounds| {

@@ -35,7 +35,6 @@ pub(crate) struct Row {
     pub(crate) detail: Map<String, Value>,
 }
 
-/// A row with its curves for the report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) row: Row,
@@ -46,7 +45,6 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Makes a row with the reason for missing numbers.
     pub(crate) fn skipped(workload: Workload, subject: String, reason: &str) -> Outcome {
         let mut detail = Map::new();
         detail.insert("skipped".into(), reason.into());
@@ -75,8 +73,7 @@ impl Outcome {
 }
 
 impl Row {
-    /// Makes the row of a finished run from `hits` of (pages, hits) and the counters before and
-    /// after.
+    /// `hits` are (pages, hits). The counters are from before and after.
     pub(crate) fn from_run(
         workload: Workload,
         subject: String,
@@ -127,29 +124,25 @@ impl Row {
         (row, latency)
     }
 
-    /// Returns the reason for missing numbers.
     pub(crate) fn skipped(&self) -> Option<&str> {
         self.detail.get("skipped")?.as_str()
     }
 
-    /// Returns the CPU time in reclaim per freed page.
     pub(crate) fn cpu_ns_per_eviction(&self) -> Option<f64> {
         self.detail.get("cpu_ns_per_eviction")?.as_f64()
     }
 
-    /// Returns wschange's reads until cached: per round, an entry per file.
+    /// Per round, an entry per file.
     pub(crate) fn reads_until_cached(&self) -> Option<Vec<Vec<Option<u64>>>> {
         let rounds = self.detail.get("reads_until_cached")?.as_array()?;
         let round = |round: &Value| Some(round.as_array()?.iter().map(Value::as_u64).collect());
         rounds.iter().map(round).collect()
     }
 
-    /// Returns the accesses served by each tier.
     pub(crate) fn served_by_tier(&self) -> Option<Vec<u64>> {
         self.detail.get("served_by_tier")?.as_array()?.iter().map(Value::as_u64).collect()
     }
 
-    /// Returns wsprotect's surviving share of the set.
     pub(crate) fn protected_ratio(&self) -> Option<f64> {
         self.detail.get("protected_ratio")?.as_f64()
     }
@@ -165,7 +158,6 @@ fn how_hits_are_counted(workload: Workload, hit_ratio: Option<f64>) -> String {
     }
 }
 
-/// Rounds to three decimals.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -9,13 +9,11 @@ use crate::report::distinct;
 use crate::table::{Table, left, number, percent, right};
 use serde_json::Value;
 
-/// The notes below the tables.
 const NOTES: &str = "ops/s: the median round. ns/evict: CPU time in reclaim per page freed;
 the kernel accounts it to no one. evictions of linux: what left its cgroup, in folios (a page or
 more) with cgroup v1, in pages with v2.
 ";
 
-/// Formats all tables, each ending in a newline.
 pub(crate) fn render(rows: &[&Row]) -> String {
     let mut text = String::new();
     for workload in Workload::ALL {
@@ -30,7 +28,7 @@ pub(crate) fn render(rows: &[&Row]) -> String {
     text
 }
 
-/// Formats the README's table: operations per second, a line per workload.
+/// The README's table: operations per second, a line per workload.
 pub(super) fn speeds(rows: &[&Row]) -> String {
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let columns: Vec<_> = std::iter::once(left("operations a second", 0))
@@ -95,7 +93,6 @@ fn cells_of(row: &Row) -> Vec<String> {
     ]
 }
 
-/// Formats workload-specific facts.
 fn remark(row: &Row) -> String {
     if let Some(rounds) = row.reads_until_cached() {
         let round = |reads: &Vec<Option<u64>>| {

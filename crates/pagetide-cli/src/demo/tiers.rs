@@ -15,21 +15,17 @@ use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum MemoryShape {
-    /// The given tiers, or uniform memory without tiers.
+    /// Uniform memory without tiers.
     #[default]
     Tiers,
-    /// The same size, all fast.
     AllFast,
-    /// Only the fast tier.
     FastOnly,
 }
 
 impl MemoryShape {
-    /// The name suffixes of the shapes.
     pub(crate) const NAMED: [(&'static str, MemoryShape); 2] =
         [("@all-fast", MemoryShape::AllFast), ("@fast-only", MemoryShape::FastOnly)];
 
-    /// Splits the shape off a subject's name.
     pub(crate) fn split(text: &str) -> (&str, MemoryShape) {
         let named = |&(name, shape): &(&str, MemoryShape)| Some((text.strip_suffix(name)?, shape));
         MemoryShape::NAMED.iter().find_map(named).unwrap_or((text, MemoryShape::Tiers))
@@ -44,7 +40,6 @@ impl fmt::Display for MemoryShape {
     }
 }
 
-/// The checked tiers.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tiers {
     tiers: Vec<Tier>,
@@ -53,10 +48,7 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    /// Checks the tiers by building an empty cache.
-    ///
-    /// # Errors
-    /// Fails with a usage error on impossible tiers.
+    /// Builds an empty cache to check the tiers.
     pub(crate) fn check(tiers: &[Tier]) -> Result<Option<Tiers>, Failure> {
         if tiers.is_empty() {
             return Ok(None);
@@ -70,7 +62,6 @@ impl Tiers {
         Ok(Some(Tiers { tiers: tiers.to_vec(), total, fast }))
     }
 
-    /// Returns the size of all frame tiers.
     pub(crate) fn total(&self) -> Bytes {
         self.total
     }

@@ -27,7 +27,6 @@ enum Standing {
     Behind,
 }
 
-/// The judged subject against another one.
 struct Comparison<'a> {
     judged: &'a Row,
     other: &'a Row,
@@ -77,7 +76,6 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// `pagetide` in one workload.
 struct Judgement<'a> {
     workload: Workload,
     kernel: Option<Comparison<'a>>,
@@ -119,7 +117,7 @@ fn judge<'a>(rows: &[&'a Row]) -> Vec<Judgement<'a>> {
     Workload::ALL.into_iter().filter_map(|workload| Judgement::of(workload, rows)).collect()
 }
 
-/// Returns the verdict on `rows`, a sentence per line.
+/// A sentence per line.
 pub(super) fn sentences(rows: &[&Row]) -> Vec<String> {
     let all = judge(rows);
     type Side = for<'j> fn(&'j Judgement<'_>) -> Option<Standing>;
@@ -137,7 +135,6 @@ pub(super) fn sentences(rows: &[&Row]) -> Vec<String> {
     sums.chain(all.iter().filter_map(Judgement::sentence)).collect()
 }
 
-/// Adds the sentences to `pagetide`'s speed rows.
 pub(super) fn with_sentences(measured: Vec<Measured>, rows: &[&Row]) -> Vec<Measured> {
     let all = judge(rows);
     let said_of = |row: &Measured| {

@@ -31,7 +31,7 @@ pub(super) struct PlayArgs {
     pub(super) cost: Vec<Price>,
 }
 
-/// Resolves names, `all` to `every`.
+/// `all` stands for `every`.
 pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
     names: &[String],
     all: &str,
@@ -45,7 +45,6 @@ pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
 }
 
 impl PlayArgs {
-    /// Returns the seeds, by default `usual` of them.
     pub(super) fn seeds(&self, usual: u64) -> Vec<u64> {
         let nr_seeds = self.seeds.map_or(usual, NonZeroU64::get);
         (0..nr_seeds).map(|at| self.first_seed.wrapping_add(at)).collect()

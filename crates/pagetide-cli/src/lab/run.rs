@@ -45,7 +45,7 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     }
 }
 
-/// Returns true if all names are tier workloads, and refuses a mixture.
+/// Refuses a mixture.
 fn is_about_tiers(args: &RunArgs) -> Result<bool, Failure> {
     let nr_of_tiers = args.plays.names.iter().filter(|name| tiers::is_named(name)).count();
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
@@ -64,7 +64,7 @@ fn is_about_tiers(args: &RunArgs) -> Result<bool, Failure> {
     }
 }
 
-/// Returns true if all names are per-CPU-list workloads, and refuses a mixture.
+/// Refuses a mixture.
 fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
     let nr_of_lists = args.plays.names.iter().filter(|name| name.starts_with(pcp::PREFIX)).count();
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));

@@ -24,10 +24,7 @@ use std::sync::Arc;
 use stream::Stream;
 use tempfile::NamedTempFile;
 
-/// Checks that each of `paths` is writable, without changes.
-///
-/// # Errors
-/// Fails with "cannot write `what` `path`: why" for the first unwritable path.
+/// Checks each of `paths` without changes. Fails with "cannot write `what` `path`: why".
 pub(crate) fn check<'a>(
     what: &str,
     paths: impl IntoIterator<Item = &'a PathBuf>,
@@ -37,10 +34,7 @@ pub(crate) fn check<'a>(
         .try_for_each(|path| To::find(path).map(drop).map_err(|error| refused(what, path, &error)))
 }
 
-/// Writes `text` as the whole of `path`.
-///
-/// # Errors
-/// Fails with the system's error and leaves the old contents.
+/// A failure leaves the old contents.
 pub(crate) fn write(what: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = NewFile::create(what, path)?;
     file.write_all(text.as_bytes()).map_err(|error| refused(what, path, &error))?;
@@ -51,7 +45,6 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::on_path(&format!("write {what}"), path, error)
 }
 
-/// An unfinished file.
 #[derive(Debug)]
 pub(crate) struct NewFile<'a> {
     what: &'a str,
@@ -61,16 +54,16 @@ pub(crate) struct NewFile<'a> {
 
 #[derive(Debug)]
 enum To {
-    /// A temporary file, and its final path.
+    /// With the final path.
     Beside(NamedTempFile, PathBuf),
-    /// The final file itself, a regular file.
+    /// A regular file.
     There(File),
     /// A pipe, a terminal or a device.
     Stream(Arc<Stream>),
 }
 
 impl<'a> NewFile<'a> {
-    /// Begins a file for `path`. Error messages use `what`, as in "the trace".
+    /// Error messages use `what`, as in "the trace".
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
             To::There(file) => {
@@ -82,7 +75,7 @@ impl<'a> NewFile<'a> {
         to.map(|to| NewFile { what, path, to }).map_err(|error| refused(what, path, &error))
     }
 
-    /// Moves the file to its path and returns the length in bytes.
+    /// Returns the length in bytes.
     pub(crate) fn finish(self) -> Result<u64, Failure> {
         let refuse = |error: io::Error| refused(self.what, self.path, &error);
         match self.to {
@@ -98,7 +91,7 @@ impl<'a> NewFile<'a> {
 }
 
 impl To {
-    /// Chooses how to write `path`, without a change to existing contents.
+    /// Does not change existing contents.
     fn find(path: &Path) -> io::Result<To> {
         if is_standard_output(path) {
             let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);

@@ -25,19 +25,19 @@ use std::time::{Duration, Instant};
 
 /// Longest time without progress of the reader.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between checks of signals.
+/// Between checks of signals.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Maximum bytes of an atomic pipe write.
+/// Maximum of an atomic pipe write.
 const CHUNK_BYTES: usize = 4096;
 
-/// Pipes that stay open until the process ends.
+/// Open until the process ends.
 static PIPES: Mutex<Vec<(PathBuf, Arc<Stream>)>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 pub(super) struct Stream {
     file: File,
     written: AtomicU64,
-    /// True after a timeout of the reader. Later writes do not wait.
+    /// After a timeout of the reader, later writes do not wait.
     is_stuck: AtomicBool,
 }
 
@@ -46,10 +46,7 @@ impl Stream {
         Stream { file, written: AtomicU64::new(0), is_stuck: AtomicBool::new(false) }
     }
 
-    /// Opens the stream at `path`, or returns the already open pipe.
-    ///
-    /// # Errors
-    /// Fails if a pipe has no reader, or with the system's error.
+    /// Returns an already open pipe again. Fails if a pipe has no reader.
     pub(super) fn open(path: &Path) -> io::Result<Arc<Stream>> {
         let mut pipes = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, stream)) = pipes.iter().find(|(at, _)| at == path) {
@@ -69,15 +66,11 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Returns the bytes written so far.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// Writes some of `bytes` and returns the number written.
-    ///
-    /// # Errors
-    /// Fails if the reader is gone or takes nothing, or on a signal to end.
+    /// Writes some of `bytes`. Fails if the reader is gone or takes nothing, or on a signal to end.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let chunk = &bytes[..bytes.len().min(CHUNK_BYTES)];
         let begun = Instant::now();
@@ -104,7 +97,7 @@ impl Stream {
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     }
 
-    /// Waits up to one `TICK` for room, then writes if possible.
+    /// Waits up to one `TICK`.
     fn try_write(&self, chunk: &[u8]) -> Result<usize, Errno> {
         let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
         if poll(&mut fds, Some(&TICK))? == 0 {

@@ -17,11 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The polling interval of an empty pipe.
 const PAUSE: Duration = Duration::from_millis(10);
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Counters beside the passed lines, and the end flag.
 #[derive(Default)]
 pub(super) struct EventCounts {
     added: AtomicU64,
@@ -31,19 +29,17 @@ pub(super) struct EventCounts {
 }
 
 impl EventCounts {
-    /// Makes an empty pipe mean the end.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Returns pages added, pages removed, and events lost.
+    /// (added, removed, lost)
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.added), load(&self.removed), load(&self.lost))
     }
 }
 
-/// A reader of the lines that are accesses.
 pub(super) struct EventLines<R = File> {
     pipe: R,
     tally: Arc<EventCounts>,
@@ -68,7 +64,7 @@ impl<R: Read> EventLines<R> {
         }
     }
 
-    /// Reads from the pipe. Returns false at its end.
+    /// Returns false at the pipe's end.
     fn refill(&mut self) -> io::Result<bool> {
         // Loaded first, so that events before the end are still read.
         let has_ended = self.tally.has_ended.load(Ordering::Acquire);
@@ -121,7 +117,6 @@ impl<R: Read> Read for EventLines<R> {
     }
 }
 
-/// Detects the continuations of a read.
 #[derive(Default)]
 struct Filter {
     /// By thread: device and inode, and the range of the last event.
@@ -129,7 +124,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// Returns true if the line is a new access.
+    /// Returns true for a new access.
     fn takes(&mut self, line: &str, tally: &EventCounts) -> bool {
         if let Some((_, lost)) = line.split_once("[LOST ") {
             let nr = lost.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1);
@@ -170,13 +165,13 @@ impl Filter {
     }
 }
 
-/// Parses the thread in `comm-tid [cpu] flags time`.
+/// From `comm-tid [cpu] flags time`.
 fn thread_of(head: &str) -> Option<u32> {
     let (before, _) = head.rsplit_once(" [")?;
     before.trim_end().rsplit_once('-')?.1.parse().ok()
 }
 
-/// Returns the pages of "... order=N".
+/// From "... order=N".
 fn pages_of(fields: &str) -> u64 {
     let order = fields.rsplit_once("order=").and_then(|(_, order)| order.trim().parse().ok());
     1_u64 << order.filter(|order| *order < 32).unwrap_or(0_u32)

@@ -56,7 +56,6 @@ Examples:
 const NOTICE: &str =
     "hits of mapped pages and writes are not seen by the kernel's tracepoints, and not recorded";
 
-/// The name of the hidden command.
 pub(crate) const HELD: &str = "record-held";
 
 /// Record a program's file accesses on the kernel's own page cache, for `pagetide replay`.
@@ -92,10 +91,7 @@ pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
     cannot_run(Path::new(&args.command[0]), &error)
 }
 
-/// Runs the command. Returns the program's exit code.
-///
-/// # Errors
-/// Fails if the user or the kernel cannot trace, or if the record is not writable.
+/// Returns the program's exit code.
 pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let program = Path::new(&args.command[0]);
     if program::find(program).is_none() {
@@ -160,7 +156,7 @@ fn say(args: &RecordArgs, done: &Converted, tally: &EventCounts) {
     }
 }
 
-/// Starts the held child and waits until the child has stopped itself.
+/// Returns once the child has stopped itself.
 fn start_held(command: &[OsString]) -> Result<Child, Failure> {
     let own = machine::own_executable()?;
     let child = Command::new(own)
@@ -199,7 +195,6 @@ fn write(lines: EventLines, out: &mut impl Write) -> Result<Converted, ConvertEr
     }
 }
 
-/// Writes the record of a program without reads.
 fn write_empty(out: &mut impl Write) -> io::Result<Converted> {
     let mut bytes = Vec::new();
     Header::of_trace(1 << PAGE_SHIFT).append_to(&mut bytes);

@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The current and the old mount point of tracefs.
+/// The current and the old mount point.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENTS: [&str; 4] = [
     "mm_filemap_get_pages",
@@ -19,7 +19,7 @@ const EVENTS: [&str; 4] = [
     "mm_filemap_add_to_page_cache",
     "mm_filemap_delete_from_page_cache",
 ];
-/// Buffer size per CPU: some 300 000 events.
+/// Per CPU: some 300 000 events.
 const BUFFER_KIB: u32 = 16 << 10;
 const PREFIX: &str = "pagetide-";
 
@@ -28,10 +28,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance that traces no process.
-    ///
-    /// # Errors
-    /// Fails with a usage error if the user or the kernel cannot trace.
+    /// Traces no process yet. Fails with a usage error if the user or the kernel cannot trace.
     pub(super) fn create() -> Result<Instance, Failure> {
         let root = ROOTS.iter().map(Path::new).find(|root| root.join("events/filemap").is_dir());
         let Some(root) = root else {
@@ -58,13 +55,13 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Starts tracing the process and its future children.
+    /// Includes future children.
     pub(super) fn follow(&self, process: u32) -> Result<(), Failure> {
         self.set("set_event_pid", &process.to_string())?;
         self.set("tracing_on", "1")
     }
 
-    /// Opens the nonblocking text pipe of events.
+    /// Nonblocking text.
     pub(super) fn open_pipe(&self) -> Result<File, Failure> {
         let path = self.folder.join("trace_pipe");
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -72,7 +69,7 @@ impl Instance {
         pipe.map(File::from).map_err(|error| Failure::on_path("read", &path, &error.into()))
     }
 
-    /// Stops tracing. Recorded events stay readable.
+    /// Recorded events stay readable.
     pub(super) fn stop(&self) {
         // A failure is harmless: drop removes the instance anyway.
         let _ = self.set("tracing_on", "0");
@@ -94,7 +91,7 @@ impl Drop for Instance {
     }
 }
 
-/// Removes instances of dead processes.
+/// Of dead processes.
 fn remove_left_over(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.filter_map(io::Result::ok) {

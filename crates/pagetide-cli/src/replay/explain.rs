@@ -15,10 +15,8 @@ use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Points of the hit-ratio plot.
 const NR_POINTS: usize = 200;
 
-/// The setting timeline of a policy at a size.
 #[derive(Debug)]
 pub(super) struct Explained {
     pub(super) policy: &'static str,
@@ -26,10 +24,10 @@ pub(super) struct Explained {
     pub(super) course: Course,
 }
 
-/// Repeats the replays of policies that choose settings.
+/// Repeats the replays of policies with settings.
 ///
 /// # Errors
-/// Fails on an interrupt, or with a usage error if no policy has settings.
+/// Fails with a usage error if there is no such policy.
 pub(super) fn courses(
     trace: &DenseTrace,
     cells: &[Cell],
@@ -59,12 +57,11 @@ pub(super) fn courses(
     Ok(courses)
 }
 
-/// A row of the JSON output, with its settings if explained.
 #[derive(Debug, Serialize)]
 pub(super) struct Described<'a> {
     #[serde(flatten)]
     row: &'a ReplayRow,
-    /// Use of the recorded readahead: "none" in the trace, "without", or "recorded".
+    /// As in `ablate`'s rows.
     readahead: ReadaheadUse,
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<&'a [SettingStay]>,
@@ -108,7 +105,6 @@ fn hit_percent(stay: &SettingStay) -> f64 {
     100.0 * (stay.accesses - stay.misses) as f64 / stay.accesses.max(1) as f64
 }
 
-/// Formats the reason for the setting's choice.
 fn chosen_by(stay: &SettingStay) -> String {
     match (stay.lead, stay.nr_disagreed, stay.lost, stay.price) {
         (Some(lead), Some(nr), Some(lost), Some(price)) => format!(

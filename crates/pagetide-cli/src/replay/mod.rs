@@ -123,7 +123,6 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     })
 }
 
-/// Returns the cell at each phase.
 fn phases_of(cell: Cell, args: &ReplayArgs) -> Vec<Cell> {
     let with = |setup| Cell { setup: Some(setup), ..cell };
     match (cell.setup, args.fold, args.fold_every) {
@@ -133,7 +132,7 @@ fn phases_of(cell: Cell, args: &ReplayArgs) -> Vec<Cell> {
     }
 }
 
-/// Makes a row per policy and size, averaged over phases.
+/// Averages phases.
 fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
     let mut rows = Vec::new();
     let mut left = answers;
@@ -185,7 +184,6 @@ fn table(rows: &[ReplayRow]) -> Table<'static> {
     Table::new(&columns).with_rows(rows.iter().map(cells_of))
 }
 
-/// Returns misses and time per access.
 fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
     let case = || format!("{}, {} frames", args.source.name(), row.frames);
     let ns = row.seconds * 1e9 / row.accesses.max(1) as f64;
@@ -195,7 +193,7 @@ fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
     ]
 }
 
-/// Formats the range over phases.
+/// The range over phases.
 fn phases_line(row: &ReplayRow) -> String {
     match (row.miss_ratio_min, row.miss_ratio_max) {
         (Some(low), Some(high)) => {

@@ -20,10 +20,6 @@ use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Cell, Contender, Memory, ReplayRow};
 use pagetide_lab::trace::{DenseTrace, Facts, PAGES_A_BYTE, PAGES_ALLOWED, ReadaheadUse};
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails as `replay`, or if the file is not a record of a run.
 pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let (run, memory) = recorded(args, &facts)?;
@@ -53,7 +49,6 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     })
 }
 
-/// The recorded policy and mechanisms.
 #[derive(Clone, Copy)]
 struct Recorded {
     policy: PolicyName,
@@ -89,7 +84,7 @@ fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<
     )))
 }
 
-/// Formats each tier's accesses, resident pages and moves. Empty for one tier.
+/// Empty for one tier.
 fn tiers_text(rows: &[ReplayRow]) -> String {
     let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
         return String::new();

@@ -34,7 +34,7 @@ eviction remembered; activations are those taken for hot at once; policies witho
 have neither. Seconds are this machine's, with as many replays side by side as it has \
 cores.";
 
-/// Writes the report on `rows` of `trace` from `file` to `path`.
+/// `file` is the source of `trace`.
 pub(super) fn write(
     path: &Path,
     file: &Path,
@@ -74,7 +74,7 @@ fn render(
     Ok(page.finish("How this was counted", METHOD))
 }
 
-/// Returns a curve per policy, in the order of the rows.
+/// In the order of the rows.
 fn curves_of(rows: &[ReplayRow]) -> Vec<Curve<'_>> {
     let mut curves: Vec<Curve<'_>> = Vec::new();
     for row in rows {

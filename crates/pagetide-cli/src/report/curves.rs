@@ -1,7 +1,6 @@
-//! Miss ratio by memory size, a line per policy, in a report or as a standalone picture.
+//! Miss ratio by memory size, a line per policy, in a report or standalone.
 //!
-//! The size axis is logarithmic, because curves bend at small memory. A standalone picture has a
-//! white background and a legend.
+//! The size axis is logarithmic, because curves bend at small memory.
 
 use crate::failure::Failure;
 use crate::machine;
@@ -16,7 +15,7 @@ pub(crate) struct Curve<'a> {
     pub(crate) policy: &'a str,
     /// (frames, miss ratio), ascending.
     pub(crate) points: Vec<(u32, f64)>,
-    /// The error bar of each point, empty without sampling.
+    /// Error bars, empty without sampling.
     pub(crate) errors: Vec<f64>,
 }
 
@@ -26,13 +25,11 @@ enum Place {
     Alone,
 }
 
-/// Draws the curves as an SVG document.
 pub(crate) fn alone(title: &str, curves: &[Curve<'_>]) -> Result<String, Failure> {
     picture((900, 540), title, |area| draw(area, curves, Place::Alone))
         .map_err(|error| Failure::on("draw the curves", &*error))
 }
 
-/// Draws the curves as a figure of a report.
 pub(crate) fn in_report(curves: &[Curve<'_>]) -> Result<String, DrawError> {
     svg((900, 420), |area| draw(area, curves, Place::InReport))
 }

@@ -1,13 +1,10 @@
 //! Reports: one self-contained HTML file.
 //!
-//! Each plot answers one question and has a sentence that explains it. Text follows the reader's
-//! colour scheme, and series are mid-tones that suit both.
-//!
 //! ```text
 //!   a command's report.rs --> plots.rs, curves.rs (SVG) --> page.rs (HTML) --> write
 //! ```
 //!
-//! Ignored: anything to fetch, such as scripts and fonts.
+//! Text follows the reader's colour scheme, and series are mid-tones that suit both.
 
 pub(crate) mod curves;
 pub(crate) mod page;
@@ -18,13 +15,12 @@ use crate::output;
 use plots::DrawError;
 use std::path::Path;
 
-/// Writes a drawn report to `path`.
 pub(crate) fn write(path: &Path, text: Result<String, DrawError>) -> Result<(), Failure> {
     let text = text.map_err(|error| Failure::on("draw the report", &*error))?;
     output::write("the report", path, &text)
 }
 
-/// Returns each name once, in order of appearance.
+/// In order of appearance.
 pub(crate) fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct: Vec<&str> = Vec::new();
     for name in names {

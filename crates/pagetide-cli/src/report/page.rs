@@ -28,12 +28,11 @@ th,td{text-align:right;padding:.35rem .7rem;border-bottom:1px solid var(--line);
 th{font-weight:500}th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}
 ";
 
-/// A document under construction.
 #[derive(Debug)]
 pub(crate) struct Page(String);
 
 impl Page {
-    /// Begins the document: title, paragraph (HTML), machine, and the legend of `names`.
+    /// `paragraph` is HTML. `names` make the legend.
     pub(crate) fn new(title: &str, paragraph: &str, names: &[&str]) -> Page {
         let legend = |name: &&str| {
             let colour = plots::css_colour(name);
@@ -50,8 +49,8 @@ impl Page {
         ))
     }
 
-    /// Adds a section: figures side by side above a table. `words` are headings and paragraphs made
-    /// by [`heading`], [`paragraph`] and [`remark`].
+    /// Figures stand side by side above the table. `words` come from [`heading`], [`paragraph`] and
+    /// [`remark`].
     pub(crate) fn section(&mut self, words: &str, figures: &[Figure], table: Option<&Table<'_>>) {
         let figures: String = figures.iter().map(Figure::to_html).collect();
         let table = table.map(Table::to_html).unwrap_or_default();
@@ -60,7 +59,7 @@ impl Page {
         ));
     }
 
-    /// Ends the document with a section of a heading and a paragraph (HTML).
+    /// `text` is HTML.
     pub(crate) fn finish(self, title: &str, text: &str) -> String {
         let Page(before) = self;
         format!("{before}<section>{}<p>{text}</p></section></body></html>\n", heading(title))
@@ -75,12 +74,10 @@ pub(crate) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>", escape(text))
 }
 
-/// Makes a less prominent paragraph.
 pub(crate) fn remark(text: &str) -> String {
     format!("<p class=\"dim\">{}</p>", escape(text))
 }
 
-/// A plot with its title and caption.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     svg: String,

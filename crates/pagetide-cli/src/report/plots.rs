@@ -1,6 +1,5 @@
-//! Shared drawing code of all plots, as SVG text.
+//! Drawing of plots as SVG.
 //!
-//! Lines show courses over time and bars show comparisons. The page has one legend.
 //! Half-transparent grey grids without backgrounds suit both colour schemes.
 
 use plotters::chart::MeshStyle;
@@ -13,13 +12,10 @@ use std::ops::Range;
 
 pub(crate) type DrawError = Box<dyn std::error::Error>;
 
-/// A drawing on an SVG document, in pixels.
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Linear axes.
 pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Marked, Marked>>;
 
-/// An axis with its marks.
 pub(crate) struct Marked {
     axis: RangedCoordf64,
     marks: Vec<f64>,
@@ -30,7 +26,6 @@ impl Marked {
         Marked { axis: range.into(), marks }
     }
 
-    /// Marks round numbers.
     pub(crate) fn round(range: Range<f64>) -> Marked {
         let marks = round_ticks(&range, TICKS);
         Marked::at(range, marks)
@@ -54,15 +49,13 @@ impl Ranged for Marked {
     }
 }
 
-/// Width and height of a plot, in pixels.
+/// Pixels.
 pub(crate) const SIZE: (u32, u32) = (520, 300);
 pub(crate) const GREY: RGBColor = RGBColor(128, 134, 144);
 pub(crate) const TEXT_PIXELS: u32 = 13;
-/// Approximate number of marks per axis.
 const TICKS: u32 = 6;
 
-/// Returns the fixed colour of a name. The demo's subjects have the Okabe-Ito colours, distinct
-/// under colour blindness.
+/// The demo's subjects have the Okabe-Ito colours, distinct under colour blindness.
 pub(crate) fn colour(name: &str) -> RGBColor {
     match name {
         "linux" => RGBColor(0xd5, 0x5e, 0x00),
@@ -86,7 +79,6 @@ pub(crate) fn colour(name: &str) -> RGBColor {
     }
 }
 
-/// Derives a mid-tone from any other name.
 fn colour_by_name(name: &str) -> RGBColor {
     // FNV-1a, so that similar names get distant hues.
     let hash = name
@@ -102,17 +94,16 @@ pub(super) fn css_colour(name: &str) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// Axis ranges and labels.
 pub(crate) struct Axes<'a> {
     pub(crate) x: Range<f64>,
     pub(crate) y: Range<f64>,
-    /// The label of the x axis, may be empty.
+    /// May be empty.
     pub(crate) x_name: &'a str,
     pub(crate) x_tick: &'a dyn Fn(f64) -> String,
     pub(crate) y_tick: &'a dyn Fn(f64) -> String,
 }
 
-/// Returns about `nr` marks at multiples of 1, 2 or 5 times a power of ten.
+/// About `nr` marks at multiples of 1, 2 or 5 times a power of ten.
 fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
     let wanted = (range.end - range.start) / f64::from(nr);
     if wanted.is_nan() || wanted <= 0.0 {
@@ -127,7 +118,6 @@ fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
 }
 
 impl<'a> Axes<'a> {
-    /// Makes axes of seconds up to `right` and values up to `top`.
     pub(crate) fn over_seconds(right: f64, top: f64, tick: &'a dyn Fn(f64) -> String) -> Axes<'a> {
         let (x, y) = (0.0..right, 0.0..top * 1.03);
         Axes { x, y, x_name: "seconds", x_tick: &|seconds| format!("{seconds:.1}"), y_tick: tick }
@@ -176,12 +166,11 @@ pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, DrawError
     svg(SIZE, |area| draw_lines(&mut axes.draw(area)?, lines))
 }
 
-/// A bar from zero, in the colour of its name.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) value: f64,
-    /// The text above the bar.
+    /// Above the bar.
     pub(crate) label: String,
 }
 
@@ -193,13 +182,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// Makes a group of one bar.
     pub(crate) fn single(name: &str, value: f64, label: String) -> Group {
         Group { title: name.to_owned(), bars: vec![Bar { name: name.to_owned(), value, label }] }
     }
 }
 
-/// Draws groups of bars, with the axis up to `at_least` or more.
+/// The axis ends at `at_least` or more.
 pub(crate) fn bars(
     groups: &[Group],
     at_least: f64,
@@ -236,21 +224,20 @@ pub(crate) fn bars(
     })
 }
 
-/// Centres `text` below the point `at`, in pixels of the whole plot.
+/// `at` is in pixels of the whole plot.
 pub(crate) fn label_below(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
     Ok(area.draw(&Text::new(text, (at.0, at.1 + 8), style))?)
 }
 
-/// Centres `text` above the point `at`, in pixels of the whole plot.
+/// `at` is in pixels of the whole plot.
 pub(crate) fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Bottom));
     Ok(area.draw(&Text::new(text, (at.0, at.1 - 2), style))?)
 }
 
-/// The grid and labels of all plots.
 pub(crate) fn mesh<'a, 'b, DB, X, Y>(
     chart: &'b mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
 ) -> MeshStyle<'a, 'b, X, Y, DB>
@@ -267,7 +254,7 @@ where
     mesh
 }
 
-/// Draws an `<svg>` of the given width and height in pixels.
+/// `size` is in pixels.
 pub(crate) fn svg(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
@@ -283,7 +270,7 @@ pub(crate) fn svg(
     Ok(text.split_off(start))
 }
 
-/// As [`svg`], standalone with a title and a white background.
+/// Standalone, with a title and a white background.
 pub(crate) fn picture(
     size: (u32, u32),
     title: &str,
@@ -295,7 +282,6 @@ pub(crate) fn picture(
     })
 }
 
-/// Formats a count briefly.
 pub(crate) fn thousands(value: f64) -> String {
     if value >= 10_000.0 { format!("{:.0}k", value / 1000.0) } else { format!("{value:.0}") }
 }

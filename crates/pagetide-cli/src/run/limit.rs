@@ -12,10 +12,9 @@ use pagetide_core::units::Bytes;
 use pagetide_sys::MemoryRoom;
 use std::str::FromStr;
 
-/// The smallest size of `auto`.
+/// For `auto`.
 const LEAST: Bytes = Bytes(16 << 20);
 
-/// The limit of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryLimit {
     Fixed(Bytes),
@@ -24,7 +23,6 @@ pub(super) enum MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Returns the largest possible limit.
     pub(super) fn most(self) -> Bytes {
         match self {
             MemoryLimit::Fixed(memory) | MemoryLimit::Auto(_, memory) => memory,

@@ -27,7 +27,7 @@ use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
-/// The deadline for an orderly exit after a signal.
+/// For an orderly exit after a signal.
 const TIME_TO_END: Duration = Duration::from_secs(1);
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
@@ -127,7 +127,7 @@ enum MmapBy {
     Cache,
 }
 
-/// Runs the command. Returns the program's exit code.
+/// Returns the program's exit code.
 ///
 /// # Errors
 /// Fails if the page cache cannot be built, the library is missing, or program data could not be
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints the error and returns a shell's exit code.
+/// Returns a shell's exit code.
 pub(crate) fn cannot_run(program: &Path, error: &io::Error) -> ExitCode {
     terminal::note(&format!("pagetide: cannot run {}: {error}", program.display()));
     ExitCode::from(launch::exit_code_of(error))
@@ -184,7 +184,6 @@ fn failure_of(error: RunError) -> Failure {
     }
 }
 
-/// Reads a file written by `--dump`.
 fn read_dump(path: &Path) -> Result<ResidentSet, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::on_path("read the dump", path, &error))?;

@@ -30,7 +30,6 @@ how unlike LRU the policy is, and how unlike itself readahead at another size, i
 what another policy would have done, record the run and use <code>pagetide \
 replay</code>.";
 
-/// Writes the report on a run of `command` to `path`.
 pub(super) fn write(
     path: &Path,
     command: &str,
@@ -80,13 +79,12 @@ const SIZING_CAPTION: &str = "What would have been missed with other sizes of me
                               Where a curve falls steeply, a little more memory is worth much; \
                               where it is flat, more is wasted.";
 
-/// Applies `rate` to neighbouring points, at the time of the later point.
+/// At the time of the later point.
 fn between(points: &[RunPoint], rate: impl Fn(&RunPoint, &RunPoint) -> f64) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs.map(|(before, now)| (now.seconds, rate(before, now))).collect()
 }
 
-/// Returns a counter's rate over time.
 fn rates(points: &[RunPoint], counter: fn(&RunPoint) -> u64) -> Vec<(f64, f64)> {
     between(points, |before, now| {
         let more = counter(now).saturating_sub(counter(before));
@@ -129,7 +127,7 @@ fn sizing(policy: &str, sizing: &Sizing) -> Result<String, DrawError> {
     }])
 }
 
-/// Draws lines over seconds, from zero up to `at_least` or more.
+/// From zero up to `at_least` or more.
 fn over_time(
     all: Vec<Line>,
     at_least: f64,
@@ -141,7 +139,7 @@ fn over_time(
     lines(&Axes::over_seconds(right, top, tick), &all)
 }
 
-/// Draws the generations as stacked bands, or all resident memory without generations.
+/// Stacked bands of generations, or all resident memory without generations.
 fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     let right = points.iter().map(|point| point.seconds).fold(0.1, f64::max);
     let top = points.iter().map(|point| point.resident_bytes as f64).fold(4096.0, f64::max);
@@ -163,7 +161,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     })
 }
 
-/// Colours of the bands, oldest generation first.
+/// Oldest generation first.
 const BANDS: [RGBColor; 4] = [
     RGBColor(0x2a, 0x5d, 0x8f),
     RGBColor(0x3b, 0x82, 0xc4),
@@ -171,13 +169,13 @@ const BANDS: [RGBColor; 4] = [
     RGBColor(0xb5, 0xd3, 0xee),
 ];
 
-/// Returns the bytes of the oldest `depth + 1` generations.
+/// Bytes of the oldest `depth + 1` generations.
 fn up_to(point: &RunPoint, depth: usize) -> f64 {
     let pages: u64 = point.generations.iter().take(depth + 1).map(|one| one.1).sum();
     pages as f64 * PAGE_BYTES as f64
 }
 
-/// Returns the area under a line.
+/// The area under a line.
 fn band(
     line: impl Iterator<Item = (f64, f64)>,
     right: f64,

@@ -13,12 +13,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval of a metrics file.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum characters of the program's name.
+/// Characters of the program's name.
 const NAME_LEN_MAX: usize = 200;
 
-/// The target of metrics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum MetricsPlace {
     Address(SocketAddr),
@@ -44,7 +42,7 @@ impl FromStr for MetricsPlace {
     }
 }
 
-/// Parses a dump interval such as 60s or 0.5s.
+/// As 60s or 0.5s.
 pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse();
     let seconds = seconds.ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
@@ -52,7 +50,7 @@ pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds?))
 }
 
-/// The monitoring of a run, until drop.
+/// Ends on drop.
 pub(super) struct Steering {
     _control: Option<Control>,
     _server: Option<MetricsServer>,
@@ -60,7 +58,6 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// Starts the control socket, and metrics and dumps if requested.
     pub(super) fn start(args: &RunArgs, cache: &PageCache) -> Result<Steering, Failure> {
         let (mut server, mut files) = (None, Vec::new());
         match &args.metrics {
@@ -102,7 +99,7 @@ fn name_of(args: &RunArgs) -> String {
     name.chars().take(NAME_LEN_MAX).collect()
 }
 
-/// A file that is rewritten at an interval, and once more at the end.
+/// Rewritten at an interval, and at the end.
 struct KeptFile {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The summary at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
     exit_code: u8,
     policy: String,
     memory_bytes: u64,
     resident_bytes_max: u64,
-    /// Memory of `pagetide run` beside the frames, at the end.
+    /// Beside the frames, at the end.
     own_bytes: Option<u64>,
     accesses: u64,
     hits: u64,
@@ -36,22 +35,21 @@ pub(super) struct Summary {
     dirty_bytes: u64,
     direct_io: bool,
     processes: u64,
-    /// Mappings served by the page cache.
     mappings: u64,
-    /// Bytes of pages written in private mappings, owned by the programs.
+    /// Owned by the programs.
     private_mapping_bytes: u64,
-    /// Calls to lock mapped files beyond the limit on locked memory.
+    /// Beyond the limit on locked memory.
     mapping_locks_refused: u64,
-    /// The pages brought in by `--warm`, null without the option.
+    /// Null without `--warm`.
     warm: Option<WarmSummary>,
-    /// The size changes of `--memory auto`, null with a fixed limit.
+    /// Null with a fixed limit.
     auto: Option<AutoSummary>,
     sizing: SizingSummary,
-    /// Files left to the kernel, by reason.
+    /// By reason.
     kernel_files: BTreeMap<&'static str, u64>,
 }
 
-/// Pages of an earlier run, in the files opened so far.
+/// In the files opened so far.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct WarmSummary {
     pages: u64,
@@ -59,18 +57,17 @@ pub(super) struct WarmSummary {
     stale_files: u64,
 }
 
-/// Size changes of an automatic limit.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AutoSummary {
     memory_bytes_min: u64,
     memory_bytes_max: u64,
-    /// Increases for more hits.
+    /// For more hits.
     grown: u64,
-    /// Decreases because other processes used the reserve.
+    /// Because other processes used the reserve.
     shrunk_for_reserve: u64,
-    /// Decreases because threads waited for memory.
+    /// Because threads waited for memory.
     shrunk_for_stalls: u64,
-    /// The last changes, oldest first.
+    /// Oldest first.
     last: Vec<ChangeRow>,
 }
 
@@ -107,7 +104,6 @@ impl AutoSummary {
     }
 }
 
-/// The estimated results of other memory sizes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SizingSummary {
     /// Memory for [`WORKING_SET`] of LRU's hits with `memory_known_bytes`.
@@ -130,7 +126,6 @@ struct SizeRow {
     lru_hit_ratio_without_readahead_error: f64,
 }
 
-/// Names the reason in the summary's sentence about kernel files.
 fn say_reason(reason: Reason) -> &'static str {
     match reason {
         Reason::Mapped => "mapped",
@@ -149,7 +144,6 @@ fn say_reason(reason: Reason) -> &'static str {
     }
 }
 
-/// The share of hits that defines the working set.
 const WORKING_SET: f64 = 0.99;
 
 impl SizingSummary {
@@ -165,7 +159,6 @@ impl SizingSummary {
         }
     }
 
-    /// Returns the hit ratio at `memory` if listed.
     fn at(&self, memory: u64) -> Option<Estimate> {
         let row = self.hit_ratios.iter().find(|row| row.memory_bytes == memory)?;
         Some(Estimate { value: row.hit_ratio, error: row.hit_ratio_error })
@@ -225,7 +218,6 @@ impl Summary {
         }
     }
 
-    /// Writes the document.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         output::write("the summary", path, &Document::new("pagetide.run/1", [self]).to_text()?)
     }

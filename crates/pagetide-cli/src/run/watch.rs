@@ -14,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum number of points. Even, so that halving keeps even spacing.
+/// Even, so that halving keeps even spacing.
 const POINTS_MAX: usize = 512;
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
@@ -28,18 +28,16 @@ pub(super) struct RunPoint {
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
     pub(super) resident_bytes: u64,
-    /// Sequence number and pages, oldest first. Empty if the policy has no generations.
+    /// (sequence number, pages), oldest first. Empty without generations.
     pub(super) generations: Vec<(u64, u64)>,
 }
 
-/// A thread that samples until stopped.
 pub(super) struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<Vec<RunPoint>>,
 }
 
 impl Watcher {
-    /// Starts sampling `cache`.
     pub(super) fn start(cache: &PageCache) -> Result<Watcher, Failure> {
         let (stop, stopped) = channel();
         let cache = cache.clone();
@@ -60,7 +58,7 @@ impl Watcher {
         Ok(Watcher { stop, thread })
     }
 
-    /// Stops and returns the samples, with one at the end.
+    /// Adds a sample at the end.
     pub(super) fn stop(self) -> Vec<RunPoint> {
         drop(self.stop);
         // The thread already printed its panic. The report is then empty.
@@ -68,7 +66,7 @@ impl Watcher {
     }
 }
 
-/// Drops every other point, and keeps the first.
+/// Keeps the first.
 fn thin_out(points: &mut Vec<RunPoint>) {
     let mut nth = 0;
     points.retain(|_| {
@@ -91,7 +89,7 @@ fn look(cache: &PageCache, start: Instant) -> RunPoint {
     }
 }
 
-/// Parses the pages of each generation, oldest first, from Linux's `lru_gen` format.
+/// From Linux's `lru_gen` format: (sequence number, pages), oldest first.
 fn generations_of(text: &str) -> Vec<(u64, u64)> {
     let row = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

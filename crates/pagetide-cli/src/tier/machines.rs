@@ -15,12 +15,10 @@ use pagetide_lab::tiers::{Placer, TierOutcome, TierSetup, run_while};
 pub(crate) struct MachineRun<'a> {
     pub(crate) setup: TierSetup,
     pub(crate) workload: &'static str,
-    /// Makes the program from its first access.
     pub(crate) program: Box<dyn Fn() -> Box<dyn AccessStream> + Sync + Send + 'a>,
     pub(crate) subject: Placer,
 }
 
-/// Runs all machines.
 pub(crate) fn run(
     machines: &[MachineRun<'_>],
     jobs: JobsArgs,

@@ -70,16 +70,16 @@ pub(crate) struct TierArgs {
     output: RowsArgs,
 }
 
-/// A share of memory, above 0 and below 1.
+/// Above 0 and below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share(f64);
 
-/// The cost of one division of memory under one stage. `--json` prints these field names.
+/// The field names are those of `--json`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Cost {
     /// The fast share of memory, 0 to 1.
     pub(crate) fast: f64,
-    /// Run time relative to all-fast memory.
+    /// Relative to all-fast memory.
     pub(crate) slowdown: f64,
     #[serde(flatten)]
     pub(crate) row: TierRow,
@@ -143,7 +143,6 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     })
 }
 
-/// Returns the default prices with the typed changes.
 pub(crate) fn prices_with(typed: &[Price]) -> Result<TierPrices, Failure> {
     let prices = typed.iter().try_fold(TierPrices::OPTANE, TierPrices::with);
     let prices = prices.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
@@ -164,7 +163,7 @@ fn shares(args: &TierArgs) -> Vec<Share> {
     ratios.iter().map(|ratio| Share(1.0 / f64::from(1 + ratio.0))).collect()
 }
 
-/// Returns the machine model, scaled so that the trace's pages fill the program.
+/// Scales the model so that the trace's pages fill the program.
 fn machine_of(nr_pages: u32) -> TierSetup {
     let published = TierSetup::published();
     let pages = u64::from(published.nr_pages) * u64::from(published.scale);

@@ -9,10 +9,9 @@ use crate::table::escape;
 use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
-/// A plotted number of a cost.
 type Reading = fn(&Cost) -> f64;
 
-/// Writes the report to `path`. `model` describes the modelled machine.
+/// `model` describes the modelled machine.
 pub(super) fn write(
     path: &Path,
     model: &str,
@@ -42,7 +41,7 @@ fn render(model: &str, costs: &[Cost], prices: &TierPrices) -> Result<String, Dr
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// Returns the method of the simulation, as HTML.
+/// HTML.
 pub(crate) fn method(prices: &TierPrices) -> String {
     format!(
         "Only what has a price takes time; every access is one that missed the processor's caches. \
@@ -51,7 +50,6 @@ pub(crate) fn method(prices: &TierPrices) -> String {
     )
 }
 
-/// Draws a line per stage over the fast share of memory.
 fn by_share(stages: &[&str], costs: &[Cost], reading: Reading) -> Result<String, DrawError> {
     let doublings = |cost: &Cost| cost.fast.log2();
     let (left, right) = costs

@@ -24,7 +24,6 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Limits the choice to `nr` caches.
     pub(super) fn choose_among(&mut self, nr: usize) {
         self.nth = self.nth.min(nr.saturating_sub(1));
     }
@@ -38,7 +37,7 @@ impl View {
     }
 }
 
-/// Maximum cache rows, always including the chosen cache.
+/// Always includes the chosen cache.
 const ROWS_MAX: usize = 10;
 
 pub(super) fn draw(frame: &mut Frame<'_>, looks: &Looks, view: &View) {

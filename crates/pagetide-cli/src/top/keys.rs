@@ -17,7 +17,6 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Bytes per read.
 const READ_BYTES: usize = 256;
 const ESCAPE: u8 = 0x1b;
 /// Ctrl-C in raw mode.
@@ -34,10 +33,7 @@ pub(super) enum Key {
 pub(super) struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Opens standard input if a terminal, otherwise the controlling terminal.
-    ///
-    /// # Errors
-    /// Fails without a terminal.
+    /// Standard input if a terminal, otherwise the controlling terminal.
     pub(super) fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         let terminal = match stdin.is_terminal() {
@@ -47,10 +43,7 @@ impl Keyboard {
         Ok(Keyboard(terminal))
     }
 
-    /// Waits up to `timeout` for keys and returns all keys in order.
-    ///
-    /// # Errors
-    /// Fails if the terminal is closed.
+    /// Returns all keys in order. Fails if the terminal is closed.
     pub(super) fn wait(&self, timeout: Duration) -> io::Result<Vec<Key>> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -76,7 +69,6 @@ fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed")
 }
 
-/// Parses keys from terminal input.
 fn keys_of(bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut rest = bytes;

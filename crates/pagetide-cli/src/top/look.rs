@@ -9,28 +9,26 @@ use crate::terminal;
 use pagetide::control::{self, Answer, ControlRequest, SocketPlace, StatsDocument, ask};
 use std::time::Instant;
 
-/// One cache's answer.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) place: SocketPlace,
-    /// The statistics, or the reason for a missing answer.
+    /// Or the reason for a missing answer.
     pub(super) stats: Result<StatsDocument, String>,
     pub(super) at: Instant,
-    /// The activity since the previous answer, or since the cache's start.
+    /// Since the previous answer, or since the cache's start.
     pub(super) lately: Lately,
 }
 
-/// A cache's activity over some time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Lately {
     /// `None` without accesses.
     pub(super) hit_ratio: Option<f64>,
-    /// Accesses per second, or the total after the first answer.
+    /// Per second, or the total after the first answer.
     pub(super) accesses: f64,
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) refaults: f64,
-    /// Mean read wait in microseconds.
+    /// Mean read wait.
     pub(super) wait_us: Option<f64>,
 }
 
@@ -51,7 +49,6 @@ impl Lately {
     }
 }
 
-/// The last answers of all caches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     seen: Vec<Seen>,
@@ -80,14 +77,13 @@ impl Looks {
         &self.seen
     }
 
-    /// Asks all caches again.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         let places = control::list().map_err(|error| Failure::on("look for caches", &error))?;
         self.seen = places.into_iter().filter_map(|place| self.ask(place)).collect();
         Ok(())
     }
 
-    /// Asks one cache. Returns `None` if the process has ended.
+    /// Returns `None` if the process has ended.
     fn ask(&self, place: SocketPlace) -> Option<Seen> {
         let answer = ask(&place.path, &ControlRequest::Stats, PATIENCE);
         let at = Instant::now();
@@ -107,14 +103,13 @@ impl Looks {
         Some(Seen { place, stats, at, lately })
     }
 
-    /// Prints all answers as one JSON document.
     pub(super) fn print_json(&self) -> Result<(), Failure> {
         let caches: Vec<&StatsDocument> =
             self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();
         terminal::print(&Document::new("pagetide.top/1", caches).to_text()?)
     }
 
-    /// Formats a table of all caches, for output without a terminal.
+    /// For output without a terminal.
     pub(super) fn text(&self) -> String {
         if self.seen.is_empty() {
             return format!("{}\n", nothing());
@@ -128,14 +123,14 @@ impl Looks {
     }
 }
 
-/// Returns the message for zero caches.
+/// The message for zero caches.
 pub(super) fn nothing() -> String {
     let folder = control::folder();
     format!("no cache of this user can be looked at: there is no socket in {}", folder.display())
 }
 
 impl Seen {
-    /// Returns the cells in the order of [`COLUMNS`].
+    /// In the order of [`COLUMNS`].
     pub(super) fn cells(&self) -> Vec<String> {
         let Ok(stats) = &self.stats else {
             let mut cells = vec![String::new(); COLUMNS.len()];

@@ -44,15 +44,10 @@ pub(crate) struct TopArgs {
     interval: u64,
 }
 
-/// Interval between checks of signals.
 const TICK: Duration = Duration::from_millis(100);
-/// The deadline for an orderly exit after a signal.
+/// For an orderly exit after a signal.
 const TIME_TO_END: Duration = Duration::from_millis(500);
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if the sockets or the terminal are unusable.
 pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut looks = Looks::default();
     if args.json || args.once {
@@ -106,7 +101,6 @@ fn on_thread(error: std::io::Error) -> Failure {
     Failure::on("start a thread", &error)
 }
 
-/// The inputs that change the screen.
 struct Screen {
     keyboard: Keyboard,
     looked: Receiver<Result<Looks, Failure>>,

@@ -22,14 +22,14 @@ pub(crate) struct InfoArgs {
     json: JsonArgs,
 }
 
-/// `--json` prints these field names.
+/// The field names are those of `--json`.
 #[derive(Serialize)]
 struct Info {
     format: &'static str,
     entries: u64,
     kinds: Vec<KindCount>,
     accesses: u64,
-    /// Distinct pages accessed.
+    /// Distinct pages.
     pages: u64,
     footprint_bytes: u64,
     mappings: u64,
@@ -39,7 +39,6 @@ struct Info {
     reuse: Reuse,
 }
 
-/// The recorded run.
 #[derive(Serialize)]
 struct Recorded {
     policy: String,

@@ -10,11 +10,11 @@ use std::cell::RefCell;
 
 pub(super) struct Turn {
     pub(super) ns: f64,
-    /// Device bytes per operation, if comparable.
+    /// Bytes per operation, if comparable.
     pub(super) device_read: Option<f64>,
 }
 
-/// Returns the rows of a case with `nr` threads or processes: times, and device bytes.
+/// `nr` counts threads or processes.
 pub(super) fn rows(
     bench: &Bench<'_>,
     (case, nr): (&'static str, u32),

@@ -13,7 +13,6 @@ use std::path::Path;
 /// `rss` and 2.2 MiB `shmem` in `memory.stat`, and 1.6 MiB `memory.kmem.usage_in_bytes`.
 const FIO_BYTES: u64 = 9_400 << 10;
 
-/// Returns the rows of these cases and job counts.
 pub(super) fn measure(
     bench: &Bench<'_>,
     memory: Bytes,
@@ -24,7 +23,6 @@ pub(super) fn measure(
     cases.iter().map(|&(case, jobs)| fio.measure(case, jobs)).collect()
 }
 
-/// The shared input: a file of [`FILE_TIMES`] the memory.
 struct Fio<'a> {
     bench: &'a Bench<'a>,
     memory: Bytes,
@@ -52,19 +50,17 @@ impl Fio<'_> {
         work.row((BENCH, case, jobs), |printed, _| Some(1e9 / read_fio(printed, number)?))
     }
 
-    /// Reads random pages in `len` bytes of the file.
     fn random(&self, memory: Bytes, len: u64, jobs: u32, more: &str) -> Work<'_> {
         let common = "--ioengine=psync --rw=randread --bs=4k --time_based";
         self.work(memory, &format!("{common} --size={len} --numjobs={jobs} {more}"))
     }
 
-    /// Reads the file once in order.
     fn whole(&self, engine: &str) -> Work<'_> {
         let len = self.memory.0 * FILE_TIMES;
         self.work(self.memory, &format!("--ioengine={engine} --rw=read --bs=128k --size={len}"))
     }
 
-    /// Returns the options for warm-up and run time.
+    /// Options for warm-up and run time.
     fn timed(&self, ramp: u64, run: u64) -> String {
         let [ramp, run] = [ramp, run].map(|full| self.bench.duration(full).as_millis());
         format!("--ramp_time={ramp}ms --runtime={run}ms")
@@ -85,7 +81,6 @@ impl Fio<'_> {
     }
 }
 
-/// Returns a number of fio's read statistics.
 pub(crate) fn read_fio(printed: &str, name: &str) -> Option<f64> {
     // Skips warnings.
     let document = &printed[printed.find('{')?..];

@@ -34,7 +34,7 @@ const BESIDE: (u64, u64) = (900 << 10, 12);
 const START: &str = "work=$1; shift; for job; do \"$0\" \"$work\" \"$job\" & all=\"$all $!\"; done
                      for one in $all; do wait $one || exit; done";
 
-/// Returns the rows of the named cases. The cases are slow.
+/// Runs only named cases: they are slow.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for case in CASES.into_iter().filter(|case| bench.is_named(case)) {
@@ -57,14 +57,13 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// The reference of a run's memory.
 const LIMIT: &str = "limit";
 
 fn memory_case(case: &str) -> &'static str {
     if case == "mmap-loop" { "mmap-loop-memory" } else { "mmap-random-memory" }
 }
 
-/// Returns a case's rows for `nr` processes: one per reference, and its memory.
+/// Returns a row per reference, and the memory's.
 fn measure(
     bench: &Bench<'_>,
     memory: Bytes,

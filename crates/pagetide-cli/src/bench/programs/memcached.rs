@@ -29,23 +29,19 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The names in `--cases`.
 pub(super) const CASES: [&str; 2] = ["memcached-even", "memcached-zipf"];
-/// The hidden command that generates the load.
 pub(crate) const LOAD: &str = "memcached-load";
-/// The default policies.
 const POLICIES: [PolicyName; 3] =
     [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
-/// Starts, loads and ends memcached.
 const START: &str = "memcached -u \"$(id -un)\" -t 1 -m \"$2\" -e \"$1/items\" -s \"$1/socket\" & \
                      m=$!; shift 2; \"$0\" \"$@\"; s=$?; kill $m; wait $m; exit $s";
-/// Memory beside the file, the same as for fio. memcached-even still runs at 64 MiB.
+/// Beside the file, as for fio. memcached-even still runs at 64 MiB.
 const BESIDE: u64 = 12 << 20;
 
 const VALUE_BYTES: u64 = 2000;
-/// The maximum memory of an item: memcached's size classes grow by a quarter.
+/// Size classes grow by a quarter.
 const ITEM_BYTES: u64 = 2400;
-/// Keys per get: seed 000's.
+/// Seed 000's keys per get.
 const NR_AT_ONCE: usize = 8;
 
 /// Sets and gets values of a memcached; `bench run` starts itself this way.
@@ -62,7 +58,7 @@ pub(crate) struct MemcachedLoadArgs {
     limit: Option<u64>,
 }
 
-/// Returns the rows of the named cases. The cases are slow.
+/// Runs only named cases: they are slow.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
@@ -118,7 +114,7 @@ fn read_ns(printed: &str) -> Result<f64, Failure> {
     ns.ok_or_else(|| Failure::Refused(format!("cannot make sense of: {printed}")))
 }
 
-/// Runs the hidden command, which prints the nanoseconds per get.
+/// Prints the nanoseconds per get.
 pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("load memcached by", &args.socket, &error);
     let socket = connect(&args.socket).map_err(refuse)?;
@@ -152,7 +148,6 @@ pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits until memcached accepts.
 fn connect(path: &Path) -> std::io::Result<UnixStream> {
     let began = Instant::now();
     loop {

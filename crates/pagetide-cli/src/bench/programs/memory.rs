@@ -1,12 +1,8 @@
-//! Memory of a run, all processes together.
-//!
-//! The sum of anonymous and shared memory, shared pages pro rata (`Pss_Anon` and `Pss_Shmem` of
-//! proc(5) smaps_rollup). Code is excluded.
+//! Memory of a run's processes: anonymous and shared memory, shared pages pro rata (`Pss_Anon` and
+//! `Pss_Shmem` of proc(5) smaps_rollup), without code.
 
 use std::fs;
 
-/// Returns the bytes of `process` and its descendants.
-///
 /// # Cost
 /// A walk over each page table: some 10 ns per mapped page.
 pub(in crate::bench) fn read_memory_below(process: u32) -> u64 {

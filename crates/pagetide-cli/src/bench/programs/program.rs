@@ -18,21 +18,16 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Polling interval, and the delay after Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The command that pins a program to one CPU.
 const HOLDER: &str = "taskset";
-/// The minimum cgroup limit of a program.
 pub(super) const PROGRAM_BYTES_MIN: u64 = 16 << 20;
 
-/// The default reference: the kernel's page cache.
 pub(super) const LINUX: &str = "linux";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Under {
-    /// The kernel's page cache in a memory cgroup, with the reference's name.
+    /// With the reference's name.
     Linux(&'static str),
-    /// `pagetide run` with a policy.
     Run(PolicyName),
 }
 
@@ -47,7 +42,6 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     [program, HOLDER].into_iter().find_map(why_not_there)
 }
 
-/// Returns the reason if a program is not installed.
 pub(in crate::bench) fn why_not_there(program: &str) -> Option<String> {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     let is_there = version.is_ok_and(|status| status.success());
@@ -60,32 +54,30 @@ pub(super) fn why_not_mapped(memory: Bytes, program: &str) -> Option<String> {
     refused.or_else(|| why_not(memory, program))
 }
 
-/// A program, its arguments and its memory limit.
 pub(super) struct Program<'a> {
     pub(super) bench: &'a Bench<'a>,
     pub(super) memory: Bytes,
-    /// Extra bytes of the cgroup limit, for the program's own memory.
+    /// The program's own memory, added to the cgroup limit.
     pub(super) beside: u64,
-    /// The minimum number of mapped files that the run must serve.
+    /// A lower bound for the run.
     pub(super) nr_mappings: u64,
     pub(super) arguments: Vec<OsString>,
 }
 
-/// The result of a program.
 pub(super) struct Ran {
     pub(super) seconds: f64,
     pub(super) printed: String,
-    /// Bytes read from the device by all processes of the run.
+    /// By all processes of the run.
     pub(super) device_read: u64,
 }
 
 impl Program<'_> {
-    /// Runs the program, on `cpu` if given, after touching as much free memory as its limit.
+    /// Touches as much free memory as the limit, then runs the program on `cpu` if given.
     pub(super) fn run(&self, under: Under, cpu: Option<usize>) -> Result<Ran, Failure> {
         self.run_looked_at(under, cpu, &mut |_| ())
     }
 
-    /// Returns the peak sampled memory under `pagetide run`, in bytes.
+    /// Returns the peak of samples under `pagetide run`, in bytes.
     pub(super) fn most_memory(&self) -> Result<u64, Failure> {
         let mut most = 0;
         let mut look = |process| most = read_memory_below(process).max(most);
@@ -125,7 +117,6 @@ impl Program<'_> {
         Ok(Ran { seconds, printed, device_read })
     }
 
-    /// Returns the command line's prefix and the cgroup, if any.
     fn command_under(
         &self,
         under: Under,
@@ -150,7 +141,7 @@ impl Program<'_> {
     }
 }
 
-/// Returns the device bytes read by this process and its reaped descendants.
+/// Includes reaped descendants.
 fn read_device_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
@@ -196,7 +187,6 @@ fn output_looked_at(
     output.map_err(|error| Failure::on("run a program", &error))
 }
 
-/// Reads a number from a run's summary.
 fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
     let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
     let rows = document::read_rows(&text).map_err(|error| Failure::on("read a summary", &error))?;

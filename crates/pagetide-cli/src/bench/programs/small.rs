@@ -30,14 +30,12 @@ use std::path::{Path, PathBuf};
 
 const OPEN: &str = "small-open";
 const PASS: &str = "one-pass-cat";
-/// The names in `--cases`.
 pub(super) const CASES: [&str; 2] = [OPEN, PASS];
-/// Each case with its row names.
+/// Cases with row names.
 pub(super) const ROWS: [(&str, &str); 3] =
     [(OPEN, "small-open cold"), (OPEN, "small-open warm"), (PASS, PASS)];
-/// The hidden command measured by `small-open`.
 pub(crate) const OPEN_EACH: &str = "open-each";
-/// Memory of `sh` and `cat` beside their files, measured as fio's.
+/// Beside their files, measured as fio's.
 const BESIDE: u64 = 5 << 20;
 const FOLDER_FILES: u32 = 100;
 
@@ -57,7 +55,6 @@ pub(crate) fn open_each(args: &OpenEachArgs) -> Result<(), Failure> {
     })
 }
 
-/// Calls `take` with every file below `folder`.
 pub(super) fn for_each_file(
     folder: &Path,
     take: &mut impl FnMut(&Path) -> Result<(), Failure>,
@@ -75,7 +72,6 @@ pub(super) fn for_each_file(
     Ok(())
 }
 
-/// Returns the rows of the wanted cases.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let memory = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
     let mut rows = Vec::new();
@@ -115,7 +111,7 @@ fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> 
     Ok([measure(false)?, measure(true)?])
 }
 
-/// Makes files with seeded lengths and texts.
+/// Seeded.
 fn make_tree(bench: &Bench<'_>, place: &Path, nr_files: u32) -> Result<(), Failure> {
     machine::check_disk(place, Bytes(u64::from(nr_files) * (24 << 10)))?;
     let mut state = 1_u64;

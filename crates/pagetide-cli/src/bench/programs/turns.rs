@@ -24,7 +24,6 @@ use std::path::Path;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Turns {
     nr: u32,
-    /// Pinned to alternating CPUs.
     is_held: bool,
 }
 
@@ -38,13 +37,12 @@ impl Turns {
     }
 }
 
-/// Returns a turn's CPU. After the first turn, each CPU has two turns in a row, one per order, so
-/// each round of two turns has both CPUs.
+/// After the first turn, each CPU has two turns in a row, one per order, so each round of two turns
+/// has both CPUs.
 fn cpu_for(turn: u32, ends: [usize; 2]) -> usize {
     ends[turn.div_ceil(2) as usize % 2]
 }
 
-/// Returns the first and the last allowed CPU.
 pub(super) fn end_cpus() -> [usize; 2] {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
@@ -52,14 +50,14 @@ pub(super) fn end_cpus() -> [usize; 2] {
     [first, cpus.next_back().unwrap_or(first)]
 }
 
-/// A program with a file to drop from the kernel's page cache before each turn.
+/// The file is dropped from the kernel's page cache before each turn.
 pub(super) struct Work<'a> {
     pub(super) program: Program<'a>,
     pub(super) file: &'a Path,
 }
 
 impl Work<'_> {
-    /// Measures subject and reference. `read` computes nanoseconds from the output and the seconds.
+    /// `read` computes nanoseconds from the output and the seconds.
     pub(super) fn row(
         &self,
         identity: Identity<'_>,

@@ -17,7 +17,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A mapped file with a fixed number of frames.
 pub(super) struct BareRegion {
     pages: Arc<BarePages>,
     _registration: FaultRegistration,
@@ -36,7 +35,6 @@ struct BarePages {
 const NONE: u32 = u32::MAX;
 
 impl BareRegion {
-    /// Maps `nr_pages` of the file at `path` with `nr_frames`.
     pub(super) fn new(path: &Path, nr_pages: u64, nr_frames: u32) -> Result<BareRegion, Failure> {
         let refused = |error: std::io::Error| Failure::on_path("map", path, &error);
         let options = ArenaOptions { huge_pages: false, pretouch: true };
@@ -71,7 +69,7 @@ impl BareRegion {
 }
 
 impl BarePages {
-    /// Serves a fault. Returns `None` if the file cannot be read.
+    /// Returns `None` if the file cannot be read.
     fn serve(&self, fault: Fault) -> Option<()> {
         let index = self.memory.page_at(fault.address)?;
         let mut page = self.table.page(PageIndex(index))?.lock();

@@ -42,16 +42,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const WORDS: usize = PAGE_BYTES / 8;
-/// File size / memory, and the skew of accesses.
+/// File size / memory.
 const FILE_TIMES: u64 = 4;
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
-/// The size that allocators always take fresh from the kernel.
+/// Allocators always take this size fresh from the kernel.
 const FRESH_MIN: Bytes = Bytes(64 << 20);
 /// Operations per clock read.
 const BATCH: u32 = 64;
 
-/// The cases of this file. `faults` covers missing, protect and minor.
+/// `faults` covers missing, protect and minor.
 const CASES: [&str; 4] = ["faults", "load", "evict", "zipf"];
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -115,7 +115,7 @@ fn faults(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Vec<Row>, 
     ])
 }
 
-/// Returns nanoseconds of `touch` per page, on the page's first word.
+/// Nanoseconds per page, on the page's first word.
 fn time_each(region: &Region, touch: impl Fn(usize)) -> f64 {
     let first_words = (0..region.words().len()).step_by(WORDS);
     let nr_pages = first_words.len();
@@ -189,10 +189,9 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<[Row; 2], Fa
     Ok([row("memory", &on_huge), row("pages", &on_small)])
 }
 
-/// The tmpfs for files in memory.
 const RAM: &str = "/dev/shm";
 
-/// Measures the process's CPU time per fault, with the file in memory and clean victims.
+/// The file is in memory, and victims are clean.
 fn evict(bench: &Bench<'_>, memory: Bytes, nr_threads: u32) -> Result<Row, Failure> {
     let dir = Some(Path::new(RAM)).filter(|ram| ram.is_dir()).unwrap_or(&bench.args.dir);
     let (_folder, data) = bench.make_file(dir, Bytes(FILE_TIMES * memory.0))?;
@@ -252,7 +251,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     Ok(Row::measured(("region", "zipf", 1), "guard", &subject, &reference))
 }
 
-/// Returns nanoseconds per checked load of a page's first 8 bytes.
+/// Loads and checks a page's first 8 bytes.
 fn time_zipf(
     data: &DataFile,
     shuffle: &Shuffle,

@@ -22,7 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The kernel's page cache, limited by this process's cgroup.
+/// Limited by this process's cgroup.
 #[derive(Debug)]
 pub(crate) struct LinuxCache {
     group: Option<GroupHandle>,
@@ -30,7 +30,7 @@ pub(crate) struct LinuxCache {
 }
 
 impl LinuxCache {
-    /// Uses `group` for the counters.
+    /// `group` has the counters.
     pub(crate) fn new(group: Option<GroupHandle>) -> LinuxCache {
         LinuxCache { group, usage_max: AtomicU64::new(0) }
     }
@@ -96,7 +96,7 @@ impl MeasuredFile for LinuxFile {
     }
 }
 
-/// Returns a counter of `/proc/self/io`, 0 if missing.
+/// 0 if missing.
 fn read_own_io(key: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let value =

@@ -1,7 +1,7 @@
 //! The measured subjects: the kernel's page cache, and Pagetide's policies.
 //!
-//! Idea: each subject implements one small trait, in a child process. Hits are sampled alike: a
-//! client checks residence before a read.
+//! Each subject implements a trait, in a child process. Clients check residence before a read, for
+//! all subjects alike.
 //!
 //! ```text
 //!   workload --> MeasuredFile: read_at write_at sync_data resident_pages
@@ -30,14 +30,12 @@ use pagetide_core::lru::PolicyName;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SubjectName {
-    /// The kernel's page cache in a memory cgroup.
     Linux,
     Pagetide(PolicyName, MemoryShape),
 }
 
-/// The default subjects with tiers.
 pub(crate) const TIERED_NAMES: &str = "mglru@fast-only,mglru,mglru@all-fast";
-/// The default subjects in table order.
+/// In table order.
 pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru,s3fifo,w-tinylfu,pagetide";
 
 impl fmt::Display for SubjectName {
@@ -71,52 +69,45 @@ pub(crate) enum OpenMode {
     ReadWrite,
 }
 
-/// Totals since the subject was made.
+/// Totals since the subject was made, `None` if not counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Counters {
     pub(crate) device_read_bytes: u64,
     pub(crate) device_write_bytes: u64,
-    /// Read requests of the device, if counted.
+    /// Requests.
     pub(crate) device_reads: Option<u64>,
-    /// Write requests of the device, if counted.
+    /// Requests.
     pub(crate) device_writes: Option<u64>,
-    /// Refaults, if counted.
     pub(crate) refaults: Option<u64>,
-    /// Evicted pages, if counted.
+    /// Pages.
     pub(crate) evictions: Option<u64>,
-    /// CPU time in reclaim, if counted.
     pub(crate) reclaim_cpu_ns: Option<u64>,
-    /// Peak of resident bytes, if known.
+    /// Peak.
     pub(crate) resident_bytes_max: Option<u64>,
 }
 
-/// A page cache under measurement.
 pub(crate) trait MeasuredCache: Send + Sync {
     fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn MeasuredFile>>;
-    /// Returns the bytes read from the device so far. Cheap and undisturbing.
+    /// Must not disturb the run.
     fn read_device_read_bytes(&self) -> u64;
-    /// Samples the resident size if the subject has no peak counter. Cheap.
+    /// Samples the resident size if the subject has no peak counter.
     fn sample(&self) {}
-    /// Reads all totals. Call only outside runs: the kernel flushes its statistics.
+    /// Call only outside runs: the kernel flushes its statistics.
     fn read_counters(&self) -> Counters;
     /// Adds facts about the subject to a row.
     fn describe(&self, detail: &mut Map<String, Value>);
 }
 
-/// A file opened by a [`MeasuredCache`].
 pub(crate) trait MeasuredFile: Send + Sync {
-    /// Reads at `offset`, short only at the end of the file.
+    /// Short only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes all of `bytes` at `offset`.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes all earlier writes durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Returns the resident pages of the range, `None` if unknown.
+    /// Returns pages, `None` if unknown.
     fn resident_pages(&self, offset: u64, len: u64) -> Option<u64>;
 }
 
-/// Makes the subject `name` limited to `memory`. Pagetide uses `tiers` and the job's settings. The
-/// kernel's counters use the job's cgroup.
+/// Pagetide uses `tiers` and the job's settings. The kernel's counters use the job's cgroup.
 pub(crate) fn make(
     name: SubjectName,
     memory: Bytes,

@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) struct PagetideCache(PageCache);
 
 impl PagetideCache {
-    /// Makes a pretouched cache of `memory`, or of `tiers` if not empty.
+    /// Pretouched.
     pub(crate) fn new(
         policy: PolicyName,
         memory: Bytes,

@@ -1,7 +1,4 @@
-//! The workloads, and the harness that plays them.
-//!
-//! Idea: a workload is a function of a harness (subject, files, limit, seed) and does not depend on
-//! the subject.
+//! The workloads, and the harness that plays them, independent of the subject.
 //!
 //! ```text
 //!   wschange   sequential   a changing working set: reads until the new set is kept
@@ -11,8 +8,6 @@
 //!   oltp       random       skewed reads and writes with syncs, every byte verified at the end
 //!   zipf-fit   random       skewed reads that fit in memory, for tiers
 //! ```
-//!
-//! Data: [`Harness`], shared by all threads, and [`Measurements`], the result.
 
 mod oltp;
 mod uniform;
@@ -36,29 +31,26 @@ use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes per sequential read.
 pub(crate) const SEQUENTIAL_BYTES: usize = 64 << 10;
 pub(crate) struct Harness<'a> {
     pub(crate) subject: &'a dyn MeasuredCache,
-    /// The memory limit, the base of all sizes.
+    /// The limit, the base of all sizes.
     pub(crate) memory: Bytes,
-    /// The files of [`Workload::file_names`].
     pub(crate) files: &'a [DataFile],
-    /// The duration of timed workloads.
+    /// Of timed workloads.
     pub(crate) duration: Duration,
-    /// Number of threads with random access.
+    /// For random access.
     pub(crate) nr_threads: u32,
     pub(crate) seed: u64,
     pub(crate) hits: &'a HitCounts,
-    /// Progress in thousandths.
+    /// Thousandths.
     pub(crate) done: &'a AtomicU64,
     pub(crate) interrupt: &'a Interrupt,
-    /// The cgroup to join while playing.
+    /// To join while playing.
     pub(crate) group: Option<&'a GroupHandle>,
     pub(crate) is_begun: AtomicBool,
 }
 
-/// Plays `workload` on `harness`.
 pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measurements, Failure> {
     let measured = match workload {
         Workload::WsChange => wschange::run(harness),
@@ -77,7 +69,7 @@ pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measureme
 }
 
 impl Harness<'_> {
-    /// Returns (pages, hits), with `device_read_bytes` counted since the start.
+    /// (pages, hits), with `device_read_bytes` since the start.
     pub(crate) fn load_hits(&self, workload: Workload, device_read_bytes: u64) -> (u64, u64) {
         if workload.is_timed() {
             self.hits.load()
@@ -86,8 +78,8 @@ impl Harness<'_> {
         }
     }
 
-    /// Joins the cgroup and returns the start time. Each workload calls this once, after making its
-    /// tables, so that the limit holds only page cache.
+    /// Joins the cgroup and returns the start time. Called after the workload has made its tables,
+    /// so that the limit holds only page cache.
     fn begin(&self) -> Result<Instant, Failure> {
         if let Some(group) = self.group {
             group.join().map_err(|error| Failure::on("join the memory cgroup", &error))?;
@@ -111,8 +103,7 @@ impl Harness<'_> {
         self.done.store((share * 1000.0) as u64, Ordering::Relaxed);
     }
 
-    /// Makes a picker of the first `nr_pages` pages for each thread: a common shuffle, different
-    /// seeds.
+    /// One picker per thread: a common shuffle, different seeds.
     fn pickers(&self, nr_pages: u64, skew: Skew) -> impl Iterator<Item = PagePicker> {
         let shuffle = Shuffle::new(u32::try_from(nr_pages).unwrap_or(u32::MAX), self.seed);
         let seed = self.seed;
@@ -120,7 +111,6 @@ impl Harness<'_> {
             .map(move |thread| PagePicker::new(&shuffle, skew, seed ^ thread))
     }
 
-    /// Reads `data` once in order.
     fn read_through(
         &self,
         client: &mut Client<'_>,
@@ -140,8 +130,6 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// Runs `operate` repeatedly on `nr_threads` clients for the duration.
-    ///
     /// `operate` returns the end time of its operation.
     fn run_timed<S: Send>(
         &self,

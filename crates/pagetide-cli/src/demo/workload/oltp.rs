@@ -25,11 +25,9 @@ use serde_json::json;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The Zipf exponent.
 const ZIPF_EXPONENT: f64 = 0.8;
-/// Reads per 100 operations.
 const READ_PERCENT: u32 = 70;
-/// Writes of a thread per sync.
+/// Per thread.
 const WRITES_PER_SYNC: u32 = 1024;
 
 struct Table<'a> {
@@ -89,7 +87,6 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
 }
 
 impl Table<'_> {
-    /// Reads or writes a page, and syncs at intervals.
     fn operate(&self, worker: &mut Worker, client: &mut Client<'_>) -> Result<Instant, Failure> {
         let index = u64::from(worker.picker.pick());
         if worker.picker.chance(READ_PERCENT) {

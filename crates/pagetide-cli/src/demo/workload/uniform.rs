@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
 
-/// Hundredths of the memory limit covered by the reads.
+/// Hundredths of the memory limit.
 const COVER: u64 = 275;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {

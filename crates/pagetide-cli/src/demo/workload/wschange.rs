@@ -22,9 +22,8 @@ use crate::demo::subject::{MeasuredFile, OpenMode};
 use crate::failure::Failure;
 use serde_json::{Map, json};
 
-/// The maximum number of passes per file.
 pub(crate) const PASSES_MAX: u32 = 12;
-/// Passes over a cached file, to mark it as used.
+/// Marks a cached file as used.
 const EXTRA_PASSES: u32 = 2;
 const ROUNDS: usize = 2;
 
@@ -56,7 +55,7 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
     Ok(measurements_of(client, start, detail))
 }
 
-/// Counts passes until one reads nothing from the device. Returns `None` after [`PASSES_MAX`].
+/// Returns `None` after [`PASSES_MAX`].
 fn read_until_cached(
     harness: &Harness<'_>,
     client: &mut Client<'_>,

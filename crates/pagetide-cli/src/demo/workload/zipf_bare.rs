@@ -21,13 +21,11 @@ use serde_json::{Map, json};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// The Zipf exponent.
 const ZIPF_EXPONENT: f64 = 0.8;
-/// Picks of a thread, used cyclically.
+/// Used cyclically.
 const NR_PICKS: usize = 1 << 21;
 /// Reads per clock read.
 const BATCH: usize = 64;
-/// Warm-up reads per frame of memory.
 const WARM_READS_PER_FRAME: u64 = 3;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
@@ -53,7 +51,7 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
     Ok(Measurements { histogram: measure::empty_histogram(), elapsed: start.elapsed(), detail })
 }
 
-/// Warms up, waits at the barrier, and returns nanoseconds per read.
+/// Returns nanoseconds per read.
 fn read_all(
     harness: &Harness<'_>,
     file: &dyn MeasuredFile,

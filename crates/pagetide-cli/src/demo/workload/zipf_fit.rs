@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
 
-/// The Zipf exponent.
 const ZIPF_EXPONENT: f64 = 0.99;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {

@@ -29,7 +29,6 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 
-/// The readers' Zipf exponent.
 const ZIPF_EXPONENT: f64 = 0.99;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
@@ -53,7 +52,7 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
     Ok(measured)
 }
 
-/// A cyclic sequential reader of files.
+/// Reads files cyclically.
 struct Scan<'a> {
     files: Vec<(&'a DataFile, Box<dyn MeasuredFile>)>,
     client: Client<'a>,
@@ -61,7 +60,6 @@ struct Scan<'a> {
     /// The current file and page.
     nth: usize,
     index: u64,
-    /// Bytes read so far.
     bytes: u64,
 }
 
@@ -81,7 +79,6 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// Reads the next chunk.
     fn read_on(&mut self) -> Result<(), Failure> {
         let (data, file) = &self.files[self.nth];
         let nr_pages =

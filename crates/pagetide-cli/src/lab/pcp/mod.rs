@@ -1,7 +1,7 @@
 //! `pagetide lab run pcp-...`: tunings of the per-CPU lists on virtual machines of many CPUs.
 //!
-//! Problem: list lengths matter on machines of 56 and 224 CPUs, which are rare. Idea: run the
-//! published workloads in virtual time over the real allocator, beside the published figures.
+//! Runs the published workloads in virtual time over the real allocator, because machines of 56 and
+//! 224 CPUs are rare.
 //!
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
@@ -9,8 +9,6 @@
 //!                                                             |    over time)
 //!                 --sensitivity: each price halved, doubled --+--> ratios (sensitivity.rs)
 //! ```
-//!
-//! Ignored: the scenarios of reclaim, which have policies instead of tunings.
 
 mod report;
 mod sensitivity;
@@ -29,7 +27,6 @@ use pagetide_lab::machine::Costs;
 use pagetide_lab::machine::pcp::{self, PcpOutcome, PcpRow, PcpWorkload};
 use std::fmt::Write;
 
-/// The prefix of all workload names.
 pub(super) const PREFIX: &str = "pcp-";
 
 /// The arguments of these workloads beyond those of every play.
@@ -57,7 +54,6 @@ struct PcpCase {
     costs: Costs,
 }
 
-/// A workload with a tuning, over all seeds.
 #[derive(Debug)]
 struct PcpRuns {
     workload: PcpWorkload,
@@ -67,7 +63,6 @@ struct PcpRuns {
 }
 
 impl PcpRuns {
-    /// Returns the median of each number over the seeds.
     fn median(&self) -> PcpRow {
         let share = |of: fn(&PcpRow) -> f64| self.range(of).1;
         let count = |of: fn(&PcpRow) -> u64| {
@@ -86,7 +81,7 @@ impl PcpRuns {
         }
     }
 
-    /// Returns the throughput with the fixed tuning in `all` as reference.
+    /// The reference is the fixed tuning in `all`.
     fn to_result(&self, all: &[PcpRuns]) -> Measured {
         let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.allocated_gb_per_s).collect();
         let case = self.workload.to_string();
@@ -109,11 +104,6 @@ impl PcpRuns {
     }
 }
 
-/// Runs the named workloads.
-///
-/// # Errors
-/// Fails on an unknown name, too little memory for a machine, an unwritable report, or an
-/// interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "pcp-all", &PcpWorkload::ALL)?;
     let tunings: &[PcpTuning] = if args.tuning.is_empty() { &PcpTuning::ALL } else { &args.tuning };
@@ -171,7 +161,6 @@ fn run_all(
     Ok(cases.iter().map(runs).collect())
 }
 
-/// Formats per workload a line per tuning and the published figures, then the prices.
 fn text(runs: &[PcpRuns], costs: &Costs) -> String {
     let mut text = String::new();
     for of_workload in runs.chunk_by(|one, other| one.workload == other.workload) {

@@ -12,10 +12,8 @@ use pagetide_lab::machine::{Costs, Sample};
 use plotters::prelude::*;
 use std::path::Path;
 
-/// A plotted number of a sample.
 type Reading = fn(&Sample) -> u64;
 
-/// Writes the report on `runs` to `path`.
 pub(super) fn write(path: &Path, runs: &[PcpRuns], costs: &Costs) -> Result<(), Failure> {
     report::write(path, render(runs, costs))
 }

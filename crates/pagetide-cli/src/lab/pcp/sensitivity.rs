@@ -1,7 +1,5 @@
 //! `--sensitivity`: the dependence of `refill`'s gain on each price.
 //!
-//! Idea: run with the measured prices, then with one price halved and doubled at a time.
-//!
 //! ```text
 //!   workload x (as it is, list_hit / 2, list_hit x 2, acquire / 2, ...) x (fixed, refill) x seeds
 //! ```
@@ -20,34 +18,29 @@ use pagetide_lab::machine::{Costs, Nanos, Price};
 use serde::Serialize;
 use std::path::Path;
 
-/// A workload under a line's prices. `--json` prints these field names.
+/// The field names are those of `--json`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
     workload: &'static str,
     /// The changed price, if any.
     cost: Option<&'static str>,
-    /// The changed price in nanoseconds.
     cost_ns: Option<u64>,
-    /// GB/s taken with the fixed limit.
     fixed_allocated_gb_per_s: f64,
-    /// GB/s taken with `refill`.
     refill_allocated_gb_per_s: f64,
     /// `refill` / fixed.
     ratio: f64,
-    /// Share of busy cycles that wait for the zone's lock, with the fixed limit.
+    /// Of busy cycles.
     fixed_lock_wait_share: f64,
-    /// Share of busy cycles that wait for the zone's lock, with `refill`.
+    /// Of busy cycles.
     refill_lock_wait_share: f64,
 }
 
-/// One price changed, or none.
 type Change = Option<(&'static str, Nanos)>;
 
-/// The number of groups with room for their names.
+/// More would hide their names.
 const GROUPS_A_PLOT: usize = 4;
 const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 
-/// Runs the lines of all workloads.
 pub(super) fn rows(
     workloads: &[PcpWorkload],
     costs: Costs,
@@ -82,7 +75,6 @@ fn row(change: Change, fixed: &PcpRuns, refill: &PcpRuns) -> Row {
     }
 }
 
-/// Returns no change, then each price halved and doubled.
 fn changes(costs: &Costs) -> Vec<Change> {
     let halved_and_doubled = costs
         .named()
@@ -97,7 +89,6 @@ fn changed(costs: Costs, change: Change) -> Costs {
     costs.with(&price).expect("a price of this table")
 }
 
-/// Writes the report: bars of the ratios by price, and the table.
 pub(super) fn write(path: &Path, rows: &[Row], costs: &Costs) -> Result<(), Failure> {
     report::write(path, render(rows, costs))
 }
@@ -124,7 +115,7 @@ fn render(rows: &[Row], costs: &Costs) -> Result<String, DrawError> {
     Ok(page.finish("How this was run", &escape(&prices_line(costs))))
 }
 
-/// Makes a pair of bars per price, after the unchanged row.
+/// A pair of bars per price, after the unchanged row.
 fn groups(rows: &[Row]) -> Vec<Group> {
     let bar = |(row, name): (&Row, &str)| Bar {
         name: name.to_owned(),
@@ -138,7 +129,6 @@ fn groups(rows: &[Row]) -> Vec<Group> {
     rows[1..].chunks_exact(2).map(group).collect()
 }
 
-/// Formats a table per workload, then the prices.
 pub(super) fn text(rows: &[Row], costs: &Costs) -> String {
     let blocks: String = rows
         .chunk_by(|one, other| one.workload == other.workload)

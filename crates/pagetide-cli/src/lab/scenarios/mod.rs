@@ -22,7 +22,6 @@ use std::fmt::Write;
 
 const SEEDS: u64 = 10;
 
-/// Plays the named scenarios.
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {
@@ -39,7 +38,7 @@ pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure>
     args.output.json.print(&document, || text(&played, &rows))
 }
 
-/// Converts a row. The reference is the source's claim.
+/// The reference is the source's claim.
 fn to_result(row: &SummaryRow) -> Measured {
     Measured {
         reference: (!row.claim.is_empty()).then(|| row.claim.to_owned()),
@@ -76,13 +75,12 @@ fn subjects(names: &[String]) -> Result<Vec<PolicyVariant>, Failure> {
     names.iter().map(named).collect()
 }
 
-/// Returns true for the kernel's designs, Pagetide's, and LRU.
+/// The kernel's designs, Pagetide's, and LRU.
 fn is_usual(policy: &str) -> bool {
     let families = ["mglru", "active-inactive", "pagetide"];
     policy == "lru" || families.iter().any(|family| policy.starts_with(family))
 }
 
-/// Formats per scenario a line per metric and subject.
 fn text(played: &[Played], rows: &[SummaryRow]) -> String {
     let mut text = String::new();
     for (at, it) in played.iter().enumerate() {

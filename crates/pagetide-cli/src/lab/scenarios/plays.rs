@@ -9,7 +9,6 @@ use crate::terminal::JointProgress;
 use pagetide_core::units::Bytes;
 use pagetide_lab::scenario::{Measures, PolicyVariant, Scenario};
 
-/// A scenario under a subject, over all seeds.
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) scenario: &'static Scenario,
@@ -18,7 +17,6 @@ pub(super) struct Played {
     pub(super) plays: Vec<Measures>,
 }
 
-/// Plays each of `cases` with all `seeds`.
 pub(super) fn run(
     cases: &[(&'static Scenario, PolicyVariant)],
     seeds: &[u64],

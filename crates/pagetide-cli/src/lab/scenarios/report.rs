@@ -26,7 +26,6 @@ reading starts, how many pages a call reads, orders and popularities. Bars are m
 seeds, whiskers the lowest and the highest of them. Claims are what a scenario's source says \
 of the same quantity.";
 
-/// Writes the report to `path`.
 pub(super) fn write(path: &Path, played: &[Played], rows: &[SummaryRow]) -> Result<(), Failure> {
     report::write(path, render(played, rows))
 }
@@ -75,7 +74,6 @@ fn course_names(played: &[&Played]) -> Vec<&'static str> {
     first.map_or(Vec::new(), |play| play.courses.iter().map(|course| course.name).collect())
 }
 
-/// Draws a bar to the median and a whisker from low to high per row.
 fn bars(rows: &[&SummaryRow]) -> Result<String, DrawError> {
     let top = rows.iter().map(|row| row.high).fold(0.0, f64::max);
     let top = if top > 0.0 { top * 1.14 } else { 1.0 };
@@ -110,7 +108,6 @@ fn median_text(median: f64) -> String {
     if median.fract() == 0.0 { format!("{median:.0}") } else { format!("{median:.1}") }
 }
 
-/// Draws a line per seed and subject.
 fn courses(played: &[&Played], name: &str) -> Result<String, DrawError> {
     let mut all = Vec::new();
     for it in played {

@@ -40,7 +40,6 @@ pub(super) fn markdown(judged: &[Judged]) -> String {
     text
 }
 
-/// Formats a number with its allowed range and its command.
 fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
     let is_its = |(_, command): &(&str, &str)| *command == figure.command;
     let nth = commands.iter().position(is_its).map_or(0, |at| at + 1);
@@ -57,7 +56,7 @@ fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
     format!("{}: {value} ({range}), {world} <sup>{nth}</sup>", figure.what)
 }
 
-/// Formats about three significant digits.
+/// About three significant digits.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         value if value >= 100.0 || value.fract() == 0.0 => 0,

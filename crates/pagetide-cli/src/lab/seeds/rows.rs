@@ -12,7 +12,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::Command;
 
-/// Names with values, of a row or a query.
+/// A row or a query.
 pub(super) type Fields = Map<String, Value>;
 
 const FILE: &str = "seeds.jsonl";
@@ -20,7 +20,7 @@ const FILE: &str = "seeds.jsonl";
 pub(super) struct Pool(Vec<Fields>);
 
 impl Pool {
-    /// Reads the rows of every `.jsonl` file in a folder.
+    /// From all `.jsonl` files.
     pub(super) fn read(folder: &Path) -> Result<Pool, Failure> {
         let refuse = |error: &dyn Display| {
             let told = "the folder of measured rows; --rows names another";
@@ -45,7 +45,6 @@ impl Pool {
         Pool(rows.into_iter().map(object).collect())
     }
 
-    /// Returns the first row with all these fields.
     pub(super) fn find(&self, fields: &Fields) -> Option<&Fields> {
         self.0.iter().find(|row| has(row, fields))
     }
@@ -55,7 +54,7 @@ fn has(row: &Fields, fields: &Fields) -> bool {
     fields.iter().all(|(name, value)| row.get(name) == Some(value))
 }
 
-/// Runs the `commands` with prefix `words` and writes the rows that match any of `picks`.
+/// Runs the `commands` with prefix `words` and keeps the rows that match any of `picks`.
 pub(super) fn measure(
     commands: &[String],
     words: &str,
@@ -88,7 +87,6 @@ pub(super) fn measure(
     output::write("the rows", &path, &text)
 }
 
-/// Returns the rows of the command's `--json`.
 fn rows_of(command: &str) -> Result<Vec<Fields>, Failure> {
     let refuse =
         |error: &dyn Display| Failure::Refused(format!("cannot run `pagetide {command}`: {error}"));

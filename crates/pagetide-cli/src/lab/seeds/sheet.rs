@@ -9,7 +9,6 @@
 use super::rows::{Fields, Pool};
 use serde::{Deserialize, Serialize};
 
-/// The deserialized sheet.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sheet {
     /// Argument lists of `pagetide` that `--run` runs.
@@ -20,21 +19,18 @@ pub(super) struct Sheet {
 /// A table, figure or sentence of a source.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claim {
-    /// The source document.
     source: String,
     /// The published measurement and result.
     claim: String,
     /// The checks here, empty if not measurable.
     #[serde(default)]
     checks: Vec<Check>,
-    /// The reason for the verdict.
     why: String,
 }
 
 /// A number computed from rows, and its allowed range.
 #[derive(Debug, Deserialize)]
 pub(super) struct Check {
-    /// The name of the number.
     what: String,
     /// The fields that select its row.
     pub(super) pick: Fields,
@@ -47,7 +43,6 @@ pub(super) struct Check {
 }
 
 impl Check {
-    /// Returns the fields of the divisor's row.
     pub(super) fn divisor(&self) -> Option<Fields> {
         let per = self.per.clone()?;
         Some(self.pick.clone().into_iter().chain(per).collect())
@@ -133,7 +128,6 @@ impl Sheet {
         self.claims.iter().map(judged).collect()
     }
 
-    /// Returns the fields of all rows used by the checks.
     pub(super) fn picks(&self) -> Vec<Fields> {
         let checks = self.claims.iter().flat_map(|claim| &claim.checks);
         checks.flat_map(|check| [Some(check.pick.clone()), check.divisor()]).flatten().collect()

@@ -1,13 +1,11 @@
 //! `pagetide lab run pmbench`, `tier-...`: fast and slow memory under each promotion stage.
 //!
-//! Idea: run the published stages on a model of the published machine, beside all-fast, all-slow
-//! and oracle placement and the published figures.
+//! Runs the published stages on a model of the published machine, beside all-fast, all-slow and
+//! oracle placement and the published figures.
 //!
 //! ```text
 //!   NAME... x --ratio x (judges, stages, --off) x --seeds --> machines --> table, JSON, report
 //! ```
-//!
-//! Ignored: the scenarios of reclaim and of the per-CPU lists, run separately.
 
 mod report;
 
@@ -61,7 +59,7 @@ impl TierArgs {
         has_numbers || !(self.off.is_empty() && self.ratio.is_empty())
     }
 
-    /// Returns the placer with the mechanisms of `--off` removed.
+    /// The placer of `--off`.
     fn without(&self) -> Option<Placer> {
         let has = |mechanism| !self.off.contains(&mechanism);
         let switches = TieringSwitches {
@@ -88,7 +86,6 @@ pub(super) fn is_named(name: &str) -> bool {
     name == TierWorkload::Pmbench.as_str() || name.starts_with("tier-")
 }
 
-/// One workload at one ratio under one placer, over all seeds.
 #[derive(Debug)]
 struct TierRuns {
     workload: TierWorkload,
@@ -99,7 +96,6 @@ struct TierRuns {
 }
 
 impl TierRuns {
-    /// Returns the median of each number over the seeds.
     fn median(&self) -> TierRow {
         let median = |of: fn(&TierRow) -> f64| {
             let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
@@ -120,7 +116,6 @@ impl TierRuns {
     }
 }
 
-/// A row of `--json`.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -131,7 +126,6 @@ struct Line {
     seed: Option<u64>,
 }
 
-/// Runs the named workloads.
 pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "tier-all", &TierWorkload::ALL)?;
     let setup = setup(plays, args)?;
@@ -152,7 +146,6 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
     plays.output.json.print(&Document::new("pagetide.lab.tiers/1", lines), || text(&runs, &setup))
 }
 
-/// Returns the judges, each stage, and the placer of `--off`.
 fn subjects(args: &TierArgs) -> Vec<Placer> {
     let stages = Stage::ALL.into_iter().map(Placer::stage);
     Placer::JUDGES.into_iter().chain(stages).chain(args.without()).collect()
@@ -220,7 +213,6 @@ fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
     lines
 }
 
-/// Formats a table per workload and ratio, then the prices.
 fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
     let mut text = String::new();
     for block in blocks(runs) {
@@ -243,12 +235,11 @@ fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
     text
 }
 
-/// Groups runs by workload and ratio.
 fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
     runs.chunk_by(|one, other| (one.workload, one.ratio) == (other.workload, other.ratio))
 }
 
-/// Returns the scores of a block with all-fast memory as reference.
+/// The reference is all-fast memory.
 fn to_results(block: &[TierRuns]) -> Vec<Measured> {
     let is_all_fast = |it: &&TierRuns| matches!(it.subject, Placer::AllFast);
     let all_fast = block.iter().find(is_all_fast).map(|it| it.median().accesses_per_s / 1e6);
@@ -265,7 +256,7 @@ fn to_results(block: &[TierRuns]) -> Vec<Measured> {
     block.iter().map(measured).collect()
 }
 
-/// Makes a line per subject and compares each stage with its predecessor.
+/// Compares each stage with its predecessor.
 fn table(block: &[TierRuns]) -> Table<'static> {
     let columns = [
         left("stage", 34),

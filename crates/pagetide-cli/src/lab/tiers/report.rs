@@ -10,7 +10,6 @@ use pagetide_lab::tiers::TierRow;
 use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
-/// Writes the report on `runs` to `path`.
 pub(super) fn write(path: &Path, runs: &[TierRuns], prices: &TierPrices) -> Result<(), Failure> {
     report::write(path, render(runs, prices))
 }
@@ -40,7 +39,7 @@ fn render(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawError> {
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// Draws a bar per row. The legend has the names.
+/// The legend has the names.
 fn plot(rows: &[TierRow], reading: fn(&TierRow) -> f64) -> Result<String, DrawError> {
     let bar = |row: &TierRow| {
         let value = reading(row);

@@ -38,10 +38,10 @@ struct Script {
     /// Memory beside the files, measured as fio's.
     beside: u64,
     references: &'static [&'static str],
-    /// The default policies. Empty means Pagetide's own.
+    /// Empty means Pagetide's own.
     policies: &'static [PolicyName],
     is_mapped: bool,
-    /// Runs one thread, pinned to a CPU, then to another, as fio.
+    /// Pins the single thread to a CPU, then to another.
     is_held: bool,
 }
 
@@ -57,7 +57,7 @@ const SQLITE: Script = Script {
     is_held: true,
 };
 
-/// References of mapped files: with and without `MADV_RANDOM`.
+/// With and without `MADV_RANDOM`.
 const MAPPED: &[&str] = &["linux-random", "linux-default"];
 
 const SCRIPTS: [Script; 6] = [
@@ -111,7 +111,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     SCRIPTS.iter().map(|script| script.name)
 }
 
-/// Returns the rows of the wanted cases. All cases but sqlite run only by name.
+/// All cases but sqlite run only by name.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let is_wanted = |script: &&Script| match script.name {
         "sqlite" => bench.wants("sqlite"),
@@ -141,7 +141,6 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// A case, its folder, and the operations per turn.
 struct Case<'a> {
     bench: &'a Bench<'a>,
     memory: Bytes,
@@ -220,7 +219,7 @@ impl Case<'_> {
         command
     }
 
-    /// Runs an untimed step and returns its output.
+    /// Untimed.
     fn step(&self, step: &str) -> Result<String, Failure> {
         let words = self.command(step, "");
         let mut command = Command::new(&words[0]);

@@ -52,7 +52,7 @@ impl<'a> Items<'a> {
         &self.items[(number as usize - 1) * ITEM_WORDS..][..ITEM_WORDS]
     }
 
-    /// Sets a value. A new key gets the item of its own number.
+    /// A new key gets the item of its own number.
     fn set(&self, key: u64, version: u64) {
         let slot = self.slot(key);
         if slot.load(Relaxed) == 0 {
@@ -67,7 +67,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// Returns the version of a key's value after a check of all words.
+    /// Returns the version after a check of all words.
     fn get(&self, key: u64) -> Option<u64> {
         let number = self.slot(key).load(Relaxed);
         let item = self.item(Some(number).filter(|number| *number > 0)?);
@@ -81,7 +81,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Sets all keys in order, then gets random keys with `sets` sets per 100 operations.
+/// Sets all keys, then gets random keys with `sets` sets per 100 operations.
 pub(super) fn run(
     job: &Job,
     words: &[AtomicU64],

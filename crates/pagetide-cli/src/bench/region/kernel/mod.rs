@@ -48,9 +48,9 @@ use std::path::Path;
 use std::process::Command;
 
 const BENCH: &str = "region";
-/// The minimum cgroup limit of a process, kernel readahead included.
+/// Includes kernel readahead.
 const MEMORY_MIN: u64 = 16 << 20;
-/// The ratio of contents to memory.
+/// Contents / memory.
 const TIMES: u64 = 4;
 
 struct Case {
@@ -83,7 +83,6 @@ impl Case {
         Case { name, work, threads, references }
     }
 
-    /// Returns the length of the mapping.
     fn len(&self, memory: Bytes) -> Bytes {
         let pages = memory.whole_pages();
         Bytes::from_pages(match self.name {
@@ -93,7 +92,6 @@ impl Case {
         })
     }
 
-    /// Returns the name of the row for the region's memory.
     fn memory_name(&self) -> Option<&'static str> {
         match self.name {
             "file-stores" => Some("file-stores-memory"),
@@ -106,7 +104,6 @@ impl Case {
         !self.references.contains(&Under::Swap)
     }
 
-    /// Returns rows without numbers, per number of threads and reference.
     fn skipped(&self, why: &str) -> Vec<Row> {
         self.threads.iter().flat_map(|&threads| self.skipped_of(threads, why)).collect()
     }
@@ -122,7 +119,6 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     CASES.iter().map(|case| case.name)
 }
 
-/// Returns the rows of the wanted cases.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let wanted = || CASES.iter().filter(|case| bench.wants(case.name));
     let memory = Bytes(memory.0.max(MEMORY_MIN));

@@ -6,14 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A swap file, disabled and removed on drop.
+/// Disabled and removed on drop.
 pub(in crate::bench) struct SwapSpace(PathBuf);
 
 impl SwapSpace {
-    /// Makes `len` bytes in `folder`, with priority over other swap space.
-    ///
-    /// # Errors
-    /// Fails with a sentence that explains the reason.
+    /// Has priority over other swap space. The error is a sentence for the user.
     pub(in crate::bench) fn make(folder: &Path, len: Bytes) -> Result<SwapSpace, String> {
         let path = folder.join("swap");
         let refused = |error: std::io::Error| format!("no swap file {}: {error}", path.display());

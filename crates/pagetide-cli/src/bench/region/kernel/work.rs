@@ -18,7 +18,7 @@ const WORDS: usize = PAGE_BYTES / 8;
 const EXPONENT: f64 = 0.99;
 const NR_PASSES: u64 = 3;
 
-/// Runs the work. Calls `begin` after touching all memory beside the mapping.
+/// Calls `begin` after touching all memory beside the mapping.
 pub(super) fn run(
     job: &Job,
     words: &[AtomicU64],
@@ -122,7 +122,6 @@ fn sum(words: &[AtomicU64]) -> u64 {
     words.iter().fold(0_u64, |sum, word| sum.wrapping_add(word.load(Relaxed)))
 }
 
-/// Returns the expected sum of all words of a file.
 fn checksum(data: &DataFile) -> u64 {
     let mut page = [0; PAGE_BYTES];
     (0..data.nr_pages).fold(0_u64, |sum, index| {
@@ -132,7 +131,6 @@ fn checksum(data: &DataFile) -> u64 {
     })
 }
 
-/// Stores random numbers.
 fn fill(words: &[AtomicU64]) {
     let mut state = SEED;
     for word in words {
@@ -141,10 +139,10 @@ fn fill(words: &[AtomicU64]) {
     }
 }
 
-/// The length for insertion sort.
+/// For insertion sort.
 const FEW: usize = 24;
 
-/// Quicksort in place.
+/// In place.
 fn sort(mut words: &[AtomicU64]) {
     while words.len() > FEW {
         let at = partition(words);
