@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// For a dying member.
+/// The longest wait for a dying member.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(3);
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
@@ -42,12 +42,12 @@ pub(crate) struct GroupHandle {
     path: PathBuf,
 }
 
-/// Removed on drop.
+/// A private group, removed on drop.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup(GroupHandle);
 
 impl MemoryGroup {
-    /// The error is a sentence for the user.
+    /// Makes a group, or explains the reason in a sentence.
     pub(crate) fn with_limit(limit: Bytes) -> Result<MemoryGroup, String> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| {
             format!("no memory cgroup: cannot read /proc/self/mountinfo: {error}")

@@ -27,13 +27,13 @@ use std::path::{Path, PathBuf};
 
 const WORD_BYTES: usize = 8;
 pub(crate) const WORDS_PER_PAGE: usize = PAGE_BYTES / WORD_BYTES;
-/// Per write or read.
+/// Pages per write or read.
 const CHUNK_PAGES: u64 = 256;
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DataFile {
     pub(crate) path: PathBuf,
-    /// Part of each word.
+    /// A number in each word.
     pub(crate) id: u32,
     pub(crate) nr_pages: u64,
 }
@@ -157,7 +157,7 @@ pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| refuse(errno.into()))
 }
 
-/// Removed on drop.
+/// Makes a folder that is removed on drop.
 pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("pagetide-")
@@ -170,7 +170,7 @@ pub(crate) fn remove(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// An avalanche mix of splitmix64's constants.
+/// Mixes bits with splitmix64's constants.
 fn content_word(file: u32, at: u64, generation: u32) -> u64 {
     let mut word = at.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ (u64::from(file) << 32 | u64::from(generation)).wrapping_mul(0xd1b5_4a32_d192_ed03);

@@ -17,17 +17,17 @@ pub(crate) enum Failure {
     Refused(String),
     /// Ctrl-C or a termination signal.
     Interrupted,
-    /// With the results so far.
+    /// The results so far.
     InterruptedWith(String),
 }
 
 impl Failure {
-    /// "cannot `act` `path`: why"
+    /// Formats "cannot `act` `path`: why".
     pub(crate) fn on_path(act: &str, path: &Path, error: &io::Error) -> Failure {
         Failure::Refused(format!("cannot {act} {}: {error}", path.display()))
     }
 
-    /// "cannot `act`: why"
+    /// Formats "cannot `act`: why".
     pub(crate) fn on(act: &str, error: &dyn std::error::Error) -> Failure {
         let mut sentence = format!("cannot {act}: {error}");
         let mut cause = error.source();

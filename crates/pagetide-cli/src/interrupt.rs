@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(50);
 
 static CURRENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// For code without an [`Interrupt`].
+/// Serves code without an [`Interrupt`].
 pub(crate) fn is_set() -> bool {
     CURRENT.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
@@ -30,7 +30,7 @@ pub(crate) fn is_set() -> bool {
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// On SIGINT, SIGTERM and SIGHUP.
+    /// Sets the flag on SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn watch() -> io::Result<Interrupt> {
         let flag = Arc::clone(CURRENT.get_or_init(Arc::default));
         for signal in [SIGINT, SIGTERM, SIGHUP] {

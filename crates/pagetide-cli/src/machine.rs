@@ -31,7 +31,7 @@ pub(crate) fn describe() -> String {
     format!("Linux {kernel}, {cpus} CPUs ({model}), {}", rounded(total << 10))
 }
 
-/// With one decimal (`Bytes` prints exactly).
+/// Formats one decimal (`Bytes` prints exactly).
 pub(crate) fn rounded(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     for (shift, unit) in units {
@@ -43,7 +43,7 @@ pub(crate) fn rounded(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// Without digits below `error`.
+/// Formats no digits below `error`.
 pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
@@ -56,7 +56,7 @@ pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
     }
 }
 
-/// For this user.
+/// Returns the bytes available to this user.
 pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     let metadata =
         fs::metadata(dir).map_err(|error| Failure::on_path("use the folder", dir, &error))?;

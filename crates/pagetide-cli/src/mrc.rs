@@ -65,7 +65,7 @@ pub(crate) struct MrcArgs {
 #[derive(Serialize)]
 struct Facts {
     accesses: u64,
-    /// Estimated from a sample.
+    /// Distinct pages, estimated from a sample.
     pages: u64,
     sample_rate: Option<f64>,
     /// As in `ablate`'s rows.
@@ -74,7 +74,7 @@ struct Facts {
 
 struct Curves {
     facts: Facts,
-    /// By policy, then by ascending size.
+    /// Points by policy, then by ascending size.
     points: Vec<CurvePoint>,
 }
 

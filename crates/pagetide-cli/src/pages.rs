@@ -25,7 +25,7 @@ pub(crate) enum Skew {
     Zipf(f64),
 }
 
-/// From rank to page.
+/// A permutation from rank to page.
 #[derive(Clone, Debug)]
 pub(crate) struct Shuffle(Arc<[u32]>);
 
@@ -37,7 +37,7 @@ impl Shuffle {
         Shuffle(order.into())
     }
 
-    /// Rank 0 is the hottest.
+    /// Takes rank 0 as the hottest.
     pub(crate) fn page_of(&self, rank: usize) -> u32 {
         self.0[rank]
     }

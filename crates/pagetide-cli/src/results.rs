@@ -32,7 +32,7 @@ pub(crate) struct ResultsArgs {
 pub(crate) struct Measured {
     pub(crate) case: String,
     pub(crate) subject: String,
-    /// Empty if the case names it.
+    /// The unit, empty if the case names it.
     pub(crate) unit: &'static str,
     /// Rounds or seeds.
     pub(crate) runs: u32,
@@ -59,7 +59,7 @@ impl Measured {
         Measured::over(case, subject, unit, &[value])
     }
 
-    /// `values` must not be empty.
+    /// Takes at least one of `values`.
     pub(crate) fn over(
         case: String,
         subject: &str,

@@ -6,7 +6,7 @@ use clap::Command;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
-/// Used by `cargo x dist`.
+/// A command of `cargo x dist`.
 pub(crate) const MANUALS: &str = "manuals";
 
 const EXAMPLES: &str = "Examples:
@@ -36,7 +36,7 @@ pub(crate) fn complete(args: &CompletionsArgs, mut command: Command) -> Result<(
     terminal::print(&String::from_utf8_lossy(&text))
 }
 
-/// `pagetide.1`, `pagetide-run.1` and so on.
+/// Writes `pagetide.1`, `pagetide-run.1` and so on.
 pub(crate) fn write_manuals(args: &ManualsArgs, command: Command) -> Result<(), Failure> {
     let folder: &Path = &args.folder;
     let written = clap_mangen::generate_to(command, folder);

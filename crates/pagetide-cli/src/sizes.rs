@@ -16,7 +16,7 @@ pub(crate) struct SizeArgs {
 }
 
 impl SizeArgs {
-    /// In frames. Zero sizes, zero frames and too many frames are usage errors.
+    /// Refuses zero sizes, zero frames and too many frames.
     pub(crate) fn frames(&self) -> Result<Vec<u32>, Failure> {
         if self.memory.is_empty() && self.frames.is_empty() {
             return Err(Failure::Usage(
@@ -40,7 +40,7 @@ impl SizeArgs {
         Ok(sizes)
     }
 
-    /// Several sizes are a usage error.
+    /// Refuses several sizes.
     pub(crate) fn only_frames(&self) -> Result<u32, Failure> {
         match self.frames()?[..] {
             [frames] => Ok(frames),

@@ -50,7 +50,7 @@ impl FormatArgs {
     }
 }
 
-/// For help and errors.
+/// Names the formats in help and errors.
 fn named_format() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::as_str));
     names.map(|name| name.parse().expect("invariant: one of the names"))
@@ -113,7 +113,7 @@ impl SourceArgs {
         Ok(facts)
     }
 
-    /// `take` also gets the trace, for the entry's time.
+    /// Calls `take` with the trace, for the entry's time.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,

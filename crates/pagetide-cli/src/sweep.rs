@@ -83,7 +83,7 @@ fn failure_of(row: &TableRow) -> Option<FailedCell<'_>> {
     error.as_ref().map(|error| FailedCell { trace, policy, size, error })
 }
 
-/// An interrupt keeps finished rows.
+/// Keeps finished rows at an interrupt.
 pub(crate) fn run(args: &SweepArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.shard.is_none() {
         output::check("the table", [&args.out])?;

@@ -17,7 +17,7 @@ impl<'a> Column<'a> {
         self.head
     }
 
-    /// 0 for the longest cell's width.
+    /// Returns 0 for the longest cell's width.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
@@ -103,12 +103,12 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A dash for `None`.
+/// Formats a dash for `None`.
 pub(crate) fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// `share` is 0 to 1.
+/// Takes a `share` of 0 to 1.
 pub(crate) fn percent(share: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", share * 100.0)
 }

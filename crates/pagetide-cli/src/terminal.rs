@@ -19,7 +19,7 @@ pub(crate) fn parse_size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// A closed reader is not an error.
+/// Prints to stdout. A closed reader is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -53,14 +53,14 @@ pub(crate) fn note(sentence: &str) {
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
-/// Only if stderr is not a terminal.
+/// Prints only if stderr is not a terminal.
 pub(crate) fn step(sentence: &str) {
     if !io::stderr().is_terminal() {
         note(sentence);
     }
 }
 
-/// Hidden if stderr is not a terminal.
+/// A bar, hidden if stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
@@ -86,7 +86,7 @@ impl Progress {
         progress
     }
 
-    /// `share` is 0 to 1.
+    /// Takes a `share` of 0 to 1.
     pub(crate) fn set(&self, share: f64) {
         self.0.set_position((share.clamp(0.0, 1.0) * BAR_STEPS as f64) as u64);
     }
@@ -132,7 +132,7 @@ impl JointProgress {
 pub(crate) struct Meter(ProgressBar);
 
 impl Meter {
-    /// A `total` adds a bar and the remaining time.
+    /// Makes a meter. A `total` adds a bar and the remaining time.
     pub(crate) fn new(label: String, total: Option<u64>) -> Meter {
         let bar = ProgressBar::with_draw_target(total, draw_target());
         let template = match total {

@@ -72,11 +72,11 @@ struct AblationRow {
     /// Use of the recorded readahead: "none" in the trace, "without", or "recorded".
     readahead: ReadaheadUse,
     misses: u64,
-    /// Relative to the unchanged policy, as in all `_more` fields.
+    /// Difference from the unchanged policy, as in all `_more` fields.
     misses_more: i64,
-    /// In percentage points of all accesses.
+    /// Percentage points of all accesses.
     points_more: f64,
-    /// By misses and readahead.
+    /// Bytes read by misses and readahead.
     device_read_bytes: u64,
     evictions: u64,
     /// `None` without evictions.

@@ -24,7 +24,7 @@ const METHOD: &str = "The trace was replayed with every mechanism as it is, then
 each one flipped. Pairs of mechanisms may stand in for each other: two bars of nothing do not say \
 that both can go. CPU time is the replaying thread's own.";
 
-/// `file` is the source of `trace`.
+/// Writes the report on `rows` of `trace`, read from `file`.
 pub(super) fn write(
     path: &Path,
     file: &Path,
@@ -59,7 +59,7 @@ fn render(
     Ok(page.finish("How this was counted", METHOD))
 }
 
-/// The first row is on top.
+/// Draws a bar per row, the first on top.
 fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
     let high = rows.iter().map(|row| row.points_more).fold(0.0, f64::max);
     let low = rows.iter().map(|row| row.points_more).fold(0.0, f64::min);

@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 /// Operations per clock read.
 const BATCH: u32 = 1024;
 const NR_FRAMES: u32 = 1024;
-/// Uncounted.
+/// Uncounted cycles.
 const WARM_CYCLES: u32 = 3;
-/// Counted.
+/// Counted cycles.
 const CYCLES: usize = 5;
 /// The depth tuning needs time to find its limit.
 const DEPTH_WARM: Duration = Duration::from_secs(10);
@@ -133,7 +133,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no measured thread panics")
 }
 
-/// Each thread allocates and frees 128 MiB, as a process that faults its memory and exits.
+/// Lets each thread allocate and free 128 MiB, as a process that faults its memory and exits.
 fn fault_loop(
     bench: &Bench<'_>,
     threads: u32,
@@ -165,7 +165,7 @@ fn fault_loop(
     Ok(())
 }
 
-/// In both directions.
+/// Counts frames in both directions.
 fn through_lock(frames: &FrameAllocator) -> u64 {
     let zone = frames.stats().zone;
     zone.nr_frames_taken + zone.nr_frames_returned

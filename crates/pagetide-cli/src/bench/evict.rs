@@ -21,11 +21,11 @@ use rand::{RngExt, SeedableRng};
 
 /// File size / memory.
 const FILE_TIMES: u64 = 4;
-/// For the fill.
+/// Bytes per read of the fill.
 const FILL_BYTES: usize = 64 << 10;
 /// Operations per clock read.
 const BATCH: u32 = 16;
-/// On a busy machine, a turn's reads may all fit the freed frames.
+/// The maximum of turns. On a busy machine, a turn's reads may all fit the freed frames.
 const TURNS_MAX: u64 = 50;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {

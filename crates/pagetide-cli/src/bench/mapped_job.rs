@@ -65,14 +65,14 @@ impl Under {
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) under: Under,
-    /// Bytes.
+    /// The limit in bytes.
     pub(super) memory: u64,
-    /// Bytes.
+    /// The mapping's length in bytes.
     pub(super) len: u64,
     pub(super) threads: u32,
     /// The random seed, different in each concurrent process.
     pub(super) seed: u64,
-    /// For endless work.
+    /// The duration of endless work.
     pub(super) millis: u64,
     pub(super) data: Option<DataFile>,
     /// The folder for evicted pages.
@@ -82,7 +82,7 @@ pub(super) struct Job {
     pub(super) group: Option<GroupHandle>,
 }
 
-/// Per operation.
+/// The cost of one operation.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) ns: f64,

@@ -52,7 +52,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// fio has as many requests in flight.
+/// Compares with fio at as many requests in flight.
 fn measure_many(
     bench: &Bench<'_>,
     data: &DataFile,

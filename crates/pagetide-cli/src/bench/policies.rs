@@ -16,7 +16,7 @@ use super::interleave::Samples;
 use super::{Identity, Row};
 use pagetide_core::lru::PolicyName;
 
-/// Each policy against the references, then against the first policy.
+/// Compares each policy with the references, then with the first policy.
 pub(super) fn rows(
     (bench, case, threads): Identity<'_>,
     policies: &[PolicyName],

@@ -19,7 +19,7 @@ const TMPFS: &str = "/dev/shm";
 /// ext4's metadata and a reserve.
 const OVERHEAD: Bytes = Bytes(160 << 20);
 
-/// Unmounted and removed on drop.
+/// A mounted RAM disk, removed on drop.
 #[derive(Debug)]
 pub(super) struct RamDisk {
     mount: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct RamDisk {
 }
 
 impl RamDisk {
-    /// The error is a sentence for the user.
+    /// Mounts a RAM disk, or explains the reason in a sentence.
     pub(super) fn with_room(len: Bytes, interrupt: &Interrupt) -> Result<RamDisk, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("mounting a loop device needs root".to_owned());

@@ -30,7 +30,7 @@ pub(super) struct Row {
     /// Reference / subject, the median of all rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_ratio: Option<f64>,
-    /// Per byte of a file read once, the maximum of all rounds.
+    /// Device bytes per byte of a file read once, the maximum of all rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device_bytes_per_byte: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,7 +100,7 @@ impl Row {
         }
     }
 
-    /// A policy or tuning at the end of the case becomes the subject.
+    /// Turns a policy or tuning at the end of the case into the subject.
     pub(super) fn to_result(&self, runs: u32) -> Option<Measured> {
         let words: Vec<&str> = self.case.split(' ').collect();
         let (last, before) = words.split_last()?;

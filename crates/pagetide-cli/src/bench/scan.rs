@@ -30,10 +30,10 @@ use rand::seq::SliceRandom;
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// Within a core's caches, and far beyond.
+/// List lengths within a core's caches, and far beyond.
 const SIZES: [u32; 2] = [10_000, 4_000_000];
 const BATCH: usize = 16;
-/// Per measurement.
+/// Folios per measurement.
 const SCANNED: u32 = 1_000_000;
 const POLICIES: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::ActiveInactive];
 const REFERENCE: &str = "off";
@@ -90,7 +90,7 @@ fn measure(
     Ok([row("next", &next), row("batch", &batch)])
 }
 
-/// Swapped after each pass.
+/// Two lists, swapped after each pass.
 struct Lists {
     folios: Folios,
     from: FolioList,

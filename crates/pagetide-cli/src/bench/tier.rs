@@ -31,7 +31,7 @@ use std::time::Duration;
 
 /// Slow / fast.
 const SLOW_TIMES: u64 = 4;
-/// Of a slow page.
+/// Extra latency of a slow page.
 const LATENCY: Duration = Duration::from_nanos(300);
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
@@ -124,7 +124,7 @@ fn tiered(bench: &Bench<'_>, fast: Bytes, case: &Case) -> Result<PageCache, Fail
         .map_err(|error| Failure::on(&format!("make a cache of {fast} and {slow}"), &error))
 }
 
-/// (fast, all)
+/// Returns (fast, all) accesses.
 fn served(cache: &PageCache) -> [u64; 2] {
     let tiers = cache.stats().tiering.map_or(Vec::new(), |stats| stats.tiers);
     let all: u64 = tiers.iter().map(|tier| tier.served).sum();

@@ -143,7 +143,7 @@ fn groups(groups: &[GroupDocument]) -> String {
     Table::new(&columns).spaced("", "  ").with_rows(rows).to_text()
 }
 
-/// A line per file.
+/// Formats a line per file.
 fn dump(files: &[DumpedFile]) -> String {
     let line = |file: &DumpedFile| {
         let ranges = file.ranges.iter().map(|(first, nr, _)| match nr {

@@ -36,7 +36,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 pub(crate) const COMMAND: &str = "run-subject";
-/// For Ctrl-C.
+/// Interval between checks of Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 const SAMPLE: Duration = Duration::from_millis(50);
 
@@ -54,7 +54,7 @@ pub(crate) enum ChildEnd {
     Killed(i32),
 }
 
-/// `on_progress` gets the finished share, 0 to 1.
+/// Calls `on_progress` with the finished share, 0 to 1.
 pub(crate) fn run(
     job: &Job,
     interrupt: &Interrupt,

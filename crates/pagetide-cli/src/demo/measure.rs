@@ -194,7 +194,7 @@ impl Latency {
 pub(crate) struct HitTimeline(Vec<(f64, u64, u64)>);
 
 impl HitTimeline {
-    /// `counts` are (looked, resident).
+    /// Records (looked, resident) counts.
     pub(crate) fn push(&mut self, seconds: f64, counts: (u64, u64)) {
         self.0.push((seconds, counts.0, counts.1));
     }

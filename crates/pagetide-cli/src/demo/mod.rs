@@ -293,7 +293,7 @@ fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// An unavailable subject yields a row with the reason.
+/// Returns a row with the reason for an unavailable subject.
 fn play_one(
     demo: &Demo<'_>,
     workload: Workload,

@@ -39,9 +39,9 @@ pub(crate) enum Workload {
     ZipfScan,
     Uniform,
     Oltp,
-    /// For tiers.
+    /// Reads for tiers.
     ZipfFit,
-    /// For `pagetide bench`, timed only.
+    /// Timed reads for `pagetide bench`.
     ZipfBare,
 }
 
@@ -99,7 +99,7 @@ impl Workload {
         }
     }
 
-    /// True for `--seconds`, false for a fixed job.
+    /// Returns true for `--seconds`, false for a fixed job.
     pub(crate) fn is_timed(self) -> bool {
         !matches!(self, Workload::WsChange | Workload::WsProtect)
     }

@@ -14,7 +14,7 @@ pub(super) fn hit_timeline(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     lines(&Axes::over_seconds(right, 1.0, &|ratio| format!("{:.0} %", ratio * 100.0)), &all)
 }
 
-/// The latency axis is logarithmic.
+/// Draws a logarithmic latency axis.
 pub(super) fn latency(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     let values = || outcomes.iter().flat_map(|outcome| &outcome.latency_curve).map(|point| point.1);
     let (low, high) =
@@ -54,7 +54,7 @@ pub(super) fn latency(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     })
 }
 
-/// A group per file and round.
+/// Draws a group per file and round.
 pub(super) fn reads_until_cached(rows: &[&Row]) -> Result<String, DrawError> {
     let cap =
         rows.iter().filter_map(|row| row.detail.get("passes_max")?.as_f64()).fold(4.0, f64::max);

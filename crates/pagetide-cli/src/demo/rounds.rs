@@ -22,7 +22,7 @@ impl Rounds {
         self.0.sort_by(|one, other| speed(one).total_cmp(&speed(other)));
     }
 
-    /// The round of median speed with the range of all rounds. Needs a round.
+    /// Returns the round of median speed with the range of all rounds. Needs a round.
     pub(super) fn median(&self) -> Outcome {
         let mut median = self.0[self.0.len() / 2].clone();
         let (first, last) = (&self.0[0].row, &self.0[self.0.len() - 1].row);
@@ -32,7 +32,7 @@ impl Rounds {
         median
     }
 
-    /// The reference is linux's row in `all`.
+    /// Takes linux's row in `all` as reference.
     pub(super) fn to_results(&self, all: &[Rounds]) -> Vec<Measured> {
         let row = &self.0[0].row;
         let is_kernel = |it: &&Rounds| {

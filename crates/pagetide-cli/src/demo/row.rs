@@ -73,7 +73,7 @@ impl Outcome {
 }
 
 impl Row {
-    /// `hits` are (pages, hits). The counters are from before and after.
+    /// Makes a row of `hits` as (pages, hits) and the counters before and after.
     pub(crate) fn from_run(
         workload: Workload,
         subject: String,
@@ -132,7 +132,7 @@ impl Row {
         self.detail.get("cpu_ns_per_eviction")?.as_f64()
     }
 
-    /// Per round, an entry per file.
+    /// Returns an entry per file for each round.
     pub(crate) fn reads_until_cached(&self) -> Option<Vec<Vec<Option<u64>>>> {
         let rounds = self.detail.get("reads_until_cached")?.as_array()?;
         let round = |round: &Value| Some(round.as_array()?.iter().map(Value::as_u64).collect());

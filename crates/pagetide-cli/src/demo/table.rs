@@ -28,7 +28,7 @@ pub(crate) fn render(rows: &[&Row]) -> String {
     text
 }
 
-/// The README's table: operations per second, a line per workload.
+/// Formats the README's table: operations per second, a line per workload.
 pub(super) fn speeds(rows: &[&Row]) -> String {
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let columns: Vec<_> = std::iter::once(left("operations a second", 0))

@@ -15,7 +15,7 @@ use std::fmt;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum MemoryShape {
-    /// Uniform memory without tiers.
+    /// The given tiers, or uniform memory.
     #[default]
     Tiers,
     AllFast,

@@ -117,7 +117,7 @@ fn judge<'a>(rows: &[&'a Row]) -> Vec<Judgement<'a>> {
     Workload::ALL.into_iter().filter_map(|workload| Judgement::of(workload, rows)).collect()
 }
 
-/// A sentence per line.
+/// Returns a sentence per line.
 pub(super) fn sentences(rows: &[&Row]) -> Vec<String> {
     let all = judge(rows);
     type Side = for<'j> fn(&'j Judgement<'_>) -> Option<Standing>;

@@ -51,7 +51,7 @@ pub(crate) struct DumpArgs {
 #[derive(Serialize)]
 struct GenerationRow {
     seq: u64,
-    /// By the replay's clock.
+    /// Start by the replay's clock.
     started_at_ms: u64,
     anon_pages: u64,
     file_pages: u64,

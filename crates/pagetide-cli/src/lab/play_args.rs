@@ -31,7 +31,7 @@ pub(super) struct PlayArgs {
     pub(super) cost: Vec<Price>,
 }
 
-/// `all` stands for `every`.
+/// Resolves names, with `all` as `every`.
 pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
     names: &[String],
     all: &str,

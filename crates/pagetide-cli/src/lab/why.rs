@@ -21,7 +21,7 @@ const EXAMPLES: &str = "Examples:
   pagetide lab why run.trace 3:1702 --memory 64M --policy mglru page 1702 of file 3
   pagetide lab why OLTP.lis 88 --format arc-lis --frames 5000 --all";
 
-/// Without --all.
+/// Lines printed without --all.
 const LAST_LINES: usize = 40;
 
 /// Tell one page's story: what its accesses met, and why it was evicted.

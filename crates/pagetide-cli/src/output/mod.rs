@@ -34,7 +34,7 @@ pub(crate) fn check<'a>(
         .try_for_each(|path| To::find(path).map(drop).map_err(|error| refused(what, path, &error)))
 }
 
-/// A failure leaves the old contents.
+/// Writes the whole file. A failure leaves the old contents.
 pub(crate) fn write(what: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = NewFile::create(what, path)?;
     file.write_all(text.as_bytes()).map_err(|error| refused(what, path, &error))?;
@@ -54,7 +54,7 @@ pub(crate) struct NewFile<'a> {
 
 #[derive(Debug)]
 enum To {
-    /// With the final path.
+    /// A temporary file with its final path.
     Beside(NamedTempFile, PathBuf),
     /// A regular file.
     There(File),
@@ -63,7 +63,7 @@ enum To {
 }
 
 impl<'a> NewFile<'a> {
-    /// Error messages use `what`, as in "the trace".
+    /// Begins a file. Error messages use `what`, as in "the trace".
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
             To::There(file) => {

@@ -30,14 +30,14 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Maximum of an atomic pipe write.
 const CHUNK_BYTES: usize = 4096;
 
-/// Open until the process ends.
+/// Pipes that stay open until the process ends.
 static PIPES: Mutex<Vec<(PathBuf, Arc<Stream>)>> = Mutex::new(Vec::new());
 
 #[derive(Debug)]
 pub(super) struct Stream {
     file: File,
     written: AtomicU64,
-    /// After a timeout of the reader, later writes do not wait.
+    /// True after a timeout of the reader. Later writes do not wait.
     is_stuck: AtomicBool,
 }
 

@@ -33,7 +33,7 @@ impl EventCounts {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// (added, removed, lost)
+    /// Returns (added, removed, lost).
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.added), load(&self.removed), load(&self.lost))
@@ -119,7 +119,7 @@ impl<R: Read> Read for EventLines<R> {
 
 #[derive(Default)]
 struct Filter {
-    /// By thread: device and inode, and the range of the last event.
+    /// Device, inode and range of each thread's last event.
     last_of: HashMap<u32, (String, u64, u64)>,
 }
 
@@ -165,13 +165,13 @@ impl Filter {
     }
 }
 
-/// From `comm-tid [cpu] flags time`.
+/// Parses `comm-tid [cpu] flags time`.
 fn thread_of(head: &str) -> Option<u32> {
     let (before, _) = head.rsplit_once(" [")?;
     before.trim_end().rsplit_once('-')?.1.parse().ok()
 }
 
-/// From "... order=N".
+/// Parses "... order=N".
 fn pages_of(fields: &str) -> u64 {
     let order = fields.rsplit_once("order=").and_then(|(_, order)| order.trim().parse().ok());
     1_u64 << order.filter(|order| *order < 32).unwrap_or(0_u32)

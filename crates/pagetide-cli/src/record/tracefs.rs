@@ -19,7 +19,7 @@ const EVENTS: [&str; 4] = [
     "mm_filemap_add_to_page_cache",
     "mm_filemap_delete_from_page_cache",
 ];
-/// Per CPU: some 300 000 events.
+/// Size per CPU: some 300 000 events.
 const BUFFER_KIB: u32 = 16 << 10;
 const PREFIX: &str = "pagetide-";
 
@@ -61,7 +61,7 @@ impl Instance {
         self.set("tracing_on", "1")
     }
 
-    /// Nonblocking text.
+    /// Opens the nonblocking text pipe.
     pub(super) fn open_pipe(&self) -> Result<File, Failure> {
         let path = self.folder.join("trace_pipe");
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -69,7 +69,7 @@ impl Instance {
         pipe.map(File::from).map_err(|error| Failure::on_path("read", &path, &error.into()))
     }
 
-    /// Recorded events stay readable.
+    /// Stops tracing. Recorded events stay readable.
     pub(super) fn stop(&self) {
         // A failure is harmless: drop removes the instance anyway.
         let _ = self.set("tracing_on", "0");
@@ -91,7 +91,7 @@ impl Drop for Instance {
     }
 }
 
-/// Of dead processes.
+/// Removes instances of dead processes.
 fn remove_left_over(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.filter_map(io::Result::ok) {

@@ -193,7 +193,7 @@ fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
     ]
 }
 
-/// The range over phases.
+/// Formats the range over phases.
 fn phases_line(row: &ReplayRow) -> String {
     match (row.miss_ratio_min, row.miss_ratio_max) {
         (Some(low), Some(high)) => {

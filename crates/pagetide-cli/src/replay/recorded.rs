@@ -84,7 +84,7 @@ fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<
     )))
 }
 
-/// Empty for one tier.
+/// Returns empty text for one tier.
 fn tiers_text(rows: &[ReplayRow]) -> String {
     let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
         return String::new();

@@ -34,7 +34,7 @@ eviction remembered; activations are those taken for hot at once; policies witho
 have neither. Seconds are this machine's, with as many replays side by side as it has \
 cores.";
 
-/// `file` is the source of `trace`.
+/// Writes the report on `rows` of `trace`, read from `file`.
 pub(super) fn write(
     path: &Path,
     file: &Path,
@@ -74,7 +74,7 @@ fn render(
     Ok(page.finish("How this was counted", METHOD))
 }
 
-/// In the order of the rows.
+/// Keeps the order of the rows.
 fn curves_of(rows: &[ReplayRow]) -> Vec<Curve<'_>> {
     let mut curves: Vec<Curve<'_>> = Vec::new();
     for row in rows {

@@ -21,7 +21,7 @@ const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above 
                        would have hit more often than that of the setting before, by more than \
                        chance and by more than the change costs.";
 const SIZE: (u32, u32) = (900, 420);
-/// Of the plot's height.
+/// A share of the plot's height.
 const SETTINGS_SHARE: f64 = 0.32;
 
 /// Includes the heading.
@@ -36,7 +36,7 @@ fn title_of(Explained { policy, frames, .. }: &Explained) -> String {
     format!("Settings of {policy} with {frames} frames")
 }
 
-/// `trace` is part of the title.
+/// Draws a picture with `trace` in the title.
 pub(super) fn alone(trace: &str, explained: &Explained) -> Result<String, Failure> {
     let title = format!("{}: {trace}", title_of(explained));
     let plot = picture((SIZE.0, SIZE.1 + 24), &title, |area| draw(area, explained));

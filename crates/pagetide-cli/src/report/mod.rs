@@ -20,7 +20,7 @@ pub(crate) fn write(path: &Path, text: Result<String, DrawError>) -> Result<(), 
     output::write("the report", path, &text)
 }
 
-/// In order of appearance.
+/// Keeps the order of appearance.
 pub(crate) fn distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let mut distinct: Vec<&str> = Vec::new();
     for name in names {

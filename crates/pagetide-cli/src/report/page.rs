@@ -32,7 +32,7 @@ th{font-weight:500}th:first-child,td:first-child,th:last-child,td:last-child{tex
 pub(crate) struct Page(String);
 
 impl Page {
-    /// `paragraph` is HTML. `names` make the legend.
+    /// Begins a page. `paragraph` is HTML, and `names` make the legend.
     pub(crate) fn new(title: &str, paragraph: &str, names: &[&str]) -> Page {
         let legend = |name: &&str| {
             let colour = plots::css_colour(name);
@@ -59,7 +59,7 @@ impl Page {
         ));
     }
 
-    /// `text` is HTML.
+    /// Ends the page with HTML `text`.
     pub(crate) fn finish(self, title: &str, text: &str) -> String {
         let Page(before) = self;
         format!("{before}<section>{}<p>{text}</p></section></body></html>\n", heading(title))

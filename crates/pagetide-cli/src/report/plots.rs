@@ -55,7 +55,8 @@ pub(crate) const GREY: RGBColor = RGBColor(128, 134, 144);
 pub(crate) const TEXT_PIXELS: u32 = 13;
 const TICKS: u32 = 6;
 
-/// The demo's subjects have the Okabe-Ito colours, distinct under colour blindness.
+/// Returns fixed colours. The demo's subjects have the Okabe-Ito colours, distinct under colour
+/// blindness.
 pub(crate) fn colour(name: &str) -> RGBColor {
     match name {
         "linux" => RGBColor(0xd5, 0x5e, 0x00),
@@ -97,13 +98,13 @@ pub(super) fn css_colour(name: &str) -> String {
 pub(crate) struct Axes<'a> {
     pub(crate) x: Range<f64>,
     pub(crate) y: Range<f64>,
-    /// May be empty.
+    /// The name of the x axis, may be empty.
     pub(crate) x_name: &'a str,
     pub(crate) x_tick: &'a dyn Fn(f64) -> String,
     pub(crate) y_tick: &'a dyn Fn(f64) -> String,
 }
 
-/// About `nr` marks at multiples of 1, 2 or 5 times a power of ten.
+/// Returns about `nr` marks at multiples of 1, 2 or 5 times a power of ten.
 fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
     let wanted = (range.end - range.start) / f64::from(nr);
     if wanted.is_nan() || wanted <= 0.0 {
@@ -170,7 +171,7 @@ pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, DrawError
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) value: f64,
-    /// Above the bar.
+    /// Text above the bar.
     pub(crate) label: String,
 }
 
@@ -187,7 +188,7 @@ impl Group {
     }
 }
 
-/// The axis ends at `at_least` or more.
+/// Ends the axis at `at_least` or more.
 pub(crate) fn bars(
     groups: &[Group],
     at_least: f64,
@@ -224,14 +225,14 @@ pub(crate) fn bars(
     })
 }
 
-/// `at` is in pixels of the whole plot.
+/// Takes `at` in pixels of the whole plot.
 pub(crate) fn label_below(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
     Ok(area.draw(&Text::new(text, (at.0, at.1 + 8), style))?)
 }
 
-/// `at` is in pixels of the whole plot.
+/// Takes `at` in pixels of the whole plot.
 pub(crate) fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Bottom));
@@ -254,7 +255,7 @@ where
     mesh
 }
 
-/// `size` is in pixels.
+/// Takes `size` in pixels.
 pub(crate) fn svg(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
@@ -270,7 +271,7 @@ pub(crate) fn svg(
     Ok(text.split_off(start))
 }
 
-/// Standalone, with a title and a white background.
+/// Draws a standalone picture with a title and a white background.
 pub(crate) fn picture(
     size: (u32, u32),
     title: &str,

@@ -12,13 +12,13 @@ use pagetide_core::units::Bytes;
 use pagetide_sys::MemoryRoom;
 use std::str::FromStr;
 
-/// For `auto`.
+/// The minimum of `auto`.
 const LEAST: Bytes = Bytes(16 << 20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryLimit {
     Fixed(Bytes),
-    /// Follows the spare memory between two sizes.
+    /// The range of a limit that follows the spare memory.
     Auto(Bytes, Bytes),
 }
 

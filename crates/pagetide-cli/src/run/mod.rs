@@ -27,7 +27,7 @@ use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
-/// For an orderly exit after a signal.
+/// The deadline for an orderly exit after a signal.
 const TIME_TO_END: Duration = Duration::from_secs(1);
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except

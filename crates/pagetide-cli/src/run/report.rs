@@ -79,7 +79,7 @@ const SIZING_CAPTION: &str = "What would have been missed with other sizes of me
                               Where a curve falls steeply, a little more memory is worth much; \
                               where it is flat, more is wasted.";
 
-/// At the time of the later point.
+/// Computes `rate` at the time of the later point.
 fn between(points: &[RunPoint], rate: impl Fn(&RunPoint, &RunPoint) -> f64) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs.map(|(before, now)| (now.seconds, rate(before, now))).collect()
@@ -127,7 +127,7 @@ fn sizing(policy: &str, sizing: &Sizing) -> Result<String, DrawError> {
     }])
 }
 
-/// From zero up to `at_least` or more.
+/// Draws the axis from zero up to `at_least` or more.
 fn over_time(
     all: Vec<Line>,
     at_least: f64,
@@ -139,7 +139,7 @@ fn over_time(
     lines(&Axes::over_seconds(right, top, tick), &all)
 }
 
-/// Stacked bands of generations, or all resident memory without generations.
+/// Draws stacked bands of generations, or all resident memory without generations.
 fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     let right = points.iter().map(|point| point.seconds).fold(0.1, f64::max);
     let top = points.iter().map(|point| point.resident_bytes as f64).fold(4096.0, f64::max);
@@ -161,7 +161,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     })
 }
 
-/// Oldest generation first.
+/// Colours, oldest generation first.
 const BANDS: [RGBColor; 4] = [
     RGBColor(0x2a, 0x5d, 0x8f),
     RGBColor(0x3b, 0x82, 0xc4),
@@ -175,7 +175,7 @@ fn up_to(point: &RunPoint, depth: usize) -> f64 {
     pages as f64 * PAGE_BYTES as f64
 }
 
-/// The area under a line.
+/// Returns the area under a line.
 fn band(
     line: impl Iterator<Item = (f64, f64)>,
     right: f64,

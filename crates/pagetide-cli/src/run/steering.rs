@@ -50,7 +50,7 @@ pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds?))
 }
 
-/// Ends on drop.
+/// The monitoring of a run, until drop.
 pub(super) struct Steering {
     _control: Option<Control>,
     _server: Option<MetricsServer>,
@@ -99,7 +99,7 @@ fn name_of(args: &RunArgs) -> String {
     name.chars().take(NAME_LEN_MAX).collect()
 }
 
-/// Rewritten at an interval, and at the end.
+/// A file that is rewritten at an interval, and at the end.
 struct KeptFile {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,

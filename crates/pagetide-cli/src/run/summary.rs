@@ -20,7 +20,7 @@ pub(super) struct Summary {
     policy: String,
     memory_bytes: u64,
     resident_bytes_max: u64,
-    /// Beside the frames, at the end.
+    /// Memory beside the frames, at the end.
     own_bytes: Option<u64>,
     accesses: u64,
     hits: u64,
@@ -36,20 +36,20 @@ pub(super) struct Summary {
     direct_io: bool,
     processes: u64,
     mappings: u64,
-    /// Owned by the programs.
+    /// Bytes owned by the programs.
     private_mapping_bytes: u64,
-    /// Beyond the limit on locked memory.
+    /// Calls beyond the limit on locked memory.
     mapping_locks_refused: u64,
-    /// Null without `--warm`.
+    /// The warm-up, null without `--warm`.
     warm: Option<WarmSummary>,
-    /// Null with a fixed limit.
+    /// The changes, null with a fixed limit.
     auto: Option<AutoSummary>,
     sizing: SizingSummary,
-    /// By reason.
+    /// Counts by reason.
     kernel_files: BTreeMap<&'static str, u64>,
 }
 
-/// In the files opened so far.
+/// Pages of the files opened so far.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct WarmSummary {
     pages: u64,
@@ -61,13 +61,13 @@ pub(super) struct WarmSummary {
 pub(super) struct AutoSummary {
     memory_bytes_min: u64,
     memory_bytes_max: u64,
-    /// For more hits.
+    /// Increases for more hits.
     grown: u64,
-    /// Because other processes used the reserve.
+    /// Decreases because other processes used the reserve.
     shrunk_for_reserve: u64,
-    /// Because threads waited for memory.
+    /// Decreases because threads waited for memory.
     shrunk_for_stalls: u64,
-    /// Oldest first.
+    /// Changes, oldest first.
     last: Vec<ChangeRow>,
 }
 

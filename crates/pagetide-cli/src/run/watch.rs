@@ -14,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Even, so that halving keeps even spacing.
+/// An even number, so that halving keeps even spacing.
 const POINTS_MAX: usize = 512;
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
@@ -89,7 +89,7 @@ fn look(cache: &PageCache, start: Instant) -> RunPoint {
     }
 }
 
-/// From Linux's `lru_gen` format: (sequence number, pages), oldest first.
+/// Parses (sequence number, pages), oldest first, from Linux's `lru_gen` format.
 fn generations_of(text: &str) -> Vec<(u64, u64)> {
     let row = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

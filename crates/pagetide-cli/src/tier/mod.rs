@@ -70,7 +70,7 @@ pub(crate) struct TierArgs {
     output: RowsArgs,
 }
 
-/// Above 0 and below 1.
+/// A share above 0 and below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share(f64);
 
@@ -79,7 +79,7 @@ struct Share(f64);
 pub(crate) struct Cost {
     /// The fast share of memory, 0 to 1.
     pub(crate) fast: f64,
-    /// Relative to all-fast memory.
+    /// Run time relative to all-fast memory.
     pub(crate) slowdown: f64,
     #[serde(flatten)]
     pub(crate) row: TierRow,

@@ -11,7 +11,7 @@ use std::path::Path;
 
 type Reading = fn(&Cost) -> f64;
 
-/// `model` describes the modelled machine.
+/// Writes the report. `model` describes the modelled machine.
 pub(super) fn write(
     path: &Path,
     model: &str,
@@ -41,7 +41,7 @@ fn render(model: &str, costs: &[Cost], prices: &TierPrices) -> Result<String, Dr
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// HTML.
+/// Returns HTML.
 pub(crate) fn method(prices: &TierPrices) -> String {
     format!(
         "Only what has a price takes time; every access is one that missed the processor's caches. \

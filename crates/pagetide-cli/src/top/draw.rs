@@ -37,7 +37,7 @@ impl View {
     }
 }
 
-/// Always includes the chosen cache.
+/// The maximum of rows, the chosen cache included.
 const ROWS_MAX: usize = 10;
 
 pub(super) fn draw(frame: &mut Frame<'_>, looks: &Looks, view: &View) {

@@ -33,7 +33,7 @@ pub(super) enum Key {
 pub(super) struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Standard input if a terminal, otherwise the controlling terminal.
+    /// Opens standard input if a terminal, otherwise the controlling terminal.
     pub(super) fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         let terminal = match stdin.is_terminal() {

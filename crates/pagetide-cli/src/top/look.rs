@@ -12,7 +12,7 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) place: SocketPlace,
-    /// Or the reason for a missing answer.
+    /// The statistics, or the reason for a missing answer.
     pub(super) stats: Result<StatsDocument, String>,
     pub(super) at: Instant,
     /// Since the previous answer, or since the cache's start.
@@ -23,7 +23,7 @@ pub(super) struct Seen {
 pub(super) struct Lately {
     /// `None` without accesses.
     pub(super) hit_ratio: Option<f64>,
-    /// Per second, or the total after the first answer.
+    /// Rate per second, or the total after the first answer.
     pub(super) accesses: f64,
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
@@ -109,7 +109,7 @@ impl Looks {
         terminal::print(&Document::new("pagetide.top/1", caches).to_text()?)
     }
 
-    /// For output without a terminal.
+    /// Formats a table for output without a terminal.
     pub(super) fn text(&self) -> String {
         if self.seen.is_empty() {
             return format!("{}\n", nothing());
@@ -123,14 +123,14 @@ impl Looks {
     }
 }
 
-/// The message for zero caches.
+/// Explains an empty list of caches.
 pub(super) fn nothing() -> String {
     let folder = control::folder();
     format!("no cache of this user can be looked at: there is no socket in {}", folder.display())
 }
 
 impl Seen {
-    /// In the order of [`COLUMNS`].
+    /// Returns cells in the order of [`COLUMNS`].
     pub(super) fn cells(&self) -> Vec<String> {
         let Ok(stats) = &self.stats else {
             let mut cells = vec![String::new(); COLUMNS.len()];

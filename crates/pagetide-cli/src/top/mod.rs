@@ -45,7 +45,7 @@ pub(crate) struct TopArgs {
 }
 
 const TICK: Duration = Duration::from_millis(100);
-/// For an orderly exit after a signal.
+/// The deadline for an orderly exit after a signal.
 const TIME_TO_END: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> {

@@ -14,7 +14,7 @@ pub(super) struct Turn {
     pub(super) device_read: Option<f64>,
 }
 
-/// `nr` counts threads or processes.
+/// Returns the rows for `nr` threads or processes.
 pub(super) fn rows(
     bench: &Bench<'_>,
     (case, nr): (&'static str, u32),

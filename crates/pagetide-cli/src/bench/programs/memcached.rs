@@ -35,11 +35,11 @@ const POLICIES: [PolicyName; 3] =
     [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
 const START: &str = "memcached -u \"$(id -un)\" -t 1 -m \"$2\" -e \"$1/items\" -s \"$1/socket\" & \
                      m=$!; shift 2; \"$0\" \"$@\"; s=$?; kill $m; wait $m; exit $s";
-/// Beside the file, as for fio. memcached-even still runs at 64 MiB.
+/// Bytes beside the file, as for fio. memcached-even still runs at 64 MiB.
 const BESIDE: u64 = 12 << 20;
 
 const VALUE_BYTES: u64 = 2000;
-/// Size classes grow by a quarter.
+/// The maximum of an item in bytes, as size classes grow by a quarter.
 const ITEM_BYTES: u64 = 2400;
 /// Seed 000's keys per get.
 const NR_AT_ONCE: usize = 8;

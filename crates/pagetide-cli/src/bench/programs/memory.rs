@@ -3,6 +3,8 @@
 
 use std::fs;
 
+/// Sums the memory of `process` and its descendants.
+///
 /// # Cost
 /// A walk over each page table: some 10 ns per mapped page.
 pub(in crate::bench) fn read_memory_below(process: u32) -> u64 {

@@ -45,7 +45,7 @@ pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 
 const BENCH: &str = "run";
 const FILE_TIMES: u64 = 4;
-/// With job counts.
+/// Cases with job counts.
 const FIO_CASES: [(&str, u32); 7] = [
     ("zipf", 1),
     ("zipf", 2),

@@ -26,7 +26,7 @@ pub(super) const LINUX: &str = "linux";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Under {
-    /// With the reference's name.
+    /// The reference's name.
     Linux(&'static str),
     Run(PolicyName),
 }
@@ -67,7 +67,7 @@ pub(super) struct Program<'a> {
 pub(super) struct Ran {
     pub(super) seconds: f64,
     pub(super) printed: String,
-    /// By all processes of the run.
+    /// Bytes read by all processes of the run.
     pub(super) device_read: u64,
 }
 

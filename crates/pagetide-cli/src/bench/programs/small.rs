@@ -35,7 +35,7 @@ pub(super) const CASES: [&str; 2] = [OPEN, PASS];
 pub(super) const ROWS: [(&str, &str); 3] =
     [(OPEN, "small-open cold"), (OPEN, "small-open warm"), (PASS, PASS)];
 pub(crate) const OPEN_EACH: &str = "open-each";
-/// Beside their files, measured as fio's.
+/// Bytes beside the files, measured as fio's.
 const BESIDE: u64 = 5 << 20;
 const FOLDER_FILES: u32 = 100;
 
@@ -111,7 +111,7 @@ fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> 
     Ok([measure(false)?, measure(true)?])
 }
 
-/// Seeded.
+/// Makes seeded files.
 fn make_tree(bench: &Bench<'_>, place: &Path, nr_files: u32) -> Result<(), Failure> {
     machine::check_disk(place, Bytes(u64::from(nr_files) * (24 << 10)))?;
     let mut state = 1_u64;

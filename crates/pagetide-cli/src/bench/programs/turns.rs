@@ -37,8 +37,8 @@ impl Turns {
     }
 }
 
-/// After the first turn, each CPU has two turns in a row, one per order, so each round of two turns
-/// has both CPUs.
+/// Returns a turn's CPU. After the first turn, each CPU has two turns in a row, one per order, so
+/// each round of two turns has both CPUs.
 fn cpu_for(turn: u32, ends: [usize; 2]) -> usize {
     ends[turn.div_ceil(2) as usize % 2]
 }
@@ -57,7 +57,7 @@ pub(super) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// `read` computes nanoseconds from the output and the seconds.
+    /// Measures turns. `read` computes nanoseconds from the output and the seconds.
     pub(super) fn row(
         &self,
         identity: Identity<'_>,

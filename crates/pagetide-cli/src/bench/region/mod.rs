@@ -46,7 +46,7 @@ const WORDS: usize = PAGE_BYTES / 8;
 const FILE_TIMES: u64 = 4;
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
-/// Allocators always take this size fresh from the kernel.
+/// The size that allocators always take fresh from the kernel.
 const FRESH_MIN: Bytes = Bytes(64 << 20);
 /// Operations per clock read.
 const BATCH: u32 = 64;
@@ -191,7 +191,7 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<[Row; 2], Fa
 
 const RAM: &str = "/dev/shm";
 
-/// The file is in memory, and victims are clean.
+/// Measures faults on a file in memory, with clean victims.
 fn evict(bench: &Bench<'_>, memory: Bytes, nr_threads: u32) -> Result<Row, Failure> {
     let dir = Some(Path::new(RAM)).filter(|ram| ram.is_dir()).unwrap_or(&bench.args.dir);
     let (_folder, data) = bench.make_file(dir, Bytes(FILE_TIMES * memory.0))?;

@@ -22,7 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Limited by this process's cgroup.
+/// The page cache under this process's cgroup limit.
 #[derive(Debug)]
 pub(crate) struct LinuxCache {
     group: Option<GroupHandle>,
@@ -30,7 +30,7 @@ pub(crate) struct LinuxCache {
 }
 
 impl LinuxCache {
-    /// `group` has the counters.
+    /// Takes the counters from `group`.
     pub(crate) fn new(group: Option<GroupHandle>) -> LinuxCache {
         LinuxCache { group, usage_max: AtomicU64::new(0) }
     }
@@ -96,7 +96,7 @@ impl MeasuredFile for LinuxFile {
     }
 }
 
-/// 0 if missing.
+/// Returns 0 for a missing key.
 fn read_own_io(key: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let value =

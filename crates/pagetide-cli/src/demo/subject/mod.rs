@@ -35,7 +35,7 @@ pub(crate) enum SubjectName {
 }
 
 pub(crate) const TIERED_NAMES: &str = "mglru@fast-only,mglru,mglru@all-fast";
-/// In table order.
+/// Subjects in table order.
 pub(crate) const DEFAULT_NAMES: &str = "linux,lru,active-inactive,mglru,s3fifo,w-tinylfu,pagetide";
 
 impl fmt::Display for SubjectName {
@@ -88,18 +88,18 @@ pub(crate) struct Counters {
 
 pub(crate) trait MeasuredCache: Send + Sync {
     fn open(&self, path: &Path, access: OpenMode) -> io::Result<Box<dyn MeasuredFile>>;
-    /// Must not disturb the run.
+    /// Reads the counter without disturbing the run.
     fn read_device_read_bytes(&self) -> u64;
     /// Samples the resident size if the subject has no peak counter.
     fn sample(&self) {}
-    /// Call only outside runs: the kernel flushes its statistics.
+    /// Reads all totals. Call only outside runs: the kernel flushes its statistics.
     fn read_counters(&self) -> Counters;
     /// Adds facts about the subject to a row.
     fn describe(&self, detail: &mut Map<String, Value>);
 }
 
 pub(crate) trait MeasuredFile: Send + Sync {
-    /// Short only at the end of the file.
+    /// Reads at `offset`, short only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
     fn sync_data(&self) -> io::Result<()>;
@@ -107,7 +107,8 @@ pub(crate) trait MeasuredFile: Send + Sync {
     fn resident_pages(&self, offset: u64, len: u64) -> Option<u64>;
 }
 
-/// Pagetide uses `tiers` and the job's settings. The kernel's counters use the job's cgroup.
+/// Makes a subject. Pagetide uses `tiers` and the job's settings. The kernel's counters use the
+/// job's cgroup.
 pub(crate) fn make(
     name: SubjectName,
     memory: Bytes,

@@ -14,7 +14,7 @@ use std::path::Path;
 pub(crate) struct PagetideCache(PageCache);
 
 impl PagetideCache {
-    /// Pretouched.
+    /// Makes a pretouched cache.
     pub(crate) fn new(
         policy: PolicyName,
         memory: Bytes,

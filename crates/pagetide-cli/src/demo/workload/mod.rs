@@ -37,16 +37,16 @@ pub(crate) struct Harness<'a> {
     /// The limit, the base of all sizes.
     pub(crate) memory: Bytes,
     pub(crate) files: &'a [DataFile],
-    /// Of timed workloads.
+    /// The duration of timed workloads.
     pub(crate) duration: Duration,
-    /// For random access.
+    /// Threads with random access.
     pub(crate) nr_threads: u32,
     pub(crate) seed: u64,
     pub(crate) hits: &'a HitCounts,
     /// Thousandths.
     pub(crate) done: &'a AtomicU64,
     pub(crate) interrupt: &'a Interrupt,
-    /// To join while playing.
+    /// The cgroup to join while playing.
     pub(crate) group: Option<&'a GroupHandle>,
     pub(crate) is_begun: AtomicBool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measureme
 }
 
 impl Harness<'_> {
-    /// (pages, hits), with `device_read_bytes` since the start.
+    /// Returns (pages, hits), with `device_read_bytes` since the start.
     pub(crate) fn load_hits(&self, workload: Workload, device_read_bytes: u64) -> (u64, u64) {
         if workload.is_timed() {
             self.hits.load()
@@ -103,7 +103,7 @@ impl Harness<'_> {
         self.done.store((share * 1000.0) as u64, Ordering::Relaxed);
     }
 
-    /// One picker per thread: a common shuffle, different seeds.
+    /// Makes a picker per thread: a common shuffle, different seeds.
     fn pickers(&self, nr_pages: u64, skew: Skew) -> impl Iterator<Item = PagePicker> {
         let shuffle = Shuffle::new(u32::try_from(nr_pages).unwrap_or(u32::MAX), self.seed);
         let seed = self.seed;
@@ -130,7 +130,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// `operate` returns the end time of its operation.
+    /// Calls `operate`, which returns its end time, until the duration is over.
     fn run_timed<S: Send>(
         &self,
         states: Vec<S>,

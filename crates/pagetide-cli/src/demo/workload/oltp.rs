@@ -27,7 +27,7 @@ use std::time::Instant;
 
 const ZIPF_EXPONENT: f64 = 0.8;
 const READ_PERCENT: u32 = 70;
-/// Per thread.
+/// Writes of a thread per sync.
 const WRITES_PER_SYNC: u32 = 1024;
 
 struct Table<'a> {

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use serde_json::{Map, json};
 
 pub(crate) const PASSES_MAX: u32 = 12;
-/// Marks a cached file as used.
+/// Passes that mark a cached file as used.
 const EXTRA_PASSES: u32 = 2;
 const ROUNDS: usize = 2;
 

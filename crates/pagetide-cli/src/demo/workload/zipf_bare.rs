@@ -22,7 +22,7 @@ use std::sync::Barrier;
 use std::time::Instant;
 
 const ZIPF_EXPONENT: f64 = 0.8;
-/// Used cyclically.
+/// Picks, used cyclically.
 const NR_PICKS: usize = 1 << 21;
 /// Reads per clock read.
 const BATCH: usize = 64;

@@ -58,7 +58,7 @@ struct PcpCase {
 struct PcpRuns {
     workload: PcpWorkload,
     tuning: PcpTuning,
-    /// By seed, not empty.
+    /// Outcomes by seed, not empty.
     outcomes: Vec<PcpOutcome>,
 }
 
@@ -81,7 +81,7 @@ impl PcpRuns {
         }
     }
 
-    /// The reference is the fixed tuning in `all`.
+    /// Takes the fixed tuning in `all` as reference.
     fn to_result(&self, all: &[PcpRuns]) -> Measured {
         let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.allocated_gb_per_s).collect();
         let case = self.workload.to_string();

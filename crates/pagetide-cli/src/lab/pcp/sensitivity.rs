@@ -29,9 +29,9 @@ pub(super) struct Row {
     refill_allocated_gb_per_s: f64,
     /// `refill` / fixed.
     ratio: f64,
-    /// Of busy cycles.
+    /// Share of busy cycles.
     fixed_lock_wait_share: f64,
-    /// Of busy cycles.
+    /// Share of busy cycles.
     refill_lock_wait_share: f64,
 }
 
@@ -115,7 +115,7 @@ fn render(rows: &[Row], costs: &Costs) -> Result<String, DrawError> {
     Ok(page.finish("How this was run", &escape(&prices_line(costs))))
 }
 
-/// A pair of bars per price, after the unchanged row.
+/// Makes a pair of bars per price, after the unchanged row.
 fn groups(rows: &[Row]) -> Vec<Group> {
     let bar = |(row, name): (&Row, &str)| Bar {
         name: name.to_owned(),

@@ -38,7 +38,7 @@ pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure>
     args.output.json.print(&document, || text(&played, &rows))
 }
 
-/// The reference is the source's claim.
+/// Takes the source's claim as reference.
 fn to_result(row: &SummaryRow) -> Measured {
     Measured {
         reference: (!row.claim.is_empty()).then(|| row.claim.to_owned()),
@@ -75,7 +75,7 @@ fn subjects(names: &[String]) -> Result<Vec<PolicyVariant>, Failure> {
     names.iter().map(named).collect()
 }
 
-/// The kernel's designs, Pagetide's, and LRU.
+/// Returns true for the kernel's designs, Pagetide's, and LRU.
 fn is_usual(policy: &str) -> bool {
     let families = ["mglru", "active-inactive", "pagetide"];
     policy == "lru" || families.iter().any(|family| policy.starts_with(family))

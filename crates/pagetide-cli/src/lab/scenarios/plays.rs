@@ -13,7 +13,7 @@ use pagetide_lab::scenario::{Measures, PolicyVariant, Scenario};
 pub(super) struct Played {
     pub(super) scenario: &'static Scenario,
     pub(super) subject: PolicyVariant,
-    /// By seed.
+    /// Plays by seed.
     pub(super) plays: Vec<Measures>,
 }
 

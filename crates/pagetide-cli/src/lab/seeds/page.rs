@@ -56,7 +56,7 @@ fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
     format!("{}: {value} ({range}), {world} <sup>{nth}</sup>", figure.what)
 }
 
-/// About three significant digits.
+/// Formats about three significant digits.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         value if value >= 100.0 || value.fract() == 0.0 => 0,

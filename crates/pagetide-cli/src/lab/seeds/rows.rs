@@ -20,7 +20,7 @@ const FILE: &str = "seeds.jsonl";
 pub(super) struct Pool(Vec<Fields>);
 
 impl Pool {
-    /// From all `.jsonl` files.
+    /// Reads all `.jsonl` files.
     pub(super) fn read(folder: &Path) -> Result<Pool, Failure> {
         let refuse = |error: &dyn Display| {
             let told = "the folder of measured rows; --rows names another";

@@ -59,7 +59,7 @@ impl TierArgs {
         has_numbers || !(self.off.is_empty() && self.ratio.is_empty())
     }
 
-    /// The placer of `--off`.
+    /// Returns the placer of `--off`.
     fn without(&self) -> Option<Placer> {
         let has = |mechanism| !self.off.contains(&mechanism);
         let switches = TieringSwitches {
@@ -91,7 +91,7 @@ struct TierRuns {
     workload: TierWorkload,
     ratio: Ratio,
     subject: Placer,
-    /// By seed, not empty.
+    /// Outcomes by seed, not empty.
     outcomes: Vec<TierOutcome>,
 }
 
@@ -239,7 +239,7 @@ fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
     runs.chunk_by(|one, other| (one.workload, one.ratio) == (other.workload, other.ratio))
 }
 
-/// The reference is all-fast memory.
+/// Takes all-fast memory as reference.
 fn to_results(block: &[TierRuns]) -> Vec<Measured> {
     let is_all_fast = |it: &&TierRuns| matches!(it.subject, Placer::AllFast);
     let all_fast = block.iter().find(is_all_fast).map(|it| it.median().accesses_per_s / 1e6);

@@ -39,7 +39,7 @@ fn render(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawError> {
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// The legend has the names.
+/// Draws bars named only in the legend.
 fn plot(rows: &[TierRow], reading: fn(&TierRow) -> f64) -> Result<String, DrawError> {
     let bar = |row: &TierRow| {
         let value = reading(row);

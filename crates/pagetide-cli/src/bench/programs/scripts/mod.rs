@@ -38,10 +38,10 @@ struct Script {
     /// Memory beside the files, measured as fio's.
     beside: u64,
     references: &'static [&'static str],
-    /// Empty means Pagetide's own.
+    /// The default policies, empty for Pagetide's own.
     policies: &'static [PolicyName],
     is_mapped: bool,
-    /// Pins the single thread to a CPU, then to another.
+    /// True to pin the single thread to a CPU, then to another.
     is_held: bool,
 }
 
@@ -57,7 +57,7 @@ const SQLITE: Script = Script {
     is_held: true,
 };
 
-/// With and without `MADV_RANDOM`.
+/// References with and without `MADV_RANDOM`.
 const MAPPED: &[&str] = &["linux-random", "linux-default"];
 
 const SCRIPTS: [Script; 6] = [
@@ -111,7 +111,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     SCRIPTS.iter().map(|script| script.name)
 }
 
-/// All cases but sqlite run only by name.
+/// Runs all cases but sqlite only by name.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let is_wanted = |script: &&Script| match script.name {
         "sqlite" => bench.wants("sqlite"),
@@ -219,7 +219,6 @@ impl Case<'_> {
         command
     }
 
-    /// Untimed.
     fn step(&self, step: &str) -> Result<String, Failure> {
         let words = self.command(step, "");
         let mut command = Command::new(&words[0]);

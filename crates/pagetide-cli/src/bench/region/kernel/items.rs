@@ -52,7 +52,7 @@ impl<'a> Items<'a> {
         &self.items[(number as usize - 1) * ITEM_WORDS..][..ITEM_WORDS]
     }
 
-    /// A new key gets the item of its own number.
+    /// Sets a value. A new key gets the item of its own number.
     fn set(&self, key: u64, version: u64) {
         let slot = self.slot(key);
         if slot.load(Relaxed) == 0 {
@@ -114,7 +114,7 @@ pub(super) fn run(
     })
 }
 
-/// splitmix64's finisher.
+/// Mixes bits by splitmix64's finisher.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -48,7 +48,7 @@ use std::path::Path;
 use std::process::Command;
 
 const BENCH: &str = "region";
-/// Includes kernel readahead.
+/// The minimum limit, kernel readahead included.
 const MEMORY_MIN: u64 = 16 << 20;
 /// Contents / memory.
 const TIMES: u64 = 4;

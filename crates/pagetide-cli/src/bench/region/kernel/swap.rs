@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Disabled and removed on drop.
+/// A swap file, disabled and removed on drop.
 pub(in crate::bench) struct SwapSpace(PathBuf);
 
 impl SwapSpace {

@@ -139,10 +139,10 @@ fn fill(words: &[AtomicU64]) {
     }
 }
 
-/// For insertion sort.
+/// The maximum length for insertion sort.
 const FEW: usize = 24;
 
-/// In place.
+/// Sorts in place.
 fn sort(mut words: &[AtomicU64]) {
     while words.len() > FEW {
         let at = partition(words);
