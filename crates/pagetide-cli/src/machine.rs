@@ -73,7 +73,7 @@ pub(crate) fn is_in_memory(dir: &Path) -> bool {
     rustix::fs::statfs(dir).is_ok_and(|answer| answer.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Needs a reserve beside `needed`. The error has both numbers.
+/// Checks for `needed` bytes and a reserve. The error has both numbers.
 pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
     let free = read_disk_free(dir)?;
     let wanted = needed.0.saturating_add(DISK_SPARE.0);
@@ -93,7 +93,7 @@ pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))
 }
 
-/// Needs a reserve beside `needed`. The error has both numbers.
+/// Checks for `needed` bytes and a reserve. The error has both numbers.
 pub(crate) fn check_memory(needed: Bytes) -> Result<(), Failure> {
     let Some(available) = read_memory_available() else { return Ok(()) };
     let wanted = needed.0.saturating_add(MEMORY_SPARE.0);

@@ -68,7 +68,7 @@ struct Facts {
     /// Distinct pages, estimated from a sample.
     pages: u64,
     sample_rate: Option<f64>,
-    /// As in `ablate`'s rows.
+    /// Use of the recorded readahead.
     readahead: ReadaheadUse,
 }
 

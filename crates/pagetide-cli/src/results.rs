@@ -43,7 +43,7 @@ pub(crate) struct Measured {
     pub(crate) reference: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_median: Option<f64>,
-    /// Above 1 if the subject is better.
+    /// A ratio above 1 if the subject is better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ pub(crate) struct SizeArgs {
 }
 
 impl SizeArgs {
-    /// Refuses zero sizes, zero frames and too many frames.
+    /// Returns the sizes in frames. Refuses zero sizes, zero frames and too many frames.
     pub(crate) fn frames(&self) -> Result<Vec<u32>, Failure> {
         if self.memory.is_empty() && self.frames.is_empty() {
             return Err(Failure::Usage(

@@ -37,7 +37,7 @@ const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
 /// Operations per clock read.
 const BATCH: u32 = 1024;
-/// The minimum gain of a warm-up round.
+/// Maximum warm-up rounds, and the minimum gain of a round.
 const ROUNDS_MAX: u64 = 40;
 const GAIN_MIN: f64 = 0.001;
 const IDLE_ROUNDS: u32 = 3;
@@ -54,7 +54,7 @@ struct Case {
     name: &'static str,
     fits: bool,
     moves: Option<Stage>,
-    /// Loads the hottest pages first.
+    /// True to load the hottest pages first.
     by_rank: bool,
 }
 

@@ -12,9 +12,9 @@ pub(crate) struct Job {
     pub(crate) subject: String,
     /// The base of all sizes.
     pub(crate) memory_bytes: u64,
-    /// Smaller for the fast tier alone.
+    /// The subject's limit, smaller for the fast tier alone.
     pub(crate) limit_bytes: u64,
-    /// As typed.
+    /// Tiers as typed.
     pub(crate) tiers: Vec<String>,
     pub(crate) seconds: f64,
     pub(crate) nr_threads: u32,

@@ -29,7 +29,7 @@ const LATENCY_NS_MAX: u64 = 100_000_000_000;
 const CURVE: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
 const COURSE_POINTS_MAX: usize = 60;
 
-/// Costs about 1 %.
+/// Random reads per residence check, at a cost of about 1 %.
 pub(crate) const LOOK_EVERY: u32 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,7 +162,7 @@ impl<'a> Client<'a> {
 }
 
 pub(crate) struct Measurements {
-    /// Nanoseconds.
+    /// Latencies in nanoseconds.
     pub(crate) histogram: Histogram<u64>,
     pub(crate) elapsed: Duration,
     pub(crate) detail: Map<String, Value>,

@@ -49,7 +49,7 @@ use tiers::{MemoryShape, Tiers};
 const MEMORY_MIN: Bytes = Bytes(4 << 20);
 /// Program, stacks and tables.
 const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
-/// Longer runs in seconds are disturbed by a host that trims idle page cache.
+/// The longest run, in seconds, undisturbed by hosts that trim idle page cache.
 const QUIET_SECONDS: f64 = 18.0;
 
 const EXAMPLES: &str = "Examples:

@@ -15,9 +15,9 @@ use crate::results::Measured;
 use crate::table::percent;
 
 const JUDGED: &str = "pagetide";
-/// Smaller differences of speed are level.
+/// Relative difference of speed below which results are level.
 const LEVEL: f64 = 0.03;
-/// Smaller differences of hit ratio are equal.
+/// Difference of hit ratio below which hits are equal.
 const SAME_HITS: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

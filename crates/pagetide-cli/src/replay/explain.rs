@@ -61,7 +61,7 @@ pub(super) fn courses(
 pub(super) struct Described<'a> {
     #[serde(flatten)]
     row: &'a ReplayRow,
-    /// As in `ablate`'s rows.
+    /// Use of the recorded readahead.
     readahead: ReadaheadUse,
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<&'a [SettingStay]>,

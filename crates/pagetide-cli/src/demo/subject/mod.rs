@@ -74,15 +74,15 @@ pub(crate) enum OpenMode {
 pub(crate) struct Counters {
     pub(crate) device_read_bytes: u64,
     pub(crate) device_write_bytes: u64,
-    /// Requests.
+    /// Read requests.
     pub(crate) device_reads: Option<u64>,
-    /// Requests.
+    /// Write requests.
     pub(crate) device_writes: Option<u64>,
     pub(crate) refaults: Option<u64>,
-    /// Pages.
+    /// Evicted pages.
     pub(crate) evictions: Option<u64>,
     pub(crate) reclaim_cpu_ns: Option<u64>,
-    /// Peak.
+    /// Peak of resident bytes.
     pub(crate) resident_bytes_max: Option<u64>,
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Row {
 
 type Change = Option<(&'static str, Nanos)>;
 
-/// More would hide their names.
+/// Groups with room for their names.
 const GROUPS_A_PLOT: usize = 4;
 const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 
