@@ -61,7 +61,7 @@ pub(crate) struct MrcArgs {
     json: JsonArgs,
 }
 
-/// The field names are those of `--json`.
+/// Field names are as in `--json`.
 #[derive(Serialize)]
 struct Facts {
     accesses: u64,

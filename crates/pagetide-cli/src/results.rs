@@ -27,7 +27,7 @@ pub(crate) struct ResultsArgs {
     results: Option<PathBuf>,
 }
 
-/// The field names are those of the file.
+/// Field names are as in the file.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Measured {
     pub(crate) case: String,

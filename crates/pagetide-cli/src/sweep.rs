@@ -62,7 +62,7 @@ pub(crate) struct SweepArgs {
     json: JsonArgs,
 }
 
-/// The field names are those of `--json`.
+/// Field names are as in `--json`.
 #[derive(Serialize)]
 struct Swept<'a> {
     traces: usize,

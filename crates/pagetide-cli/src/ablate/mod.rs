@@ -59,7 +59,7 @@ pub(crate) struct AblateArgs {
     output: RowsArgs,
 }
 
-/// The field names are those of `--json`.
+/// Field names are as in `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct AblationRow {
     policy: &'static str,

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Bench, case and threads.
 pub(super) type Identity<'a> = (&'static str, &'a str, u32);
 
-/// The field names are those of `bench --json`.
+/// Field names are as in `bench --json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) bench: &'static str,

@@ -74,7 +74,7 @@ pub(crate) struct TierArgs {
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share(f64);
 
-/// The field names are those of `--json`.
+/// Field names are as in `--json`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Cost {
     /// The fast share of memory, 0 to 1.

@@ -22,7 +22,7 @@ pub(crate) struct InfoArgs {
     json: JsonArgs,
 }
 
-/// The field names are those of `--json`.
+/// Field names are as in `--json`.
 #[derive(Serialize)]
 struct Info {
     format: &'static str,

@@ -114,7 +114,7 @@ fn without_root_or_without_a_kind_it_is_one_sentence_and_2() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    // Where another user can execute the copy.
+    // A place from which another user can execute the copy.
     let copy = std::env::temp_dir().join(format!("pagetide-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_pagetide"), &copy).expect("room");
     let mut command = std::process::Command::new(&copy);

@@ -112,7 +112,7 @@ fn a_signal_that_kills_ends_a_long_write() {
     tree.finish();
 }
 
-/// Returns the rounds in which the file changed after its killed writer's end.
+/// Returns the number of rounds with a change after its killed writer's end.
 fn nr_changed_after(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> String {
     let here = folder();
     std::fs::write(here.path().join("waited_for.py"), include_str!("waited_for.py")).unwrap();

@@ -18,7 +18,7 @@ use pagetide_lab::machine::{Costs, Nanos, Price};
 use serde::Serialize;
 use std::path::Path;
 
-/// The field names are those of `--json`.
+/// Field names are as in `--json`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
     workload: &'static str,

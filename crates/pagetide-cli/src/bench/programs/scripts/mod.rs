@@ -207,7 +207,7 @@ impl Case<'_> {
 
     fn command(&self, step: &str, reference: &str) -> Vec<OsString> {
         let Script { name, interpreter, text, .. } = self.script;
-        // A shell script's name precedes its arguments; Python has -c.
+        // A shell script's name precedes its arguments. Python has -c.
         let name = (*interpreter == "sh").then_some(*name);
         let words = [*interpreter, "-c", text].into_iter().chain(name).chain([step]);
         let mut command: Vec<OsString> = words.map(OsString::from).collect();
