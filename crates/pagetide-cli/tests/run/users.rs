@@ -52,7 +52,7 @@ fn a_child_of_another_user_has_the_descriptors_rights_and_no_more() {
             }
         }
         child.number(&format!("os.write({log}, b'child\\n')"));
-        // No memory of the child maps frames of other processes' pages.
+        // The child has no writable mapping of the server's memory files.
         let maps = String::from_utf8(child.bytes("contents('/proc/self/maps')")).unwrap();
         let shared: Vec<&str> = maps.lines().filter(|line| line.contains("memfd:")).collect();
         let writable = shared.iter().filter(|line| line.contains(" rw"));
@@ -70,7 +70,7 @@ fn a_child_of_another_user_has_the_descriptors_rights_and_no_more() {
     assert_eq!(written, format!("parent\n{}", "child\nparent\n".repeat(3)));
 }
 
-/// Root without capabilities may not read other users' files, and the server does not help.
+/// Root without its capabilities may not read what is another's, and the server is no way around.
 #[test]
 fn a_child_with_fewer_rights_gets_no_file_by_the_servers() {
     let test = "a_child_with_fewer_rights_gets_no_file_by_the_servers";
