@@ -47,7 +47,7 @@ impl JobsArgs {
         pool.install(|| items.par_iter().with_max_len(1).map(one).collect())
     }
 
-    /// Applies the limits of `--jobs`, items and memory.
+    /// Returns a number of threads within `--jobs`, items and memory.
     fn nr_threads(self, nr_items: usize, bytes_each: Bytes) -> Result<usize, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = self.jobs.map_or(cores, usize::from).min(nr_items);

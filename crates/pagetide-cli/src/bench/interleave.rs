@@ -93,7 +93,7 @@ pub(super) fn interleave_all(
 /// The fastest run counts, because other programs disturb the machine.
 const SHORT_RUNS: u32 = 50;
 
-/// Splits `duration` over many runs.
+/// Returns the fastest of many runs that share `duration`.
 pub(super) fn fastest_of(
     duration: Duration,
     mut run: impl FnMut(Duration) -> Result<f64, Failure>,

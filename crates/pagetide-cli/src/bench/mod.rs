@@ -12,36 +12,15 @@
 //!   hit     guard            memcpy        taking and dropping a read guard; an 8-byte load there
 //!   miss    random           direct        a random 4 KiB read over 16x memory; O_DIRECT pread
 //!   seq     cold             direct        a page of a cold file in 64 KiB calls; O_DIRECT, 1 MiB
-//!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory (ram: ext4 on a loop
-//!                                          device on tmpfs)
-//!   run     zipf, warm,      linux         unmodified programs (fio, sqlite3) under
-//!           resident, seq,                 `pagetide run`
-//!           stream, sqlite,
-//!           small-open,
-//!           one-pass-cat
-//!   run     mmap-random,     linux-random, loads of a file mapped under `run --mmap cache`
-//!           mmap-loop        linux-default
-//!   run     memcached-even,  linux         gets of a memcached that maps its values, by policy
-//!           memcached-zipf
-//!   run     sqlite-mapped,   linux...      real programs; `-device`: bytes read from the device
-//!           lmdb, vectors,
-//!           build, mariadb
+//!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory
+//!   run     see programs/    linux...      unmodified programs under `pagetide run`
 //!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory
-//!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x
-//!           zipf             memory, guard memory
-//!   region  evict            bare          CPU time of a fault and an eviction; system calls
-//!   region  file-*, anon-*,  random, mmap, loads, stores, passes, filling, sorting
-//!           sum, again,      swap
-//!           fill*, sort
-//!   items   gets-even,       swap          gets and sets of a cache of values in a region, by
-//!           gets-zipf,                     policy; in anonymous memory
-//!           sets-zipf
+//!   region  see region/      kernel...     faults, loads, stores and passes of a region
+//!   items   gets, sets       swap          gets and sets of a cache of values in a region
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
 //!   scan    next, batch,     off           moving a folio between lists with prefetch; CPU time
 //!           evict                          per clean page evicted
-//!   alloc   pair             mutex         a frame taken and freed; a list behind a mutex, a
-//!                            spin          spin lock, a lock-free queue
-//!                            array-queue
+//!   alloc   pair             mutex...      a frame taken and freed; a locked list, a queue
 //!   alloc   fault, locked    -             time per frame over 128 MiB; through the zone's lock
 //! ```
 //!

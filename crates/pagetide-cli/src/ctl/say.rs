@@ -107,7 +107,7 @@ fn describe(stats: &StatsDocument) -> String {
     if stats.groups.is_empty() { text } else { text + "\n" + &groups(&stats.groups) }
 }
 
-/// Waits of threads for the device.
+/// Formats how long threads waited for the device.
 pub(crate) fn latency(stats: &StatsDocument) -> String {
     let times = &stats.read_times;
     let up_to = |end: Option<u64>| {
