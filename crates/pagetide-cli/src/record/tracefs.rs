@@ -28,8 +28,8 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance without a traced process. Fails with a usage error if the user or the kernel
-    /// cannot trace.
+    /// Makes an instance without a traced process. Fails with a usage error if the user or the
+    /// kernel cannot trace.
     pub(super) fn create() -> Result<Instance, Failure> {
         let root = ROOTS.iter().map(Path::new).find(|root| root.join("events/filemap").is_dir());
         let Some(root) = root else {
