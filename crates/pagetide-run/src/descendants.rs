@@ -21,7 +21,6 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Makes all orphans below this process its children.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)
@@ -35,24 +34,17 @@ pub(crate) fn leave_out(pid: u32) {
     let _ = LEFT_OUT.set(pid);
 }
 
-/// Returns true if this process has no descendants.
 pub(crate) fn has_none() -> bool {
     processes_below_us().is_empty()
 }
 
 pub(crate) enum Ended {
-    /// A child has ended.
     Child(Pid, WaitStatus),
-    /// A child was stopped by this signal.
     Stopped(Pid, i32),
-    /// No child is left.
     All,
 }
 
 /// Waits for the next child to end or stop.
-///
-/// # Errors
-/// Fails with the system's error if wait(2) fails.
 pub(crate) fn wait_for_next() -> io::Result<Ended> {
     loop {
         match wait(WaitOptions::UNTRACED) {
@@ -67,7 +59,6 @@ pub(crate) fn wait_for_next() -> io::Result<Ended> {
     }
 }
 
-/// Returns the ids of all descendants.
 pub(crate) fn processes_below_us() -> Vec<u32> {
     let mut found = Vec::new();
     let mut unseen = vec![std::process::id()];

@@ -25,7 +25,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Returns true if the file opened as `path` is managed.
     pub(crate) fn takes(&self, path: &Path) -> bool {
         let Some(text) = path.to_str() else { return self.include.is_empty() };
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, text));

@@ -24,7 +24,6 @@ use signal_hook::consts::{SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Longest interval between checks of a stopped program.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Returns true if `signal` stops a job and is caught by this process.
@@ -32,7 +31,6 @@ pub(crate) fn stops(signal: i32) -> bool {
     [SIGTSTP, SIGTTIN].contains(&signal)
 }
 
-/// Stops this process until continued.
 pub(crate) fn stop() {
     signals::send(std::process::id(), SIGSTOP);
 }

@@ -48,7 +48,6 @@ pub(crate) fn start(
     Ok(Pid::from_child(&child))
 }
 
-/// Returns the exit code of a wait status.
 pub(crate) fn code_of(status: WaitStatus) -> u8 {
     exit_code(ExitStatus::from_raw(status.as_raw()))
 }
@@ -151,7 +150,6 @@ impl Drop for Forwarder {
     }
 }
 
-/// Returns true if this process is in the terminal's foreground group.
 fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())

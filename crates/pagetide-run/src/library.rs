@@ -21,7 +21,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &str = "libpagetide_preload.so";
-/// Bytes compared at once.
 const PIECE: usize = 64 << 10;
 
 /// Returns the path of a file with exactly these bytes, which are the library.
@@ -41,7 +40,6 @@ pub fn find_library(bytes: &[u8]) -> Result<PathBuf, String> {
     beside.map_or_else(|| unpack(bytes, &folders()), Ok)
 }
 
-/// Returns the places used by an installation or cargo.
 fn beside() -> Vec<PathBuf> {
     let Ok(own) = std::env::current_exe() else { return Vec::new() };
     let folder = own.parent().unwrap_or(Path::new("/"));
@@ -49,7 +47,6 @@ fn beside() -> Vec<PathBuf> {
     folders.map(|folder| folder.join(LIBRARY)).into()
 }
 
-/// Returns the folders for unpacking, best first.
 fn folders() -> Vec<PathBuf> {
     let variable = |name| {
         let value = std::env::var_os(name).map(PathBuf::from);

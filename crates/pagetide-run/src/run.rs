@@ -156,7 +156,6 @@ impl Prepared {
     }
 }
 
-/// Returns the environment variable's value with the server's address.
 fn variable_of(listener: &Listener, program: &Program) -> String {
     let mut flags = 0;
     if program.filter.include.is_empty() {
@@ -171,7 +170,6 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }
 
-/// Returns the name of this process's server.
 fn server_of_this_process() -> Option<String> {
     let value = std::env::var(VARIABLE).ok()?;
     value.split(':').nth(2).map(str::to_owned)
@@ -197,7 +195,6 @@ const OVER: u8 = 2;
 struct Stage {
     now: AtomicU8,
     interrupt: Arc<AtomicBool>,
-    /// True after a stop signal.
     stops: AtomicBool,
 }
 
@@ -206,7 +203,6 @@ impl Stage {
         self.now.store(stage, Relaxed);
     }
 
-    /// Delivers signals by stage.
     fn take_signals(
         self: &Arc<Stage>,
         forwarder: &Forwarder,

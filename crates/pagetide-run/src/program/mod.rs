@@ -32,7 +32,6 @@ const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
-/// Bytes of a program header entry.
 const ENTRY_BYTES: usize = 56;
 
 /// The reason why a program cannot be served.

@@ -23,7 +23,6 @@ impl ProgramFile for File {
     }
 }
 
-/// Returns true if `head` begins a program or library.
 fn is_elf(head: &[u8]) -> bool {
     head.starts_with(b"\x7fELF")
 }
@@ -43,7 +42,6 @@ pub(crate) fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
     FileExt::read_at(&file, &mut head, 0).is_ok_and(|_| is_elf(&head))
 }
 
-/// Returns a sentence if the program cannot be served.
 pub(crate) fn sentence(file: &File, path: &Path) -> Option<String> {
     let why = inspect(file, ourselves())?.reason();
     let path = path.display();
