@@ -75,7 +75,7 @@ impl<'a> NewFile<'a> {
         to.map(|to| NewFile { what, path, to }).map_err(|error| refused(what, path, &error))
     }
 
-    /// Returns the length in bytes.
+    /// Moves the file to its path and returns the length in bytes.
     pub(crate) fn finish(self) -> Result<u64, Failure> {
         let refuse = |error: io::Error| refused(self.what, self.path, &error);
         match self.to {
@@ -91,7 +91,7 @@ impl<'a> NewFile<'a> {
 }
 
 impl To {
-    /// Does not change existing contents.
+    /// Chooses how to write `path`, without changing existing contents.
     fn find(path: &Path) -> io::Result<To> {
         if is_standard_output(path) {
             let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
