@@ -284,7 +284,6 @@ fn scans_are_measured_with_prefetch_against_without() {
     check(&quick("scan"), &expected);
 }
 
-/// Returns a number in the case's row.
 fn number_of(rows: &[Value], case: &str, threads: u64) -> f64 {
     let row = rows.iter().find(|row| row["case"] == case && row["threads"] == threads);
     let row = row.unwrap_or_else(|| panic!("no row {case} with {threads} threads"));

@@ -22,7 +22,6 @@ fn within_limit(args: &[&str]) -> Output {
     shell.output().expect("a shell")
 }
 
-/// Runs the command to its own end and returns stderr.
 fn check(args: &[&str], code: i32) -> String {
     let output = within_limit(args);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -50,7 +49,7 @@ fn a_text_of_7_kb_is_refused_with_both_numbers() {
     }
 }
 
-/// A record of one entry with maximal claims in header and notes.
+/// Claims as much as possible in one entry's header and notes.
 fn write_record(path: &Path) {
     let most = 1 << 28;
     let header = Header {
@@ -72,7 +71,7 @@ fn write_record(path: &Path) {
     std::fs::write(path, record).expect("room");
 }
 
-/// The same for two tiers: hints are searched in the claimed notes.
+/// Does the same for tiers: hints are searched in the claimed notes.
 fn write_record_of_tiers(path: &Path) {
     let node = |distance| RecordedNode {
         nr_frames: 100,

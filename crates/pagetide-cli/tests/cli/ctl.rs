@@ -11,7 +11,6 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 const FILE_BYTES: usize = 4 << 20;
 
-/// A run that has read a file and lasts until drop.
 struct LongRun {
     folder: tempfile::TempDir,
     child: Child,
@@ -26,7 +25,6 @@ impl LongRun {
         LongRun::start_in(folder(), more, script)
     }
 
-    /// Runs a shell that writes a line and reads one.
     fn start_in(folder: tempfile::TempDir, more: &[&str], script: &str) -> LongRun {
         let data = folder.path().join("data");
         let mut child = pagetide()
@@ -55,7 +53,6 @@ impl LongRun {
         command.output().expect("the binary runs")
     }
 
-    /// Returns the first row of the printed document.
     fn row(&self, args: &[&str]) -> Value {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
@@ -216,7 +213,7 @@ fn another_user_is_turned_away_though_the_socket_lets_it_in() {
     assert_eq!(asked(0), Some(0), "others are answered still");
 }
 
-/// Runs Prometheus's own check, if Debian's `prometheus` is installed.
+/// Runs if Debian's `prometheus` is installed.
 fn check_by_promtool(text: &str) {
     let command = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
     let Ok(mut promtool) = command else {
@@ -234,7 +231,6 @@ fn free_address() -> String {
     listener.local_addr().expect("it has one").to_string()
 }
 
-/// Returns the response, empty on failure.
 fn get(address: &str, path: &str) -> String {
     let mut text = String::new();
     if let Ok(mut client) = std::net::TcpStream::connect(address) {
@@ -244,7 +240,7 @@ fn get(address: &str, path: &str) -> String {
     text
 }
 
-/// Lets a real Prometheus scrape the metrics, if installed.
+/// Runs if Prometheus is installed.
 fn check_by_prometheus(folder: &Path, metrics: &str) {
     let [config, data, log] = ["prometheus.yml", "data", "log"].map(|name| folder.join(name));
     let job = format!(

@@ -4,7 +4,6 @@ use crate::run::{rows_of, run, stderr, stdout};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// A trace of 40 pages, three times in order.
 fn looping_trace(dir: &Path) -> PathBuf {
     let path = dir.join("loop.txt");
     let lines: String = (0..120).map(|step| format!("{}\n", step % 40)).collect();

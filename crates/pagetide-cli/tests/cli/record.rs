@@ -27,7 +27,7 @@ fn instances(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// A folder on a disk, read through the kernel's page cache.
+/// Makes a folder on a disk, read through the kernel's page cache.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }

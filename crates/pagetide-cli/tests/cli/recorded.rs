@@ -12,8 +12,7 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// A run over two tiers, most accesses to a tenth of a file, a tick every few accesses, with one
-/// mechanism off.
+/// Records accesses mostly to a tenth of a file, a tick every few accesses, and one mechanism off.
 fn record(dir: &Path) -> CacheStats {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());

@@ -21,7 +21,7 @@ pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs the command, which must succeed, and parses the printed document.
+/// Runs the command, which must succeed, and parses its document.
 pub(crate) fn document(args: &[&str]) -> Value {
     let output = run(args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
@@ -30,12 +30,11 @@ pub(crate) fn document(args: &[&str]) -> Value {
     document
 }
 
-/// Returns the rows of the printed document.
 pub(crate) fn rows_of(args: &[&str]) -> Value {
     document(args)["rows"].take()
 }
 
-/// A trace of `nr_uses` skewed accesses to `nr_pages` pages, low numbers hot.
+/// Makes a trace with hot low pages.
 pub(crate) fn skewed(dir: &Path, nr_uses: u64, nr_pages: u32) -> PathBuf {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let line = |_| {
@@ -50,7 +49,6 @@ pub(crate) fn skewed(dir: &Path, nr_uses: u64, nr_pages: u32) -> PathBuf {
     path
 }
 
-/// Returns the names in `dir`.
 pub(crate) fn left_in(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("the folder is there");
     entries
@@ -58,7 +56,6 @@ pub(crate) fn left_in(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns the remaining memory cgroups of process `pid`.
 pub(crate) fn cgroups_of(pid: u32) -> Vec<String> {
     let find = Command::new("find")
         .args([

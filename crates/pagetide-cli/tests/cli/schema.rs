@@ -1,8 +1,7 @@
 //! Checks all JSON output against `docs/schema.json`.
 //!
-//! One list of names for all commands gives each name one meaning. Tests check every document they
-//! read, and each command runs here once. Only the JSON Schema keywords of that file are supported,
-//! all others are refused.
+//! Tests check every document they read, and each command runs here once. Only the JSON Schema
+//! keywords of that file are supported.
 
 use crate::run::{document, run, skewed};
 use serde_json::Value;
@@ -13,7 +12,6 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("the schema is JSON")
 });
 
-/// Panics with the place of a violation.
 pub(crate) fn check(document: &Value) {
     let mut faults = Vec::new();
     find_faults(&SCHEMA, document, "", &mut faults);

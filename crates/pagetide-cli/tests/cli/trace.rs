@@ -5,7 +5,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// 3000 requests of 100 pages with some writes, as text.
 fn csv() -> String {
     let line = |step: u64| {
         let op = if step.is_multiple_of(7) { "set" } else { "get" };

@@ -35,19 +35,18 @@ impl Agent {
         &self.name
     }
 
-    /// Evaluates a Python expression. Returns `None` if the process is gone.
+    /// Returns `None` if the process is gone.
     pub(super) fn try_ask(&mut self, expression: &str) -> Option<Answer> {
         self.tell(expression);
         self.answer(expression)
     }
 
-    /// Sends an expression without waiting for the answer.
+    /// Does not wait for the answer.
     pub(super) fn tell(&mut self, expression: &str) {
         // The read of the answer detects a dead process.
         let _ = self.stream.get_mut().write_all(format!("{expression}\n").as_bytes());
     }
 
-    /// Receives the answer to [`Agent::tell`].
     pub(super) fn answer(&mut self, expression: &str) -> Option<Answer> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
@@ -68,7 +67,7 @@ impl Agent {
         })
     }
 
-    /// Returns the value of an expression without error.
+    /// Evaluates an expression that must succeed.
     pub(super) fn value(&mut self, expression: &str) -> String {
         let answer = self.ask(expression);
         answer.unwrap_or_else(|error| panic!("{}: {expression}: errno {error}", self.name))
@@ -82,20 +81,20 @@ impl Agent {
         from_hex(&self.value(expression))
     }
 
-    /// Opens a file with `flags` such as `O_RDWR | O_CREAT`.
+    /// Takes `flags` such as `O_RDWR | O_CREAT`.
     pub(super) fn open(&mut self, name: &str, flags: &str) -> i64 {
         let flags = flags.replace("O_", "os.O_");
         self.number(&format!("os.open({name:?}, {flags}, 0o644)"))
     }
 
-    /// Forks another agent with all descriptors.
+    /// Forks an agent that inherits all descriptors.
     pub(super) fn fork(&mut self, name: &str) -> Self {
         let (socket, listener) = listen();
         self.number(&format!("fork({socket:?})"));
         Self::new(listener.accept().unwrap().0, name, &self.log)
     }
 
-    /// Starts a nested run with an agent. Fails with the message of a refused run.
+    /// Fails with the message of a refused run.
     pub(super) fn nested(&mut self, name: &str) -> Result<Self, String> {
         let (socket, listener) = listen();
         let line = [pagetide().to_str().unwrap(), "run", "--memory", "1M", "--", python()];
@@ -116,7 +115,6 @@ impl Agent {
     }
 }
 
-/// A process tree that begins with an agent, in a run or not.
 pub(super) struct Tree {
     child: Child,
     log: PathBuf,
@@ -133,7 +131,7 @@ impl Tree {
         Self::begin(folder, run, name)
     }
 
-    /// `command` starts a python, which becomes the agent.
+    /// Starts `command`, a python that becomes the agent.
     pub(super) fn begin(folder: &Path, mut command: Command, name: &str) -> (Self, Agent) {
         std::fs::write(folder.join("agent.py"), include_str!("agent.py")).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
@@ -148,7 +146,7 @@ impl Tree {
         self.child.id()
     }
 
-    /// Waits for the end and returns stderr. All agents must be gone.
+    /// Returns stderr. All agents must be gone.
     pub(super) fn finish(mut self) -> String {
         let status = self.child.wait().unwrap();
         let said = std::fs::read_to_string(&self.log).unwrap();
@@ -157,10 +155,9 @@ impl Tree {
     }
 }
 
-/// Two agents, each with its own tree if any.
 type Pair = [(Option<Tree>, Agent); 2];
 
-/// Checks `law` on pairs of agents in every mixture of inside and outside, each in its own folder.
+/// Checks `law` on every mixture of inside and outside, each in its own folder.
 pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut Agent)) {
     let inside = |here: &Path| place.tree(here, true, "inside");
     let outside = |here: &Path| place.tree(here, false, "outside");
@@ -230,7 +227,6 @@ pub(super) fn python() -> &'static str {
     })
 }
 
-/// Formats `bytes` as a Python expression.
 pub(super) fn literal(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("bytes.fromhex('{digits}')")
@@ -241,7 +237,6 @@ fn from_hex(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(pair).collect()
 }
 
-/// Listens on a unique socket.
 fn listen() -> (String, UnixListener) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! Behaviour equal to a native run: descriptor numbers, rights checked only at open, execution of
-//! closed files, many open files.
+//! Behaviour equal to a native run.
 
 use super::agents::{Tree, python};
 use super::{folder, has, noise, pagetide, plain_shell_in, shell_in};
@@ -159,7 +158,6 @@ fn calls_near_the_last_offset_are_refused_alike() {
     assert_eq!(ours, theirs);
 }
 
-/// Returns the output of `program.c` with and without a run.
 fn of_c(program: &str, source: &str) -> [String; 2] {
     let (ours, theirs) = (folder(), folder());
     for here in [&ours, &theirs] {

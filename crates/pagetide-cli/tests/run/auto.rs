@@ -9,7 +9,6 @@ use std::process::Command;
 struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// Returns `None` if cgroups are unavailable.
     fn new(limit: u64) -> Option<MemoryGroup> {
         let name = format!("pagetide-auto-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
@@ -23,7 +22,6 @@ impl MemoryGroup {
         Some(group)
     }
 
-    /// Returns the number of processes killed by the kernel in the group.
     fn nr_killed(&self) -> u64 {
         let read = |name: &str| std::fs::read_to_string(self.0.join(name)).unwrap_or_default();
         let text = read("memory.oom_control") + &read("memory.events");
@@ -75,7 +73,7 @@ fn a_program_with_bursts_of_its_own_is_not_killed() {
     }
 }
 
-/// Runs the program in the group for `seconds` and returns the history of the limit.
+/// Returns the history of the limit.
 fn play(group: &MemoryGroup, here: &Path, seconds: u32) -> serde_json::Value {
     let join = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
     let mut run = Command::new("sh");

@@ -7,7 +7,6 @@ use std::process::Command;
 
 const NR_PAGES: usize = 64;
 
-/// Returns a failing disk, or `None` with a skip message.
 fn disk(test: &str) -> Option<FailingDisk> {
     if !has("python3", test) {
         return None;
@@ -15,7 +14,7 @@ fn disk(test: &str) -> Option<FailingDisk> {
     FailingDisk::mount().inspect_err(|why| eprintln!("SKIPPED: {test}: {why}")).ok()
 }
 
-/// Returns the script's output and the disk's contents.
+/// Returns the output and the disk's contents.
 fn told(run: &[&str], test: &str) -> Option<(String, Vec<u8>)> {
     let disk = disk(test)?;
     let script = disk.control().with_file_name("broken.py");

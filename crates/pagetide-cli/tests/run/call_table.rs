@@ -12,17 +12,14 @@ const LIST: &str = include_str!("../../../pagetide-preload/functions.txt");
 
 const PAGE: &str = include_str!("../../../../docs/calls.md");
 
-/// A difference documented in docs/calls.md.
 struct Difference {
-    /// The start of its table row.
     row: &'static str,
-    /// Prefixes of the calls.
     calls: &'static [&'static str],
-    /// The kernel's line after the arguments.
+    /// After the arguments.
     kernel: &'static str,
-    /// The run's line after the arguments.
+    /// After the arguments.
     run: &'static str,
-    /// True if every run shows the difference on any file system.
+    /// True on any file system.
     is_always: bool,
 }
 
@@ -67,7 +64,6 @@ const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Functions without rows, with reasons.
 const WITHOUT_ROWS: [(&str, &str); 2] = [
     ("io_setup", "libaio's: the C library has none, and it is refused"),
     ("llseek", "no program can be linked with it any more"),
@@ -95,7 +91,7 @@ fn outdated(kernel: &[String], runs: &[&Vec<String>]) -> Vec<&'static str> {
     DIFFERENCES.iter().filter(is_outdated).map(|known| known.row).collect()
 }
 
-/// Returns the lines printed natively or in a run, and the number of calls on managed files.
+/// Returns the lines and the number of calls on managed files.
 fn lines(program: &Path, options: Option<&[&str]>) -> (Vec<String>, u64) {
     let (text, errors) = printed(folder().path(), program, &[], options);
     let last = errors.lines().last().unwrap_or_default();
@@ -109,7 +105,6 @@ fn function_of(line: &str) -> &str {
     call.rsplit(": ").next().unwrap_or(call)
 }
 
-/// Splits a line into call and result.
 fn halves(line: &str) -> (&str, &str) {
     line.split_once(" = ").unwrap_or((line, ""))
 }
@@ -128,7 +123,6 @@ fn undocumented(kernel: &[String], run: &[String]) -> Vec<String> {
     found
 }
 
-/// Returns the intercepted functions without a row.
 fn without_rows(lines: &[String]) -> Vec<&'static str> {
     let called: BTreeSet<&str> = lines.iter().map(|line| function_of(line)).collect();
     let taken = LIST.split("\n\n").find(|block| !block.starts_with('#')).unwrap();

@@ -16,10 +16,9 @@ fn put(here: &Path, contents: &[u8]) {
 
 type Law = fn(&Path, &mut Agent, &mut Agent);
 
-/// Declares the laws, and a test of each on the disk.
 macro_rules! laws {
     ($($law:ident)+) => {
-        /// All laws, for other file systems.
+        /// For other file systems.
         pub(super) const LAWS: &[(&str, Law)] = &[$((stringify!($law), $law)),+];
 
         mod on_the_disk {
@@ -169,7 +168,7 @@ fn what_one_cuts_off_comes_back_for_nobody(here: &Path, left: &mut Agent, right:
     assert!(std::fs::read(here.join("f")).unwrap() == expected);
 }
 
-/// Increments under a lock, as databases and mailboxes do, some hundred times each, concurrently.
+/// As databases and mailboxes, some hundred times each, concurrently.
 fn a_counter_under_a_lock_loses_nothing(here: &Path, left: &mut Agent, right: &mut Agent) {
     let loop_of = |number: usize| {
         format!(

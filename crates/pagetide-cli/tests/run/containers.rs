@@ -4,7 +4,7 @@ use super::{has, noise, plain_shell_in, summary_in};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder writable by any user, with the command and a file.
+/// Makes a folder writable by any user.
 fn container() -> TempDir {
     let here = tempfile::tempdir().unwrap();
     std::fs::copy(super::pagetide(), here.path().join("pagetide")).unwrap();

@@ -100,7 +100,6 @@ const OTHERS: [&str; 4] = [
     "sync_",
 ];
 
-/// Returns the functions exported by a library.
 fn exports(library: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -112,7 +111,7 @@ fn exports(library: &Path) -> BTreeSet<String> {
     symbols.collect()
 }
 
-/// Returns the intercepted and the other functions: two lists below lines that begin with #.
+/// Parses two lists below lines that begin with #.
 fn listed() -> (BTreeSet<String>, BTreeSet<String>) {
     let blocks: Vec<&str> = LIST.split("\n\n").filter(|block| !block.starts_with('#')).collect();
     let [taken, left] = blocks[..] else { panic!("two lists, and not {}", blocks.len()) };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns an interpreter with all of `packages`, from `target/python-packages` or the path.
+/// Finds an interpreter in `target/python-packages` or the path.
 pub(super) fn python_with(packages: &str, test: &str) -> Option<String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let installed = target.join("python-packages/bin/python3").display().to_string();
@@ -25,7 +25,6 @@ pub(super) fn python_with(packages: &str, test: &str) -> Option<String> {
     found
 }
 
-/// Runs the package natively and under `run` in both modes, and compares output and files.
 fn compare(package: &str, test: &str) {
     let packages = format!("numpy, {package}");
     let packages = if package == "numpy" { "numpy" } else { &packages };
@@ -58,7 +57,6 @@ fn compare(package: &str, test: &str) {
     }
 }
 
-/// Asserts use of the page cache within its limit, with served mappings if the package makes any.
 fn assert_served(counts: &Value, is_mapped: bool) {
     let count = |name: &str| counts[name].as_u64().unwrap();
     assert!(count("accesses") > 0, "{counts}");

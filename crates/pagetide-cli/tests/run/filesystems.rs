@@ -57,7 +57,6 @@ fn hold_on(place: &Place) {
     }
 }
 
-/// Mounts, and tries all laws there.
 fn hold_on_mounted(test: &str, needs: &[&str], unshare: &str, line: &str) {
     let needs = ["python3", "unshare", "nsenter"].iter().chain(needs);
     if needs.copied().all(|program| has(program, test))

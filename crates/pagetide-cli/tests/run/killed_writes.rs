@@ -12,7 +12,7 @@ fn number_at(index: usize) -> [u8; 8] {
     (index as u64).to_le_bytes()
 }
 
-/// Checks that a killed process left a prefix of the numbers, and returns its length.
+/// Returns the length of the prefix of the numbers that a killed process left.
 fn assert_a_beginning(contents: &[u8]) {
     for (index, eight) in contents.chunks(8).enumerate() {
         let expected = &number_at(index)[..eight.len()];
@@ -20,7 +20,7 @@ fn assert_a_beginning(contents: &[u8]) {
     }
 }
 
-/// Kills a process during a `write` of `total` bytes once `at` bytes are in the file.
+/// Kills a `write` of `total` bytes once `at` bytes are in the file.
 fn killed_at(here: &Path, flags: &str, total: usize, at: u64) {
     let file = here.join("f");
     let _ = std::fs::remove_file(&file);
@@ -124,7 +124,6 @@ fn nr_changed_after(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> 
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The file is stable after any way of observing the end.
 fn check_nothing_changes_after(waits: &[&str], nr_rounds: u32) {
     for wait in waits {
         for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {

@@ -29,7 +29,6 @@ fn children_that_lose_their_descriptors_append_in_order() {
     }
 }
 
-/// A shell with logs at 900 and 901 writes to both.
 #[test]
 fn a_shell_that_takes_high_numbers_is_served_on() {
     if !has("bash", "a_shell_that_takes_high_numbers_is_served_on") {

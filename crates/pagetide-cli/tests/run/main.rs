@@ -53,8 +53,8 @@ fn pagetide() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_pagetide"))
 }
 
-/// Waits until no child is between fork and exec: it holds copies of open descriptors, and a file
-/// that is open for writing anywhere is the kernel's.
+/// A child between fork and exec holds copies of open descriptors, and a file that is open for
+/// writing anywhere is the kernel's.
 fn wait_for_execs() {
     let own = std::fs::read_link("/proc/self/exe").ok();
     let is_before_exec =
@@ -70,12 +70,11 @@ fn wait_for_execs() {
     }
 }
 
-/// A folder on the disk, not in memory.
+/// Makes a folder on the disk, not in memory.
 fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// Runs `command` in `folder`.
 fn run_in<S: AsRef<OsStr>>(folder: &Path, memory: &str, command: &[S]) -> Output {
     let mut run = Command::new(pagetide());
     run.args(["run", "--memory", memory, "--"]).args(command);
@@ -95,7 +94,6 @@ fn run_counted(
     (output, summary_in(&folder.join("summary.json")))
 }
 
-/// Reads the summary of `--json`.
 fn summary_in(path: &Path) -> serde_json::Value {
     let mut document: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -103,7 +101,7 @@ fn summary_in(path: &Path) -> serde_json::Value {
     document["rows"][0].take()
 }
 
-/// As [`run_in`], with a shell line that must succeed. Returns stdout.
+/// Returns stdout of a line that must succeed.
 fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
     let output = run_in(folder, memory, &["sh", "-c", line]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -119,7 +117,7 @@ fn plain_shell_in(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a script with the shared module. It must end with "ok".
+/// Runs a script that must end with "ok".
 fn python_in(folder: &Path, memory: &str, script: &str) {
     std::fs::write(folder.join("children.py"), include_str!("children.py")).unwrap();
     std::fs::write(folder.join("script.py"), script).unwrap();
@@ -128,8 +126,7 @@ fn python_in(folder: &Path, memory: &str, script: &str) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
 }
 
-/// Returns true if the program is installed, else prints a skip message. `cargo x check --install`
-/// installs all.
+/// Prints a skip message. `cargo x check --install` installs all programs.
 fn has(program: &str, test: &str) -> bool {
     let look = format!("PATH=$PATH:/usr/sbin command -v {program}");
     let found = Command::new("sh").args(["-c", &look]).output();
@@ -140,12 +137,12 @@ fn has(program: &str, test: &str) -> bool {
     is_there
 }
 
-/// Returns true for the long forms: `cargo x check --long`.
+/// Returns true for `cargo x check --long`.
 fn is_long() -> bool {
     std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1")
 }
 
-/// Pseudo-random bytes (linear congruential).
+/// Returns linear congruential bytes.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let next = || {
@@ -155,7 +152,6 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// Returns the output of a script of this folder.
 fn script(name: &str) -> String {
     let here = folder();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run").join(name);

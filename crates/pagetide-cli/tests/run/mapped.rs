@@ -1,4 +1,4 @@
-//! Mapped files served by the page cache: same contents as the kernel's mappings, within the limit.
+//! Mapped files served by the page cache.
 
 use super::data_packages::python_with;
 use super::odd_programs::mount_small;
@@ -6,7 +6,7 @@ use super::{folder, has, is_long, plain_shell_in, run_counted};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a command with served mappings and returns the number of mappings.
+/// Returns the number of mappings.
 fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
     let (output, counts) = run_counted(folder, memory, &["--mmap", "cache"], command);
     (output, counts["mappings"].as_u64().unwrap())
@@ -17,7 +17,7 @@ pub(super) fn compile(folder: &Path, name: &str, source: &str) {
     plain_shell_in(folder, &format!("gcc -O1 -w -pthread program.c -o {name}"));
 }
 
-/// Returns true if the kernel has the needed features, else prints a skip message.
+/// Prints a skip message if the kernel lacks a feature.
 pub(super) fn is_served(folder: &Path, test: &str) -> bool {
     let is_there = pagetide_sys::PageFile::new(1).is_ok();
     if !is_there {
@@ -34,7 +34,6 @@ struct CheckedProgram {
     name: &'static str,
     source: &'static str,
     arguments: &'static [&'static str],
-    /// Minimum number of served mappings.
     nr_mappings_min: u64,
 }
 

@@ -1,5 +1,5 @@
-//! Mapped files stay within the limit, sampled over time in several processes, with memory in huge
-//! pages at first.
+//! Mapped files stay within the limit, sampled over time in several processes, with huge pages at
+//! first.
 
 use super::mapped::{compile, is_served};
 use super::resident::{descendants_of, memory_of_all};
@@ -15,7 +15,6 @@ const LIMIT: u64 = 24 << 20;
 /// Pages copied to their mapping before they leave their frames, per requesting process.
 const IN_TRANSIT: u64 = 5 * 16 * 4096;
 
-/// Returns the memory files of a run's server that have pages.
 fn memory_files_of(server: u32) -> Vec<File> {
     let mut seen = BTreeSet::new();
     let links = read_dir(format!("/proc/{server}/fd")).unwrap().flatten().map(|entry| entry.path());
@@ -25,8 +24,7 @@ fn memory_files_of(server: u32) -> Vec<File> {
     files.filter(|file| seen.insert(file.metadata().unwrap().ino())).collect()
 }
 
-/// Returns the bytes of all files at one moment, so that a moving page counts once, `None` if they
-/// keep changing.
+/// Counts a moving page once. Returns `None` if the files keep changing.
 fn bytes_of(files: &[File]) -> Option<u64> {
     let look = || -> Vec<u64> {
         files.iter().map(|file| file.metadata().unwrap().blocks() * 512).collect()

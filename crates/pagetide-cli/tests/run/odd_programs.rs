@@ -1,5 +1,4 @@
-//! Unusual programs: they close foreign descriptors, fork among threads, abort, read in signal
-//! handlers, or replace malloc by one that writes files. Also a full disk.
+//! Unusual programs.
 
 use super::worlds::compiled;
 use super::{folder, has, pagetide, plain_shell_in, python_in, run_in};
@@ -15,7 +14,6 @@ fn assert_ok(output: &Output) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{status}: {}", errors(output));
 }
 
-/// Tests that are Python scripts.
 macro_rules! scripts {
     ($($test:ident = $script:literal;)+) => {
         $(
@@ -192,7 +190,6 @@ fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     assert_ok(&output.unwrap());
 }
 
-/// Mounts a file system of 1 MiB.
 pub(super) fn mount_small(place: &Path) -> Result<(), String> {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(place);

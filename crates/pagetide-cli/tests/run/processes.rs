@@ -98,7 +98,6 @@ fn pages_read_past_the_server_are_always_the_files() {
     for name in ["a", "b"] {
         std::fs::write(here.path().join(name), &contents).unwrap();
     }
-    // Too little and ample memory.
     for memory in ["256K", "8M"] {
         std::fs::write(here.path().join("a"), &contents).unwrap();
         python_in(here.path(), memory, include_str!("self_reads.py"));
@@ -117,7 +116,6 @@ fn pages_set_down_in_trays_are_always_the_files() {
     for name in ["a", "b"] {
         std::fs::write(here.path().join(name), &contents).unwrap();
     }
-    // Too little and ample memory.
     for memory in ["256K", "8M"] {
         python_in(here.path(), memory, include_str!("trays.py"));
     }
@@ -242,8 +240,7 @@ fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// The C library writes standard output past the interception, so the file goes to the kernel
-/// before the program begins.
+/// The C library writes standard output past the interception, so the kernel gets the file at once.
 #[test]
 fn standard_output_that_was_opened_outside_is_one_file() {
     if !has("gcc", "standard_output_that_was_opened_outside_is_one_file") {

@@ -5,7 +5,6 @@ use super::{
 };
 use std::process::Command;
 
-/// Runs a line in a run and natively, in equal folders, and compares the output.
 fn compare(memory: &str, files: &[(&str, &[u8])], line: &str) {
     let (ours, theirs) = (folder(), folder());
     for (name, contents) in files {
@@ -14,7 +13,7 @@ fn compare(memory: &str, files: &[(&str, &[u8])], line: &str) {
     }
     let expected = plain_shell_in(theirs.path(), line);
     assert_eq!(shell_in(ours.path(), memory, line), expected, "{line}");
-    // The files on disk, read outside the run.
+    // Read outside the run.
     let sums = "find . -type f | sort | xargs md5sum";
     assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums), "{line}");
 }
@@ -68,7 +67,6 @@ fn git_clones_packs_and_checks() {
                 git status --short && git log --oneline | wc -l && md5sum f1 f5";
     let printed = shell_in(here.path(), "1M", line);
     assert!(printed.starts_with("5\n"), "{printed}");
-    // Native git sees no changes either.
     let seen = plain_shell_in(here.path(), "cd b && git fsck && git diff-files && git status -s");
     assert_eq!(seen, "");
 }
@@ -128,7 +126,6 @@ fn python_sees_one_file_through_every_call() {
     python_in(here.path(), "256K", include_str!("calls.py"));
 }
 
-/// C library streams, byte for byte as natively and within the limit.
 #[test]
 fn c_streams_are_served_as_they_were() {
     let test = "c_streams_are_served_as_they_were";

@@ -1,6 +1,5 @@
 //! Programs that make their own system calls: static ones, Go's, a shell in one file, and dynamic
-//! ones with inline syscalls. They read current data and their writes persist. A hidden descriptor
-//! may fail in such a program, but never silently.
+//! ones with inline syscalls. A hidden descriptor may fail in such a program, but never silently.
 
 use super::agents::{Agent, Tree, literal};
 use super::{folder, has, noise, plain_shell_in};
@@ -60,7 +59,6 @@ fn for_every_kind(test: &str, law: impl Fn(&Path, &Kind, &mut Agent)) {
     }
 }
 
-/// Runs the program and returns exit code and output.
 fn start(agent: &mut Agent, kind: &Kind, words: &str, options: &str) -> (i64, Vec<u8>) {
     let line = format!("subprocess.run([{}, {words}], {options})", kind.begin);
     agent.value(&format!("globals().update(ended={line})"));

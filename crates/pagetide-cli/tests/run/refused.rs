@@ -5,7 +5,6 @@ use super::{folder, has, is_long, noise, pagetide};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Refused calls and their errors.
 const KINDS: [(&str, &str); 5] = [
     ("clone3,clone", "EAGAIN"),
     ("mmap", "ENOMEM"),
@@ -14,7 +13,7 @@ const KINDS: [(&str, &str); 5] = [
     ("memfd_create,eventfd2,pidfd_open,io_uring_setup,pipe2", "EMFILE"),
 ];
 
-/// `when` in strace's syntax: `3`, or `3+` for all later calls too.
+/// Takes `when` in strace's syntax: `3`, or `3+` for all later calls too.
 fn refused(here: &Path, (calls, error): (&str, &str), when: &str) -> Output {
     let inject = format!("inject={calls}:error={error}:when={when}");
     let line = "cp a b && cat a >>c && cmp a b && cmp a c && echo same";
@@ -35,7 +34,6 @@ fn ended_before_us(errors: &str) -> bool {
     by_others.iter().any(|words| errors.contains(words))
 }
 
-/// Returns true if the run succeeded.
 fn assert_said_or_right(output: &Output, told: &str) -> bool {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_ne!(output.status.code(), Some(124), "{told}: it hangs: {errors}");

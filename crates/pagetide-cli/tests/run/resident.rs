@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
 
-/// Three children that do `WORK` on the open file, with its pages `nr` and a 2 MiB `block`.
+/// Three children do `WORK` on the open file, with its pages `nr` and a 2 MiB `block`.
 const SCRIPT: &str = "import os, random, sys\n\
     nr, block = os.path.getsize('a') // 4096, b'x' * (2 << 20)\n\
     go = os.pipe()\n\
@@ -27,24 +27,24 @@ const SCRIPT: &str = "import os, random, sys\n\
     print('done', flush=True)\n\
     sys.stdin.readline()\n";
 
-/// Random reads of twice the file's size, with a page write in eight.
+/// Twice the file's size, with a page write in eight.
 const READS: &str = "for turn in range(2 * nr):\n            \
         page = random.randrange(nr)\n            \
         if turn % 8 == 0: os.pwrite(fd, b'x' * 4096, page * 4096)\n            \
         else: os.pread(fd, 4096, page * 4096)";
 
-/// Long writes, each synced before the next.
+/// Each synced before the next.
 const WRITES: &str = "for turn in range(nr // 512):\n            \
         os.pwrite(fd, block, random.randrange(nr // 512) * len(block))\n            \
         os.fsync(fd)";
 
-/// Reads of one-page files, managed because they are opened for writing.
+/// Managed because they are opened for writing.
 const SMALL_FILES: &str = "for name in os.listdir('small'):\n            \
         small = os.open('small/' + name, os.O_RDWR)\n            \
         assert os.pread(small, 4096, 0)\n            \
         os.close(small)";
 
-/// Returns a process's anonymous and shared memory, shared pages pro rata, in bytes.
+/// Counts shared pages pro rata.
 pub(super) fn memory_of(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let field = |name: &str| {
@@ -72,7 +72,6 @@ pub(super) fn memory_of_all(processes: &[u32]) -> u64 {
     processes.iter().filter_map(|process| memory_of(*process)).sum()
 }
 
-/// Returns the peak of bytes beside the limit.
 fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let mut run = Command::new(pagetide());
     let script = SCRIPT.replace("WORK", work);

@@ -5,7 +5,7 @@ use super::{folder, has, pagetide, plain_shell_in};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Mounts, runs the script, unmounts, and returns the accepted sizes.
+/// Returns the accepted sizes.
 fn fill(here: &Path, run: &[&str], line: &str) -> Result<Vec<u64>, String> {
     let output = Command::new("sh").args(["-c", line]).current_dir(here).output().unwrap();
     if !output.status.success() {

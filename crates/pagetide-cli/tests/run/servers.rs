@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a shell script, which must succeed, and returns output and summary.
+/// Runs a script that must succeed.
 fn script_in(folder: &Path, memory: &str, script: &str, arguments: &[&str]) -> (String, Value) {
     std::fs::write(folder.join("script.sh"), script).unwrap();
     let (output, summary) =
@@ -34,7 +34,6 @@ fn a_database_server_keeps_its_tables_under_a_load() {
     }
     assert!(lines[2].contains(&format!(" {} ", load[1])), "{printed}");
     assert_eq!(lines[3..], ["2"], "clean ends: {printed}");
-    // Served within the limit.
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!(count("accesses") > 10_000, "{summary}");
     assert!(count("resident_bytes_max") <= count("memory_bytes"), "{summary}");
@@ -50,8 +49,8 @@ fn cargo_builds_and_tests_a_crate() {
     assert_eq!(printed, "42\n1\n24\n");
 }
 
-/// Returns the words that start a program as a user accepted by PostgreSQL, which refuses root, or
-/// nothing with a message if PostgreSQL is not installed.
+/// Returns words that switch the user, because PostgreSQL refuses root. Returns nothing with a
+/// message if PostgreSQL is not installed.
 fn postgres_words(here: &Path, test: &str) -> Option<Vec<&'static str>> {
     let found = "PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1); \
                  for name in initdb pgbench postgres psql; do command -v $name; done | wc -l; \
@@ -89,8 +88,7 @@ fn a_database_server_that_is_killed_keeps_what_was_committed() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t|t|t\nt\n", "{errors}");
 }
 
-/// One load natively and under `run` in both modes: tables are equal after a restart, and the
-/// server's own tool finds no wrong checksum.
+/// Tables are equal after a restart, and the server's own tool finds no wrong checksum.
 #[test]
 fn a_database_servers_tables_are_those_of_a_native_run() {
     let test = "a_database_servers_tables_are_those_of_a_native_run";

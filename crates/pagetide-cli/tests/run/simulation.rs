@@ -1,6 +1,5 @@
 //! A seeded simulation: processes of two runs and one outside execute random operations on a few
-//! files. Each answer is compared with an in-memory twin. Some processes are killed, some during a
-//! long write.
+//! files, compared with an in-memory twin. Some processes are killed, also during long writes.
 //!
 //! ```text
 //!   seed --> operation --> an agent: inside (three processes), another run, outside
@@ -8,8 +7,7 @@
 //!                `--> twin ----'--> equal byte by byte, or the seed is printed
 //! ```
 //!
-//! Ignored: operations without a unique correct order. Concurrent writes touch different bytes,
-//! possibly of the same page.
+//! Ignored: operations without a unique correct order. Concurrent writes touch different bytes.
 
 mod twin;
 
@@ -31,7 +29,7 @@ impl Random {
         (self.0 >> 33) as usize % end
     }
 
-    /// A length or offset, often near a page or packet boundary.
+    /// Returns an offset that is often near a page or packet boundary.
     fn place(&mut self, end: usize) -> usize {
         let border = [1, 512, 4096, 65_536, 131_072][self.below(5)];
         let near = self.below(end) / border * border + self.below(3);
@@ -44,7 +42,6 @@ impl Random {
     }
 }
 
-/// A process with its descriptors' descriptions in the twin.
 struct Client {
     agent: Agent,
     descriptors: Vec<(i64, usize)>,
@@ -88,7 +85,6 @@ impl Simulation<'_> {
         }
     }
 
-    /// Checks an agent's answer against the twin.
     fn compare(&mut self, client: usize, expression: &str, expected: Answer) {
         let agent = &mut self.clients[client].agent;
         let shown: String = expression.chars().take(90).collect();
@@ -184,7 +180,6 @@ impl Simulation<'_> {
         }
     }
 
-    /// Returns the description's position, from a process that shares it.
     fn position_of(&mut self, description: usize) -> Option<usize> {
         self.clients.iter_mut().find_map(|client| {
             let own = client.descriptors.iter().find(|(_, own)| *own == description)?;
@@ -275,7 +270,6 @@ impl Simulation<'_> {
         }
     }
 
-    /// Operates on a file by name.
     fn by_name(&mut self, client: usize) {
         let name = NAMES[self.random.below(NAMES.len())];
         if self.random.below(2) == 0 {
@@ -290,7 +284,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A new file takes a name. Processes keep the old file open.
+    /// Processes keep the old file open.
     fn replace(&mut self, client: usize) {
         let name = NAMES[self.random.below(NAMES.len())];
         let count = self.random.place(300_000);
@@ -309,7 +303,7 @@ impl Simulation<'_> {
         self.compare(client, &format!("os.fstat({descriptor}).st_size"), Ok(length));
     }
 
-    /// All write adjacent ranges at the same time.
+    /// Writes adjacent ranges by all clients at the same time.
     fn all_at_once(&mut self) {
         let start = self.random.place(LENGTH_MAX / 2);
         let width = 1 + self.random.place(20_000);

@@ -4,7 +4,6 @@ use super::{folder, has, noise, pagetide, summary_in};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a shell line with a report and a summary.
 fn run_with_report(folder: &Path, memory: &str, line: &str) -> (Output, serde_json::Value, String) {
     let mut run = Command::new(pagetide());
     run.args(["run", "--memory", memory, "--policy", "mglru", "--set", "readahead_max=0"]);
@@ -75,7 +74,6 @@ fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
     assert!(!here.path().join("ran").exists());
 }
 
-/// Returns the hit ratio of a replay of `record` under its own policy.
 fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
     let mut replay = Command::new(pagetide());
     replay.args(["replay", record, "--memory", memory, "--policy", "pagetide", "--json"]);
@@ -86,7 +84,6 @@ fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
     1.0 - rows["rows"][0]["miss_ratio"].as_f64().unwrap()
 }
 
-/// Compares replays of one record with real runs at the same sizes.
 #[test]
 fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
     if !has("fio", "a_record_predicts_real_runs_at_half_and_double_the_memory") {

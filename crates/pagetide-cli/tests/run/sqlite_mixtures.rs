@@ -1,24 +1,20 @@
-//! One database with writers inside, outside, in two runs, and in a nested run. All rows exist, and
-//! the database is intact.
+//! One database with writers inside, outside, in two runs, and in a nested run.
 
 use super::agents::python;
 use super::mapped::is_served;
 use super::{folder, has, is_long, pagetide, plain_shell_in};
 use std::process::{Child, Command};
 
-/// The words that start a run.
 fn run() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--"]
 }
 
-/// As [`run`], with mapped files served by the page cache.
 fn run_with_maps() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--mmap", "cache", "--"]
 }
 
-/// Two writers, or four under shells. All rows must exist.
-///
-/// `mode` is a journal mode and an optional mapping size: `wal 1000000`.
+/// Starts two writers, or four under shells. `mode` is a journal mode and an optional mapping size:
+/// `wal 1000000`.
 fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     if !has("python3", test) {
         return;
@@ -47,8 +43,7 @@ fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     assert_eq!(seen.trim(), format!("ok {nr_all} {nr_all}"));
 }
 
-/// Mutually exclusive transactions of a run and of an outside program that opens the database while
-/// the run holds its locks.
+/// Opens the database outside while a run holds its locks.
 fn take_turns(test: &str, mmap: &str) {
     if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
         return;

@@ -51,7 +51,6 @@ fn tested_python(test: &str) -> Option<String> {
     found
 }
 
-/// Returns unittest's failures and the last line.
 fn failures(output: &Output) -> (BTreeSet<String>, String) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let is_failure = |line: &&str| line.starts_with("FAIL: ") || line.starts_with("ERROR: ");
@@ -59,7 +58,7 @@ fn failures(output: &Output) -> (BTreeSet<String>, String) {
     (failed, text)
 }
 
-/// Runs Python's suites under `run`. A failed suite must fail the same tests natively.
+/// Requires the same failed tests natively.
 fn check_suites(test: &str, mmap: &str, suites: &[&str]) {
     if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
         return;
@@ -105,8 +104,7 @@ fn pythons_tests_of_system_calls_pass_with_served_mappings() {
     check_suites(test, "cache", system_suites());
 }
 
-/// An fsx-like test: random operations on one file by one or several processes, with and without
-/// mappings.
+/// An fsx-like test.
 #[test]
 fn random_operations_leave_what_they_leave_in_memory() {
     let test = "random_operations_leave_what_they_leave_in_memory";

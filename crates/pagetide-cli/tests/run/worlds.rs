@@ -5,11 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Options per world. The first world is native.
+/// The first world is native.
 pub(super) const WORLDS: [Option<&[&str]>; 3] = [None, Some(&[]), Some(&["--mmap", "cache"])];
 
-/// Compiles a source into `compiled` in a new folder. Returns `None` with a message without a
-/// compiler.
+/// Returns `None` with a message without a compiler.
 pub(super) fn compiled(source: &str, flags: &str, test: &str) -> Option<TempDir> {
     has("gcc", test).then(|| {
         let folder = folder();
@@ -19,8 +18,7 @@ pub(super) fn compiled(source: &str, flags: &str, test: &str) -> Option<TempDir>
     })
 }
 
-/// Runs a program natively, or in a run with `options`. Returns stdout and stderr. Panics on
-/// failure.
+/// Runs natively or in a run with `options`. Returns stdout and stderr.
 pub(super) fn printed(
     here: &Path,
     program: &Path,
@@ -41,8 +39,7 @@ pub(super) fn printed(
     (String::from_utf8(output.stdout).unwrap(), errors)
 }
 
-/// Runs a program in each world, in new folders. Panics if a run's output differs from the native
-/// output, and returns the latter.
+/// Panics if a run's output differs from the native output, and returns the latter.
 pub(super) fn printed_in_each(program: &Path, arguments: &[&str]) -> String {
     let printed = WORLDS.map(|options| printed(folder().path(), program, arguments, options).0);
     let [kernel, runs @ ..] = printed;

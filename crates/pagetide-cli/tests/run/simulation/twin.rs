@@ -13,7 +13,7 @@ pub(super) enum Access {
     Both,
 }
 
-/// An open file, shared by duplicated and inherited descriptors.
+/// Shared by duplicated and inherited descriptors.
 struct Description {
     file: usize,
     access: Access,
@@ -49,7 +49,6 @@ impl Twin {
         &mut self.files[self.names[name]]
     }
 
-    /// Returns the name of a description's file, if any.
     pub(super) fn name_of(&self, description: usize) -> Option<&'static str> {
         let file = self.descriptions[description].file;
         self.names.iter().find(|(_, named)| **named == file).map(|(name, _)| *name)
@@ -123,7 +122,7 @@ impl Twin {
         put(self.file_of(description), bytes, at);
     }
 
-    /// A write of a killed process: `seen` of the file determines the written part, and the
+    /// Applies a killed process's write: `seen` of the file determines the written part, and the
     /// position must agree if known.
     pub(super) fn write_partly(
         &mut self,
