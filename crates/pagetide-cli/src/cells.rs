@@ -1,13 +1,11 @@
-//! Cells: each policy at each size, replayed on all cores.
+//! Cells: replays each policy at each size on all cores.
 //!
 //! ```text
 //!   trace (shared, read only), cells --> parallel.rs --> answers in the order of cells
 //! ```
 //!
-//! Every cell looks for Ctrl-C some ten thousand entries apart.
-//!
-//! Ignored: `seconds` of cells that run side by side is longer than alone, as they share caches;
-//! `--jobs 1` measures.
+//! Checks Ctrl-C about every ten thousand entries. Parallel cells share CPU caches, which lengthens
+//! `seconds`. `--jobs 1` measures best.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -19,21 +17,17 @@ use pagetide_lab::trace::DenseTrace;
 use pagetide_sys::read_thread_cpu_time_ns;
 use std::time::Instant;
 
-/// A cell's answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) cell: Cell,
     pub(crate) outcome: ReplayOutcome,
-    /// How long it took.
+    /// Wall time.
     pub(crate) seconds: f64,
-    /// How long its thread was on a CPU.
+    /// The thread's CPU time.
     pub(crate) cpu_ns: u64,
 }
 
-/// Replays `trace` through all `cells`; the answers come in the cells' order.
-///
-/// # Errors
-/// A cell that the machine has no memory for; an interrupt.
+/// Answers are in the order of the cells.
 pub(crate) fn run(
     trace: &DenseTrace,
     cells: &[Cell],

@@ -1,20 +1,18 @@
-//! A memory cgroup of one's own, so that the kernel's page cache gets a limit.
+//! A private memory cgroup that limits the kernel's page cache.
 //!
-//! Problem: comparing with the kernel at the same limit needs a memory cgroup, and machines have
-//! two kinds (v1 and v2), mounted anywhere, writable or not.
+//! Problem: memory cgroups come in two versions, are mounted anywhere and may be read-only.
 //!
 //! ```text
-//!   /proc/self/mountinfo  -> where the memory hierarchy is mounted, and which part of it
-//!   /proc/self/cgroup     -> where we are in it
+//!   /proc/self/mountinfo  -> mount point and root of the memory hierarchy
+//!   /proc/self/cgroup     -> this process's group in it
 //!        v1: mount/ours/pagetide-PID-N        memory.limit_in_bytes
 //!        v2: mount/ancestor/pagetide-PID-N    memory.max   (nearest ancestor that lends `memory`)
 //! ```
 //!
-//! Data: one folder, made here, removed on drop. A process joins by writing its id; what it
-//! touched before stays charged where it was, so a child that joins last has the whole limit for
-//! its page cache.
+//! Data: one folder, removed on drop. A process joins by writing its id. Memory touched before
+//! stays charged to the old group, so a child joins late.
 //!
-//! Ignored: swap limits (clean file pages never swap), and limits of ancestors, which hold too.
+//! Ignored: swap limits (clean file pages never swap) and ancestors' limits.
 //!
 //! Sources: Linux `cgroup-v1/memory.rst`, `cgroup-v2.rst`.
 
@@ -26,36 +24,30 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long drop waits for a dying member to leave the group.
+/// The longest wait for a dying member.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(3);
-/// Makes names of one process unique.
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
-/// Which of the kernel's two interfaces a hierarchy has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Version {
-    /// One hierarchy a controller.
+    /// One hierarchy per controller.
     V1,
     /// The unified hierarchy.
     V2,
 }
 
-/// Where a group is and how to talk to it; what a child needs to join and to read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct GroupHandle {
     version: Version,
     path: PathBuf,
 }
 
-/// A memory cgroup made by this process; removed on drop.
+/// A private group, removed on drop.
 #[derive(Debug)]
 pub(crate) struct MemoryGroup(GroupHandle);
 
 impl MemoryGroup {
-    /// Makes a group that may hold `limit` bytes.
-    ///
-    /// # Errors
-    /// A sentence that says why this machine has no such group to give.
+    /// Makes a group, or explains the reason in a sentence.
     pub(crate) fn with_limit(limit: Bytes) -> Result<MemoryGroup, String> {
         let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| {
             format!("no memory cgroup: cannot read /proc/self/mountinfo: {error}")
@@ -78,7 +70,6 @@ impl MemoryGroup {
         })
     }
 
-    /// What a child needs to join.
     pub(crate) fn handle(&self) -> &GroupHandle {
         &self.0
     }
@@ -87,9 +78,9 @@ impl MemoryGroup {
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
         let started = Instant::now();
-        // A member that was just killed leaves the group a moment after its parent has seen it die.
+        // A killed member leaves the group shortly after its parent has reaped it.
         loop {
-            // Looked at first: the last try comes after the time is over, however long that was.
+            // Checked first, so that one try follows the deadline.
             let is_last = started.elapsed() > REMOVE_PATIENCE;
             match fs::remove_dir(&self.0.path) {
                 Ok(()) => return,
@@ -108,10 +99,7 @@ impl Drop for MemoryGroup {
     }
 }
 
-/// Gives the group that this process is in another limit.
-///
-/// # Errors
-/// What the kernel says where it cannot get down to it.
+/// Fails if the kernel cannot shrink the group to the limit.
 pub(crate) fn limit_own_group(limit: Bytes) -> io::Result<()> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let membership = fs::read_to_string("/proc/self/cgroup")?;
@@ -129,20 +117,15 @@ fn limit_file(version: Version) -> &'static str {
 }
 
 impl GroupHandle {
-    /// Moves this process, with all its threads, into the group.
-    ///
-    /// # Errors
-    /// Where the kernel refuses the move.
+    /// Moves all threads of this process.
     pub(crate) fn join(&self) -> io::Result<()> {
         fs::write(self.members(), std::process::id().to_string())
     }
 
-    /// The file that processes join by writing their numbers to it.
     pub(crate) fn members(&self) -> PathBuf {
         self.path.join("cgroup.procs")
     }
 
-    /// Bytes charged to the group now.
     pub(crate) fn read_usage(&self) -> Option<u64> {
         self.read_number(match self.version {
             Version::V1 => "memory.usage_in_bytes",
@@ -150,7 +133,6 @@ impl GroupHandle {
         })
     }
 
-    /// Most bytes ever charged to the group, where the kernel keeps it.
     pub(crate) fn read_usage_max(&self) -> Option<u64> {
         self.read_number(match self.version {
             Version::V1 => "memory.max_usage_in_bytes",
@@ -158,12 +140,10 @@ impl GroupHandle {
         })
     }
 
-    /// Refaults of file pages: evicted so lately that more memory would have kept them.
     pub(crate) fn read_refaults(&self) -> Option<u64> {
         self.read_stat("workingset_refault_file")
     }
 
-    /// What [`GroupHandle::read_evictions`] counts here.
     pub(crate) fn evictions_unit(&self) -> &'static str {
         match self.version {
             Version::V1 => "folios (a page or more) that left the cgroup",
@@ -171,8 +151,7 @@ impl GroupHandle {
         }
     }
 
-    /// Pages reclaimed (v2), or folios uncharged for any reason (v1, which has no
-    /// narrower counter).
+    /// Returns pages reclaimed (v2), or folios uncharged for any reason (v1).
     pub(crate) fn read_evictions(&self) -> Option<u64> {
         self.read_stat(match self.version {
             Version::V1 => "pgpgout",
@@ -190,7 +169,7 @@ impl GroupHandle {
     }
 }
 
-/// Folders a group could be made in, best first.
+/// Returns possible parent folders, best first.
 fn candidates(mounts: &str, membership: &str) -> Vec<(Version, PathBuf)> {
     let mut places = Vec::new();
     for (version, mount, root) in mounts.lines().filter_map(parse_mount) {
@@ -199,7 +178,7 @@ fn candidates(mounts: &str, membership: &str) -> Vec<(Version, PathBuf)> {
         let own = if inside.is_empty() { mount.clone() } else { mount.join(inside) };
         match version {
             Version::V1 => places.push((version, own)),
-            // v2 lends controllers to children of groups without processes: look upwards.
+            // v2 lends controllers only to children of groups without processes, so look upwards.
             Version::V2 => {
                 let up = own.ancestors().take_while(|place| place.starts_with(&mount));
                 places.extend(up.map(|place| (version, place.to_owned())));
@@ -209,7 +188,7 @@ fn candidates(mounts: &str, membership: &str) -> Vec<(Version, PathBuf)> {
     places
 }
 
-/// One line of mountinfo, if it is a memory hierarchy: its version, mount point and root.
+/// Returns version, mount point and root of a memory hierarchy.
 fn parse_mount(line: &str) -> Option<(Version, PathBuf, String)> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(3);
@@ -225,7 +204,6 @@ fn parse_mount(line: &str) -> Option<(Version, PathBuf, String)> {
     Some((version, Path::new(&mount.replace("\\040", " ")).to_owned(), root.to_owned()))
 }
 
-/// Our path in the hierarchy of `version`.
 fn parse_membership(membership: &str, version: Version) -> Option<String> {
     membership.lines().find_map(|line| {
         let mut parts = line.splitn(3, ':');
@@ -249,7 +227,7 @@ fn make_under(version: Version, parent: &Path, limit: Bytes) -> Result<MemoryGro
     }
     fs::write(path.join(file), limit.0.to_string())
         .map_err(|error| format!("cannot set {file}: {error}"))?;
-    // A group that can only be read is of no use: see now whether a process could join.
+    // Tests early that a process could join.
     fs::OpenOptions::new()
         .write(true)
         .open(path.join("cgroup.procs"))

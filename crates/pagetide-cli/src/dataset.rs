@@ -1,9 +1,7 @@
-//! Real files whose every word says where it belongs.
+//! Real files with verifiable contents.
 //!
-//! Problem: a page cache that hands out the wrong page, an old version, or a torn one is worse
-//! than none, and random bytes would not show it. Idea: each 8-byte word is a function of the
-//! file, its own position and the page's write generation, so any word read anywhere can be
-//! checked alone:
+//! Idea: each 8-byte word is a function of file, position and the page's write generation, so each
+//! word can be checked alone:
 //!
 //! ```text
 //!   word = mix(file, index of the word in the file, generation of its page)
@@ -12,10 +10,10 @@
 //!                                                      differ in every word
 //! ```
 //!
-//! Data: files of whole pages, written once, synced, and dropped from the kernel's page cache. The
-//! folder is a temporary one; its guard removes it, also on errors and on Ctrl-C.
+//! Data: files of whole pages, written once, synced, and dropped from the kernel's page cache. A
+//! guard removes the temporary folder, also on errors and Ctrl-C.
 //!
-//! Ignored: tails that are not a page (the library's own tests have those), compressible content.
+//! Ignored: partial pages and compressible contents.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -27,39 +25,31 @@ use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes in a checkable word.
 const WORD_BYTES: usize = 8;
 pub(crate) const WORDS_PER_PAGE: usize = PAGE_BYTES / WORD_BYTES;
-/// Pages in one write while a file is made, and in one read while it is verified.
+/// Pages per write or read.
 const CHUNK_PAGES: u64 = 256;
 
-/// A file of verifiable content.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct DataFile {
-    /// Where it is.
     pub(crate) path: PathBuf,
-    /// Which file it claims to be; part of every word.
+    /// A number in each word.
     pub(crate) id: u32,
-    /// Its length.
     pub(crate) nr_pages: u64,
 }
 
-/// A word that is not what was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WrongWord {
-    /// Byte offset in the file.
     offset: u64,
     expected: u64,
     found: u64,
 }
 
 impl DataFile {
-    /// The file's length in bytes.
     pub(crate) fn len(&self) -> u64 {
         Bytes::from_pages(self.nr_pages).0
     }
 
-    /// Fills `page` with the content of page `index` at `generation`.
     pub(crate) fn fill_page(&self, index: u64, generation: u32, page: &mut [u8]) {
         let first = index * WORDS_PER_PAGE as u64;
         for (word, at) in page.chunks_exact_mut(WORD_BYTES).zip(first..) {
@@ -67,7 +57,7 @@ impl DataFile {
         }
     }
 
-    /// Checks one word, `at` words into page `index`, of a `page` read at `generation`.
+    /// Checks word `at` of page `index`.
     pub(crate) fn check_word(
         &self,
         index: u64,
@@ -85,7 +75,6 @@ impl DataFile {
         Err(WrongWord { offset: position * WORD_BYTES as u64, expected, found })
     }
 
-    /// Checks every word of `page`.
     pub(crate) fn check_page(
         &self,
         index: u64,
@@ -106,10 +95,7 @@ impl DataFile {
         ))
     }
 
-    /// Writes the whole file at generation 0, syncs it and drops it from the kernel's page cache.
-    ///
-    /// # Errors
-    /// The write or sync that failed (a full disk), or an interrupt.
+    /// Writes generation 0, syncs and drops the file from the kernel's page cache.
     pub(crate) fn create(
         &self,
         interrupt: &Interrupt,
@@ -130,9 +116,6 @@ impl DataFile {
     }
 
     /// Reads the file from the disk and checks every page against its generation.
-    ///
-    /// # Errors
-    /// The first wrong word, or a read that failed.
     pub(crate) fn verify(
         &self,
         generations: impl Fn(u64) -> u32,
@@ -150,7 +133,7 @@ impl DataFile {
         })
     }
 
-    /// Goes through the file: `take` gets a page index, and room for the pages from there on.
+    /// Calls `take` with a page index and a buffer for the pages from that index.
     fn for_each_chunk(
         &self,
         interrupt: &Interrupt,
@@ -166,10 +149,7 @@ impl DataFile {
     }
 }
 
-/// Writes back what the kernel holds of `path` and drops it from the kernel's page cache.
-///
-/// # Errors
-/// Where the file cannot be opened or synced.
+/// Writes back first.
 pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("drop from the kernel's page cache", path, &error);
     let file = File::open(path).map_err(refuse)?;
@@ -177,10 +157,7 @@ pub(crate) fn drop_from_kernel_cache(path: &Path) -> Result<(), Failure> {
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| refuse(errno.into()))
 }
 
-/// A folder of our own under `parent`, removed with all it holds when dropped.
-///
-/// # Errors
-/// Where `parent` is missing or read-only.
+/// Makes a folder that is removed on drop.
 pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
     tempfile::Builder::new()
         .prefix("pagetide-")
@@ -188,13 +165,12 @@ pub(crate) fn make_folder(parent: &Path) -> Result<tempfile::TempDir, Failure> {
         .map_err(|error| Failure::on_path("make a folder in", parent, &error))
 }
 
-/// Removes a file that may be gone already.
 pub(crate) fn remove(path: &Path) {
-    // The folder's guard removes whatever this leaves.
+    // The folder's guard removes leftovers.
     let _ = fs::remove_file(path);
 }
 
-/// The one function that says what any word holds (an avalanche mix of splitmix64's constants).
+/// Mixes bits with splitmix64's constants.
 fn content_word(file: u32, at: u64, generation: u32) -> u64 {
     let mut word = at.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         ^ (u64::from(file) << 32 | u64::from(generation)).wrapping_mul(0xd1b5_4a32_d192_ed03);

@@ -1,15 +1,14 @@
 //! Ctrl-C as a flag for loops to check.
 //!
-//! Problem: a run creates files, cgroups, child processes and mounts. A signal that kills the
-//! process leaves all of these behind. Idea: the handler only sets a flag. Every loop checks the
-//! flag often and returns an ordinary error. Guards then remove the created resources.
+//! Idea: the signal handler only sets a flag. Loops check the flag and return an error, and guards
+//! remove files, cgroups, children and mounts.
 //!
 //! ```text
 //!   SIGINT, SIGTERM, SIGHUP --> flag --> loops return Failure::Interrupted --> Drop guards
 //! ```
 //!
-//! Data: one atomic flag for the process, set once, never cleared. Ignored: SIGKILL, which cannot
-//! be caught. A child asks the kernel to die with its parent, so at least no process keeps running.
+//! Data: one atomic flag per process, never cleared. Ignored: SIGKILL. Children ask the kernel to
+//! die with their parent.
 
 use crate::failure::Failure;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -18,26 +17,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Time between two looks at the flag.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The flag of this process.
 static CURRENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Returns true if the command should stop. For code without access to the command's flag.
+/// Serves code without an [`Interrupt`].
 pub(crate) fn is_set() -> bool {
     CURRENT.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
 
-/// A flag that becomes true when the command should stop.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Sets the flag on SIGINT, SIGTERM and SIGHUP from here on.
-    ///
-    /// # Errors
-    /// Fails if the kernel refuses a handler.
+    /// Sets the flag on SIGINT, SIGTERM and SIGHUP.
     pub(crate) fn watch() -> io::Result<Interrupt> {
         let flag = Arc::clone(CURRENT.get_or_init(Arc::default));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -46,22 +39,17 @@ impl Interrupt {
         Ok(Interrupt::follow(flag))
     }
 
-    /// Makes `flag`, set by other code, the flag of this process, unless the process has one
-    /// already.
+    /// Makes `flag` the flag of this process, unless there is one already.
     pub(crate) fn follow(flag: Arc<AtomicBool>) -> Interrupt {
         Interrupt(Arc::clone(CURRENT.get_or_init(|| flag)))
     }
 
-    /// Returns true if the command should stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Exits the process `limit` after a signal, unless the command has ended by then. For commands
-    /// with writes that may never return. `last` is called before the exit.
-    ///
-    /// # Errors
-    /// Fails if the system refuses a thread.
+    /// Exits the process `limit` after a signal, if still running, because some writes never
+    /// return. Calls `last` before the exit.
     pub(crate) fn end_in_time(self, limit: Duration, last: fn()) -> io::Result<()> {
         let thread = std::thread::Builder::new().name("pagetide-end".into());
         let watch = move || {
@@ -75,7 +63,6 @@ impl Interrupt {
         thread.spawn(watch).map(drop)
     }
 
-    /// Returns `Err(Failure::Interrupted)` if the command should stop, for `?` in loops.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         if self.is_set() { Err(Failure::Interrupted) } else { Ok(()) }
     }
@@ -83,7 +70,6 @@ impl Interrupt {
 
 #[cfg(test)]
 impl Interrupt {
-    /// Returns a flag that is set, as after Ctrl-C.
     pub(crate) fn already_set() -> Interrupt {
         Interrupt(Arc::new(AtomicBool::new(true)))
     }

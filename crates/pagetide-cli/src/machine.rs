@@ -1,15 +1,11 @@
-//! What the machine has to give, and refusals with numbers when it is not enough.
-//!
-//! Problem: a run that fills the disk or the memory takes the machine down with it, minutes in.
-//! Idea: ask before the first byte is written, and say both numbers.
+//! The machine's disk and memory, and refusals before a run would exhaust them.
 //!
 //! ```text
-//!   statvfs(dir)    -> bytes an ordinary user may still write   vs  bytes the run writes
-//!   /proc/meminfo   -> MemAvailable, or what a group leaves      vs  bytes the run holds
+//!   statvfs(dir)    -> bytes writable by an ordinary user        vs  bytes the run writes
+//!   /proc/meminfo   -> MemAvailable, or a group's remaining room  vs  bytes the run holds
 //! ```
 //!
-//! Ignored: quotas (the write that hits one fails with its own sentence), and other programs that
-//! take the room between the question and the writing.
+//! Ignored: quotas, and other programs that take the room later.
 
 use crate::failure::Failure;
 use pagetide::Estimate;
@@ -18,12 +14,9 @@ pub(crate) use pagetide_sweep::read_memory_available;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Room that a run leaves free on the disk, whatever it needs.
 const DISK_SPARE: Bytes = Bytes(64 << 20);
-/// Memory that a run leaves to the rest of the machine.
 const MEMORY_SPARE: Bytes = Bytes(128 << 20);
 
-/// What this machine is: kernel, processors and memory, as far as it says.
 pub(crate) fn describe() -> String {
     let first = |path: &str, key: &str| -> String {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -38,7 +31,7 @@ pub(crate) fn describe() -> String {
     format!("Linux {kernel}, {cpus} CPUs ({model}), {}", rounded(total << 10))
 }
 
-/// A size rounded to a tenth of its unit, for sentences (`Bytes` itself prints exactly).
+/// Formats one decimal (`Bytes` prints exactly).
 pub(crate) fn rounded(bytes: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     for (shift, unit) in units {
@@ -50,7 +43,7 @@ pub(crate) fn rounded(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// The same of a number of bytes that may be off by `error`, with no digit finer than that.
+/// Formats no digits below `error`.
 pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.into_iter().find(|(shift, _)| bytes >= 1 << shift) {
@@ -63,10 +56,7 @@ pub(crate) fn rounded_estimate(bytes: u64, error: u64) -> String {
     }
 }
 
-/// Bytes that this user may still write to the file system of `dir`.
-///
-/// # Errors
-/// Where `dir` is missing or not a folder.
+/// Returns the bytes available to this user.
 pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     let metadata =
         fs::metadata(dir).map_err(|error| Failure::on_path("use the folder", dir, &error))?;
@@ -78,16 +68,12 @@ pub(crate) fn read_disk_free(dir: &Path) -> Result<Bytes, Failure> {
     Ok(Bytes(answer.f_bavail.saturating_mul(answer.f_frsize)))
 }
 
-/// Whether `dir` is on tmpfs, where files are page cache and nothing else.
 pub(crate) fn is_in_memory(dir: &Path) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
     rustix::fs::statfs(dir).is_ok_and(|answer| answer.f_type as u64 == TMPFS_MAGIC)
 }
 
-/// Refuses when `dir` cannot take `needed` bytes and keep a little spare.
-///
-/// # Errors
-/// The sentence with both numbers.
+/// Checks for `needed` bytes and a reserve. The error has both numbers.
 pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
     let free = read_disk_free(dir)?;
     let wanted = needed.0.saturating_add(DISK_SPARE.0);
@@ -103,18 +89,11 @@ pub(crate) fn check_disk(dir: &Path, needed: Bytes) -> Result<(), Failure> {
     )))
 }
 
-/// The file of this command, to start it again.
-///
-/// # Errors
-/// The system cannot name it.
 pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| Failure::on("find my own executable", &error))
 }
 
-/// Refuses when the machine cannot give `needed` bytes of memory and keep a little spare.
-///
-/// # Errors
-/// The sentence with both numbers.
+/// Checks for `needed` bytes and a reserve. The error has both numbers.
 pub(crate) fn check_memory(needed: Bytes) -> Result<(), Failure> {
     let Some(available) = read_memory_available() else { return Ok(()) };
     let wanted = needed.0.saturating_add(MEMORY_SPARE.0);

@@ -1,27 +1,26 @@
 //! The `pagetide` command.
 //!
-//! Problem: people meet Pagetide in a shell before they link it. Idea: a few commands, each a
-//! folder or file of its own, that print one thing on stdout and everything else on stderr.
+//! Each subcommand prints its result on stdout and everything else on stderr.
 //!
 //! ```text
 //!   main (arguments, exit code) --> demo/      workloads x subjects, real files -> table, report/
-//!                                   bench/     numbers against references, in one run
+//!                                   bench/     ratios to references, in one run
 //!                                   replay     a trace through the same decisions, at many sizes
-//!                                   ablate     what each mechanism of a policy is worth
+//!                                   ablate     the effect of each mechanism of a policy
 //!                                   mrc        miss ratio by memory size
-//!                                   sweep      many traces, policies and sizes, resumed and shared
-//!                                   trace/     what is in a trace; conversion
+//!                                   sweep      many traces, policies and sizes, resumable
+//!                                   trace/     contents of a trace; conversion
 //!                                   lab/       scenarios in virtual memory
 //!                                   run/       an unmodified program over the page cache
-//!                                   ctl/       asks a cache that runs, and steers it
-//!                                   top/       all caches that run
-//!                                   record/    the same over the kernel's, written down
-//!                                   tier/      what a slow tier would cost
-//!                                   policies   names and what they are for
+//!                                   ctl/       queries and steers a running cache
+//!                                   top/       all running caches
+//!                                   record/    a program's accesses to the kernel's page cache
+//!                                   tier/      the cost of a slow tier
+//!                                   policies   names and purposes
 //!                                   shell      completions and manual pages
 //! ```
 //!
-//! Exit codes: 0 done, 1 failed, 2 the command line cannot mean anything, 130 interrupted.
+//! Exit codes: 0 done, 1 failed, 2 invalid command line, 130 interrupted.
 #![forbid(unsafe_code)]
 
 mod ablate;
@@ -130,7 +129,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Clap prints usage errors itself, with exit code 2.
+    // Clap prints usage errors with exit code 2.
     let cli = Cli::parse();
     match run(&cli.command) {
         Ok(code) => code,
@@ -144,7 +143,7 @@ fn main() -> ExitCode {
 fn run(command: &Command) -> Result<ExitCode, Failure> {
     let watch = || Interrupt::watch().map_err(|error| Failure::on("watch for signals", &error));
     match command {
-        // Signals are the program's, there.
+        // These commands leave signals to the program.
         Command::Run(args) => return run::run(args),
         Command::Record(args) => return record::run(args),
         Command::RecordHeld(args) => return Ok(record::become_program(args)),

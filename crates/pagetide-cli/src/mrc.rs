@@ -1,15 +1,15 @@
 //! `pagetide mrc`: miss ratio by memory size.
 //!
-//! Problem: "how much memory?" wants a curve, not a guess at a few sizes. Idea: LRU's whole curve
-//! comes from one pass over stack distances; the other policies are replayed at each of the sizes.
+//! Idea: one pass over stack distances yields LRU's whole curve. Other policies are replayed at
+//! each size.
 //!
 //! ```text
 //!   FILE --> (sample of the pages?) --+--> stack distances -----> lru   \
 //!                                     +--> policy x size cells -> others --> table, JSON, SVG
 //! ```
 //!
-//! With `--sample R` only a share R of the pages is followed; what that means, and what `lru` is
-//! here, says the lab's `curve`.
+//! `--sample R` follows only a share R of the pages. The lab's `curve` defines the sample and
+//! `lru`.
 
 use crate::cells;
 use crate::document::Document;
@@ -61,21 +61,20 @@ pub(crate) struct MrcArgs {
     json: JsonArgs,
 }
 
-/// The field names are what `--json` prints, and stay.
+/// Field names are as in `--json`.
 #[derive(Serialize)]
 struct Facts {
     accesses: u64,
-    /// Distinct pages; estimated where sampled.
+    /// Distinct pages, estimated from a sample.
     pages: u64,
     sample_rate: Option<f64>,
-    /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
-    /// have what was "recorded".
+    /// Use of the recorded readahead.
     readahead: ReadaheadUse,
 }
 
 struct Curves {
     facts: Facts,
-    /// Policy by policy, ascending sizes.
+    /// Points by policy, then by ascending size.
     points: Vec<CurvePoint>,
 }
 
@@ -84,11 +83,6 @@ fn parse_sampler(text: &str) -> Result<Sampler, String> {
     rate.ok_or_else(|| "a share of the pages is above 0 and at most 1, as in 0.01".to_owned())
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A trace that cannot be read, or has too few pages for the sample; no memory for a replay; a
-/// picture that cannot be written; an interrupt.
 pub(crate) fn run(args: &MrcArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     output::check("the picture", &args.svg)?;
     let (sample, readahead_use) = read(args, interrupt)?;
@@ -140,13 +134,11 @@ fn lines<'a>(args: &MrcArgs, curves: &'a Curves) -> Vec<Curve<'a>> {
         .collect()
 }
 
-/// What the picture is of.
 fn title(args: &MrcArgs, curves: &Curves) -> String {
     let name = args.source.name();
     format!("Misses by memory of {name}, {} accesses", curves.facts.accesses)
 }
 
-/// What was followed, and the table.
 fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
     let pages = machine::rounded(Bytes::from_pages(curves.facts.pages).0);
     let mut text =
@@ -163,9 +155,8 @@ fn text(args: &MrcArgs, curves: &Curves, sizes: &[u32]) -> String {
     )
 }
 
-/// A row a size, a column a policy; with readahead another for what the store gave.
 fn table<'a>(args: &'a MrcArgs, curves: &Curves, sizes: &[u32]) -> Table<'a> {
-    // Without readahead it is a page for each miss, and says nothing new.
+    // Without readahead, bytes only repeat the misses.
     let has_bytes = curves.facts.readahead == ReadaheadUse::Recorded;
     let mut columns = vec![right("memory", 12), right("frames", 10)];
     for policy in &args.policy {

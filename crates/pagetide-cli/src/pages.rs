@@ -1,18 +1,16 @@
-//! Which page comes next: seeded, uniform or zipf.
+//! Seeded random pages, uniform or zipf.
 //!
-//! Problem: workloads need skewed random pages whose hot set is not one contiguous run (the
-//! kernel's readahead and our tables would both profit from that), and the same pages again for
-//! the next subject.
+//! The hot set is scattered, so that neither readahead nor compact tables profit.
 //!
 //! ```text
 //!   seed -> rank (zipf: 1 is the hottest) -> shuffle[rank - 1] -> page
 //! ```
 //!
-//! Data: `shuffle` is a permutation of `0..nr_pages` (Fisher-Yates, seeded), shared by the threads
-//! of a run; each thread has a generator of its own. Ranks are exact zipf by rejection-inversion.
+//! Data: `shuffle`, a seeded permutation of `0..nr_pages` (Fisher-Yates), shared by threads. Each
+//! thread has its own generator. Ranks are exact zipf.
 //!
-//! Ignored: time-varying skew. Source: W. Hormann, G. Derflinger, "Rejection-inversion to generate
-//! variates from monotone discrete distributions", 1996, as `rand_distr` implements it.
+//! Source: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone
+//! discrete distributions", 1996, as `rand_distr` implements it.
 
 use rand::rngs::SmallRng;
 use rand::seq::SliceRandom;
@@ -20,34 +18,31 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
 
-/// How often each page is asked for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Skew {
-    /// Every page alike.
     Uniform,
-    /// The page of rank r with weight `r^-exponent`.
+    /// Rank r has the weight `r^-exponent`.
     Zipf(f64),
 }
 
-/// A permutation of the pages of a file: from rank to page.
+/// A permutation from rank to page.
 #[derive(Clone, Debug)]
 pub(crate) struct Shuffle(Arc<[u32]>);
 
 impl Shuffle {
-    /// A permutation of `0..nr_pages`, the same for the same seed. Costs 4 bytes a page.
+    /// Costs 4 bytes per page.
     pub(crate) fn new(nr_pages: u32, seed: u64) -> Shuffle {
         let mut order: Vec<u32> = (0..nr_pages).collect();
         order.shuffle(&mut SmallRng::seed_from_u64(seed));
         Shuffle(order.into())
     }
 
-    /// The page of a rank, counted from 0, the hottest.
+    /// Takes rank 0 as the hottest.
     pub(crate) fn page_of(&self, rank: usize) -> u32 {
         self.0[rank]
     }
 }
 
-/// One thread's endless sequence of pages.
 #[derive(Debug)]
 pub(crate) struct PagePicker {
     shuffle: Shuffle,
@@ -56,7 +51,7 @@ pub(crate) struct PagePicker {
 }
 
 impl PagePicker {
-    /// Pages of `shuffle` with `skew`; threads take different seeds.
+    /// Threads need different seeds.
     pub(crate) fn new(shuffle: &Shuffle, skew: Skew, seed: u64) -> PagePicker {
         let nr_pages = shuffle.0.len();
         assert!(nr_pages > 0, "a picker needs pages");
@@ -69,7 +64,6 @@ impl PagePicker {
         PagePicker { shuffle: shuffle.clone(), zipf, random: SmallRng::seed_from_u64(seed) }
     }
 
-    /// The next page.
     pub(crate) fn pick(&mut self) -> u32 {
         let nr_pages = self.shuffle.0.len();
         let rank = match &self.zipf {
@@ -79,7 +73,6 @@ impl PagePicker {
         self.shuffle.0[rank]
     }
 
-    /// True `percent` times in a hundred.
     pub(crate) fn chance(&mut self, percent: u32) -> bool {
         self.random.random_range(0..100) < percent
     }

@@ -1,8 +1,4 @@
-//! Pieces of work that share nothing, on all cores: replays, plays of scenarios, virtual machines.
-//!
-//! Problem: a table of policies and sizes is many runs, and one may need gigabytes. Idea: one run a
-//! core at a time, fewer where memory would not hold so many, and answers in the order asked for,
-//! whichever ends first.
+//! Runs independent work items on all cores, limited by memory.
 //!
 //! ```text
 //!   items --+-- core 0: item, item, ...
@@ -25,16 +21,11 @@ pub(crate) struct JobsArgs {
 }
 
 impl JobsArgs {
-    /// The number that was typed.
     pub(crate) fn asked(self) -> Option<usize> {
         self.jobs.map(usize::from)
     }
 
-    /// Does `work` on each of `items`, each of which needs at most `bytes_each` (0 where that is
-    /// little); the answers come in the items' order.
-    ///
-    /// # Errors
-    /// The first failure of `work`; too little memory for one of them; an interrupt.
+    /// Answers are in the order of the items. `bytes_each` is a maximum, 0 if little.
     pub(crate) fn run_all<T: Sync, A: Send>(
         self,
         items: &[T],
@@ -56,7 +47,7 @@ impl JobsArgs {
         pool.install(|| items.par_iter().with_max_len(1).map(one).collect())
     }
 
-    /// As many threads as asked for, as there are items, and as memory holds of the largest.
+    /// Returns a number of threads within `--jobs`, items and memory.
     fn nr_threads(self, nr_items: usize, bytes_each: Bytes) -> Result<usize, Failure> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let wanted = self.jobs.map_or(cores, usize::from).min(nr_items);
@@ -72,7 +63,6 @@ impl JobsArgs {
 
 #[cfg(test)]
 impl JobsArgs {
-    /// As `--jobs` was given.
     pub(crate) fn of(jobs: usize) -> JobsArgs {
         JobsArgs { jobs: NonZeroUsize::new(jobs) }
     }

@@ -1,4 +1,4 @@
-//! `pagetide policies`: which policies there are, and what each one is for.
+//! `pagetide policies`: lists the policies and their purposes.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ pub(crate) struct PoliciesArgs {
 struct Policy {
     name: &'static str,
     summary: &'static str,
-    /// Whether a cache gets it whose builder names none.
+    /// True for the default policy of a cache.
     default: bool,
     mechanisms: Vec<MechanismRow>,
 }
@@ -35,10 +35,9 @@ struct Policy {
 #[derive(Serialize)]
 struct MechanismRow {
     name: &'static str,
-    /// One sentence: what the policy does because of it.
     effect: &'static str,
     source: &'static str,
-    /// On unless it is switched off.
+    /// True if on by default.
     default: bool,
 }
 
@@ -52,10 +51,6 @@ fn mechanisms_of(policy: PolicyName) -> Vec<MechanismRow> {
     Mechanism::of(policy).map(row).collect()
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Where stdout cannot take the list.
 pub(crate) fn run(args: &PoliciesArgs) -> Result<(), Failure> {
     let policies: Vec<Policy> = PolicyName::ALL
         .iter()

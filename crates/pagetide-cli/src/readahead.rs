@@ -1,20 +1,17 @@
-//! What a table asks of each policy, where the trace is of a run that read ahead.
+//! Use of recorded readahead in comparisons of policies.
 //!
-//! Problem: a record says what its run read ahead, at the run's own size of memory and for its own
-//! misses. Counted in one column and not in another, it makes numbers that cannot be: LRU's curve
-//! without it lies far above a FIFO that gets it for nothing. Idea: the trace is made what is asked
-//! before the first column sees it, so that all of them answer the same question.
+//! Problem: policies with and without the record's readahead are not comparable. Idea: apply one
+//! choice to the trace before any replay.
 //!
 //! ```text
 //!   trace --without--> accesses alone              which pages to keep
-//!         --recorded-> accesses and readahead      the same, with what that run read ahead
+//!         --recorded-> accesses and readahead      the same, with that run's readahead
 //!                        `--> replay, replay, opt
 //! ```
 //!
-//! Misses are of demand in both: of pages that were asked for. What came unasked is among the bytes
-//! that the store gave.
+//! Only demand accesses count as misses.
 //!
-//! Ignored: what a policy would have read ahead of its own misses at another size.
+//! Ignored: the readahead of a policy at another size.
 
 use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 
@@ -36,12 +33,10 @@ pub(crate) struct ReadaheadArgs {
 }
 
 impl ReadaheadArgs {
-    /// Whether every policy gets what the run had.
     pub(crate) fn is_recorded(&self) -> bool {
         self.readahead == Choice::Recorded
     }
 
-    /// Makes the trace what was asked for.
     pub(crate) fn apply(&self, trace: &mut DenseTrace) -> ReadaheadUse {
         match self.readahead {
             Choice::Without => ReadaheadUse::take_from(trace),
@@ -50,7 +45,6 @@ impl ReadaheadArgs {
     }
 }
 
-/// What a table answers, in words.
 pub(crate) const fn describe(readahead_use: ReadaheadUse) -> &'static str {
     match readahead_use {
         ReadaheadUse::None => "misses of demand, in each column; the trace has no readahead",

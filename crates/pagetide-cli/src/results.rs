@@ -1,18 +1,13 @@
-//! `--results FILE`: what a command measured, as lines of data.
-//!
-//! Problem: a number in a document is of some commit, on some machine, by some command, and after a
-//! month it says none of that. Idea: the command that measures writes its rows down itself, a JSON
-//! object a line; `cargo x results` makes the document of them, if all are of one commit.
+//! `--results FILE`: appends measured rows, with their origin, to a JSON-lines file.
 //!
 //! ```text
 //!   rows --+-- command line, commit, machine --> appended to results/NAME.jsonl
 //! ```
 //!
-//! The commit is that of the tree in which the executable lies: `cargo run` and `cargo x measure`
-//! build it there first. Where files that git knows have changed since, it ends in `-dirty`; the
-//! results themselves do not count.
+//! The commit is the HEAD of the tree around the executable. Uncommitted changes outside the
+//! results add `-dirty`. `cargo x results` renders the document if all rows have one commit.
 //!
-//! Ignored: an executable that is older than the tree around it.
+//! Ignored: an executable older than its tree.
 
 use crate::failure::Failure;
 use crate::machine;
@@ -32,44 +27,39 @@ pub(crate) struct ResultsArgs {
     results: Option<PathBuf>,
 }
 
-/// A measured row. The field names are the file's, and stay.
+/// Field names are as in the file.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub(crate) struct Measured {
-    /// What was done.
     pub(crate) case: String,
-    /// What did it.
     pub(crate) subject: String,
-    /// Of `median`, `min`, `max` and `reference_median`; empty where the case says it.
+    /// The unit, empty if the case names it.
     pub(crate) unit: &'static str,
-    /// Rounds, or seeds.
+    /// Rounds or seeds.
     pub(crate) runs: u32,
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// What it is compared with, or what was published of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reference_median: Option<f64>,
-    /// Above 1, the subject is ahead of the reference.
+    /// A ratio above 1 if the subject is better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio_min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ratio_max: Option<f64>,
-    /// What the demo makes of it, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) verdict: Option<String>,
 }
 
 impl Measured {
-    /// A row of one run.
     pub(crate) fn once(case: String, subject: &str, unit: &'static str, value: f64) -> Measured {
         Measured::over(case, subject, unit, &[value])
     }
 
-    /// A row of so many runs, one at least.
+    /// Takes at least one of `values`.
     pub(crate) fn over(
         case: String,
         subject: &str,
@@ -90,7 +80,7 @@ impl Measured {
         }
     }
 
-    /// The same beside a reference, where more is better.
+    /// Adds a reference for a value where more is better.
     pub(crate) fn against(self, reference: &str, median: f64) -> Measured {
         Measured {
             reference: Some(reference.to_owned()),
@@ -101,7 +91,6 @@ impl Measured {
     }
 }
 
-/// A row as it is written.
 #[derive(Serialize)]
 struct ResultLine<'a> {
     command: &'a str,
@@ -112,18 +101,10 @@ struct ResultLine<'a> {
 }
 
 impl ResultsArgs {
-    /// Tries, before the work, whether rows could be written.
-    ///
-    /// # Errors
-    /// Where they could not.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         output::check("the results", &self.results)
     }
 
-    /// Appends the rows where a file was named.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
     pub(crate) fn append(&self, rows: impl FnOnce() -> Vec<Measured>) -> Result<(), Failure> {
         let Some(path) = &self.results else { return Ok(()) };
         let refuse = |error| Failure::on_path("write the results", path, &error);
@@ -141,13 +122,11 @@ impl ResultsArgs {
     }
 }
 
-/// This command as it was typed, with no folder of this machine in it.
 fn command_line() -> String {
     shorten(std::env::args().skip(1))
 }
 
-/// Words of a command line: places by their last name, and without the flags that name places for
-/// files of the command's own.
+/// Shortens paths to their last name and drops flags for output files.
 fn shorten(words: impl Iterator<Item = String>) -> String {
     let mut line = vec!["pagetide".to_owned()];
     let mut is_value_of_place = false;
@@ -161,7 +140,7 @@ fn shorten(words: impl Iterator<Item = String>) -> String {
     line.join(" ")
 }
 
-/// The commit of the tree that this executable lies in; `unknown` outside any.
+/// Returns the commit around the executable, or `unknown`.
 pub(crate) fn read_commit() -> String {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("."));

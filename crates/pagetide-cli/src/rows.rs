@@ -1,4 +1,4 @@
-//! Where a command's rows go: a table or JSON on stdout, a report, lines of data.
+//! A command's outputs: a table or JSON on stdout, a report, lines of data.
 
 use crate::failure::Failure;
 use crate::output;
@@ -22,10 +22,6 @@ pub(crate) struct RowsArgs {
 }
 
 impl RowsArgs {
-    /// Tries, before the work, whether all of them could be written.
-    ///
-    /// # Errors
-    /// Where one could not.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         output::check("the report", &self.report)?;
         self.results.check()

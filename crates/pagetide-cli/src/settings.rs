@@ -1,22 +1,18 @@
-//! `--set name=value`: any knob of the library, from the command line.
-//!
-//! Problem: each mechanism must be switchable alone, also in the demo and the benches, without a
-//! flag for each. Idea: pass names through to the library's own table (docs/config.md), and let
-//! it judge the value before anything is made.
+//! `--set name=value`: any knob of the library (docs/config.md), checked early.
 //!
 //! ```text
 //!   --set readahead_max=0 --set dirty=30  -->  Builder::set(name, value), in order
 //! ```
 //!
-//! Ignored: the kernel as a subject; it has no such knobs. `memory` is refused: `--memory` is what
-//! every subject gets.
+//! The kernel as a subject has no knobs. `memory` is refused, because `--memory` sets every
+//! subject's limit.
 
 use ::pagetide::{Builder, KnobError, PageCache};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// One knob and its value, both as typed, known to be valid.
+/// A valid knob and value, as typed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Setting {
     name: String,
@@ -41,17 +37,12 @@ impl FromStr for Setting {
     }
 }
 
-/// As typed.
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, self.value)
     }
 }
 
-/// The builder with all `settings` made, later ones over earlier ones.
-///
-/// # Errors
-/// What the library says of a setting; none for settings that were parsed.
 pub(crate) fn apply(builder: Builder, settings: &[Setting]) -> Result<Builder, KnobError> {
     settings.iter().try_fold(builder, |builder, setting| builder.set(&setting.name, &setting.value))
 }

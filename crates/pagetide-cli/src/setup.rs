@@ -1,13 +1,10 @@
-//! What a replay runs besides policy and size: mechanisms, what reclaims, the clock, swap.
-//!
-//! Problem: `replay` and `ablate` ask the same further questions, and must refuse the same
-//! nonsense. Idea: one set of arguments, that becomes the lab's setup for any policy and size.
+//! The replay arguments of `replay` and `ablate` besides policy and size.
 //!
 //! ```text
 //!   --off --on --reclaim --clock --swappiness --swap  -->  SetupArgs  -->  Setup, Setup, ...
 //! ```
 //!
-//! Without any of them it is what the lab's `Setup::of_trace` means.
+//! The defaults are those of the lab's `Setup::of_trace`.
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -20,15 +17,13 @@ use pagetide_lab::trace::Facts;
 use std::fmt;
 use std::str::FromStr;
 
-/// What can be switched: a policy's mechanism, or a part of tiering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Policy(Mechanism),
-    /// What a stage adds.
+    /// The mechanism added by a stage.
     Tiering(Stage),
 }
 
-/// Switches the mechanism that the stage adds to the one before it.
 fn switch(stage: Stage, switches: &mut TieringSwitches, is_on: bool) {
     *match stage {
         Stage::Base => return,
@@ -117,14 +112,12 @@ impl SetupArgs {
         }
     }
 
-    /// The setup of a policy at a size, but for what a command adds.
     pub(crate) fn setup(&self, policy: PolicyName, frames: u32, facts: &Facts) -> Setup {
         let recorded = facts.header.as_ref().and_then(|header| header.reclaimer);
         let memory = self.memory(frames, recorded);
         self.setup_in(policy, memory, Switches::default(), facts)
     }
 
-    /// The same in this memory, from these mechanisms.
     pub(crate) fn setup_in(
         &self,
         policy: PolicyName,
@@ -157,11 +150,7 @@ impl SetupArgs {
         }
     }
 
-    /// Refuses sizes that leave no frame for pages, and mechanisms that none of the policies has,
-    /// or that are to be both on and off.
-    ///
-    /// # Errors
-    /// A usage error that names the size or the mechanism.
+    /// Refuses sizes without a frame for pages, and bad mechanisms.
     pub(crate) fn check(&self, contenders: &[Contender], sizes: &[u32]) -> Result<(), Failure> {
         for &size in sizes {
             if self.memory(size, None).nr_frames_max() == 0 {
@@ -174,10 +163,7 @@ impl SetupArgs {
         self.check_parts(contenders, false)
     }
 
-    /// Refuses parts that nothing here has, and those that are to be both on and off.
-    ///
-    /// # Errors
-    /// A usage error that names the part.
+    /// Refuses parts that no contender has or that are both on and off.
     pub(crate) fn check_parts(
         &self,
         contenders: &[Contender],
@@ -211,7 +197,7 @@ impl SetupArgs {
     }
 }
 
-/// Parses a period: "2s", "500ms".
+/// Parses a period such as "2s" or "500ms".
 pub(crate) fn parse_period(text: &str) -> Result<Millis, String> {
     let (number, scale) = match text.strip_suffix("ms") {
         Some(number) => (number, 1),

@@ -1,5 +1,4 @@
-//! What a shell knows of the command: completions, and manual pages. Both are made of the same
-//! definitions as `--help`.
+//! Shell completions and manual pages, generated from the definitions of `--help`.
 
 use crate::failure::Failure;
 use crate::terminal;
@@ -7,7 +6,7 @@ use clap::Command;
 use clap_complete::Shell;
 use std::path::{Path, PathBuf};
 
-/// What `cargo x dist` calls.
+/// A command of `cargo x dist`.
 pub(crate) const MANUALS: &str = "manuals";
 
 const EXAMPLES: &str = "Examples:
@@ -31,20 +30,13 @@ pub(crate) struct ManualsArgs {
     folder: PathBuf,
 }
 
-/// Prints completions of `command`.
-///
-/// # Errors
-/// Where stdout cannot take it.
 pub(crate) fn complete(args: &CompletionsArgs, mut command: Command) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut command, "pagetide", &mut text);
     terminal::print(&String::from_utf8_lossy(&text))
 }
 
-/// Writes the pages of `command`: `pagetide.1`, `pagetide-run.1` and so on.
-///
-/// # Errors
-/// Where the system refuses one.
+/// Writes `pagetide.1`, `pagetide-run.1` and so on.
 pub(crate) fn write_manuals(args: &ManualsArgs, command: Command) -> Result<(), Failure> {
     let folder: &Path = &args.folder;
     let written = clap_mangen::generate_to(command, folder);

@@ -16,10 +16,7 @@ pub(crate) struct SizeArgs {
 }
 
 impl SizeArgs {
-    /// The sizes asked for, in frames.
-    ///
-    /// # Errors
-    /// No size; a size of no frame, or of too many (usage).
+    /// Returns the sizes in frames. Refuses zero sizes, zero frames and too many frames.
     pub(crate) fn frames(&self) -> Result<Vec<u32>, Failure> {
         if self.memory.is_empty() && self.frames.is_empty() {
             return Err(Failure::Usage(
@@ -43,10 +40,7 @@ impl SizeArgs {
         Ok(sizes)
     }
 
-    /// The one size asked for, in frames.
-    ///
-    /// # Errors
-    /// As [`SizeArgs::frames`]; several sizes (usage).
+    /// Refuses several sizes.
     pub(crate) fn only_frames(&self) -> Result<u32, Failure> {
         match self.frames()?[..] {
             [frames] => Ok(frames),

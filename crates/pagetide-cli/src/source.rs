@@ -1,18 +1,13 @@
-//! The trace argument of a command: opening, reading and the final checks.
-//!
-//! Problem: every command with a trace must reject the same bad traces in the same words, stop at
-//! Ctrl-C, and show progress. Idea: the arguments and the read loop are in this module.
+//! The trace argument of a command: opening, reading and final checks.
 //!
 //! ```text
 //!   FILE --format --lenient --> open --> entry, entry, ... --> ending ok? --> Facts
 //! ```
 //!
-//! A record that ends inside an entry is rejected. With `--lenient` the entries before the cut are
-//! used. A record that ends between two entries (the program was killed, or still runs) gives only
-//! a note.
+//! A record that ends inside an entry is rejected, or cut with `--lenient`. A record that ends
+//! between entries (the program was killed, or still runs) gives only a note.
 //!
-//! `-` is standard input. A trace is read only once, and its format is detected from its first
-//! bytes.
+//! `-` is standard input. A trace is read once, and its first bytes reveal its format.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -24,7 +19,7 @@ use pagetide_sweep::{ReadTraceError, Reading, read_entries};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// Number of entries between two checks for Ctrl-C.
+/// Entries between checks of Ctrl-C.
 const CHECK_EVERY: u64 = 1 << 16;
 
 /// The arguments of all commands that read a trace.
@@ -50,28 +45,22 @@ pub(crate) struct FormatArgs {
 }
 
 impl FormatArgs {
-    /// Returns the same options for a sweep.
     pub(crate) fn reading(&self) -> Reading {
         Reading { format: self.format, is_lenient: self.lenient, has_readahead: false }
     }
 }
 
-/// Lists the format names in the help, and in the error for an unknown name.
+/// Names the formats in help and errors.
 fn named_format() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(Format::ALL.map(Format::as_str));
     names.map(|name| name.parse().expect("invariant: one of the names"))
 }
 
 impl SourceArgs {
-    /// Returns the trace's name without its folder.
     pub(crate) fn name(&self) -> String {
         self.file.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Opens the trace.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read, or if its format cannot be detected.
     pub(crate) fn open(&self) -> Result<Trace, Failure> {
         let format = self.format.format;
         let opened = match self.file.as_os_str() == "-" {
@@ -85,7 +74,6 @@ impl SourceArgs {
         Ok(trace)
     }
 
-    /// Returns the failure for a trace that cannot be read further.
     pub(crate) fn refuse(&self, error: &TraceError) -> Failure {
         let act = format!("read the trace {}", self.file.display());
         match (Failure::on(&act, error), error) {
@@ -105,10 +93,8 @@ impl SourceArgs {
         }
     }
 
-    /// Checks the end of a fully read trace with `nr_accesses` accesses, and prints notes.
-    ///
-    /// # Errors
-    /// Fails if the trace has no accesses, or ends inside an entry.
+    /// Prints notes on an unfinished trace. Fails without accesses, or if the trace ends inside an
+    /// entry.
     pub(crate) fn finish(&self, trace: &Trace, nr_accesses: u64) -> Result<Facts, Failure> {
         let facts = Facts::at_end(trace, nr_accesses).map_err(|error| self.refuse(&error))?;
         let file = self.file.display();
@@ -127,11 +113,7 @@ impl SourceArgs {
         Ok(facts)
     }
 
-    /// Reads the whole trace, entry by entry. The trace passed to `take` has the time of the entry.
-    ///
-    /// # Errors
-    /// Fails as [`SourceArgs::open`] and [`SourceArgs::finish`] do, on a malformed trace, on an
-    /// interrupt, and with the error of `take`.
+    /// Calls `take` with the trace, for the entry's time.
     pub(crate) fn for_each(
         &self,
         interrupt: &Interrupt,
@@ -154,13 +136,9 @@ impl SourceArgs {
         self.finish(&trace, nr_accesses)
     }
 
-    /// Reads the whole trace into memory.
-    ///
-    /// # Errors
-    /// Fails as [`SourceArgs::for_each`] does, and if the trace does not fit in the machine's
-    /// memory.
+    /// Fails if the trace does not fit in memory.
     pub(crate) fn read_dense(&self, interrupt: &Interrupt) -> Result<(DenseTrace, Facts), Failure> {
-        // Replays reuse the memory that reading frees.
+        // Replays reuse the memory freed by the reader.
         pagetide_sys::keep_freed_memory();
         let mut trace = self.open()?;
         let meter = Meter::new("reading the trace".to_owned(), None);
@@ -177,7 +155,6 @@ impl SourceArgs {
         Ok((dense, facts))
     }
 
-    /// Returns the failure for a trace that was not read completely.
     fn refuse_whole(&self, error: &ReadTraceError) -> Failure {
         match error {
             ReadTraceError::Trace(error) => self.refuse(error),

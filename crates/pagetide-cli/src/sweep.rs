@@ -1,15 +1,14 @@
-//! `pagetide sweep`: many traces by policies by sizes, of which only what is missing is replayed.
+//! `pagetide sweep`: replays many traces by policies and sizes, skipping known results.
 //!
 //! ```text
-//!   TRACES (files, folders) --shard?--> sweep crate: crew, journal --> OUT.rows/*.jsonl
-//!                                                                 --> OUT.parquet, table on stdout
+//!   TRACES (files, folders) --shard?--> sweep crate: workers, journal --> OUT.rows/*.jsonl
+//!                                                                     --> OUT.parquet, stdout
 //! ```
 //!
-//! Interrupted, it keeps what was answered; asked again, it does the rest. With `--shard` it writes
-//! rows alone: once all shards are done, the same command without finds nothing missing, and makes
-//! the table.
+//! An interrupted sweep resumes. `--shard` writes only rows. After all shards, the same command
+//! without `--shard` makes the table.
 //!
-//! Ignored: rows in OUT.rows that this command does not ask for; they stay.
+//! Ignored: other rows in OUT.rows.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -63,11 +62,10 @@ pub(crate) struct SweepArgs {
     json: JsonArgs,
 }
 
-/// The field names are what `--json` prints, and stay.
+/// Field names are as in `--json`.
 #[derive(Serialize)]
 struct Swept<'a> {
     traces: usize,
-    /// Rows of the table.
     cells: usize,
     failed: Vec<FailedCell<'a>>,
 }
@@ -85,11 +83,7 @@ fn failure_of(row: &TableRow) -> Option<FailedCell<'_>> {
     error.as_ref().map(|error| FailedCell { trace, policy, size, error })
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// No trace; rows or a table that cannot be written; an interrupt, after which the rows so far are
-/// kept.
+/// Keeps finished rows at an interrupt.
 pub(crate) fn run(args: &SweepArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.shard.is_none() {
         output::check("the table", [&args.out])?;
@@ -145,7 +139,7 @@ fn label(sources: &[Source]) -> String {
     format!("sweeping {} traces", sources.len())
 }
 
-/// The traces asked for that are in the shard, in order of their names.
+/// Returns the shard's traces, sorted by name.
 fn collect_sources(args: &SweepArgs) -> Result<Vec<Source>, Failure> {
     let mut paths = Vec::new();
     for path in &args.traces {
@@ -162,7 +156,7 @@ fn collect_sources(args: &SweepArgs) -> Result<Vec<Source>, Failure> {
     Ok(sources)
 }
 
-/// A file that does not exist is one, too: its row says so.
+/// Keeps a missing file, so that its row reports the error.
 fn collect_files(path: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if path == Path::new("-") {
         let why = "a sweep reads its traces more than once, so not from standard input: name files";
@@ -179,7 +173,6 @@ fn collect_files(path: &Path, to: &mut Vec<PathBuf>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How well each policy did, and what failed.
 fn text(swept: &Swept<'_>, standings: &[Standing]) -> String {
     let mut text = format!("{} traces, {} rows\n", swept.traces, swept.cells);
     let columns = [

@@ -1,13 +1,10 @@
-//! Tables: columns and cells once, as text for a terminal and as HTML for a report.
+//! Tables, as text for a terminal and as HTML for a report.
 //!
 //! ```text
 //!   policy         frames   missed        <table><tr><th>policy</th>...
 //!   mglru           16384  20.31 %        <tr><td>mglru</td>...
 //! ```
-//!
-//! Widths are the terminal's: a column of width 0 is as wide as its longest cell.
 
-/// A column: its head, and how it stands in text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column<'a> {
     head: &'a str,
@@ -16,17 +13,15 @@ pub(crate) struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    /// What stands above it.
     pub(crate) fn head(&self) -> &'a str {
         self.head
     }
 
-    /// How wide it is; 0 for as wide as its longest cell.
+    /// Returns 0 for the longest cell's width.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// A cell of it, `width` wide if it is no longer.
     pub(crate) fn aligned(&self, cell: &str, width: usize) -> String {
         match self.is_left {
             true => format!("{cell:<width$}"),
@@ -35,56 +30,47 @@ impl<'a> Column<'a> {
     }
 }
 
-/// A column of words.
 pub(crate) const fn left(head: &str, width: usize) -> Column<'_> {
     Column { head, width, is_left: true }
 }
 
-/// A column of numbers.
 pub(crate) const fn right(head: &str, width: usize) -> Column<'_> {
     Column { head, width, is_left: false }
 }
 
-/// The cells of a row, each as it displays.
 macro_rules! cells {
     ($($cell:expr),* $(,)?) => { vec![$($cell.to_string()),*] };
 }
 pub(crate) use cells;
 
-/// Columns, and rows of as many cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<'a> {
     columns: Vec<Column<'a>>,
     rows: Vec<Vec<String>>,
-    /// Before each line of text, and between two of its cells.
+    /// Before each line.
     indent: &'static str,
     gap: &'static str,
 }
 
 impl<'a> Table<'a> {
-    /// A table without rows.
     pub(crate) fn new(columns: &[Column<'a>]) -> Table<'a> {
         Table { columns: columns.to_vec(), rows: Vec::new(), indent: "", gap: " " }
     }
 
-    /// The same, with this before each line of text, and that between its cells.
     pub(crate) fn spaced(self, indent: &'static str, gap: &'static str) -> Table<'a> {
         Table { indent, gap, ..self }
     }
 
-    /// The same with these rows.
     pub(crate) fn with_rows(mut self, rows: impl IntoIterator<Item = Vec<String>>) -> Table<'a> {
         rows.into_iter().for_each(|row| self.push(row));
         self
     }
 
-    /// Adds a row, a cell for each column.
     pub(crate) fn push(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
         self.rows.push(cells);
     }
 
-    /// Lines of text: the heads, then the rows.
     pub(crate) fn to_text(&self) -> String {
         let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
         let lines: Vec<&[String]> =
@@ -103,7 +89,6 @@ impl<'a> Table<'a> {
         lines.into_iter().map(line).collect()
     }
 
-    /// The same as a table of HTML.
     pub(crate) fn to_html(&self) -> String {
         let heads: String =
             self.columns.iter().map(|it| format!("<th>{}</th>", escape(it.head))).collect();
@@ -118,17 +103,16 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A number of so many decimals; a dash where nothing was measured.
+/// Formats a dash for `None`.
 pub(crate) fn number(value: Option<f64>, decimals: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
 }
 
-/// A share, 0 to 1, in percent of so many decimals.
+/// Takes a `share` of 0 to 1.
 pub(crate) fn percent(share: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", share * 100.0)
 }
 
-/// Text as HTML.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

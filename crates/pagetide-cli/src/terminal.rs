@@ -1,10 +1,7 @@
-//! Output channels: results on stdout, all other messages on stderr, colour only on terminals.
+//! Output channels: results on stdout, all other messages on stderr.
 //!
-//! Problem: a person and a script read the same command's output. Idea: stdout carries only the
-//! result: a table, or one document with `--json`. Progress, notes and errors go to stderr. Bars
-//! and colours appear only if stderr is a terminal.
-//!
-//! Ignored: the terminal's width, except where the bar library detects the width.
+//! stdout carries only the result: a table, or a document with `--json`. Bars and colours appear
+//! only if stderr is a terminal.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -16,18 +13,13 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Number of steps in a full bar.
 const BAR_STEPS: u64 = 1000;
 
-/// Parses a size for the command line.
 pub(crate) fn parse_size(text: &str) -> Result<Bytes, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
 /// Prints to stdout. A closed reader is not an error.
-///
-/// # Errors
-/// Fails if stdout cannot be written, as with a full disk behind a redirection.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -47,10 +39,6 @@ pub(crate) struct JsonArgs {
 }
 
 impl JsonArgs {
-    /// Prints the `document` if JSON was requested, otherwise the `text`.
-    ///
-    /// # Errors
-    /// Fails as [`print()`] does.
     pub(crate) fn print<R: Serialize, A: Serialize>(
         self,
         document: &Document<R, A>,
@@ -60,25 +48,23 @@ impl JsonArgs {
     }
 }
 
-/// Prints a message on stderr, apart from the result.
 pub(crate) fn note(sentence: &str) {
     // If stderr is closed, the message is lost.
     let _ = writeln!(io::stderr().lock(), "{sentence}");
 }
 
-/// Prints the start of a step without a bar, if stderr is not a terminal.
+/// Prints only if stderr is not a terminal.
 pub(crate) fn step(sentence: &str) {
     if !io::stderr().is_terminal() {
         note(sentence);
     }
 }
 
-/// The progress bar of a step, hidden if stderr is not a terminal.
+/// A bar, hidden if stderr is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Returns a bar named `label`, at zero.
     pub(crate) fn new(label: String) -> Progress {
         let bar = ProgressBar::with_draw_target(Some(BAR_STEPS), draw_target());
         if let Ok(style) =
@@ -91,7 +77,6 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Returns a bar that also shows the remaining time.
     pub(crate) fn with_time_left(label: String) -> Progress {
         let progress = Progress::new(label);
         let template = "{msg:34} [{bar:30}] {percent:>3}%  {elapsed}, {eta} left";
@@ -101,7 +86,7 @@ impl Progress {
         progress
     }
 
-    /// Moves the bar to `share` of the whole, 0 to 1.
+    /// Takes a `share` of 0 to 1.
     pub(crate) fn set(&self, share: f64) {
         self.0.set_position((share.clamp(0.0, 1.0) * BAR_STEPS as f64) as u64);
     }
@@ -113,10 +98,9 @@ impl Drop for Progress {
     }
 }
 
-/// Number of parts in the progress of one of several runs.
 const PARTS: f64 = 1000.0;
 
-/// One bar for several runs, which may run in parallel threads.
+/// One bar for several runs, possibly in parallel.
 #[derive(Debug)]
 pub(crate) struct JointProgress {
     bar: Progress,
@@ -125,13 +109,11 @@ pub(crate) struct JointProgress {
 }
 
 impl JointProgress {
-    /// Returns a bar named `label` for `nr_runs` runs.
     pub(crate) fn new(label: String, nr_runs: usize) -> JointProgress {
         JointProgress { bar: Progress::new(label), nr_runs, nr_parts_done: AtomicU64::new(0) }
     }
 
-    /// Returns a function for one run, to be called with the finished share of the run, 0 to 1, any
-    /// number of times.
+    /// Returns a function that takes the finished share of a run, 0 to 1.
     pub(crate) fn of_run(&self) -> impl FnMut(f64) {
         let mut nr_before = 0;
         move |share| {
@@ -144,14 +126,13 @@ impl JointProgress {
     }
 }
 
-/// A progress display with the number of finished entries of a trace, the rate and the remaining
-/// time. Threads may share the display. Hidden if stderr is not a terminal.
+/// Entries of a trace, with rate and remaining time. Threads may share the meter. Hidden if stderr
+/// is not a terminal.
 #[derive(Debug)]
 pub(crate) struct Meter(ProgressBar);
 
 impl Meter {
-    /// Returns a meter named `label`. With a `total` of entries the meter has a bar and the
-    /// remaining time.
+    /// Makes a meter. A `total` adds a bar and the remaining time.
     pub(crate) fn new(label: String, total: Option<u64>) -> Meter {
         let bar = ProgressBar::with_draw_target(total, draw_target());
         let template = match total {
@@ -160,7 +141,7 @@ impl Meter {
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
-                // A bar that cannot be drawn is not a failure.
+                // A display error is no failure.
                 let _ = write!(out, "{:.1} M/s", state.per_sec() / 1e6);
             };
             bar.set_style(style.progress_chars("=> ").with_key("rate", rate));
@@ -170,7 +151,6 @@ impl Meter {
         Meter(bar)
     }
 
-    /// Adds `entries` finished entries.
     pub(crate) fn add(&self, entries: u64) {
         self.0.inc(entries);
     }

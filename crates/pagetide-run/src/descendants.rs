@@ -8,8 +8,8 @@
 //!   run     |-------------------------------------| 3
 //! ```
 //!
-//! A process without a living parent becomes a child of the run (`PR_SET_CHILD_SUBREAPER`), even in
-//! another session or group. The run therefore ends when no child is left.
+//! Orphans become children of the run (`PR_SET_CHILD_SUBREAPER`), even in another session or group,
+//! so the run ends when no child is left.
 //!
 //! Source: Linux prctl(2), proc(5) "/proc/pid/task/tid/children".
 
@@ -21,13 +21,12 @@ use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
-/// Makes all orphans below this process its children.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     let own = rustix::process::getpid();
     Ok(rustix::process::set_child_subreaper(Some(own))?)
 }
 
-/// A child of this process that is not part of the program, if any.
+/// A child of this process outside the program, if any.
 static LEFT_OUT: OnceLock<u32> = OnceLock::new();
 
 /// Excludes child `pid` from the program's processes.
@@ -35,25 +34,17 @@ pub(crate) fn leave_out(pid: u32) {
     let _ = LEFT_OUT.set(pid);
 }
 
-/// Returns true if no process is left below this one.
 pub(crate) fn has_none() -> bool {
     processes_below_us().is_empty()
 }
 
-/// The result of a wait.
 pub(crate) enum Ended {
-    /// A child has ended.
     Child(Pid, WaitStatus),
-    /// A child was stopped by this signal.
     Stopped(Pid, i32),
-    /// No child is left.
     All,
 }
 
-/// Waits for the next child to end or to be stopped.
-///
-/// # Errors
-/// Fails with the system's error if wait(2) fails.
+/// Waits for the next child to end or stop.
 pub(crate) fn wait_for_next() -> io::Result<Ended> {
     loop {
         match wait(WaitOptions::UNTRACED) {
@@ -68,14 +59,13 @@ pub(crate) fn wait_for_next() -> io::Result<Ended> {
     }
 }
 
-/// Returns the process ids of all processes below this one.
 pub(crate) fn processes_below_us() -> Vec<u32> {
     let mut found = Vec::new();
     let mut unseen = vec![std::process::id()];
     while let Some(parent) = unseen.pop() {
         let threads = fs::read_dir(format!("/proc/{parent}/task"));
         for thread in threads.into_iter().flatten().flatten() {
-            // The thread may have ended, and then the file is gone.
+            // The thread may have ended.
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             let children = children.split_whitespace().filter_map(|one| one.parse().ok());
             let children = children.filter(|child| LEFT_OUT.get() != Some(child));
@@ -85,15 +75,15 @@ pub(crate) fn processes_below_us() -> Vec<u32> {
     found
 }
 
-/// Returns the letter of a process's state, as in ps(1). Returns `None` if there is no process.
+/// Returns a process's state letter as in ps(1), `None` if gone.
 pub(crate) fn state_of(pid: i32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program name before the state is in brackets, and may contain any character.
+    // The preceding program name may contain any character.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Forwards `signal` to all processes below this one. SIGINT and SIGQUIT are sent as SIGTERM,
-/// because shells start background processes with both signals ignored.
+/// Forwards `signal` to all descendants. SIGINT and SIGQUIT become SIGTERM, because shells start
+/// background processes with both ignored.
 pub(crate) fn pass_on(signal: i32) {
     let signal = match signal {
         SIGINT | SIGQUIT => SIGTERM,

@@ -1,12 +1,11 @@
-//! What a call under us fails with: an errno, found in whatever the library said.
+//! The errno that a program gets for an error of the library.
 
 use std::error::Error;
 
 pub(crate) use rustix::io::Errno;
 
-/// Errors in which an errno can be found.
 pub(crate) trait IntoErrno<T> {
-    /// The errno that a program under us gets.
+    /// Returns the errno for the program.
     fn errno(self) -> Result<T, Errno>;
 }
 
@@ -16,7 +15,7 @@ impl<T, E: Error + 'static> IntoErrno<T> for Result<T, E> {
     }
 }
 
-/// EIO where the system has said nothing.
+/// EIO if the error has no system error.
 fn find(error: &(dyn Error + 'static)) -> Errno {
     pagetide::find_errno(error).map_or(Errno::IO, Errno::from_raw_os_error)
 }

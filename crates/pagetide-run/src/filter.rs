@@ -1,32 +1,30 @@
-//! Which files are managed, by path.
+//! Selection of managed files by path.
 //!
 //! ```text
 //!   *  any part of a name      **  any part of a path      ?  one character but /
 //! ```
 //!
-//! A pattern without a slash is matched against the last name of the path, one with a slash
-//! against the whole. What is not named by a pattern follows the defaults: everything regular but
-//! the system's own files.
+//! A pattern with a slash matches the whole path, without a slash the last name. Other regular
+//! files are managed unless in the system's folders.
 //!
-//! Ignored: several names of one file. The first one it is opened by decides, for the whole run.
+//! Ignored: several names of one file. The first opened name decides for the whole run.
 
 use std::path::Path;
 
-/// What is left to the kernel unless `--include` names it.
+/// Folders left to the kernel unless `--include` names them.
 pub(crate) const SYSTEM_FOLDERS: [&str; 9] =
     ["/proc", "/sys", "/dev", "/usr", "/lib", "/lib64", "/bin", "/sbin", "/etc"];
 
 /// The rules of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// If there are any, only what they match is managed.
+    /// If not empty, only matching files are managed.
     pub include: Vec<String>,
-    /// Never managed.
+    /// Files never managed.
     pub exclude: Vec<String>,
 }
 
 impl Filter {
-    /// Whether the file that was opened as `path` is managed.
     pub(crate) fn takes(&self, path: &Path) -> bool {
         let Some(text) = path.to_str() else { return self.include.is_empty() };
         let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, text));
@@ -36,7 +34,7 @@ impl Filter {
         if !self.include.is_empty() {
             return any(&self.include);
         }
-        // Memory files show a path that is none.
+        // The path of a memory file is fake.
         let is_memory = text.starts_with("/memfd:");
         let is_system = SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder));
         !is_memory && !is_system

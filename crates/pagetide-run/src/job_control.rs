@@ -1,8 +1,8 @@
 //! Ctrl-Z: a run stops with its program, and not before.
 //!
-//! **Problem.** A signal that stops a job goes to the whole group. A server that stops at the
-//! signal would block a program that ignores the signal. **Idea.** The server catches the signal,
-//! waits for the program to stop, and then stops itself, so that the shell sees the stopped job.
+//! **Problem.** A stop signal goes to the whole group, and a stopped server would block a program
+//! that ignores the signal. **Idea.** The server catches the signal, waits for the program to stop,
+//! then stops itself.
 //!
 //! ```text
 //!   Ctrl-Z   the program stops      the server notices, and stops
@@ -10,8 +10,8 @@
 //!   fg       continues the group, or the server alone, which then continues the program
 //! ```
 //!
-//! If only the program is stopped (`kill -STOP PID`), the server keeps running, because a signal
-//! that continues the program would not continue the server.
+//! If only the program is stopped (`kill -STOP PID`), the server keeps running, because SIGCONT to
+//! the program would not continue the server.
 //!
 //! Sources: POSIX.1-2017 11.1.4 "Terminal access control", sudo(8) "Signal handling".
 
@@ -24,7 +24,6 @@ use signal_hook::consts::{SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Longest time between two checks of a stopped program.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// Returns true if `signal` stops a job and is caught by this process.
@@ -32,20 +31,18 @@ pub(crate) fn stops(signal: i32) -> bool {
     [SIGTSTP, SIGTTIN].contains(&signal)
 }
 
-/// Stops this process until it is continued.
 pub(crate) fn stop() {
     signals::send(std::process::id(), SIGSTOP);
 }
 
-/// Handles a stop of `child` by `signal`: stops this process too, if the signal was sent to the
-/// whole job. `came` is set when this process catches [such a signal](stops). The kernel delivers a
-/// group signal to one member after another, with long delays on a busy machine. The check
-/// therefore repeats as long as the child is stopped.
+/// Handles a stop of `child` by `signal`: stops this process too, if the signal went to the whole
+/// job. `came` is set when this process catches [such a signal](stops). The check repeats while the
+/// child is stopped, because group delivery may be slow on a busy machine.
 pub(crate) fn follow(child: Pid, signal: i32, came: &AtomicBool, sentinel: Option<&Sentinel>) {
     if signal != SIGTTOU && !stops(signal) {
         return;
     }
-    // The server ignores SIGTTOU, so that writes to its terminal succeed.
+    // The server ignores SIGTTOU, so that terminal writes succeed.
     let is_job = || match signal {
         SIGTTOU => launch::is_in_our_group(child) && launch::came_to_all(signal, sentinel),
         _ => came.swap(false, Relaxed),
@@ -62,7 +59,7 @@ pub(crate) fn follow(child: Pid, signal: i32, came: &AtomicBool, sentinel: Optio
         std::thread::sleep(pause);
         pause = PAUSE_MAX.min(pause * 2);
     }
-    // The child was continued before this process caught the signal.
+    // The child continued before this process caught the signal.
     came.store(false, Relaxed);
 }
 

@@ -1,4 +1,4 @@
-//! Starts the program, forwards signals to the program, and returns its exit code.
+//! Starts the program, forwards signals, and returns the exit code.
 //!
 //! ```text
 //!   LD_PRELOAD    our library, in front of the inherited value
@@ -10,10 +10,9 @@
 //!
 //! Only SIGKILL and a fault of the server itself can end the server before its programs.
 //!
-//! A terminal sends Ctrl-C to the whole foreground group, which includes the program. kill(1) can
-//! also signal the whole group. Such signals are not forwarded a second time. Limits on CPU time
-//! and file length apply to each process separately: the kernel's SIGXCPU and SIGXFSZ are not
-//! forwarded.
+//! Signals to the whole group, from a terminal or kill(1), reach the program directly and are not
+//! forwarded. The kernel's SIGXCPU and SIGXFSZ are not forwarded, because their limits are per
+//! process.
 
 use crate::wire::VARIABLE;
 use pagetide_sys::caught::{self, Arrival, CaughtSignals};
@@ -31,7 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-/// Starts the program with `variable` in its environment, which names the server.
+/// Starts the program with `variable`, the server's address, in its environment.
 pub(crate) fn start(
     command: &[OsString],
     library: &Path,
@@ -45,21 +44,20 @@ pub(crate) fn start(
     let mut program = Command::new(&command[0]);
     program.args(&command[1..]).env("LD_PRELOAD", preload).env(VARIABLE, variable);
     let child = inherited::spawn(&mut program)?;
-    // `descendants` waits for this child together with all other children.
+    // `descendants` waits for all children.
     Ok(Pid::from_child(&child))
 }
 
-/// Returns the program's exit code for a wait status.
 pub(crate) fn code_of(status: WaitStatus) -> u8 {
     exit_code(ExitStatus::from_raw(status.as_raw()))
 }
 
-/// Returns the exit code of a shell for a program that cannot be started.
+/// Returns a shell's exit code for a program that cannot be started.
 pub fn exit_code_of(error: &io::Error) -> u8 {
     if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
-/// Returns the exit code of a shell for a program that has ended.
+/// Returns a shell's exit code for an ended program.
 pub fn exit_code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -71,8 +69,7 @@ pub fn exit_code(status: ExitStatus) -> u8 {
 /// The action for each caught signal.
 pub type Deliver = Box<dyn Fn(Arrival) + Send>;
 
-/// A thread that forwards signals until dropped. After the drop, signals have their default
-/// actions.
+/// A thread that forwards signals until dropped. The drop restores default actions.
 #[derive(Debug)]
 pub struct Forwarder {
     deliver: Sender<Deliver>,
@@ -80,17 +77,17 @@ pub struct Forwarder {
 }
 
 impl Forwarder {
-    /// Catches all signals that can be caught, and starts the forwarding thread. Called before the
-    /// program starts: no signal, and no failure here, leaves a started program behind.
+    /// Catches all catchable signals and starts the forwarding thread. Called before the program
+    /// starts, so that neither a signal nor a failure leaves a program behind.
     ///
     /// # Errors
-    /// Fails with the system's error if the pipe for signals or the thread cannot be made.
+    /// Fails with the system's error if the signal pipe or the thread cannot be made.
     pub fn new() -> io::Result<Forwarder> {
         let signals = CaughtSignals::catch()?;
         let (deliver, begun) = channel::<Deliver>();
         let thread =
             std::thread::Builder::new().name("pagetide-signal".into()).spawn(move || {
-                // The forwarder was dropped before a program started.
+                // Dropped before a program started.
                 let Ok(deliver) = begun.recv() else { return };
                 std::iter::from_fn(|| signals.next()).for_each(deliver);
             })?;
@@ -104,9 +101,8 @@ impl Forwarder {
     }
 }
 
-/// Returns a function that forwards signals to `child`. Signals that `child` has received as a
-/// member of this process's group (from a terminal's keys, or by kill(2) of the group) are left
-/// out.
+/// Returns a function that forwards signals to `child`, except signals that `child` received as a
+/// member of this process's group.
 pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Arrival) + Send + 'static {
     move |arrival| {
         let Arrival { signal, is_from_kernel } = arrival;
@@ -119,12 +115,12 @@ pub fn pass_to(child: Pid, sentinel: Option<Arc<Sentinel>>) -> impl Fn(Arrival) 
     }
 }
 
-/// Returns true if `signal` asks this process to end. An ignored signal does not.
+/// Returns true if `signal` asks this process to end and is not ignored.
 pub(crate) fn ends(signal: i32) -> bool {
     [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal) && !inherited::is_ignored(signal)
 }
 
-/// Returns true if `signal`, received by this process, was sent to the whole group.
+/// Returns true if a received `signal` went to the whole group.
 pub(crate) fn came_to_all(signal: i32, sentinel: Option<&Sentinel>) -> bool {
     match sentinel {
         Some(sentinel) => sentinel.has(signal),
@@ -136,8 +132,8 @@ pub(crate) fn is_in_our_group(child: Pid) -> bool {
     rustix::process::getpgid(Some(child)) == Ok(rustix::process::getpgrp())
 }
 
-/// Starts a process that reports signals sent to the whole group. The caller must be the only
-/// thread. Returns `None` if the system refuses. Then only a terminal's keys are recognised.
+/// Starts a process that reports signals to the whole group. The caller must be the only thread.
+/// Returns `None` if the system refuses. Then only terminal keys are recognised.
 pub fn start_sentinel() -> Option<Arc<Sentinel>> {
     Sentinel::start().ok().map(Arc::new)
 }
@@ -148,13 +144,12 @@ impl Drop for Forwarder {
         // A thread without a `deliver` function yet ends now.
         self.deliver = channel().0;
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already printed.
+            // The thread already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Returns true if this process is in the terminal's foreground group and receives its keys.
 fn is_in_foreground() -> bool {
     let Ok(terminal) = File::open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())

@@ -1,4 +1,4 @@
-//! The library that is loaded into programs, as a file that the dynamic linker can be told of.
+//! The preload library as a file for the dynamic linker.
 //!
 //! ```text
 //!   the same bytes in a file beside the command, or in ../lib/pagetide: that file
@@ -6,10 +6,10 @@
 //!                                                       <hash>/libpagetide_preload.so
 //! ```
 //!
-//! The command has the library inside, so that it is one file, and never finds one of another
-//! version. It is a file, and no descriptor: programs close those they do not know, and their
-//! children would look for it in vain. Only files with the very bytes are used, in folders that
-//! no other user can write to: what is loaded into the user's programs is ours.
+//! The command embeds the library, so versions always match. A file is needed, because programs
+//! close unknown descriptors and their children would not find the library. Only files with exactly
+//! these bytes are used. The folders of unpacked copies must not be writable by other users,
+//! because their contents run in the user's programs.
 
 use rustix::fs::StatVfsMountFlags;
 use rustix::process::geteuid;
@@ -21,16 +21,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &str = "libpagetide_preload.so";
-/// The bytes of a file that are read and compared at once.
 const PIECE: usize = 64 << 10;
 
-/// A file with these bytes, which are the library.
+/// Returns the path of a file with exactly these bytes, which are the library.
 ///
 /// # Errors
-/// One sentence: there is no folder for it, and why.
+/// Fails with one sentence if no folder is usable.
 ///
 /// # Cost
-/// One file of their length is read; the first time it is written.
+/// Reads one file of their length. The first call writes it.
 pub fn find_library(bytes: &[u8]) -> Result<PathBuf, String> {
     if bytes.is_empty() {
         return Err("this pagetide was built without the library that it loads into programs: \
@@ -41,7 +40,6 @@ pub fn find_library(bytes: &[u8]) -> Result<PathBuf, String> {
     beside.map_or_else(|| unpack(bytes, &folders()), Ok)
 }
 
-/// Where an installation, or cargo, has put it.
 fn beside() -> Vec<PathBuf> {
     let Ok(own) = std::env::current_exe() else { return Vec::new() };
     let folder = own.parent().unwrap_or(Path::new("/"));
@@ -49,7 +47,6 @@ fn beside() -> Vec<PathBuf> {
     folders.map(|folder| folder.join(LIBRARY)).into()
 }
 
-/// Where it can be unpacked to, best first.
 fn folders() -> Vec<PathBuf> {
     let variable = |name| {
         let value = std::env::var_os(name).map(PathBuf::from);
@@ -73,7 +70,7 @@ fn unpack(bytes: &[u8], folders: &[PathBuf]) -> Result<PathBuf, String> {
     Err(format!("no folder for the library that is loaded into the program: {refused}"))
 }
 
-/// The file in a folder of the user's own, written if it is not there, or is another.
+/// Returns the file in the user's folder, written if missing or different.
 fn keep_in(folder: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
@@ -92,14 +89,13 @@ fn keep_in(folder: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let unfinished = place.join(format!("{}.tmp", std::process::id()));
     let written = write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
     if written.is_err() {
-        // The reason is told already.
+        // The original error is reported.
         let _ = fs::remove_file(&unfinished);
     }
     written.map(|()| path)
 }
 
-/// A folder, no link to one, that belongs to us and only we can write to; of a file system whose
-/// files can be loaded.
+/// Checks that a folder is no link, writable only by this user, and not on a noexec file system.
 fn check_own(folder: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(folder)?;
     if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
@@ -111,22 +107,22 @@ fn check_own(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// To be given a name only when it is whole.
+/// The caller renames the complete file.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o500).open(path)?;
     file.write_all(bytes)
 }
 
-/// Whether the dynamic linker takes the path as it is: it splits its list, and replaces `$ORIGIN`.
+/// Returns true if the dynamic linker accepts the path: it splits its list, and replaces `$ORIGIN`.
 fn can_be_named(path: &Path) -> bool {
     !path.as_os_str().as_bytes().iter().any(|byte| b" :$".contains(byte))
 }
 
-/// Returns whether the path names a file with exactly these bytes.
+/// Returns true if the path names a file with exactly these bytes.
 ///
-/// It reads the file in pieces: a buffer as long as the library would stay on the heap of the
-/// server, which counts the memory of a run.
+/// Compares in pieces, because a large buffer would stay on the server's heap, which counts as
+/// memory of a run.
 fn has(path: &Path, bytes: &[u8]) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let is_as_long = file.metadata().is_ok_and(|found| found.len() == bytes.len() as u64);

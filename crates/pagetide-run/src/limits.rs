@@ -1,4 +1,4 @@
-//! Resource limits of this process, as opposed to the limits of the program.
+//! Resource limits of this process, as opposed to the program's limits.
 //!
 //! ```text
 //!   before the program   file length up to the hard limit (the frames are a file), and CPU time
@@ -6,11 +6,9 @@
 //!   after the start      the raised limits again, and the maximum number of descriptors
 //! ```
 //!
-//! A limit on CPU time applies to each process. If the server reached the limit, all programs of
-//! the run would end. A privileged process raises its hard limits as well.
-//!
-//! The preload library enforces the program's own limit on file length. If this process still
-//! reaches a limit on file length, one call fails, and the signal SIGXFSZ does not end the run.
+//! A server that reached its CPU limit would end all programs of the run. A privileged process
+//! raises its hard limits as well. The preload library enforces the program's limit on file length.
+//! If this process still reaches such a limit, one call fails, and SIGXFSZ does not end the run.
 //!
 //! Source: getrlimit(2).
 
@@ -19,17 +17,17 @@ use signal_hook::consts::SIGXFSZ;
 use std::io;
 use std::sync::Arc;
 
-/// Limits that this process raises for itself but not for the program.
+/// Limits raised for this process but not for the program.
 const OWN: [Resource; 2] = [Resource::Fsize, Resource::Cpu];
 
 /// The inherited limits, in the order of [`OWN`].
 #[derive(Debug)]
 pub(crate) struct Kept([Rlimit; 2]);
 
-/// Raises the limits on file length and CPU time of this process.
+/// Raises the limits on file length and CPU time.
 ///
 /// # Errors
-/// Fails if the signal SIGXFSZ cannot be caught.
+/// Fails if SIGXFSZ cannot be caught.
 pub(crate) fn raise_own() -> io::Result<Kept> {
     signal_hook::flag::register(SIGXFSZ, Arc::default())?;
     let kept = Kept(OWN.map(getrlimit));
@@ -38,17 +36,17 @@ pub(crate) fn raise_own() -> io::Result<Kept> {
 }
 
 impl Kept {
-    /// Restores the inherited limits, just before the program starts.
+    /// Restores the inherited limits just before the program starts.
     pub(crate) fn give_back(&self) {
         for (resource, limit) in OWN.into_iter().zip(self.0) {
-            // Cannot fail, because this was the limit a moment ago.
+            // Cannot fail: this was the limit a moment ago.
             let _ = setrlimit(resource, limit);
         }
     }
 }
 
-/// Raises the limits on descriptors, file length and CPU time, after the program has started. The
-/// server needs two descriptors for each open file and one for each thread of the programs.
+/// Raises all limits after the program's start. The server needs two descriptors per open file and
+/// one per program thread.
 pub(crate) fn raise_all() {
     raise(Resource::Nofile);
     OWN.into_iter().for_each(raise);
@@ -60,6 +58,6 @@ fn raise(resource: Resource) {
     if OWN.contains(&resource) && setrlimit(resource, none).is_ok() {
         return;
     }
-    // If the system refuses this too, later opens and writes fail with their own errors.
+    // If refused too, later opens and writes fail with their own errors.
     let _ = setrlimit(resource, Rlimit { current: limit.maximum, ..limit });
 }

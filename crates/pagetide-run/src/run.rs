@@ -20,15 +20,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Wait before the message about remaining processes. Most remaining processes end sooner.
+/// Wait before the message about remaining processes. Most end sooner.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The program to run, and its options.
+/// The program to run, with options.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The path of the preload library: see [`find_library`](crate::find_library).
+    /// The preload library's path: see [`find_library`](crate::find_library).
     pub library: PathBuf,
     /// Patterns of the managed files.
     pub filter: Filter,
@@ -36,11 +36,11 @@ pub struct Program {
     pub memory: Bytes,
     /// True to suppress messages about unmanaged files and programs.
     pub is_quiet: bool,
-    /// True to serve mapped files from the page cache where possible.
+    /// True to serve mapped files from the page cache if possible.
     pub serves_mappings: bool,
 }
 
-/// The reason why a run cannot begin or continue.
+/// The reason for a run's failure.
 #[derive(Debug)]
 pub enum RunError {
     /// This process is itself under a run.
@@ -49,14 +49,14 @@ pub enum RunError {
     Start {
         /// The program as named by the caller.
         program: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// The system refused a resource that the server needs.
+    /// The system refused a needed resource.
     System {
         /// The refused action, as in "make a socket".
         act: &'static str,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -93,24 +93,24 @@ pub struct Prepared {
 
 /// The result of a run.
 pub struct Ended {
-    /// The exit code of the program.
+    /// The program's exit code.
     pub exit_code: u8,
     /// The server with its counters.
     pub server: Arc<Server>,
     /// The result of writing back all dirty pages.
     pub written_back: Result<(), SyncError>,
-    /// True after a signal asks this process to end. Only this process's own work remains then.
+    /// True after a signal to end this process. Only its own work remains.
     pub interrupt: Arc<AtomicBool>,
     /// Keeps signals caught until dropped.
     _forwarder: Forwarder,
 }
 
 impl Prepared {
-    /// Prepares signals and limits, so that this process can be a server.
+    /// Prepares signals and limits for a server.
     ///
     /// # Errors
-    /// Fails with [`RunError::Nested`] if this process is under a run, and with
-    /// [`RunError::System`] if the system refuses a step.
+    /// Fails with [`RunError::Nested`] under a run, and with [`RunError::System`] if the system
+    /// refuses a step.
     pub fn new() -> Result<Prepared, RunError> {
         if server_of_this_process().is_some_and(|name| server::answers(&name)) {
             return Err(RunError::Nested);
@@ -124,11 +124,11 @@ impl Prepared {
         Ok(Prepared { sentinel, kept })
     }
 
-    /// Runs the program with `cache`, a shared page cache, until the last process of the run has
-    /// ended. Messages for the user go to `say`.
+    /// Runs the program with `cache`, a shared page cache, until the run's last process has ended.
+    /// Messages for the user go to `say`.
     ///
     /// # Errors
-    /// Fails if the run cannot begin, or if waiting for the processes fails.
+    /// Fails if the run cannot begin, or if waiting fails.
     pub fn run(self, cache: PageCache, program: &Program, say: Say) -> Result<Ended, RunError> {
         let say = if program.is_quiet { |_: &str| {} } else { say };
         warn_of_unserved(&program.command[0], say);
@@ -156,7 +156,6 @@ impl Prepared {
     }
 }
 
-/// Returns the environment variable's value, which tells the program how to reach the server.
 fn variable_of(listener: &Listener, program: &Program) -> String {
     let mut flags = 0;
     if program.filter.include.is_empty() {
@@ -171,7 +170,6 @@ fn variable_of(listener: &Listener, program: &Program) -> String {
     format!("{VERSION}:{flags}:{}:{}", listener.name(), program.memory.0)
 }
 
-/// Returns the name of the server that serves this process.
 fn server_of_this_process() -> Option<String> {
     let value = std::env::var(VARIABLE).ok()?;
     value.split(':').nth(2).map(str::to_owned)
@@ -197,7 +195,6 @@ const OVER: u8 = 2;
 struct Stage {
     now: AtomicU8,
     interrupt: Arc<AtomicBool>,
-    /// True once a signal that stops a job has arrived.
     stops: AtomicBool,
 }
 
@@ -206,7 +203,6 @@ impl Stage {
         self.now.store(stage, Relaxed);
     }
 
-    /// Delivers signals according to the stage.
     fn take_signals(
         self: &Arc<Stage>,
         forwarder: &Forwarder,
@@ -238,7 +234,7 @@ impl Stage {
     }
 }
 
-/// Waits for the program and all other processes below. Returns the program's exit code.
+/// Waits for the program and all descendants. Returns the program's exit code.
 fn wait_for_all(
     child: Pid,
     stage: &Stage,

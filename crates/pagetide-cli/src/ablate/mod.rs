@@ -1,8 +1,6 @@
-//! `pagetide ablate`: what each mechanism of a policy is worth on a trace.
+//! `pagetide ablate`: measures the effect of each mechanism of a policy on a trace.
 //!
-//! Problem: a design of many ideas is judged as one, although some of them earn nothing on a given
-//! workload. Idea: replay with every mechanism as it is, then with each one flipped alone (off if
-//! it was on, on if it was off), and say what that changed.
+//! Idea: replay the unchanged policy, then flip one mechanism at a time.
 //!
 //! ```text
 //!   policy x size --+-- as it is          --> misses, CPU time
@@ -10,10 +8,9 @@
 //!                   +-- without ...       --> difference       (all cores)
 //! ```
 //!
-//! CPU time is the replaying thread's own, core and virtual world together: the least of some
-//! rounds over all variants, since noise only adds to it. Replays side by side share caches, so
-//! `--jobs 1` measures it best. Ignored: pairs of mechanisms, which may stand in
-//! for each other.
+//! CPU time is the minimum over rounds of the replaying thread's own time. Parallel replays share
+//! CPU caches, so `--jobs 1` measures best. Ignored: pairs of mechanisms that compensate for each
+//! other.
 
 mod report;
 
@@ -62,48 +59,33 @@ pub(crate) struct AblateArgs {
     output: RowsArgs,
 }
 
-/// One replay, and how it differs from the policy as it is. The field names are what `--json`
-/// prints, and stay.
+/// Field names are as in `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct AblationRow {
-    /// The policy's name.
     policy: &'static str,
-    /// Memory, in frames.
     frames: u32,
-    /// The same in bytes.
     memory_bytes: u64,
-    /// The mechanism that was flipped; `None` for the policy as it is.
+    /// `None` for the unchanged policy.
     mechanism: Option<&'static str>,
-    /// What it was flipped to.
+    /// The new state of the mechanism.
     is_on: Option<bool>,
-    /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
-    /// have what was "recorded".
+    /// Use of the recorded readahead: "none" in the trace, "without", or "recorded".
     readahead: ReadaheadUse,
-    /// Accesses that missed.
     misses: u64,
-    /// Misses more than with the policy as it is.
+    /// Difference from the unchanged policy, as in all `_more` fields.
     misses_more: i64,
-    /// The same in percentage points of all accesses.
+    /// Percentage points of all accesses.
     points_more: f64,
-    /// Bytes from the store, by misses and by readahead.
+    /// Bytes read by misses and readahead.
     device_read_bytes: u64,
-    /// Pages evicted.
     evictions: u64,
-    /// CPU time of the replay, for each eviction; none without evictions.
+    /// `None` without evictions.
     cpu_ns_per_eviction: Option<f64>,
-    /// More of it than with the policy as it is.
     cpu_ns_per_eviction_more: Option<f64>,
-    /// CPU time of the replay, for each access.
     cpu_ns_per_access: f64,
-    /// More of it than with the policy as it is.
     cpu_ns_per_access_more: f64,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Policies without mechanisms and sizes of no frame (usage), a file that cannot be read or
-/// understood, an interrupt.
 pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let sizes = args.sizes.frames()?;
     check_policies(&args.policy)?;
@@ -129,7 +111,6 @@ pub(crate) fn run(args: &AblateArgs, interrupt: &Interrupt) -> Result<(), Failur
     args.output.json.print(&Document::new("pagetide.ablate/1", &rows), text)
 }
 
-/// A cell, and what was flipped in it.
 #[derive(Clone, Copy, Debug)]
 struct Variant {
     flipped: Option<(Mechanism, bool)>,
@@ -145,7 +126,7 @@ fn check_policies(policies: &[PolicyName]) -> Result<(), Failure> {
     }
 }
 
-/// The setup as it is, then with each mechanism flipped.
+/// Returns the unchanged setup, then one setup per flipped mechanism.
 fn variants(setup: Setup, frames: u32) -> Vec<Variant> {
     let variant = |flipped: Option<(Mechanism, bool)>| {
         let switches = match flipped {
@@ -160,7 +141,7 @@ fn variants(setup: Setup, frames: u32) -> Vec<Variant> {
     std::iter::once(None).chain(flips).map(variant).collect()
 }
 
-/// The answers of the first of rounds of `nr_cells`, with the least CPU time of all.
+/// Returns the first round's answers with the minimum CPU time of all rounds.
 fn least_of_rounds(answers: &[Answer], nr_cells: usize) -> Vec<Answer> {
     let mut least = answers[..nr_cells].to_vec();
     for round in answers.chunks(nr_cells) {
@@ -171,7 +152,7 @@ fn least_of_rounds(answers: &[Answer], nr_cells: usize) -> Vec<Answer> {
     least
 }
 
-/// A row for each answer; each group's first is what the others are compared with.
+/// Makes rows, each compared with the first of its group.
 fn rows(groups: &[Vec<Variant>], answers: &[Answer], readahead: ReadaheadUse) -> Vec<AblationRow> {
     let mut rows = Vec::with_capacity(answers.len());
     let mut left = answers;
@@ -251,13 +232,11 @@ fn table(rows: &[AblationRow]) -> Table<'static> {
     Table::new(&columns).with_rows(rows.iter().map(cells_of))
 }
 
-/// The row as data: points of the miss ratio that the flip costs.
 fn to_result(source: &SourceArgs, row: &AblationRow) -> Measured {
     let case = format!("{}, {} frames, {}", source.name(), row.frames, name_of(row));
     Measured::once(case, row.policy, "points more", row.points_more)
 }
 
-/// What was done to the policy, in words.
 fn name_of(row: &AblationRow) -> String {
     match (row.mechanism, row.is_on) {
         (Some(name), Some(true)) => format!("{name} on"),

@@ -1,4 +1,4 @@
-//! The ablation's report: a horizontal bar for each mechanism, and the table of all numbers.
+//! The ablation's report: a horizontal bar per mechanism, and the table.
 
 use super::{AblationRow, name_of, table};
 use crate::failure::Failure;
@@ -24,10 +24,7 @@ const METHOD: &str = "The trace was replayed with every mechanism as it is, then
 each one flipped. Pairs of mechanisms may stand in for each other: two bars of nothing do not say \
 that both can go. CPU time is the replaying thread's own.";
 
-/// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
-///
-/// # Errors
-/// Where the file cannot be written.
+/// Writes the report on `rows` of `trace`, read from `file`.
 pub(super) fn write(
     path: &Path,
     file: &Path,
@@ -62,7 +59,7 @@ fn render(
     Ok(page.finish("How this was counted", METHOD))
 }
 
-/// A bar a row, from zero to its points, named at the left; the first one on top.
+/// Draws a bar per row, the first on top.
 fn bars(rows: &[AblationRow]) -> Result<String, DrawError> {
     let high = rows.iter().map(|row| row.points_more).fold(0.0, f64::max);
     let low = rows.iter().map(|row| row.points_more).fold(0.0, f64::min);

@@ -1,16 +1,16 @@
-//! `bench alloc`: what a frame costs, from a per-CPU list and through the zone.
+//! `bench alloc`: the cost of a frame, from a per-CPU list and through the zone.
 //!
 //! ```text
 //!   pair         alloc and free of one frame, the list hit       threads 1, 2
 //!     mutex        the same, a vector behind one mutex
-//!     spin         the same, a vector behind one spinning lock
+//!     spin         the same, a vector behind one spin lock
 //!     array-queue  the same, a lock-free bounded queue
-//!   fault <t>    128 MiB allocated, then freed, again and again; a frame, with tuning <t>
-//!   locked <t>   the same loop: frames through the zone's lock in a cycle, after the third
+//!   fault <t>    128 MiB allocated, then freed, repeatedly; per frame, with tuning <t>
+//!   locked <t>   the same loop: frames through the zone's lock per cycle, after the third
 //! ```
 //!
-//! `fault` and `locked` rows are alone: the tunings are each other's reference. `locked` counts
-//! frames, not nanoseconds, on all threads together. Ignored: what the frames are used for.
+//! `fault` and `locked` compare tunings only. `locked` counts frames of all threads. Ignored: use
+//! of the frames.
 
 use super::interleave::{Samples, fastest_of, stay_on, time_threads};
 use super::{Bench, Row};
@@ -23,15 +23,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Operations between looks at the clock.
+/// Operations per clock read.
 const BATCH: u32 = 1024;
-/// Frames on the references' free lists.
 const NR_FRAMES: u32 = 1024;
-/// Cycles of a fault loop before its frames through the lock are counted.
+/// Uncounted cycles.
 const WARM_CYCLES: u32 = 3;
-/// Cycles counted.
+/// Counted cycles.
 const CYCLES: usize = 5;
-/// The depth tuning needs some of its seconds before it has found its limit.
+/// The depth tuning needs time to find its limit.
 const DEPTH_WARM: Duration = Duration::from_secs(10);
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -95,8 +94,8 @@ fn pairs(bench: &Bench<'_>, threads: u32, rows: &mut Vec<Row>) -> Result<(), Fai
     Ok(())
 }
 
-/// Nanoseconds for one `pair` on each of `threads` threads: of one thread in the fastest of some
-/// short runs; several have to meet, so theirs is a long run.
+/// Takes the fastest short run of one thread, and one long run of several threads, because they
+/// must meet.
 fn time_pairs(threads: u32, duration: Duration, pair: impl Fn() + Sync) -> Result<f64, Failure> {
     let time = |duration| {
         let cpus = (0..threads).map(Some).collect();
@@ -110,8 +109,8 @@ fn time_pairs(threads: u32, duration: Duration, pair: impl Fn() + Sync) -> Resul
     Ok(time? / f64::from(BATCH))
 }
 
-/// A list behind a lock that spins; the mutex inside is never contended, and only there because
-/// nothing unsafe is written here. Its cost is measured with it.
+/// A list behind a spin lock. The inner mutex is never contended and avoids unsafe code. The
+/// measurement includes the mutex.
 struct SpinList {
     is_held: AtomicBool,
     list: Mutex<Vec<u32>>,
@@ -134,7 +133,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().expect("no measured thread panics")
 }
 
-/// Each thread takes 128 MiB and gives it back, as a process that faults its memory in and exits.
+/// Lets each thread allocate and free 128 MiB, as a process that faults its memory and exits.
 fn fault_loop(
     bench: &Bench<'_>,
     threads: u32,
@@ -142,7 +141,7 @@ fn fault_loop(
     rows: &mut Vec<Row>,
 ) -> Result<(), Failure> {
     let burst = Bytes(if bench.args.quick { 4 << 20 } else { 128 << 20 });
-    // The lists of all CPUs may hold an eighth: each thread's burst has to fit in its share.
+    // All CPUs' lists may hold an eighth: each thread's burst must fit in its share.
     let nr_cpus = u64::from(pagetide_sys::read_nr_cpus_possible());
     let frames = allocator(Bytes(burst.0 * 10 * nr_cpus.max(u64::from(threads))), tuning)?;
     let is_slow = tuning == PcpTuning::Depth && !bench.args.quick;
@@ -166,13 +165,13 @@ fn fault_loop(
     Ok(())
 }
 
-/// Frames that went through the zone's lock, either way.
+/// Counts frames in both directions.
 fn through_lock(frames: &FrameAllocator) -> u64 {
     let zone = frames.stats().zone;
     zone.nr_frames_taken + zone.nr_frames_returned
 }
 
-/// Nanoseconds a frame, taken and given back.
+/// Nanoseconds per frame.
 fn one_cycle(frames: &FrameAllocator, threads: u32, nr_frames: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! Raw O_DIRECT reads: the device without any cache above it.
+//! O_DIRECT reads: the device without a cache.
 //!
-//! Invariant: the buffer starts at a page boundary, which every device accepts. Where the file
-//! system refuses O_DIRECT, the bench that needs it is skipped and says so.
+//! Invariant: the buffer is page-aligned, which every device accepts. Without O_DIRECT the bench is
+//! skipped with a note.
 
 use super::{Identity, Row};
 use pagetide_sys::AlignedBuf;
@@ -10,15 +10,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// A file open for direct reads.
 #[derive(Debug)]
 pub(super) struct DirectFile(File);
 
 impl DirectFile {
-    /// Opens `path` past the kernel's page cache.
-    ///
-    /// # Errors
-    /// The row that says so, where the file system refuses O_DIRECT.
+    /// Bypasses the kernel's page cache. The error is a skipped row.
     pub(super) fn open(path: &Path, identity: Identity<'_>) -> Result<DirectFile, Box<Row>> {
         let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path);
         file.map(DirectFile).map_err(|error| {
@@ -26,10 +22,6 @@ impl DirectFile {
         })
     }
 
-    /// Fills `buffer` from `offset`.
-    ///
-    /// # Errors
-    /// What the device says.
     pub(super) fn read(&self, buffer: &mut AlignedBuf, offset: u64) -> io::Result<()> {
         self.0.read_exact_at(buffer, offset)
     }

@@ -1,4 +1,4 @@
-//! `bench evict`: CPU time per clean page evicted, isolate to free, policy by policy.
+//! `bench evict`: CPU time per clean page evicted, isolate to free, by policy.
 //!
 //! ```text
 //!   uniform 4 KiB reads over 4x memory: 3 of 4 miss, each miss evicts a clean page
@@ -6,8 +6,8 @@
 //!   subject_ns = CPU time that threads spent in reclaim / pages evicted, by the cache's counters
 //! ```
 //!
-//! No other cache's eviction can be timed the same way (the kernel does not account it), so
-//! policies are each other's reference. Ignored: dirty pages, whose cost is the device's.
+//! Policies are each other's reference, because the kernel does not account eviction. Ignored:
+//! dirty pages.
 
 use super::interleave::{TimedRun, interleave_all, time_threads};
 use super::{Bench, Row, policies};
@@ -19,13 +19,13 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// File size over memory.
+/// File size / memory.
 const FILE_TIMES: u64 = 4;
-/// Bytes in one read while the cache is filled.
+/// Bytes per read of the fill.
 const FILL_BYTES: usize = 64 << 10;
-/// Operations between looks at the clock.
+/// Operations per clock read.
 const BATCH: u32 = 16;
-/// On a machine that gives us no CPU, a turn of reads may fit the frames that were just freed.
+/// The maximum of turns. On a busy machine, a turn's reads may all fit the freed frames.
 const TURNS_MAX: u64 = 50;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -40,7 +40,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(policies::rows(("evict", "", 1), measured, &samples, &[]))
 }
 
-/// A file that is larger than the memory it is read in.
 pub(super) struct CleanFile {
     _folder: tempfile::TempDir,
     data: DataFile,
@@ -56,7 +55,7 @@ impl CleanFile {
     }
 }
 
-/// CPU time per eviction, in nanoseconds.
+/// Nanoseconds of CPU time.
 pub(super) fn time_evictions(
     bench: &Bench<'_>,
     CleanFile { data, memory, .. }: &CleanFile,
@@ -86,7 +85,7 @@ pub(super) fn time_evictions(
     Err(Failure::Refused(format!("{policy} evicted nothing; use a smaller --memory")))
 }
 
-/// Reads the file once from start to end, so that every frame is taken and reclaim is at work.
+/// Reads the whole file, so that every frame is taken and reclaim works.
 fn fill(
     bench: &Bench<'_>,
     data: &DataFile,

@@ -1,11 +1,10 @@
-//! Measuring in turn, and what to make of the samples.
+//! Alternating measurements and their statistics.
 //!
 //! ```text
 //!   round 1: a b c   round 2: c b a  ...     each letter its own Samples
 //! ```
 //!
-//! A drift of the machine, and what one leaves behind for the next, meet all alike; ratios are
-//! taken within a round.
+//! Drift and after-effects hit all contenders alike. Ratios are taken within a round.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -14,7 +13,7 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What one contender took in each round, in nanoseconds.
+/// Nanoseconds per operation, one per round.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Samples(Vec<f64>);
 
@@ -25,7 +24,6 @@ impl From<Vec<f64>> for Samples {
 }
 
 impl Samples {
-    /// The middle sample; of two middles, the mean.
     pub(super) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
@@ -37,37 +35,30 @@ impl Samples {
         }
     }
 
-    /// The least and the most, if there are any.
     pub(super) fn range(&self) -> (Option<f64>, Option<f64>) {
         let samples = || self.0.iter().copied();
         (samples().reduce(f64::min), samples().reduce(f64::max))
     }
 
-    /// Of each `nr` samples that follow each other, one: their mean.
     pub(super) fn means_of(&self, nr: u32) -> Samples {
         let mean = |some: &[f64]| some.iter().sum::<f64>() / some.len() as f64;
         Samples(self.0.chunks(nr as usize).map(mean).collect())
     }
 
-    /// `other` / this one, round by round.
+    /// Returns `other` / `self` per round.
     pub(super) fn ratios_to(&self, other: &Samples) -> Samples {
         self.with(other, |subject, reference| reference / subject)
     }
 
-    /// What follows from this one and `other`, round by round.
     pub(super) fn with(&self, other: &Samples, combine: impl Fn(f64, f64) -> f64) -> Samples {
         Samples(self.0.iter().zip(&other.0).map(|(mine, other)| combine(*mine, *other)).collect())
     }
 }
 
-/// Something that is measured: returns nanoseconds per operation.
+/// Returns nanoseconds per operation.
 pub(super) type TimedRun<'a> = Box<dyn FnMut() -> Result<f64, Failure> + 'a>;
 
-/// Runs each contender once a round, in turned order every other round; returns their samples in
-/// the order given.
-///
-/// # Errors
-/// The first failure of a contender, or an interrupt.
+/// Runs each contender once a round, in reverse order every second round.
 pub(super) fn interleave<const N: usize>(
     label: &str,
     nr_rounds: u32,
@@ -78,10 +69,6 @@ pub(super) fn interleave<const N: usize>(
     Ok(samples.try_into().expect("each contender has its samples"))
 }
 
-/// As [`interleave`], of however many.
-///
-/// # Errors
-/// The first failure of a contender, or an interrupt.
 pub(super) fn interleave_all(
     label: &str,
     nr_rounds: u32,
@@ -103,14 +90,10 @@ pub(super) fn interleave_all(
     Ok(samples)
 }
 
-/// Times within `duration` that a short run is made: the fastest is what counts on a machine that
-/// others use too.
+/// The fastest run counts, because other programs disturb the machine.
 const SHORT_RUNS: u32 = 50;
 
-/// The fastest of many runs, which together take about `duration`; each gets its own.
-///
-/// # Errors
-/// The first failure of a run.
+/// Returns the fastest of many runs that share `duration`.
 pub(super) fn fastest_of(
     duration: Duration,
     mut run: impl FnMut(Duration) -> Result<f64, Failure>,
@@ -119,19 +102,15 @@ pub(super) fn fastest_of(
     runs.try_fold(f64::INFINITY, |fastest, time| Ok(fastest.min(time?)))
 }
 
-/// Keeps this thread on a CPU of its own, where there are enough and it is allowed; else the
-/// scheduler decides, and the spread shows it.
+/// Pins this thread if possible.
 pub(super) fn stay_on(cpu: u32) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu as usize);
     let _ = rustix::thread::sched_setaffinity(None, &cpus);
 }
 
-/// Runs `operate` on each state, a thread each, for `duration`; the clock is read once in `batch`
-/// operations. Returns one thread's nanoseconds per operation, the mean over threads.
-///
-/// # Errors
-/// The first failure of an operation.
+/// Runs `operate` on a thread per state, reading the clock once per `batch` operations. Returns a
+/// thread's nanoseconds per operation, the mean over threads.
 pub(super) fn time_threads<S: Send>(
     (duration, batch): (Duration, u32),
     states: Vec<S>,

@@ -1,16 +1,15 @@
-//! `bench items`: a cache of values in memory larger than there is, policies by turns.
+//! `bench items`: a cache of values larger than memory, with alternating policies.
 //!
 //! ```text
 //!   case        contents over memory   gets of
-//!   gets-even   1/0.95                 each key alike: seed 000's memcached, scaled
+//!   gets-even   1/0.95                 uniform keys: seed 000's memcached, scaled
 //!   gets-zipf   4                      keys by zipf 0.99
-//!   sets-zipf   4                      the same, of which 30 in 100 are sets
+//!   sets-zipf   4                      the same with 30 % sets
 //! ```
 //!
-//! The subject is an anonymous region, under each policy; *swap* is anonymous memory of the
-//! kernel's in a memory cgroup of the same limit, which swaps to a file in the same folder. It is
-//! the library's equivalent of `memcached -e FILE`, whose mapping is to be written, and so is the
-//! kernel's under `pagetide run`. Each turn is a process of its own, and sets all keys first.
+//! The subject is an anonymous region under each policy, similar to `memcached -e FILE`. *swap* is
+//! anonymous kernel memory in a memory cgroup of the same limit, with a swap file in the same
+//! folder. Each turn is a child process that first sets all keys.
 
 use super::interleave::{Samples, TimedRun};
 use super::mapped_job::{Job, Under, Work};
@@ -26,15 +25,12 @@ use std::cell::RefCell;
 use std::path::Path;
 
 const BENCH: &str = "items";
-/// Where `--policy` says nothing: those of the seeds, and our own.
 const POLICIES: [PolicyName; 3] =
     [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
-/// The least that a process can run with in a memory cgroup.
 const MEMORY_MIN: u64 = 16 << 20;
-/// Contents over memory, in hundredths, at most.
+/// Contents / memory, in hundredths.
 const TIMES_MAX: u64 = 400;
 
-/// What is done, how much memory's hundredths there are of it, and by how many threads.
 struct Case {
     name: &'static str,
     work: Work,
@@ -63,14 +59,10 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// The rows of the cases that are wanted.
-///
-/// # Errors
-/// A refusal (disk, memory), a process that fails, a wrong value, an interrupt.
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     bench.refuse_unknown(BENCH, CASES.iter().map(|case| case.name))?;
     let memory = Bytes(bench.memory(64 << 20, MEMORY_MIN).0.max(MEMORY_MIN));
-    // Swap space of the kernel's, and as much of ours.
+    // Swap space for the kernel and as much for the region.
     let room = Bytes(memory.0 * (TIMES_MAX + 100) / 100);
     machine::check_disk(&bench.args.dir, Bytes(room.0 * 2))?;
     let folder = make_folder(&bench.args.dir)?;
@@ -88,7 +80,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Why there are no regions here, if so.
 fn why_no_region() -> Option<String> {
     let cache = ::pagetide::PageCache::builder().memory(Bytes(1 << 20)).build().ok()?;
     let options = ::pagetide::RegionOptions::anonymous(Bytes(4096));
@@ -101,7 +92,7 @@ impl Case {
     }
 }
 
-/// The rows of a case by so many threads: all policies, and the kernel, take turns.
+/// Policies and kernel alternate.
 fn measure(
     bench: &Bench<'_>,
     memory: Bytes,
@@ -139,7 +130,7 @@ fn measure(
     let identity = (BENCH, case.name, threads);
     let samples = time(&[&subjects[..], &[swap]].concat());
     if let Some(why) = killed.take() {
-        // The kernel gives up where all is in use and its swap is slow: without it, then.
+        // The kernel fails if all memory is in use and swap is slow: skip the kernel.
         let mut rows = policies::rows(identity, names, &time(&subjects)?, &[]);
         rows.push(case.skipped(threads, &why));
         return Ok(rows);

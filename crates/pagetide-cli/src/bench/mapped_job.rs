@@ -1,4 +1,4 @@
-//! Work on mapped memory in a process of its own: what the process is told, and what it tells.
+//! Jobs over mapped memory that run in a child process.
 
 use crate::cgroup::GroupHandle;
 use crate::dataset::DataFile;
@@ -6,49 +6,46 @@ use crate::settings::Setting;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The hidden command that does the work, whose argument is a job.
+/// The hidden command that runs a job.
 pub(crate) const COMMAND: &str = "mapped-work";
 
-/// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Work {
-    /// Loads of pages by chance, of which `stores` in 100 are stores.
+    /// Random loads of pages.
     Zipf {
-        /// In 100.
+        /// Stores per 100 accesses.
         stores: u32,
     },
-    /// Loads of pages by chance, each as likely as the others, all words of them.
+    /// Loads of all words of uniformly random pages.
     Uniform,
-    /// All words of all pages, loaded once.
+    /// Loads all words of all pages once.
     Sum,
-    /// The same, over and over.
+    /// Repeats `Sum`.
     Again,
-    /// All words of all pages, stored once.
+    /// Stores to all words of all pages once.
     Fill,
-    /// All words in order.
+    /// Sorts all words.
     Sort,
-    /// Gets of a cache of values, of which `sets` in 100 are sets; all keys alike, or by zipf.
+    /// Gets and sets of a cache of values, with uniform or Zipf keys.
     Items {
         is_zipf: bool,
-        /// In 100.
+        /// Sets per 100 operations.
         sets: u32,
     },
 }
 
-/// What serves the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) enum Under {
-    /// A region.
     Pagetide,
-    /// A mapping of a file.
+    /// A shared mapping of a file.
     Mmap,
-    /// The same, advised to be read at random.
+    /// `Mmap` with `MADV_RANDOM`.
     Random,
-    /// A mapping that is made by the C library, to be loaded from: `pagetide run` may serve it.
+    /// A mapping made by libc, which `pagetide run` may serve.
     Library,
-    /// The same, advised to be read at random.
+    /// `Library` with `MADV_RANDOM`.
     LibraryRandom,
-    /// Anonymous memory of the kernel's, where there is swap space.
+    /// Anonymous kernel memory with swap space.
     Swap,
 }
 
@@ -64,35 +61,33 @@ impl Under {
     }
 }
 
-/// All that a turn must know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) work: Work,
     pub(super) under: Under,
-    /// The limit, bytes.
+    /// The limit in bytes.
     pub(super) memory: u64,
-    /// What is mapped, bytes.
+    /// The mapping's length in bytes.
     pub(super) len: u64,
     pub(super) threads: u32,
-    /// What its random numbers begin with; processes that do the same have different ones.
+    /// The random seed, different in each concurrent process.
     pub(super) seed: u64,
-    /// How long work without an end is timed.
+    /// The duration of endless work.
     pub(super) millis: u64,
-    /// The file that is mapped, if it is one.
     pub(super) data: Option<DataFile>,
-    /// Where pages go that leave memory.
+    /// The folder for evicted pages.
     pub(super) folder: PathBuf,
     pub(super) policy: String,
     pub(super) settings: Vec<Setting>,
     pub(super) group: Option<GroupHandle>,
 }
 
-/// What a turn took, per operation.
+/// The cost of one operation.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) ns: f64,
-    /// CPU time of the process.
+    /// Process CPU time.
     pub(super) cpu_ns: f64,
-    /// What a region had taken at its end, bytes: its pages, and what is known of them.
+    /// Bytes taken by the region at its end, metadata included.
     pub(super) memory: u64,
 }

@@ -1,13 +1,13 @@
-//! `bench miss`: what a miss costs beside the device's own time.
+//! `bench miss`: the cost of a miss against the device's own time.
 //!
 //! ```text
 //!   subject   file.read_at(random page), memory a sixteenth of the file: 15 of 16 reads miss
 //!   direct    O_DIRECT pread of a random page of the same file
 //!
-//!   depth-8, depth-32: file.read_many(so many random pages); fio, io_uring at this depth, O_DIRECT
+//!   depth-8, depth-32: file.read_many of 8 or 32 random pages; fio, io_uring, O_DIRECT
 //! ```
 //!
-//! The few hits speed the subject up a little: with a quick device, by at most a sixteenth.
+//! Hits speed the subject up by at most a sixteenth.
 
 use super::direct::DirectFile;
 use super::interleave::{Samples, TimedRun, time_threads};
@@ -23,12 +23,12 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::process::Command;
 
-/// File size over memory.
+/// File size / memory.
 const FILE_TIMES: u64 = 16;
-/// Operations between looks at the clock.
+/// Operations per clock read.
 const BATCH: u32 = 16;
 
-/// Pages that are asked for together.
+/// Pages per request.
 const DEPTHS: [(&str, usize); 2] = [("depth-8", 8), ("depth-32", 32)];
 const FIO: &str = "io_uring";
 
@@ -52,7 +52,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// Random pages of one file, `depth` at a time, against fio with as many requests in flight.
+/// Compares with fio at as many requests in flight.
 fn measure_many(
     bench: &Bench<'_>,
     data: &DataFile,
@@ -102,7 +102,7 @@ fn fio(bench: &Bench<'_>, data: &DataFile, depth: usize) -> Command {
     command
 }
 
-/// Random reads of one file, through the page cache and past everything, in turn.
+/// Alternates between page cache and device.
 fn measure(
     bench: &Bench<'_>,
     data: &DataFile,

@@ -1,8 +1,7 @@
-//! `pagetide bench`: numbers against references, measured in the same run.
+//! `pagetide bench`: measures subjects against references in the same run.
 //!
-//! Problem: absolute times drift from machine to machine and from minute to minute; a ratio to
-//! something the reader knows, measured alternately, does not. Idea: each case names its reference
-//! and runs subject and reference in turn, several times:
+//! Problem: absolute times drift between machines and minutes. Idea: each case runs its subject and
+//! its reference in alternation and reports their ratio.
 //!
 //! ```text
 //!   run 1: subject, reference    run 2: subject, reference   ...   -> medians, ratio, spread
@@ -13,48 +12,24 @@
 //!   hit     guard            memcpy        taking and dropping a read guard; an 8-byte load there
 //!   miss    random           direct        a random 4 KiB read over 16x memory; O_DIRECT pread
 //!   seq     cold             direct        a page of a cold file in 64 KiB calls; O_DIRECT, 1 MiB
-//!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory; the kernel's page
-//!                                          cache in a cgroup of the same limit (ram: ext4 on a
-//!                                          loop device on tmpfs)
-//!   run     zipf, warm,      linux         unmodified programs (fio, sqlite3) under
-//!           resident, seq,                 `pagetide run`; in a cgroup of the same limit
-//!           stream, sqlite,
-//!           small-open,
-//!           one-pass-cat
-//!   run     mmap-random,     linux-random, loads of a file mapped under `run --mmap cache`; of the
-//!           mmap-loop        linux-default kernel's mapping in a cgroup of the same limit
-//!   run     memcached-even,  linux         gets of a memcached that maps its values, under the
-//!           memcached-zipf                 same, by each policy; in a cgroup
-//!   run     sqlite-mapped,   linux...      real programs under `pagetide run`; in a cgroup of the
-//!           lmdb, vectors,                 same limit. `-device`: bytes read from the device
-//!           build, mariadb
-//!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory;
-//!                                          as much fast memory
-//!   region  faults, load,    kernel,       a fault of a region; a load from it, mapped, and at 4x
-//!           zipf             memory, guard memory
-//!   region  evict            bare          CPU time of a fault and an eviction; by system calls
-//!   region  file-*, anon-*,  random, mmap, loads, stores, passes, filling, sorting; the kernel's
-//!           sum, again,      swap          mappings in a cgroup of the same limit
-//!           fill*, sort
-//!   items   gets-even,       swap          gets and sets of a cache of values in a region, under
-//!           gets-zipf,                     each policy; in anonymous memory, in a cgroup of the
-//!           sets-zipf                      same limit
+//!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory
+//!   run     see programs/    linux...      unmodified programs under `pagetide run`
+//!   tier    zipf, fits       all-fast      a read, zipf 0.99, of fast memory over 4x slow memory
+//!   region  see region/      kernel...     faults, loads, stores and passes of a region
+//!   items   gets, sets       swap          gets and sets of a cache of values in a region
 //!   evict   the policy       the first     CPU time per clean page evicted, isolate to free
-//!   scan    next, batch,     off           moving a folio from list to list, what follows asked
-//!           evict                          for ahead; CPU time per clean page evicted, the same
-//!   alloc   pair             mutex         a frame taken and given back; a list behind a mutex, a
-//!                            spin          spinning lock, a lock-free queue
-//!                            array-queue
-//!   alloc   fault, locked    -             a loop over 128 MiB: time a frame; frames through the
-//!                                          zone's lock
+//!   scan    next, batch,     off           moving a folio between lists with prefetch; CPU time
+//!           evict                          per clean page evicted
+//!   alloc   pair             mutex...      a frame taken and freed; a locked list, a queue
+//!   alloc   fault, locked    -             time per frame over 128 MiB; through the zone's lock
 //! ```
 //!
-//! Data: [`Row`]; `ratio` = reference / subject, above 1 where Pagetide is ahead: the median of
-//! what it was in each round, because what drifts from round to round meets both. Policies are
-//! measured side by side for the same reason (`policies`).
+//! References of the kernel run in a cgroup of the same limit.
 //!
-//! Ignored: what other programs do meanwhile; the spread on stderr shows it. The zone's lock has a
-//! microbench in the library's `benches/`.
+//! Data: [`Row`]. `ratio` is the median over rounds of reference / subject, above 1 if Pagetide is
+//! faster. Policies also alternate (`policies`).
+//!
+//! Ignored: load from other programs, visible only in the spread.
 
 mod alloc;
 mod direct;
@@ -178,24 +153,23 @@ enum BenchName {
     All,
 }
 
-/// What every bench needs: where, how large, how often.
+/// Arguments shared by all benches.
 struct Bench<'a> {
     args: &'a BenchArgs,
     interrupt: &'a Interrupt,
 }
 
 impl Bench<'_> {
-    /// Whether a case is to be measured.
     fn wants(&self, case: &str) -> bool {
         self.args.cases.is_empty() || self.is_named(case)
     }
 
-    /// Whether a case is asked for by its name, as the slow ones have to be.
+    /// Returns true if the user named the case. Slow cases run only by name.
     fn is_named(&self, case: &str) -> bool {
         self.args.cases.iter().any(|named| named == case)
     }
 
-    /// A case that there is not would be a row that is missing without a word.
+    /// Refuses unknown case names, which would otherwise be silently missing rows.
     fn refuse_unknown<'n>(
         &self,
         bench: &str,
@@ -210,22 +184,20 @@ impl Bench<'_> {
         }
     }
 
-    /// The policy under measurement, where there is one.
     fn policy(&self) -> PolicyName {
         self.args.policy.first().copied().unwrap_or_default()
     }
 
-    /// The memory limit: as asked for, or `full`, or `quick` with `--quick`.
+    /// Returns the memory limit: the argument, or `quick` with `--quick`, or `full`.
     fn memory(&self, full: u64, quick: u64) -> Bytes {
         self.args.memory.unwrap_or(Bytes(if self.args.quick { quick } else { full }))
     }
 
-    /// How long one measurement runs.
     fn duration(&self, full_ms: u64) -> Duration {
         Duration::from_millis(if self.args.quick { full_ms / 20 } else { full_ms })
     }
 
-    /// A file of `len` bytes in a folder of its own under `dir`, which the first guard removes.
+    /// Makes a file of `len` bytes in a new folder, removed with the first guard.
     fn make_file(&self, dir: &Path, len: Bytes) -> Result<(tempfile::TempDir, DataFile), Failure> {
         machine::check_disk(dir, len)?;
         let folder = dataset::make_folder(dir)?;
@@ -241,7 +213,7 @@ impl Bench<'_> {
             .map_err(|error| Failure::on_path("open", &data.path, &error.into()))
     }
 
-    /// The same where reads are at random, and say so.
+    /// Opens a file and advises random reads.
     fn open_random(&self, cache: &PageCache, data: &DataFile) -> Result<File, Failure> {
         let file = self.open(cache, data)?;
         file.advise(Advice::Random, 0, data.len())
@@ -249,7 +221,6 @@ impl Bench<'_> {
         Ok(file)
     }
 
-    /// Runs the contenders in turn, as often as was asked for.
     fn interleave<const N: usize>(
         &self,
         label: &str,
@@ -258,7 +229,6 @@ impl Bench<'_> {
         interleave::interleave(label, self.args.runs, self.interrupt, timed_runs)
     }
 
-    /// As [`Bench::interleave`], of however many.
     fn interleave_all(
         &self,
         label: &str,
@@ -267,12 +237,12 @@ impl Bench<'_> {
         interleave::interleave_all(label, self.args.runs, self.interrupt, timed_runs)
     }
 
-    /// A cache of `memory` under `policy`, touched beforehand.
+    /// Makes a cache with all frames touched.
     fn make_cache(&self, policy: PolicyName, memory: Bytes) -> Result<PageCache, Failure> {
         self.make_cache_with(policy, Switches::default(), memory)
     }
 
-    /// The same with some mechanisms on or off.
+    /// As [`Bench::make_cache`], with chosen mechanisms.
     fn make_cache_with(
         &self,
         policy: PolicyName,
@@ -282,7 +252,7 @@ impl Bench<'_> {
         self.build(PageCache::builder().pretouch(true).switches(switches), policy, memory)
     }
 
-    /// As [`Bench::make_cache`]; but no frame is touched beforehand, as the kernel's memory is not.
+    /// Makes a cache with untouched frames, like the kernel's memory.
     fn make_untouched_cache(
         &self,
         policy: PolicyName,
@@ -306,10 +276,6 @@ impl Bench<'_> {
     }
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A refusal (disk, memory, folder), nothing that can be measured, a failed read, an interrupt.
 pub(crate) fn run(args: &BenchArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.memory.is_some_and(|memory| memory.0 < 4 << 20) {
         return Err(Failure::Usage("--memory is too small: a bench needs at least 4M".to_owned()));

@@ -1,25 +1,22 @@
-//! Policies side by side: the rows of several that took turns in the same rounds.
+//! Rows of several policies measured in the same rounds.
 //!
-//! Problem: which of two policies is ahead by a few percent cannot be seen in two runs of the
-//! command: the machine drifts by more between them. Idea: they take turns in each round, beside
-//! the same references, and each is compared with the first by the median of the rounds' ratios.
+//! Problem: the machine drifts by more than the difference between policies. Idea: policies
+//! alternate within each round, and each is compared with the first by the median ratio.
 //!
 //! ```text
 //!   --policy            rows: case, reference
 //!   pagetide            copy, memcpy
 //!   mglru,pagetide      copy mglru, memcpy    copy pagetide, memcpy    copy pagetide, mglru
-//!   mglru,mglru         the same, and how far apart two caches lie that differ in nothing
+//!   mglru,mglru         the same: the difference of two equal caches
 //! ```
 //!
-//! Ignored: where in the machine's memory each cache lies. It is another place in each run of the
-//! command, and small costs, like a guard's, may depend on it.
+//! Ignored: each cache's physical placement, which varies between runs and affects small costs.
 
 use super::interleave::Samples;
 use super::{Identity, Row};
 use pagetide_core::lru::PolicyName;
 
-/// The rows of `policies`, of which `subjects` are the samples: each against the `references`, then
-/// against the first policy.
+/// Compares each policy with the references, then with the first policy.
 pub(super) fn rows(
     (bench, case, threads): Identity<'_>,
     policies: &[PolicyName],
@@ -48,7 +45,6 @@ pub(super) fn rows(
 mod tests {
     use super::*;
 
-    /// Case, reference and ratio of each row.
     fn shown(rows: &[Row]) -> Vec<(&str, Option<&str>, Option<f64>)> {
         rows.iter().map(|row| (row.case.as_str(), row.reference, row.ratio)).collect()
     }
@@ -64,7 +60,7 @@ mod tests {
 
     #[test]
     fn each_other_policy_is_compared_with_the_first_round_by_round() {
-        // The machine slows down by half: the medians say 2.0, the rounds 4, 1 and 1.
+        // The machine slows down by half: the medians give 2.0, the rounds 4, 1 and 1.
         let first = Samples::from(vec![4.0, 2.0, 2.0]);
         let second = Samples::from(vec![1.0, 2.0, 2.0]);
         let policies = [PolicyName::Mglru, PolicyName::Pagetide];

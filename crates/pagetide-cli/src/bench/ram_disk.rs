@@ -1,11 +1,10 @@
-//! ext4 on a loop device on tmpfs: a disk that costs almost nothing, for root.
+//! A RAM disk: ext4 on a loop device on tmpfs. Needs root.
 //!
 //! ```text
 //!   /dev/shm/pagetide-*/image   (tmpfs)  --mkfs.ext4, mount -o loop-->  /dev/shm/pagetide-*/mnt
 //! ```
 //!
-//! Data: one guard: drop unmounts (the loop device goes with the mount), then removes the folder.
-//! Ignored: machines without root, loop devices, mkfs.ext4 or /dev/shm; they get a sentence.
+//! Drop unmounts, which frees the loop device, then removes the folder.
 
 use crate::dataset;
 use crate::interrupt::Interrupt;
@@ -16,25 +15,21 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where memory is a file system.
 const TMPFS: &str = "/dev/shm";
-/// What ext4 keeps for itself, and its spare.
+/// ext4's metadata and a reserve.
 const OVERHEAD: Bytes = Bytes(160 << 20);
 
-/// A mounted RAM-backed file system; unmounted and removed on drop.
+/// A mounted RAM disk, removed on drop.
 #[derive(Debug)]
 pub(super) struct RamDisk {
     mount: PathBuf,
     is_mounted: bool,
-    // Dropped after `drop` has unmounted.
+    // Dropped after the unmount.
     _folder: tempfile::TempDir,
 }
 
 impl RamDisk {
-    /// Makes one with room for a file of `len` bytes.
-    ///
-    /// # Errors
-    /// A sentence that says why this machine cannot.
+    /// Mounts a RAM disk, or explains the reason in a sentence.
     pub(super) fn with_room(len: Bytes, interrupt: &Interrupt) -> Result<RamDisk, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("mounting a loop device needs root".to_owned());
@@ -65,7 +60,6 @@ impl RamDisk {
         Ok(disk)
     }
 
-    /// Where it is mounted.
     pub(super) fn path(&self) -> &Path {
         &self.mount
     }
@@ -84,11 +78,10 @@ impl Drop for RamDisk {
     }
 }
 
-/// Runs a system command to its end.
 fn call(command: &mut Command) -> Result<(), String> {
     use std::os::unix::process::CommandExt;
     let name = command.get_program().to_string_lossy().into_owned();
-    // A group of its own: Ctrl-C on the terminal must not kill a mount half-way.
+    // In its own group, so that Ctrl-C cannot kill a mount half-way.
     let output = command.stdin(Stdio::null()).process_group(0).output();
     let output = output.map_err(|error| format!("cannot run {name}: {error}"))?;
     if output.status.success() {

@@ -1,4 +1,4 @@
-//! A measured case: its times, its reference's, and the ratio of the two.
+//! A measured case: its times, its reference's times, and the ratio.
 
 use super::interleave::Samples;
 use crate::results::Measured;
@@ -8,10 +8,10 @@ use ::pagetide::PcpTuning;
 use pagetide_core::lru::PolicyName;
 use serde::Serialize;
 
-/// A row's bench, case and threads.
+/// Bench, case and threads.
 pub(super) type Identity<'a> = (&'static str, &'a str, u32);
 
-/// A measured case. The field names are what `bench --json` prints, and stay.
+/// Field names are as in `bench --json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) bench: &'static str,
@@ -27,11 +27,10 @@ pub(super) struct Row {
     pub(super) ratio: Option<f64>,
     pub(super) ratio_min: Option<f64>,
     pub(super) ratio_max: Option<f64>,
-    /// The reference's CPU time over the subject's: the median of all rounds.
+    /// Reference / subject, the median of all rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cpu_ratio: Option<f64>,
-    /// What was read from the device for each byte of a file that is read once: the most of all
-    /// rounds.
+    /// Device bytes per byte of a file read once, the maximum of all rounds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) device_bytes_per_byte: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +38,6 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The row of the samples of a subject and its reference.
     pub(super) fn measured(
         identity: Identity<'_>,
         reference: &'static str,
@@ -58,14 +56,12 @@ impl Row {
         }
     }
 
-    /// A row of something that has no reference.
     pub(super) fn alone(identity: Identity<'_>, subject: &Samples) -> Row {
         let (subject_ns_min, subject_ns_max) = subject.range();
         let subject_ns = Some(subject.median());
         Row { subject_ns, subject_ns_min, subject_ns_max, ..Row::empty(identity) }
     }
 
-    /// A row that says why this machine has no numbers for it.
     pub(super) fn skipped(identity: Identity<'_>, reference: &'static str, why: String) -> Row {
         terminal::note(&format!("{} {}: skipped: {why}", identity.0, identity.1));
         Row { reference: Some(reference), skipped: Some(why), ..Row::empty(identity) }
@@ -90,7 +86,6 @@ impl Row {
         }
     }
 
-    /// Says on stderr how far the runs lay apart.
     pub(super) fn note_spread(&self) {
         let what = format!("{} {} x{}", self.bench, self.case, self.threads);
         let times = match (self.subject_ns_min, self.subject_ns_max) {
@@ -105,8 +100,7 @@ impl Row {
         }
     }
 
-    /// The row as data, if it was measured; what the case ends in is the subject, where that is a
-    /// policy or a tuning.
+    /// Turns a policy or tuning at the end of the case into the subject.
     pub(super) fn to_result(&self, runs: u32) -> Option<Measured> {
         let words: Vec<&str> = self.case.split(' ').collect();
         let (last, before) = words.split_last()?;
@@ -130,7 +124,6 @@ impl Row {
         })
     }
 
-    /// What its numbers count.
     fn unit(&self) -> &'static str {
         // A policy may follow.
         match self.case.split(' ').next().unwrap_or_default() {
@@ -140,7 +133,6 @@ impl Row {
         }
     }
 
-    /// What stands behind the row's numbers.
     fn remark(&self) -> String {
         match (self.device_bytes_per_byte, self.cpu_ratio, &self.skipped) {
             (Some(bytes), _, _) => format!(" device {bytes:.3}x the file"),

@@ -1,18 +1,17 @@
-//! `bench scan`: what prefetching the next folio saves while a list is scanned.
+//! `bench scan`: the effect of prefetching folios during a list scan.
 //!
 //! ```text
 //!   N descriptors of 64 bytes on a list, linked in random or in address order
 //!   one pass: take the oldest, rewrite its flags (one compare-and-swap), move it to another list
 //!
-//!   next      the next one's descriptor is asked for before this one is worked on
-//!   batch     walk 16 links, asking for each; then work on the 16: the farthest a list can ask
-//!   evict     the policy's own scans ask: CPU time per clean page evicted, as in `bench evict`
-//!   off       the reference of all: the same without prefetch
+//!   next      prefetches the next descriptor before the work on each
+//!   batch     walks 16 links with prefetch, then works on the 16: the farthest possible prefetch
+//!   evict     prefetch in the policy's own scans: CPU time per clean page, as in `bench evict`
+//!   off       the reference of all, without prefetch
 //! ```
 //!
-//! The links and the flags share a line, so walking ahead is itself the chain of cache misses: a
-//! batch can only help where the walk overlaps with something, and this shows whether it does. The
-//! order of the list is the same in all rounds.
+//! Links and flags share a cache line, so the walk itself is a chain of cache misses. A batch only
+//! helps if the walk overlaps with other work.
 //!
 //! Source: "mm, lru_gen: try to prefetch next page when scanning LRU" (2024).
 
@@ -31,11 +30,10 @@ use rand::seq::SliceRandom;
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// Descriptors on the list: within a core's caches, and far out.
+/// List lengths within a core's caches, and far beyond.
 const SIZES: [u32; 2] = [10_000, 4_000_000];
-/// Folios looked at ahead in the batch form.
 const BATCH: usize = 16;
-/// Folios scanned in one measurement, in as many passes as that takes.
+/// Folios per measurement.
 const SCANNED: u32 = 1_000_000;
 const POLICIES: [PolicyName; 2] = [PolicyName::Mglru, PolicyName::ActiveInactive];
 const REFERENCE: &str = "off";
@@ -62,7 +60,6 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The rows of one list.
 fn measure(
     bench: &Bench<'_>,
     name: &str,
@@ -93,7 +90,7 @@ fn measure(
     Ok([row("next", &next), row("batch", &batch)])
 }
 
-/// A list to scan, and the one its folios move to; they change places after each pass.
+/// Two lists, swapped after each pass.
 struct Lists {
     folios: Folios,
     from: FolioList,
@@ -138,7 +135,7 @@ impl Lists {
         std::mem::swap(&mut self.from, &mut self.to);
     }
 
-    /// What a scan that protects a folio does to it.
+    /// As a scan that protects the folio.
     fn move_on(&mut self, frame: FrameId) {
         self.from.remove(&self.folios, frame);
         self.folios[frame].update(|flags| {

@@ -1,11 +1,11 @@
-//! `bench seq`: a cold sequential read, readahead and all.
+//! `bench seq`: a cold sequential read with readahead.
 //!
 //! ```text
 //!   subject   a new cache, file.read_at in 64 KiB calls from start to end
 //!   direct    O_DIRECT reads of 1 MiB from start to end
 //! ```
 //!
-//! Times are per 4 KiB page. The file is 16 times the memory, so that evicting is part of it.
+//! Times are per 4 KiB page. The file is 16 times the memory, to include eviction.
 
 use super::direct::DirectFile;
 use super::{Bench, Row};
@@ -16,11 +16,11 @@ use pagetide_core::units::Bytes;
 use pagetide_sys::AlignedBuf;
 use std::time::Instant;
 
-/// File size over memory.
+/// File size / memory.
 const FILE_TIMES: u64 = 16;
-/// Bytes in one of the subject's reads.
+/// The subject's.
 const CALL_BYTES: usize = 64 << 10;
-/// Bytes in one of the reference's reads.
+/// The reference's.
 const DIRECT_BYTES: usize = 1 << 20;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {

@@ -1,21 +1,20 @@
-//! `bench tier`: skewed reads from fast and slow memory, against fast memory alone.
+//! `bench tier`: skewed reads from fast and slow memory, against all-fast memory.
 //!
 //! ```text
 //!   zipf 0.99, 4 KiB reads at random, all resident: fast memory F over slow memory 4 F, where a
 //!   page takes 300 ns longer; warmed, and then timed
 //!   zipf auto           by cost and benefit                   reference: 5 F of fast memory
-//!   zipf hot-selection  as Linux does it, limits off          (all-fast)
+//!   zipf hot-selection  as Linux, without limits              (all-fast)
 //!   zipf oracle         placed by true rank; no page moves
-//!   zipf still          placed as they came; no page moves
-//!   fits                the file fits in fast memory: what tiers cost where none is slow
+//!   zipf still          placed as loaded; no page moves
+//!   fits                the file fits in fast memory: the overhead of tiers
 //! ```
 //!
-//! Slow memory is DRAM whose accesses wait busily. The times of tiering are a tenth of the
-//! kernel's. A cache is warm when the share of accesses that fast memory serves has stopped to
-//! grow, or after a minute. No placement can do better than the oracle's, so its row says what
-//! there was to gain; the share of each is printed beside the rows, of the timed part alone.
+//! Slow memory is DRAM with busy waits. Tiering intervals are a tenth of the kernel's. Warm-up ends
+//! when the fast share of accesses stops growing, or after a minute. The oracle's row is the upper
+//! bound. Each row's fast share in the timed part is printed.
 //!
-//! Ignored: bandwidth, which slow memory has less of as well.
+//! Ignored: the lower bandwidth of slow memory.
 
 use super::interleave::{TimedRun, time_threads};
 use super::{Bench, Row};
@@ -30,18 +29,17 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Slow memory over fast.
+/// Slow / fast.
 const SLOW_TIMES: u64 = 4;
-/// What slow memory adds to the access of a page.
+/// Extra latency of a slow page.
 const LATENCY: Duration = Duration::from_nanos(300);
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
-/// Operations between looks at the clock.
+/// Operations per clock read.
 const BATCH: u32 = 1024;
-/// Warm-up rounds at most, and the least share that one more must bring.
+/// Maximum warm-up rounds, and the minimum gain of a round.
 const ROUNDS_MAX: u64 = 40;
 const GAIN_MIN: f64 = 0.001;
-/// Rounds that bring nothing until the warm-up ends.
 const IDLE_ROUNDS: u32 = 3;
 const CASES: [Case; 5] = [
     Case { name: "zipf auto", fits: false, moves: Some(Stage::Auto), by_rank: false },
@@ -54,11 +52,9 @@ const SELECTION: Stage = Stage::HotSelection;
 
 struct Case {
     name: &'static str,
-    /// The file is smaller than the fast memory.
     fits: bool,
-    /// What chooses the pages that move, if any do.
     moves: Option<Stage>,
-    /// The hottest pages come in first, and are in fast memory.
+    /// True to load the hottest pages first.
     by_rank: bool,
 }
 
@@ -69,7 +65,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for case in &CASES {
         let len = if case.fits { fast } else { all };
-        // A part is left free, so that nothing is evicted.
+        // Free frames prevent evictions.
         let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(len.0 / 8 * 7))?;
         let tiered = tiered(bench, fast, case)?;
         let plain = bench.make_cache(bench.policy(), all)?;
@@ -128,20 +124,18 @@ fn tiered(bench: &Bench<'_>, fast: Bytes, case: &Case) -> Result<PageCache, Fail
         .map_err(|error| Failure::on(&format!("make a cache of {fast} and {slow}"), &error))
 }
 
-/// Accesses served by fast memory, and by any.
+/// Returns (fast, all) accesses.
 fn served(cache: &PageCache) -> [u64; 2] {
     let tiers = cache.stats().tiering.map_or(Vec::new(), |stats| stats.tiers);
     let all: u64 = tiers.iter().map(|tier| tier.served).sum();
     [tiers.first().map_or(0, |fast| fast.served), all]
 }
 
-/// The share that fast memory served meanwhile.
 fn share_since(before: [u64; 2], now: [u64; 2]) -> f64 {
     (now[0] - before[0]) as f64 / (now[1] - before[1]).max(1) as f64
 }
 
-/// Brings the file in, front to back or in the order of ranks, and reads from it as it will be
-/// read until the share of fast memory grows no more.
+/// Loads the file in file order or by `order`, then reads until the fast share stops growing.
 fn open_warm(
     bench: &Bench<'_>,
     cache: &PageCache,
@@ -153,7 +147,7 @@ fn open_warm(
     let file = bench.open(cache, data)?;
     let mut page = vec![0; PAGE_BYTES];
     if order.is_some() {
-        // Readahead would bring in neighbours, whatever their rank.
+        // Readahead would load neighbours of any rank.
         file.advise(Advice::Random, 0, 0).map_err(|error| refuse(error.into()))?;
     }
     for nth in 0..data.nr_pages {
@@ -179,7 +173,6 @@ fn open_warm(
     Ok(file)
 }
 
-/// Nanoseconds for one 4 KiB read.
 fn time_reads(
     file: &File,
     shuffle: &Shuffle,

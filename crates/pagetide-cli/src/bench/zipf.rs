@@ -3,12 +3,11 @@
 //! ```text
 //!   zipf 0.8 over 4x memory, 4 KiB; warmed with 3 reads per frame, then timed
 //!   disk   files under --dir, 1 thread
-//!   ram    files on ext4 on a loop device on tmpfs, 1 and 2 threads: the device costs little, so
-//!          what is left is the cache
+//!   ram    files on ext4 on a loop device on tmpfs, 1 and 2 threads: mostly the cache's cost
 //! ```
 //!
-//! Subject and reference each run in a child process, the kernel's in a memory cgroup. Where this
-//! machine has no cgroup or no loop device, the row says so.
+//! Subject and reference run in child processes, the kernel's in a memory cgroup. Without a cgroup
+//! or a loop device, rows are skipped with a reason.
 
 use super::interleave::TimedRun;
 use super::ram_disk::RamDisk;
@@ -23,7 +22,7 @@ use crate::machine;
 use pagetide_core::units::Bytes;
 use std::path::Path;
 
-/// File size over memory.
+/// File size / memory.
 const FILE_TIMES: u64 = 4;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -68,7 +67,7 @@ fn measure_in(
     Ok(rows)
 }
 
-/// Nanoseconds of one thread's read under `subject`, in a child process.
+/// Nanoseconds per read of one thread.
 fn time_child(
     bench: &Bench<'_>,
     subject: &str,

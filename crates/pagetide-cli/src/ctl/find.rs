@@ -1,18 +1,14 @@
-//! Which cache is meant: by a socket, by its process, by one below it, or because it is the only
-//! one.
+//! Finds a cache by its socket, its process, a descendant, or as the only one.
 
 use crate::failure::Failure;
 use pagetide::control::{self, SocketPlace};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A cache that does not answer within this is busy with another request, or stopped.
+/// A slower cache is busy or stopped.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The socket of the cache that `name` is.
-///
-/// # Errors
-/// Where there is none, or several could be meant.
+/// Fails if there is no such cache or more than one.
 pub(super) fn find(name: Option<&str>) -> Result<PathBuf, Failure> {
     let pid = match name {
         None => None,
@@ -58,7 +54,6 @@ fn choose(
     }
 }
 
-/// What could have been said instead.
 fn those(places: &[SocketPlace]) -> String {
     let lines = places.iter().map(|it| format!("\n  {}  {}", it.pid, it.path.display()));
     if places.is_empty() { String::new() } else { format!(":{}", lines.collect::<String>()) }

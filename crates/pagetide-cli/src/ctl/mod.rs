@@ -1,6 +1,4 @@
-//! `pagetide ctl`: asks a cache that runs, and steers it, over its socket.
-//!
-//! The socket and what is said over it are `pagetide::control`; here are words for people.
+//! `pagetide ctl`: queries and steers a running cache over its socket (see `pagetide::control`).
 
 mod find;
 mod say;
@@ -15,7 +13,7 @@ use pagetide_core::units::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A resize, a sync and a drop last as long as the device needs.
+/// A resize, a sync and a drop take as long as the device.
 const PATIENCE_TO_ACT: Duration = Duration::from_secs(600);
 
 const EXAMPLES: &str = "A program under `pagetide run` can be asked, and one that starts \
@@ -118,10 +116,6 @@ fn parse_limit(text: &str) -> Result<(GroupLimit, Bytes), String> {
     Ok((limit, terminal::parse_size(size)?))
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Where there is no such cache, or it refuses.
 pub(crate) fn run(args: &CtlArgs) -> Result<(), Failure> {
     let request = request_of(&args.act)?;
     let socket = find::find(args.cache.as_deref())?;

@@ -1,4 +1,4 @@
-//! What a cache answered, as a few lines or as JSON.
+//! Formats a cache's answer as text or JSON.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -7,7 +7,6 @@ use crate::table::{Table, cells, left, percent, right};
 use crate::terminal;
 use pagetide::control::{Answer, DumpedFile, GroupDocument, StatsDocument};
 
-/// Prints what there is inside of the answer, or its groups alone.
 pub(super) fn print_json(answer: &Answer, only_groups: bool) -> Result<(), Failure> {
     let text = match answer {
         Answer::Stats(stats) if only_groups => {
@@ -27,7 +26,6 @@ pub(super) fn print_json(answer: &Answer, only_groups: bool) -> Result<(), Failu
     terminal::print(&text?)
 }
 
-/// Prints the answer for people.
 pub(super) fn print(answer: &Answer, only_groups: bool) -> Result<(), Failure> {
     terminal::print(&match answer {
         Answer::Stats(stats) if only_groups => groups(&stats.groups),
@@ -57,7 +55,6 @@ pub(super) fn print(answer: &Answer, only_groups: bool) -> Result<(), Failure> {
     })
 }
 
-/// A dozen lines.
 fn describe(stats: &StatsDocument) -> String {
     let mut lines = vec![
         format!("cache       {} ({})", stats.name, stats.pid),
@@ -110,7 +107,7 @@ fn describe(stats: &StatsDocument) -> String {
     if stats.groups.is_empty() { text } else { text + "\n" + &groups(&stats.groups) }
 }
 
-/// How long threads waited for the device.
+/// Formats how long threads waited for the device.
 pub(crate) fn latency(stats: &StatsDocument) -> String {
     let times = &stats.read_times;
     let up_to = |end: Option<u64>| {
@@ -146,7 +143,7 @@ fn groups(groups: &[GroupDocument]) -> String {
     Table::new(&columns).spaced("", "  ").with_rows(rows).to_text()
 }
 
-/// A line a file, the ranges after it.
+/// Formats a line per file.
 fn dump(files: &[DumpedFile]) -> String {
     let line = |file: &DumpedFile| {
         let ranges = file.ranges.iter().map(|(first, nr, _)| match nr {

@@ -1,8 +1,8 @@
-//! Each run in a process of its own.
+//! Runs each job in a child process.
 //!
-//! Problem: the kernel's page cache needs a cgroup, which holds whole processes; and allocations,
-//! threads and counters of one run must not colour the next. Idea: the program starts itself again
-//! with a hidden command, sends the job on stdin, and reads messages, one JSON object a line:
+//! Problem: a cgroup limits whole processes, and runs must not affect each other. Idea: start the
+//! same program with a hidden command, send the job on stdin, and read messages, one JSON object
+//! per line:
 //!
 //! ```text
 //!   parent                                     child: pagetide run-subject
@@ -12,11 +12,11 @@
 //!     removes files, cgroup
 //! ```
 //!
-//! Invariant: all that must be removed belongs to the parent, so a child may be killed at any
-//! moment; the kernel kills it when the parent dies. It joins the cgroup last, when its own memory
-//! is already charged elsewhere: the limit is for the page cache.
+//! Invariant: the parent owns everything to remove, so a child may be killed at any moment. The
+//! kernel kills the child when the parent dies. The child joins the cgroup last, so that the limit
+//! holds only page cache.
 //!
-//! Ignored: several children at a time.
+//! Ignored: concurrent children.
 
 use super::job::Job;
 use super::measure::{HitCounts, HitTimeline, Measurements};
@@ -35,36 +35,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// The hidden command's name.
 pub(crate) const COMMAND: &str = "run-subject";
-/// How often the parent looks for Ctrl-C.
+/// Interval between checks of Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
-/// How often the sampler looks.
 const SAMPLE: Duration = Duration::from_millis(50);
 
-/// What a child says.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
-    /// Thousandths of the job that are done.
+    /// Thousandths.
     Progress(u64),
-    /// The end, with numbers.
     Done(Box<Outcome>),
-    /// The end, with a sentence.
     Failed(String),
 }
 
-/// How a child ended, when it did not fail.
 pub(crate) enum ChildEnd {
-    /// With numbers.
     Done(Box<Outcome>),
-    /// Killed by this signal, which we did not send: the cgroup's limit was too small for it.
+    /// Killed by this foreign signal: the cgroup's limit was too small.
     Killed(i32),
 }
 
-/// Runs `job` in a child; `on_progress` gets the share done, 0 to 1.
-///
-/// # Errors
-/// The child's failure, or an interrupt.
+/// Calls `on_progress` with the finished share, 0 to 1.
 pub(crate) fn run(
     job: &Job,
     interrupt: &Interrupt,
@@ -83,7 +73,7 @@ pub(crate) fn run(
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // The receiver goes first when the parent is interrupted.
+            // On an interrupt the receiver is gone.
             let _ = sender.send(line);
         }
     });
@@ -124,23 +114,19 @@ fn ended_in_silence(child: &mut Child, interrupt: &Interrupt) -> Result<ChildEnd
     }
 }
 
-/// A child that does not outlive its guard.
 struct Reaped(Child);
 
 impl Drop for Reaped {
     fn drop(&mut self) {
-        // Both fail only for a child that is gone already.
+        // Both fail only if the child is gone.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The hidden command: reads a job from stdin, plays it, says how it went.
-///
-/// # Errors
-/// Only where stdout is closed; other failures are said on it.
+/// Plays the job of stdin. Fails only if stdout is closed, the channel of all other failures.
 pub(crate) fn serve(interrupt: &Interrupt) -> Result<(), Failure> {
-    // Where this is refused, a killed parent leaves a child that ends by itself.
+    // If refused, the child still ends by itself.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let job: Job = serde_json::from_reader(io::stdin().lock()).map_err(|error| {
         Failure::on("read the job; this command is for pagetide itself", &error)
@@ -192,7 +178,7 @@ fn play(job: &Job, interrupt: &Interrupt) -> Result<Outcome, Failure> {
     Ok(Outcome { row, latency_curve: latency.curve, hit_timeline: timeline.points() })
 }
 
-/// Plays the workload on a thread of its own while this one samples.
+/// Plays on a new thread while this thread samples.
 fn play_sampled(
     workload: Workload,
     harness: &Harness<'_>,
@@ -218,7 +204,7 @@ fn play_sampled(
             match ended {
                 Ok(measured) => return (measured, timeline),
                 Err(RecvTimeoutError::Timeout) => {
-                    // A parent whose end of the pipe is closed has died, and so will we.
+                    // A closed pipe means that the parent died and this process is about to die.
                     let _ = say(&Message::Progress(harness.done.load(Ordering::Relaxed)));
                 }
                 Err(RecvTimeoutError::Disconnected) => {

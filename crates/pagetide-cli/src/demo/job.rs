@@ -1,4 +1,4 @@
-//! What a child process gets: one workload for one subject, with all that it needs.
+//! The job of a child process: one workload for one subject.
 
 use super::plan::Workload;
 use crate::cgroup::GroupHandle;
@@ -6,16 +6,15 @@ use crate::dataset::DataFile;
 use crate::settings::Setting;
 use serde::{Deserialize, Serialize};
 
-/// All that a child must know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) workload: Workload,
     pub(crate) subject: String,
-    /// What sizes depend on.
+    /// The base of all sizes.
     pub(crate) memory_bytes: u64,
-    /// What the subject may have: as much, but for one in the fast tier alone.
+    /// The subject's limit, smaller for the fast tier alone.
     pub(crate) limit_bytes: u64,
-    /// As typed.
+    /// Tiers as typed.
     pub(crate) tiers: Vec<String>,
     pub(crate) seconds: f64,
     pub(crate) nr_threads: u32,

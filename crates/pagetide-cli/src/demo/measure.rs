@@ -1,8 +1,7 @@
-//! What is measured while a workload runs: each operation's latency, and hits over time.
+//! Latencies and hits measured while a workload runs.
 //!
-//! Problem: means hide the tail, and one hit ratio at the end hides how it got there. Idea: every
-//! thread has a client with its own histogram (no sharing on the way), and adds to one pair of
-//! counters of pages looked at and found; a sampler reads the pair a few times a second.
+//! Idea: each thread has a client with a private histogram, and all clients add to one pair of hit
+//! counters, sampled a few times a second.
 //!
 //! ```text
 //!   client 1: histogram  \                     +--> sampler: (seconds, hit ratio) ...
@@ -10,10 +9,10 @@
 //!                        \--> merged at the end: p50 p99 max, operations
 //! ```
 //!
-//! Invariant: a client times the operation alone; sampling residence before it and checking words
-//! after it are outside. Every read is checked: its length, and a word of it.
+//! Invariant: the timed span holds only the operation, not the residence check before or the word
+//! check after. Every read is checked for its length and a word per page.
 //!
-//! Ignored: coordinated omission; these are closed loops, and say so.
+//! Ignored: coordinated omission (all loops are closed).
 
 use super::subject::MeasuredFile;
 use crate::dataset::{DataFile, WORDS_PER_PAGE};
@@ -25,27 +24,23 @@ use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest latency that is distinguished from longer ones.
 const LATENCY_NS_MAX: u64 = 100_000_000_000;
-/// Percentiles that a report draws.
+/// Percentiles.
 const CURVE: [f64; 9] = [1.0, 10.0, 25.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
-/// Points of a timeline that a report draws at most.
 const COURSE_POINTS_MAX: usize = 60;
 
-/// Random reads for each one before which residence is looked up: rare enough to cost about 1 %.
+/// Random reads per residence check, at a cost of about 1 %.
 pub(crate) const LOOK_EVERY: u32 = 16;
 
-/// How a client learns whether its reads are hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HitSampling {
-    /// Residence is looked up before every n-th read: for random reads.
+    /// Checks residence before every n-th read, for random reads.
     Every(u32),
-    /// Pages are only counted; what the device did not read was a hit. For sequential reads, where
-    /// readahead makes pages resident just before they are read.
+    /// Counts pages that the device did not read as hits. For sequential reads, because readahead
+    /// fills pages just before their read.
     Never,
 }
 
-/// Pages read that count, and how many of them were seen to be resident before.
 #[derive(Debug, Default)]
 pub(crate) struct HitCounts {
     looked: AtomicU64,
@@ -55,24 +50,23 @@ pub(crate) struct HitCounts {
 impl HitCounts {
     fn add(&self, nr_pages: u64, resident: Option<u64>) {
         let Some(resident) = resident else { return };
-        // Relaxed: statistics, read for their value only.
+        // Relaxed: statistics.
         self.looked.fetch_add(nr_pages, Ordering::Relaxed);
         self.resident.fetch_add(resident.min(nr_pages), Ordering::Relaxed);
     }
 
-    /// Pages looked at and pages found so far.
+    /// Returns (looked, resident).
     pub(crate) fn load(&self) -> (u64, u64) {
         (self.looked.load(Ordering::Relaxed), self.resident.load(Ordering::Relaxed))
     }
 
-    /// As [`HitCounts::load`], with every page that the device did not read as a hit.
+    /// As [`HitCounts::load`], with pages that the device did not read as hits.
     pub(crate) fn load_with_device(&self, device_read_bytes: u64) -> (u64, u64) {
         let looked = self.looked.load(Ordering::Relaxed);
         (looked, looked.saturating_sub(Bytes(device_read_bytes).whole_pages()))
     }
 }
 
-/// One thread's measurements.
 #[derive(Debug)]
 pub(crate) struct Client<'a> {
     histogram: Histogram<u64>,
@@ -83,15 +77,11 @@ pub(crate) struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// A client that adds to `hits`.
     pub(crate) fn new(hits: &'a HitCounts, sampling: HitSampling) -> Client<'a> {
         Client { histogram: empty_histogram(), hits, sampling, until_look: 1, turn: 0 }
     }
 
-    /// Reads `buffer` from page `index` on, times it, and checks its length. Returns when it ended.
-    ///
-    /// # Errors
-    /// A read that failed or fell short.
+    /// Reads from page `index`, times the read and checks its length. Returns the end time.
     pub(crate) fn read(
         &mut self,
         file: &dyn MeasuredFile,
@@ -129,10 +119,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// Checks one word of each page in `buffer`, another one each time.
-    ///
-    /// # Errors
-    /// The wrong word.
+    /// Checks one word of each page in `buffer`, a different word each time.
     pub(crate) fn check(
         &mut self,
         data: &DataFile,
@@ -140,7 +127,7 @@ impl<'a> Client<'a> {
         generation: u32,
         buffer: &[u8],
     ) -> Result<(), Failure> {
-        // 73 has no factor in common with the words of a page: every word gets its turn.
+        // 73 is coprime with the words of a page, so every word gets checked.
         self.turn = (self.turn + 73) % WORDS_PER_PAGE;
         for (page, at) in buffer.chunks_exact(PAGE_BYTES).zip(index..) {
             data.check_word(at, generation, page, self.turn)
@@ -149,10 +136,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Writes `page` as page `index` and times it. Returns when it ended.
-    ///
-    /// # Errors
-    /// A write that failed.
+    /// Times the write of page `index`. Returns the end time.
     pub(crate) fn write(
         &mut self,
         file: &dyn MeasuredFile,
@@ -166,7 +150,6 @@ impl<'a> Client<'a> {
         outcome.map(|()| end).map_err(|error| Failure::on_path("write", &data.path, &error))
     }
 
-    /// The latencies seen.
     pub(crate) fn into_histogram(self) -> Histogram<u64> {
         self.histogram
     }
@@ -178,31 +161,23 @@ impl<'a> Client<'a> {
     }
 }
 
-/// What a run leaves.
 pub(crate) struct Measurements {
-    /// Latencies in nanoseconds, of the operations that count.
+    /// Latencies in nanoseconds.
     pub(crate) histogram: Histogram<u64>,
-    /// How long the operations took together.
     pub(crate) elapsed: Duration,
-    /// What only this workload knows.
     pub(crate) detail: Map<String, Value>,
 }
 
-/// Latencies of a run in microseconds, as rows and reports want them.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Latency {
-    /// Median.
     pub(crate) p50_us: f64,
-    /// 99th percentile.
     pub(crate) p99_us: f64,
-    /// Largest.
     pub(crate) max_us: f64,
-    /// (percentile, microseconds), rising.
+    /// (percentile, microseconds), ascending.
     pub(crate) curve: Vec<(f64, f64)>,
 }
 
 impl Latency {
-    /// The percentiles of `histogram`, whose values are nanoseconds.
     pub(crate) fn from_histogram(histogram: &Histogram<u64>) -> Latency {
         let at = |percentile: f64| histogram.value_at_percentile(percentile) as f64 / 1000.0;
         Latency {
@@ -214,17 +189,17 @@ impl Latency {
     }
 }
 
-/// How the hit ratio went: cumulative counts at moments, turned into a ratio per stretch.
+/// Cumulative counts over time, for a hit ratio per interval.
 #[derive(Debug, Default)]
 pub(crate) struct HitTimeline(Vec<(f64, u64, u64)>);
 
 impl HitTimeline {
-    /// Notes that by `seconds`, `counts` (looked at, resident) had been seen.
+    /// Records (looked, resident) counts.
     pub(crate) fn push(&mut self, seconds: f64, counts: (u64, u64)) {
         self.0.push((seconds, counts.0, counts.1));
     }
 
-    /// (seconds, hit ratio of the stretch that ends there), few enough to draw.
+    /// Returns (seconds, hit ratio of the preceding interval), thinned for a plot.
     pub(crate) fn points(&self) -> Vec<(f64, f64)> {
         let stride = self.0.len().div_ceil(COURSE_POINTS_MAX).max(1);
         let mut last = (0.0, 0, 0);
@@ -240,17 +215,15 @@ impl HitTimeline {
     }
 }
 
-/// A histogram of nanoseconds.
 pub(crate) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 2).expect("constant bounds are valid")
 }
 
-/// Share of the pages that were hits, of (pages, hits); `None` where none were counted.
+/// Returns hits / pages, `None` without pages.
 pub(crate) fn hit_ratio((pages, hits): (u64, u64)) -> Option<f64> {
     (pages > 0).then(|| hits as f64 / pages as f64)
 }
 
-/// Whole nanoseconds of a duration that is not centuries long.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

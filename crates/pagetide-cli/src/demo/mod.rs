@@ -1,15 +1,12 @@
-//! `pagetide demo`: each workload under each subject, on real files, at the same memory limit.
-//!
-//! Problem: a claim about a page cache is worth what a stranger can see on their own machine in
-//! two minutes. Idea: make files, play, tell, and leave nothing behind.
+//! `pagetide demo`: runs each workload under each subject, on real files, at one memory limit.
 //!
 //! ```text
-//!   check disk and memory -> make files -> for each workload, round and subject by turns:
+//!   check disk and memory -> make files -> for each workload, round and subject in turn:
 //!        drop files from the kernel's cache -> child process plays -> row
 //!   -> tables and verdict (or JSON) on stdout, report.html, files removed
 //! ```
 //!
-//! Data: everything made (folder, cgroups, children) belongs to a guard of this process.
+//! Data: guards of this process own all folders, cgroups and children.
 
 pub(crate) mod child;
 pub(crate) mod job;
@@ -49,11 +46,10 @@ use std::time::Instant;
 use subject::SubjectName;
 use tiers::{MemoryShape, Tiers};
 
-/// Least memory that every subject can work in.
 const MEMORY_MIN: Bytes = Bytes(4 << 20);
-/// What a child needs beside the cache itself: its program, stacks and tables.
+/// Program, stacks and tables.
 const CHILD_OVERHEAD: Bytes = Bytes(64 << 20);
-/// Longest timed run that a host which trims idle page cache leaves undisturbed.
+/// The longest run, in seconds, undisturbed by hosts that trim idle page cache.
 const QUIET_SECONDS: f64 = 18.0;
 
 const EXAMPLES: &str = "Examples:
@@ -116,10 +112,6 @@ pub(crate) struct DemoArgs {
     results: ResultsArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A refusal (disk, memory, folder), a failed or wrong read or write, an interrupt.
 pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let demo = Demo::of(args)?;
     if !args.no_report {
@@ -152,10 +144,8 @@ pub(crate) fn run(args: &DemoArgs, interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// What there is in the document beside the rows.
 #[derive(Serialize)]
 struct Judged<'a> {
-    /// In words, a sentence each.
     verdicts: &'a [String],
 }
 
@@ -163,7 +153,6 @@ fn lines(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("{sentence}\n")).collect()
 }
 
-/// What is asked for, and the memory it comes to.
 struct Demo<'a> {
     args: &'a DemoArgs,
     memory: Bytes,
@@ -194,7 +183,6 @@ impl Demo<'_> {
         }
     }
 
-    /// The tiers a subject gets, and the limit.
     fn memory_of(&self, subject: SubjectName) -> (Vec<String>, Bytes) {
         match (&self.tiers, subject) {
             (Some(tiers), SubjectName::Pagetide(_, shape)) => {
@@ -206,7 +194,6 @@ impl Demo<'_> {
     }
 }
 
-/// Says what will make the numbers less than they could be.
 fn warn(args: &DemoArgs) {
     if machine::is_in_memory(&args.dir) {
         terminal::note(&format!(
@@ -223,7 +210,7 @@ fn warn(args: &DemoArgs) {
     }
 }
 
-/// Plays all rounds; those of a workload and subject together, in the order of the table.
+/// Plays all rounds in table order.
 fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec<Rounds>, Failure> {
     let args = demo.args;
     let files = plan::files(folder, demo.memory, &args.workloads);
@@ -262,7 +249,7 @@ fn play_all(demo: &Demo<'_>, folder: &Path, interrupt: &Interrupt) -> Result<Vec
     Ok(all)
 }
 
-/// How far the demo has come: a bar for eyes, a line now and then where there is no terminal.
+/// A bar on a terminal, otherwise occasional lines.
 struct Steps {
     start: Instant,
     nr_runs: usize,
@@ -282,14 +269,12 @@ impl Steps {
         steps
     }
 
-    /// Says what begins.
     fn begin(&self, what: &str) {
         let seconds = self.start.elapsed().as_secs();
         let share = 100 * self.nr_begun.get() / self.nr_runs.max(1);
         terminal::step(&format!("{seconds:>4} s {share:>3} %  {what}"));
     }
 
-    /// The label of the next run's bar.
     fn next_run(&self, workload: Workload, subject: SubjectName) -> String {
         self.nr_begun.set(self.nr_begun.get() + 1);
         format!("{}/{} {workload}, {subject}", self.nr_begun.get(), self.nr_runs)
@@ -308,8 +293,7 @@ fn make_files(files: &[&DataFile], interrupt: &Interrupt) -> Result<(), Failure>
     Ok(())
 }
 
-/// One workload under one subject; a subject that this machine cannot have gives a row that says
-/// so.
+/// Returns a row with the reason for an unavailable subject.
 fn play_one(
     demo: &Demo<'_>,
     workload: Workload,

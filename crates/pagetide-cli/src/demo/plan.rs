@@ -1,8 +1,6 @@
-//! The workloads by name, and which files they need, as multiples of the memory limit.
+//! The workloads, and their files as multiples of the memory limit.
 //!
-//! Problem: workloads are only comparable at one ratio of data to memory, whatever the memory.
-//! Idea: every size is a fraction of the limit; a file is made once and used by each workload that
-//! can use it.
+//! Each file is made once for all workloads.
 //!
 //! ```text
 //!   name      x memory   used by
@@ -24,42 +22,30 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-/// Names of the three files that wschange changes between.
 pub(crate) const CHANGE_FILES: [&str; 3] = ["data-1", "data-2", "data-3"];
-/// wsprotect's working set.
 pub(crate) const SET_FILE: &str = "set";
-/// wsprotect's stream.
 pub(crate) const STREAM_FILE: &str = "stream";
-/// The file of random reads.
 pub(crate) const BIG_FILE: &str = "big";
-/// The file that is written.
 pub(crate) const OLTP_FILE: &str = "oltp";
 pub(crate) const FIT_FILE: &str = "fit";
 
-/// A workload's name on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Workload {
-    /// Three working sets, one after the other, twice.
     #[serde(rename = "wschange")]
     WsChange,
-    /// A working set beside a stream.
     #[serde(rename = "wsprotect")]
     WsProtect,
-    /// Zipf 0.99 random reads beside a scan.
     ZipfScan,
-    /// Uniform random reads.
     Uniform,
-    /// Zipf 0.8 random reads and writes, verified.
     Oltp,
-    /// Zipf 0.99 random reads of what fits; for tiers.
+    /// Reads for tiers.
     ZipfFit,
-    /// Zipf 0.8 random reads with nothing measured but their time; for `pagetide bench`.
+    /// Timed reads for `pagetide bench`.
     ZipfBare,
 }
 
 impl Workload {
-    /// The demo's, in its order.
     pub(crate) const ALL: [Workload; 6] = [
         Workload::WsChange,
         Workload::WsProtect,
@@ -68,7 +54,6 @@ impl Workload {
         Workload::Oltp,
         Workload::ZipfFit,
     ];
-    /// Those that a demo plays without `--workloads`.
     pub(crate) const USUAL: [Workload; 5] = [
         Workload::WsChange,
         Workload::WsProtect,
@@ -77,7 +62,6 @@ impl Workload {
         Workload::Oltp,
     ];
 
-    /// The name that people type.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Workload::WsChange => "wschange",
@@ -90,7 +74,6 @@ impl Workload {
         }
     }
 
-    /// One line on what it does, for tables and reports.
     pub(crate) fn summary(self) -> &'static str {
         match self {
             Workload::WsChange => {
@@ -116,12 +99,11 @@ impl Workload {
         }
     }
 
-    /// Whether it runs for `--seconds`, rather than until its job is done.
+    /// Returns true for `--seconds`, false for a fixed job.
     pub(crate) fn is_timed(self) -> bool {
         !matches!(self, Workload::WsChange | Workload::WsProtect)
     }
 
-    /// The files it uses, by the plan's names.
     pub(crate) fn file_names(self) -> &'static [&'static str] {
         match self {
             Workload::WsChange => &CHANGE_FILES,
@@ -151,7 +133,7 @@ impl FromStr for Workload {
     }
 }
 
-/// Every file there is: name and size in hundredths of the memory limit.
+/// Sizes in hundredths of the memory limit.
 const FILES: [(&str, u64); 8] = [
     ("data-1", 75),
     ("data-2", 75),
@@ -163,12 +145,10 @@ const FILES: [(&str, u64); 8] = [
     (FIT_FILE, 80),
 ];
 
-/// Pages of the first `hundredths`/100 of `memory`.
 pub(crate) fn share_pages(memory: Bytes, hundredths: u64) -> u64 {
     memory.whole_pages() * hundredths / 100
 }
 
-/// The files that `workloads` read, in `dir`; `oltp` is among them if it is wanted.
 pub(crate) fn files(dir: &Path, memory: Bytes, workloads: &[Workload]) -> Vec<DataFile> {
     let wanted =
         |name: &str| workloads.iter().any(|workload| workload.file_names().contains(&name));

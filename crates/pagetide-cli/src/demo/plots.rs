@@ -1,4 +1,4 @@
-//! The demo's plots: each function answers one question and returns one `<svg>`.
+//! The demo's plots, an `<svg>` per function.
 
 use super::row::{Outcome, Row};
 use crate::report::plots::{
@@ -6,7 +6,6 @@ use crate::report::plots::{
 };
 use plotters::prelude::*;
 
-/// Hit ratio over time, a line per subject.
 pub(super) fn hit_timeline(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     let ends = outcomes.iter().filter_map(|outcome| outcome.hit_timeline.last());
     let right = ends.map(|point| point.0).fold(0.1, f64::max);
@@ -15,7 +14,7 @@ pub(super) fn hit_timeline(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     lines(&Axes::over_seconds(right, 1.0, &|ratio| format!("{:.0} %", ratio * 100.0)), &all)
 }
 
-/// Latency at each percentile, a line per subject, on a logarithmic axis.
+/// Draws a logarithmic latency axis.
 pub(super) fn latency(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     let values = || outcomes.iter().flat_map(|outcome| &outcome.latency_curve).map(|point| point.1);
     let (low, high) =
@@ -55,7 +54,7 @@ pub(super) fn latency(outcomes: &[&Outcome]) -> Result<String, DrawError> {
     })
 }
 
-/// wschange: bars of reads until cached, a group per file and round.
+/// Draws a group per file and round.
 pub(super) fn reads_until_cached(rows: &[&Row]) -> Result<String, DrawError> {
     let cap =
         rows.iter().filter_map(|row| row.detail.get("passes_max")?.as_f64()).fold(4.0, f64::max);
@@ -79,7 +78,6 @@ pub(super) fn reads_until_cached(rows: &[&Row]) -> Result<String, DrawError> {
     bars(&groups, 4.0, |reads| format!("{reads:.0}"))
 }
 
-/// wsprotect: a bar per subject of what survived.
 pub(super) fn protected(rows: &[&Row]) -> Result<String, DrawError> {
     let groups: Vec<Group> = rows
         .iter()
@@ -91,7 +89,6 @@ pub(super) fn protected(rows: &[&Row]) -> Result<String, DrawError> {
     bars(&groups, 100.0, |percent| format!("{percent:.0} %"))
 }
 
-/// A bar per subject of operations a second.
 pub(super) fn operations(rows: &[&Row]) -> Result<String, DrawError> {
     let groups: Vec<Group> = rows
         .iter()

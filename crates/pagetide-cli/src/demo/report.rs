@@ -1,4 +1,4 @@
-//! The demo's report: for each workload its own plot, hits over time, latency, and the table.
+//! The demo's report: per workload a specific plot, hits over time, latency, and the table.
 
 use super::plan::Workload;
 use super::row::{Outcome, Row};
@@ -11,7 +11,6 @@ use crate::report::{self, distinct};
 use pagetide_core::units::Bytes;
 use std::path::Path;
 
-/// How it was measured.
 const METHOD: &str = "\
 Every run is a process of its own, over files made for it and dropped from the kernel's page \
 cache beforehand. <b>linux</b> is plain pread and pwrite in a memory cgroup of the same limit; \
@@ -21,10 +20,6 @@ The kernel does not account CPU time in reclaim, so that column stays empty for 
 are Pagetide with the named policy. Rounds go by turns; shown is the round of the median speed. \
 Loops are closed: a slow operation delays the next one.";
 
-/// Writes the report on `outcomes` to `path`.
-///
-/// # Errors
-/// Where the file cannot be written.
 pub(super) fn write(path: &Path, memory: Bytes, outcomes: &[Outcome]) -> Result<(), Failure> {
     report::write(path, render(memory, outcomes))
 }
@@ -67,7 +62,6 @@ fn add_section(
     Ok(())
 }
 
-/// The plot that answers what this workload asks.
 fn own_figure(workload: Workload, rows: &[&Row]) -> Result<Figure, DrawError> {
     let (plot, title, caption) = match workload {
         Workload::WsChange => (

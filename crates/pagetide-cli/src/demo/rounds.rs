@@ -1,7 +1,7 @@
-//! The rounds of one workload under one subject, and the one row that they make.
+//! The rounds of one workload under one subject, reduced to one row.
 //!
 //! ```text
-//!   round 1: a b c   round 2: c b a   round 3: a b c     by turns, so that a drift meets all alike
+//!   round 1: a b c   round 2: c b a   round 3: a b c     alternating, so that drift hits all alike
 //!   a: 70 90 80 --> the round of 80, with 70 to 90
 //! ```
 //!
@@ -10,22 +10,19 @@
 use super::row::{Outcome, Row};
 use crate::results::Measured;
 
-/// The rounds played so far, of one workload under one subject.
 #[derive(Debug, Default)]
 pub(super) struct Rounds(Vec<Outcome>);
 
-/// A number of a row, where it was measured.
 type Reading = fn(&Row) -> Option<f64>;
 
 impl Rounds {
-    /// One round more.
     pub(super) fn push(&mut self, outcome: Outcome) {
         self.0.push(outcome);
         let speed = |outcome: &Outcome| outcome.row.ops_per_s.unwrap_or(0.0);
         self.0.sort_by(|one, other| speed(one).total_cmp(&speed(other)));
     }
 
-    /// The round of the median speed, with the range of all; there is one.
+    /// Returns the round of median speed with the range of all rounds. Needs a round.
     pub(super) fn median(&self) -> Outcome {
         let mut median = self.0[self.0.len() / 2].clone();
         let (first, last) = (&self.0[0].row, &self.0[self.0.len() - 1].row);
@@ -35,7 +32,7 @@ impl Rounds {
         median
     }
 
-    /// What was measured, as data, beside linux's among `all`.
+    /// Takes linux's row in `all` as reference.
     pub(super) fn to_results(&self, all: &[Rounds]) -> Vec<Measured> {
         let row = &self.0[0].row;
         let is_kernel = |it: &&Rounds| {

@@ -1,14 +1,11 @@
-//! One row of the demo: what one subject made of one workload.
+//! A row of the demo: one workload under one subject.
 //!
-//! Problem: a table, a JSON document and a report must say the same. Idea: one struct with the
-//! JSON's field names; what was not measured is null, never zero.
+//! Units: latencies in microseconds, `device_reads` and `device_writes` in requests (unknown for
+//! the kernel's page cache), `device_read_bytes` and `device_write_bytes` in bytes. Unmeasured
+//! values are null. `detail` holds facts of the workload or subject. `detail.skipped` gives the
+//! reason for missing numbers.
 //!
-//! Units: latencies in microseconds; `device_reads` and `device_writes` are requests (which cannot
-//! be counted for the kernel's page cache), `device_read_bytes` and `device_write_bytes` beside
-//! them. `detail` holds what only that workload or subject knows, and `detail.skipped` says why a
-//! row has no numbers.
-//!
-//! Of several rounds, a row is the one of the median speed, with the range of all.
+//! The row of several rounds is the round of median speed, with the range of all.
 
 use super::measure::{self, LOOK_EVERY, Latency, Measurements};
 use super::plan::Workload;
@@ -16,7 +13,6 @@ use super::subject::Counters;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The numbers of one workload under one subject.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) workload: Workload,
@@ -24,7 +20,6 @@ pub(crate) struct Row {
     pub(crate) ops_per_s: Option<f64>,
     pub(crate) ops_per_s_min: Option<f64>,
     pub(crate) ops_per_s_max: Option<f64>,
-    /// How often it ran.
     pub(crate) rounds: u32,
     pub(crate) hit_ratio: Option<f64>,
     pub(crate) p50_us: Option<f64>,
@@ -40,19 +35,16 @@ pub(crate) struct Row {
     pub(crate) detail: Map<String, Value>,
 }
 
-/// A row and the curves that a report draws beside it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
-    /// The numbers.
     pub(crate) row: Row,
-    /// (percentile, microseconds), rising.
+    /// (percentile, microseconds), ascending.
     pub(crate) latency_curve: Vec<(f64, f64)>,
-    /// (seconds, hit ratio of the stretch that ends there).
+    /// (seconds, hit ratio of the preceding interval).
     pub(crate) hit_timeline: Vec<(f64, f64)>,
 }
 
 impl Outcome {
-    /// A row that says why there are no numbers.
     pub(crate) fn skipped(workload: Workload, subject: String, reason: &str) -> Outcome {
         let mut detail = Map::new();
         detail.insert("skipped".into(), reason.into());
@@ -81,7 +73,7 @@ impl Outcome {
 }
 
 impl Row {
-    /// The row of a finished run: `hits` of (pages, hits), counters from before it and after it.
+    /// Makes a row of `hits` as (pages, hits) and the counters before and after.
     pub(crate) fn from_run(
         workload: Workload,
         subject: String,
@@ -132,35 +124,30 @@ impl Row {
         (row, latency)
     }
 
-    /// Why there are no numbers, if there are none.
     pub(crate) fn skipped(&self) -> Option<&str> {
         self.detail.get("skipped")?.as_str()
     }
 
-    /// CPU time in reclaim per page it freed.
     pub(crate) fn cpu_ns_per_eviction(&self) -> Option<f64> {
         self.detail.get("cpu_ns_per_eviction")?.as_f64()
     }
 
-    /// wschange's reads until cached: a list per round of an entry per file.
+    /// Returns an entry per file for each round.
     pub(crate) fn reads_until_cached(&self) -> Option<Vec<Vec<Option<u64>>>> {
         let rounds = self.detail.get("reads_until_cached")?.as_array()?;
         let round = |round: &Value| Some(round.as_array()?.iter().map(Value::as_u64).collect());
         rounds.iter().map(round).collect()
     }
 
-    /// Accesses that each tier served, where there are tiers.
     pub(crate) fn served_by_tier(&self) -> Option<Vec<u64>> {
         self.detail.get("served_by_tier")?.as_array()?.iter().map(Value::as_u64).collect()
     }
 
-    /// wsprotect's share of the set that survived.
     pub(crate) fn protected_ratio(&self) -> Option<f64> {
         self.detail.get("protected_ratio")?.as_f64()
     }
 }
 
-/// What `hit_ratio` is a ratio of.
 fn how_hits_are_counted(workload: Workload, hit_ratio: Option<f64>) -> String {
     match hit_ratio {
         None => "unknown: the kernel here cannot be asked (cachestat needs Linux 6.5)".to_owned(),
@@ -171,7 +158,6 @@ fn how_hits_are_counted(workload: Workload, hit_ratio: Option<f64>) -> String {
     }
 }
 
-/// Three decimals: more would be noise.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

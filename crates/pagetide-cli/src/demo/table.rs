@@ -1,7 +1,6 @@
 //! The rows as tables, for a terminal and for the report.
 //!
-//! One workload after the other; a dash is "not measured", and what a workload alone knows stands
-//! at the end of its line.
+//! A dash means "not measured". Workload-specific facts stand at the end of the line.
 
 use super::plan::Workload;
 use super::row::Row;
@@ -10,13 +9,11 @@ use crate::report::distinct;
 use crate::table::{Table, left, number, percent, right};
 use serde_json::Value;
 
-/// What the heads do not say.
 const NOTES: &str = "ops/s: the median round. ns/evict: CPU time in reclaim per page freed;
 the kernel accounts it to no one. evictions of linux: what left its cgroup, in folios (a page or
 more) with cgroup v1, in pages with v2.
 ";
 
-/// All tables, each ending in a newline.
 pub(crate) fn render(rows: &[&Row]) -> String {
     let mut text = String::new();
     for workload in Workload::ALL {
@@ -31,7 +28,7 @@ pub(crate) fn render(rows: &[&Row]) -> String {
     text
 }
 
-/// Operations a second alone, a line a workload and a column a subject: the README's table.
+/// Formats the README's table: operations per second, a line per workload.
 pub(super) fn speeds(rows: &[&Row]) -> String {
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let columns: Vec<_> = std::iter::once(left("operations a second", 0))
@@ -53,7 +50,6 @@ pub(super) fn speeds(rows: &[&Row]) -> String {
     format!("\n{}* timed; the others run until their job is done.\n", table.to_text())
 }
 
-/// The table of one workload's rows.
 pub(super) fn table(rows: &[&Row]) -> Table<'static> {
     let columns = [
         left("subject", 0),
@@ -97,7 +93,6 @@ fn cells_of(row: &Row) -> Vec<String> {
     ]
 }
 
-/// What only this workload knows, in words.
 fn remark(row: &Row) -> String {
     if let Some(rounds) = row.reads_until_cached() {
         let round = |reads: &Vec<Option<u64>>| {

@@ -1,39 +1,31 @@
-//! `--tier`: the same memory in other shapes, as subjects beside each other.
-//!
-//! Problem: what slow memory costs shows only beside the same memory all fast, and beside the fast
-//! part alone. Idea: with tiers given, a policy can sit in each of the three:
+//! `--tier`: equal memory in different shapes, as adjacent subjects.
 //!
 //! ```text
 //!   mglru             [ fast |      slow      ]    the tiers, pages moving between them
-//!   mglru@all-fast    [         fast          ]    as much, and none of it slow
+//!   mglru@all-fast    [         fast          ]    the same size, all fast
 //!   mglru@fast-only   [ fast ]                     without the slow tier
 //! ```
 //!
-//! Ignored: the kernel in tiers; it would need a machine that has them.
+//! Ignored: the kernel's tiering, which needs special hardware.
 
 use crate::failure::Failure;
 use ::pagetide::{PageCache, Tier};
 use pagetide_core::units::Bytes;
 use std::fmt;
 
-/// What a policy's memory is made of, where tiers are given.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum MemoryShape {
-    /// The tiers; all memory alike where there are none.
+    /// The given tiers, or uniform memory.
     #[default]
     Tiers,
-    /// As much memory, all of it fast.
     AllFast,
-    /// The fast tier alone.
     FastOnly,
 }
 
 impl MemoryShape {
-    /// What stands behind a policy's name for it.
     pub(crate) const NAMED: [(&'static str, MemoryShape); 2] =
         [("@all-fast", MemoryShape::AllFast), ("@fast-only", MemoryShape::FastOnly)];
 
-    /// Takes the shape off the end of a subject's name.
     pub(crate) fn split(text: &str) -> (&str, MemoryShape) {
         let named = |&(name, shape): &(&str, MemoryShape)| Some((text.strip_suffix(name)?, shape));
         MemoryShape::NAMED.iter().find_map(named).unwrap_or((text, MemoryShape::Tiers))
@@ -48,7 +40,6 @@ impl fmt::Display for MemoryShape {
     }
 }
 
-/// The tiers of a demo, checked.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Tiers {
     tiers: Vec<Tier>,
@@ -57,10 +48,7 @@ pub(crate) struct Tiers {
 }
 
 impl Tiers {
-    /// Asks the library whether such a cache can be, by building an empty one.
-    ///
-    /// # Errors
-    /// Tiers that no cache can have (usage).
+    /// Builds an empty cache to check the tiers.
     pub(crate) fn check(tiers: &[Tier]) -> Result<Option<Tiers>, Failure> {
         if tiers.is_empty() {
             return Ok(None);
@@ -74,17 +62,14 @@ impl Tiers {
         Ok(Some(Tiers { tiers: tiers.to_vec(), total, fast }))
     }
 
-    /// What all tiers of frames have together.
     pub(crate) fn total(&self) -> Bytes {
         self.total
     }
 
-    /// The tiers that a subject in `shape` gets: none, or all.
     pub(crate) fn of_shape(&self, shape: MemoryShape) -> &[Tier] {
         if shape == MemoryShape::Tiers { &self.tiers } else { &[] }
     }
 
-    /// The memory that a subject in `shape` gets.
     pub(crate) fn memory_of_shape(&self, shape: MemoryShape) -> Bytes {
         if shape == MemoryShape::FastOnly { self.fast } else { self.total }
     }

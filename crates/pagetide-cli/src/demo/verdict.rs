@@ -1,27 +1,23 @@
-//! The verdict: where `pagetide` is ahead, where behind, and why.
-//!
-//! Problem: a table of seventy numbers leaves its reader to find out what it says. Idea: a sentence
-//! a workload, by one rule:
+//! The verdict: workloads where `pagetide` is faster or slower, with the reason.
 //!
 //! ```text
-//!   level    medians within 3 %, or rounds of one among those of the other
+//!   level    medians within 3 %, or overlapping rounds
 //!   else     ahead or behind
-//!   because  of what is kept, where hits differ the same way as speed; else of what a hit or a
-//!            miss costs
+//!   because  of hits if they differ in the same direction as speed, else of the cost of a hit or
+//!            a miss
 //! ```
 //!
-//! Ignored: subjects that do not run here; they are in the table, with the reason.
+//! Ignored: subjects that do not run here.
 
 use super::plan::Workload;
 use super::row::Row;
 use crate::results::Measured;
 use crate::table::percent;
 
-/// The subject that is judged.
 const JUDGED: &str = "pagetide";
-/// Ratios closer to 1 are no difference.
+/// Relative difference of speed below which results are level.
 const LEVEL: f64 = 0.03;
-/// Hit ratios closer to each other are the same.
+/// Difference of hit ratio below which hits are equal.
 const SAME_HITS: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +27,6 @@ enum Standing {
     Behind,
 }
 
-/// One subject beside the judged one.
 struct Comparison<'a> {
     judged: &'a Row,
     other: &'a Row,
@@ -40,7 +35,7 @@ struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// `None` where one of them has no speed.
+    /// Returns `None` if either has no speed.
     fn of(judged: &'a Row, other: &'a Row) -> Option<Comparison<'a>> {
         let ratio = judged.ops_per_s? / other.ops_per_s?;
         let is_apart = judged.ops_per_s_min > other.ops_per_s_max
@@ -53,7 +48,7 @@ impl<'a> Comparison<'a> {
         Some(Comparison { judged, other, ratio, standing })
     }
 
-    /// "ahead of the kernel (1.48x: ...)".
+    /// Formats "ahead of the kernel (1.48x: ...)".
     fn in_words(&self, name: &str) -> String {
         let ratio = self.ratio;
         match self.standing {
@@ -81,16 +76,15 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// `pagetide` in one workload.
 struct Judgement<'a> {
     workload: Workload,
     kernel: Option<Comparison<'a>>,
-    /// Beside the best of the others.
+    /// The best of all other subjects.
     best: Option<Comparison<'a>>,
 }
 
 impl<'a> Judgement<'a> {
-    /// `None` where `pagetide` does not play it.
+    /// Returns `None` if `pagetide` does not play the workload.
     fn of(workload: Workload, rows: &[&'a Row]) -> Option<Judgement<'a>> {
         let of_workload = || rows.iter().copied().filter(|row| row.workload == workload);
         let judged = of_workload().find(|row| row.subject == JUDGED)?;
@@ -106,7 +100,7 @@ impl<'a> Judgement<'a> {
         })
     }
 
-    /// Nothing beside no other.
+    /// Returns `None` without another subject.
     fn sentence(&self) -> Option<String> {
         let kernel = self.kernel.as_ref().map(|it| it.in_words("the kernel"));
         let best = self
@@ -123,7 +117,7 @@ fn judge<'a>(rows: &[&'a Row]) -> Vec<Judgement<'a>> {
     Workload::ALL.into_iter().filter_map(|workload| Judgement::of(workload, rows)).collect()
 }
 
-/// The verdict on `rows`, a sentence a line; nothing where `pagetide` is beside no other.
+/// Returns a sentence per line.
 pub(super) fn sentences(rows: &[&Row]) -> Vec<String> {
     let all = judge(rows);
     type Side = for<'j> fn(&'j Judgement<'_>) -> Option<Standing>;
@@ -141,7 +135,6 @@ pub(super) fn sentences(rows: &[&Row]) -> Vec<String> {
     sums.chain(all.iter().filter_map(Judgement::sentence)).collect()
 }
 
-/// The measured rows, those of `pagetide`'s speed with its sentence.
 pub(super) fn with_sentences(measured: Vec<Measured>, rows: &[&Row]) -> Vec<Measured> {
     let all = judge(rows);
     let said_of = |row: &Measured| {
@@ -152,7 +145,7 @@ pub(super) fn with_sentences(measured: Vec<Measured>, rows: &[&Row]) -> Vec<Meas
     measured.into_iter().map(|row| Measured { verdict: said_of(&row), ..row }).collect()
 }
 
-/// "Beside the kernel, pagetide is ahead in 3 of 5 (...), behind in 1 (...)."
+/// Formats "Beside the kernel, pagetide is ahead in 3 of 5 (...), behind in 1 (...)."
 fn sum(name: &str, standings: &[(Workload, Standing)]) -> Option<String> {
     let part = |(standing, word): (Standing, &str)| {
         let of: Vec<&str> = standings

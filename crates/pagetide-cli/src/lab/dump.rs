@@ -1,9 +1,6 @@
-//! `pagetide lab dump`: a replay stopped anywhere, and its generations as text.
+//! `pagetide lab dump`: stops a replay anywhere and prints the generations in Linux's format.
 //!
-//! Problem: a miss ratio says that a policy did badly, not what it believed. Idea: replay a trace
-//! up to the access in question, then print the generations as Linux prints its own, so that the
-//! two can be laid side by side; commands to them (aging, eviction on request) are carried out
-//! first.
+//! Commands (aging, eviction on request) run before the dump.
 //!
 //! ```text
 //!   FILE --> the first N accesses --> replay --> commands --> lru_gen text
@@ -51,11 +48,10 @@ pub(crate) struct DumpArgs {
     json: JsonArgs,
 }
 
-/// A generation, as JSON.
 #[derive(Serialize)]
 struct GenerationRow {
     seq: u64,
-    /// By the replay's clock.
+    /// Start by the replay's clock.
     started_at_ms: u64,
     anon_pages: u64,
     file_pages: u64,
@@ -72,11 +68,6 @@ fn rows(summary: &MultigenSummary) -> Vec<GenerationRow> {
     rows.collect()
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A memory of no frame (usage), a policy without generations, a trace that cannot be read, a
-/// command that cannot be carried out.
 pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let nr_frames = args.sizes.only_frames()?;
     let (mut trace, _) = args.source.read_dense(interrupt)?;
@@ -96,7 +87,7 @@ pub(crate) fn run(args: &DumpArgs, interrupt: &Interrupt) -> Result<(), Failure>
         terminal::note(&format!("{command}: {evicted} pages evicted"));
     }
     let detail = if args.full { Detail::Full } else { Detail::Sizes };
-    // Which first settles what accesses have left in logs.
+    // This call first processes pending access logs.
     let text = world.describe_lru_gen(detail);
     let generations = world.lruvec().multigen_summary().map(|summary| rows(&summary));
     args.json.print(&Document::new("pagetide.lab.dump/1", generations), || text)

@@ -1,4 +1,4 @@
-//! `pagetide lab list`: which scenarios there are, and what each one measures.
+//! `pagetide lab list`: the scenarios with their metrics.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ const EXAMPLES: &str = "Examples:
   pagetide lab list --json";
 
 const WORKLOADS_SOURCE: &str = "Y. Huang, mm: PCP high auto-tuning, RFC of July 2023";
-/// The fields of a workload's row, as `lab run pcp-... --json` prints them.
+/// The JSON fields of `lab run pcp-...`.
 const WORKLOAD_METRICS: [(&str, &str); 6] = [
     ("allocated_gb_per_s", "pages taken and freed again, GB (10^9 bytes) a second"),
     ("lock_wait_share", "waiting for the zone's lock, of the time not idle, 0 to 1"),
@@ -24,7 +24,7 @@ const WORKLOAD_METRICS: [(&str, &str); 6] = [
 ];
 
 const TIERS_SOURCE: &str = "Huang Ying, memory tiering: hot page selection, version 4, June 2022";
-/// The fields of a row of fast and slow memory, as `lab run pmbench --json` prints them.
+/// The JSON fields of `lab run pmbench`.
 const TIER_METRICS: [(&str, &str); 8] = [
     ("accesses_per_s", "accesses a second"),
     ("promotion_mb_per_s", "moved to fast memory, MB (2^20 bytes) a second"),
@@ -58,10 +58,6 @@ struct ListedMetric {
     meaning: &'static str,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Where stdout cannot take the list.
 pub(crate) fn run(args: &ListArgs) -> Result<(), Failure> {
     args.json.print(&Document::new("pagetide.lab.list/1", all()), text)
 }
@@ -84,7 +80,6 @@ fn text() -> String {
     text
 }
 
-/// The scenarios, then the workloads of the per-CPU lists, and of fast and slow memory.
 fn all() -> Vec<Listed> {
     let lists = PcpWorkload::ALL
         .map(|it| listed_workload(it.as_str(), it.summary(), WORKLOADS_SOURCE, &WORKLOAD_METRICS));

@@ -1,13 +1,10 @@
-//! `pagetide lab make`: a trace of one pure habit, as a file for every command that takes one.
-//!
-//! Problem: an argument over policies needs a trace that every reader can have too. Idea: what
-//! the lab makes from a seed is always the same; write it down, a page number a line.
+//! `pagetide lab make`: writes a synthetic access pattern as a trace file.
 //!
 //! ```text
 //!   NAME --> reads --> 17\n 4\n 17\n ... --> FILE --> replay, mrc, ablate, lab why
 //! ```
 //!
-//! Ignored: writes, several files, times.
+//! Output depends only on the seed. Ignored: writes, several files, times.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -23,7 +20,7 @@ const EXAMPLES: &str = "Examples:
   pagetide lab make habits habits.txt
   pagetide replay habits.txt --frames 20000 --policy pagetide --explain --svg habits.svg";
 
-/// Reads written between looks for Ctrl-C.
+/// Reads between checks of Ctrl-C.
 const CHECK_EVERY: usize = 1 << 16;
 
 /// Write one of the lab's made traces to a file, a page number a line.
@@ -37,10 +34,6 @@ pub(crate) struct MakeArgs {
     file: PathBuf,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A file that cannot be written, an interrupt.
 pub(super) fn run(args: &MakeArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let refuse = |error: io::Error| Failure::on_path("write the trace", &args.file, &error);
     let mut file = NewFile::create("the trace", &args.file)?;

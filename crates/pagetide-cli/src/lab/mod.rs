@@ -1,12 +1,12 @@
-//! `pagetide lab`: experiments in virtual memory, where nothing depends on this machine.
+//! `pagetide lab`: experiments in virtual memory, independent of the machine.
 //!
 //! ```text
 //!   run    scenarios x subjects x seeds, on all cores --> table, JSON or report
-//!   list   the scenarios, and what each measures
+//!   list   the scenarios with their metrics
 //!   dump   a trace, stopped anywhere: the generations as text, and commands to them
-//!   make   a trace of one pure habit, as a file
-//!   why    one page of a trace: what its accesses met, and why it was evicted
-//!   seeds  what became of each claim in the documents that Pagetide began with
+//!   make   a synthetic trace file
+//!   why    one page of a trace: its hits, misses and evictions
+//!   seeds  verdicts on the claims of Pagetide's source documents
 //! ```
 
 mod dump;
@@ -49,10 +49,6 @@ enum LabCommand {
     Seeds(seeds::SeedsArgs),
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A scenario that there is not, a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &LabArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         LabCommand::Run(args) => run::run(args, interrupt),

@@ -1,4 +1,4 @@
-//! The arguments of every play in the lab: names, policies, seeds, prices, and where results go.
+//! The common arguments of all plays in the lab.
 
 use crate::failure::Failure;
 use crate::rows::RowsArgs;
@@ -31,10 +31,7 @@ pub(super) struct PlayArgs {
     pub(super) cost: Vec<Price>,
 }
 
-/// What these names stand for: one each, or `every` where the name is `all`.
-///
-/// # Errors
-/// A name that is none (usage).
+/// Resolves names, with `all` as `every`.
 pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
     names: &[String],
     all: &str,
@@ -48,7 +45,6 @@ pub(super) fn workloads<W: Copy + FromStr<Err: Display>>(
 }
 
 impl PlayArgs {
-    /// The seeds, `usual` of them where nothing was said.
     pub(super) fn seeds(&self, usual: u64) -> Vec<u64> {
         let nr_seeds = self.seeds.map_or(usual, NonZeroU64::get);
         (0..nr_seeds).map(|at| self.first_seed.wrapping_add(at)).collect()

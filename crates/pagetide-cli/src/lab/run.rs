@@ -1,9 +1,9 @@
-//! `pagetide lab run`: which of the lab's worlds the names are of.
+//! `pagetide lab run`: dispatches names to the lab's worlds.
 //!
 //! ```text
 //!   pmbench, tier-...  --> tiers/      fast and slow memory
 //!   pcp-...            --> pcp/        per-CPU lists on many CPUs
-//!   the others         --> scenarios/  reclaim, story by story
+//!   the others         --> scenarios/  reclaim
 //! ```
 
 use super::play_args::PlayArgs;
@@ -34,10 +34,6 @@ pub(crate) struct RunArgs {
     tiers: tiers::TierArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     args.plays.output.check()?;
     if is_about_tiers(args)? {
@@ -49,7 +45,7 @@ pub(crate) fn run(args: &RunArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     }
 }
 
-/// Whether the names are workloads of fast and slow memory: all of them, or none.
+/// Refuses a mixture.
 fn is_about_tiers(args: &RunArgs) -> Result<bool, Failure> {
     let nr_of_tiers = args.plays.names.iter().filter(|name| tiers::is_named(name)).count();
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));
@@ -68,7 +64,7 @@ fn is_about_tiers(args: &RunArgs) -> Result<bool, Failure> {
     }
 }
 
-/// Whether the names are the per-CPU lists' workloads: all of them, or none.
+/// Refuses a mixture.
 fn is_about_lists(args: &RunArgs) -> Result<bool, Failure> {
     let nr_of_lists = args.plays.names.iter().filter(|name| name.starts_with(pcp::PREFIX)).count();
     let refused = |sentence: &str| Err(Failure::Usage(sentence.to_owned()));

@@ -1,7 +1,4 @@
-//! `pagetide lab why`: one page's story.
-//!
-//! Problem: "why was this page not in memory?" Idea: replay the trace, and at each access of the
-//! page say whether it hit, and at its eviction where it stood.
+//! `pagetide lab why`: explains why a page was not in memory.
 //!
 //! ```text
 //!   FILE, PAGE --> replay --> hit, missed, came in, evicted: at which access, in which state
@@ -48,11 +45,6 @@ pub(crate) struct WhyArgs {
     json: JsonArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A memory of no frame (usage), a trace that cannot be read, a page that is not in it, an
-/// interrupt.
 pub(crate) fn run(args: &WhyArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let nr_frames = args.sizes.only_frames()?;
     let (trace, _) = args.source.read_dense(interrupt)?;

@@ -1,8 +1,7 @@
-//! The files that a command writes: checked before the work, and complete or absent.
+//! Output files: checked before the work, and complete or absent.
 //!
-//! Problem: an hour of replays ends with a report that cannot be written. A full disk or Ctrl-C
-//! leaves half a trace that looks like a whole trace. Idea: check the target first, write a
-//! temporary file beside the target, and rename the temporary file when complete.
+//! Idea: check the target first, write a temporary file beside the target, and rename the complete
+//! file.
 //!
 //! ```text
 //!   check(path) ... the work ... create(path) --> folder/.pagetide-XXXX --> finish --> path
@@ -25,10 +24,7 @@ use std::sync::Arc;
 use stream::Stream;
 use tempfile::NamedTempFile;
 
-/// Checks that a file can be written to each of `paths`, and changes nothing.
-///
-/// # Errors
-/// Fails with "cannot write `what` `path`: why" for the first path that cannot be written.
+/// Checks each of `paths` without changes. Fails with "cannot write `what` `path`: why".
 pub(crate) fn check<'a>(
     what: &str,
     paths: impl IntoIterator<Item = &'a PathBuf>,
@@ -38,10 +34,7 @@ pub(crate) fn check<'a>(
         .try_for_each(|path| To::find(path).map(drop).map_err(|error| refused(what, path, &error)))
 }
 
-/// Writes `text` as the whole of `path`.
-///
-/// # Errors
-/// Fails with the system's error, and then leaves the old contents.
+/// Writes the whole file. A failure leaves the old contents.
 pub(crate) fn write(what: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = NewFile::create(what, path)?;
     file.write_all(text.as_bytes()).map_err(|error| refused(what, path, &error))?;
@@ -52,7 +45,6 @@ fn refused(what: &str, path: &Path, error: &io::Error) -> Failure {
     Failure::on_path(&format!("write {what}"), path, error)
 }
 
-/// An unfinished file. `finish` moves the file to its path.
 #[derive(Debug)]
 pub(crate) struct NewFile<'a> {
     what: &'a str,
@@ -62,19 +54,16 @@ pub(crate) struct NewFile<'a> {
 
 #[derive(Debug)]
 enum To {
-    /// A temporary file, and its final path.
+    /// A temporary file with its final path.
     Beside(NamedTempFile, PathBuf),
-    /// The final file itself, a regular file.
+    /// A regular file.
     There(File),
     /// A pipe, a terminal or a device.
     Stream(Arc<Stream>),
 }
 
 impl<'a> NewFile<'a> {
-    /// Begins a file for `path`. Error messages use `what`, as in "the trace".
-    ///
-    /// # Errors
-    /// Fails if the file cannot be written there.
+    /// Begins a file. Error messages use `what`, as in "the trace".
     pub(crate) fn create(what: &'a str, path: &'a Path) -> Result<NewFile<'a>, Failure> {
         let to = To::find(path).and_then(|to| match to {
             To::There(file) => {
@@ -86,10 +75,7 @@ impl<'a> NewFile<'a> {
         to.map(|to| NewFile { what, path, to }).map_err(|error| refused(what, path, &error))
     }
 
-    /// Moves the file to its path, and returns the length in bytes.
-    ///
-    /// # Errors
-    /// Fails with the system's error.
+    /// Moves the file to its path and returns the length in bytes.
     pub(crate) fn finish(self) -> Result<u64, Failure> {
         let refuse = |error: io::Error| refused(self.what, self.path, &error);
         match self.to {
@@ -105,7 +91,7 @@ impl<'a> NewFile<'a> {
 }
 
 impl To {
-    /// Chooses how to write `path`, without a change to existing contents.
+    /// Chooses how to write `path`, without changing existing contents.
     fn find(path: &Path) -> io::Result<To> {
         if is_standard_output(path) {
             let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -120,15 +106,15 @@ impl To {
         // Replaces the target of a symbolic link, not the link.
         let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-        // The usual mode of a new file: read and write for all, minus the umask.
+        // The usual mode of new files, minus the umask.
         let beside = tempfile::Builder::new()
             .prefix(".pagetide-")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(folder.unwrap_or(Path::new(".")));
         match beside {
             Ok(file) => Ok(To::Beside(file, place)),
-            // The user may own a file in another user's folder. Otherwise `open` returns an error
-            // without the temporary name.
+            // The user may own a file in another user's folder. Otherwise `open` fails without the
+            // temporary name in its error.
             Err(_) => open(path),
         }
     }

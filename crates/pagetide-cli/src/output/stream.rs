@@ -1,14 +1,14 @@
-//! A pipe, a terminal or a device as output, with a reader that may be slow or gone.
+//! A pipe, a terminal or a device as output, with a slow or absent reader.
 //!
 //! ```text
-//!   open    never waits. A pipe without a reader is refused. A pipe with a reader stays open until
-//!           the process ends, so that the reader waits for the result
+//!   open    never waits. A pipe without a reader is refused. An opened pipe stays open until the
+//!           process ends, so that the reader waits for the result
 //!   write   waits for the reader. Fails if the reader is gone or takes nothing for PATIENCE, or if
 //!           a signal asks this process to end
 //! ```
 //!
-//! Each write is at most `PIPE_BUF` long. A write to a ready pipe therefore does not block, even if
-//! standard output is shared with processes that expect blocking writes.
+//! Each write is at most `PIPE_BUF` long, so a write to a ready pipe does not block, even if other
+//! processes share the pipe in blocking mode.
 //!
 //! Source: Linux man pages fifo(7), pipe(7) "PIPE_BUF".
 
@@ -25,15 +25,14 @@ use std::time::{Duration, Instant};
 
 /// Longest time without progress of the reader.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between two checks for signals.
+/// Between checks of signals.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Maximum length of an atomic pipe write, bytes.
+/// Maximum of an atomic pipe write.
 const CHUNK_BYTES: usize = 4096;
 
 /// Pipes that stay open until the process ends.
 static PIPES: Mutex<Vec<(PathBuf, Arc<Stream>)>> = Mutex::new(Vec::new());
 
-/// An open stream.
 #[derive(Debug)]
 pub(super) struct Stream {
     file: File,
@@ -47,10 +46,7 @@ impl Stream {
         Stream { file, written: AtomicU64::new(0), is_stuck: AtomicBool::new(false) }
     }
 
-    /// Opens the stream at `path`, or returns the already open pipe.
-    ///
-    /// # Errors
-    /// Fails if a pipe has no reader, or with the system's error.
+    /// Returns an already open pipe again. Fails if a pipe has no reader.
     pub(super) fn open(path: &Path) -> io::Result<Arc<Stream>> {
         let mut pipes = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, stream)) = pipes.iter().find(|(at, _)| at == path) {
@@ -70,15 +66,11 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Returns the number of bytes written so far.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Relaxed)
     }
 
-    /// Writes some of `bytes`, and returns the number written.
-    ///
-    /// # Errors
-    /// Fails if the reader is gone or takes nothing, or if a signal asks this process to end.
+    /// Writes some of `bytes`. Fails if the reader is gone or takes nothing, or on a signal to end.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let chunk = &bytes[..bytes.len().min(CHUNK_BYTES)];
         let begun = Instant::now();
@@ -105,7 +97,7 @@ impl Stream {
         Err(io::Error::new(io::ErrorKind::TimedOut, why))
     }
 
-    /// Waits up to one `TICK` for room, and writes if there is any.
+    /// Waits up to one `TICK`.
     fn try_write(&self, chunk: &[u8]) -> Result<usize, Errno> {
         let mut fds = [PollFd::new(&self.file, PollFlags::OUT)];
         if poll(&mut fds, Some(&TICK))? == 0 {

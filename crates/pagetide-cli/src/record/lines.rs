@@ -1,4 +1,4 @@
-//! The lines of a trace pipe, as the reader of `perf-script` takes them.
+//! Filters the lines of a trace pipe for the `perf-script` reader.
 //!
 //! ```text
 //!   cat-93  [001] ..... 12.345678: mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=0-8191  passed on
@@ -6,10 +6,9 @@
 //!   CPU:1 [LOST 12 EVENTS]                                                               counted
 //! ```
 //!
-//! One read of many pages makes several events: the kernel gets a batch of pages, copies them, and
-//! gets the next, each time up to the end of the read. The first says it all; those that follow it
-//! (same thread, same file, same end, a later start) are left out. A thread that reads the tail of
-//! what it has just read, and nothing between, is mistaken for that.
+//! The kernel splits a read of many pages into batches, each with an event up to the end of the
+//! read. The filter drops continuations: same thread, file and end, later start. A thread that
+//! immediately rereads the tail of its read looks the same and is also dropped.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,11 +17,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Between looks at an empty pipe.
 const PAUSE: Duration = Duration::from_millis(10);
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// What was seen beside the lines that are passed on; and whether the end is near.
 #[derive(Default)]
 pub(super) struct EventCounts {
     added: AtomicU64,
@@ -32,25 +29,23 @@ pub(super) struct EventCounts {
 }
 
 impl EventCounts {
-    /// Nothing more will come: an empty pipe is the end.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Pages brought in, pages dropped, and events lost.
+    /// Returns (added, removed, lost).
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         (load(&self.added), load(&self.removed), load(&self.lost))
     }
 }
 
-/// Reads lines that are accesses.
 pub(super) struct EventLines<R = File> {
     pipe: R,
     tally: Arc<EventCounts>,
     filter: Filter,
     chunk: Box<[u8]>,
-    /// The beginning of a line whose end has not come.
+    /// A line without its end.
     partial_line: Vec<u8>,
     ready: Vec<u8>,
     nr_taken: usize,
@@ -69,9 +64,9 @@ impl<R: Read> EventLines<R> {
         }
     }
 
-    /// Takes what the pipe has; whether there may be more.
+    /// Returns false at the pipe's end.
     fn refill(&mut self) -> io::Result<bool> {
-        // Asked first: what comes before the end is read, then.
+        // Loaded first, so that events before the end are still read.
         let has_ended = self.tally.has_ended.load(Ordering::Acquire);
         match self.pipe.read(&mut self.chunk) {
             Ok(0) => Ok(false),
@@ -122,15 +117,14 @@ impl<R: Read> Read for EventLines<R> {
     }
 }
 
-/// Finds the continuations of a read.
 #[derive(Default)]
 struct Filter {
-    /// By thread: device and inode, and the range of its last event.
+    /// Device, inode and range of each thread's last event.
     last_of: HashMap<u32, (String, u64, u64)>,
 }
 
 impl Filter {
-    /// Whether the line is an access of its own.
+    /// Returns true for a new access.
     fn takes(&mut self, line: &str, tally: &EventCounts) -> bool {
         if let Some((_, lost)) = line.split_once("[LOST ") {
             let nr = lost.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(1);
@@ -171,13 +165,13 @@ impl Filter {
     }
 }
 
-/// The thread in `comm-tid   [cpu] flags time`.
+/// Parses `comm-tid [cpu] flags time`.
 fn thread_of(head: &str) -> Option<u32> {
     let (before, _) = head.rsplit_once(" [")?;
     before.trim_end().rsplit_once('-')?.1.parse().ok()
 }
 
-/// Pages of "... order=N", a power of two.
+/// Parses "... order=N".
 fn pages_of(fields: &str) -> u64 {
     let order = fields.rsplit_once("order=").and_then(|(_, order)| order.trim().parse().ok());
     1_u64 << order.filter(|order| *order < 32).unwrap_or(0_u32)
@@ -187,7 +181,7 @@ fn pages_of(fields: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Chunks of a pipe, and then one that is empty.
+    /// Chunks of a pipe, then an empty read.
     struct Pieces(Vec<&'static str>);
 
     impl Read for Pieces {

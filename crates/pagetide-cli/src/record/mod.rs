@@ -1,8 +1,7 @@
-//! `pagetide record --filemap`: records the file accesses of a program on the kernel's page cache.
+//! `pagetide record --filemap`: records a program's file accesses on the kernel's page cache.
 //!
-//! Problem: how would another policy serve a program that runs without Pagetide? Idea: the kernel's
-//! tracepoints report the accessed pages of each file. The result is a record for `replay`, `mrc`
-//! and `ablate`.
+//! Idea: kernel tracepoints report the accessed pages of each file. The result is a record for
+//! `replay`, `mrc` and `ablate`.
 //!
 //! ```text
 //!   pagetide --starts--> pagetide record-held: stops itself
@@ -11,8 +10,8 @@
 //!      trace_pipe --> lines.rs --> reader of perf-script --> record
 //! ```
 //!
-//! Ignored: accesses of the program's children after the program has ended, and accesses unseen by
-//! the kernel's tracepoints (hits of mapped pages, and writes). See [`NOTICE`].
+//! Ignored: accesses of children after the program's end, and accesses without tracepoints (hits of
+//! mapped pages, and writes). See [`NOTICE`].
 
 mod lines;
 mod tracefs;
@@ -53,11 +52,10 @@ Examples:
   pagetide record --filemap -o db.ptt -- sqlite3 big.db 'select count(*) from t'
   pagetide mrc db.ptt";
 
-/// One line about the accesses that are missing in the kernel's trace.
+/// A note on accesses missing from the kernel's trace.
 const NOTICE: &str =
     "hits of mapped pages and writes are not seen by the kernel's tracepoints, and not recorded";
 
-/// The name of the hidden command.
 pub(crate) const HELD: &str = "record-held";
 
 /// Record a program's file accesses on the kernel's own page cache, for `pagetide replay`.
@@ -83,7 +81,7 @@ pub(crate) struct HeldArgs {
     command: Vec<OsString>,
 }
 
-/// Stops this process, and then becomes the program. Returns only on failure.
+/// Stops this process, then becomes the program. Returns only on failure.
 pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
     // A stopped process without a parent would never continue. The program may outlive its parent.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
@@ -93,10 +91,7 @@ pub(crate) fn become_program(args: &HeldArgs) -> ExitCode {
     cannot_run(Path::new(&args.command[0]), &error)
 }
 
-/// Runs the command. Returns the program's exit code.
-///
-/// # Errors
-/// Fails if this user or this kernel cannot trace, or if the record cannot be written.
+/// Returns the program's exit code.
 pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let program = Path::new(&args.command[0]);
     if program::find(program).is_none() {
@@ -109,7 +104,7 @@ pub(crate) fn run(args: &RecordArgs) -> Result<ExitCode, Failure> {
     let mut child = start_held(&args.command)?;
     let recorded = record(args, &instance, &mut child, out);
     if recorded.is_err() {
-        // A child without a recorder is ended, stopped or not.
+        // A child without a recorder is killed, stopped or not.
         let _ = child.kill();
         let _ = child.wait();
     }
@@ -161,7 +156,7 @@ fn say(args: &RecordArgs, done: &Converted, tally: &EventCounts) {
     }
 }
 
-/// Starts this executable again as the held child. Returns when the child has stopped itself.
+/// Returns once the child has stopped itself.
 fn start_held(command: &[OsString]) -> Result<Child, Failure> {
     let own = machine::own_executable()?;
     let child = Command::new(own)
@@ -200,7 +195,6 @@ fn write(lines: EventLines, out: &mut impl Write) -> Result<Converted, ConvertEr
     }
 }
 
-/// Writes the record of a program that read nothing.
 fn write_empty(out: &mut impl Write) -> io::Result<Converted> {
     let mut bytes = Vec::new();
     Header::of_trace(1 << PAGE_SHIFT).append_to(&mut bytes);

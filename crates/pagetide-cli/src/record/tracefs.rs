@@ -1,8 +1,7 @@
-//! An instance of the kernel's trace, for one process and its children.
+//! A private instance of the kernel's tracing, for one process and its children.
 //!
-//! An instance has events, filters and buffers of its own: other tracing on this machine is not
-//! disturbed. It is removed when it goes out of scope; one whose pagetide was killed is removed
-//! by the next.
+//! An instance has its own events, filters and buffers, so other tracing is undisturbed. Drop
+//! removes the instance. The next run removes leftovers of a killed one.
 //!
 //! Source: the kernel's documentation, "ftrace" and "Event Tracing".
 
@@ -12,7 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where tracefs is mounted: its own place, and the one of old.
+/// The current and the old mount point.
 const ROOTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 const EVENTS: [&str; 4] = [
     "mm_filemap_get_pages",
@@ -20,20 +19,17 @@ const EVENTS: [&str; 4] = [
     "mm_filemap_add_to_page_cache",
     "mm_filemap_delete_from_page_cache",
 ];
-/// The buffer of each CPU: some 300 000 events.
+/// Size per CPU: some 300 000 events.
 const BUFFER_KIB: u32 = 16 << 10;
 const PREFIX: &str = "pagetide-";
 
-/// An instance, until it is dropped.
 pub(super) struct Instance {
     folder: PathBuf,
 }
 
 impl Instance {
-    /// Makes an instance that traces no process yet.
-    ///
-    /// # Errors
-    /// Usage, where this user or this kernel cannot trace.
+    /// Makes an instance without a traced process. Fails with a usage error if the user or the
+    /// kernel cannot trace.
     pub(super) fn create() -> Result<Instance, Failure> {
         let root = ROOTS.iter().map(Path::new).find(|root| root.join("events/filemap").is_dir());
         let Some(root) = root else {
@@ -60,13 +56,13 @@ impl Instance {
         Ok(instance)
     }
 
-    /// Traces the process and its children from here on.
+    /// Includes future children.
     pub(super) fn follow(&self, process: u32) -> Result<(), Failure> {
         self.set("set_event_pid", &process.to_string())?;
         self.set("tracing_on", "1")
     }
 
-    /// The events, as text; reading never waits.
+    /// Opens the nonblocking text pipe.
     pub(super) fn open_pipe(&self) -> Result<File, Failure> {
         let path = self.folder.join("trace_pipe");
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -74,9 +70,9 @@ impl Instance {
         pipe.map(File::from).map_err(|error| Failure::on_path("read", &path, &error.into()))
     }
 
-    /// Nothing more is traced; what was stays to be read.
+    /// Stops tracing. Recorded events stay readable.
     pub(super) fn stop(&self) {
-        // It would be removed all the same.
+        // A failure is harmless: drop removes the instance anyway.
         let _ = self.set("tracing_on", "0");
     }
 
@@ -96,7 +92,7 @@ impl Drop for Instance {
     }
 }
 
-/// Removes instances of processes that are gone.
+/// Removes instances of dead processes.
 fn remove_left_over(instances: &Path) {
     let Ok(entries) = fs::read_dir(instances) else { return };
     for entry in entries.filter_map(io::Result::ok) {
@@ -106,7 +102,7 @@ fn remove_left_over(instances: &Path) {
             process.parse::<u32>().is_ok() && !Path::new("/proc").join(process).exists()
         };
         if process.is_some_and(is_gone) {
-            // Another pagetide may have been faster.
+            // Another pagetide may have removed the instance.
             let _ = fs::remove_dir(entry.path());
         }
     }

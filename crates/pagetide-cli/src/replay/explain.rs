@@ -1,4 +1,4 @@
-//! `--explain`: which setting a policy chose, when, and by what lead.
+//! `--explain`: the settings chosen by a policy, with times and reasons.
 //!
 //! ```text
 //!   pagetide, 14354 frames: 1 page in 16 sampled, into miniatures of 897 frames
@@ -15,10 +15,8 @@ use pagetide_lab::trace::{DenseTrace, ReadaheadUse};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Points of a hit ratio's course.
 const NR_POINTS: usize = 200;
 
-/// The course of one policy at one size.
 #[derive(Debug)]
 pub(super) struct Explained {
     pub(super) policy: &'static str,
@@ -26,10 +24,10 @@ pub(super) struct Explained {
     pub(super) course: Course,
 }
 
-/// Replays once more whatever chooses between settings.
+/// Repeats the replays of policies with settings.
 ///
 /// # Errors
-/// An interrupt; nothing that has settings (usage).
+/// Fails with a usage error if there is no such policy.
 pub(super) fn courses(
     trace: &DenseTrace,
     cells: &[Cell],
@@ -59,19 +57,16 @@ pub(super) fn courses(
     Ok(courses)
 }
 
-/// A row as JSON has it: what it answers, and the settings where they are explained.
 #[derive(Debug, Serialize)]
 pub(super) struct Described<'a> {
     #[serde(flatten)]
     row: &'a ReplayRow,
-    /// What became of the recorded readahead: "none" was recorded, or all are "without", or all
-    /// have what was "recorded".
+    /// Use of the recorded readahead.
     readahead: ReadaheadUse,
     #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<&'a [SettingStay]>,
 }
 
-/// Each row with its settings.
 pub(super) fn described<'a>(
     rows: &'a [ReplayRow],
     readahead: ReadaheadUse,
@@ -83,11 +78,9 @@ pub(super) fn described<'a>(
     rows.iter().map(|row| Described { row, readahead, settings: settings(row) }).collect()
 }
 
-/// The courses as text.
 pub(super) fn text(courses: &[Explained]) -> String {
     let mut text = String::new();
     for Explained { policy, frames, course } in courses {
-        // Writing to a string cannot fail.
         let _ = write!(
             text,
             "\n{policy}, {frames} frames: 1 page in {} sampled, into miniatures of {} frames\n\
@@ -112,7 +105,6 @@ fn hit_percent(stay: &SettingStay) -> f64 {
     100.0 * (stay.accesses - stay.misses) as f64 / stay.accesses.max(1) as f64
 }
 
-/// Why the setting took charge.
 fn chosen_by(stay: &SettingStay) -> String {
     match (stay.lead, stay.nr_disagreed, stay.lost, stay.price) {
         (Some(lead), Some(nr), Some(lost), Some(price)) => format!(

@@ -1,19 +1,14 @@
-//! `pagetide replay`: a recorded run through the same decisions, at other sizes and policies.
-//!
-//! Problem: "would half the memory do, and under which policy" should cost seconds, not a rollout.
-//! Idea: the lab runs the decision code over the record, in virtual time; this command only opens
-//! the file, asks for each policy at each size, and prints.
+//! `pagetide replay`: replays a recorded run at other sizes and under other policies.
 //!
 //! ```text
 //!   FILE --> trace --> DenseTrace --+--> policy x frames --> row --+--> table or JSON
 //!                                   +--> ... (all cores)           +--> report
 //! ```
 //!
-//! With `--recorded` the sizes are the run's own, and so is what stood in reclaim's way: the same
-//! policy decides the same again, also where memory was of several kinds. With `--fold` or
-//! `--fold-every` a policy's row is the mean of seven replays, at seven phases of the period. With
-//! `--explain`, a policy that chooses between settings is replayed once more, and says which when.
-//! `seconds` is how long the replay took.
+//! `--recorded` takes sizes, tiers and reclaim settings from the record, so that the same policy
+//! decides the same. `--fold` and `--fold-every` average seven replays at seven phases of the
+//! period. `--explain` replays policies with several settings once more and reports the choices.
+//! `seconds` is the replay's duration.
 
 mod explain;
 mod recorded;
@@ -87,10 +82,6 @@ pub(crate) struct ReplayArgs {
     output: RowsArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Sizes of no frame (usage), a file that cannot be read or understood, an interrupt.
 pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     if args.recorded {
         return recorded::run(args, interrupt);
@@ -132,7 +123,6 @@ pub(crate) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     })
 }
 
-/// The cell, once for each phase.
 fn phases_of(cell: Cell, args: &ReplayArgs) -> Vec<Cell> {
     let with = |setup| Cell { setup: Some(setup), ..cell };
     match (cell.setup, args.fold, args.fold_every) {
@@ -142,7 +132,7 @@ fn phases_of(cell: Cell, args: &ReplayArgs) -> Vec<Cell> {
     }
 }
 
-/// A row for each policy and size: of one answer, or of its phases.
+/// Averages phases.
 fn rows(answers: &[Answer], is_folded: bool) -> Vec<ReplayRow> {
     let mut rows = Vec::new();
     let mut left = answers;
@@ -194,7 +184,6 @@ fn table(rows: &[ReplayRow]) -> Table<'static> {
     Table::new(&columns).with_rows(rows.iter().map(cells_of))
 }
 
-/// The row as data: what missed, and how long an access took.
 fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
     let case = || format!("{}, {} frames", args.source.name(), row.frames);
     let ns = row.seconds * 1e9 / row.accesses.max(1) as f64;
@@ -204,7 +193,7 @@ fn to_results(args: &ReplayArgs, row: &ReplayRow) -> [Measured; 2] {
     ]
 }
 
-/// How far the phases of a folded row lie apart.
+/// Formats the range over phases.
 fn phases_line(row: &ReplayRow) -> String {
     match (row.miss_ratio_min, row.miss_ratio_max) {
         (Some(low), Some(high)) => {

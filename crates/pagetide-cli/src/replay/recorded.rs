@@ -1,11 +1,11 @@
-//! `--recorded`: a run again, in the memory that it had.
+//! `--recorded`: repeats a run in its recorded memory.
 //!
 //! ```text
-//!   header --> policy, memory, tiers --> cells --> rows, and what each tier did
+//!   header --> policy, memory, tiers --> cells --> rows, and accesses of each tier
 //! ```
 //!
-//! Every column gets what the run read ahead. The run's own policy has the mechanisms on that it
-//! had; `--off` and `--on` change these. Others that it is compared with have theirs.
+//! Every column gets the recorded readahead. The run's own policy has its recorded mechanisms,
+//! changed by `--off` and `--on`. Other policies have their defaults.
 
 use super::{ReplayArgs, explain, rows, table};
 use crate::cells;
@@ -20,10 +20,6 @@ use pagetide_core::units::Bytes;
 use pagetide_lab::replay::{Cell, Contender, Memory, ReplayRow};
 use pagetide_lab::trace::{DenseTrace, Facts, PAGES_A_BYTE, PAGES_ALLOWED, ReadaheadUse};
 
-/// Runs the command.
-///
-/// # Errors
-/// As `replay`; a file that is no record of a run.
 pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let (trace, facts) = args.source.read_dense(interrupt)?;
     let (run, memory) = recorded(args, &facts)?;
@@ -53,14 +49,12 @@ pub(super) fn run(args: &ReplayArgs, interrupt: &Interrupt) -> Result<(), Failur
     })
 }
 
-/// What decided in the run.
 #[derive(Clone, Copy)]
 struct Recorded {
     policy: PolicyName,
     switches: Switches,
 }
 
-/// What the record says of the run.
 fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Recorded, Memory), Failure> {
     let file = args.source.file.display();
     let header = facts.header.as_ref().filter(|header| header.is_of_run()).ok_or_else(|| {
@@ -76,7 +70,7 @@ fn recorded(args: &ReplayArgs, facts: &Facts) -> Result<(Recorded, Memory), Fail
     })
 }
 
-/// Refuses a memory that the record cannot have filled: its frames would be made, and none used.
+/// Refuses a claimed memory larger than the record can fill.
 fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<(), Failure> {
     let (frames, entries) = (u64::from(memory.nr_frames_max()), trace.nr_entries());
     if frames <= PAGES_ALLOWED.saturating_add(entries.saturating_mul(PAGES_A_BYTE)) {
@@ -90,8 +84,7 @@ fn check_claim(args: &ReplayArgs, memory: Memory, trace: &DenseTrace) -> Result<
     )))
 }
 
-/// Served and resident pages of each tier, and the moves between them; nothing for one kind of
-/// memory.
+/// Returns empty text for one tier.
 fn tiers_text(rows: &[ReplayRow]) -> String {
     let Some(nr_tiers) = rows.iter().find_map(|row| Some(row.tiers?.served().len())) else {
         return String::new();

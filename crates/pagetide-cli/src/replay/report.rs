@@ -1,4 +1,4 @@
-//! The replay's report: miss ratio by size and policy, as curves and as the table of all numbers.
+//! The replay's report: curves of miss ratio by size and policy, and the table.
 
 use super::explain::Explained;
 use super::{selection, table};
@@ -34,10 +34,7 @@ eviction remembered; activations are those taken for hot at once; policies witho
 have neither. Seconds are this machine's, with as many replays side by side as it has \
 cores.";
 
-/// Writes the report on `rows`, replays of `trace`, which came from `file`, to `path`.
-///
-/// # Errors
-/// Where the file cannot be written.
+/// Writes the report on `rows` of `trace`, read from `file`.
 pub(super) fn write(
     path: &Path,
     file: &Path,
@@ -77,7 +74,7 @@ fn render(
     Ok(page.finish("How this was counted", METHOD))
 }
 
-/// A curve for each policy, in the order of the rows.
+/// Keeps the order of the rows.
 fn curves_of(rows: &[ReplayRow]) -> Vec<Curve<'_>> {
     let mut curves: Vec<Curve<'_>> = Vec::new();
     for row in rows {

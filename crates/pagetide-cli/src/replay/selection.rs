@@ -1,4 +1,4 @@
-//! Settings over time, above the hit ratio: what a policy chose, and what came of it.
+//! A policy's settings over time, above the hit ratio.
 //!
 //! ```text
 //!   recency            #####
@@ -21,10 +21,10 @@ const CAPTION: &str = "The hit ratio, stretch by stretch of accesses, and above 
                        would have hit more often than that of the setting before, by more than \
                        chance and by more than the change costs.";
 const SIZE: (u32, u32) = (900, 420);
-/// The share of the plot's height for the settings.
+/// A share of the plot's height.
 const SETTINGS_SHARE: f64 = 0.32;
 
-/// The heading and the figure of one policy at one size.
+/// Includes the heading.
 pub(super) fn figure(explained: &Explained) -> Result<(String, Figure), DrawError> {
     let title = title_of(explained);
     let plot = svg(SIZE, |area| draw(area, explained))?;
@@ -36,10 +36,7 @@ fn title_of(Explained { policy, frames, .. }: &Explained) -> String {
     format!("Settings of {policy} with {frames} frames")
 }
 
-/// The settings and the hit ratio as one SVG document; `trace` is the name of what was replayed.
-///
-/// # Errors
-/// Where they cannot be drawn.
+/// Draws a picture with `trace` in the title.
 pub(super) fn alone(trace: &str, explained: &Explained) -> Result<String, Failure> {
     let title = format!("{}: {trace}", title_of(explained));
     let plot = picture((SIZE.0, SIZE.1 + 24), &title, |area| draw(area, explained));

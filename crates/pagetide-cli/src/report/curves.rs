@@ -1,8 +1,6 @@
-//! Miss ratio by size of memory, a line per policy: in a report, or as a picture of its own.
+//! Miss ratio by memory size, a line per policy, in a report or standalone.
 //!
-//! The axis of sizes is logarithmic: each step to the right doubles memory at the same cost on
-//! paper, and curves bend where memory is small. A picture of its own has a white ground and a
-//! legend, as it may end up in any document; in a report, the page has both.
+//! The size axis is logarithmic, because curves bend at small memory.
 
 use crate::failure::Failure;
 use crate::machine;
@@ -12,13 +10,12 @@ use crate::report::plots::{
 use pagetide_core::units::PAGE_BYTES;
 use plotters::prelude::*;
 
-/// One policy's line.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve<'a> {
     pub(crate) policy: &'a str,
-    /// Frames and miss ratio, by ascending frames.
+    /// (frames, miss ratio), ascending.
     pub(crate) points: Vec<(u32, f64)>,
-    /// What each may be off by, as a bar through it; none where nothing was sampled.
+    /// Error bars, empty without sampling.
     pub(crate) errors: Vec<f64>,
 }
 
@@ -28,16 +25,11 @@ enum Place {
     Alone,
 }
 
-/// The curves as one SVG document under this title.
-///
-/// # Errors
-/// Where they cannot be drawn.
 pub(crate) fn alone(title: &str, curves: &[Curve<'_>]) -> Result<String, Failure> {
     picture((900, 540), title, |area| draw(area, curves, Place::Alone))
         .map_err(|error| Failure::on("draw the curves", &*error))
 }
 
-/// The curves as a figure of a report.
 pub(crate) fn in_report(curves: &[Curve<'_>]) -> Result<String, DrawError> {
     svg((900, 420), |area| draw(area, curves, Place::InReport))
 }
@@ -48,9 +40,9 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
     let (left, right) =
         doublings.fold((f64::MAX, f64::MIN), |(low, high), at| (low.min(at), high.max(at)));
     let top = points().map(|point| point.1).fold(0.01, f64::max);
-    // A lone size still gets an axis; no size at all an empty one.
+    // One size or no size still gets an axis.
     let (left, right) = if left > right { (12.0, 13.0) } else { (left, right.max(left + 0.5)) };
-    // At sizes that are powers of two, and not all of many.
+    // Marks some powers of two.
     let every = ((right - left) / 9.0).ceil().max(1.0) as usize;
     let doublings = (left.ceil() as i32..=right as i32).step_by(every).map(f64::from);
     let mut chart = ChartBuilder::on(area)
@@ -72,7 +64,7 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
         let style = colour(curve.policy).stroke_width(2);
         let line = curve.points.iter().map(|&(frames, ratio)| (log_bytes(frames), ratio));
         let points = line.clone();
-        // Neighbours differ in more than their colour.
+        // Different markers distinguish neighbouring lines.
         let marks = match nth % 3 {
             0 => chart
                 .draw_series(points.map(|at| Circle::new(at, 3, style.filled())))?
@@ -105,7 +97,6 @@ fn draw(area: &Area<'_>, curves: &[Curve<'_>], place: Place) -> Result<(), DrawE
     Ok(())
 }
 
-/// The binary logarithm of so many frames' bytes.
 fn log_bytes(frames: u32) -> f64 {
     (f64::from(frames.max(1)) * PAGE_BYTES as f64).log2()
 }

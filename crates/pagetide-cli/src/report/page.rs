@@ -1,4 +1,4 @@
-//! A report's page: HTML that needs nothing else.
+//! A report's self-contained HTML page.
 
 use super::plots;
 use crate::machine;
@@ -28,13 +28,11 @@ th,td{text-align:right;padding:.35rem .7rem;border-bottom:1px solid var(--line);
 th{font-weight:500}th:first-child,td:first-child,th:last-child,td:last-child{text-align:left}
 ";
 
-/// A document in the making, section by section.
 #[derive(Debug)]
 pub(crate) struct Page(String);
 
 impl Page {
-    /// The document up to its first section: a title, a paragraph (HTML), the machine, and the
-    /// colour of each of `names`.
+    /// Begins a page. `paragraph` is HTML, and `names` make the legend.
     pub(crate) fn new(title: &str, paragraph: &str, names: &[&str]) -> Page {
         let legend = |name: &&str| {
             let colour = plots::css_colour(name);
@@ -51,8 +49,8 @@ impl Page {
         ))
     }
 
-    /// Adds a section: figures beside each other, and a table below them. `words` are its heading
-    /// and paragraphs, as [`heading`], [`paragraph`] and [`remark`] make them.
+    /// Figures stand side by side above the table. `words` come from [`heading`], [`paragraph`] and
+    /// [`remark`].
     pub(crate) fn section(&mut self, words: &str, figures: &[Figure], table: Option<&Table<'_>>) {
         let figures: String = figures.iter().map(Figure::to_html).collect();
         let table = table.map(Table::to_html).unwrap_or_default();
@@ -61,29 +59,25 @@ impl Page {
         ));
     }
 
-    /// The whole document, with a last section of a heading and a paragraph (HTML).
+    /// Ends the page with HTML `text`.
     pub(crate) fn finish(self, title: &str, text: &str) -> String {
         let Page(before) = self;
         format!("{before}<section>{}<p>{text}</p></section></body></html>\n", heading(title))
     }
 }
 
-/// The title of a section.
 pub(crate) fn heading(title: &str) -> String {
     format!("<h2>{}</h2>", escape(title))
 }
 
-/// A paragraph under it.
 pub(crate) fn paragraph(text: &str) -> String {
     format!("<p>{}</p>", escape(text))
 }
 
-/// The same, less prominent.
 pub(crate) fn remark(text: &str) -> String {
     format!("<p class=\"dim\">{}</p>", escape(text))
 }
 
-/// A plot with its title and how to read it.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     svg: String,
@@ -92,7 +86,7 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// `svg` as [`plots`](super::plots) draws it.
+    /// Takes an `svg` from [`plots`](super::plots).
     pub(crate) fn new(svg: String, title: &str, caption: &str) -> Figure {
         Figure { svg, title: title.to_owned(), caption: caption.to_owned() }
     }

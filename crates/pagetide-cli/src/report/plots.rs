@@ -1,8 +1,6 @@
-//! The kit that all plots are drawn with, as SVG text.
+//! Drawing of plots as SVG.
 //!
-//! Lines for what goes on over time, bars for comparisons; a legend stands once at the top of the
-//! page, so that plots stay small. Grid lines are half-transparent grey and nothing paints a
-//! background: both colour schemes show through.
+//! Half-transparent grey grids without backgrounds suit both colour schemes.
 
 use plotters::chart::MeshStyle;
 use plotters::coord::Shift;
@@ -12,28 +10,22 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 
-/// Why a plot could not be drawn.
 pub(crate) type DrawError = Box<dyn std::error::Error>;
 
-/// A drawing on an SVG document, in pixels.
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Axes that are not logarithmic.
 pub(crate) type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Marked, Marked>>;
 
-/// An axis, and where it is marked.
 pub(crate) struct Marked {
     axis: RangedCoordf64,
     marks: Vec<f64>,
 }
 
 impl Marked {
-    /// At these places.
     pub(crate) fn at(range: Range<f64>, marks: Vec<f64>) -> Marked {
         Marked { axis: range.into(), marks }
     }
 
-    /// At round numbers.
     pub(crate) fn round(range: Range<f64>) -> Marked {
         let marks = round_ticks(&range, TICKS);
         Marked::at(range, marks)
@@ -57,15 +49,14 @@ impl Ranged for Marked {
     }
 }
 
-/// Pixels of a plot that stands beside others, wide and high.
+/// Pixels.
 pub(crate) const SIZE: (u32, u32) = (520, 300);
 pub(crate) const GREY: RGBColor = RGBColor(128, 134, 144);
 pub(crate) const TEXT_PIXELS: u32 = 13;
-/// Marks of an axis.
 const TICKS: u32 = 6;
 
-/// The colour of a name (a policy, a tuning, ...), everywhere in a report. The subjects of the demo
-/// have those of Okabe and Ito, which people tell apart who see two colours of three.
+/// Returns fixed colours. The demo's subjects have the Okabe-Ito colours, distinct under colour
+/// blindness.
 pub(crate) fn colour(name: &str) -> RGBColor {
     match name {
         "linux" => RGBColor(0xd5, 0x5e, 0x00),
@@ -89,9 +80,8 @@ pub(crate) fn colour(name: &str) -> RGBColor {
     }
 }
 
-/// A mid-tone of its own for any other name: a policy with mechanisms turned, or a new one.
 fn colour_by_name(name: &str) -> RGBColor {
-    // FNV-1a: neighbouring names end far apart.
+    // FNV-1a, so that similar names get distant hues.
     let hash = name
         .bytes()
         .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -100,23 +90,21 @@ fn colour_by_name(name: &str) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-/// The same as CSS writes it.
 pub(super) fn css_colour(name: &str) -> String {
     let RGBColor(red, green, blue) = colour(name);
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// The axes of a plot: their ends, what they are of, and the words for their values.
 pub(crate) struct Axes<'a> {
     pub(crate) x: Range<f64>,
     pub(crate) y: Range<f64>,
-    /// What is counted to the right; nothing where it is plain.
+    /// The name of the x axis, may be empty.
     pub(crate) x_name: &'a str,
     pub(crate) x_tick: &'a dyn Fn(f64) -> String,
     pub(crate) y_tick: &'a dyn Fn(f64) -> String,
 }
 
-/// Marks of an axis, about `nr` of them: multiples of 1, 2 or 5 times a power of ten.
+/// Returns about `nr` marks at multiples of 1, 2 or 5 times a power of ten.
 fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
     let wanted = (range.end - range.start) / f64::from(nr);
     if wanted.is_nan() || wanted <= 0.0 {
@@ -131,13 +119,11 @@ fn round_ticks(range: &Range<f64>, nr: u32) -> Vec<f64> {
 }
 
 impl<'a> Axes<'a> {
-    /// Seconds up to `right`, and from zero to `top` what `tick` has a word for.
     pub(crate) fn over_seconds(right: f64, top: f64, tick: &'a dyn Fn(f64) -> String) -> Axes<'a> {
         let (x, y) = (0.0..right, 0.0..top * 1.03);
         Axes { x, y, x_name: "seconds", x_tick: &|seconds| format!("{seconds:.1}"), y_tick: tick }
     }
 
-    /// Draws them on `area`.
     pub(crate) fn draw<'d, 'b>(&self, area: &'d Area<'b>) -> Result<Chart<'d, 'b>, DrawError> {
         let mut chart = ChartBuilder::on(area)
             .margin(8)
@@ -155,23 +141,19 @@ impl<'a> Axes<'a> {
     }
 }
 
-/// A line, and how it is drawn.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) style: ShapeStyle,
-    /// Each point is marked.
     pub(crate) has_dots: bool,
 }
 
 impl Line {
-    /// In the colour of `name`.
     pub(crate) fn new(name: &str, points: Vec<(f64, f64)>) -> Line {
         Line { points, style: colour(name).stroke_width(2), has_dots: false }
     }
 }
 
-/// Draws `lines` on a chart.
 pub(crate) fn draw_lines(chart: &mut Chart<'_, '_>, lines: &[Line]) -> Result<(), DrawError> {
     for Line { points, style, has_dots } in lines {
         let dots = points.iter().filter(|_| *has_dots);
@@ -181,21 +163,19 @@ pub(crate) fn draw_lines(chart: &mut Chart<'_, '_>, lines: &[Line]) -> Result<()
     Ok(())
 }
 
-/// The plot of `lines`.
 pub(crate) fn lines(axes: &Axes<'_>, lines: &[Line]) -> Result<String, DrawError> {
     svg(SIZE, |area| draw_lines(&mut axes.draw(area)?, lines))
 }
 
-/// A bar from zero up, in the colour of a name.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) value: f64,
-    /// Stands over it.
+    /// Text above the bar.
     pub(crate) label: String,
 }
 
-/// Bars beside each other, with a title under them.
+/// Adjacent bars with a title below.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) title: String,
@@ -203,13 +183,12 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// A bar alone, with its own name under it.
     pub(crate) fn single(name: &str, value: f64, label: String) -> Group {
         Group { title: name.to_owned(), bars: vec![Bar { name: name.to_owned(), value, label }] }
     }
 }
 
-/// Groups of bars from zero up to `at_least` or more.
+/// Ends the axis at `at_least` or more.
 pub(crate) fn bars(
     groups: &[Group],
     at_least: f64,
@@ -246,21 +225,20 @@ pub(crate) fn bars(
     })
 }
 
-/// `text` centred under the point `at`, given in pixels of the whole plot.
+/// Takes `at` in pixels of the whole plot.
 pub(crate) fn label_below(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Top));
     Ok(area.draw(&Text::new(text, (at.0, at.1 + 8), style))?)
 }
 
-/// `text` centred over the point `at`, given in pixels of the whole plot.
+/// Takes `at` in pixels of the whole plot.
 pub(crate) fn label_above(area: &Area<'_>, at: (i32, i32), text: &str) -> Result<(), DrawError> {
     let style =
         ("sans-serif", TEXT_PIXELS).into_text_style(area).pos(Pos::new(HPos::Center, VPos::Bottom));
     Ok(area.draw(&Text::new(text, (at.0, at.1 - 2), style))?)
 }
 
-/// The grid and the labels that all plots have.
 pub(crate) fn mesh<'a, 'b, DB, X, Y>(
     chart: &'b mut ChartContext<'a, DB, Cartesian2d<X, Y>>,
 ) -> MeshStyle<'a, 'b, X, Y, DB>
@@ -277,7 +255,7 @@ where
     mesh
 }
 
-/// An `<svg>` of so many pixels, wide and high.
+/// Takes `size` in pixels.
 pub(crate) fn svg(
     size: (u32, u32),
     draw: impl FnOnce(&Area<'_>) -> Result<(), DrawError>,
@@ -288,13 +266,12 @@ pub(crate) fn svg(
         draw(&area)?;
         area.present()?;
     }
-    // Inside HTML, the XML declaration is not wanted, and the size is the page's to choose.
+    // HTML needs no XML declaration, and the page chooses the size.
     let start = text.find("<svg").unwrap_or(0);
     Ok(text.split_off(start))
 }
 
-/// The same as a picture of its own, with a title and on a white ground, as it may end up in any
-/// document.
+/// Draws a standalone picture with a title and a white background.
 pub(crate) fn picture(
     size: (u32, u32),
     title: &str,
@@ -306,7 +283,6 @@ pub(crate) fn picture(
     })
 }
 
-/// A count in few characters.
 pub(crate) fn thousands(value: f64) -> String {
     if value >= 10_000.0 { format!("{:.0}k", value / 1000.0) } else { format!("{value:.0}") }
 }
@@ -325,7 +301,7 @@ mod tests {
         }
     }
 
-    /// As people see them who lack one kind of cone: Machado, Oliveira and Fernandes, 2009.
+    /// Colour-blind simulation: Machado, Oliveira and Fernandes, 2009.
     #[test]
     fn the_demos_subjects_are_told_apart_without_one_kind_of_cone() {
         const SEEN: [[[f64; 3]; 3]; 3] = [

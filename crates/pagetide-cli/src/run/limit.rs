@@ -1,4 +1,4 @@
-//! `--memory`: a fixed size, or the memory that can be spared.
+//! `--memory`: a fixed size, or the machine's spare memory.
 //!
 //! ```text
 //!   512M             a fixed limit
@@ -12,26 +12,23 @@ use pagetide_core::units::Bytes;
 use pagetide_sys::MemoryRoom;
 use std::str::FromStr;
 
-/// Smallest size of `auto`.
+/// The minimum of `auto`.
 const LEAST: Bytes = Bytes(16 << 20);
 
-/// The limit of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MemoryLimit {
     Fixed(Bytes),
-    /// Follows the spare memory, from the first size up to the second.
+    /// The range of a limit that follows the spare memory.
     Auto(Bytes, Bytes),
 }
 
 impl MemoryLimit {
-    /// Returns the largest possible limit.
     pub(super) fn most(self) -> Bytes {
         match self {
             MemoryLimit::Fixed(memory) | MemoryLimit::Auto(_, memory) => memory,
         }
     }
 
-    /// Sets the limit in `builder`.
     pub(super) fn put(self, builder: Builder) -> Builder {
         match self {
             MemoryLimit::Fixed(memory) => builder.memory(memory),

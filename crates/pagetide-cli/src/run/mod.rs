@@ -1,6 +1,6 @@
-//! `pagetide run`: an unmodified program with its file I/O through a page cache with a hard limit.
+//! `pagetide run`: runs an unmodified program with its file I/O through a page cache.
 //!
-//! The server is in the crate `pagetide-run`. This module has the command line and the summary.
+//! The server is in the crate `pagetide-run`.
 
 pub(crate) mod library;
 mod limit;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use steering::{MetricsPlace, Steering};
 use watch::Watcher;
 
-/// Time for an orderly end after a signal. The process exits after this time.
+/// The deadline for an orderly exit after a signal.
 const TIME_TO_END: Duration = Duration::from_secs(1);
 
 const NOTES: &str = "What is managed: regular files, opened by the program or its children, except
@@ -127,11 +127,11 @@ enum MmapBy {
     Cache,
 }
 
-/// Runs the command. Returns the program's exit code.
+/// Returns the program's exit code.
 ///
 /// # Errors
-/// Fails if the page cache cannot be built, the library is missing, or data of the program could
-/// not be written.
+/// Fails if the page cache cannot be built, the library is missing, or program data could not be
+/// written.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     output::check("the report", &args.report)?;
     output::check("the summary", &args.json)?;
@@ -158,12 +158,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let steering = Steering::start(args, &cache)?;
     let ended = prepared.run(cache, &program, terminal::note);
     if let Ok(ended) = &ended {
-        // A write to standard error or to a record may wait for its reader. All data of the program
-        // is in its files. Without the thread the exit waits for all readers.
+        // A write to stderr or a record may block on its reader. All program data is in its files.
+        // This thread ends the process without waiting.
         let interrupt = Interrupt::follow(Arc::clone(&ended.interrupt));
         let _ = interrupt.end_in_time(TIME_TO_END, || {});
     }
-    // After the run there is nothing left to steer.
     drop(steering);
     match ended {
         Ok(ended) => finish(args, ended, watcher),
@@ -172,7 +171,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Prints the error, and returns the exit code of a shell.
+/// Returns a shell's exit code.
 pub(crate) fn cannot_run(program: &Path, error: &io::Error) -> ExitCode {
     terminal::note(&format!("pagetide: cannot run {}: {error}", program.display()));
     ExitCode::from(launch::exit_code_of(error))
@@ -185,7 +184,6 @@ fn failure_of(error: RunError) -> Failure {
     }
 }
 
-/// Reads a file written by `--dump`.
 fn read_dump(path: &Path) -> Result<ResidentSet, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::on_path("read the dump", path, &error))?;
@@ -208,7 +206,7 @@ fn build(args: &RunArgs) -> Result<PageCache, Failure> {
     })
 }
 
-/// Syncs the written-back data, and reports the result of the run.
+/// Syncs written data and reports the run.
 fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<ExitCode, Failure> {
     let Ended { exit_code, server, written_back, .. } = &ended;
     let exit_code = *exit_code;
@@ -222,7 +220,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     if !args.quiet {
         terminal::note(&summary.to_string());
     }
-    // A failure of one file does not prevent the rest.
+    // One failed output does not prevent the rest.
     let dumped = args
         .dump
         .as_ref()
@@ -243,7 +241,7 @@ fn finish(args: &RunArgs, ended: Ended, watcher: Option<Watcher>) -> Result<Exit
     Ok(ExitCode::from(exit_code))
 }
 
-/// Returns the first failure, and prints all further failures.
+/// Returns the first failure and prints the rest.
 fn first_of<const N: usize>(results: [Result<(), Failure>; N]) -> Result<(), Failure> {
     let mut failures = results.into_iter().filter_map(Result::err);
     let Some(first) = failures.next() else { return Ok(()) };

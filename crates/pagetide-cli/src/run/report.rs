@@ -1,12 +1,10 @@
-//! The report on a run: the course over time, and the estimated results of other memory sizes.
+//! The report on a run: courses over time, and the estimates for other memory sizes.
 //!
 //! ```text
 //!   points --differences--> hit ratio, refaults a second, device bytes a second   lines
 //!          --unchanged----> resident memory by generation                         areas
 //!   sizing ---------------> misses per access by size                             curves
 //! ```
-//!
-//! Ignored: the files and processes of the accesses.
 
 use super::watch::RunPoint;
 use crate::failure::Failure;
@@ -32,10 +30,6 @@ how unlike LRU the policy is, and how unlike itself readahead at another size, i
 what another policy would have done, record the run and use <code>pagetide \
 replay</code>.";
 
-/// Writes the report on a run of `command` to `path`.
-///
-/// # Errors
-/// Fails if the file cannot be written.
 pub(super) fn write(
     path: &Path,
     command: &str,
@@ -85,13 +79,12 @@ const SIZING_CAPTION: &str = "What would have been missed with other sizes of me
                               Where a curve falls steeply, a little more memory is worth much; \
                               where it is flat, more is wasted.";
 
-/// Returns `rate` of each two neighbouring points, at the time of the later point.
+/// Computes `rate` at the time of the later point.
 fn between(points: &[RunPoint], rate: impl Fn(&RunPoint, &RunPoint) -> f64) -> Vec<(f64, f64)> {
     let pairs = points.iter().zip(points.iter().skip(1));
     pairs.map(|(before, now)| (now.seconds, rate(before, now))).collect()
 }
 
-/// Returns the rate of one counter.
 fn rates(points: &[RunPoint], counter: fn(&RunPoint) -> u64) -> Vec<(f64, f64)> {
     between(points, |before, now| {
         let more = counter(now).saturating_sub(counter(before));
@@ -134,7 +127,7 @@ fn sizing(policy: &str, sizing: &Sizing) -> Result<String, DrawError> {
     }])
 }
 
-/// Draws lines over seconds, from zero up to `at_least` or more.
+/// Draws the axis from zero up to `at_least` or more.
 fn over_time(
     all: Vec<Line>,
     at_least: f64,
@@ -146,7 +139,7 @@ fn over_time(
     lines(&Axes::over_seconds(right, top, tick), &all)
 }
 
-/// Draws the generations as stacked bands, or all resident memory if the policy has none.
+/// Draws stacked bands of generations, or all resident memory without generations.
 fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     let right = points.iter().map(|point| point.seconds).fold(0.1, f64::max);
     let top = points.iter().map(|point| point.resident_bytes as f64).fold(4096.0, f64::max);
@@ -155,7 +148,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
         let mut chart = Axes::over_seconds(right, top, &tick).draw(area)?;
         let all = points.iter().map(|point| (point.seconds, point.resident_bytes as f64));
         let nr_bands = points.iter().map(|point| point.generations.len()).max().unwrap_or(0);
-        // The taller bands are drawn first, and the lower bands over them.
+        // Lower bands are drawn over taller bands.
         for depth in (0..nr_bands).rev() {
             let reach = points.iter().map(|point| (point.seconds, up_to(point, depth)));
             chart.draw_series([band(reach, right, BANDS[depth % BANDS.len()])])?;
@@ -168,7 +161,7 @@ fn resident(points: &[RunPoint]) -> Result<String, DrawError> {
     })
 }
 
-/// Colours of the bands, oldest generation first.
+/// Colours, oldest generation first.
 const BANDS: [RGBColor; 4] = [
     RGBColor(0x2a, 0x5d, 0x8f),
     RGBColor(0x3b, 0x82, 0xc4),
@@ -176,7 +169,7 @@ const BANDS: [RGBColor; 4] = [
     RGBColor(0xb5, 0xd3, 0xee),
 ];
 
-/// Returns the bytes of the oldest `depth + 1` generations at that moment.
+/// Bytes of the oldest `depth + 1` generations.
 fn up_to(point: &RunPoint, depth: usize) -> f64 {
     let pages: u64 = point.generations.iter().take(depth + 1).map(|one| one.1).sum();
     pages as f64 * PAGE_BYTES as f64

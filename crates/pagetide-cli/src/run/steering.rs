@@ -1,5 +1,4 @@
-//! Monitoring and control of a run: a socket for `pagetide ctl` and `top`, and metrics and dumps if
-//! requested.
+//! Monitoring and control of a run: a socket for `pagetide ctl` and `top`, metrics and dumps.
 
 use super::RunArgs;
 use crate::failure::Failure;
@@ -14,12 +13,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Interval between two writes of a metrics file.
 const INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum length of the program's name, characters.
+/// Characters of the program's name.
 const NAME_LEN_MAX: usize = 200;
 
-/// The target of metrics.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum MetricsPlace {
     Address(SocketAddr),
@@ -36,7 +33,7 @@ impl FromStr for MetricsPlace {
         }
         match text.parse() {
             Ok(address) => Ok(MetricsPlace::Address(address)),
-            // A file may have any name, but this text looks like an address.
+            // Any file name is legal, but this text looks like an address.
             Err(_) if text.ends_with(|last: char| last.is_ascii_digit()) && text.contains(':') => {
                 Err("write an address as 127.0.0.1:9464 or [::1]:9464".to_owned())
             }
@@ -45,7 +42,7 @@ impl FromStr for MetricsPlace {
     }
 }
 
-/// Parses the interval between two dumps, as 60s or 0.5s.
+/// As 60s or 0.5s.
 pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse();
     let seconds = seconds.ok().filter(|seconds| (0.1..=86_400.0).contains(seconds));
@@ -53,7 +50,7 @@ pub(super) fn parse_every(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds?))
 }
 
-/// The monitoring of a run, which ends on drop.
+/// The monitoring of a run, until drop.
 pub(super) struct Steering {
     _control: Option<Control>,
     _server: Option<MetricsServer>,
@@ -61,10 +58,6 @@ pub(super) struct Steering {
 }
 
 impl Steering {
-    /// Starts the control socket, and metrics and dumps if requested.
-    ///
-    /// # Errors
-    /// Fails if the requested metrics server cannot start, or a file cannot be written.
     pub(super) fn start(args: &RunArgs, cache: &PageCache) -> Result<Steering, Failure> {
         let (mut server, mut files) = (None, Vec::new());
         match &args.metrics {
@@ -106,14 +99,14 @@ fn name_of(args: &RunArgs) -> String {
     name.chars().take(NAME_LEN_MAX).collect()
 }
 
-/// A file that is rewritten at an interval, and once more at the end.
+/// A file that is rewritten at an interval, and at the end.
 struct KeptFile {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl KeptFile {
-    /// Writes the file once before the return, and starts the thread.
+    /// Writes the file once, then starts the thread.
     fn start(
         what: &'static str,
         path: &Path,
@@ -127,7 +120,7 @@ impl KeptFile {
         let thread = thread.spawn(move || {
             loop {
                 let is_over = stopped.recv_timeout(every) != Err(RecvTimeoutError::Timeout);
-                // A failed write is repeated at the next interval.
+                // The next interval repeats a failed write.
                 let _ = output::write(what, &path, &text());
                 if is_over {
                     return;
@@ -143,7 +136,7 @@ impl Drop for KeptFile {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread was already printed.
+            // The thread already printed its panic.
             let _ = thread.join();
         }
     }

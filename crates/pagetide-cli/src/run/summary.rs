@@ -1,4 +1,4 @@
-//! The summary of a run: a few lines for people, one JSON document for scripts.
+//! The summary of a run: text for people, JSON for scripts.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -14,14 +14,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// The summary at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Summary {
     exit_code: u8,
     policy: String,
     memory_bytes: u64,
     resident_bytes_max: u64,
-    /// Memory of `pagetide run` itself beside the frames, at the end.
+    /// Memory beside the frames, at the end.
     own_bytes: Option<u64>,
     accesses: u64,
     hits: u64,
@@ -36,23 +35,21 @@ pub(super) struct Summary {
     dirty_bytes: u64,
     direct_io: bool,
     processes: u64,
-    /// Number of mappings served by the page cache.
     mappings: u64,
-    /// Bytes of pages that programs have written in private mappings, which are the programs' own
-    /// memory.
+    /// Bytes owned by the programs.
     private_mapping_bytes: u64,
-    /// Number of calls to lock mapped files that exceeded the limit on locked memory.
+    /// Calls beyond the limit on locked memory.
     mapping_locks_refused: u64,
-    /// The pages brought in by `--warm`, or `null` without the option.
+    /// The warm-up, null without `--warm`.
     warm: Option<WarmSummary>,
-    /// The size changes of `--memory auto`, or `null` with a fixed limit.
+    /// The changes, null with a fixed limit.
     auto: Option<AutoSummary>,
     sizing: SizingSummary,
-    /// Number of files left to the kernel, by reason.
+    /// Counts by reason.
     kernel_files: BTreeMap<&'static str, u64>,
 }
 
-/// The pages of an earlier run, in the files opened so far.
+/// Pages of the files opened so far.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct WarmSummary {
     pages: u64,
@@ -60,18 +57,17 @@ pub(super) struct WarmSummary {
     stale_files: u64,
 }
 
-/// The size changes of a limit that follows the spare memory.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AutoSummary {
     memory_bytes_min: u64,
     memory_bytes_max: u64,
-    /// Number of increases for more hits.
+    /// Increases for more hits.
     grown: u64,
-    /// Number of decreases because other processes took memory of the reserve.
+    /// Decreases because other processes used the reserve.
     shrunk_for_reserve: u64,
-    /// Number of decreases because threads waited for memory.
+    /// Decreases because threads waited for memory.
     shrunk_for_stalls: u64,
-    /// The last changes, oldest first.
+    /// Changes, oldest first.
     last: Vec<ChangeRow>,
 }
 
@@ -108,12 +104,11 @@ impl AutoSummary {
     }
 }
 
-/// The estimated results of other memory sizes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct SizingSummary {
-    /// Memory for [`WORKING_SET`] of the hits that LRU would have with `memory_known_bytes`.
+    /// Memory for [`WORKING_SET`] of LRU's hits with `memory_known_bytes`.
     working_set_bytes: u64,
-    /// One standard error of the sample, as in the other error fields.
+    /// One standard error of the sample, as in all error fields.
     working_set_error_bytes: u64,
     memory_known_bytes: u64,
     sampled_accesses: u64,
@@ -126,12 +121,11 @@ struct SizeRow {
     /// The LRU estimate, corrected by the measured hit ratio.
     hit_ratio: f64,
     hit_ratio_error: f64,
-    /// The estimate for LRU. Not comparable with `hit_ratio` if the run read ahead.
+    /// The LRU estimate. Not comparable with `hit_ratio` if the run read ahead.
     lru_hit_ratio_without_readahead: f64,
     lru_hit_ratio_without_readahead_error: f64,
 }
 
-/// Returns the reason as named in the summary's sentence about kernel files.
 fn say_reason(reason: Reason) -> &'static str {
     match reason {
         Reason::Mapped => "mapped",
@@ -150,12 +144,11 @@ fn say_reason(reason: Reason) -> &'static str {
     }
 }
 
-/// Share of the hits that defines the working set.
 const WORKING_SET: f64 = 0.99;
 
 impl SizingSummary {
     fn of(sizing: &Sizing) -> SizingSummary {
-        // From an eighth of the memory to four times the memory.
+        // From 1/8 to 4 times the memory.
         let sizes = (0..6).map(|doublings| Bytes((sizing.memory().0 / 8) << doublings));
         SizingSummary {
             working_set_bytes: sizing.working_set(WORKING_SET).0,
@@ -166,7 +159,6 @@ impl SizingSummary {
         }
     }
 
-    /// Returns the hit ratio at `memory`, if `memory` is one of the sizes.
     fn at(&self, memory: u64) -> Option<Estimate> {
         let row = self.hit_ratios.iter().find(|row| row.memory_bytes == memory)?;
         Some(Estimate { value: row.hit_ratio, error: row.hit_ratio_error })
@@ -187,7 +179,6 @@ impl SizeRow {
 }
 
 impl Summary {
-    /// Returns the summary of `server`, for a program that ended with `exit_code`.
     pub(super) fn collect(server: &Server, exit_code: u8, is_warmed: bool) -> Summary {
         let stats: CacheStats = server.cache().stats();
         let kernel_files = server.handed_over().filter(|(_, nr)| *nr > 0);
@@ -227,10 +218,6 @@ impl Summary {
         }
     }
 
-    /// Writes the document.
-    ///
-    /// # Errors
-    /// Fails with the system's error if the file cannot be written.
     pub(super) fn write(&self, path: &Path) -> Result<(), Failure> {
         output::write("the summary", path, &Document::new("pagetide.run/1", [self]).to_text()?)
     }

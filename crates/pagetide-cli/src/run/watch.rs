@@ -1,13 +1,12 @@
-//! Samples of a run, taken at an interval.
+//! Samples of a run at an interval.
 //!
 //! ```text
 //!   interval  50 ms. At POINTS_MAX points every other point is dropped and the interval doubles
 //!   point     counters so far, and resident memory by generation
 //! ```
 //!
-//! A report therefore has 256 to 512 points for any length of the run. A sample takes the locks of
-//! the page cache one after the other, as `stats` does: some microseconds, at most 20 times a
-//! second.
+//! Reports thus have 256 to 512 points. A sample takes the page cache's locks in turn, as `stats`
+//! does: some microseconds, at most 20 times a second.
 
 use crate::failure::Failure;
 use pagetide::{Detail, PageCache};
@@ -15,11 +14,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum number of points. Even, so that halving keeps the points evenly spaced.
+/// An even number, so that halving keeps even spacing.
 const POINTS_MAX: usize = 512;
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
-/// One sample: counters since the start, and resident memory.
+/// Counters since the start, and resident memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RunPoint {
     pub(super) seconds: f64,
@@ -29,21 +28,16 @@ pub(super) struct RunPoint {
     pub(super) read_bytes: u64,
     pub(super) write_bytes: u64,
     pub(super) resident_bytes: u64,
-    /// Sequence number and pages, oldest first. Empty if the policy has no generations.
+    /// (sequence number, pages), oldest first. Empty without generations.
     pub(super) generations: Vec<(u64, u64)>,
 }
 
-/// A thread that takes samples until stopped.
 pub(super) struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<Vec<RunPoint>>,
 }
 
 impl Watcher {
-    /// Starts sampling `cache`.
-    ///
-    /// # Errors
-    /// Fails if the thread cannot be started.
     pub(super) fn start(cache: &PageCache) -> Result<Watcher, Failure> {
         let (stop, stopped) = channel();
         let cache = cache.clone();
@@ -64,15 +58,15 @@ impl Watcher {
         Ok(Watcher { stop, thread })
     }
 
-    /// Returns the samples, including one at the end.
+    /// Adds a sample at the end.
     pub(super) fn stop(self) -> Vec<RunPoint> {
         drop(self.stop);
-        // A panic of the thread was already printed, and the report is then empty.
+        // The thread already printed its panic. The report is then empty.
         self.thread.join().unwrap_or_default()
     }
 }
 
-/// Drops every other point, and keeps the first.
+/// Keeps the first.
 fn thin_out(points: &mut Vec<RunPoint>) {
     let mut nth = 0;
     points.retain(|_| {
@@ -95,7 +89,7 @@ fn look(cache: &PageCache, start: Instant) -> RunPoint {
     }
 }
 
-/// Returns the pages of each generation, oldest first, from the text of Linux's `lru_gen`.
+/// Parses (sequence number, pages), oldest first, from Linux's `lru_gen` format.
 fn generations_of(text: &str) -> Vec<(u64, u64)> {
     let row = |line: &str| {
         let mut numbers = line.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

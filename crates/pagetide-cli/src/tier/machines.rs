@@ -1,7 +1,7 @@
-//! Machines of fast and slow memory, on all cores.
+//! Runs machines of fast and slow memory on all cores.
 //!
 //! ```text
-//!   set-up, program, what places pages --> one machine each --> outcomes, in order
+//!   set-up, program, placer --> one machine each --> outcomes, in order
 //! ```
 
 use crate::failure::Failure;
@@ -12,19 +12,13 @@ use pagetide_core::units::Bytes;
 use pagetide_lab::tiers::programs::AccessStream;
 use pagetide_lab::tiers::{Placer, TierOutcome, TierSetup, run_while};
 
-/// A machine to be run.
 pub(crate) struct MachineRun<'a> {
     pub(crate) setup: TierSetup,
     pub(crate) workload: &'static str,
-    /// Makes the program, from its first touch on.
     pub(crate) program: Box<dyn Fn() -> Box<dyn AccessStream> + Sync + Send + 'a>,
     pub(crate) subject: Placer,
 }
 
-/// Runs all machines.
-///
-/// # Errors
-/// Threads that cannot be started, an interrupt.
 pub(crate) fn run(
     machines: &[MachineRun<'_>],
     jobs: JobsArgs,

@@ -1,22 +1,18 @@
-//! `pagetide tier`: what a slow tier would cost a program, from its trace.
+//! `pagetide tier`: predicts a program's slowdown with slow memory, from its trace.
 //!
-//! Problem: slow memory is cheap, and whether a program would suffer is found out by buying it.
-//! Idea: play the trace on a model of a machine with both, at several ratios, under each stage of
-//! promotion, and compare with memory that is all fast.
+//! Idea: play the trace on a model of a two-tier machine, at several ratios and promotion stages,
+//! and compare with all-fast memory.
 //!
 //! ```text
-//!   FILE --> touches, round and round --> shares of fast memory x (judges, stages)
-//!                                     --> slowdown --> table, JSON, report
+//!   FILE --> touches, repeated --> shares of fast memory x (judges, stages)
+//!                              --> slowdown --> table, JSON, report
 //! ```
 //!
-//! A trace says which pages, and not how large the program is that it stands for, nor how fast. It
-//! is taken for the one on the machine that `lab run pmbench` models, 608 GiB and 48 threads: its
-//! pages stand for so many each. It is played over and over, for ten minutes to warm up and ten to
-//! be measured. What was recorded below a page is not known: every access is one of a cache line
-//! that no cache had.
+//! The model is the machine of `lab run pmbench`: 608 GiB and 48 threads. Each trace page stands
+//! for an equal share of the program's pages. The trace repeats for ten minutes of warm-up and ten
+//! measured minutes. Each access misses the CPU caches.
 //!
-//! Ignored: evictions (all pages fit), the trace's times, and that file pages are not a program's
-//! own.
+//! Ignored: evictions (all pages fit), the trace's times, and the sharing of file pages.
 
 pub(crate) mod machines;
 pub(crate) mod report;
@@ -74,17 +70,16 @@ pub(crate) struct TierArgs {
     output: RowsArgs,
 }
 
-/// A share of memory, above 0 and below 1.
+/// A share above 0 and below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Share(f64);
 
-/// What one division of memory costs under one stage. The field names are what `--json` prints, and
-/// stay.
+/// Field names are as in `--json`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Cost {
-    /// The share of memory that is fast, 0 to 1.
+    /// The fast share of memory, 0 to 1.
     pub(crate) fast: f64,
-    /// Times as long as in memory that is all fast.
+    /// Run time relative to all-fast memory.
     pub(crate) slowdown: f64,
     #[serde(flatten)]
     pub(crate) row: TierRow,
@@ -118,16 +113,11 @@ fn parse_speed(text: &str) -> Result<(Item, u64), String> {
     value.map(|value| (item, value)).ok_or_else(said)
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Prices or shares that no machine has (usage), a trace that cannot be read or is too small, an
-/// unwritable report, an interrupt.
 pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let prices = prices(args)?;
     let shares = shares(args);
     args.output.check()?;
-    // Before the trace is read: whether such a machine can be.
+    // Refuse impossible machines before the trace is read.
     for share in &shares {
         let setup = setup_of(args, prices, *share, 1 << 20);
         setup.topology().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -153,10 +143,6 @@ pub(crate) fn run(args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure>
     })
 }
 
-/// The usual prices, but for those that were typed.
-///
-/// # Errors
-/// A price of no such name, or out of range (usage).
 pub(crate) fn prices_with(typed: &[Price]) -> Result<TierPrices, Failure> {
     let prices = typed.iter().try_fold(TierPrices::OPTANE, TierPrices::with);
     let prices = prices.map_err(|error| Failure::Usage(format!("--cost {error}")))?;
@@ -177,7 +163,7 @@ fn shares(args: &TierArgs) -> Vec<Share> {
     ratios.iter().map(|ratio| Share(1.0 / f64::from(1 + ratio.0))).collect()
 }
 
-/// The model of the machine, in which the trace's pages stand for all of the program's.
+/// Scales the model so that the trace's pages fill the program.
 fn machine_of(nr_pages: u32) -> TierSetup {
     let published = TierSetup::published();
     let pages = u64::from(published.nr_pages) * u64::from(published.scale);
@@ -186,7 +172,7 @@ fn machine_of(nr_pages: u32) -> TierSetup {
 }
 
 fn setup_of(args: &TierArgs, prices: TierPrices, share: Share, nr_pages: u32) -> TierSetup {
-    // As much to spare as the watermarks of both nodes want, and then some.
+    // Room for the watermarks of both nodes.
     let all = nr_pages + nr_pages / 8 + 64;
     let fast = ((f64::from(all) * share.0) as u32).clamp(16, all - 16);
     let time = Nanos::from_secs(args.seconds);
@@ -232,7 +218,6 @@ fn play(
     Ok(outcomes.zip(0..).map(cost).collect())
 }
 
-/// What the trace was taken for.
 fn describe_model(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
     let machine = machine_of(nr_pages);
     let bytes = u64::from(nr_pages) * u64::from(machine.scale) * PAGE_BYTES as u64;
@@ -246,7 +231,6 @@ fn describe_model(program: &Recorded, nr_pages: u32, seconds: u64) -> String {
     )
 }
 
-/// The cost as data.
 fn to_result(args: &TierArgs, cost: &Cost) -> Measured {
     let case = format!("{}, {:.0} % fast", args.source.name(), 100.0 * cost.fast);
     Measured::once(case, cost.row.stage, "times all-fast", cost.slowdown)

@@ -1,4 +1,4 @@
-//! The report on what a slow tier would cost, by how little memory is fast.
+//! The report on the cost of a slow tier, by the fast share of memory.
 
 use super::{Cost, table};
 use crate::failure::Failure;
@@ -9,13 +9,9 @@ use crate::table::escape;
 use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
-/// What a plot shows of a cost.
 type Reading = fn(&Cost) -> f64;
 
-/// Writes the report to `path`; `model` is what the trace was taken for.
-///
-/// # Errors
-/// Where the file cannot be written.
+/// Writes the report. `model` describes the modelled machine.
 pub(super) fn write(
     path: &Path,
     model: &str,
@@ -45,7 +41,7 @@ fn render(model: &str, costs: &[Cost], prices: &TierPrices) -> Result<String, Dr
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// How machines of fast and slow memory are run, as HTML.
+/// Returns HTML.
 pub(crate) fn method(prices: &TierPrices) -> String {
     format!(
         "Only what has a price takes time; every access is one that missed the processor's caches. \
@@ -54,7 +50,6 @@ pub(crate) fn method(prices: &TierPrices) -> String {
     )
 }
 
-/// A line a stage, over the share of memory that is fast.
 fn by_share(stages: &[&str], costs: &[Cost], reading: Reading) -> Result<String, DrawError> {
     let doublings = |cost: &Cost| cost.fast.log2();
     let (left, right) = costs

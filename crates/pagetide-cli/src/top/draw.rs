@@ -18,14 +18,12 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Table};
 
-/// The user's choice.
 #[derive(Debug, Default)]
 pub(super) struct View {
     nth: usize,
 }
 
 impl View {
-    /// Limits the choice to `nr` caches.
     pub(super) fn choose_among(&mut self, nr: usize) {
         self.nth = self.nth.min(nr.saturating_sub(1));
     }
@@ -39,7 +37,7 @@ impl View {
     }
 }
 
-/// Maximum number of cache rows on the screen, always including the chosen cache.
+/// The maximum of rows, the chosen cache included.
 const ROWS_MAX: usize = 10;
 
 pub(super) fn draw(frame: &mut Frame<'_>, looks: &Looks, view: &View) {
@@ -91,7 +89,6 @@ fn draw_one(frame: &mut Frame<'_>, area: Rect, stats: &StatsDocument) {
     frame.render_widget(Paragraph::new(rows).block(block), files);
 }
 
-/// Returns the lines about one cache.
 fn describe(stats: &StatsDocument) -> Vec<String> {
     let sizes = stats.hit_ratios.iter().map(|it| {
         let error = percent(it.hit_ratio_error, 1);

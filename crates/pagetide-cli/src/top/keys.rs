@@ -1,15 +1,14 @@
 //! Keyboard input from a terminal that may be closed.
 //!
-//! Problem: crossterm's reader treats the end of a terminal as no key, and reads again without a
-//! pause. Idea: this module polls the terminal and reads the bytes. An end or a hang-up is an
-//! error.
+//! Problem: crossterm's reader busy-loops at the end of a terminal. Idea: poll and read the
+//! terminal directly, and fail on an end or a hang-up.
 //!
 //! ```text
 //!   ESC [ A, ESC O A, k    up          q, ESC alone, Ctrl-C   the end
 //!   ESC [ B, ESC O B, j    down        any other key          nothing
 //! ```
 //!
-//! Ignored: a sequence split between two reads. A terminal writes a sequence in one piece.
+//! Ignored: sequences split between reads. A terminal writes a sequence in one piece.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -18,13 +17,11 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// Bytes of one read, more than a person types.
 const READ_BYTES: usize = 256;
 const ESCAPE: u8 = 0x1b;
-/// Ctrl-C as a byte, in raw mode.
+/// Ctrl-C in raw mode.
 const INTERRUPT: u8 = 0x03;
 
-/// A key with a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Up,
@@ -32,15 +29,11 @@ pub(super) enum Key {
     End,
 }
 
-/// The terminal with the keyboard.
 #[derive(Debug)]
 pub(super) struct Keyboard(OwnedFd);
 
 impl Keyboard {
-    /// Opens standard input if it is a terminal, otherwise the process's controlling terminal.
-    ///
-    /// # Errors
-    /// Fails if there is no terminal.
+    /// Opens standard input if a terminal, otherwise the controlling terminal.
     pub(super) fn open() -> io::Result<Keyboard> {
         let stdin = io::stdin();
         let terminal = match stdin.is_terminal() {
@@ -50,10 +43,7 @@ impl Keyboard {
         Ok(Keyboard(terminal))
     }
 
-    /// Waits for keys, at most `timeout`, and returns the keys in order.
-    ///
-    /// # Errors
-    /// Fails if the terminal is closed.
+    /// Returns all keys in order. Fails if the terminal is closed.
     pub(super) fn wait(&self, timeout: Duration) -> io::Result<Vec<Key>> {
         let timeout = Timespec {
             tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
@@ -79,7 +69,6 @@ fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the terminal was closed")
 }
 
-/// Returns the keys in the bytes from a terminal.
 fn keys_of(bytes: &[u8]) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut rest = bytes;

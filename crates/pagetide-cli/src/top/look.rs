@@ -1,4 +1,4 @@
-//! Statistics of all caches, and the rates between two requests.
+//! Statistics of all caches, and their rates between two requests.
 
 use crate::ctl::PATIENCE;
 use crate::document::Document;
@@ -9,28 +9,26 @@ use crate::terminal;
 use pagetide::control::{self, Answer, ControlRequest, SocketPlace, StatsDocument, ask};
 use std::time::Instant;
 
-/// One cache's answer.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) place: SocketPlace,
     /// The statistics, or the reason for a missing answer.
     pub(super) stats: Result<StatsDocument, String>,
     pub(super) at: Instant,
-    /// The activity since the previous answer, or since the cache's start.
+    /// Since the previous answer, or since the cache's start.
     pub(super) lately: Lately,
 }
 
-/// A cache's activity over some time.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Lately {
     /// `None` without accesses.
     pub(super) hit_ratio: Option<f64>,
-    /// Accesses per second, or the total after the first answer.
+    /// Rate per second, or the total after the first answer.
     pub(super) accesses: f64,
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) refaults: f64,
-    /// Mean time that threads waited for a read, microseconds.
+    /// Mean read wait.
     pub(super) wait_us: Option<f64>,
 }
 
@@ -51,7 +49,6 @@ impl Lately {
     }
 }
 
-/// The last answers of all caches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Looks {
     seen: Vec<Seen>,
@@ -80,17 +77,13 @@ impl Looks {
         &self.seen
     }
 
-    /// Asks all caches again.
-    ///
-    /// # Errors
-    /// Fails if the folder of sockets cannot be read.
     pub(super) fn look(&mut self) -> Result<(), Failure> {
         let places = control::list().map_err(|error| Failure::on("look for caches", &error))?;
         self.seen = places.into_iter().filter_map(|place| self.ask(place)).collect();
         Ok(())
     }
 
-    /// Asks one cache. Returns `None` if the process has ended.
+    /// Returns `None` if the process has ended.
     fn ask(&self, place: SocketPlace) -> Option<Seen> {
         let answer = ask(&place.path, &ControlRequest::Stats, PATIENCE);
         let at = Instant::now();
@@ -110,17 +103,13 @@ impl Looks {
         Some(Seen { place, stats, at, lately })
     }
 
-    /// Prints all answers as one JSON document.
-    ///
-    /// # Errors
-    /// Fails if stdout cannot be written.
     pub(super) fn print_json(&self) -> Result<(), Failure> {
         let caches: Vec<&StatsDocument> =
             self.seen.iter().filter_map(|seen| seen.stats.as_ref().ok()).collect();
         terminal::print(&Document::new("pagetide.top/1", caches).to_text()?)
     }
 
-    /// Returns a table of all caches, for output without a terminal.
+    /// Formats a table for output without a terminal.
     pub(super) fn text(&self) -> String {
         if self.seen.is_empty() {
             return format!("{}\n", nothing());
@@ -134,14 +123,14 @@ impl Looks {
     }
 }
 
-/// Returns the message if no cache is found.
+/// Explains an empty list of caches.
 pub(super) fn nothing() -> String {
     let folder = control::folder();
     format!("no cache of this user can be looked at: there is no socket in {}", folder.display())
 }
 
 impl Seen {
-    /// Returns the cells in the order of [`COLUMNS`].
+    /// Returns cells in the order of [`COLUMNS`].
     pub(super) fn cells(&self) -> Vec<String> {
         let Ok(stats) = &self.stats else {
             let mut cells = vec![String::new(); COLUMNS.len()];

@@ -1,11 +1,10 @@
-//! `pagetide top`: every cache of this user's processes, asked once a second.
+//! `pagetide top`: shows every cache of this user, queried once a second.
 //!
 //! ```text
 //!   sockets --list--> caches --ask--> statistics --two answers--> rates --draw--> terminal
 //! ```
 //!
-//! A cache answers in its own request thread. The command ends within a second of the terminal's
-//! close, and of SIGINT, SIGTERM and SIGHUP.
+//! The command ends within a second of the terminal's close, and of SIGINT, SIGTERM and SIGHUP.
 
 mod draw;
 mod keys;
@@ -45,22 +44,17 @@ pub(crate) struct TopArgs {
     interval: u64,
 }
 
-/// Interval between two checks for signals.
 const TICK: Duration = Duration::from_millis(100);
-/// Time for an orderly end after a signal. The process exits after this time.
+/// The deadline for an orderly exit after a signal.
 const TIME_TO_END: Duration = Duration::from_millis(500);
 
-/// Runs the command.
-///
-/// # Errors
-/// Fails if the sockets or the terminal cannot be used.
 pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut looks = Looks::default();
     if args.json || args.once {
         looks.look()?;
         return if args.json { looks.print_json() } else { terminal::print(&looks.text()) };
     }
-    // A write to a stopped terminal, or to a terminal without a reader, does not return.
+    // A write to a stopped or unread terminal does not return.
     let ended = interrupt.clone().end_in_time(TIME_TO_END, || {
         let _ = ratatui::crossterm::terminal::disable_raw_mode();
     });
@@ -69,8 +63,7 @@ pub(crate) fn run(args: &TopArgs, interrupt: &Interrupt) -> Result<(), Failure> 
     let keyboard = Keyboard::open().map_err(|error| on_terminal(&error))?;
     let terminal = ratatui::try_init()
         .map_err(|error| Failure::on("draw on this terminal (see --once)", &error))?;
-    // Dropping it prints an error if the terminal is gone, and panics if standard error is gone
-    // too.
+    // Drop prints an error if the terminal is gone, and panics if stderr is gone too.
     let mut terminal = ManuallyDrop::new(terminal);
     let looked = look_again_and_again(looks.clone(), Duration::from_secs(args.interval))?;
     let shown = Screen { keyboard, looked }.show(&mut terminal, looks, interrupt);
@@ -108,7 +101,6 @@ fn on_thread(error: std::io::Error) -> Failure {
     Failure::on("start a thread", &error)
 }
 
-/// The inputs that change the screen.
 struct Screen {
     keyboard: Keyboard,
     looked: Receiver<Result<Looks, Failure>>,

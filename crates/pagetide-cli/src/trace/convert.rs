@@ -1,7 +1,6 @@
-//! `pagetide trace convert`: any trace as a compact record, which reads many times faster.
+//! `pagetide trace convert`: converts any trace to a compact record, which reads much faster.
 //!
-//! The record is written beside its place and moved there when it is whole: an interrupt or a full
-//! disk leaves nothing behind, and never half a record.
+//! The record replaces its target only when complete.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -32,10 +31,6 @@ struct Done {
     len_bytes: u64,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A trace that cannot be read, a record that cannot be written, an interrupt.
 pub(crate) fn run(args: &ConvertArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let out = &args.out;
     let is_same = out

@@ -1,6 +1,6 @@
-//! `pagetide trace info`: a count of everything in a trace, in one pass.
+//! `pagetide trace info`: counts a trace's contents in one pass.
 //!
-//! Memory grows with distinct pages (about 64 bytes each), not with the length of the trace.
+//! Memory: about 64 bytes per distinct page, independent of the trace's length.
 
 use crate::document::Document;
 use crate::failure::Failure;
@@ -22,14 +22,14 @@ pub(crate) struct InfoArgs {
     json: JsonArgs,
 }
 
-/// The field names are what `--json` prints, and stay.
+/// Field names are as in `--json`.
 #[derive(Serialize)]
 struct Info {
     format: &'static str,
     entries: u64,
     kinds: Vec<KindCount>,
     accesses: u64,
-    /// Distinct pages accessed.
+    /// Distinct pages.
     pages: u64,
     footprint_bytes: u64,
     mappings: u64,
@@ -39,7 +39,6 @@ struct Info {
     reuse: Reuse,
 }
 
-/// The run that a record is of.
 #[derive(Serialize)]
 struct Recorded {
     policy: String,
@@ -52,10 +51,6 @@ struct Recorded {
     reclaimer: Option<&'static str>,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A trace that cannot be read to its end, an interrupt.
 pub(crate) fn run(args: &InfoArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut census = Census::new();
     let facts = args.source.for_each(interrupt, |_, access| {

@@ -1,4 +1,4 @@
-//! `pagetide trace`: what is in a trace, and the same trace in the compact format.
+//! `pagetide trace`: describes traces and converts them to the compact format.
 
 mod convert;
 mod info;
@@ -26,10 +26,6 @@ enum TraceCommand {
     Convert(convert::ConvertArgs),
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A trace that cannot be read, a file that cannot be written, an interrupt.
 pub(crate) fn run(args: &TraceArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     match &args.command {
         TraceCommand::Info(args) => info::run(args, interrupt),

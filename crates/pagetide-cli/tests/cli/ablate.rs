@@ -3,7 +3,6 @@
 use crate::run::{rows_of, run, stderr, stdout};
 use std::fmt::Write;
 
-/// Twelve hundred accesses of two hundred pages, some hot.
 fn trace(folder: &tempfile::TempDir) -> String {
     let mut text = String::new();
     for step in 0..1200_u64 {

@@ -1,4 +1,4 @@
-//! The benches from end to end, quick: rows of the promised shape, and nothing left behind.
+//! The benches end to end, quick: rows of the promised shape, and no leftovers.
 
 use crate::run::{left_in, pagetide, run, stderr};
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn quick_with(name: &str, options: &[&str]) -> Vec<Value> {
     let is_all_skipped = errors.contains("pagetide: nothing could be measured: ");
     assert_eq!(output.status.code(), Some(i32::from(is_all_skipped)), "{errors}");
     assert!(left_in(dir.path()).is_empty());
-    // Other swap space is another bench's.
+    // Other swap space belongs to other benches.
     let swaps = std::fs::read_to_string("/proc/swaps").expect("swaps");
     assert!(!swaps.contains(dir_name), "swap space was left behind:\n{swaps}");
     rows_of(&output)
@@ -28,7 +28,7 @@ fn rows_of(output: &Output) -> Vec<Value> {
     rows["rows"].as_array().expect("a list of rows").clone()
 }
 
-/// Each row that was measured has both times, and a ratio out of those of its rounds.
+/// Checks that measured rows have both times and a ratio within the rounds' ratios.
 fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
     let found: Vec<(&str, u64, &str)> = rows
         .iter()
@@ -121,7 +121,7 @@ fn programs_are_measured_against_the_kernel() {
         ("one-pass-cat", 1, "linux"),
     ];
     let rows = quick("run");
-    // What is skipped has one row.
+    // A skipped case has one row.
     let is_skipped = |row: &Value| row["case"] == "sqlite" && row.get("skipped").is_some();
     let has_one = rows.iter().any(is_skipped);
     let expected = expected.into_iter().filter(|row| !has_one || row.0 != "sqlite-device");
@@ -225,7 +225,7 @@ fn region_is_measured_against_faults_and_loads_of_the_kernel_and_against_guards(
     for (stores, memory) in
         [("file-stores", "file-stores-memory"), ("anon-stores", "anon-stores-memory")]
     {
-        // Where the kernel has killed the process that swapped, nothing is measured.
+        // If the kernel killed the swapping process, nothing is measured.
         let of_four = |row: &&Value| row["case"] == stores && row["threads"] == 4;
         if rows.iter().find(of_four).is_some_and(|row| row.get("skipped").is_none()) {
             let at = expected.iter().position(|one| (one.0, one.1) == (stores, 4));
@@ -242,7 +242,7 @@ fn items_are_measured_under_each_policy_against_swap() {
         return check(&rows, &[("gets-even", 1, "swap")]);
     }
     if rows.last().is_some_and(|row| row.get("skipped").is_some()) {
-        // The kernel has killed the process that swapped.
+        // The kernel killed the swapping process.
         assert!(number_of(&rows, "gets-even mglru", 1) > 0.0);
         let expected = [
             ("gets-even active-inactive", 1, "mglru"),
@@ -284,7 +284,6 @@ fn scans_are_measured_with_prefetch_against_without() {
     check(&quick("scan"), &expected);
 }
 
-/// A number in the row of this case.
 fn number_of(rows: &[Value], case: &str, threads: u64) -> f64 {
     let row = rows.iter().find(|row| row["case"] == case && row["threads"] == threads);
     let row = row.unwrap_or_else(|| panic!("no row {case} with {threads} threads"));
@@ -306,7 +305,7 @@ fn alloc_is_measured_against_shared_lists_and_its_tunings_in_a_loop() {
         for tuning in ["fixed", "depth", "refill"] {
             assert!(number_of(&loops, &format!("fault {tuning}"), threads) > 0.0);
         }
-        // After three cycles, a limit that grows with use is as long as the loop is deep.
+        // After three cycles, a growing limit is as long as the loop is deep.
         let locked = |tuning: &str| number_of(&loops, &format!("locked {tuning}"), threads);
         assert_eq!(locked("refill"), 0.0);
         assert!(locked("fixed") > 0.0);

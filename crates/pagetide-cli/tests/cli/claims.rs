@@ -1,7 +1,7 @@
-//! Short files that claim 2^28 pages: refused, or read in memory bounded by their length.
+//! Short files that claim 2^28 pages: refused, or read in memory bounded by file length.
 //!
-//! Each command runs with 2 GB of address space, as `ulimit` gives it: one that asks for more is
-//! ended by its allocator, which is neither 0 nor 1.
+//! Commands run with 2 GB of address space. Exceeding the limit gives an exit code other than 0 and
+//! 1.
 
 use crate::run::pagetide;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
@@ -22,7 +22,6 @@ fn within_limit(args: &[&str]) -> Output {
     shell.output().expect("a shell")
 }
 
-/// The command ends by itself; returns what it said.
 fn check(args: &[&str], code: i32) -> String {
     let output = within_limit(args);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -50,7 +49,7 @@ fn a_text_of_7_kb_is_refused_with_both_numbers() {
     }
 }
 
-/// A record of one entry, whose header and notes claim as much as they can.
+/// Claims as much as possible in one entry's header and notes.
 fn write_record(path: &Path) {
     let most = 1 << 28;
     let header = Header {
@@ -72,7 +71,7 @@ fn write_record(path: &Path) {
     std::fs::write(path, record).expect("room");
 }
 
-/// As much, of a run over fast and slow memory: hints are looked for in what the notes claim.
+/// Does the same for tiers: hints are searched in the claimed notes.
 fn write_record_of_tiers(path: &Path) {
     let node = |distance| RecordedNode {
         nr_frames: 100,

@@ -1,4 +1,4 @@
-//! A run that is asked and steered while it lasts.
+//! Queries and control of a running `run`.
 
 use crate::run::{pagetide, stderr, stdout};
 use crate::schema::check;
@@ -11,7 +11,6 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 const FILE_BYTES: usize = 4 << 20;
 
-/// A run that has read a file, and lasts until it is dropped.
 struct LongRun {
     folder: tempfile::TempDir,
     child: Child,
@@ -26,7 +25,6 @@ impl LongRun {
         LongRun::start_in(folder(), more, script)
     }
 
-    /// A run of a shell that writes a line and reads one.
     fn start_in(folder: tempfile::TempDir, more: &[&str], script: &str) -> LongRun {
         let data = folder.path().join("data");
         let mut child = pagetide()
@@ -55,7 +53,6 @@ impl LongRun {
         command.output().expect("the binary runs")
     }
 
-    /// The first row of the document it prints.
     fn row(&self, args: &[&str]) -> Value {
         let output = self.run(args);
         assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
@@ -65,14 +62,13 @@ impl LongRun {
     }
 }
 
-/// A folder with a file.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("data"), vec![7; FILE_BYTES]).expect("room");
     folder
 }
 
-/// Looks again and again until it is so, for a minute at most.
+/// Polls for up to a minute.
 fn wait_until(mut is_so: impl FnMut() -> bool) {
     let begun = std::time::Instant::now();
     while !is_so() {
@@ -139,7 +135,7 @@ fn generations_are_shown_and_commanded() {
     assert_ne!(stdout(&run.run(&["ctl", "lru_gen"])).lines().count(), 0);
 }
 
-/// Killed, a run leaves its last dump; the next begins with it, if the file is as it was.
+/// A killed run leaves its last dump, used by the next run if the file is unchanged.
 #[test]
 fn a_run_begins_with_what_one_that_was_killed_had() {
     let here = folder();
@@ -201,7 +197,7 @@ fn another_user_is_turned_away_though_the_socket_lets_it_in() {
     let sockets = run.folder.path().join("pagetide");
     let socket = std::fs::read_dir(&sockets).expect("its folder").next().expect("a socket");
     let socket = socket.expect("a name").path();
-    // Where the binary is, another user may not be let in.
+    // Another user may lack access to the binary's folder.
     let command = run.folder.path().join("command");
     std::fs::copy(pagetide().get_program(), &command).expect("room");
     let asked = |uid: u32| {
@@ -217,7 +213,7 @@ fn another_user_is_turned_away_though_the_socket_lets_it_in() {
     assert_eq!(asked(0), Some(0), "others are answered still");
 }
 
-/// Prometheus's own check, where Debian's package `prometheus` is installed.
+/// Runs if Debian's `prometheus` is installed.
 fn check_by_promtool(text: &str) {
     let command = Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).spawn();
     let Ok(mut promtool) = command else {
@@ -230,13 +226,11 @@ fn check_by_promtool(text: &str) {
     assert!(promtool.wait().expect("it ends").success(), "promtool finds fault with\n{text}");
 }
 
-/// An address of this machine's that is free.
 fn free_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
     listener.local_addr().expect("it has one").to_string()
 }
 
-/// What is served there; nothing, where nothing is.
 fn get(address: &str, path: &str) -> String {
     let mut text = String::new();
     if let Ok(mut client) = std::net::TcpStream::connect(address) {
@@ -246,7 +240,7 @@ fn get(address: &str, path: &str) -> String {
     text
 }
 
-/// A real Prometheus asks for them, and knows them then, where Debian's package is installed.
+/// Runs if Prometheus is installed.
 fn check_by_prometheus(folder: &Path, metrics: &str) {
     let [config, data, log] = ["prometheus.yml", "data", "log"].map(|name| folder.join(name));
     let job = format!(
@@ -290,7 +284,7 @@ fn metrics_are_served_and_written() {
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     assert!(body.contains("pagetide_file_device_read_bytes_total{file="), "{body}");
-    // The dashboard shows nothing that is not there, but of groups and tiers, which a run has not.
+    // The dashboard shows only existing metrics, except of groups and tiers.
     let dashboard = include_str!("../../../../docs/grafana.json");
     let is_of_a_run = |word: &&str| !word.contains("_group_") && !word.contains("_tier_");
     let words = dashboard.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_');

@@ -1,4 +1,4 @@
-//! The demo from end to end, small: rows, report, and nothing left behind.
+//! The demo end to end, small: rows, report, and no leftovers.
 
 use crate::run::{cgroups_of, left_in, pagetide, run, stderr, stdout};
 use serde_json::Value;
@@ -127,7 +127,7 @@ fn interrupted_demo_fails_and_leaves_nothing() {
         .spawn()
         .expect("the binary runs");
     let pid = child.id();
-    // The files are made and a subject plays once the command has a child of its own.
+    // A child process means that files are made and a subject plays.
     let children = format!("/proc/{pid}/task/{pid}/children");
     while !std::fs::read_to_string(&children).is_ok_and(|children| !children.is_empty()) {
         assert!(child.try_wait().expect("a child").is_none(), "it ended by itself");
@@ -166,7 +166,6 @@ fn unwritable_report_is_a_failure_that_names_it() {
     assert!(left_in(dir.path()).is_empty());
 }
 
-/// The same memory as tiers, all fast, and without its slow part.
 #[test]
 fn tiers_stand_beside_memory_that_is_all_fast() {
     let dir = tempfile::tempdir().expect("a folder");

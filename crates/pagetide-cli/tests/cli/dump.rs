@@ -1,10 +1,9 @@
-//! `pagetide lab dump`: generations as text, and what cannot be asked for.
+//! `pagetide lab dump`: generations as text, and refused requests.
 
 use crate::run::{rows_of, run, stderr, stdout};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// A trace of 40 pages, in turn, three times over.
 fn looping_trace(dir: &Path) -> PathBuf {
     let path = dir.join("loop.txt");
     let lines: String = (0..120).map(|step| format!("{}\n", step % 40)).collect();

@@ -1,4 +1,4 @@
-//! `mrc`, `replay` and `ablate` of a record with readahead: numbers that can be, in every column.
+//! `mrc`, `replay` and `ablate` of a record with readahead: consistent numbers in every column.
 
 use crate::run::{document, rows_of, run, stderr, stdout};
 use pagetide::{Bytes, OpenOptions, PageCache};
@@ -10,7 +10,7 @@ const PAGE: u64 = 4096;
 const SIZES: &str = "100,400,1600";
 const ALL: &str = "pagetide,mglru,active-inactive,lru,fifo,clock,sieve,s3fifo,arc,lirs,opt";
 
-/// A run of two streams and random reads in little memory, with readahead.
+/// Records two streams and random reads in little memory, with readahead.
 fn record(dir: &Path) -> PathBuf {
     let path = dir.join("file");
     std::fs::write(&path, vec![1; 2000 * PAGE as usize]).expect("room");
@@ -32,7 +32,7 @@ fn record(dir: &Path) -> PathBuf {
     record
 }
 
-/// Frames and policy to misses per access, and the bytes read.
+/// Maps frames and policy to misses per access and bytes read.
 fn columns(rows: &Value) -> BTreeMap<(u64, String), (f64, u64)> {
     let rows = rows.as_array().expect("a list").iter().map(|row| {
         let policy = row["policy"].as_str().expect("a name").to_owned();
@@ -68,7 +68,6 @@ fn opt_is_never_above_another_whatever_becomes_of_the_readahead() {
     }
 }
 
-/// A run again is a run with its readahead, in all columns.
 #[test]
 fn opt_is_never_above_another_in_the_memory_the_run_had() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -79,7 +78,6 @@ fn opt_is_never_above_another_in_the_memory_the_run_had() {
     check_bound(&columns(&rows), "replay --recorded");
 }
 
-/// The device's bytes say what the misses do not: what came unasked.
 #[test]
 fn device_bytes_stand_beside_the_misses() {
     let dir = tempfile::tempdir().expect("a folder");

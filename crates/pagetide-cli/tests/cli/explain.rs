@@ -1,10 +1,10 @@
-//! `replay --explain` and `lab why`: what a policy did, told to people.
+//! `replay --explain` and `lab why`.
 
 use crate::run::{run, stderr, stdout};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// A loop larger than memory, then pages that only recency keeps.
+/// Writes a loop larger than memory, then pages that only recency keeps.
 fn shifting_trace(dir: &Path) -> PathBuf {
     let path = dir.join("shift.txt");
     let looped = (0..40_000).map(|at| at % 1200);

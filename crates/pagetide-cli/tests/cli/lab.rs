@@ -1,4 +1,4 @@
-//! `pagetide lab run pcp-...`: rows that scripts read, a report, and what cannot be asked for.
+//! `pagetide lab run pcp-...`: rows, a report, and refused requests.
 
 use crate::run::{run, stderr, stdout};
 use serde_json::Value;

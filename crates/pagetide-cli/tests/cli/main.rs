@@ -1,4 +1,4 @@
-//! The command as people and scripts meet it: run as a process, judged by exit code and output.
+//! Tests that run the command as a process and check exit codes and output.
 
 mod ablate;
 mod bench;

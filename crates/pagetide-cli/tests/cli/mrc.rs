@@ -1,10 +1,10 @@
-//! `pagetide mrc` and `pagetide replay` over many cells: numbers that must agree, and pictures.
+//! `pagetide mrc` and `pagetide replay`: equal numbers, and pictures.
 
 use crate::run::{document, rows_of, run, skewed, stderr, stdout};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Policy and frames to miss ratio and error.
+/// Maps policy and frames to miss ratio and error.
 fn points(curves: &Value) -> BTreeMap<(String, u64), (f64, f64)> {
     let points = curves["rows"].as_array().expect("a list").iter().map(|point| {
         let policy = point["policy"].as_str().expect("a name").to_owned();

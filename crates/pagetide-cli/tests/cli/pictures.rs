@@ -1,13 +1,13 @@
-//! Charts as a browser shows them: nothing is cut off, on a screen and on a telephone.
+//! Charts in a browser: nothing is cut off, on a screen and on a telephone.
 //!
-//! The report and the picture are laid out side by side on one page, which a script of it measures.
-//! With `PAGETIDE_PICTURES=FOLDER` the screenshot is kept there, to be looked at.
+//! A script on a page with report and picture measures both. `PAGETIDE_PICTURES=FOLDER` keeps the
+//! screenshot.
 
 use crate::run::{run, skewed, stderr};
 use std::path::Path;
 use std::process::Command;
 
-/// Of each frame: letters out of their picture, and tables or pages wider than their place.
+/// Per frame: letters outside their picture, and tables or pages that are too wide.
 const MEASURE: &str = "<script>onload = () => {
   const faults = [];
   for (const frame of document.querySelectorAll('iframe')) {

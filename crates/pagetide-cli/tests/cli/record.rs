@@ -1,4 +1,4 @@
-//! `pagetide record --filemap`: the kernel's tracepoints, where this user may use them.
+//! `pagetide record --filemap`: the kernel's tracepoints, if permitted.
 
 use crate::run::{pagetide, run, stderr};
 use std::io::{BufRead, BufReader, Write};
@@ -8,11 +8,11 @@ use std::process::Stdio;
 
 const NOBODY: u32 = 65_534;
 
-/// Where instances are made, or `None` after saying that `test` is skipped.
+/// Returns the folder of instances, or `None` with a skip message.
 fn instances(test: &str) -> Option<PathBuf> {
     let root = Path::new("/sys/kernel/tracing");
     let has_events = root.join("events/filemap/mm_filemap_get_pages/enable").is_file();
-    // Other tests ask at the same time.
+    // Unique, because tests run in parallel.
     let own = root.join("instances").join(format!("probe-{}-{test}", std::process::id()));
     if has_events && std::fs::create_dir(&own).is_ok() {
         std::fs::remove_dir(&own).expect("it was just made");
@@ -27,7 +27,7 @@ fn instances(test: &str) -> Option<PathBuf> {
     None
 }
 
-/// A folder on a disk, whose reads go through the kernel's page cache.
+/// Makes a folder on a disk, read through the kernel's page cache.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
 }
@@ -48,7 +48,7 @@ fn reads_of_a_program_and_its_children_are_recorded_hits_and_misses() {
     let here = folder();
     std::fs::write(here.path().join("data"), vec![7; 1 << 20]).expect("room");
     let out = here.path().join("t.ptt");
-    // Twice by a child of the shell, a page at a time: the second time nothing is missed.
+    // Two passes by a child of the shell, a page at a time: the second pass only hits.
     let line =
         "dd if=data of=/dev/null bs=4k 2>/dev/null; dd if=data bs=4k 2>/dev/null | wc -c; exit 9";
     let mut command = pagetide();
@@ -65,7 +65,7 @@ fn reads_of_a_program_and_its_children_are_recorded_hits_and_misses() {
     let accesses = info["accesses"].as_u64().expect("a number");
     assert!((512..2000).contains(&accesses), "{info}");
     assert!(!own.exists(), "its instance is left");
-    // Its pages are used twice, so that much memory hits half of them at least.
+    // Pages are used twice, so this memory hits at least half.
     let name = out.to_str().expect("a plain name");
     let mrc = run(&["replay", name, "--frames", "4096", "--policy", "lru", "--json"]);
     let told: serde_json::Value = serde_json::from_slice(&mrc.stdout).expect("one JSON document");
@@ -114,7 +114,7 @@ fn without_root_or_without_a_kind_it_is_one_sentence_and_2() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    // Where another user can start it.
+    // A place from which another user can execute the copy.
     let copy = std::env::temp_dir().join(format!("pagetide-{}", std::process::id()));
     std::fs::copy(env!("CARGO_BIN_EXE_pagetide"), &copy).expect("room");
     let mut command = std::process::Command::new(&copy);

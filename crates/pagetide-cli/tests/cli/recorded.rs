@@ -1,4 +1,4 @@
-//! `pagetide replay --recorded`: a run over fast and slow memory, again.
+//! `pagetide replay --recorded`: repeats a run over fast and slow memory.
 
 use crate::run::{run, stderr, stdout};
 use pagetide::{
@@ -12,8 +12,7 @@ use std::time::Duration;
 
 const PAGE: usize = 4096;
 
-/// A run over two tiers, most accesses to a tenth of a file, a tick a few accesses. One of the
-/// policy's mechanisms is off.
+/// Records accesses mostly to a tenth of a file, a tick every few accesses, and one mechanism off.
 fn record(dir: &Path) -> CacheStats {
     let mut here = CpuSet::new();
     here.set(sched_getcpu());
@@ -91,7 +90,7 @@ fn a_run_over_tiers_is_repeated_and_its_mechanisms_can_be_switched() {
         assert_eq!(row[name], number, "{name}");
     }
 
-    // The record says which mechanism was off; what is said here counts more.
+    // Options override the recorded mechanisms.
     let on = replayed(record, &["--on", "generations"]);
     assert_ne!((&on["misses"], &on["evictions"]), (&row["misses"], &row["evictions"]));
 
@@ -108,7 +107,7 @@ fn a_run_over_tiers_is_repeated_and_its_mechanisms_can_be_switched() {
     assert_eq!(text.lines().filter(|line| line.starts_with("fifo ")).count(), 2, "{text}");
 }
 
-/// A record says whether a thread made room in its run, and a replay at any size does as that did.
+/// A replay at any size reclaims in the same way as the recorded run.
 #[test]
 fn a_replay_makes_room_as_the_recorded_run_did() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,31 +1,27 @@
-//! What the tests of the command share: running it, and looking for what it left behind.
+//! Shared helpers: running the command, and finding its leftovers.
 
 use crate::schema::check;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The command under test.
 pub(crate) fn pagetide() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pagetide"))
 }
 
-/// Runs the command with `args` to its end.
 pub(crate) fn run(args: &[&str]) -> Output {
     pagetide().args(args).output().expect("the binary runs")
 }
 
-/// What the command said on stderr.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the command said on stdout.
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Runs the command with `args`, which must succeed, and reads the document it printed.
+/// Runs the command, which must succeed, and parses its document.
 pub(crate) fn document(args: &[&str]) -> Value {
     let output = run(args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", stderr(&output));
@@ -34,13 +30,11 @@ pub(crate) fn document(args: &[&str]) -> Value {
     document
 }
 
-/// The rows of the document it printed.
 pub(crate) fn rows_of(args: &[&str]) -> Value {
     document(args)["rows"].take()
 }
 
-/// A trace of `nr_uses` skewed uses of `nr_pages` pages at most, of which those of low numbers are
-/// hot.
+/// Makes a trace with hot low pages.
 pub(crate) fn skewed(dir: &Path, nr_uses: u64, nr_pages: u32) -> PathBuf {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let line = |_| {
@@ -55,7 +49,6 @@ pub(crate) fn skewed(dir: &Path, nr_uses: u64, nr_pages: u32) -> PathBuf {
     path
 }
 
-/// Names in `dir` that a run left behind.
 pub(crate) fn left_in(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).expect("the folder is there");
     entries
@@ -63,7 +56,6 @@ pub(crate) fn left_in(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Memory cgroups of process `pid` that are still there.
 pub(crate) fn cgroups_of(pid: u32) -> Vec<String> {
     let find = Command::new("find")
         .args([

@@ -1,8 +1,7 @@
-//! What the commands print as JSON is of the shape and the language that `docs/schema.json` has.
+//! Checks all JSON output against `docs/schema.json`.
 //!
-//! One list of names for all commands, so that a name cannot mean two things. Every document that
-//! a test here reads is held to it, and each command is asked for one below. Of JSON Schema only
-//! what that file uses is understood; a keyword besides is refused.
+//! Tests check every document they read, and each command runs here once. Only the JSON Schema
+//! keywords of that file are supported.
 
 use crate::run::{document, run, skewed};
 use serde_json::Value;
@@ -13,7 +12,6 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     serde_json::from_str(text).expect("the schema is JSON")
 });
 
-/// Panics with the place where a document is not as the schema has it.
 pub(crate) fn check(document: &Value) {
     let mut faults = Vec::new();
     find_faults(&SCHEMA, document, "", &mut faults);
@@ -85,7 +83,7 @@ fn is_of(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// A cache that runs is asked in `ctl.rs`.
+/// `ctl.rs` tests a running cache.
 #[test]
 fn every_command_speaks_the_one_language() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,4 @@
-//! `sweep`: the same numbers as `replay`, kept when it is killed, shared by shards.
+//! `sweep`: the numbers of `replay`, kept after a kill and shared by shards.
 
 use crate::run::{run, skewed, stderr};
 use serde_json::Value;
@@ -28,7 +28,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("one document")
 }
 
-/// Of all rows written, what no two runs have otherwise.
+/// Returns all rows, without fields that differ between runs.
 fn rows(out: &Path) -> Vec<String> {
     let folder = PathBuf::from(format!("{}.rows", out.display()));
     let entries = fs::read_dir(folder).expect("a folder");
@@ -83,7 +83,7 @@ fn a_killed_sweep_goes_on_and_shards_are_the_same_rows() {
         .args(arguments(&traces, &killed))
         .spawn()
         .expect("it starts");
-    // Some rows are written, or it has ended before.
+    // Wait for some rows or the end.
     let folder = PathBuf::from(format!("{}.rows", killed.display()));
     while !folder.exists() && child.try_wait().expect("a child").is_none() {
         std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! `pagetide lab run pmbench` and `pagetide tier`: rows that scripts read, and what no machine is.
+//! `pagetide lab run pmbench` and `pagetide tier`: rows, and refused machines.
 
 use crate::run::{rows_of, run, skewed, stderr, stdout};
 use serde_json::Value;
@@ -28,7 +28,7 @@ const STAGES: [&str; 9] = [
     "auto",
 ];
 
-/// At a scale at which the model has few accesses to play.
+/// A scale with few accesses.
 #[test]
 fn a_row_a_stage_with_exactly_these_fields_and_ratios_and_seeds_where_there_are_several() {
     let dir = tempfile::tempdir().expect("a folder");

@@ -1,11 +1,10 @@
-//! `pagetide trace`: counting and converting, and what bad traces get from every command.
+//! `pagetide trace`: counting, converting, and bad traces under every command.
 
 use crate::run::{left_in, pagetide, rows_of, run, stderr, stdout};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// 3000 requests of 100 pages, some of them writes, as text.
 fn csv() -> String {
     let line = |step: u64| {
         let op = if step.is_multiple_of(7) { "set" } else { "get" };
@@ -99,7 +98,6 @@ fn conversion_refuses_to_write_over_the_trace_or_where_it_cannot() {
     assert_eq!(left_in(dir.path()).len(), 2, "half a record is left");
 }
 
-/// Every command refuses the same bad traces: one sentence, exit code 1, nothing on stdout.
 #[test]
 fn bad_traces_get_one_sentence_and_no_partial_document() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -117,7 +115,7 @@ fn bad_traces_get_one_sentence_and_no_partial_document() {
         ("malformed.csv", b"time,op,id\n1,get,2\n2,get,two\n", "line 3"),
         ("columns.csv", b"1,2,3\n", "--format"),
         ("cut.oracleGeneral", &[1; 30], "ends inside the 24-byte record"),
-        // The end marker has a count of two bytes: without them it is cut off inside.
+        // The end marker has a two-byte count: this cuts the marker.
         ("torn.ptt", &whole[..whole.len() - 1], "cut off inside an entry"),
         ("torn.zst", &packed[..packed.len() / 2], "cannot read the trace"),
     ];
@@ -172,7 +170,7 @@ fn unknown_formats_are_answered_with_the_known_ones() {
     }
 }
 
-/// The trace is a pipe that never ends, so only the signal can end the command.
+/// Only the signal can end the command: the pipe never ends.
 #[test]
 fn ctrl_c_ends_the_reading_of_an_endless_trace() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -191,7 +189,7 @@ fn ctrl_c_ends_the_reading_of_an_endless_trace() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    // Returns when the command has opened the other end, and so watches for signals.
+    // Returns once the command has opened the pipe, and so watches for signals.
     let mut trace = std::fs::File::create(&pipe).expect("a reader");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");

@@ -1,4 +1,4 @@
-//! The command line's edges: what a person or a script gets for good and bad questions.
+//! Command-line edge cases: output for valid and invalid requests.
 
 use crate::run::{run, stderr, stdout};
 
@@ -189,7 +189,7 @@ fn replay_counts_misses_of_a_loop_as_belady_and_lru_must() {
             (row["frames"].as_u64().expect("frames"), row["misses"].as_u64().expect("misses"))
         })
         .collect();
-    // A loop of ten over eight frames: LRU always misses; the optimum keeps seven of them.
+    // A loop of ten over eight frames: LRU always misses, the optimum keeps seven.
     assert_eq!((misses[0], misses[2], misses[3]), ((8, 1000), (10, 10), (10, 10)));
     assert!(misses[1].0 == 8 && misses[1].1 < 400, "{misses:?}");
     for field in
@@ -204,7 +204,7 @@ fn a_place_that_cannot_be_written_is_said_before_the_work() {
     let dir = tempfile::tempdir().expect("a folder");
     let nowhere = dir.path().join("none/out");
     let nowhere = nowhere.to_str().expect("a plain name");
-    // Nothing of this is there to be read: what is asked for first is the place.
+    // The target is checked before the absent trace.
     let replay = ["replay", "no-such-trace", "--frames", "10"];
     for (args, what) in [
         (&[&replay[..], &["--report", nowhere]].concat()[..], "report"),

@@ -1,6 +1,6 @@
-"""Does what it is told through a socket: an expression a line, and what it comes to, a line each.
+"""Evaluates expressions from a socket, and answers with a line each.
 
-Argument: the abstract name of a socket to connect to; without one, descriptor 0 is the socket.
+Argument: the abstract name of a socket to connect to. By default descriptor 0 is the socket.
 """
 import ctypes
 import fcntl
@@ -27,7 +27,7 @@ def fork(name):
     global link, lines
     child = os.fork()
     if child == 0:
-        # The number stays taken, which may be that of standard input.
+        # The number stays in use, as it may be standard input's.
         null = os.open("/dev/null", os.O_RDWR)
         os.dup2(null, link.fileno())
         os.close(null)
@@ -75,7 +75,7 @@ while request := lines.readline():
         answer = "errno %d" % error.errno
     except Exception as error:
         answer = "error %r" % error
-    # A forked child speaks for itself from its next request on.
+    # A forked child answers from its next request on.
     if answer != "ok 0" or not request.startswith("fork("):
         lines.write(answer + "\n")
         lines.flush()

@@ -1,4 +1,4 @@
-//! Processes that do as a test tells them, so that it says in which order.
+//! Processes controlled by a test, for a fixed order of operations.
 //!
 //! ```text
 //!   test --"os.pread(fd, 4, 0)"--> agent, a python under a run, in another, or outside
@@ -16,13 +16,13 @@ use std::process::{Child, Command};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What a request is answered: what it comes to, or the number of its error.
+/// An expression's value, or its errno.
 pub(super) type Answer = Result<String, i32>;
 
 pub(super) struct Agent {
     stream: BufReader<UnixStream>,
     name: String,
-    /// Where its errors go, and those of the run it is in.
+    /// Standard error of the agent and its run.
     log: PathBuf,
 }
 
@@ -35,19 +35,18 @@ impl Agent {
         &self.name
     }
 
-    /// Evaluates a Python expression there; none if the process is gone.
+    /// Returns `None` if the process is gone.
     pub(super) fn try_ask(&mut self, expression: &str) -> Option<Answer> {
         self.tell(expression);
         self.answer(expression)
     }
 
-    /// As [`Agent::try_ask`], without waiting for the answer.
+    /// Does not wait for the answer.
     pub(super) fn tell(&mut self, expression: &str) {
-        // Whether it is gone is seen when the answer is read.
+        // The read of the answer detects a dead process.
         let _ = self.stream.get_mut().write_all(format!("{expression}\n").as_bytes());
     }
 
-    /// The answer to what was told.
     pub(super) fn answer(&mut self, expression: &str) -> Option<Answer> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).unwrap_or(0) == 0 {
@@ -68,7 +67,7 @@ impl Agent {
         })
     }
 
-    /// The value of an expression that has no error.
+    /// Evaluates an expression that must succeed.
     pub(super) fn value(&mut self, expression: &str) -> String {
         let answer = self.ask(expression);
         answer.unwrap_or_else(|error| panic!("{}: {expression}: errno {error}", self.name))
@@ -82,20 +81,20 @@ impl Agent {
         from_hex(&self.value(expression))
     }
 
-    /// Opens a file there; `flags` as in `O_RDWR | O_CREAT`.
+    /// Takes `flags` such as `O_RDWR | O_CREAT`.
     pub(super) fn open(&mut self, name: &str, flags: &str) -> i64 {
         let flags = flags.replace("O_", "os.O_");
         self.number(&format!("os.open({name:?}, {flags}, 0o644)"))
     }
 
-    /// Another agent of the same run, forked from this one with all its descriptors.
+    /// Forks an agent that inherits all descriptors.
     pub(super) fn fork(&mut self, name: &str) -> Self {
         let (socket, listener) = listen();
         self.number(&format!("fork({socket:?})"));
         Self::new(listener.accept().unwrap().0, name, &self.log)
     }
 
-    /// A run begun by this agent, and an agent in it; what was said, if that run was refused.
+    /// Fails with the message of a refused run.
     pub(super) fn nested(&mut self, name: &str) -> Result<Self, String> {
         let (socket, listener) = listen();
         let line = [pagetide().to_str().unwrap(), "run", "--memory", "1M", "--", python()];
@@ -116,7 +115,6 @@ impl Agent {
     }
 }
 
-/// A process tree that begins with an agent, under `pagetide run` or not.
 pub(super) struct Tree {
     child: Child,
     log: PathBuf,
@@ -133,7 +131,7 @@ impl Tree {
         Self::begin(folder, run, name)
     }
 
-    /// `command` is to begin a python, which becomes the agent.
+    /// Starts `command`, a python that becomes the agent.
     pub(super) fn begin(folder: &Path, mut command: Command, name: &str) -> (Self, Agent) {
         std::fs::write(folder.join("agent.py"), include_str!("agent.py")).unwrap();
         let (near, far) = UnixStream::pair().unwrap();
@@ -148,7 +146,7 @@ impl Tree {
         self.child.id()
     }
 
-    /// Waits for the end, to which the agents must be gone; what was said on standard error.
+    /// Returns stderr. All agents must be gone.
     pub(super) fn finish(mut self) -> String {
         let status = self.child.wait().unwrap();
         let said = std::fs::read_to_string(&self.log).unwrap();
@@ -157,11 +155,9 @@ impl Tree {
     }
 }
 
-/// Two agents, each with the tree it began, if it has one of its own.
 type Pair = [(Option<Tree>, Agent); 2];
 
-/// Two agents that share no more than the files, in every mixture there is of inside and outside,
-/// and what `law` says of them, each time in a folder of its own.
+/// Checks `law` on every mixture of inside and outside, each in its own folder.
 pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut Agent)) {
     let inside = |here: &Path| place.tree(here, true, "inside");
     let outside = |here: &Path| place.tree(here, false, "outside");
@@ -170,7 +166,7 @@ pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut
         eprintln!("{name}");
         let [(left_tree, mut left), (right_tree, mut right)] = agents(here.path());
         law(here.path(), &mut left, &mut right);
-        // Whichever was begun by the other goes first.
+        // The nested agent goes first.
         drop(right);
         drop(left);
         for tree in [left_tree, right_tree].into_iter().flatten() {
@@ -189,7 +185,7 @@ pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut
     run("a run inside a run", &|here| {
         let (tree, mut outer) = inside(here);
         let inner = outer.nested("nested").unwrap_or_else(|said| {
-            // A run that refuses to begin says why, and the program goes on without it.
+            // A refused run gives a reason, and the program continues without it.
             assert!(said.starts_with("pagetide: ") && said.lines().count() == 1, "{said}");
             outer.fork("forked")
         });
@@ -197,7 +193,7 @@ pub(super) fn for_every_pair(place: &Place, law: impl Fn(&Path, &mut Agent, &mut
     });
 }
 
-/// Where pairs meet: a folder, and the command that leads to where it is, if any.
+/// A folder, and the command that enters its namespace.
 pub(super) struct Place {
     pub(super) base: PathBuf,
     pub(super) enter: Vec<String>,
@@ -221,7 +217,7 @@ impl Place {
     }
 }
 
-/// The interpreter itself: what is found by name may be a script that looks for it.
+/// Resolves wrapper scripts to the real interpreter.
 pub(super) fn python() -> &'static str {
     static FOUND: OnceLock<String> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -231,7 +227,6 @@ pub(super) fn python() -> &'static str {
     })
 }
 
-/// `bytes` as an expression of an agent's.
 pub(super) fn literal(bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("bytes.fromhex('{digits}')")
@@ -242,7 +237,6 @@ fn from_hex(digits: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(pair).collect()
 }
 
-/// A socket of a name that no other has.
 fn listen() -> (String, UnixListener) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-/* What calls of the less common kinds answer, a line each. The test compares the lines of a run
- * with those of the kernel alone. */
+/* Prints the results of rare calls, a line each. The test compares a run's lines with the
+ * kernel's. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <execinfo.h>
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The call as text, its result, and errno where it failed. */
+/* Prints the call, its result, and errno on failure. */
 #define SAY(call) say(#call, (errno = 0, (long)(call)))
 
 static void say(const char *what, long result) {
@@ -42,7 +42,7 @@ static void show(const char *name) {
     close(fd);
 }
 
-/* Whether another process could have the lock. */
+/* Returns true if another process could take the lock. */
 static int is_free(const char *name, long start, long len) {
     fflush(stdout);
     pid_t child = fork();
@@ -55,7 +55,7 @@ static int is_free(const char *name, long start, long len) {
     return WEXITSTATUS(status);
 }
 
-/* Locks whose place is told from the position, or from the end. */
+/* Locks relative to the position or to the end. */
 static void locks(void) {
     int fd = fresh("locks", 5000);
     SAY(lseek(fd, 100, SEEK_SET));
@@ -85,7 +85,6 @@ static void locks(void) {
     close(fd);
 }
 
-/* What the C library formats for a descriptor. */
 static void prints(void) {
     char *line = malloc(5000);
     memset(line, 'l', 4999);
@@ -109,7 +108,7 @@ static long modified(int fd) {
     return fstat(fd, &stat) == 0 ? stat.st_mtime : -1;
 }
 
-/* The time of the last change is that of the write, not of write-back. */
+/* The modification time is that of the write, not of write-back. */
 static void times(void) {
     struct timespec old[2] = {{1, 0}, {1, 0}};
     int fd = fresh("times", 10000);

@@ -1,5 +1,4 @@
-//! What a program would find without us it finds with us: numbers of descriptors, rights that were
-//! checked at open, files that can be executed when they are closed, room for many files.
+//! Behaviour equal to a native run.
 
 use super::agents::{Tree, python};
 use super::{folder, has, noise, pagetide, plain_shell_in, shell_in};
@@ -18,7 +17,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// A program that has used a file of ours has a socket a thread, with a number among its last.
+/// A program with a managed file then opens a socket per thread up to its last numbers.
 #[test]
 fn descriptors_have_the_numbers_they_have_without_us() {
     if !has("python3", "descriptors_have_the_numbers_they_have_without_us") {
@@ -54,7 +53,7 @@ fn a_program_is_executed_as_soon_as_its_writer_has_closed_it() {
     assert_eq!(ours, theirs);
 }
 
-/// Lengths and places up to the file system's longest file, blocks that move, and rare flags.
+/// Lengths and offsets up to the file system's maximum, moved blocks, and rare flags.
 #[test]
 fn what_only_the_kernel_can_do_it_does() {
     if !has("python3", "what_only_the_kernel_can_do_it_does") {
@@ -65,8 +64,7 @@ fn what_only_the_kernel_can_do_it_does() {
     assert!(ours.ends_with("end\n"), "{ours}");
 }
 
-/// Rights are looked at when a file is opened, and then no more; root has them all, so this needs
-/// another user.
+/// Rights are checked only at open. Needs a user other than root.
 #[test]
 fn a_file_that_loses_its_rights_stays_open() {
     let test = "a_file_that_loses_its_rights_stays_open";
@@ -75,8 +73,7 @@ fn a_file_that_loses_its_rights_stays_open() {
     }
     let here = folder();
     std::fs::write(here.path().join("a"), noise(300_000, 6)).unwrap();
-    // Root has all rights, so another user it is; to that user, the interpreter may be out of
-    // reach.
+    // Root has all rights. The other user may not reach the interpreter.
     let is_root = plain_shell_in(here.path(), "id -u").trim() == "0";
     let become_other: &[&str] =
         if is_root { &["setpriv", "--reuid=65534", "--clear-groups", "env"] } else { &["env"] };
@@ -103,7 +100,7 @@ fn a_file_that_loses_its_rights_stays_open() {
         agent.number(&format!("os.write({created}, b'text')"));
         assert_eq!(agent.bytes(&format!("os.pread({created}, 10, 0)")), b"text");
         assert_eq!(agent.ask("os.open('a', os.O_RDONLY)"), Err(13));
-        // What hands it over comes too late to be refused.
+        // The hand-over comes too late to be refused.
         assert!(agent.bytes(&format!("map_read({file}, 100, 0)")) == noise(100, 6));
         agent.value("os.chmod('a', 0o644)");
     }
@@ -111,7 +108,7 @@ fn a_file_that_loses_its_rights_stays_open() {
     tree.finish();
 }
 
-/// The limit on descriptors is each program's own, and what they have open together is more.
+/// The descriptor limit is per program, and all programs together exceed it.
 #[test]
 fn many_programs_have_many_files_open() {
     if !has("python3", "many_programs_have_many_files_open") {
@@ -161,7 +158,6 @@ fn calls_near_the_last_offset_are_refused_alike() {
     assert_eq!(ours, theirs);
 }
 
-/// What `program.c`, of this folder, prints when it is run with us and without.
 fn of_c(program: &str, source: &str) -> [String; 2] {
     let (ours, theirs) = (folder(), folder());
     for here in [&ours, &theirs] {

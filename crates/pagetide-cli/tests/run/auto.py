@@ -1,4 +1,4 @@
-# Reads pages of a file, skewed, and now and then takes memory of its own for a while.
+# Reads skewed pages of a file, and sometimes allocates memory for a while.
 # Arguments: file, seconds, bytes of a burst, seconds between bursts.
 import os, random, sys, threading, time
 

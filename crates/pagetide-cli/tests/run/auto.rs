@@ -1,15 +1,14 @@
-//! `--memory auto` in a memory cgroup: it takes what is spare, and gives it up before the program's
-//! own memory has the kernel kill something.
+//! `--memory auto` in a memory cgroup: uses spare memory, and shrinks before the kernel kills a
+//! process.
 
 use super::{folder, has, is_long, pagetide, summary_in};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A memory cgroup of so many bytes, removed on drop.
+/// A memory cgroup, removed on drop.
 struct MemoryGroup(PathBuf);
 
 impl MemoryGroup {
-    /// `None` where none can be made.
     fn new(limit: u64) -> Option<MemoryGroup> {
         let name = format!("pagetide-auto-{}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/memory");
@@ -23,7 +22,6 @@ impl MemoryGroup {
         Some(group)
     }
 
-    /// Processes that the kernel has killed in it, if it says.
     fn nr_killed(&self) -> u64 {
         let read = |name: &str| std::fs::read_to_string(self.0.join(name)).unwrap_or_default();
         let text = read("memory.oom_control") + &read("memory.events");
@@ -34,7 +32,7 @@ impl MemoryGroup {
 
 impl Drop for MemoryGroup {
     fn drop(&mut self) {
-        // The last process may be on its way out.
+        // The last process may be exiting.
         while std::fs::remove_dir(&self.0).is_err_and(|error| error.raw_os_error() == Some(16)) {
             std::thread::yield_now();
         }
@@ -53,12 +51,12 @@ fn a_program_with_bursts_of_its_own_is_not_killed() {
     };
     let here = folder();
     std::fs::write(here.path().join("auto.py"), include_str!("auto.py")).unwrap();
-    // A hole is read as any other part of a file.
+    // A hole is read like data.
     let file = std::fs::File::create(here.path().join("data")).unwrap();
     file.set_len(1 << 30).unwrap();
-    // What is open outside of a run is not served in it.
+    // Files that are open outside of a run are not managed.
     drop(file);
-    // On a machine whose threads wait for memory it grows late.
+    // Growth is slow on a machine with memory stalls.
     let seconds: &[u32] = if is_long() { &[120] } else { &[6, 20] };
     let has_grown = seconds.iter().any(|&seconds| {
         let auto = play(&group, here.path(), seconds);
@@ -75,7 +73,7 @@ fn a_program_with_bursts_of_its_own_is_not_killed() {
     }
 }
 
-/// Has the program run in the group for so long; says what became of the limit.
+/// Returns the history of the limit.
 fn play(group: &MemoryGroup, here: &Path, seconds: u32) -> serde_json::Value {
     let join = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
     let mut run = Command::new("sh");

@@ -1,4 +1,4 @@
-//! What bad input and bad luck get.
+//! Bad input and failures.
 
 use super::{folder, has, pagetide, plain_shell_in, run_in};
 use std::process::Command;
@@ -25,7 +25,7 @@ fn a_limit_too_small_is_a_usage_error() {
     assert_eq!(errors.trim().lines().count(), 1, "{errors}");
 }
 
-/// The command alone, as `cargo install` leaves it.
+/// The command alone, as installed by `cargo install`.
 #[test]
 fn the_library_travels_inside_the_command() {
     let here = folder();
@@ -39,7 +39,7 @@ fn the_library_travels_inside_the_command() {
         run.env("XDG_CACHE_HOME", cache).env("XDG_RUNTIME_DIR", cache).env("TMPDIR", cache);
         run
     };
-    // A library of another version beside it is not taken for ours.
+    // A foreign library of another version is not used.
     std::fs::write(here.path().join("libpagetide_preload.so"), "of another version").unwrap();
     let cache = here.path().join("cache");
     for _ in 0..2 {
@@ -80,7 +80,7 @@ fn a_static_program_is_told_and_gets_its_descriptors() {
     assert_eq!(String::from_utf8(contents).unwrap(), "one\ntwo\nthree\n");
 }
 
-/// The list of arguments, in registers and beyond them; and what it inherits is the kernel's.
+/// Argument lists in registers and on the stack. Inherited descriptors become the kernel's.
 #[test]
 fn execl_and_its_relatives_are_noticed() {
     if !has("gcc", "execl_and_its_relatives_are_noticed") {

@@ -1,5 +1,5 @@
-# Reads and writes that a disk answers with EIO, and what programs hear of it. `control` says what
-# fails; only pages of `pages` can.
+# Reads and writes that fail with EIO. `control` selects the failing pages of the file
+# `pages`.
 import errno, os, sys
 
 control = sys.argv[1]
@@ -41,7 +41,7 @@ print(os.write(other, b"fine" * 100000), attempt(os.fsync, other), attempt(os.cl
 print(os.pread(file, NR * 4096, 0) == pages(1))
 fail("")
 os.pwrite(file, pages(2), 0)
-# Here, what failed is written now; the kernel has let go of it.
+# A run retries the failed write now. The kernel has dropped the data.
 attempt(os.fsync, file)
 print(attempt(os.fsync, file), os.pread(file, NR * 4096, 0) == pages(2))
 
@@ -57,7 +57,7 @@ print(attempt(os.fsync, file))
 
 os.pwrite(file, pages(4), 0)
 fail("write")
-# The kernel says nothing; here, the last close says what could not be written.
+# The kernel reports nothing. A run's last close reports the lost data.
 attempt(os.close, file)
 fail("")
 file = os.open("data", os.O_RDWR)

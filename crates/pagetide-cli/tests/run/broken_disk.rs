@@ -1,4 +1,4 @@
-//! A disk that answers with EIO, and programs that get the error as they would without us.
+//! Disk errors (EIO) reach programs as natively.
 
 use super::agents::{Tree, literal};
 use super::failing_disk::{FailingDisk, pages};
@@ -7,7 +7,6 @@ use std::process::Command;
 
 const NR_PAGES: usize = 64;
 
-/// A disk; says so if there is none.
 fn disk(test: &str) -> Option<FailingDisk> {
     if !has("python3", test) {
         return None;
@@ -15,7 +14,7 @@ fn disk(test: &str) -> Option<FailingDisk> {
     FailingDisk::mount().inspect_err(|why| eprintln!("SKIPPED: {test}: {why}")).ok()
 }
 
-/// What the script prints of a new disk, and what is on the disk then.
+/// Returns the output and the disk's contents.
 fn told(run: &[&str], test: &str) -> Option<(String, Vec<u8>)> {
     let disk = disk(test)?;
     let script = disk.control().with_file_name("broken.py");
@@ -42,7 +41,7 @@ fn programs_hear_of_a_broken_disk_as_without_us() {
     }
 }
 
-/// The opener waits for what cannot be written yet, and sees all of it.
+/// The opener waits for unwritable data, then sees all of it.
 #[test]
 fn a_reader_outside_of_what_a_disk_does_not_take_sees_it_once_it_does() {
     let Some(disk) = disk("a_reader_outside_of_what_a_disk_does_not_take_sees_it_once_it_does")
@@ -67,7 +66,6 @@ fn a_reader_outside_of_what_a_disk_does_not_take_sees_it_once_it_does() {
     tree.finish();
 }
 
-/// EIO, as Linux numbers it.
 fn libc_eio() -> i32 {
     5
 }

@@ -1,12 +1,12 @@
-/* Calls every function of functions.txt with ordinary and edge arguments, and prints a line for each
- * call: its result, errno, and what it changed. The test compares a run's lines with the kernel's.
+/* Calls every function of functions.txt with ordinary and edge arguments, and prints a line per
+ * call: result, errno, and changes. The test compares a run's lines with the kernel's.
  *
  *   plan: names, and a letter for each argument --> all combinations of the letters' values, or a
  *   sample of fixed seed --> one call on fresh files --> result errno | position length sum buffer
  *
- * With a seed and a number, so many combinations of each function, by that seed.
+ * Arguments: a seed and a number of combinations per function, optional.
  *
- * The files are longer than 128 KiB, so that they are managed when they are only read. */
+ * Files are longer than 128 KiB, so that they are managed even if only read. */
 #define _GNU_SOURCE
 #include <aio.h>
 #include <dlfcn.h>
@@ -36,7 +36,7 @@
 
 enum { LEN = 140000, AT = 10, ROOM = 1 << 16 };
 
-/* Memory at fixed places. Room is followed by a page that cannot be touched. */
+/* Memory at fixed addresses. An inaccessible page follows `room`. */
 static char *const room = (char *)0x200000000, *const hole = (char *)0x210000000;
 
 /* ---- files and descriptors ---- */
@@ -90,7 +90,7 @@ static uint64_t state_of(int look, off_t *len);
 
 static const off_t starts[] = {AT, AT, AT, AT, LEN, LEN + 5000};
 
-/* Puts the bytes of a file back where another descriptor shows other ones. */
+/* Restores a file's bytes if they have changed. */
 static void restore(int look) {
     off_t len;
     if (state_of(look, &len) == all_before) return;
@@ -98,7 +98,7 @@ static void restore(int look) {
     if (pwrite(look, bytes, LEN, 0) != LEN) fail("pwrite");
 }
 
-/* Closes what a row may have left, and makes the files anew. */
+/* Closes leftovers of a row, and makes fresh files. */
 static void refresh(void) {
     if (is_fresh) return;
     close_range(3, 60, 0);
@@ -139,7 +139,7 @@ static uint64_t sum(uint64_t before, const char *bytes, long nr) {
     return before;
 }
 
-/* Length and bytes of a file, as another descriptor reads them. */
+/* Returns length and checksum of a file, read by another descriptor. */
 static uint64_t state_of(int look, off_t *len) {
     static char bytes[300000];
     struct stat stat;
@@ -228,7 +228,7 @@ static const struct value map_flags[] = {{"shared", 1}, {"private", 2}, {"0", 0}
 static const struct value map_offsets[] = {{"0", 0}, {"4096", 4096}, {"1", 1}, {"past", 1 << 20},
     {"-4096", -4096}, {"max", INT64_MAX & ~4095L}, END};
 
-/* Sets of parts: where, and how many. */
+/* Sets of buffers with lengths. */
 static struct iovec part_sets[9][1030];
 static const struct value parts[] = {{"two", 0}, {"none", 1}, {"-1", 2}, {"1025", 3}, {"1024", 4},
     {"null-0", 5}, {"null-5", 6}, {"too-long", 7}, {"negative", 8}, {"at-null", 9}, {"at-1", 10},
@@ -261,7 +261,7 @@ static void make_parts(void) {
     part_sets[7][1] = (struct iovec){hole - 50, 100};
 }
 
-/* Places of offsets that a call moves. */
+/* Offsets that a call moves. */
 static long at_places[2];
 static const struct value ats[] = {{"none", INT64_MIN + 1}, {"0", 0}, {"4096", 4096}, {"last", LEN - 1},
     {"len", LEN}, {"past", LEN + 5000}, {"-1", -1}, {"max", INT64_MAX}, {"bad", INT64_MIN + 2},
@@ -337,19 +337,19 @@ static void on_signal(int signal) {
 
 typedef long function(long, long, long, long, long, long, long);
 
-/* Numbers and times of files differ from run to run; kind and length do not. */
+/* Inodes and times differ between runs. Kind and length do not. */
 static void keep_of_stat(const char *name) {
     int is_statx = strcmp(name, "statx") == 0;
     char kept[16] = "";
     memcpy(kept, room + (is_statx ? 28 : 24), is_statx ? 2 : 4);
     memcpy(kept + 8, room + (is_statx ? 40 : 48), 8);
-    /* A folder's length is the file system's. */
+    /* A folder's length depends on the file system. */
     if ((*(unsigned *)kept & S_IFMT) != S_IFREG) memset(kept + 8, 0, 8);
     memset(room, '.', ROOM);
     memcpy(room, kept, sizeof kept);
 }
 
-/* One call: `chosen` is the index of a value for each letter. */
+/* One call. `chosen` has the index of a value per letter. */
 static void row(const char *name, const char *letters, const int *chosen, const char *world) {
     function *call = dlsym(RTLD_DEFAULT, name);
     if (!call) fail(name);
@@ -419,7 +419,7 @@ static void row(const char *name, const char *letters, const int *chosen, const 
     printf(" at %ld %ld, len %ld %ld, bytes %lx %lx, room %lx, places %ld %ld, signals %d\n", at, other_at, len,
            other_len, (long)all, (long)other_all, (long)sum(0, room, ROOM), at_places[0], at_places[1],
            (int)nr_file_signals);
-    /* What a row has changed is put back where the files are still managed. */
+    /* Restore a row's changes if the files are still managed. */
     is_fresh = !signal && result == -1 || is_restorable;
     if (is_fresh && (is_native || is_stand_in(looks[0]) && is_stand_in(looks[1]))) {
         for (char byte[4096]; read(pipes[2], byte, sizeof byte) > 0;) continue;
@@ -440,7 +440,7 @@ static unsigned next_random(void) {
     return seed >> 33;
 }
 
-/* All combinations, or a sample of them; and each value once beside ordinary ones. */
+/* All combinations or a sample, and each value once beside ordinary ones. */
 static void rows_of(const char *name, const char *letters, int is_alias, const char *world) {
     int nr_letters = strlen(letters) - 2, counts[8], chosen[8] = {0};
     long nr_all = 1;
@@ -455,7 +455,7 @@ static void rows_of(const char *name, const char *letters, int is_alias, const c
     }
     if (is_alias) return;
     seed = first_seed;
-    /* Fresh files take longer. */
+    /* Rows with fresh files take longer. */
     long nr_sampled = nr_random ? nr_random : letters[0] == 'I' || letters[0] == 'n' ? 30 : 120;
     for (long nr = 0; nr < (nr_all <= nr_sampled ? nr_all : nr_sampled); nr++) {
         long rest = nr;
@@ -467,7 +467,7 @@ static void rows_of(const char *name, const char *letters, int is_alias, const c
     }
 }
 
-/* Names of one function, what it returns, and its arguments. */
+/* Names of one function, its result type, and its arguments. */
 static const struct { const char *names, *letters; } plans[] = {
     {"read __read", "l:DBN"},
     {"__read_chk", "l:DBNk"},
@@ -563,7 +563,7 @@ static int has_word(const char *words, const char *word) {
     return 0;
 }
 
-/* The plans of `only`, or all that need no limit. */
+/* Runs the plans of `only`, or all plans without a limit. */
 static void run_plans(const char *world, const char *only) {
     for (int nth = 0; nth < NR_PLANS; nth++) {
         char names[100];
@@ -582,7 +582,7 @@ static void run_plans(const char *world, const char *only) {
 
 /* ---- calls that need more than letters ---- */
 
-/* The function of that name, as the kind of function that `like` is. */
+/* Returns the function of that name with the type of `like`. */
 #define FIND(name, like) ((__typeof__(&like))find(name))
 
 static void *find(const char *name) {
@@ -591,7 +591,7 @@ static void *find(const char *name) {
     return found;
 }
 
-/* Whether this C library has the function. */
+/* Returns true if this C library has the function. */
 static int is_there(const char *name) {
     int is = dlsym(dlopen("libc.so.6", RTLD_NOW), name) != NULL;
     if (!is) printf("%s() = absent\n", name);
@@ -603,7 +603,7 @@ static void said(const char *name, const char *what, long result, int why) {
     printf("%s(%s) = %ld %d\n", name, what, result, result < 0 ? why : 0);
 }
 
-/* One call, its result and errno. */
+/* Prints a call with its result and errno. */
 #define SAY(name, what, call) do { \
         int signal_ = sigsetjmp(out, 1); \
         errno = 0; \
@@ -624,7 +624,7 @@ static void begin(void) {
     memset(room, '.', ROOM);
 }
 
-/* Runs `act` in a child; how it ends. */
+/* Runs `act` in a child and returns its exit. */
 static int in_child(void (*act)(void)) {
     fflush(stdout);
     pid_t child = fork();
@@ -880,7 +880,7 @@ static void sockets(void) {
     SAY("recvmsg", "one", recvmsg(files[SOCKET], (void *)1, 0));
 }
 
-/* Mappings: two pages of the file, the second's protection taken, and so on. */
+/* Mappings of two pages, with the second page protected, and so on. */
 static void mappings(void) {
     for (int kind = RW; kind <= APPENDS; kind++) {
         for (int is_shared = 0; is_shared < 2; is_shared++) {
@@ -993,7 +993,7 @@ static void waits(void) {
     }
 }
 
-/* Limits, set and asked for by all names, in a child. */
+/* Sets and gets limits by all names, in a child. */
 static void set_limits(void) {
     struct rlimit limit, old;
     const char *gets[] = {"getrlimit", "getrlimit64"}, *sets[] = {"setrlimit", "setrlimit64"}, *both[] = {"prlimit", "prlimit64"};
@@ -1114,7 +1114,7 @@ static void identities(void) {
     }
 }
 
-/* A stack grows where a call stores to it, too. */
+/* A call's store also grows a stack. */
 static long __attribute__((noinline)) read_to_stack(void) {
     volatile char bytes[3 << 20];
     long nr = pread(files[RW], (char *)bytes, LEN, 0);
@@ -1143,7 +1143,7 @@ static void descriptors(void) {
     SAY("sync", "", (FIND("sync", sync)(), 0));
 }
 
-/* The system calls that `syscall` is taken over for. */
+/* The system calls intercepted in `syscall`. */
 static void by_number(void) {
     long (*call)(long, ...) = find("syscall");
     for (int kind = RW; kind <= SOCKET; kind++) {
@@ -1177,7 +1177,7 @@ int main(int nr_arguments, char **arguments) {
     int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
     if (mmap(room, ROOM, PROT_READ | PROT_WRITE, how, -1, 0) != room) fail("mmap");
     if (mmap(room + ROOM, 4096, PROT_NONE, how, -1, 0) != room + ROOM) fail("mmap");
-    /* A page, and one that can only be read; beyond it there is nothing. */
+    /* A page, then a read-only page, then none. */
     if (mmap(hole - 4096, 8192, PROT_READ | PROT_WRITE, how, -1, 0) != hole - 4096) fail("mmap");
     memset(hole, 'r', 4096);
     if (mprotect(hole, 4096, PROT_READ)) fail("mprotect");
@@ -1187,7 +1187,7 @@ int main(int nr_arguments, char **arguments) {
     struct sigaction action = {.sa_handler = on_signal};
     int signals[] = {SIGSEGV, SIGBUS, SIGXFSZ, SIGPIPE};
     for (int nth = 0; nth < 4; nth++) sigaction(signals[nth], &action, NULL);
-    /* Descriptors may be told to send these. */
+    /* Descriptors may send these signals. */
     signal(SIGIO, SIG_IGN);
     signal(SIGURG, SIG_IGN);
     if (nr_arguments > 2) {
@@ -1195,7 +1195,7 @@ int main(int nr_arguments, char **arguments) {
         nr_random = atol(arguments[2]);
     }
     run_plans("", NULL);
-    /* Copies of a file to itself would go on to 2 GiB. */
+    /* Copies of a file to itself would run up to 2 GiB. */
     is_fresh = 0;
     refresh();
     setrlimit(RLIMIT_FSIZE, &(struct rlimit){3 * LEN, RLIM_INFINITY});

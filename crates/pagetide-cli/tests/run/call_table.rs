@@ -1,8 +1,7 @@
-//! Every function of functions.txt, with ordinary and edge arguments: a run and the kernel give the
-//! same results, errors, bytes, positions and lengths.
+//! Every function of functions.txt with ordinary and edge arguments: a run gives the kernel's
+//! results, errors, bytes, positions and lengths.
 //!
-//! `call_table.c` prints a line for each call. The lines of a run are compared with those of the
-//! kernel; [`DIFFERENCES`] are documented in docs/calls.md.
+//! `call_table.c` prints a line per call. [`DIFFERENCES`] are documented in docs/calls.md.
 
 use super::folder;
 use super::worlds::{WORLDS, compiled, printed};
@@ -11,20 +10,16 @@ use std::path::Path;
 
 const LIST: &str = include_str!("../../../pagetide-preload/functions.txt");
 
-/// What is documented.
 const PAGE: &str = include_str!("../../../../docs/calls.md");
 
-/// A difference that docs/calls.md documents.
 struct Difference {
-    /// How its row in the table there begins.
     row: &'static str,
-    /// How the calls begin.
     calls: &'static [&'static str],
-    /// How the kernel's line goes on behind the arguments.
+    /// After the arguments.
     kernel: &'static str,
-    /// How the run's line does.
+    /// After the arguments.
     run: &'static str,
-    /// Returns true if every run shows it, on any file system.
+    /// True on any file system.
     is_always: bool,
 }
 
@@ -69,7 +64,6 @@ const DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Functions without rows, and why.
 const WITHOUT_ROWS: [(&str, &str); 2] = [
     ("io_setup", "libaio's: the C library has none, and it is refused"),
     ("llseek", "no program can be linked with it any more"),
@@ -83,8 +77,7 @@ impl Difference {
     }
 }
 
-/// Documented differences without a row in the document's table, and those that no run shows any
-/// more.
+/// Returns differences without a row in the document, and differences that no run shows.
 fn outdated(kernel: &[String], runs: &[&Vec<String>]) -> Vec<&'static str> {
     let has_row = |known: &Difference| PAGE.contains(&format!("\n| {}", known.row));
     let is_shown = |known: &Difference| {
@@ -98,8 +91,7 @@ fn outdated(kernel: &[String], runs: &[&Vec<String>]) -> Vec<&'static str> {
     DIFFERENCES.iter().filter(is_outdated).map(|known| known.row).collect()
 }
 
-/// What the program prints without us, or in a run with these options; and how many of its calls
-/// were on managed files.
+/// Returns the lines and the number of calls on managed files.
 fn lines(program: &Path, options: Option<&[&str]>) -> (Vec<String>, u64) {
     let (text, errors) = printed(folder().path(), program, &[], options);
     let last = errors.lines().last().unwrap_or_default();
@@ -108,18 +100,15 @@ fn lines(program: &Path, options: Option<&[&str]>) -> (Vec<String>, u64) {
     (text.lines().map(str::to_owned).collect(), nr_managed)
 }
 
-/// The function that a line is about.
 fn function_of(line: &str) -> &str {
     let call = line.split('(').next().unwrap_or_default();
     call.rsplit(": ").next().unwrap_or(call)
 }
 
-/// A line's call, and what came of it.
 fn halves(line: &str) -> (&str, &str) {
     line.split_once(" = ").unwrap_or((line, ""))
 }
 
-/// The differences that are not documented.
 fn undocumented(kernel: &[String], run: &[String]) -> Vec<String> {
     let differ = kernel.iter().zip(run).filter(|(kernel, run)| kernel != run);
     let unexplained = differ.filter(|(kernel, run)| {
@@ -134,7 +123,6 @@ fn undocumented(kernel: &[String], run: &[String]) -> Vec<String> {
     found
 }
 
-/// Functions that are taken over, and are in no row.
 fn without_rows(lines: &[String]) -> Vec<&'static str> {
     let called: BTreeSet<&str> = lines.iter().map(|line| function_of(line)).collect();
     let taken = LIST.split("\n\n").find(|block| !block.starts_with('#')).unwrap();

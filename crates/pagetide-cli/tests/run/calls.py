@@ -1,4 +1,4 @@
-"""Every kind of call on files, each judged by what POSIX says. Prints ok at the end."""
+"""Every kind of call on files, compared with POSIX. Prints ok at the end."""
 import mmap
 import os
 import shutil
@@ -26,7 +26,7 @@ assert os.lseek(fd, 0, os.SEEK_CUR) == 100
 wait(fork_and(lambda: os.read(fd, 50)))
 assert os.lseek(fd, 0, os.SEEK_CUR) == 150
 
-# A child that inherits, a parent that closes first, at once.
+# A child that inherits while the parent closes, at once.
 shared = os.open("shared", os.O_RDWR | os.O_CREAT)
 os.write(shared, b"one ")
 go, gone = os.pipe(), None
@@ -57,7 +57,7 @@ lines = open("log", "rb").read().split()
 assert len(lines) == 800 and all(len(set(line)) == 1 and len(line) == 10 for line in lines)
 assert sorted(set(lines)) == [b"a" * 10, b"b" * 10, b"c" * 10, b"d" * 10]
 
-# Another program inherits a descriptor, position and all.
+# Another program inherits a descriptor with its position.
 out = os.open("out", os.O_RDWR | os.O_CREAT)
 os.write(out, b"one\n")
 code = 'import os; os.write(%d, b"two\\n")' % out
@@ -72,7 +72,7 @@ with open("redirected", "wb") as f:
     f.write(b"tail\n")
 assert open("redirected", "rb").read() == b"head\nmiddle\ntail\n"
 
-# Writers and readers at once, in threads and in processes.
+# Concurrent writers and readers in threads and processes.
 def write_and_check(number):
     fd = os.open("t%d" % number, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     for page in range(100):
@@ -88,7 +88,7 @@ wait(fork_and(lambda: write_and_check(7)), fork_and(lambda: write_and_check(8)))
 [thread.join() for thread in threads]
 assert all(os.path.getsize("t%d" % n) == 409600 for n in (0, 1, 2, 3, 4, 5, 7, 8))
 
-# Calls longer than a packet; vectors.
+# Calls longer than a packet, and vectors.
 big = os.urandom(1 << 20)
 fd2 = os.open("big", os.O_RDWR | os.O_CREAT)
 assert os.write(fd2, big) == len(big) and os.lseek(fd2, 0, os.SEEK_CUR) == len(big)
@@ -99,7 +99,7 @@ assert os.preadv(fd2, parts, 5) == 200007
 assert b"".join(parts) == big[5:200012]
 assert os.pwritev(fd2, [b"abc", b"", b"de"], 1) == 5 and os.pread(fd2, 6, 1) == b"abcde" + big[6:7]
 
-# Lengths cut and extended, by descriptor and by path, in order with everything else.
+# Truncation and extension by descriptor and path, ordered with other calls.
 os.truncate("a", 1000)
 assert os.pread(fd, 5000, 990) == b"x" * 10
 os.ftruncate(fd, 2000)
@@ -114,7 +114,7 @@ os.close(cut)
 os.write(os.open("a", os.O_WRONLY | os.O_APPEND), b"again")
 assert os.pread(fd, 10, 0) == b"again"
 
-# A mapping and the file are the same.
+# A mapping shows the file.
 os.ftruncate(fd, 8192)
 mapped = mmap.mmap(fd, 8192)
 mapped[0:3] = b"abc"
@@ -147,7 +147,7 @@ try:
 except OSError as error:
     assert error.errno == 9
 
-# Refusals are POSIX's.
+# Refusals as in POSIX.
 for call, number in (
     (lambda: os.write(os.open("a", os.O_RDONLY), b"x"), 9),
     (lambda: os.read(os.open("a", os.O_WRONLY), 1), 9),
@@ -162,7 +162,7 @@ for call, number in (
     except OSError as error:
         assert error.errno == number, error
 
-# Closing all there is, as daemons do, does not cut us off.
+# Closing all descriptors, as daemons do, keeps the connection.
 os.closerange(3, 4096)
 os.write(os.open("daemon", os.O_WRONLY | os.O_CREAT), b"there")
 assert open("daemon", "rb").read() == b"there"

@@ -1,4 +1,4 @@
-"""What the scripts here share: children that do something, and must do it without a failure."""
+"""Shared helpers: children that must succeed."""
 import os
 import signal
 import traceback

@@ -1,4 +1,4 @@
-"""Clones of files that share blocks; prints what each call returns."""
+"""Clones files with shared blocks and prints each result."""
 import fcntl, os, struct, subprocess
 
 FICLONE, FICLONERANGE, FIDEDUPERANGE = 0x40049409, 0x4020940D, 0xC0189436

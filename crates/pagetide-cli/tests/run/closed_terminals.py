@@ -1,6 +1,6 @@
-"""`pagetide top` on terminals that go away, or take no output.
+"""`pagetide top` on terminals that close or take no output.
 
-Arguments: the command, and a folder. Prints how it ended, a line a case.
+Arguments: the command, and a folder. Prints the end of each case, a line each.
 """
 
 import fcntl
@@ -75,7 +75,7 @@ for number in [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]:
 
     child, master, slave = begin(False)
     termios.tcflow(slave, termios.TCOOFF)
-    # It is about to draw, or waits in doing so: a key has it draw.
+    # A key makes a waiting or drawing process draw.
     os.write(master, b"j")
     os.kill(child.pid, number)
     finish(f"{number.name} to a terminal that is stopped:", child)

@@ -1,4 +1,4 @@
-//! Commands whose terminal is closed under them.
+//! Commands with a terminal that is closed while they run.
 
 use super::{has, script};
 

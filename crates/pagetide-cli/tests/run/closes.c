@@ -1,4 +1,4 @@
-/* A program that closes all it has not opened, in every way there is. Prints ok at the end. */
+/* Closes all descriptors that it has not opened, in every way. Prints ok at the end. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>

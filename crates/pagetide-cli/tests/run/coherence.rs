@@ -1,14 +1,13 @@
-//! Whatever program, inside or outside the run, by whatever call, reads a file: it sees what was
-//! written, at once, and no write overwrites what another has written.
+//! Every read by any program and any call sees all earlier writes, and no write is lost.
 //!
-//! Each law is tried on two processes that share no more than the files: inside and outside, in two
-//! runs, in a run inside a run, in one run.
+//! Each law runs on two processes that share only the files: inside and outside, in two runs, in a
+//! nested run, in one run.
 
 use super::agents::{Agent, Tree, literal};
 use super::{folder, has, noise};
 use std::path::Path;
 
-/// Short files may be treated otherwise than long ones.
+/// Short files may be treated differently.
 const LENGTHS: [usize; 4] = [10, 5000, 200_000, 3 << 20];
 
 fn put(here: &Path, contents: &[u8]) {
@@ -17,10 +16,9 @@ fn put(here: &Path, contents: &[u8]) {
 
 type Law = fn(&Path, &mut Agent, &mut Agent);
 
-/// Declares the laws, and a test of each on the disk.
 macro_rules! laws {
     ($($law:ident)+) => {
-        /// All of them, to be tried elsewhere.
+        /// For other file systems.
         pub(super) const LAWS: &[(&str, Law)] = &[$((stringify!($law), $law)),+];
 
         mod on_the_disk {
@@ -55,7 +53,7 @@ fn what_one_appends_another_that_had_it_open_reads_at_once(
 ) {
     for (turn, length) in LENGTHS.into_iter().enumerate() {
         put(here, &noise(length, turn as u64));
-        // As `tail -f` has it.
+        // As `tail -f`.
         let file = reader.open("f", "O_RDONLY");
         reader.number(&format!("os.lseek({file}, 0, os.SEEK_END)"));
         let log = writer.open("f", "O_WRONLY | O_APPEND");
@@ -82,7 +80,7 @@ fn what_one_writes_anew_another_that_has_read_it_sees(
             let file = reader.open("f", flags);
             for version in 0..3 {
                 reader.bytes(&format!("os.pread({file}, 100, 0)"));
-                // As `echo v2 > f` does it.
+                // As `echo v2 > f`.
                 let new = writer.open("f", "O_WRONLY | O_CREAT | O_TRUNC");
                 writer.number(&format!("os.write({new}, b'version {version}')"));
                 let seen = reader.bytes(&format!("os.pread({file}, 100, 0)"));
@@ -101,7 +99,7 @@ fn both_append_and_every_line_is_there(here: &Path, left: &mut Agent, right: &mu
     let mut expected = String::new();
     for line in 0..60 {
         let text = format!("{line} {}\n", "x".repeat(line * 37));
-        // One's turn after the other's, and sometimes two of one's.
+        // Alternating, sometimes twice the same side.
         let side = usize::from(line % 3 == 1);
         let agent = if side == 0 { &mut *left } else { &mut *right };
         agent.number(&format!("os.write({}, b{text:?})", files[side]));
@@ -170,8 +168,7 @@ fn what_one_cuts_off_comes_back_for_nobody(here: &Path, left: &mut Agent, right:
     assert!(std::fs::read(here.join("f")).unwrap() == expected);
 }
 
-/// A process that takes the lock counts one more, as databases and mailboxes do it; some hundred
-/// times each, at the same time.
+/// As databases and mailboxes, some hundred times each, concurrently.
 fn a_counter_under_a_lock_loses_nothing(here: &Path, left: &mut Agent, right: &mut Agent) {
     let loop_of = |number: usize| {
         format!(
@@ -198,8 +195,7 @@ fn a_counter_under_a_lock_loses_nothing(here: &Path, left: &mut Agent, right: &m
     assert_eq!(std::fs::metadata(here.join("g")).unwrap().len(), 400);
 }
 
-/// A file's position is one for all that have the descriptor, whether the file is ours by then or
-/// the kernel's.
+/// All holders of a descriptor share its position, before and after the file goes to the kernel.
 #[test]
 fn a_position_is_kept_while_a_file_changes_hands() {
     if !has("python3", "a_position_is_kept_while_a_file_changes_hands") {

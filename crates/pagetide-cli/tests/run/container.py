@@ -1,5 +1,5 @@
-# Becomes a user without rights whose io_uring and userfaultfd are refused, as containers' default
-# filters do, and then the command in its arguments.
+# Becomes a user without rights, with io_uring and userfaultfd refused as by containers' default
+# filters, then executes the command in its arguments.
 import ctypes, errno, os, platform, struct, sys
 
 libc = ctypes.CDLL(None, use_errno=True)

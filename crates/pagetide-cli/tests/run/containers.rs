@@ -1,10 +1,10 @@
-//! As in a container: an unprivileged user whose io_uring and userfaultfd a seccomp filter refuses.
+//! As in a container: an unprivileged user with a seccomp filter against io_uring and userfaultfd.
 
 use super::{has, noise, plain_shell_in, summary_in};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// A folder that any user may write to, with the command and a file in it.
+/// Makes a folder writable by any user.
 fn container() -> TempDir {
     let here = tempfile::tempdir().unwrap();
     std::fs::copy(super::pagetide(), here.path().join("pagetide")).unwrap();

@@ -1,5 +1,5 @@
-// Copies into a file that only appends, or that cannot be written, are refused: also those of
-// nothing, and those in whose middle the file becomes the kernel's.
+// Copies into an append-only or unwritable file are refused, including empty copies and copies
+// during which the file goes to the kernel.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +45,7 @@ static void refusals(int flags) {
 
 static int target;
 
-// Past the C library's functions: the target is the kernel's from here on, as the process hears
-// with its next call.
+// Bypasses the library: the target goes to the kernel, which the process learns with its next call.
 static void open_raw(int signal) {
     int fd;
     __asm__ volatile("syscall"
@@ -68,7 +67,7 @@ int main(void) {
     int source = open("source", O_RDWR);
     signal(SIGALRM, open_raw);
     for (int turn = 0; turn < TURNS; turn++) {
-        // A new one each time: it is no other process's, nor the kernel's.
+        // A new file, unknown to other processes and to the kernel.
         unlink("target");
         make("target", LEN);
         target = open("target", O_WRONLY | O_APPEND);

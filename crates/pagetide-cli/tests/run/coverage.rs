@@ -1,4 +1,4 @@
-//! What is taken over, and what is not, is said in one place, and is true.
+//! The list of intercepted and other functions is complete and true.
 
 use super::{has, pagetide};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 const LIST: &str = include_str!("../../../pagetide-preload/functions.txt");
 
-/// How functions begin that reach files, or descriptors; leading underscores are taken off.
+/// Prefixes of functions on files or descriptors, without leading underscores.
 const FAMILIES: [&str; 80] = [
     "aio_",
     "backtrace_symbols_fd",
@@ -90,9 +90,9 @@ const FAMILIES: [&str; 80] = [
     "vmsplice",
     "wait",
 ];
-/// As whole names: others that begin like these have nothing to do with files.
+/// Whole names, because the prefixes match unrelated functions.
 const NAMES: [&str; 7] = ["read", "write", "writev", "vfork", "exit", "Exit", "opendir"];
-/// They begin like functions about files; they set attributes of a process.
+/// Functions that only set attributes of a process.
 const OTHERS: [&str; 4] = [
     "posix_spawnattr_",
     "posix_spawn_file_actions_init",
@@ -100,7 +100,6 @@ const OTHERS: [&str; 4] = [
     "sync_",
 ];
 
-/// Functions that a library has for others.
 fn exports(library: &Path) -> BTreeSet<String> {
     let output = Command::new("nm").args(["-D", "--defined-only"]).arg(library).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -112,7 +111,7 @@ fn exports(library: &Path) -> BTreeSet<String> {
     symbols.collect()
 }
 
-/// What is taken over, and what is not: two lists, each below lines that begin with #.
+/// Parses two lists below lines that begin with #.
 fn listed() -> (BTreeSet<String>, BTreeSet<String>) {
     let blocks: Vec<&str> = LIST.split("\n\n").filter(|block| !block.starts_with('#')).collect();
     let [taken, left] = blocks[..] else { panic!("two lists, and not {}", blocks.len()) };

@@ -1,4 +1,4 @@
-"""Cuts files in many ways, and prints what other processes see directly after the call. The test
+"""Cuts files in many ways, and prints the view of other processes directly after the call. The test
 compares a run's lines with the kernel's."""
 import mmap
 import os
@@ -114,7 +114,7 @@ CUTS = [*map(by_open, ACCESS), *map(reopened, ACCESS), truncate, truncate_in_par
 for cut in CUTS:
     for access in (os.O_RDONLY, os.O_RDWR):
         for is_mapped in (False, True):
-            # docs/calls.md: of a file that the run only reads, this cut is not noticed.
+            # docs/calls.md: this cut of a read-only managed file is not noticed.
             if cut.__name__ == "outside read-only" and access == os.O_RDONLY:
                 continue
             case(cut, access, is_mapped)

@@ -1,7 +1,7 @@
-"""Reads and writes files larger than the limit through packages for data.
+"""Reads and writes files larger than the limit through data packages.
 
-Arguments: the package, `fill` or `use`, and the size of the files in MB. `fill` runs without
-pagetide. `use` prints the results, which must be equal with and without it.
+Arguments: the package, `fill` or `use`, and the size of the files in MB. `fill` runs natively.
+`use` prints the results, which must be equal natively and in a run.
 """
 import hashlib
 import random
@@ -19,7 +19,7 @@ def use_numpy():
         return numpy.random.default_rng(1).standard_normal(nr_doubles).tofile("in.bin")
     source = numpy.memmap("in.bin", dtype="f8", mode="r")
     found.update(source)
-    # A copy through a writable mapping, in an order of chance.
+    # A copy through a writable mapping in random order.
     target = numpy.memmap("out.bin", dtype="f8", mode="w+", shape=source.shape)
     step = 1 << 16
     starts = list(range(0, nr_doubles, step))
@@ -33,7 +33,7 @@ def use_numpy():
     private[::1024] = 3
     found.update(private)
     numpy.save("out.npy", numpy.array(source[::-1]))
-    # numpy writes each of these with a call of its own, out of the mapping.
+    # numpy writes each of these with one call, from the mapping.
     with open("out.few", "wb") as few:
         source[: 1 << 13][::-1].tofile(few)
     found.update(numpy.ascontiguousarray(numpy.load("out.npy", mmap_mode="r")[::7]))

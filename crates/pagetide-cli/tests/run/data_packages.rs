@@ -1,4 +1,4 @@
-//! Python's packages for data, on files larger than the limit: the same results as without us.
+//! Python's data packages on files larger than the limit: the same results as natively.
 
 use super::agents::python;
 use super::mapped::is_served;
@@ -7,8 +7,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns an interpreter that has all of `packages`: that of a virtual environment
-/// `target/python-packages`, or the one in the path.
+/// Finds an interpreter in `target/python-packages` or the path.
 pub(super) fn python_with(packages: &str, test: &str) -> Option<String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let installed = target.join("python-packages/bin/python3").display().to_string();
@@ -26,8 +25,6 @@ pub(super) fn python_with(packages: &str, test: &str) -> Option<String> {
     found
 }
 
-/// Changes the package's files natively and under `run` in both modes, and compares what is printed
-/// and every file.
 fn compare(package: &str, test: &str) {
     let packages = format!("numpy, {package}");
     let packages = if package == "numpy" { "numpy" } else { &packages };
@@ -60,8 +57,6 @@ fn compare(package: &str, test: &str) {
     }
 }
 
-/// Asserts that the page cache was used within its limit, and that it served mappings if the
-/// package makes any.
 fn assert_served(counts: &Value, is_mapped: bool) {
     let count = |name: &str| counts[name].as_u64().unwrap();
     assert!(count("accesses") > 0, "{counts}");

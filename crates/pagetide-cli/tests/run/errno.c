@@ -1,4 +1,4 @@
-/* Calls that succeed leave errno alone. Prints ok at the end, or which did not. */
+/* Successful calls leave errno unchanged. Prints ok, or the failing call. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-"""A process with record locks on many files executes another program, which has them still. That
-loses each with the first descriptor of the file that it closes. Prints ok at the end."""
+"""A process with record locks on many files executes another program, which keeps the locks and
+loses each with its first close of a descriptor of the file. Prints ok at the end."""
 import fcntl
 import os
 import resource
@@ -46,7 +46,7 @@ if len(sys.argv) == 1:
 turn, fds = int(sys.argv[1]), [int(fd) for fd in sys.argv[2:]]
 must_be([True] * NR)
 if turn < 3:
-    # Once more, from a program that has the locks by what it was handed down.
+    # The same in a program that inherits the locks.
     os.execv(sys.executable, [sys.executable, sys.argv[0], str(turn + 1), *map(str, fds)])
 for nr in range(0, NR, 2):
     os.close(fds[nr])

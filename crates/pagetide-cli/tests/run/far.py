@@ -1,4 +1,4 @@
-# Calls whose end is past the last offset there is, or near it.
+# Calls that end near or beyond the last possible offset.
 import errno, os
 
 file = os.open("far", os.O_RDWR | os.O_CREAT)

@@ -1,5 +1,5 @@
-//! The laws of coherence on other file systems: where a lease is refused, and where an inode has
-//! two faces. Those that need root, or a program that is missing, are skipped loudly.
+//! The coherence laws on other file systems: without leases, or with stacked inodes. Tests without
+//! root or a needed program are skipped with a message.
 
 use super::agents::{Place, for_every_pair};
 use super::coherence::LAWS;
@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-/// A file system mounted in a mount namespace of a process of ours, gone with that process.
+/// A file system in a mount namespace that ends with its keeper process.
 struct Mounted {
     keeper: Child,
     place: Place,
@@ -16,8 +16,7 @@ struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts by a shell's `line` at `there`, next to the folder `a`; as another user's root where
-    /// `unshare` says so.
+    /// Mounts by a shell's `line` at `there`, as another user's root if `unshare` says so.
     fn new(test: &str, unshare: &str, line: &str) -> Option<Self> {
         let below = folder();
         let script = format!("mkdir a b work there && {{ {line}; }} && echo mounted && exec cat");
@@ -58,7 +57,6 @@ fn hold_on(place: &Place) {
     }
 }
 
-/// Mounts, and tries all laws there.
 fn hold_on_mounted(test: &str, needs: &[&str], unshare: &str, line: &str) {
     let needs = ["python3", "unshare", "nsenter"].iter().chain(needs);
     if needs.copied().all(|program| has(program, test))
@@ -92,7 +90,7 @@ fn the_laws_hold_on_a_file_system_of_a_program() {
     hold_on_mounted(test, &["bindfs"], "-m", "bindfs a there");
 }
 
-/// Where each file is another's underneath, too, and changes there.
+/// Each file has a lower file that changes too.
 #[test]
 fn the_laws_hold_on_an_overlay_of_a_program() {
     let test = "the_laws_hold_on_an_overlay_of_a_program";

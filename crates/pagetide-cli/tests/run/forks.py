@@ -1,4 +1,4 @@
-"""Forks in the middle of other threads' reads and writes. Prints ok at the end."""
+"""Forks during other threads' reads and writes. Prints ok at the end."""
 import os
 import threading
 import warnings

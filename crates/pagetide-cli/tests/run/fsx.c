@@ -1,8 +1,9 @@
-/* Operations on one file that random numbers choose, each compared with a twin in memory. Several
-   processes share descriptors and twin, and take turns; a token in a pipe is the turn.
+/* Random operations on one file, each compared with a twin in memory. Several processes share
+   descriptors and twin. A token in a pipe orders their turns.
 
-   fsx FILE SEED STEPS PROCESSES KINDS    KINDS: "calls" | "mapped" | "served"
-   Prints ok, or what differs, and the last operations before. */
+      fsx FILE SEED STEPS PROCESSES KINDS    KINDS: "calls" | "mapped" | "served"
+
+   Prints ok, or the difference with the last operations. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A file that is shorter than SHORTEST when it is opened to be read or mapped, or that is cut by
-   name, is the kernel's. */
+/* A file goes to the kernel if shorter than SHORTEST at an open for reading or mapping, or if
+   cut by name. */
 enum { LONGEST = 1 << 20, SHORTEST = 140000, DESCRIPTORS = 6, LOGGED = 40 };
 
 struct shared {
@@ -31,7 +32,7 @@ struct shared {
 static struct shared *all;
 static const char *name;
 static int descriptors[DESCRIPTORS], token[2], stays_ours;
-/* 0 and 1 share a position; 2 has one of its own; 3 appends; 4 reads only; 5 has no position. */
+/* 0 and 1 share a position. 2 has its own. 3 appends. 4 only reads. 5 has no position. */
 static const int flags[DESCRIPTORS] = {O_RDWR, O_RDWR, O_RDWR, O_RDWR | O_APPEND, O_RDONLY, O_RDWR};
 static unsigned char room[LONGEST];
 
@@ -40,7 +41,7 @@ static long below(long end) {
   return (long)((all->random >> 33) % (unsigned long)end);
 }
 
-/* Near a border of pages as often as not. */
+/* Often near a page boundary. */
 static long place(long end) {
   long at = below(end);
   if (below(2)) at = at / 4096 * 4096 + below(3) - 1;
@@ -142,7 +143,7 @@ static void seek(int which) {
   equal("position", lseek(descriptors[which], by, whence), *position(which));
 }
 
-/* What is called a hole must read as zeros; there may be fewer holes than one thinks. */
+/* A hole must read as zeros. Missing holes are allowed. */
 static void seek_data(int which) {
   long at = place(LONGEST), before = which == 5 ? 0 : *position(which);
   say("lseek for data", which, at, 0);
@@ -191,7 +192,7 @@ static void copy(int which) {
   lengthen(target + count);
 }
 
-/* Mapped in part, and then grown; what is stored to a private mapping, the file does not get. */
+/* Mapped in part, then grown. The file does not get stores to private mappings. */
 static void map(int which) {
   if (all->length == 0) return;
   long at = place(all->length), count = there(at, 1 + place(20000)), first = below(256);
@@ -222,7 +223,7 @@ static void open_again(int which) {
     equal("dup2", dup2(again, descriptors[which]), descriptors[which]);
     equal("close", close(again), 0);
   } else {
-    /* A description that others have may be closed here all the same: one like it is opened. */
+    /* Other processes may have the description, so a similar one is opened. */
     int again = open(name, flags[which]);
     equal("close", close(again), 0);
   }

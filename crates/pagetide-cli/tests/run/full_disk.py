@@ -1,4 +1,4 @@
-"""A disk with too little room: the program hears of it, and what has room goes on. Prints ok."""
+"""A full disk: the program gets the error, and writes with room continue. Prints ok."""
 import errno
 import os
 import sys
@@ -25,13 +25,13 @@ def fill():
 
 
 assert fill() == errno.ENOSPC
-# Others are not harmed by it.
+# Other files are unharmed.
 other = os.open("other", os.O_RDWR | os.O_CREAT)
 for page in range(200):
     os.pwrite(other, bytes([page]) * PAGE, page * PAGE)
 os.fsync(other)
 assert all(os.pread(other, PAGE, page * PAGE) == bytes([page]) * PAGE for page in range(200))
-# And with room again, the same file can be written.
+# With room again, the same file is writable.
 os.truncate(small + "/big", 0)
 fd = os.open(small + "/big", os.O_RDWR)
 os.write(fd, b"again" * 1000)

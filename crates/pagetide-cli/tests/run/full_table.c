@@ -1,10 +1,10 @@
-/* Calls on files with a full table of descriptors: those that work natively work under a run.
+/* Calls on files with a full descriptor table: native successes must succeed in a run.
  *
  *   full_table KIND SOFT HARD [lowered|threads]
- *     open, lock, map, flock   how many files can be opened, and each locked or mapped, until the
- *                              kernel says EMFILE
- *     calls                    each call on a file while the table is full, in this thread, a new
- *                              one, a child
+ *     open, lock, map, flock   the number of files that can be opened, and each locked or mapped,
+ *                              until EMFILE
+ *     calls                    each call on a file with a full table, in this thread, a new one,
+ *                              a child
  *
  * Prints "count N", and a line for each call. */
 #define _GNU_SOURCE
@@ -82,7 +82,6 @@ static void count(int locks, int maps) {
     }
     if (errno != EMFILE) fail("open");
     printf("count %d\n", nr);
-    /* All of them are as they should be. */
     for (int nth = 0; nth < nr; nth++) {
         char last;
         if (pread(fds[nth], &last, 1, LEN - 1) != 1 || last != (maps ? 'm' : bytes[LEN - 1])) fail("pread");

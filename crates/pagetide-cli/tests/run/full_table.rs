@@ -1,9 +1,8 @@
-//! A program with a full table of descriptors: what works natively works under a run, and the
-//! program has as many descriptors as its limit says.
+//! A program with a full descriptor table: works as natively, with as many descriptors as its
+//! limit.
 
 use super::worlds::{compiled, printed_in_each};
 
-/// The program prints the same in all three worlds.
 fn is_the_same(test: &str, all: &[&[&str]]) {
     let Some(here) = compiled(include_str!("full_table.c"), "-w -pthread", test) else { return };
     for arguments in all {

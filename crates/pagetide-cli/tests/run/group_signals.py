@@ -1,6 +1,6 @@
-"""Sends every signal to the group of a run whose program takes it, and checks what it writes.
+"""Sends every signal to the group of a run with a program that catches it, and checks the output.
 
-Arguments: the command, and a folder. Prints a line for each signal.
+Arguments: the command, and a folder. Prints a line per signal.
 """
 
 import os
@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 NOT_SENT = {signal.SIGKILL, signal.SIGSTOP, 32, 33}
-# Sent to the command alone, these do nothing by default, or are ignored there.
+# Ignored by default in the command alone.
 NOT_FORWARDED = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGPIPE, signal.SIGTTOU}
 IGNORED = [signal.SIGHUP, signal.SIGALRM, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, 64]
 LEN = 1_000_000

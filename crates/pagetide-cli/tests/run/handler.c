@@ -1,4 +1,4 @@
-/* File I/O in a signal's handler, in the middle of file I/O. Prints ok at the end. */
+/* File I/O in a signal handler that interrupts file I/O. Prints ok at the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@ enum { PAGE = 4096, INNER = 64, LONG = 50, WANTED = 200 };
 static int inner;
 static volatile sig_atomic_t nr_handled;
 
-/* Once: a handler that takes longer than that would come again before anything else goes on. */
+/* Once: a slow handler would starve the interrupted code. */
 static void ask_for_a_signal(void) {
     setitimer(ITIMER_REAL, &(struct itimerval){{0, 0}, {0, 300}}, NULL);
 }

@@ -1,4 +1,4 @@
-"""Signals as a run hands them on, and stops with its program. Prints a line a case.
+"""Signals forwarded by a run, which stops with its program. Prints a line per case.
 
 Arguments: the command, and a folder.
 """
@@ -27,7 +27,7 @@ def status_of(before, command):
     show = ["grep", "-E", "Sig(Blk|Ign|Cgt)|ShdPnd", "/proc/self/status"]
     child = subprocess.run(command + show, stdout=subprocess.PIPE, preexec_fn=prepare, text=True)
     sets = [int(line.split(":")[1], 16) for line in child.stdout.splitlines()]
-    # 32 and 33 are the C library's own: it ends what was inherited as soon as there are threads.
+    # The C library owns 32 and 33 and resets them once there are threads.
     return [one & ~(3 << 31) for one in sets]
 
 
@@ -45,7 +45,7 @@ for name, before in cases.items():
     if found != wanted:
         print(name, "found", found, "wanted", wanted, file=sys.stderr)
 
-# An alarm that is set before the program is started is for the program.
+# An alarm set before the start goes to the program.
 for seconds in (1, 4, 16, 64):
     child = subprocess.run(RUN + ["sleep", "1000"], preexec_fn=lambda: signal.alarm(seconds))
     # The alarm came before the command could catch it.
@@ -53,7 +53,7 @@ for seconds in (1, 4, 16, 64):
         break
 print("alarm", child.returncode)
 
-# The server may use more CPU time and make longer files than the program may.
+# The server may exceed the program's limits on CPU time and file length.
 BUSY = """
 import os, resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -1,5 +1,5 @@
-"""A child holds the last descriptor of a locked description, and has asked nothing before. Where
-the server cannot compare descriptors, it keeps the description. Prints ok at the end."""
+"""A child without earlier requests holds the last descriptor of a locked description. If the server
+cannot compare descriptors, it keeps the description. Prints ok at the end."""
 import fcntl
 import os
 
@@ -11,7 +11,7 @@ for turn in range(3):
     child = os.fork()
     if child == 0:
         os.read(told[0], 1)
-        # The child's descriptor is still of the locked description.
+        # The child's descriptor still has the locked description.
         is_whole = os.pread(fd, 5, 1000) == b"xxxxx" and os.pwrite(fd, b"child", 0) == 5
         os.write(said[1], b"yes" if is_whole else b"no")
         os.read(told[0], 1)
@@ -29,7 +29,7 @@ for turn in range(3):
         pass
     os.write(told[1], b".")
     os.waitpid(child, 0)
-    # The kernel, or the server once no process has the file open.
+    # The kernel, or the server if no process has the file open.
     fcntl.flock(other, fcntl.LOCK_EX)
     os.close(other)
 print("ok")

@@ -1,4 +1,4 @@
-"""Opens files at the numbers that descriptors kept for record locks had before."""
+"""Opens files at numbers of earlier descriptors that were kept for record locks."""
 import fcntl
 import mmap
 import os
@@ -12,7 +12,7 @@ def open_locked():
 
 with open("locked", "wb") as file:
     file.write(b"x" * 300000)
-# The process is known to lock this file from here on, so nothing of it is moved to a high number.
+# The process has a lock on this file from here on, so its descriptors keep their numbers.
 os.close(open_locked())
 for turn in range(3):
     locked = open_locked()

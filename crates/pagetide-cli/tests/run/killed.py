@@ -1,4 +1,4 @@
-"""A child is killed with -9 while it writes, again and again; what it had said was written is there."""
+"""Repeatedly kills a writing child. Its reported writes are stored."""
 import os
 import signal
 
@@ -15,7 +15,7 @@ for turn in range(20):
             os.write(write_end, b"%08d" % number)
             number += 1
     os.close(write_end)
-    # It is somewhere in a write when it dies.
+    # It dies somewhere in a write.
     for _ in range(3 + turn * 7):
         told = os.read(read_end, 8)
     os.kill(child, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Locks of a process that is killed are free once it was waited for. Prints ok at the end."""
+"""Locks of a killed process are free after wait. Prints ok at the end."""
 import fcntl
 import os
 import signal

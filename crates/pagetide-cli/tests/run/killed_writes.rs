@@ -1,19 +1,18 @@
-//! Writes that end before their time: what was written is written and no more, and position and
-//! length say so.
+//! Interrupted writes: contents, position and length agree on the written prefix.
 
 use super::agents::Tree;
 use super::{folder, has, is_long, plain_shell_in, run_in};
 use std::path::Path;
 use std::process::Command;
 
-/// Eight bytes say where they stand.
+/// Eight bytes encode their own index.
 const NUMBERS: &str = "__import__('array').array('Q', range";
 
 fn number_at(index: usize) -> [u8; 8] {
     (index as u64).to_le_bytes()
 }
 
-/// What a killed process has left is a beginning of the numbers; how many bytes of it.
+/// Returns the length of the prefix of the numbers that a killed process left.
 fn assert_a_beginning(contents: &[u8]) {
     for (index, eight) in contents.chunks(8).enumerate() {
         let expected = &number_at(index)[..eight.len()];
@@ -21,7 +20,7 @@ fn assert_a_beginning(contents: &[u8]) {
     }
 }
 
-/// Kills a process amid a `write` of so many bytes, when so many of them are in the file.
+/// Kills a `write` of `total` bytes once `at` bytes are in the file.
 fn killed_at(here: &Path, flags: &str, total: usize, at: u64) {
     let file = here.join("f");
     let _ = std::fs::remove_file(&file);
@@ -63,7 +62,7 @@ fn a_writer_killed_amid_one_long_call_leaves_a_beginning() {
     }
 }
 
-/// The child of a killed writer, which has asked nothing yet, has the writer's socket open.
+/// The child has made no request, but has the killed writer's socket open.
 #[test]
 fn a_killed_writer_has_no_turn_although_its_child_lives() {
     if !has("python3", "a_killed_writer_has_no_turn_although_its_child_lives") {
@@ -90,7 +89,7 @@ fn a_killed_writer_has_no_turn_although_its_child_lives() {
     tree.finish();
 }
 
-/// As in the kernel, which writes on where a handler waits, and no further where none does.
+/// As in the kernel: a write continues if a handler is pending, and stops otherwise.
 #[test]
 fn a_signal_that_kills_ends_a_long_write() {
     if !has("python3", "a_signal_that_kills_ends_a_long_write") {
@@ -113,7 +112,7 @@ fn a_signal_that_kills_ends_a_long_write() {
     tree.finish();
 }
 
-/// How many of the rounds saw the file change after the end of its killed writer.
+/// Returns the number of rounds with a change after its killed writer's end.
 fn nr_changed_after(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> String {
     let here = folder();
     std::fs::write(here.path().join("waited_for.py"), include_str!("waited_for.py")).unwrap();
@@ -125,7 +124,6 @@ fn nr_changed_after(memory: &str, wait: &str, read_at: &str, nr_rounds: u32) -> 
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// However the end is seen, the file stays as it is after that.
 fn check_nothing_changes_after(waits: &[&str], nr_rounds: u32) {
     for wait in waits {
         for (memory, read_at) in [("1M", "place"), ("1M", "position"), ("64M", "place")] {
@@ -144,7 +142,7 @@ fn a_killed_writer_that_was_waited_for_writes_nothing_more() {
     check_nothing_changes_after(&["wait", "waitpid", "wait3", "wait4", "waitid"], nr_rounds);
 }
 
-/// Without any function of ours that would ask.
+/// Without a call to an intercepted function.
 #[test]
 fn a_killed_writer_whose_end_was_seen_writes_nothing_more() {
     if !has("python3", "a_killed_writer_whose_end_was_seen_writes_nothing_more") {
@@ -154,7 +152,7 @@ fn a_killed_writer_whose_end_was_seen_writes_nothing_more() {
     check_nothing_changes_after(&["pidfd", "signal", "pipe"], nr_rounds);
 }
 
-/// And not even a look: only requests are in order.
+/// Without observing the end: only the order of requests counts.
 #[test]
 fn requests_after_the_end_of_a_killed_writer_find_all_of_it_or_nothing() {
     if !has("python3", "requests_after_the_end_of_a_killed_writer_find_all_of_it_or_nothing") {

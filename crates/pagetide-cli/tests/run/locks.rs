@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 const MATRIX: &str = "lock_matrix.c";
 
-/// Compiles the matrix into the folder, as a program and as a static one. Returns false, and says
-/// so, where there is no compiler.
+/// Compiles the matrix into the folder, also as a static program. Returns false with a message
+/// without a compiler.
 fn compile_matrix(here: &Path, test: &str) -> bool {
     if !has("gcc", test) {
         return false;
@@ -28,7 +28,7 @@ fn compile_matrix(here: &Path, test: &str) -> bool {
     true
 }
 
-/// What the matrix prints natively, or in a run with these options.
+/// Returns the matrix's lines natively, or in a run with these options.
 fn lines(compiled: &Path, options: Option<&[&str]>) -> Vec<String> {
     let here = folder();
     for name in ["compiled", "static"] {
@@ -50,7 +50,7 @@ fn lines(compiled: &Path, options: Option<&[&str]>) -> Vec<String> {
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Has both modes print what `lines` are natively.
+/// Checks both modes against the native lines.
 fn assert_same(worlds: [Vec<String>; 3]) {
     let [kernel, plain, mapped] = worlds;
     for (mode, run) in [("plain", plain), ("mapped", mapped)] {
@@ -103,7 +103,7 @@ impl Drop for Outside {
     }
 }
 
-/// What a script prints that asks a process outside.
+/// Returns the lines of a script that uses an outside process.
 fn lines_of_script(script: &str, options: Option<&[&str]>) -> Vec<String> {
     let here = folder();
     std::fs::write(here.path().join("script.py"), script).unwrap();
@@ -128,7 +128,7 @@ fn a_file_that_is_cut_by_any_call_is_short_for_all() {
     }
 }
 
-/// A filter on system calls stands for a container's.
+/// A system call filter acts as a container's.
 #[test]
 fn a_description_is_kept_and_that_is_said_once_where_kcmp_is_refused() {
     let test = "a_description_is_kept_and_that_is_said_once_where_kcmp_is_refused";

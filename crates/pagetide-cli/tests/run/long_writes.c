@@ -1,5 +1,5 @@
-/* A signal's handler writes by the same description, in the middle of long writes. Argument: flags
- * of open(2). Prints ok at the end. */
+/* A signal handler writes to the same description during long writes. Argument: flags of
+ * open(2). Prints ok at the end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ int main(int nr, char **arguments) {
     long nr_written = 0;
     for (; nr_handled < WANTED; nr_written++)
         if (write(file, out, LONG) != LONG) return 1;
-    /* Each call is whole, with nothing between. */
+    /* Each write is contiguous. */
     lseek(file, 0, SEEK_SET);
     int nr_short = 0;
     for (char first; read(file, &first, 1) == 1;) {

@@ -1,7 +1,7 @@
-/* Children that lose every descriptor but a few, each in another way, append to a log by name, and
-   by an inherited descriptor; the parent, too. Prints ok if none of it failed.
+/* Children that lose all but a few descriptors, each in another way, append to a log by name and
+   by an inherited descriptor, as does the parent. Prints ok if nothing failed.
 
-   argument 1: spawn | cloexec | raw | vfork. The children are shells. */
+      argument 1: spawn | cloexec | raw | vfork. The children are shells. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <spawn.h>
@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-/* A call that no library sees. */
+/* A call unseen by the library. */
 static long close_range_itself(long first, long last, long flags) {
   long answer;
   __asm__ volatile("syscall"

@@ -1,5 +1,5 @@
-//! Programs that close what is not theirs, or take a number that was ours: what they append is
-//! appended, and what others have appended before is there.
+//! Programs that close hidden descriptors or take their numbers: appends go to the end, after all
+//! earlier ones.
 
 use super::{folder, has, plain_shell_in, shell_in};
 use std::fmt::Write;
@@ -29,7 +29,6 @@ fn children_that_lose_their_descriptors_append_in_order() {
     }
 }
 
-/// A shell that has its log at 900 and another at 901, and writes to both.
 #[test]
 fn a_shell_that_takes_high_numbers_is_served_on() {
     if !has("bash", "a_shell_that_takes_high_numbers_is_served_on") {
@@ -51,7 +50,7 @@ fn a_shell_that_takes_high_numbers_is_served_on() {
     compare_logs(here.path(), &expected);
 }
 
-/// Without our variables no program loads the library: what is appended then is kept as well.
+/// Without the environment variables a program does not load the library. Its appends are kept too.
 #[test]
 fn a_child_without_our_variables_appends_in_order() {
     let here = folder();

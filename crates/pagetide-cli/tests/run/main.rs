@@ -1,6 +1,6 @@
-//! Real programs under `pagetide run`: the same output, the same files, as without.
+//! Real programs under `pagetide run`: the same output and files as natively.
 //!
-//! A program that is not installed is a loud skip.
+//! Missing programs are skipped with a message.
 
 mod agents;
 mod as_without;
@@ -48,15 +48,13 @@ use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// The command under test.
 fn pagetide() -> &'static Path {
     wait_for_execs();
     Path::new(env!("CARGO_BIN_EXE_pagetide"))
 }
 
-/// Waits until no child of this process is between fork and exec. Such a child has the descriptors
-/// that this process had open at the fork, and a file that is open anywhere for writing is the
-/// kernel's.
+/// A child between fork and exec holds copies of open descriptors, and a file that is open for
+/// writing anywhere is the kernel's.
 fn wait_for_execs() {
     let own = std::fs::read_link("/proc/self/exe").ok();
     let is_before_exec =
@@ -72,19 +70,18 @@ fn wait_for_execs() {
     }
 }
 
-/// A folder on the disk, not in memory.
+/// Makes a folder on the disk, not in memory.
 fn folder() -> TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// A run of `command` in `folder`, with so much memory.
 fn run_in<S: AsRef<OsStr>>(folder: &Path, memory: &str, command: &[S]) -> Output {
     let mut run = Command::new(pagetide());
     run.args(["run", "--memory", memory, "--"]).args(command);
     run.current_dir(folder).output().unwrap()
 }
 
-/// As [`run_in`], with options; and its summary.
+/// As [`run_in`], with options and the summary.
 fn run_counted(
     folder: &Path,
     memory: &str,
@@ -97,7 +94,6 @@ fn run_counted(
     (output, summary_in(&folder.join("summary.json")))
 }
 
-/// What `--json` has written there.
 fn summary_in(path: &Path) -> serde_json::Value {
     let mut document: serde_json::Value =
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -105,7 +101,7 @@ fn summary_in(path: &Path) -> serde_json::Value {
     document["rows"][0].take()
 }
 
-/// As [`run_in`], of a shell's command line that must succeed; what it prints.
+/// Returns stdout of a line that must succeed.
 fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
     let output = run_in(folder, memory, &["sh", "-c", line]);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -113,7 +109,7 @@ fn shell_in(folder: &Path, memory: &str, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The same without us.
+/// As [`shell_in`], natively.
 fn plain_shell_in(folder: &Path, line: &str) -> String {
     let output = Command::new("sh").args(["-c", line]).current_dir(folder).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -121,7 +117,7 @@ fn plain_shell_in(folder: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs a script of ours, and what all of them share; it must end with "ok".
+/// Runs a script that must end with "ok".
 fn python_in(folder: &Path, memory: &str, script: &str) {
     std::fs::write(folder.join("children.py"), include_str!("children.py")).unwrap();
     std::fs::write(folder.join("script.py"), script).unwrap();
@@ -130,7 +126,7 @@ fn python_in(folder: &Path, memory: &str, script: &str) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{memory}: {errors}");
 }
 
-/// Whether the program is there; says so if not. `cargo x check --install` installs them all.
+/// Prints a skip message. `cargo x check --install` installs all programs.
 fn has(program: &str, test: &str) -> bool {
     let look = format!("PATH=$PATH:/usr/sbin command -v {program}");
     let found = Command::new("sh").args(["-c", &look]).output();
@@ -141,12 +137,12 @@ fn has(program: &str, test: &str) -> bool {
     is_there
 }
 
-/// Whether the tests' long forms are asked for: `cargo x check --long`.
+/// Returns true for `cargo x check --long`.
 fn is_long() -> bool {
     std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1")
 }
 
-/// Bytes that are no pattern: a linear congruential generator's.
+/// Returns linear congruential bytes.
 fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let next = || {
@@ -156,7 +152,6 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
     std::iter::repeat_with(next).take(len).collect()
 }
 
-/// What a script of this folder prints, which gets the command and a folder.
 fn script(name: &str) -> String {
     let here = folder();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/run").join(name);

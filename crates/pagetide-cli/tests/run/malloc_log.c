@@ -1,4 +1,4 @@
-/* A malloc that writes a log, from the first allocation on: each sixteenth is one line. */
+/* A malloc that logs every sixteenth allocation from the start. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <unistd.h>

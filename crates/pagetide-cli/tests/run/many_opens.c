@@ -1,4 +1,4 @@
-/* So many opens of two files, one of them written: each reads what is there. Prints ok. */
+/* Many opens of two files, one of them written. Each reads current data. Prints ok. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

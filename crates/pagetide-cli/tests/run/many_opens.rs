@@ -1,4 +1,4 @@
-//! A file that is opened again and again reads as the first time.
+//! A file reads the same after many opens.
 
 use super::{folder, has, is_long, plain_shell_in, shell_in};
 

@@ -1,4 +1,4 @@
-// A file that is mapped, and all that can happen to it. Ends with "ok".
+// All operations on a mapped file. Ends with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -66,7 +66,7 @@ int main(int nr_arguments, char **arguments)
         CHECK(load(index, state % WORDS) == value(index));
     }
     check_all(NR, -1);
-    // Past the end; all signals blocked; a store.
+    // Past the end, with all signals blocked, and a store.
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
     sigset_t all;
     sigaction(SIGBUS, &action, 0);
@@ -89,7 +89,7 @@ int main(int nr_arguments, char **arguments)
     CHECK(pwrite(fd, page, PAGE, NR * PAGE) == PAGE && load(NR, 0) == 78);
     CHECK(ftruncate(fd, (NR - 4) * PAGE) == 0 && faults(NR - 2) && !faults(NR - 5));
     CHECK(ftruncate(fd, NR * PAGE) == 0 && load(NR - 2, 0) == 0);
-    // Given to calls.
+    // As buffers of calls.
     out = open("out", O_RDWR | O_CREAT | O_TRUNC, 0600);
     CHECK(write(out, (void *)&map[100 * WORDS], 50 * PAGE) == 50 * PAGE);
     CHECK(pread(out, page, PAGE, 49 * PAGE) == PAGE && page[3] == value(149));
@@ -106,7 +106,7 @@ int main(int nr_arguments, char **arguments)
     CHECK(madvise((void *)map, 8 * PAGE, MADV_DONTNEED) == 0 && load(4, 0) == value(4));
     CHECK(msync((void *)&map[20 * WORDS], PAGE, MS_SYNC) == 0);
     close(fd);
-    // Written by a program that passes us, and then by us: the kernel's.
+    // Written by an unintercepted program, then by this one: the file goes to the kernel.
     CHECK(load(30, 0) == value(30));
     CHECK(system("env -u LD_PRELOAD -u PAGETIDE_RUN sh -c 'printf outsider | "
                  "dd of=file bs=4096 seek=30 conv=notrunc status=none'") == 0);

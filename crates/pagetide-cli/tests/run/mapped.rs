@@ -1,4 +1,4 @@
-//! Mapped files that the page cache serves: what the kernel's mappings show, and no more memory.
+//! Mapped files served by the page cache.
 
 use super::data_packages::python_with;
 use super::odd_programs::mount_small;
@@ -6,7 +6,7 @@ use super::{folder, has, is_long, plain_shell_in, run_counted};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A run in which mapped files are served, of a program of ours; and how many mappings were.
+/// Returns the number of mappings.
 fn run_mapped(folder: &Path, memory: &str, command: &[&str]) -> (Output, u64) {
     let (output, counts) = run_counted(folder, memory, &["--mmap", "cache"], command);
     (output, counts["mappings"].as_u64().unwrap())
@@ -17,7 +17,7 @@ pub(super) fn compile(folder: &Path, name: &str, source: &str) {
     plain_shell_in(folder, &format!("gcc -O1 -w -pthread program.c -o {name}"));
 }
 
-/// Whether the kernel gives us what it takes; says so if not.
+/// Prints a skip message if the kernel lacks a feature.
 pub(super) fn is_served(folder: &Path, test: &str) -> bool {
     let is_there = pagetide_sys::PageFile::new(1).is_ok();
     if !is_there {
@@ -29,17 +29,16 @@ pub(super) fn is_served(folder: &Path, test: &str) -> bool {
     is_there
 }
 
-/// A program in C, which says `ok` once it has found what it should.
+/// A C program that prints `ok` if all checks pass.
 struct CheckedProgram {
     name: &'static str,
     source: &'static str,
     arguments: &'static [&'static str],
-    /// How many of its mappings are served, at least.
     nr_mappings_min: u64,
 }
 
 impl CheckedProgram {
-    /// As [`CheckedProgram::check`]; without us it finds the same.
+    /// As [`CheckedProgram::check`], and also natively.
     fn check_beside_the_kernel(&self, test: &str, memories: &[&str]) {
         if has("gcc", test) {
             let here = folder();
@@ -70,7 +69,7 @@ impl CheckedProgram {
 #[test]
 fn a_mapped_file_is_as_the_kernels() {
     let test = "a_mapped_file_is_as_the_kernels";
-    // The program's own, and one for each child.
+    // One mapping of the program and one per child.
     let (name, source) = ("mapped", include_str!("mapped.c"));
     CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 }
         .check_beside_the_kernel(test, &["1M", "64M"]);
@@ -96,7 +95,7 @@ fn processes_see_what_others_write_to_what_they_map() {
 fn a_file_mapped_to_be_written_is_as_the_kernels() {
     let test = "a_file_mapped_to_be_written_is_as_the_kernels";
     let (name, source) = ("written", include_str!("mapped_written.c"));
-    // The program's own two, and one for each child.
+    // Two mappings of the program and one per child.
     CheckedProgram { name, source, arguments: &[], nr_mappings_min: 5 }
         .check_beside_the_kernel(test, &["1M", "64M"]);
 }
@@ -112,7 +111,7 @@ fn mappings_that_are_moved_show_what_they_did() {
 fn memory_that_other_threads_map_stays_theirs() {
     let arguments: &[_] = if is_long() { &["60"] } else { &["3"] };
     let (name, source) = ("space", include_str!("mapped_space.c"));
-    // In three seconds, and of two threads that change mappings.
+    // In three seconds, by two threads that change mappings.
     CheckedProgram { name, source, arguments, nr_mappings_min: 10 }
         .check_beside_the_kernel("memory_that_other_threads_map_stays_theirs", &["4M"]);
 }
@@ -121,7 +120,7 @@ fn memory_that_other_threads_map_stays_theirs() {
 fn what_is_stored_to_a_private_mapping_is_the_processs_own() {
     let test = "what_is_stored_to_a_private_mapping_is_the_processs_own";
     let (name, source) = ("private", include_str!("mapped_private.c"));
-    // The program's four, and one for each child that asks.
+    // Four mappings of the program and one per child that asks.
     CheckedProgram { name, source, arguments: &[], nr_mappings_min: 12 }
         .check_beside_the_kernel(test, &["512K", "64M"]);
 }
@@ -144,7 +143,7 @@ fn what_is_asked_for_about_mapped_memory_is_done_or_refused() {
 fn what_is_locked_stays_and_is_given_back() {
     let test = "what_is_locked_stays_and_is_given_back";
     let (name, source) = ("locked", include_str!("mapped_locked.c"));
-    // The program's seven, and one for each child.
+    // Seven mappings of the program and one per child.
     CheckedProgram { name, source, arguments: &["served"], nr_mappings_min: 11 }
         .check_beside_the_kernel(test, &["2M"]);
     let here = folder();
@@ -155,7 +154,7 @@ fn what_is_locked_stays_and_is_given_back() {
     }
 }
 
-/// Runs as root only, which may mount.
+/// Needs root to mount.
 #[test]
 fn a_store_for_which_the_disk_has_no_room_is_a_signal() {
     let test = "a_store_for_which_the_disk_has_no_room_is_a_signal";
@@ -305,7 +304,7 @@ fn a_killed_server_shows_no_zeros() {
     compile(here.path(), "killed", include_str!("mapped_killed.c"));
     let (output, _) = run_mapped(here.path(), "1M", &["./killed"]);
     assert_eq!(output.status.code(), Some(137), "the program killed itself");
-    // The output's end is the program's: it has ended when this returns.
+    // Returns when the program closes its output, at its end.
     let (output, _) = run_mapped(here.path(), "1M", &["sh", "-c", "exec ./killed $PPID"]);
     assert!(output.status.code().is_none(), "the server was killed");
     assert_eq!(

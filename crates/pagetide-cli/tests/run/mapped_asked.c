@@ -1,4 +1,4 @@
-// What programs ask for about mapped memory: that it is there, or to be; locked; how it will be used. Ends with "ok".
+// Requests about mapped memory: residency, locking, advice. Ends with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ int main(void)
         CHECK(write(fd, bytes, PAGE) == PAGE);
     }
     CHECK(fsync(fd) == 0);
-    // As it is mapped.
+    // At mmap.
     volatile char *at_once = map(PROT_READ, MAP_SHARED | MAP_POPULATE);
     CHECK(nr_there(at_once) == NR);
     volatile char *own = map(both, MAP_PRIVATE | MAP_POPULATE), *shared = map(both, MAP_SHARED | MAP_POPULATE);
@@ -59,11 +59,11 @@ int main(void)
     CHECK(shared[5 * PAGE + 1] == '5' && own[5 * PAGE + 1] == '6' && at_once[5 * PAGE + 1] == '5');
     CHECK(madvise((void *)own, NR * PAGE, MADV_DONTNEED) == 0 && own[5 * PAGE + 1] == '5');
     check(own), check(shared);
-    // Locked: what is the program's own.
+    // Locks private memory.
     CHECK(mlock((void *)own, 10 * PAGE) == 0 && own[5 * PAGE + 1] == '5');
     shared[5 * PAGE + 1] = '7';
     CHECK(own[5 * PAGE + 1] == '5' && munlock((void *)own, 10 * PAGE) == 0);
-    // And what is the file's.
+    // Locks the file's memory.
     CHECK(mlock((void *)shared, 50 * PAGE) == 0 && mlock2((void *)at_once, 50 * PAGE, MLOCK_ONFAULT) == 0);
     CHECK(munlock((void *)shared, 50 * PAGE) == 0 && munlock((void *)at_once, 50 * PAGE) == 0);
     check(at_once), check(own), check(shared);

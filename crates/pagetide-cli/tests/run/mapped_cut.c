@@ -1,5 +1,5 @@
-// One process writes and cuts a file that three others have mapped: what was written before a load is seen by it,
-// whether the load's page was read ahead, by chance, or together with a read. Ends with "ok".
+// One process writes and cuts a file mapped by three others. A load sees all earlier writes, for
+// pages read ahead, randomly, or together with a read. Ends with "ok".
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 enum { PAGE = 4096, WORDS = 512, NR = 12000, NR_READERS = 3 };
 typedef unsigned long word;
 
-// What the writer has done: the step that each page has at least, and a count that is odd while it cuts.
+// The writer's progress: each page's minimum step, and a count that is odd during a cut.
 static struct { _Atomic word floor[NR], cuts, end, is_over; } *shared;
 static sigjmp_buf before;
 static word page[WORDS], back[WORDS];
@@ -101,7 +101,7 @@ int main(int nr_arguments, char **arguments)
         int one = wait(&status);
         if (status) printf("a process ended with %#x\n", status);
         failed |= status;
-        // The writer ends first, or what failed.
+        // The writer ends first unless a check failed.
         shared->is_over = 1;
     }
     if (!failed) puts("ok");

@@ -1,4 +1,4 @@
-// Stores to a mapped file whose disk gets full: SIGBUS, and what was stored before is there. Ends with "ok".
+// Stores to a mapped file on a full disk: SIGBUS, and earlier stores are kept. Ends with "ok".
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -28,13 +28,13 @@ int main(int nr_arguments, char **arguments)
     signal(SIGBUS, on_signal);
     int ended = sigsetjmp(before, 1);
     if (!ended) for (; nr_stored < NR; nr_stored++) map[nr_stored * PAGE + 7] = 'a' + nr_stored % 26;
-    // Of a disk with room for 256 pages.
+    // The disk has room for 256 pages.
     CHECK(ended == SIGBUS && nr_stored > 100 && nr_stored <= 256);
     for (int nth = 0; nth < nr_stored; nth++) CHECK(map[nth * PAGE + 7] == 'a' + nth % 26);
     CHECK(msync((void *)map, nr_stored * PAGE, MS_SYNC) == 0);
     for (int nth = 0; nth < nr_stored; nth++)
         CHECK(pread(fd, bytes, PAGE, nth * PAGE) == PAGE && bytes[7] == 'a' + nth % 26);
-    // With room again, so can be the rest.
+    // The rest fits once there is room.
     CHECK(ftruncate(fd, 0) == 0 && ftruncate(fd, NR * PAGE) == 0);
     CHECK(sigsetjmp(before, 1) == 0);
     map[50 * PAGE] = 'r';

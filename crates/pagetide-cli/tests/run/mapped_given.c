@@ -1,4 +1,4 @@
-// Calls that are given what is mapped, and was touched so long ago that it has left. Ends with "ok".
+// Calls with arguments in evicted pages of a mapping. Ends with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -73,7 +73,7 @@ int main(int nr_arguments, char **arguments)
     CHECK(wait(&status) > 0 && status == 0);
     CHECK(fgets(back, PAGE, stream) && !strcmp(back + 5, "from a mapping\n"));
     CHECK(unlink(at(OTHER)) == 0 && stat(at(OTHER), &stat_of) < 0 && errno == ENOENT);
-    // What is the program's error stays one, and the kernel's to say.
+    // The kernel reports program errors unchanged.
     CHECK(stat(at(PATH), at(BYTES)) < 0 && (errno == EFAULT || errno == ENOENT));
     puts("ok");
     return 0;

@@ -1,5 +1,5 @@
-// Threads touch a mapping at the moment in which its file becomes the kernel's: each load has the
-// file's byte, and no thread is sent a signal. Ends with "ok".
+// Threads touch a mapping while its file goes to the kernel: each load sees the file's byte,
+// without a signal. Ends with "ok".
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void *touch(void *argument) {
     return NULL;
 }
 
-// A file of its own for each turn: one that has changed hands stays the kernel's for a time.
+// A new file per round, because a file that went to the kernel stays there for a time.
 static int new_file(void) {
     static unsigned char bytes[NR_PAGES * PAGE];
     for (int page = 0; page < NR_PAGES; page++) bytes[page * PAGE] = page + 1;

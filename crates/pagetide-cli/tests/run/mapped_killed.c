@@ -1,4 +1,4 @@
-// Maps a file, and is killed, or kills its server, amid it.
+// Maps a file, and is killed or kills its server during use.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ int main(int nr_arguments, char **arguments)
     if (nr_arguments > 2) map[0] = 'y';
     for (long at = 0; at < stat.st_size / 2; at += 4096) sum += map[at];
     if (nr_arguments == 1) raise(SIGKILL);
-    // The server is our parent.
+    // The server is the parent.
     kill(getppid(), SIGKILL);
     while (getppid() == atoi(arguments[1])) usleep(1000);
     if (nr_arguments > 2) {

@@ -1,4 +1,5 @@
-// Locks mapped files in memory, half of 2 MiB at the most where they are served: then with an argument. Ends with "ok".
+// Locks mapped files in memory. With an argument the files are served, and half of 2 MiB is the
+// limit. Ends with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,7 @@ static int nr_there(char *map, int nr)
     return sum;
 }
 
-// Loads what is more than memory.
+// Loads more than memory.
 static void pass(volatile char *map)
 {
     for (int turn = 0; turn < 2; turn++)
@@ -51,7 +52,7 @@ static void is_refused(char *map, int first, int nr)
     unlock(map, first, nr);
 }
 
-// All that may be locked can be, as nothing else is: at once, or once an end was seen.
+// Nothing else is locked, so all can be locked, at once or after the server sees an end.
 static void is_given_back(char *map)
 {
     time_t start = time(0);
@@ -59,7 +60,7 @@ static void is_given_back(char *map)
     unlock(map, 500, MOST);
 }
 
-// What the kernel has locked.
+// Returns the kernel's locked memory.
 static int nr_locked(void)
 {
     char line[200];
@@ -98,22 +99,22 @@ int main(int nr_arguments, char **arguments)
     }
     CHECK(fsync(fd) == 0);
     char *loaded = map(NR, PROT_READ, MAP_SHARED);
-    // They stay, and others leave.
+    // Locked pages stay, and other pages leave.
     CHECK(is_locked(loaded, 10, 200));
     pass(loaded);
     CHECK(nr_there(loaded + 10 * PAGE, 200) == 200 && (!is_served || nr_there(loaded, NR) < 520));
-    // A share of the limit; what is locked twice counts once, and goes at once.
+    // A share of the limit. A range locked twice counts once and unlocks at once.
     CHECK(is_locked(loaded, 10, 200) && is_locked(loaded, 0, 250));
     is_refused(loaded, 1000, 100);
     unlock(loaded, 0, 250);
     is_given_back(loaded);
-    // Unmapped, in part and whole.
+    // Unmapped in part, then whole.
     CHECK(is_locked(loaded, 900, MOST) && munmap(loaded + 900 * PAGE, MOST * PAGE) == 0);
     is_given_back(loaded);
     CHECK(is_locked(loaded, 1200, MOST) && munmap(loaded, NR * PAGE) == 0);
     loaded = map(NR, PROT_READ, MAP_SHARED);
     is_given_back(loaded);
-    // What children lock ends with them; what their parent has is not theirs.
+    // Locks of children end with them. Children do not inherit locks.
     CHECK(is_locked(loaded, 0, MOST));
     in_child(0);
     in_child(1);
@@ -122,7 +123,7 @@ int main(int nr_arguments, char **arguments)
     unlock(loaded, 0, MOST);
     in_child(0), is_given_back(loaded);
     in_child(1), is_given_back(loaded);
-    // Cut off.
+    // Truncated.
     CHECK(is_locked(loaded, NR - MOST, MOST) && ftruncate(fd, 1000 * PAGE) == 0);
     is_given_back(loaded);
     CHECK(is_locked(loaded, 0, 200) && munlockall() == 0);
@@ -131,7 +132,7 @@ int main(int nr_arguments, char **arguments)
         memset(bytes, 'a' + nth % 26, PAGE);
         CHECK(pwrite(fd, bytes, PAGE, (off_t)nth * PAGE) == PAGE);
     }
-    // What is stored, moved, and protected otherwise.
+    // Stored to, moved, and protected.
     char *stored = map(NR, PROT_READ | PROT_WRITE, MAP_SHARED);
     CHECK(is_locked(stored, 100, 200));
     for (int nth = 100; nth < 300; nth++) stored[nth * PAGE + 1] = nth;
@@ -144,7 +145,7 @@ int main(int nr_arguments, char **arguments)
     is_refused(loaded, 500, 100);
     CHECK(mprotect(moved, 200 * PAGE, PROT_READ) == 0 && munmap(elsewhere, NR * PAGE) == 0);
     is_given_back(loaded);
-    // As it is mapped, and all at once.
+    // At mmap, then mlockall.
     char *locked = map(200, PROT_READ, MAP_SHARED | MAP_LOCKED);
     is_refused(loaded, 500, 100);
     errno = 0;
@@ -156,7 +157,7 @@ int main(int nr_arguments, char **arguments)
     if (fork() == 0) _exit(locked[5 * PAGE] != 'f');
     int status;
     CHECK(wait(&status) > 0 && status == 0 && locked[30 * PAGE] == 'e');
-    // Where the file becomes the kernel's.
+    // The file goes to the kernel.
     CHECK(munlockall() == 0 && is_locked(locked, 50, 100) && flock(fd, LOCK_EX) == 0);
     CHECK(locked[60 * PAGE] == 'a' + 60 % 26 && nr_locked() == 100);
     puts("ok");

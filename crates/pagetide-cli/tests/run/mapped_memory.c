@@ -1,4 +1,5 @@
-// Reads a file, waits for a line, then maps and reads it in several processes, which say how far they are.
+// Reads a file, waits for a line, then maps and reads the file in several processes that report
+// progress.
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ int main()
         for (int step = 0; step < NR_STEPS; step++) {
             for (int nth = 0; nth < NR_TOUCHES; nth++) {
                 state = state * 6364136223846793005ul + 1442695040888963407ul;
-                // By chance, or one after the other.
+                // Randomly or sequentially.
                 at = own % 2 ? (state >> 33) % nr : (at + 1) % nr;
                 if (own >= NR_MAP && pread(fd, buffer, PAGE, at * PAGE) != PAGE) exit(3);
                 if ((own < NR_MAP ? map[at * PAGE] : buffer[0]) != (char)('a' + at % 26)) exit(4);

@@ -1,5 +1,5 @@
-//! Mapped files stay within the limit: looked at over time, in several processes, where memory was
-//! of huge pages before the first of them is mapped.
+//! Mapped files stay within the limit, sampled over time in several processes, with huge pages at
+//! first.
 
 use super::mapped::{compile, is_served};
 use super::resident::{descendants_of, memory_of_all};
@@ -12,11 +12,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const LIMIT: u64 = 24 << 20;
-/// Pages that are copied to where they are mapped and leave their frames after that, of each
-/// process that asks.
+/// Pages copied to their mapping before they leave their frames, per requesting process.
 const IN_TRANSIT: u64 = 5 * 16 * 4096;
 
-/// The memory files of a run's server that have pages in them.
 fn memory_files_of(server: u32) -> Vec<File> {
     let mut seen = BTreeSet::new();
     let links = read_dir(format!("/proc/{server}/fd")).unwrap().flatten().map(|entry| entry.path());
@@ -26,8 +24,7 @@ fn memory_files_of(server: u32) -> Vec<File> {
     files.filter(|file| seen.insert(file.metadata().unwrap().ino())).collect()
 }
 
-/// The bytes of all files at one moment: a page that moves from one file to the next between two
-/// looks counts once. `None` if they change all the time.
+/// Counts a moving page once. Returns `None` if the files keep changing.
 fn bytes_of(files: &[File]) -> Option<u64> {
     let look = || -> Vec<u64> {
         files.iter().map(|file| file.metadata().unwrap().blocks() * 512).collect()
@@ -60,7 +57,7 @@ fn mapped_files_and_frames_are_within_the_limit_together() {
     let server = child.id();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(lines.next().as_deref(), Some("read"));
-    // Where it takes longer, small pages are looked at.
+    // After a timeout, small pages are sampled.
     let began = Instant::now();
     while !has_huge_pages(server) && began.elapsed() < Duration::from_secs(5) {
         std::thread::yield_now();
@@ -84,7 +81,7 @@ fn mapped_files_and_frames_are_within_the_limit_together() {
     println!("{} KiB of frames, {} KiB of memory at most", most >> 10, most_of_all >> 10);
     assert!(most > LIMIT / 2, "{most} bytes: they were looked at");
     assert!(most <= LIMIT + IN_TRANSIT, "{most} bytes of {LIMIT}");
-    // As a run's resident size is told in results/notes.md.
+    // By "Resident size" in results/notes.md.
     let allowed = LIMIT + LIMIT / 4096 * 160 + 6 * (392 << 10) + (12 << 20);
     assert!(most_of_all <= allowed, "{most_of_all} bytes, {allowed} allowed");
 }

@@ -1,5 +1,5 @@
-// Mappings that are grown, shrunk and moved, whole and in part, while their file changes: what they show is what
-// memory of ours says. Ends with "ok".
+// Mappings that grow, shrink and move, whole and in part, while their file changes, compared with a
+// twin in memory. Ends with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ static int store(volatile word *at, word with)
     return signal;
 }
 
-// A page of a mapping, which is of page `index` of the file.
+// Page `index` of the file in a mapping.
 static volatile word *at(volatile word *map, long index) { return map + index * WORDS + index % WORDS; }
 
 static void check(volatile word *map, long from, long nr)
@@ -57,7 +57,7 @@ static word *moved(word *map, long nr, long now, int flags, void *where)
     return mremap(map, nr * PAGE, now * PAGE, flags, where);
 }
 
-// Of a mapping of the whole file, protected so and of this kind.
+// Maps the whole file with this protection and kind.
 static void in_parts(int protection, int kind)
 {
     const int may = MREMAP_MAYMOVE, fixed = MREMAP_MAYMOVE | MREMAP_FIXED;
@@ -73,14 +73,14 @@ static void in_parts(int protection, int kind)
     word kept[NR];
     memcpy(kept, twin, sizeof kept);
     if (is_written && !is_shared) for (long index = 0; index < 100; index += 3) twin[index] = index + 77;
-    // Grown: not in its place, where others are; then anywhere; then shrunk.
+    // Grown in place, which fails beside others, then anywhere, then shrunk.
     CHECK(moved(map, 100, 200, 0, 0) == MAP_FAILED && errno == ENOMEM);
     check(map, 0, 100);
     CHECK((map = moved(map, 100, 200, may, 0)) != MAP_FAILED && touch(free) == SIGSEGV);
     check(map, 0, 200);
     CHECK(moved(map, 200, 150, 0, 0) == map && touch(map + 150 * WORDS) == SIGSEGV);
     check(map, 0, 150);
-    // A part to a place of its own, which is then put back; and past the file's end.
+    // A part moved away and back, then past the file's end.
     word *part = moved(map + 20 * WORDS, 30, 30, fixed, free + ROOM * WORDS);
     CHECK(part == free + ROOM * WORDS && touch(map + 20 * WORDS) == SIGSEGV && touch(map + 49 * WORDS) == SIGSEGV);
     check(part, 20, 30), check(map, 0, 20), check(map + 50 * WORDS, 50, 100);
@@ -89,7 +89,7 @@ static void in_parts(int protection, int kind)
     CHECK((part = moved(part + 7 * WORDS, 23, 40, fixed, free + 2 * ROOM * WORDS)) != MAP_FAILED);
     check(part, 27, 23);
     CHECK(part[23 * WORDS + 50] == kept[50] || is_written);
-    // Protected in parts, and one again.
+    // Protected in parts, then as one.
     CHECK(mprotect(part + 3 * WORDS, 2 * PAGE, PROT_NONE) == 0 && touch(part + 3 * WORDS) == SIGSEGV);
     CHECK(mprotect(part + 3 * WORDS, 2 * PAGE, protection) == 0);
     check(part, 27, 23);
@@ -106,7 +106,7 @@ static void in_parts(int protection, int kind)
     if (!is_shared) memcpy(twin, kept, sizeof twin);
 }
 
-// Many, by chance: four mappings, of which each shows its part of the file.
+// Random changes to four mappings of different parts.
 static void by_chance(long nr_steps)
 {
     struct { word *map; long from, nr; } all[4] = { 0 };

@@ -1,4 +1,5 @@
-// Private mappings that are stored to: what was stored is the process's own, all else is the file's. Ends with "ok".
+// Stores to private mappings: stored pages are the process's own, all others are the file's. Ends
+// with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static volatile word *at(volatile word *map, long index) { return map + index * 
 
 static void store(long index, word with)
 {
-    // What else is in the page stays as it is in the file now.
+    // The rest of the page keeps the file's current bytes.
     if (!is_own[index]) own[index] = file[index];
     is_own[index] = 1;
     *at(map, index) = own[index] = with;
@@ -72,7 +73,7 @@ static void by_chance(long nr_steps)
             CHECK(mprotect((void *)&map[index * WORDS], nr * PAGE, PROT_READ | PROT_WRITE) == 0);
             break;
         case 10:
-            // Filled by a call, from the file itself.
+            // Filled by a read of the file itself.
             if (!is_own[index]) own[index] = file[index];
             is_own[index] = 1, own[index] = file[(index + 1) % NR];
             CHECK(pread(fd, (void *)at(map, index), 8, (at(map, (index + 1) % NR) - map) * 8) == 8);
@@ -89,13 +90,13 @@ static void wait_for_all(void)
     while (wait(&status) > 0) CHECK(status == 0);
 }
 
-// Each has what was stored before the fork, and what it stores itself.
+// A child keeps stores from before the fork and its own.
 static void in_children(void)
 {
     for (int nth = 0; nth < 3; nth++) if (!fork()) {
         state += nth;
         if (nth) check_all();
-        // A child whose first touch is a store, a call's, or of another's child.
+        // A child's first touch is a store, a call's, or of its own child.
         if (nth == 0) store(7, 70);
         if (nth == 1) CHECK(mprotect((void *)map, 9 * PAGE, PROT_READ) == 0 && store_faults(3) == SIGSEGV);
         if (nth == 1) CHECK(mprotect((void *)map, 9 * PAGE, PROT_READ | PROT_WRITE) == 0);
@@ -109,7 +110,7 @@ static void in_children(void)
     check_all();
     wait_for_all();
     check_all();
-    // Of a child that is first asked for it by a call.
+    // The first request of a child is a call.
     if (!fork()) {
         CHECK(write(fd, "", 0) == 0 && pwrite(fd, (void *)at(map, 8), 8, (at(map, 8) - map) * 8) == 8);
         file[8] = *at(map, 8);
@@ -136,7 +137,7 @@ int main(void)
     by_chance(6000);
     in_children();
     by_chance(3000);
-    // Written at once, and a mapping that may be written later.
+    // MAP_POPULATE, and a mapping that becomes writable later.
     volatile word *whole = mmap(0, 100 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE, only_read, 0);
     volatile word *later = mmap(0, 100 * PAGE, PROT_READ, MAP_PRIVATE, only_read, 0);
     word was = file[50];
@@ -145,12 +146,13 @@ int main(void)
     CHECK(mprotect((void *)later, 100 * PAGE, PROT_READ | PROT_WRITE) == 0);
     *at(later, 50) = 52;
     CHECK(*at(later, 50) == 52 && *at(later, 51) == file[51] && *at(shared, 50) == 51);
-    // Moved, with what was stored.
+    // Moved with its stores.
     CHECK((map = mremap((void *)map, (NR + 2) * PAGE, (NR + 9) * PAGE, MREMAP_MAYMOVE)) != MAP_FAILED);
     check_all();
     by_chance(2000);
     *at(shared, 31) = file[31] = 32;
-    // Written by a program that passes us: the kernel's from there, but for what was stored.
+    // Written by an unintercepted program: the file goes to the kernel, and private stores are
+    // kept.
     if (!fork()) {
         while (access("taken", F_OK)) usleep(1000);
         file[30] = 0x656469736c6f6f66;

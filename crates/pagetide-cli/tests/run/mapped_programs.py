@@ -1,4 +1,4 @@
-# Programs that map their data: filled once, then used with the kernel's mappings and with ours.
+# Programs that map their data: filled once, then used with the kernel's and the run's mappings.
 import hashlib, random, sys
 
 work, is_fill = sys.argv[1], sys.argv[2] == 'fill'
@@ -29,7 +29,7 @@ def use_sqlite():
 
 def use_lmdb():
     import lmdb
-    # It maps the file to be read, and writes it with pwrite.
+    # Mapped for reading, written with pwrite.
     environment = lmdb.open('data.lmdb', map_size=1 << 28, subdir=False)
     for _ in range(5 if is_fill else 10):
         with environment.begin(write=True) as change:

@@ -1,5 +1,5 @@
-// Mappings that are read by chance, larger than memory: their bytes are the file's, and what the
-// program has stored to its own pages, or mapped in place of one, stays.
+// Random reads of mappings larger than memory see the file's bytes. The program's own stores and
+// mappings in place stay.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void read_by_chance(const char *at, int nr) {
     }
 }
 
-// Every eighth page is the program's own, and stays so as others come and go.
+// Every eighth page is the program's own, and stays while others come and go.
 static void store_and_read(char *at) {
     for (unsigned page = 0; page < PAGES; page += 8)
         *(volatile unsigned *)(at + (size_t)page * PAGE) = ~page;
@@ -75,7 +75,7 @@ int main(void) {
     expect(mprotect(later, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0, "mprotect");
     store_and_read(later);
 
-    // Half of it makes room for memory of the program's.
+    // Private memory replaces half of the mapping.
     size_t half = PAGES / 2 * PAGE;
     char *own = mmap(shared, half, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -1,4 +1,4 @@
-// Four processes write their own pages of a file and look at all, mapped. Ends with "ok".
+// Four processes write their own pages of a mapped file and read all pages. Ends with "ok".
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int soak(int own, long nr_steps)
     for (long step = 1; step <= nr_steps; step++) {
         long index = next(&state) % NR;
         word found = map[index * WORDS + next(&state) % WORDS];
-        // Pages are written in steps that rise, each by one process.
+        // Each page has one writer, with rising steps.
         if (found < seen[index] || index % NR_PROCESSES == own && found != seen[index]) {
             printf("%d: page %ld has %lu, not %lu\n", own, index, found, seen[index]);
             return 1;

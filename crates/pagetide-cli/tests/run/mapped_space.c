@@ -1,5 +1,6 @@
-// Threads map and unmap memory, with a canary in each page, and create threads, beside mappings of a file that are
-// unmapped, replaced, moved, protected and handed over, and beside forks. Ends with "ok". Arguments: seconds.
+// Threads map and unmap memory with a canary per page and create threads, beside file mappings that
+// are unmapped, replaced, moved, protected and handed over, and beside forks. Ends with "ok".
+// Argument: seconds.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ static void *touch_stack(void *canary)
     return 0;
 }
 
-// Memory of many sizes, some of them those of the mappings.
+// Memory of many sizes, including sizes of the mappings.
 static void *neighbour(void *nth)
 {
     word *kept[NR_KEPT] = {0};
@@ -149,7 +150,7 @@ static void *changer(void *nth)
         char *last = mmap(0, NR * PAGE, PROT_READ | PROT_WRITE, round % 2 ? MAP_SHARED : MAP_PRIVATE, fd, 0);
         CHECK(last != MAP_FAILED);
         for (int page = 0; page < NR; page += 5) *(word *)(last + page * PAGE) = page;
-        // The kernel's from here on.
+        // The file goes to the kernel.
         if (round % 3) CHECK(mprotect(last, PAGE, PROT_READ | PROT_EXEC) == 0);
         else CHECK(flock(fd, LOCK_EX) == 0);
         check((word *)last, 0, NR);

@@ -1,5 +1,5 @@
-// Four processes store to words of their own of a file's pages, mapped and by calls, each with a twin
-// of its words. Ends with "ok"; what the file must have then is in the file "expected".
+// Four processes store to their own words of a file's pages, by mappings and calls, with a twin.
+// Ends with "ok". The file "expected" gets the expected contents.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -56,7 +56,7 @@ static void step(word *state)
         map[at] = all->twin[at] = with;
         break;
     case 5:
-        // A run of pages, a word of each.
+        // A word each of several pages.
         for (long nr = 0; nr < 40 && at < NR * WORDS; nr++, at += WORDS) map[at] = all->twin[at] = with + nr;
         break;
     case 6: case 7:
@@ -80,7 +80,7 @@ static void step(word *state)
         mprotect((void *)map, NR * PAGE, PROT_READ | PROT_WRITE);
         break;
     case 5: {
-        // A child stores, and ends at once, one way or the other.
+        // A child stores and ends at once.
         int status, child = fork();
         at = at % (NR * WORDS);
         if (at % NR_PROCESSES != own) at = own;
@@ -104,7 +104,7 @@ static void soak(long nr_steps)
         check_own("of all");
         meet(&nr_met);
         if (nr / STEPS_A_ROUND % NR_PROCESSES == own) {
-            // Cut, within a page as often as not, and as long as before.
+            // Cut, often within a page, then grown back.
             long end = NR * PAGE / 2 + next(&state) % 100 * 1000 / 8 * 8;
             memset((char *)all->twin + end, 0, NR * PAGE - end);
             if (ftruncate(fd, end) || ftruncate(fd, NR * PAGE)) fail("ftruncate", 0, 0, 0);

@@ -1,4 +1,4 @@
-// A file that is mapped to be written, and all that can happen to it. Ends with "ok".
+// All operations on a file mapped for writing. Ends with "ok".
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +70,7 @@ static void in_children(void)
     wait(&status);
     CHECK(status == 0 && map[5 * WORDS + 3] == 53);
     for (long index = 0; index < NR; index += 3) CHECK(map[index * WORDS + 2] == index);
-    // Killed with what it has stored.
+    // Killed after stores.
     int child = fork();
     if (!child) {
         for (long index = 1; index < NR; index += 7) map[index * WORDS + 4] = index + 9;
@@ -87,7 +87,7 @@ static void *store_on(void *from)
     for (long index = (long)from;; index = (index + 7) % NR) map[index * WORDS + 5] = ++nr_stored;
 }
 
-// Ended while threads store.
+// The process ends while threads store.
 static void in_threads(void)
 {
     for (int nth = 0, status; nth < 8; nth++) {
@@ -102,7 +102,7 @@ static void in_threads(void)
     }
 }
 
-// What calls are given to fill.
+// Calls fill mapped buffers.
 static void filled(int fd)
 {
     int ends[2], sockets[2];
@@ -136,14 +136,14 @@ int main(int nr_arguments, char **arguments)
     check_all(fd, NR, 2);
     store_all(3);
     check_all(fd, NR, 3);
-    // Written by calls, and stored to.
+    // Written by calls and stores.
     CHECK(pwrite(fd, "written", 8, 9 * PAGE + 64) == 8 && !strcmp((char *)&map[9 * WORDS + 8], "written"));
     strcpy((char *)&map[9 * WORDS + 8], "stored");
     CHECK(pread(fd, page, 8, 9 * PAGE + 64) == 8 && !strcmp((char *)page, "stored"));
     in_children();
     in_threads();
     filled(fd);
-    // Cut under the mapping, and past its end.
+    // Cut under the mapping, and stores past the end.
     store_all(4);
     CHECK(store_faults(NR, 1) == SIGBUS && load_faults(NR + 1) == SIGBUS);
     CHECK(ftruncate(fd, (NR - 4) * PAGE + 100) == 0);
@@ -159,7 +159,7 @@ int main(int nr_arguments, char **arguments)
     CHECK(((char *)&map[(NR - 4) * WORDS])[9] == 'z' && ((char *)&map[(NR - 4) * WORDS])[10] == 0);
     CHECK(fstat(fd, &status) == 0 && status.st_size == (NR - 3) * PAGE + 3);
     CHECK(ftruncate(fd, NR * PAGE) == 0);
-    // Protected, in parts.
+    // Protected in parts.
     CHECK(mprotect((void *)&map[20 * WORDS], PAGE, PROT_READ) == 0 && store_faults(20, 1) == SIGSEGV);
     CHECK(store_faults(21, 1) == 0 && load_faults(20) == 0);
     CHECK(mprotect((void *)&map[20 * WORDS], PAGE, PROT_NONE) == 0 && load_faults(20) == SIGSEGV);
@@ -178,7 +178,7 @@ int main(int nr_arguments, char **arguments)
         CHECK(map[index * WORDS] == index);
     }
     if (nr_arguments > 1) { puts("ok"); fflush(stdout); raise(SIGKILL); }
-    // Seen, and written, by a program that passes us: the kernel's from there.
+    // Read and written by an unintercepted program: the file goes to the kernel.
     CHECK(system("test \"$(env -u LD_PRELOAD -u PAGETIDE_RUN dd if=file bs=1 skip=36928 count=6 status=none)\" = stored") == 0);
     CHECK(system("env -u LD_PRELOAD -u PAGETIDE_RUN sh -c 'printf outsider | "
                  "dd of=file bs=4096 seek=50 conv=notrunc status=none'") == 0);

@@ -1,5 +1,5 @@
-"""A stream's next window begins when its marker is read, not when the reader has to wait for it. Prints
-ok at the end."""
+"""A stream's next readahead window begins at the read of its marker, before the reader waits.
+Prints ok at the end."""
 import os
 import time
 
@@ -23,7 +23,7 @@ def read_and_await(page, window):
 
 
 fd = os.open("a", os.O_RDONLY)
-# Four pages, with the marker in the second; sixteen more, with the marker in their first, and so on.
+# Four pages with the marker in the second, sixteen with the marker in their first, and so on.
 os.pread(fd, PAGE, 0)
 for marker, window in [(1, 16), (4, 64), (20, 128)]:
     os.pread(fd, PAGE, (marker - 1) * PAGE)

@@ -1,5 +1,4 @@
-//! Programs that do what few do: close what is not theirs, fork among threads, abort, read in a
-//! signal's handler, replace malloc by one that writes files; and a disk that is full.
+//! Unusual programs.
 
 use super::worlds::compiled;
 use super::{folder, has, pagetide, plain_shell_in, python_in, run_in};
@@ -15,7 +14,6 @@ fn assert_ok(output: &Output) {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{status}: {}", errors(output));
 }
 
-/// Tests that are scripts of ours.
 macro_rules! scripts {
     ($($test:ident = $script:literal;)+) => {
         $(
@@ -53,7 +51,7 @@ fn calls_that_succeed_leave_errno_alone() {
     assert_ok(&run_in(here.path(), "256K", &["./compiled"]));
 }
 
-/// Natively no handler comes in the middle of a write.
+/// Natively no handler runs in the middle of a write.
 #[test]
 fn a_handler_that_writes_as_well_waits_for_no_long_write() {
     let test = "a_handler_that_writes_as_well_waits_for_no_long_write";
@@ -86,7 +84,7 @@ fn tar_finds_what_is_not_written_back_yet() {
         return;
     }
     let here = folder();
-    // Opened for writing until the end; tar archives a file without blocks as one hole.
+    // The file stays open for writing. tar archives a file without blocks as one hole.
     let script = "import os, subprocess\n\
         fd = os.open('a', os.O_RDWR | os.O_CREAT)\n\
         os.ftruncate(fd, 10 << 20)\n\
@@ -104,7 +102,7 @@ fn a_limit_on_the_length_of_files_is_the_programs_alone() {
         return;
     }
     let here = folder();
-    // Files of 4 KiB at the most, where a page cache has 1 MiB; python ignores the signal.
+    // Files of at most 4 KiB, in a page cache of 1 MiB. Python ignores the signal.
     let script = "import os, resource; fd = os.open('big', os.O_RDWR | os.O_CREAT)\n\
         print(resource.getrlimit(resource.RLIMIT_FSIZE)[0], os.write(fd, bytes(3000)), \
         os.write(fd, bytes(3000)))\n\
@@ -168,7 +166,7 @@ fn what_an_aborted_program_had_written_is_there() {
     assert_eq!(std::fs::read(here.path().join("a")).unwrap(), vec![b'x'; 100_000]);
 }
 
-/// Runs as root only, which may mount.
+/// Needs root to mount.
 #[test]
 fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     let test = "a_full_disk_is_told_to_the_program_and_harms_no_other_file";
@@ -192,7 +190,6 @@ fn a_full_disk_is_told_to_the_program_and_harms_no_other_file() {
     assert_ok(&output.unwrap());
 }
 
-/// Mounts a file system of 1 MiB, or says why that cannot be.
 pub(super) fn mount_small(place: &Path) -> Result<(), String> {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=1M", "tmpfs"]).arg(place);
@@ -205,7 +202,7 @@ pub(super) fn mount_small(place: &Path) -> Result<(), String> {
 fn a_program_with_other_rights_is_told() {
     let test = "a_program_with_other_rights_is_told";
     let here = folder();
-    // Root gives a copy away; another user has a program of root's.
+    // Root gives a copy away. Another user takes a program owned by root.
     let give = "cp /bin/true mine && chown nobody mine && chmod 4755 mine && echo ./mine || \
                 ls /usr/bin/passwd /bin/su 2>/dev/null | head -n 1";
     let program = plain_shell_in(here.path(), &format!("{{ {give}; }} 2>/dev/null"));

@@ -1,4 +1,4 @@
-"""Calls that the server leaves to the kernel; prints what each returns."""
+"""Calls left to the kernel. Prints each result."""
 import ctypes, os
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""A process outside the run: opens files with flags, or executes programs, as it is asked."""
+"""A process outside the run that opens files or executes programs on request."""
 import os
 import socket
 

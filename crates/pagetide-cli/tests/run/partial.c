@@ -1,5 +1,5 @@
-/* Writes that cannot be whole: a buffer that ends amid them, a limit on the file's length. Prints
-   what each answers, where it leaves the position and the length, and what the file then has. */
+/* Incomplete writes: a buffer that ends in the middle, or a limit on file length. Prints
+   results, positions, lengths and contents. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 #define PAGE 4096L
 
-/* So many pages that can be read, and none after them. */
+/* Returns `count` readable pages with none after them. */
 static char *pages(long count) {
   char *start = mmap(0, (count + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                      -1, 0);

@@ -1,4 +1,4 @@
-"""The file position that processes move by themselves. Prints ok at the end."""
+"""The file position, moved by processes without requests. Prints ok at the end."""
 import mmap
 import os
 import select
@@ -30,7 +30,7 @@ def open_known():
     return fd
 
 
-# While the server stands still, reads at the position go on.
+# Reads at the position continue while the server is stopped.
 fd = open_known()
 done, end = os.pipe()
 watchdog = os.fork()
@@ -45,7 +45,7 @@ os.write(end, b"x")
 wait(watchdog)
 assert numbers == list(range(2, 52)), numbers
 
-# Another process, and another program, move the same position; and so does lseek.
+# Another process, another program, and lseek move the same position.
 wait(fork_and(lambda: number_of(os.read(fd, SIZE))))
 assert number_of(os.read(fd, SIZE)) == 53
 program = "import os; os.lseek(%d, 46 * 1000, os.SEEK_CUR); assert len(os.read(%d, 1000)) == 1000"
@@ -56,13 +56,13 @@ assert os.lseek(fd, -SIZE, os.SEEK_END) == 299 * SIZE and number_of(os.read(fd, 
 assert os.read(fd, SIZE) == b"" and os.lseek(fd, 0, os.SEEK_CUR) == NR * SIZE
 assert os.lseek(fd, NR * SIZE - 10, os.SEEK_SET) and os.read(fd, SIZE) == b"0299"[2:] + b"0299" * 2
 
-# Parts of a call, and calls that the server answers, go on where the others end.
+# Parts of a call, and calls served by the server, continue at the same position.
 os.lseek(fd, 0, os.SEEK_SET)
 parts = [bytearray(SIZE), bytearray(SIZE)]
 assert os.readv(fd, parts) == 2 * SIZE and [number_of(part) for part in parts] == [0, 1]
 assert number_of(os.read(fd, SIZE)) == 2
 
-# Readers that are killed lose what they had taken, and nothing is read twice.
+# Killed readers lose their reservation, and nothing is read twice.
 for turn in range(10):
     shared = open_known()
     pipes = [os.pipe() for _ in range(3)]
@@ -75,7 +75,7 @@ for turn in range(10):
             os._exit(0)
         children.append(child)
         if len(children) == 1:
-            # It lives, and is somewhere in a read when it dies.
+            # It dies somewhere in a read.
             os.read(near, 4)
     os.kill(children[0], signal.SIGKILL)
     for child in children:
@@ -86,11 +86,11 @@ for turn in range(10):
         told = b"".join(iter(lambda: os.read(near, 4096), b""))
         seen += [int(told[at : at + 4]) for at in range(0, len(told), 4)]
         os.close(near)
-    # One number was read above to see that it lives, one at the most was never told.
+    # One number was read above, and at most one is lost.
     assert len(set(seen)) == len(seen) and len(seen) in (NR - 4, NR - 3), len(seen)
     os.close(shared)
 
-# What can be written has its position with the server, and it is one for reads and writes.
+# The server keeps the position of a writable file, shared by reads and writes.
 both = os.open("b", os.O_RDWR | os.O_CREAT)
 for number in range(20):
     os.write(both, b"%04d" % number * (SIZE // 4))
@@ -100,7 +100,7 @@ os.write(both, b"0099" * (SIZE // 4))
 assert number_of(os.read(both, SIZE)) == 6 and os.lseek(both, 0, os.SEEK_CUR) == 7 * SIZE
 assert os.pread(both, SIZE, 5 * SIZE) == b"0099" * (SIZE // 4)
 
-# Handed to the kernel while two processes read there.
+# The file goes to the kernel while two processes read at the position.
 shared = open_known()
 there, back = os.pipe(), os.pipe()
 

@@ -1,4 +1,4 @@
-//! Several processes: one cache, one limit, and the death of one is no loss of another's.
+//! Several processes share a cache and a limit. A process's death loses no data of others.
 
 use super::{
     folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_counted, run_in, shell_in,
@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn summary_of(folder: &Path, memory: &str, line: &str) -> Value {
-    // Nothing but the test's own files: a shell's and an interpreter's are theirs.
+    // Only the test's own files.
     let own = format!("{}/**", folder.display());
     let (output, summary) = run_counted(folder, memory, &["--include", &own], &["sh", "-c", line]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -98,7 +98,6 @@ fn pages_read_past_the_server_are_always_the_files() {
     for name in ["a", "b"] {
         std::fs::write(here.path().join(name), &contents).unwrap();
     }
-    // Little room, and room for all.
     for memory in ["256K", "8M"] {
         std::fs::write(here.path().join("a"), &contents).unwrap();
         python_in(here.path(), memory, include_str!("self_reads.py"));
@@ -117,7 +116,6 @@ fn pages_set_down_in_trays_are_always_the_files() {
     for name in ["a", "b"] {
         std::fs::write(here.path().join(name), &contents).unwrap();
     }
-    // Little room, and room for all.
     for memory in ["256K", "8M"] {
         python_in(here.path(), memory, include_str!("trays.py"));
     }
@@ -136,15 +134,14 @@ fn misses_of_many_at_once_stay_within_the_limit() {
     let summary = summary_of(here.path(), "1M", line);
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!(count("resident_bytes_max") <= 1 << 20, "{summary}");
-    // Each of 2048 pages is read twice by each of the three. What was found and is gone when that
-    // is told is passed over; what was brought in and is gone when it is to be copied is asked for
-    // and counted again.
+    // Each of three processes reads each of 2048 pages twice. A hit on a page evicted before the
+    // report goes uncounted. A page evicted between fill and copy is requested and counted twice.
     assert!((12_000..=12_600).contains(&count("accesses")), "{summary}");
-    // All are brought in, and in the second round, though all be in step, again but what fits.
+    // All pages are filled in the first round, and all that did not fit again in the second, even
+    // in lockstep.
     let nr_untold = 12_288_u64.saturating_sub(count("accesses"));
     assert!(count("misses") + nr_untold >= 2 * 2048 - 256, "{summary}");
-    // Neighbours come along until memory is full, and a page that is wanted again is taken for the
-    // beginning of a stream, now and then.
+    // Readahead runs until memory is full, and sometimes a repeated page starts a stream.
     let nr_ahead = (count("device_read_bytes") / 4096).checked_sub(count("misses"));
     assert!(nr_ahead.is_some_and(|nr| nr <= 256 + count("misses") / 50), "{summary}");
 }
@@ -162,8 +159,8 @@ fn misses_are_counted_that_nobody_asked_for() {
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert_eq!(count("accesses"), 1024, "{summary}");
     assert_eq!(count("device_read_bytes"), 1 << 20, "{summary}");
-    // Memory is ample, so neighbours come along: with the first four misses, which the server
-    // reads, and with others as soon as it has said so.
+    // Ample memory allows readahead: with the first four misses, read by the server, and later ones
+    // as soon as the server allows it.
     assert!((64..=244).contains(&count("misses")), "{summary}");
 }
 
@@ -226,11 +223,11 @@ fn signals_reach_the_program_and_its_status_is_ours() {
     assert_eq!(killed.status.signal(), None);
 }
 
-/// It would be there for ever, and the waiting process would not know why.
+/// Otherwise the run would wait forever without a message.
 #[test]
 fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
     let here = folder();
-    // What it waits for is never written.
+    // The pipe is never written.
     plain_shell_in(here.path(), "mkfifo fifo");
     let line = "cat fifo >left 2>&1 & exit 3";
     let mut run = Command::new(pagetide());
@@ -243,8 +240,7 @@ fn what_a_program_leaves_behind_is_named_and_ends_by_a_signal() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// The C library writes standard output past us, and its opener is unseen: so it is the
-/// kernel's before the program begins.
+/// The C library writes standard output past the interception, so the kernel gets the file at once.
 #[test]
 fn standard_output_that_was_opened_outside_is_one_file() {
     if !has("gcc", "standard_output_that_was_opened_outside_is_one_file") {

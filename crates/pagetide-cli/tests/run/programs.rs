@@ -1,11 +1,10 @@
-//! Programs that were not written for us, compared with themselves.
+//! Unmodified programs, compared with native runs.
 
 use super::{
     folder, has, is_long, noise, pagetide, plain_shell_in, python_in, run_in, shell_in, summary_in,
 };
 use std::process::Command;
 
-/// Runs a line under us and without us, in folders that begin the same; compares what is printed.
 fn compare(memory: &str, files: &[(&str, &[u8])], line: &str) {
     let (ours, theirs) = (folder(), folder());
     for (name, contents) in files {
@@ -14,7 +13,7 @@ fn compare(memory: &str, files: &[(&str, &[u8])], line: &str) {
     }
     let expected = plain_shell_in(theirs.path(), line);
     assert_eq!(shell_in(ours.path(), memory, line), expected, "{line}");
-    // What is on the disk, read by a program outside the run.
+    // Read outside the run.
     let sums = "find . -type f | sort | xargs md5sum";
     assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums), "{line}");
 }
@@ -68,7 +67,6 @@ fn git_clones_packs_and_checks() {
                 git status --short && git log --oneline | wc -l && md5sum f1 f5";
     let printed = shell_in(here.path(), "1M", line);
     assert!(printed.starts_with("5\n"), "{printed}");
-    // Git sees nothing modified either when it looks without us.
     let seen = plain_shell_in(here.path(), "cd b && git fsck && git diff-files && git status -s");
     assert_eq!(seen, "");
 }
@@ -79,7 +77,7 @@ fn sqlite_builds_and_checks_a_database() {
         return;
     }
     let here = folder();
-    // A row takes 1,000 bytes in the table, and some in the index: 200 MB, or 10.
+    // A row takes 1,000 bytes in the table, plus the index: 200 MB, or 10.
     let nr_rows = if is_long() { 200_000 } else { 10_000 };
     let line = format!(
         "sqlite3 a.db \"create table t(a integer primary key, b text, c blob); \
@@ -128,7 +126,6 @@ fn python_sees_one_file_through_every_call() {
     python_in(here.path(), "256K", include_str!("calls.py"));
 }
 
-/// Streams of the C library, byte by byte what they are without us, and within the limit.
 #[test]
 fn c_streams_are_served_as_they_were() {
     let test = "c_streams_are_served_as_they_were";
@@ -147,13 +144,12 @@ fn c_streams_are_served_as_they_were() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{errors}");
     let sums = "md5sum lines both first second wide family";
     assert_eq!(plain_shell_in(ours.path(), sums), plain_shell_in(theirs.path(), sums));
-    // A stream of wide characters is the kernel's, and what is opened past us, or small and only
-    // read.
+    // Wide-character streams, unseen opens and small read-only files are the kernel's.
     assert!(errors.contains("1 used by other interfaces"), "{errors}");
     assert!(!errors.contains(" 0 evictions"), "{errors}");
 }
 
-/// Sorting reads C streams: six times the limit goes through it.
+/// Sorting reads C streams of six times the limit.
 #[test]
 fn sorting_stays_within_the_limit() {
     let here = folder();

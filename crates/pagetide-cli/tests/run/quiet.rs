@@ -1,4 +1,4 @@
-//! What is said is one line, said once, of what concerns the user; with `--quiet`, nothing.
+//! Messages are one line, printed once, about the user's concerns, and none with `--quiet`.
 
 use super::{folder, has, pagetide, plain_shell_in};
 use std::fs::File;
@@ -22,7 +22,7 @@ fn a_refusal_is_said_once_a_run_and_not_at_all_where_it_is_to_be_quiet() {
         return;
     }
     let here = folder();
-    // A system call that sets up an io_uring, ten times.
+    // An io_uring setup, ten times.
     let source = "#include <unistd.h>\nint main(void) { char room[120] = {0}; int made = 0;\n\
         for (int n = 0; n < 10; n++) made += syscall(425, 4, room) >= 0; return made; }";
     std::fs::write(here.path().join("a.c"), source).unwrap();

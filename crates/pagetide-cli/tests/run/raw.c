@@ -1,4 +1,4 @@
-/* System calls by the processor's instruction: no library can stand before them. */
+/* Inline system calls, which no library can intercept. */
 #include <sys/syscall.h>
 
 static long call(long number, long a, long b, long c, long d) {

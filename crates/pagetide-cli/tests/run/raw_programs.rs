@@ -1,12 +1,11 @@
-//! Programs that make their system calls themselves: static ones, Go's, a shell in one file, and
-//! dynamic ones with an instruction of their own. They read what others have written, what they
-//! write is kept; a descriptor of ours may fail in their hands, never quietly.
+//! Programs that make their own system calls: static ones, Go's, a shell in one file, and dynamic
+//! ones with inline syscalls. A hidden descriptor may fail in such a program, but never silently.
 
 use super::agents::{Agent, Tree, literal};
 use super::{folder, has, noise, plain_shell_in};
 use std::path::Path;
 
-/// How to make each program, and what it needs; begun with these words.
+/// A program's build, requirements, and first words of its command line.
 struct Kind {
     name: &'static str,
     needs: &'static [&'static str],
@@ -60,14 +59,13 @@ fn for_every_kind(test: &str, law: impl Fn(&Path, &Kind, &mut Agent)) {
     }
 }
 
-/// Runs the program with these words and options of `subprocess.run`: its exit code, its output.
 fn start(agent: &mut Agent, kind: &Kind, words: &str, options: &str) -> (i64, Vec<u8>) {
     let line = format!("subprocess.run([{}, {words}], {options})", kind.begin);
     agent.value(&format!("globals().update(ended={line})"));
     (agent.number("ended.returncode"), agent.bytes("ended.stdout or b''"))
 }
 
-/// The rules are other ones for short files.
+/// Short files have different rules.
 const LENGTHS: [usize; 2] = [100, 300_000];
 
 #[test]
@@ -106,7 +104,7 @@ fn an_inherited_standard_descriptor_works_in_a_raw_program() {
             let mut expected = noise(length, 2);
             std::fs::write(here.join("log"), b"").unwrap();
             let log = agent.open("log", "O_RDWR");
-            // The position is one for parent and child.
+            // Parent and child share the position.
             agent.number(&format!("os.write({log}, {})", literal(&expected)));
             let (code, _) =
                 start(agent, kind, "'writefd', '1', 'out\\n'", &format!("stdout={log}"));

@@ -1,4 +1,4 @@
-/* Executes a command in which kcmp(2) is refused, as some containers have it. */
+/* Executes a command with kcmp(2) refused, as in some containers. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

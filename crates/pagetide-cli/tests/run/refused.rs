@@ -1,12 +1,10 @@
-//! Threads, memory and descriptors that the system refuses to the server of a run, at the n-th call
-//! of a thread, or from there on: a sentence or the right bytes, never a hang. strace refuses the
-//! calls, and lets go of what the server starts.
+//! Threads, memory and descriptors refused to the server by strace at a thread's n-th call, or from
+//! there on: a message or correct bytes, never a hang.
 
 use super::{folder, has, is_long, noise, pagetide};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What is refused, with which error.
 const KINDS: [(&str, &str); 5] = [
     ("clone3,clone", "EAGAIN"),
     ("mmap", "ENOMEM"),
@@ -15,7 +13,7 @@ const KINDS: [(&str, &str); 5] = [
     ("memfd_create,eventfd2,pidfd_open,io_uring_setup,pipe2", "EMFILE"),
 ];
 
-/// `when` as strace has it: `3`, or `3+` for that and all later ones.
+/// Takes `when` in strace's syntax: `3`, or `3+` for all later calls too.
 fn refused(here: &Path, (calls, error): (&str, &str), when: &str) -> Output {
     let inject = format!("inject={calls}:error={error}:when={when}");
     let line = "cp a b && cat a >>c && cmp a b && cmp a c && echo same";
@@ -26,7 +24,7 @@ fn refused(here: &Path, (calls, error): (&str, &str), when: &str) -> Output {
     strace.current_dir(here).output().unwrap()
 }
 
-/// What is not ours to mend: the dynamic linker's end, and that of Rust's own library.
+/// Failures outside Pagetide: in the dynamic linker and in Rust's library.
 fn ended_before_us(errors: &str) -> bool {
     let by_others = [
         "error while loading shared libraries",
@@ -36,7 +34,6 @@ fn ended_before_us(errors: &str) -> bool {
     by_others.iter().any(|words| errors.contains(words))
 }
 
-/// Whether the run went well all the same.
 fn assert_said_or_right(output: &Output, told: &str) -> bool {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_ne!(output.status.code(), Some(124), "{told}: it hangs: {errors}");
@@ -75,7 +72,7 @@ fn what_the_system_refuses_a_server_is_said_or_does_without() {
     }
 }
 
-/// No connection is accepted any more, of which one waits: it is let go.
+/// No more connections are accepted. A waiting program is released.
 #[test]
 fn programs_go_on_natively_where_no_connection_can_be_taken() {
     let test = "programs_go_on_natively_where_no_connection_can_be_taken";

@@ -1,4 +1,4 @@
-"""Has close_range refuse its flags, and uses the descriptors afterwards."""
+"""Uses descriptors after close_range has refused its flags."""
 import ctypes
 import os
 

@@ -1,4 +1,4 @@
-//! What a run takes of memory, all processes together: the limit, and what is said beside it.
+//! Memory of a run, all processes together: the limit and the documented overhead.
 
 use super::{folder, has, noise, pagetide};
 use std::io::{BufRead, BufReader, Write};
@@ -6,8 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{TryRecvError, channel};
 
-/// Three children, which do `WORK` with the file open, the number of its pages, `nr`,
-/// and 2 MiB to write, `block`.
+/// Three children do `WORK` on the open file, with its pages `nr` and a 2 MiB `block`.
 const SCRIPT: &str = "import os, random, sys\n\
     nr, block = os.path.getsize('a') // 4096, b'x' * (2 << 20)\n\
     go = os.pipe()\n\
@@ -28,24 +27,24 @@ const SCRIPT: &str = "import os, random, sys\n\
     print('done', flush=True)\n\
     sys.stdin.readline()\n";
 
-/// Reads the file all over, twice its size, and writes a page in eight.
+/// Twice the file's size, with a page write in eight.
 const READS: &str = "for turn in range(2 * nr):\n            \
         page = random.randrange(nr)\n            \
         if turn % 8 == 0: os.pwrite(fd, b'x' * 4096, page * 4096)\n            \
         else: os.pread(fd, 4096, page * 4096)";
 
-/// Writes long runs, and has each of them on the device before the next.
+/// Each synced before the next.
 const WRITES: &str = "for turn in range(nr // 512):\n            \
         os.pwrite(fd, block, random.randrange(nr // 512) * len(block))\n            \
         os.fsync(fd)";
 
-/// Reads files of one page, which are managed because they may be written.
+/// Managed because they are opened for writing.
 const SMALL_FILES: &str = "for name in os.listdir('small'):\n            \
         small = os.open('small/' + name, os.O_RDWR)\n            \
         assert os.pread(small, 4096, 0)\n            \
         os.close(small)";
 
-/// Anonymous and shared memory of a process, its share of what it shares, in bytes.
+/// Counts shared pages pro rata.
 pub(super) fn memory_of(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
     let field = |name: &str| {
@@ -73,7 +72,6 @@ pub(super) fn memory_of_all(processes: &[u32]) -> u64 {
     processes.iter().filter_map(|process| memory_of(*process)).sum()
 }
 
-/// Bytes at most beside the limit, over a run with so much memory.
 fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let mut run = Command::new(pagetide());
     let script = SCRIPT.replace("WORK", work);
@@ -83,7 +81,7 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let mut child = run.current_dir(folder).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready");
-    // What the programs have of their own before they read anything.
+    // The programs' own memory before any read.
     let own: u64 = memory_of_all(&descendants_of(child.id())[1..]);
     child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
     let (tell, told) = channel();
@@ -91,7 +89,7 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     let (mut most, mut nr_samples) = (0, 0);
     let last = loop {
         let said = told.try_recv();
-        // Once more at the end: the work may have been done before the first look.
+        // Once more at the end, for short work.
         most = most.max(memory_of_all(&descendants_of(child.id())));
         nr_samples += 1;
         match said {
@@ -113,7 +111,7 @@ fn measure(folder: &Path, work: &str, memory: &str, limit: u64) -> u64 {
     beside
 }
 
-/// results/notes.md, "Resident size": 160 bytes a frame, and 12 MiB.
+/// results/notes.md, "Resident size": 160 bytes per frame, and 12 MiB.
 #[test]
 fn a_run_takes_its_limit_and_what_is_said_beside_it() {
     if !has("python3", "a_run_takes_its_limit_and_what_is_said_beside_it") {
@@ -123,7 +121,7 @@ fn a_run_takes_its_limit_and_what_is_said_beside_it() {
     let contents = noise(1 << 20, 10);
     let mut file = std::fs::File::create(here.path().join("a")).unwrap();
     (0..48).for_each(|_| file.write_all(&contents).unwrap());
-    // What is open outside the run is not managed.
+    // Files that are open outside the run are not managed.
     drop(file);
     for (work, memory, mebibytes) in [(READS, "2M", 2), (READS, "24M", 24), (WRITES, "24M", 24)] {
         let limit = mebibytes << 20;
@@ -133,7 +131,7 @@ fn a_run_takes_its_limit_and_what_is_said_beside_it() {
     }
 }
 
-/// results/notes.md, "Resident size": 7 KiB a file.
+/// results/notes.md, "Resident size": 7 KiB per file.
 #[test]
 fn a_file_of_one_page_takes_little_beside_the_page() {
     if !has("python3", "a_file_of_one_page_takes_little_beside_the_page") {

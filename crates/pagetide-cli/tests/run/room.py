@@ -1,7 +1,7 @@
-"""Fills a small disk in every way there is, and says what each call answers. Arguments: folder, turn.
+"""Fills a small disk in every way, and prints each result. Arguments: folder, turn.
 
-What is accepted is there afterwards; what is refused is refused by the call that wants room, and the
-calls after it (fsync, close) have nothing to say."""
+Accepted data is stored. The call that needs room is refused, and later calls (fsync, close)
+succeed."""
 import errno
 import os
 import sys
@@ -81,7 +81,7 @@ for chunk in (1000, PAGE, 60000, 3 << 20):
         sizes.append(fill("big", chunk, call, flags))
 make_room()
 fill_holes()
-# Others have made room: what is written then is there, and nothing older comes back.
+# Other programs have made room: new writes are stored, and no older data returns.
 make_room()
 filler = fill("filler", 60000, at_position)
 fd = os.open(os.path.join(place, "late"), os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,11 +1,11 @@
-//! A disk with too little room: the write that wants more is refused, as it is without us, and what
-//! was accepted is there. Runs as root only, for only root may mount.
+//! A disk without room: writes are refused as natively, and accepted data is stored. Needs root to
+//! mount.
 
 use super::{folder, has, pagetide, plain_shell_in};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Mounts by a line, runs the script there, unmounts; what it says of how much went in.
+/// Returns the accepted sizes.
 fn fill(here: &Path, run: &[&str], line: &str) -> Result<Vec<u64>, String> {
     let output = Command::new("sh").args(["-c", line]).current_dir(here).output().unwrap();
     if !output.status.success() {
@@ -27,7 +27,7 @@ fn refused_at_the_write(test: &str, line: &str) {
     if !has("python3", test) {
         return;
     }
-    // Less memory than the disk has room, and more.
+    // Less memory than disk space, and more.
     for memory in ["1M", "64M"] {
         let (ours, theirs) = (folder(), folder());
         let run = [pagetide().to_str().unwrap(), "run", "--memory", memory, "--"];
@@ -41,7 +41,7 @@ fn refused_at_the_write(test: &str, line: &str) {
             }
         };
         for (ours, theirs) in ours.into_iter().zip(theirs) {
-            // What a disk takes besides, it takes a little earlier or later.
+            // File system metadata varies a little.
             let is_near = ours * 10 <= theirs * 11 && ours * 10 >= theirs * 9;
             assert!(is_near, "{ours} bytes went in, and {theirs} without us");
         }
@@ -61,7 +61,7 @@ fn a_write_past_the_room_of_a_disk_is_refused_at_once() {
     refused_at_the_write("a_write_past_the_room_of_a_disk_is_refused_at_once", line);
 }
 
-/// What is closed is let go, however long the run goes on.
+/// Closed files are released during the run.
 #[test]
 fn a_disk_can_be_taken_away_when_its_files_are_closed() {
     let here = folder();
@@ -78,7 +78,7 @@ fn a_disk_can_be_taken_away_when_its_files_are_closed() {
     }
 }
 
-/// Blocks that two files share are the kernel's matter.
+/// Shared blocks are left to the kernel.
 #[test]
 fn files_of_xfs_are_cloned_as_by_the_kernel() {
     let test = "files_of_xfs_are_cloned_as_by_the_kernel";

@@ -1,6 +1,6 @@
-"""Inserts rows into a database that others write as well.
+"""Inserts rows into a database with concurrent writers.
 
-Arguments: name, rows, journal mode, and the size of mappings in bytes if the database is mapped.
+Arguments: name, rows, journal mode, and the mapping size in bytes if mapped.
 """
 import sqlite3
 import sys

@@ -1,12 +1,12 @@
-/* Filters of system calls, installed after files were opened.
+/* Filters of system calls, installed after opens.
  *
  *   seccomp HOW ANSWER     HOW: strict, strict-number, prctl, prctl-number, seccomp, threads
- *                          ANSWER: kill, errno: what the filter does about any call but a few
+ *                          ANSWER: kill, errno: the filter's action on all but a few calls
  *
- *   seccomp program        executes another program, with calls refused that few programs make
+ *   seccomp program        executes another program with rare calls refused
  *
- * Says what each call on its files answers, by write alone. A call of the library's that the filter
- * does not allow ends the process, or makes a call fail. */
+ * Prints the results of calls on its files with write(2) only. A forbidden call of the library
+ * ends the process, or makes a call fail. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static int make(const char *name, int flags) {
     return fd;
 }
 
-/* What is allowed beside what strict mode allows. */
+/* Allowed in addition to strict mode's calls. */
 static const int allowed[] = {SYS_read, SYS_write, SYS_exit, SYS_rt_sigreturn, SYS_exit_group, SYS_pread64,
     SYS_pwrite64, SYS_lseek, SYS_close, SYS_futex, SYS_madvise, SYS_munmap, SYS_brk, SYS_mmap,
     SYS_rt_sigprocmask, SYS_clone, SYS_clone3, SYS_wait4, SYS_set_robust_list, SYS_rseq, SYS_gettid};
@@ -90,7 +90,7 @@ static void install(void) {
     if (failed) fail("seccomp");
 }
 
-/* Kills at these, which only a library of a run would make. */
+/* Kills on calls that only the run's library would make. */
 static void install_for_programs(void) {
     static const int refused[] = {SYS_socket, SYS_connect, SYS_sendmsg, SYS_recvmsg, SYS_memfd_create,
         SYS_userfaultfd, SYS_process_vm_readv, SYS_kcmp, SYS_prctl};
@@ -105,7 +105,7 @@ static void install_for_programs(void) {
     filter[nr++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     struct sock_fprog program = {nr, filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("PR_SET_NO_NEW_PRIVS");
-    /* What programs ask the kernel by is no filter. */
+    /* Only queries, no filter. */
     SAY(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL));
     SAY(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL));
     SAY(syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &(unsigned){SECCOMP_RET_KILL_PROCESS}));
@@ -204,7 +204,7 @@ static void act(int is_strict) {
     SAY(munmap(private_, LEN));
 }
 
-/* The locks that the filtered process has, as another sees them. */
+/* The filtered process's locks, seen by another process. */
 static void look_at_locks(void) {
     int other = open("file", O_RDWR);
     struct flock lock = {.l_type = F_WRLCK, .l_start = 20, .l_len = 1};
@@ -247,7 +247,7 @@ int main(int nr, char **arguments) {
         return 0;
     }
     if (nr == 2) {
-        /* A descriptor that this program has not looked at. */
+        /* A descriptor not yet used by this program. */
         unknown = 77;
         how = "prctl";
         answer = "kill";
@@ -273,7 +273,7 @@ int main(int nr, char **arguments) {
     close(make("fifth", O_RDWR));
     stream = fopen("fifth", "r");
     written = fopen("sixth", "w");
-    /* Their buffers are there. */
+    /* Buffered data is readable. */
     SAY(fgetc(stream));
     SAY(fputc('w', written));
     SAY(fflush(written));
@@ -306,7 +306,7 @@ int main(int nr, char **arguments) {
     }
     waitpid(pid, &status, 0);
     printf("status %x\n", status);
-    /* As others see them now. */
+    /* As seen by others. */
     const char *names[] = {"file", "other", "third", "sixth"};
     for (int nth = 0; nth < 4; nth++) {
         int other = open(names[nth], O_RDONLY);
@@ -316,7 +316,7 @@ int main(int nr, char **arguments) {
         for (long at = 0; at < len; at++) sum = sum * 31 + all[at];
         printf("%s: %ld bytes, %x\n", names[nth], len, sum);
     }
-    /* Nothing more is filtered here. */
+    /* Not filtered in this process. */
     SAY(pread(fd, line, 10, 20));
     return 0;
 }

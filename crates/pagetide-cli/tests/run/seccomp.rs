@@ -1,9 +1,8 @@
-//! Programs that filter their system calls: their files are the kernel's before, and the library
-//! makes no call that the filter forbids.
+//! Programs with system call filters: their files go to the kernel first, and the library makes no
+//! forbidden call.
 
 use super::worlds::{compiled, printed_in_each};
 
-/// The program prints the same in all three worlds.
 fn is_the_same(test: &str, all: &[&[&str]]) {
     if !cfg!(target_arch = "x86_64") {
         eprintln!("SKIPPED: {test}: the filter allows calls of x86-64");

@@ -21,17 +21,17 @@ def check(fd, turn, nr=NR):
         assert os.pread(fd, 100, page * PAGE + 50) == page_of(page, turn)[50:150], (page, turn)
 
 
-# The file was written outside, so it is as the disk has it.
+# Written outside, so the disk has the contents.
 fd = os.open("a", os.O_RDONLY)
 check(fd, 0)
-# Only this program knows how it is read.
+# Only this program has read the file.
 assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_DIRECT == 0
 fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
 assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_NONBLOCK
 check(fd, 0, 50)
 
 
-# Readers that die while they read do no harm.
+# Readers killed during a read do no harm.
 def reader():
     own = os.open("a", os.O_RDONLY)
     return lambda: check(own, 0, 20)
@@ -42,7 +42,7 @@ for turn in range(10):
 check(fd, 0)
 
 
-# A writer beside a reader: never an older page after a newer one.
+# A reader beside a writer sees pages in order.
 def write():
     own = os.open("a", os.O_RDWR)
     for turn in range(1, 6):
@@ -60,7 +60,7 @@ for _ in range(20000):
 wait(writer)
 check(fd, 5)
 
-# Written, closed by all, and opened again.
+# Written, closed by all, and reopened.
 os.close(fd)
 fd = os.open("a", os.O_RDONLY)
 check(fd, 5)
@@ -68,7 +68,7 @@ wait(fork_and(lambda: os.truncate("a", 3 * PAGE + 7)))
 assert os.pread(fd, PAGE, 3 * PAGE) == page_of(3, 5)[:7]
 assert os.pread(fd, PAGE, 9 * PAGE) == b""
 
-# Of a file that is handed over, the kernel reads anything, anywhere.
+# The kernel reads a file that was handed over.
 other = os.open("b", os.O_RDONLY)
 for page in random.sample(range(NR), 100):
     assert os.pread(other, PAGE, page * PAGE) == page_of(page, 0)

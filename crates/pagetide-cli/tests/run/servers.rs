@@ -1,4 +1,4 @@
-//! Large programs: a database server under a load, a compiler and what drives it.
+//! Large programs: a database server under load, a compiler with its driver.
 
 use super::mapped::is_served;
 use super::{folder, has, is_long, pagetide, plain_shell_in, run_counted};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a shell script of ours, of which all must succeed; what it prints, and the run's summary.
+/// Runs a script that must succeed.
 fn script_in(folder: &Path, memory: &str, script: &str, arguments: &[&str]) -> (String, Value) {
     std::fs::write(folder.join("script.sh"), script).unwrap();
     let (output, summary) =
@@ -34,7 +34,6 @@ fn a_database_server_keeps_its_tables_under_a_load() {
     }
     assert!(lines[2].contains(&format!(" {} ", load[1])), "{printed}");
     assert_eq!(lines[3..], ["2"], "clean ends: {printed}");
-    // It was served, and within the limit.
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert!(count("accesses") > 10_000, "{summary}");
     assert!(count("resident_bytes_max") <= count("memory_bytes"), "{summary}");
@@ -50,8 +49,8 @@ fn cargo_builds_and_tests_a_crate() {
     assert_eq!(printed, "42\n1\n24\n");
 }
 
-/// Returns the words that begin a program as a user that PostgreSQL's server runs for: it will not
-/// run as root. Returns nothing, and says so, if PostgreSQL is not installed.
+/// Returns words that switch the user, because PostgreSQL refuses root. Returns nothing with a
+/// message if PostgreSQL is not installed.
 fn postgres_words(here: &Path, test: &str) -> Option<Vec<&'static str>> {
     let found = "PATH=$PATH:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1); \
                  for name in initdb pgbench postgres psql; do command -v $name; done | wc -l; \
@@ -89,8 +88,7 @@ fn a_database_server_that_is_killed_keeps_what_was_committed() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "t|t|t\nt\n", "{errors}");
 }
 
-/// One load of a server's, natively and under `run` in both modes: the tables are equal after a
-/// restart, and no page has a wrong checksum when the server's own tool reads it natively.
+/// Tables are equal after a restart, and the server's own tool finds no wrong checksum.
 #[test]
 fn a_database_servers_tables_are_those_of_a_native_run() {
     let test = "a_database_servers_tables_are_those_of_a_native_run";

@@ -1,4 +1,4 @@
-"""Another process has a file's description append: copies into it are refused from then on."""
+"""Another process sets O_APPEND on a description: copies into it are refused from then on."""
 import errno
 import fcntl
 import os

@@ -1,5 +1,5 @@
-//! A signal for the whole process group reaches the program once, and one for the command alone,
-//! too. None ends the server before its programs.
+//! A signal to the process group, or to the command alone, reaches the program once. No signal ends
+//! the server before its programs.
 
 use super::agents::Tree;
 use super::{folder, has, pagetide, script};
@@ -22,7 +22,7 @@ fn an_interrupt_is_delivered_once() {
         assert!(Command::new("kill").args([signal, "--", &process]).status().unwrap().success());
     };
     let id = tree.id();
-    // What comes to the group, then to the command alone: that one ends the waiting.
+    // The signal to the command alone ends the wait.
     for (signal, number, last, last_number) in [("-INT", 2, "-TERM", 15), ("-HUP", 1, "-INT", 2)] {
         kill(signal, format!("-{id}"));
         while agent.value("got") == "[]" {}

@@ -1,15 +1,13 @@
-//! A seeded simulation: processes of two runs and one outside do what a generator of random numbers
-//! says to a few files, and each answer is compared with a twin that a vector of bytes is; some are
-//! killed, some of them amid a long write.
+//! A seeded simulation: processes of two runs and one outside execute random operations on a few
+//! files, compared with an in-memory twin. Some processes are killed, also during long writes.
 //!
 //! ```text
 //!   seed --> operation --> an agent: inside (three processes), another run, outside
 //!                |             | answer
-//!                `--> twin ----'--> the same, byte by byte, or the seed is said
+//!                `--> twin ----'--> equal byte by byte, or the seed is printed
 //! ```
 //!
-//! Ignored: operations of which only some order can be said to be right. Those at the same time
-//! write bytes of their own, though of the same pages.
+//! Ignored: operations without a unique correct order. Concurrent writes touch different bytes.
 
 mod twin;
 
@@ -19,7 +17,6 @@ use std::path::Path;
 use std::process::Command;
 use twin::{Access, Twin};
 
-/// Numbers that follow from a seed.
 pub(super) struct Random(u64);
 
 impl Random {
@@ -32,7 +29,7 @@ impl Random {
         (self.0 >> 33) as usize % end
     }
 
-    /// A length or a place: near the borders of pages and packets more often than by chance.
+    /// Returns an offset that is often near a page or packet boundary.
     fn place(&mut self, end: usize) -> usize {
         let border = [1, 512, 4096, 65_536, 131_072][self.below(5)];
         let near = self.below(end) / border * border + self.below(3);
@@ -45,11 +42,10 @@ impl Random {
     }
 }
 
-/// A process, and which of the twin's descriptions its descriptors are.
 struct Client {
     agent: Agent,
     descriptors: Vec<(i64, usize)>,
-    /// Of the run that may lose processes.
+    /// True in the run that may lose processes.
     is_forked: bool,
 }
 
@@ -61,7 +57,7 @@ struct Simulation<'a> {
 }
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// Long enough to be evicted under a limit of 512 KiB.
+/// Long enough for evictions under a limit of 512 KiB.
 const LENGTH_MAX: usize = 900_000;
 
 impl Simulation<'_> {
@@ -89,7 +85,6 @@ impl Simulation<'_> {
         }
     }
 
-    /// What an agent answers must be what the twin does.
     fn compare(&mut self, client: usize, expression: &str, expected: Answer) {
         let agent = &mut self.clients[client].agent;
         let shown: String = expression.chars().take(90).collect();
@@ -159,7 +154,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Amid a write, half of the time: what of it is there is a beginning.
+    /// Kills during a write half of the time. The file then has a prefix of the write.
     fn kill(&mut self, client: usize) {
         if !self.clients[client].is_forked {
             return;
@@ -185,7 +180,6 @@ impl Simulation<'_> {
         }
     }
 
-    /// Where a description is, as one that shares it says.
     fn position_of(&mut self, description: usize) -> Option<usize> {
         self.clients.iter_mut().find_map(|client| {
             let own = client.descriptors.iter().find(|(_, own)| *own == description)?;
@@ -250,7 +244,7 @@ impl Simulation<'_> {
 
     fn allocate(&mut self, client: usize) {
         let (descriptor, description) = self.descriptor(client);
-        // Room; room and no length; a hole; zeros.
+        // Allocation, allocation without length, a hole, zeros.
         let mode = [0, 1, 3, 16][self.random.below(4)];
         let at = self.random.place(LENGTH_MAX / 2);
         let count = 1 + self.random.place(LENGTH_MAX / 4);
@@ -276,7 +270,6 @@ impl Simulation<'_> {
         }
     }
 
-    /// As a program that knows the file by its name alone does it.
     fn by_name(&mut self, client: usize) {
         let name = NAMES[self.random.below(NAMES.len())];
         if self.random.below(2) == 0 {
@@ -291,7 +284,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A new file takes a name; processes that have the old one open keep it.
+    /// Processes keep the old file open.
     fn replace(&mut self, client: usize) {
         let name = NAMES[self.random.below(NAMES.len())];
         let count = self.random.place(300_000);
@@ -310,7 +303,7 @@ impl Simulation<'_> {
         self.compare(client, &format!("os.fstat({descriptor}).st_size"), Ok(length));
     }
 
-    /// Each writes bytes of its own, next to each other's, at the same time.
+    /// Writes adjacent ranges by all clients at the same time.
     fn all_at_once(&mut self) {
         let start = self.random.place(LENGTH_MAX / 2);
         let width = 1 + self.random.place(20_000);

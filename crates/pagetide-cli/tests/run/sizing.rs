@@ -1,10 +1,9 @@
-//! What a run says at its end of other sizes of memory, and the report it leaves.
+//! A run's estimates for other memory sizes, and its report.
 
 use super::{folder, has, noise, pagetide, summary_in};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// A run with a report and a summary, of a shell's command line.
 fn run_with_report(folder: &Path, memory: &str, line: &str) -> (Output, serde_json::Value, String) {
     let mut run = Command::new(pagetide());
     run.args(["run", "--memory", memory, "--policy", "mglru", "--set", "readahead_max=0"]);
@@ -16,7 +15,7 @@ fn run_with_report(folder: &Path, memory: &str, line: &str) -> (Output, serde_js
     (output, summary, report)
 }
 
-/// A loop over 2 MiB with 1 MiB: nothing hits, and with twice as much nearly all would.
+/// A loop over 2 MiB in 1 MiB never hits. Twice the memory would hit nearly always.
 #[test]
 fn a_loop_is_told_how_much_memory_it_needs() {
     let here = folder();
@@ -35,7 +34,7 @@ fn a_loop_is_told_how_much_memory_it_needs() {
     assert_eq!(report.matches("<svg").count(), 5);
 }
 
-/// One page in 16 is followed here: the estimates say what they may be off by, and are not finer.
+/// One page in 16 is sampled: estimates have error bars and matching precision.
 #[test]
 fn estimates_from_a_sample_carry_their_error() {
     let here = folder();
@@ -75,18 +74,16 @@ fn a_report_that_cannot_be_written_is_said_before_the_program_runs() {
     assert!(!here.path().join("ran").exists());
 }
 
-/// Hit ratio of a replay of `record` with so much memory, under the policy it was recorded with.
 fn replayed(folder: &Path, record: &str, memory: &str) -> f64 {
     let mut replay = Command::new(pagetide());
     replay.args(["replay", record, "--memory", memory, "--policy", "pagetide", "--json"]);
-    // What the run is compared with read ahead as well.
+    // The compared run read ahead as well.
     replay.args(["--readahead", "recorded"]);
     let output = replay.current_dir(folder).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     1.0 - rows["rows"][0]["miss_ratio"].as_f64().unwrap()
 }
 
-/// Record once, replay at other sizes; and run at those sizes.
 #[test]
 fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
     if !has("fio", "a_record_predicts_real_runs_at_half_and_double_the_memory") {
@@ -104,7 +101,7 @@ fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         summary_in(&here.path().join("s.json"))["hit_ratio"].as_f64().unwrap()
     };
-    // With what is read around misses, a run of more memory reads more than its record knows of.
+    // A larger run reads ahead pages unknown to the record.
     for (alone, at_its_size) in [(&["--set", "readahead_max=0"][..], 0.5), (&[], 2.0)] {
         let record = [alone, &["--record", "t.ptt"]].concat();
         for (memory, points, settings) in
@@ -117,8 +114,8 @@ fn a_record_predicts_real_runs_at_half_and_double_the_memory() {
     }
 }
 
-/// The last thread to let go of the page cache ends its record; all are waited for, also those that
-/// strace has begin late.
+/// The last thread to release the page cache ends the record. All threads are awaited, including
+/// ones delayed by strace.
 #[test]
 fn a_record_is_whole_however_late_a_thread_is() {
     let test = "a_record_is_whole_however_late_a_thread_is";

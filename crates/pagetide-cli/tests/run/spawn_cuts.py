@@ -1,4 +1,4 @@
-"""posix_spawn opens a file of ours anew, and cuts it. Prints ok at the end."""
+"""posix_spawn opens and cuts a managed file. Prints ok at the end."""
 import os
 
 from children import wait
@@ -13,11 +13,11 @@ command = ["sh", "-c", "printf new"]
 wait(os.posix_spawn("/bin/sh", command, os.environ, file_actions=actions))
 assert os.fstat(fd).st_size == 3, os.fstat(fd)
 assert os.pread(fd, PAGE, 0) == b"new", os.pread(fd, PAGE, 0)
-# The position is where the write left it, and what lies before is a hole.
+# The write sets the position, with a hole before.
 os.write(fd, b"end")
 assert os.fstat(fd).st_size == 4 * PAGE + 3, os.fstat(fd)
 assert os.pread(fd, PAGE, 0) == b"new" + bytes(PAGE - 3)
-# What is new, or no regular file, is none of ours.
+# New files and irregular files are not managed.
 actions = [(os.POSIX_SPAWN_OPEN, 1, "fresh", CUT, 0o600), (os.POSIX_SPAWN_OPEN, 2, "/dev/null", CUT, 0)]
 wait(os.posix_spawn("/bin/sh", command, os.environ, file_actions=actions))
 with open("fresh", "rb") as fresh:

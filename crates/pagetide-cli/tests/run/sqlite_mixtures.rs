@@ -1,24 +1,20 @@
-//! One database, written by several programs that take its locks: inside, outside, in two runs, in
-//! a run within a run. Every row is there, and the database is whole.
+//! One database with writers inside, outside, in two runs, and in a nested run.
 
 use super::agents::python;
 use super::mapped::is_served;
 use super::{folder, has, is_long, pagetide, plain_shell_in};
 use std::process::{Child, Command};
 
-/// The words before a program that make it one of a run.
 fn run() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--"]
 }
 
-/// As [`run`], with mapped files served by the page cache.
 fn run_with_maps() -> Vec<&'static str> {
     vec![pagetide().to_str().unwrap(), "run", "--memory", "1M", "--mmap", "cache", "--"]
 }
 
-/// Two writers, or twice two where a shell begins them; all rows, whatever the mixture.
-///
-/// `mode` is a journal's mode, and a size of mappings where there are to be some: `wal 1000000`.
+/// Starts two writers, or four under shells. `mode` is a journal mode and an optional mapping size:
+/// `wal 1000000`.
 fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     if !has("python3", test) {
         return;
@@ -47,8 +43,7 @@ fn write_all(test: &str, mode: &str, mixture: &[Vec<&str>], is_forked: bool) {
     assert_eq!(seen.trim(), format!("ok {nr_all} {nr_all}"));
 }
 
-/// Transactions that must exclude each other: a program of a run, and one outside that opens the
-/// database while the run holds its locks.
+/// Opens the database outside while a run holds its locks.
 fn take_turns(test: &str, mmap: &str) {
     if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
         return;

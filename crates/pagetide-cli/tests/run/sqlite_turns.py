@@ -1,4 +1,4 @@
-"""Two programs take turns at one database, and each finds it locked while the other writes.
+"""Two programs alternate on one database, and each finds it locked while the other one writes.
 
 Arguments: journal mode, rounds, and the words that begin the second program. This program runs
 outside. The second one runs under pagetide and maps the database.
@@ -19,7 +19,7 @@ class Writer:
         self.count()
 
     def count(self):
-        # Every page of the database is read, and so is each page of its mapping.
+        # Reads every page of the database and of its mapping.
         return self.rows.execute("select sum(length(b)), sum(nr) from t").fetchone()[1]
 
     def begin(self):
@@ -87,7 +87,7 @@ if rounds == 0:
 
 outside, inside = Writer(), Inside()
 for number in range(rounds):
-    # A database that nobody has opened before, and then one that both have.
+    # A database opened by nobody before, then one opened by both.
     name = "turns%d.db" % (number // 2)
     if number % 2 == 0:
         made = sqlite3.connect(name)

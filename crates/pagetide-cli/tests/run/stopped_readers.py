@@ -1,6 +1,6 @@
-"""Outputs of a run that are pipes: without a reader, with one that reads late, stops or goes.
+"""Outputs of a run to pipes: without a reader, or with one that reads late, stops or ends.
 
-Arguments: the command, and a folder. Prints a line a case.
+Arguments: the command, and a folder. Prints a line per case.
 """
 
 import os
@@ -42,7 +42,7 @@ for option in ["--json", "--dump", "--report", "--metrics", "--record"]:
     report(f"{option} without a reader:", begin(option, "true"))
     os.unlink("pipe")
 
-    # The shell says that it runs, and waits for a line.
+    # The shell has started and waits for a line.
     fd = reader()
     child = begin(option, "sh", "-c", "echo runs > ready; read line; true")
     while not os.path.exists("ready"):
@@ -65,7 +65,7 @@ for option in ["--json", "--dump", "--report", "--metrics", "--record"]:
     os.close(fd)
     os.unlink("pipe")
 
-# A pipe that is full, and a reader that does not read.
+# A full pipe with a reader that does not read.
 for number in [signal.SIGTERM, signal.SIGINT]:
     fd = reader()
     filler = os.open("pipe", os.O_WRONLY | os.O_NONBLOCK)
@@ -78,7 +78,7 @@ for number in [signal.SIGTERM, signal.SIGINT]:
     while not os.path.exists("ready"):
         pass
     os.unlink("ready")
-    # The signal ends the program, or what is left once that has ended.
+    # The signal ends the program, or the remaining processes after the program.
     while child.poll() is None:
         child.send_signal(number)
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-//! Outputs that are pipes, and their readers.
+//! Outputs to pipes with stopped or absent readers.
 
 use super::{has, script};
 
@@ -19,7 +19,7 @@ fn no_reader_of_an_output_hangs_a_run() {
     }
     for option in ["--metrics", "--record"] {
         has_line(&format!("{option} {WITHOUT}"));
-        // What is written beside the program is no reason to fail.
+        // Failed extra outputs do not fail the run.
         has_line(&format!("{option} with a reader that goes: 0"));
     }
     for option in ["--json", "--dump", "--report", "--metrics", "--record"] {

@@ -1,5 +1,4 @@
-/* C streams, in all the ways programs use them. Prints what it sees, which must not depend on what
- * serves its files. */
+/* C streams in many uses. The output must not depend on the server of the files. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +52,7 @@ static void lines(void) {
     printf("error %d\n", !!ferror(f));
     clearerr(f);
     free(line);
-    /* What was read ahead is given back. */
+    /* Read-ahead data is given back. */
     fseek(f, 0, SEEK_SET);
     getc(f);
     fflush(f);
@@ -138,7 +137,7 @@ int main(void) {
     both_ways();
     again();
     wide();
-    /* Each process writes what it has when it exits. */
+    /* Each process writes its buffer at exit. */
     FILE *f = fopen("family", "a");
     fflush(stdout);
     pid_t child = fork();

@@ -1,4 +1,4 @@
-//! Other people's tests, run under us and without us: what fails here must fail there.
+//! Third-party test suites: a failure in a run must also occur natively.
 
 use super::agents::python;
 use super::mapped::is_served;
@@ -6,7 +6,7 @@ use super::{folder, has, is_long, pagetide, plain_shell_in, run_counted};
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
-/// Those that reach files; the first few are the short form.
+/// Suites on files. The first few are the short form.
 const SUITES: [&str; 12] = [
     "test_fileio",
     "test_tempfile",
@@ -26,7 +26,7 @@ const SUITES: [&str; 12] = [
 const SYSTEM_SUITES: [&str; 5] =
     ["test_fcntl", "test_mmap", "test_os", "test_signal", "test_subprocess"];
 
-/// The same without the classes that mostly wait.
+/// `SYSTEM_SUITES` without classes that mostly wait.
 const SYSTEM_SUITES_SHORT: [&str; 6] = [
     "test_fcntl",
     "test_mmap",
@@ -36,7 +36,7 @@ const SYSTEM_SUITES_SHORT: [&str; 6] = [
     "test_subprocess.POSIXProcessTestCase",
 ];
 
-/// An interpreter that has its own tests; the newest there is, which does most by itself.
+/// Returns the newest interpreter with its own tests.
 fn tested_python(test: &str) -> Option<String> {
     let begins = |name: &String| {
         let output = Command::new(name).args(["-c", "import test.test_fileio"]).output();
@@ -51,7 +51,6 @@ fn tested_python(test: &str) -> Option<String> {
     found
 }
 
-/// What failed, as unittest names it, and how it ended.
 fn failures(output: &Output) -> (BTreeSet<String>, String) {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let is_failure = |line: &&str| line.starts_with("FAIL: ") || line.starts_with("ERROR: ");
@@ -59,15 +58,14 @@ fn failures(output: &Output) -> (BTreeSet<String>, String) {
     (failed, text)
 }
 
-/// Runs suites of Python's under `run`, with mappings served by `mmap`. A suite that fails there is
-/// run natively as well, where the same tests must fail.
+/// Requires the same failed tests natively.
 fn check_suites(test: &str, mmap: &str, suites: &[&str]) {
     if !has("python3", test) || (mmap == "cache" && !is_served(folder().path(), test)) {
         return;
     }
     let Some(python) = tested_python(test) else { return };
     for suite in suites {
-        // Some of the tests are of more than a file at once; a run of their own needs no more.
+        // Some tests need several files, but one run suffices.
         let words = [&python, "-m", "unittest", "-v", &format!("test.{suite}")];
         let ours = folder();
         let (output, _) = run_counted(ours.path(), "16M", &["--mmap", mmap], &words);
@@ -90,7 +88,6 @@ fn pythons_own_tests_fail_where_they_fail_without_us() {
     check_suites("pythons_own_tests_fail_where_they_fail_without_us", "kernel", suites);
 }
 
-/// The suites of the system's calls that `run` intercepts, in the short form or whole.
 fn system_suites() -> &'static [&'static str] {
     if is_long() { &SYSTEM_SUITES } else { &SYSTEM_SUITES_SHORT }
 }
@@ -107,8 +104,7 @@ fn pythons_tests_of_system_calls_pass_with_served_mappings() {
     check_suites(test, "cache", system_suites());
 }
 
-/// A test of file systems that is like others' fsx: operations on one file that random numbers
-/// choose, by one process and by several in turns, with and without mappings.
+/// An fsx-like test.
 #[test]
 fn random_operations_leave_what_they_leave_in_memory() {
     let test = "random_operations_leave_what_they_leave_in_memory";
@@ -134,7 +130,7 @@ fn random_operations_leave_what_they_leave_in_memory() {
                 let printed = String::from_utf8_lossy(&output.stdout);
                 let errors = String::from_utf8_lossy(&output.stderr);
                 assert_eq!(printed, "ok\n", "{words:?} with {memory}: {errors}");
-                // The file of the other kind becomes the kernel's.
+                // The other kind's file becomes the kernel's.
                 assert!(kinds == "mapped" || counts["accesses"].as_u64() > Some(0), "{words:?}");
             }
         }

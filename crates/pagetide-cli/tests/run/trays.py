@@ -1,5 +1,5 @@
-"""Pages that threads set down for the server are the file's, whatever becomes of the thread, of its
-tray, or of the process. Prints ok at the end."""
+"""Pages from miss rings are the file's, even if the thread, the ring or the process ends. Prints ok
+at the end."""
 import ctypes
 import os
 import random
@@ -17,7 +17,7 @@ def page_of(page):
 
 def check(fd, page):
     assert os.pread(fd, PAGE, page * PAGE) == page_of(page), page
-    # Once more, in part: resident by now, or still in the tray.
+    # The same in part: resident by now, or still in the ring.
     assert os.pread(fd, 100, page * PAGE + 50) == page_of(page)[50:150], page
 
 
@@ -36,7 +36,7 @@ def trays():
     return [(int(start, 16), int(end, 16)) for start, end in ranges]
 
 
-# Few misses need no tray, more of them have one.
+# A ring is made after several misses.
 fd = os.open("a", os.O_RDONLY)
 check(fd, 0)
 assert not trays()
@@ -44,7 +44,7 @@ for page in range(20, NR, NR // 16):
     check(fd, page)
 assert len(trays()) == 1, trays()
 
-# A child has none of ours, and what it reads does not come into ours.
+# A child has no ring of the parent, and its reads do not enter the parent's.
 check(fd, 77)
 
 
@@ -64,19 +64,19 @@ check_all(5)
 for one in children:
     wait(one)
 
-# More threads than may have trays; each takes its own with it.
+# More threads than rings. A thread's end frees its ring.
 before = len(trays())
 threads = [threading.Thread(target=check_all, args=(seed,)) for seed in range(80)]
 for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-# A thread is joined when it has left Python; the tray goes when the thread has left the C library as well.
+# Python joins a thread before it leaves the C library, which frees the ring.
 while len(os.listdir("/proc/self/task")) > 1:
     os.sched_yield()
 assert len(trays()) == before, trays()
 
-# Killed wherever they are.
+# Killed at any point.
 def reader(turn):
     random.seed(turn)
     return lambda: [check(fd, page) for page in random.sample(range(NR), 30 + turn)]
@@ -85,7 +85,7 @@ def reader(turn):
 for turn in range(20):
     kill_amid(lambda: reader(turn))
 
-# A process that scribbles over its whole tray has its pages read again; others are not harmed.
+# A process that overwrites its ring gets its pages read again, without harm to other processes.
 def scribble():
     own = os.open("b", os.O_RDONLY)
     random.seed(9)
@@ -95,7 +95,7 @@ def scribble():
         for start, end in trays():
             ctypes.memset(start, random.randrange(256), end - start)
         if page % 8 == 0:
-            # Read a moment ago: what is in the tray is not it any more.
+            # Just read, so the ring has other contents.
             assert os.pread(own, PAGE, last[0] * PAGE) == page_of(last[0]), last
         last = last[1:] + [page]
 

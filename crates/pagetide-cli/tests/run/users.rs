@@ -1,5 +1,5 @@
-//! Nothing under a run can read or write what it could not without: not a child of another user,
-//! not one with fewer rights, not a stranger that knows the server's name. Runs as root only.
+//! A run grants no additional access: not to a child of another user or with fewer rights, nor to a
+//! stranger with the server's name. Needs root.
 
 use super::agents::{Agent, Tree, python};
 use super::{folder, has, noise, plain_shell_in, run_counted};
@@ -16,7 +16,7 @@ fn is_root(test: &str) -> bool {
     is_root && has("python3", test)
 }
 
-/// A file of root's that no other user may read, with pages in memory, open as 9 for reading.
+/// Opens a file of root with pages in memory as descriptor 9, unreadable for other users.
 fn keeper(here: &Path) -> (Tree, Agent, Vec<u8>) {
     let contents = noise(300_000, 4);
     std::fs::write(here.join("secret"), &contents).unwrap();
@@ -52,7 +52,7 @@ fn a_child_of_another_user_has_the_descriptors_rights_and_no_more() {
             }
         }
         child.number(&format!("os.write({log}, b'child\\n')"));
-        // Frames of others' pages are in none of its memory.
+        // The child has no writable mapping of the server's memory files.
         let maps = String::from_utf8(child.bytes("contents('/proc/self/maps')")).unwrap();
         let shared: Vec<&str> = maps.lines().filter(|line| line.contains("memfd:")).collect();
         let writable = shared.iter().filter(|line| line.contains(" rw"));
@@ -96,7 +96,7 @@ fn a_child_with_fewer_rights_gets_no_file_by_the_servers() {
     tree.finish();
 }
 
-/// The name of the run's socket, as its programs have it.
+/// Returns the name of the run's socket.
 fn name_of(agent: &mut Agent) -> String {
     let run = agent.value("os.environ['PAGETIDE_RUN']");
     run.split(':').nth(2).expect("version, flags, name").to_owned()
@@ -129,7 +129,7 @@ fn a_stranger_at_the_servers_socket_gets_nothing_and_stops_nobody() {
     for user in ["same", "other"] {
         let printed = plain_shell_in(here.path(), &format!("{} stranger.py {user}", python()));
         assert!(printed.lines().all(|line| line == "b''"), "{user}: {printed}");
-        // Processes that are there are served, and those that come.
+        // Existing and new processes are served.
         assert!(parent.bytes("os.pread(9, 1 << 20, 0)") == contents);
         let mut child = parent.fork("child");
         let log = child.open("log", "O_RDWR | O_CREAT | O_APPEND");

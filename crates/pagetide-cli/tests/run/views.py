@@ -1,4 +1,4 @@
-"""Pages that a process copies without asking are always the file's. Prints ok at the end."""
+"""Pages that a process copies without a request are always the file's. Prints ok at the end."""
 import mmap
 import os
 
@@ -11,7 +11,7 @@ for page in range(8):
     os.pwrite(fd, bytes([0]) * PAGE, page * PAGE)
 
 
-# A reader beside a writer sees whole pages, and never an older one after a newer one.
+# A reader beside a writer sees whole pages, in order.
 def write():
     for value in range(1, 200):
         for page in range(8):
@@ -27,7 +27,7 @@ while min(seen) < 199:
         seen[page] = contents[0]
 wait(writer)
 
-# Pages that were copied a moment ago are not copied once they are another process's.
+# Recently copied frames are not copied once they hold another process's pages.
 def fill(letter):
     other = os.open("b", os.O_RDWR | os.O_CREAT)
     for page in range(200):
@@ -39,8 +39,8 @@ for turn in range(5):
     assert os.pread(fd, 2 * PAGE, 0) == bytes([199]) * 2 * PAGE
     wait(fork_and(lambda: fill(b"b")))
 
-# At the position: two processes with one description share it out, page by page, whatever is
-# resident, and neither gets a page that the other got.
+# Two processes with one description share out the file by position, page by page, resident or
+# not, without duplicates.
 with open("c", "wb", buffering=0) as whole:
     for page in range(300):
         whole.write(bytes([page % 251]) * 5000)
@@ -68,7 +68,7 @@ for turn in range(2):
         os.close(near)
     assert sorted(seen) == sorted(page % 251 for page in range(300)), len(seen)
 
-# Handed to the kernel between two reads at the position.
+# The file goes to the kernel between two reads at the position.
 shared = os.open("c", os.O_RDONLY)
 assert os.read(shared, 5000) == bytes(5000) and os.read(shared, 5000) == bytes([1]) * 5000
 
@@ -81,7 +81,7 @@ def map_it():
 wait(fork_and(map_it))
 assert os.read(shared, 5000) == bytes([2]) * 5000 and os.lseek(shared, 0, os.SEEK_CUR) == 15000
 
-# Cut, and longer again.
+# Cut, then extended.
 assert os.pread(fd, PAGE, PAGE) == os.pread(fd, PAGE, PAGE)
 wait(fork_and(lambda: os.truncate("a", PAGE + 100)))
 assert os.pread(fd, PAGE, PAGE) == bytes([199]) * 100

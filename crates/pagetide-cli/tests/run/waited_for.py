@@ -1,5 +1,5 @@
-# Rounds of: a child that writes is killed, its parent waits for it, and looks at the file twice.
-# Prints how many times it saw two files.
+# Repeatedly kills a writing child, waits for it, and reads the file twice.
+# Prints the number of differing reads.
 import os, select, signal, sys, threading, time
 
 LEN, THREADS = 1 << 20, 4
@@ -41,7 +41,7 @@ def look():
         os.lseek(file, 0, os.SEEK_SET)
         return os.read(file, LEN)
     if read_by == "requests":
-        # Of several parts, none is looked for without asking.
+        # A read in several parts always asks the server.
         parts = [bytearray(LEN // 2), bytearray(LEN // 2)]
         assert os.preadv(file, parts, 0) == LEN
         return bytes(parts[0] + parts[1])

@@ -1,14 +1,14 @@
-//! Programs in three worlds: natively, and in both modes of a run.
+//! Programs natively and in both modes of a run.
 
 use super::{folder, has, pagetide, plain_shell_in};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The options of a run in each world. The first world is native.
+/// The first world is native.
 pub(super) const WORLDS: [Option<&[&str]>; 3] = [None, Some(&[]), Some(&["--mmap", "cache"])];
 
-/// A folder in which a source of ours is `compiled`; none, and said so, where there is no compiler.
+/// Returns `None` with a message without a compiler.
 pub(super) fn compiled(source: &str, flags: &str, test: &str) -> Option<TempDir> {
     has("gcc", test).then(|| {
         let folder = folder();
@@ -18,8 +18,7 @@ pub(super) fn compiled(source: &str, flags: &str, test: &str) -> Option<TempDir>
     })
 }
 
-/// Runs a program natively, or in a run with `options`, in `here`. Returns its standard output, and
-/// its standard error. Panics if it fails.
+/// Runs natively or in a run with `options`. Returns stdout and stderr.
 pub(super) fn printed(
     here: &Path,
     program: &Path,
@@ -40,8 +39,7 @@ pub(super) fn printed(
     (String::from_utf8(output.stdout).unwrap(), errors)
 }
 
-/// Runs a program in each world, in a folder of its own. Panics where a run prints something else
-/// than the native program. Returns what the native program has printed.
+/// Panics if a run's output differs from the native output, and returns the latter.
 pub(super) fn printed_in_each(program: &Path, arguments: &[&str]) -> String {
     let printed = WORLDS.map(|options| printed(folder().path(), program, arguments, options).0);
     let [kernel, runs @ ..] = printed;

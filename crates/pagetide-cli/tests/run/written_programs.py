@@ -1,5 +1,5 @@
-"""Writes programs in many ways, and executes each directly after the last writer's close. Prints
-what came of it. The test compares a run's lines with the kernel's."""
+"""Writes programs in many ways and executes each directly after the last writer's close. Prints the
+results, which the test compares with the kernel's."""
 import errno
 import fcntl
 import mmap

@@ -1,4 +1,4 @@
-//! Detection of programs that cannot be served, from their files, before they are executed.
+//! Detection of unservable programs from their files, before execution.
 //!
 //! ```text
 //!   ELF with an interpreter   the dynamic linker runs, and loads our library
@@ -8,11 +8,11 @@
 //!   #!                        the named interpreter is inspected instead
 //! ```
 //!
-//! Both ends of a run inspect programs: the command that starts the run, and the library in the
-//! programs, which may not allocate memory. Each end provides its own [`ProgramFile`].
+//! Both the command and the preload library inspect programs, each with its own [`ProgramFile`],
+//! because the library may not allocate memory.
 //!
-//! **Ignored.** File capabilities, with which the dynamic linker ignores LD_PRELOAD as for
-//! set-user-id. A static position-independent program has no interpreter and is detected as static.
+//! **Ignored.** File capabilities, with which the dynamic linker also ignores LD_PRELOAD. Static
+//! position-independent programs have no interpreter and count as static.
 //!
 //! Source: elf(5), execve(2), ld.so(8).
 
@@ -26,13 +26,12 @@ pub(crate) use on_disk::{is_program, sentence};
 
 use std::ffi::CStr;
 
-/// Maximum nesting of scripts that are interpreted by scripts.
+/// Maximum nesting of script interpreters.
 const SCRIPTS_MAX: usize = 4;
 const SET_USER_ID: u32 = 0o4000;
 const SET_GROUP_ID: u32 = 0o2000;
 const PT_INTERP: u32 = 3;
 const PT_NOTE: u32 = 4;
-/// Size in bytes of an entry of the program header table.
 const ENTRY_BYTES: usize = 56;
 
 /// The reason why a program cannot be served.
@@ -68,19 +67,18 @@ pub struct Owner {
 
 /// A program's file, with open and read provided by the caller.
 pub trait ProgramFile: Sized {
-    /// Opens the file at `path`. Returns `None` if the file cannot be opened.
+    /// Opens the file at `path`. Returns `None` on failure.
     fn open(path: &CStr) -> Option<Self>;
 
-    /// Returns the file's mode and owner, or `None` if unknown.
+    /// Returns the file's mode and owner, `None` if unknown.
     fn mode_and_owner(&self) -> Option<(u32, Owner)>;
 
-    /// Fills the front of `target` with the bytes at `offset`. Returns the number of bytes read,
-    /// which is 0 if the read fails.
+    /// Fills the front of `target` from `offset`. Returns the bytes read, 0 on failure.
     fn read_at(&self, target: &mut [u8], offset: u64) -> usize;
 }
 
-/// Returns the reason why the program in `file` cannot be served to a process of `user`, if any.
-/// The kernel judges unreadable files and files of other types.
+/// Returns the reason why the program in `file` cannot be served to a process of `user`. Unreadable
+/// files and other types are left to the kernel.
 pub fn inspect<F: ProgramFile>(file: &F, user: Owner) -> Option<Unserved> {
     inspect_deeply(file, user, SCRIPTS_MAX)
 }
@@ -99,12 +97,12 @@ fn inspect_deeply<F: ProgramFile>(file: &F, user: Owner, scripts_left: usize) ->
         let scripts_left = scripts_left.checked_sub(1)?;
         return inspect_deeply(&interpreter_of::<F>(line)?, user, scripts_left);
     }
-    // A 64-bit little-endian ELF file that holds all the fields read below.
+    // A 64-bit little-endian ELF file with all fields read below.
     let is_elf = head.len() >= 64 && head.starts_with(b"\x7fELF\x02\x01");
     if is_elf { inspect_elf(file, head) } else { None }
 }
 
-/// Opens the interpreter of a script. `line` is the script without its first two bytes.
+/// Opens a script's interpreter. `line` is the script without its first two bytes.
 fn interpreter_of<F: ProgramFile>(line: &[u8]) -> Option<F> {
     let line = line.split(|byte| *byte == b'\n').next()?;
     let name = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty())?;
@@ -136,8 +134,8 @@ fn inspect_elf(file: &impl ProgramFile, head: &[u8]) -> Option<Unserved> {
     }
 }
 
-/// Returns true if a segment of notes has a Go note. A note is the lengths of name and contents, a
-/// type, the name and the contents, each padded to four bytes.
+/// Returns true if a note segment has a Go note. A note has the lengths of name and contents, a
+/// type, the name and the contents, padded to four bytes.
 fn has_note_of_go(file: &impl ProgramFile, offset: u64, len: u64) -> bool {
     let mut notes = [0; 1024];
     let nr_read = file.read_at(&mut notes, offset);

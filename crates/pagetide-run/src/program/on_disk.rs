@@ -1,4 +1,4 @@
-//! Programs as the command that starts a run finds them.
+//! Program files of the command that starts a run.
 
 use super::{Owner, ProgramFile, inspect};
 use std::ffi::{CStr, OsStr};
@@ -23,15 +23,13 @@ impl ProgramFile for File {
     }
 }
 
-/// Whether `head`, the first bytes of a file, are those of a program or library.
 fn is_elf(head: &[u8]) -> bool {
     head.starts_with(b"\x7fELF")
 }
 
-/// Whether a file that was just opened is a program or a library: those are mapped as soon as they
-/// are of use.
+/// Returns true if a just opened file is a program or library, which is about to be mapped.
 pub(crate) fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
-    // Looking costs the kernel a page; most files need not be looked into.
+    // A look costs the kernel a page, and most files need none.
     let is_named = path.to_str().is_some_and(|path| path.contains(".so"));
     let may_run = rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_mode & 0o111 != 0);
     if !is_named && !may_run {
@@ -44,7 +42,6 @@ pub(crate) fn is_program(descriptor: &OwnedFd, path: &Path) -> bool {
     FileExt::read_at(&file, &mut head, 0).is_ok_and(|_| is_elf(&head))
 }
 
-/// That the program cannot be served, as a sentence, if it cannot.
 pub(crate) fn sentence(file: &File, path: &Path) -> Option<String> {
     let why = inspect(file, ourselves())?.reason();
     let path = path.display();
@@ -56,7 +53,7 @@ fn ourselves() -> Owner {
     Owner { user: user.as_raw(), group: group.as_raw() }
 }
 
-/// Where a shell would find `command`, if it is there.
+/// Returns the path of `command` as a shell would find it.
 pub fn find(command: &Path) -> Option<PathBuf> {
     if command.components().count() > 1 || command.is_absolute() {
         return command.exists().then(|| command.to_owned());
@@ -98,7 +95,7 @@ mod tests {
         assert_eq!(inspect(&file_of(&elf(PT_INTERP))), None);
     }
 
-    /// A dynamic program of Go's: an interpreter, and its note, behind another.
+    /// A dynamic Go program: an interpreter, and its note behind another.
     fn go() -> Vec<u8> {
         let mut bytes = elf(3);
         let notes = [&[4, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0][..], b"GNU\0abcd"].concat();

@@ -1,12 +1,11 @@
 //! The protocol between `pagetide run` and the programs under it.
 //!
-//! **Problem.** Another process answers the file I/O of a program that knows nothing of Pagetide.
-//! The library and the server are built as two artifacts, and must agree on every byte between
-//! them.
+//! **Problem.** The library and the server are separate artifacts and must agree on every byte
+//! between them.
 //!
-//! **Idea.** Each thread of the program connects one socket to the server at its first request. A
-//! request and its reply are one packet each (`SOCK_SEQPACKET`): a fixed head, then the payload.
-//! Some packets carry descriptors.
+//! **Idea.** Each thread of a program connects a socket (`SOCK_SEQPACKET`) at its first request.
+//! Requests and replies are one packet each: a fixed head, then the payload. Some packets carry
+//! descriptors.
 //!
 //! ```text
 //!   program                                    pagetide run
@@ -15,16 +14,14 @@
 //!            <-- Reply head   | data ---------
 //! ```
 //!
-//! **Stand-ins.** A program's descriptor of a managed file is an `O_PATH` descriptor. It names the
-//! file, and the kernel refuses to read or write it. The server has the only real descriptor, with
-//! a lease on the file, so the server notices every other open before it succeeds. A process
-//! recognises an inherited stand-in by comparing open file descriptions. Once the kernel has the
-//! file, replies carry the real descriptor that replaces the stand-in.
+//! **Stand-ins.** A program's descriptor of a managed file is an `O_PATH` descriptor, which the
+//! kernel refuses to read or write. The server has the only real descriptor, with a lease, so the
+//! server notices every other open before it succeeds. A process recognises an inherited stand-in
+//! by comparing open file descriptions. Once the kernel has the file, replies carry the real
+//! descriptor that replaces the stand-in.
 //!
-//! **Data and invariants.** All fields are little-endian numbers, encoded and decoded here. Any
-//! bytes decode to a value or to `None`. A greeting of another version is refused.
-//!
-//! **Ignored.** The byte order of other machines: both ends run on one machine.
+//! **Data and invariants.** All fields are little-endian. Any bytes decode to a value or to `None`.
+//! A greeting of another version is refused.
 //!
 //! Source: open(2) `O_PATH`, fcntl(2) `F_SETLEASE` and `F_DUPFD_QUERY`, unix(7).
 
@@ -32,12 +29,12 @@ mod notices;
 
 pub use notices::*;
 
-/// Version of the protocol. Both ends must have the same.
+/// Protocol version, equal at both ends.
 pub const VERSION: u32 = 16;
-/// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with the
-/// [`variable`] flags, the name of an abstract socket, and the limit in bytes.
+/// The environment variable with the server's address: `VERSION:FLAGS:NAME:LIMIT`, with
+/// [`variable`] flags, an abstract socket's name, and the limit in bytes.
 pub const VARIABLE: &str = "PAGETIDE_RUN";
-/// Maximum payload of one packet, in bytes.
+/// Maximum payload of a packet, in bytes.
 pub const CHUNK_BYTES: usize = 128 << 10;
 /// Bytes of a [`Request`].
 pub const REQUEST_BYTES: usize = 48;
@@ -59,8 +56,7 @@ pub const SENTENCE_BYTES_MAX: usize = 512;
 
 /// Flags in [`VARIABLE`].
 pub mod variable {
-    /// The kernel serves files in the system's folders. Not set if a pattern names the managed
-    /// files.
+    /// The kernel serves system folders. Not set if a pattern names the managed files.
     pub const SYSTEM_FOLDERS: u64 = 1;
     /// Messages to the user are suppressed.
     pub const QUIET: u64 = 2;
@@ -71,11 +67,11 @@ pub mod variable {
 /// The first packet on a new socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Greeting {
-    /// [`VERSION`].
+    /// The sender's [`VERSION`].
     pub version: u32,
     /// The sender's process id, for messages.
     pub pid: u32,
-    /// A number that identifies the sender's process.
+    /// The sender's unique process number.
     pub process: u64,
 }
 
@@ -91,7 +87,7 @@ impl Greeting {
         bytes
     }
 
-    /// Decodes bytes. Returns `None` if they are not a greeting.
+    /// Decodes bytes. Returns `None` if they are no greeting.
     pub fn decode(bytes: &[u8]) -> Option<Greeting> {
         if bytes.len() != GREETING_BYTES || take(bytes, 0) != GREETING_MAGIC {
             return None;
@@ -105,7 +101,7 @@ impl Greeting {
     }
 }
 
-/// Returns the number of a process as a viewer of the frames. It is never 0 or
+/// Returns a process's number as a viewer of the frames, never 0 or
 /// [`NO_VIEWER`](pagetide_sys::shared::NO_VIEWER).
 pub const fn viewer_of(process: u64) -> u32 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -123,117 +119,110 @@ macro_rules! ops {
 }
 
 ops! {
-    /// Manages a file that is being opened, with open(2)'s `flags` and the open flags. The request
-    /// carries a stand-in. With [`open::CREATED`], the request also carries the real descriptor
-    /// that the call has made. Replies with the description's number, or that the kernel has the
-    /// file.
+    /// Manages a file during its open, with open(2)'s `flags` and the [`open`] flags. Carries a
+    /// stand-in, and with [`open::CREATED`] also the real descriptor. Replies with the
+    /// description's number, or that the kernel has the file.
     Open,
-    /// Recognises the stand-in that the request carries, which a process found open. Replies with
-    /// the description's number, even if the kernel has the file.
+    /// Identifies the stand-in carried, which a process inherited. Replies with the description's
+    /// number, even if the kernel has the file.
     Adopt,
     /// Counts one more descriptor of description `id` in the process.
     Dup,
-    /// Closes descriptor number `offset` of description `id`, after the reply. An `offset` of -1
-    /// means that an exec closes one of them. The payload is the payload of an [`Op::Touch`], which
-    /// takes effect before the close.
+    /// Closes descriptor number `offset` of description `id`, after the reply, or with -1 one
+    /// closed by an exec. The payload is an [`Op::Touch`], which takes effect first.
     Close,
-    /// Reads `len` bytes at the position, which moves by at most `total` bytes, up to the file's
+    /// Reads `len` bytes at the position, and moves it by at most `total` bytes, up to the file's
     /// end.
     Read,
-    /// Reserves up to `total` bytes at the position for this call, as `Read` does, without the
-    /// bytes. The caller finds or reads the bytes at `offset`. If the reply has a place, the next
-    /// call moves the position there without a request.
+    /// Reserves up to `total` bytes at the position, as `Read` without the bytes. The caller finds
+    /// or reads the bytes at `offset`. If the reply has a place, the next call moves the position
+    /// there without a request.
     Reserve,
     /// Reads `len` bytes at `offset`.
     ReadAt,
-    /// Brings pages into the cache as `ReadAt` does, without the bytes. The caller finds the pages
-    /// by their tag. Replies with the number of bytes that are present.
+    /// Fills pages as `ReadAt` does, without the bytes. The caller finds the pages by their tag.
+    /// Replies with the number of bytes present.
     BringIn,
     /// Writes the payload at the position, up to file offset `len`. If `total` exceeds the payload,
-    /// the call continues with [`Op::WriteAt`] and [`write::CONTINUED`]. The call keeps its locks
-    /// until [`write::LAST`], another request, or the end of the socket. Each packet moves the
-    /// position and the length.
+    /// the call continues with [`Op::WriteAt`] and [`write::CONTINUED`], and keeps its locks until
+    /// [`write::LAST`], another request, or the end of the socket. Each packet moves position and
+    /// length.
     Write,
-    /// Writes as `Write` does, at `offset` or as the write flags in `flags` say. The position
-    /// stays.
+    /// Writes at `offset` or as the [`write`] flags in `flags` say, without moving the position.
     WriteAt,
-    /// Writes as `Write` does, at the end of the file.
+    /// Writes at the end of the file.
     Append,
-    /// Moves the position by `offset`, from `flags` as lseek(2)'s whence.
+    /// Moves the position by `offset`, with lseek(2)'s whence in `flags`.
     Seek,
     /// Truncates or extends the file to `len`.
     SetLen,
     /// Serves fallocate(2) with mode `flags`, `offset`, `len`.
     Allocate,
-    /// Makes data durable. With `flags` 1, also makes metadata durable.
+    /// Makes data durable, and with `flags` 1 also metadata.
     Sync,
     /// Writes back the file's dirty pages.
     Flush,
     /// Writes back the dirty pages of all files, as sync(2) does.
     FlushAll,
-    /// Serves posix_fadvise(2) with advice `flags`, `offset`, `len`. With `total` 1, the advice is
+    /// Serves posix_fadvise(2) with advice `flags`, `offset`, `len`. With `total` 1 the advice is
     /// about mappings.
     Advise,
     /// Sets the status flags to `flags`.
     SetFlags,
-    /// Replies with the status flags, access mode included.
+    /// Returns the status flags with the access mode.
     GetFlags,
-    /// Hands the file over to the kernel, because of reason `flags`.
+    /// Hands the file over to the kernel for reason `flags`.
     HandOver,
-    /// Lends a descriptor of the server's own open file, for reads that bypass the kernel's page
-    /// cache and for the process's record locks. Replies with the [`lend`] flags, or with 0 if the
-    /// description has less access than the server's file. With `flags` [`lend::WITHOUT`], the
-    /// reply carries no descriptor.
+    /// Lends a descriptor of the server's open file, for direct reads and the process's record
+    /// locks. Replies with the [`lend`] flags, or with 0 if the description has less access than
+    /// the server's file. With `flags` [`lend::WITHOUT`], the reply carries no descriptor.
     Lend,
     /// Reports that the process has replaced all its stand-ins of description `id` with the real
-    /// descriptor, and sends no more requests for it. By the time of the reply the server has
-    /// closed the real descriptor, unless another process has a stand-in.
+    /// descriptor, and sends no more requests for it. The server then closes the real descriptor
+    /// before the reply, unless another process has a stand-in.
     Installed,
-    /// Writes back the dirty pages of the file that the request's stand-in names.
+    /// Writes back the dirty pages of the file of the stand-in carried.
     FlushFile,
-    /// Prints the message in the payload to the user, once a run.
+    /// Prints the payload to the user, once per run.
     Say,
     /// Gives read access to the frames. Replies with the number of frames, their two files, and the
-    /// file of the positions.
+    /// positions' file.
     Share,
-    /// Records hits on the pages in the payload, which were read without a request. There is no
-    /// reply.
+    /// Records hits on the pages in the payload, read without a request. No reply.
     Touch,
     /// Makes a miss ring ([tray](pagetide_sys::tray)) for the sender's thread. Replies with 1 and
-    /// its file, or with 0 if there are enough already.
+    /// its file, or with 0 if the server has enough.
     Tray,
-    /// Inserts `len` pages of the thread's tray, from number `offset` on, into the cache. The
-    /// thread has read them from disk after a miss, together with their neighbours. The payload is
-    /// `len` [`Offer`]s, then the payload of an [`Op::Touch`]. There is no reply.
+    /// Inserts `len` pages of the thread's miss ring, from number `offset` on, read from disk after
+    /// a miss. The payload is `len` [`Offer`]s, then an [`Op::Touch`]. No reply.
     Admit,
-    /// Reports that the process is about to end, and has nothing open. It has stored to `len` bytes
-    /// of private mappings.
+    /// Reports that the process ends with nothing open. It has stored to `len` bytes of private
+    /// mappings.
     Leave,
-    /// Waits for the changes of a process that the sender has seen end. Every request that has a
-    /// reply waits in the same way.
+    /// Waits for the in-flight writes of an ended process, as every request with a reply does.
     Settle,
-    /// Maps `len` bytes from `offset` on, for reading, or with `flags` 1 also for writing. With
-    /// `total` 1 the range was mapped before. The request carries the userfaultfd that reports
-    /// holes. Replies with the memory file to map, its number as `total`, and the mapping's number
-    /// as `offset`, or with [`fault::TOO_SHORT`] and no file. Until [`Op::Unmap`], the mapping
-    /// counts as one more descriptor of the description.
+    /// Maps `len` bytes from `offset` on for reading, or with `flags` 1 also for writing. With
+    /// `total` 1 the range was mapped before. Carries the userfaultfd that reports holes. Replies
+    /// with the memory file to map, its number as `total`, and the mapping's number as `offset`, or
+    /// with [`fault::TOO_SHORT`] and no file. Until [`Op::Unmap`], the mapping counts as a
+    /// descriptor of the description.
     Map,
-    /// Serves a touch of a hole at `offset` of the memory file with number `flags`. Replies with
-    /// one of [`fault`], or that the kernel has the file, with a descriptor to map instead. If
-    /// `len` is not 0, allows a store to address `len` in mapping `total`.
+    /// Serves a touch of a hole at `offset` of memory file `flags`. Replies with a [`fault`]
+    /// result, or that the kernel has the file, with a descriptor to map instead. If `len` is not
+    /// 0, allows a store to address `len` in mapping `total`.
     Fault,
-    /// Reports the end of mapping `flags`. With `flags` 0, reports the unmapping of a part that
-    /// held `len` private bytes.
+    /// Reports the end of mapping `flags`, or with `flags` 0 the unmapping of a part with `len`
+    /// private bytes.
     Unmap,
-    /// Locks `len` bytes of mapping `flags`, from `offset` of its file on, in memory. With `total`
-    /// 1, unlocks them. Fails with `ENOMEM` if too much would be locked or the kernel has the file.
+    /// Locks `len` bytes of mapping `flags`, from `offset` of its file on, in memory, or unlocks
+    /// them with `total` 1. Fails with `ENOMEM` above the limit or if the kernel has the file.
     Lock,
     /// Replies with a stand-in of description `id` for the child of a process that forks with
     /// mappings.
     StandIn,
-    /// Reports that an exec in the process closes a stand-in of description `id`. Replies that the
-    /// kernel has the file, with the real descriptor, if the server keeps it. Otherwise replies
-    /// with the number of real descriptors that the server keeps for other descriptions.
+    /// Reports that an exec closes a stand-in of description `id`. Replies that the kernel has the
+    /// file, with the real descriptor if the server keeps one. Otherwise replies with the number of
+    /// real descriptors kept for other descriptions.
     TakeReal,
 }
 
@@ -245,8 +234,8 @@ impl Op {
 
 /// Open flags, beside open(2)'s.
 pub mod open {
-    /// The call has created the file. The real descriptor, open for reading and writing, follows
-    /// the stand-in, and no other process can know it.
+    /// The call has created the file. Its real descriptor, open for reading and writing, follows
+    /// the stand-in, and no other process knows it.
     pub const CREATED: u64 = 1 << 32;
 }
 
@@ -254,9 +243,9 @@ pub mod open {
 pub mod fault {
     /// The file has no such page.
     pub const PAST_END: i64 = 0;
-    /// The page is there now.
+    /// The page is present now.
     pub const IS_THERE: i64 = 1;
-    /// The file's pages are in another memory file now, which the process must map.
+    /// The file's pages are in another memory file, which the process must map.
     pub const OTHER_FILE: i64 = 2;
     /// The file is too short for a writable mapping: see [`super::Reason::Short`].
     pub const TOO_SHORT: i64 = 3;
@@ -274,50 +263,50 @@ pub mod lend {
 
 /// Write flags.
 pub mod write {
-    /// Marks a later packet of a write, which goes to `offset` whatever the status flags say.
+    /// A later packet of a write, which goes to `offset` whatever the status flags.
     pub const CONTINUED: u64 = 1;
     /// Writes at the end of the file, whatever the offset.
     pub const AT_END: u64 = 2;
-    /// Marks the last packet of the call, which may be empty.
+    /// The last packet of the call, possibly empty.
     pub const LAST: u64 = 4;
     /// Fails with `EBADF` if the description has `O_APPEND`.
     pub const NO_APPEND: u64 = 8;
 }
 
-/// The reason for which a file is handed over to the kernel.
+/// The reason for handing a file over to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Reason {
-    /// It is mapped.
+    /// The file is mapped.
     Mapped,
-    /// It is standard input, output or error.
+    /// The file is standard input, output or error.
     Standard,
-    /// A program that cannot be served inherits it.
+    /// An unservable program inherits the file.
     Inherited,
-    /// It is used through a kernel interface that bypasses the library.
+    /// A kernel interface that bypasses the library uses the file.
     Interface,
-    /// It is locked in a way that only the kernel can keep.
+    /// The file is locked in a way that only the kernel can keep.
     Locked,
-    /// It is open outside the run, or by a call that bypasses the library.
+    /// The file is open outside the run, or by a call that bypasses the library.
     Outside,
-    /// It cannot be leased: it is on a network file system, or belongs to another user.
+    /// No lease: a network file system, or another user's file.
     Unleased,
-    /// The process is about to run with another user's rights.
+    /// The process is about to change its user.
     OtherUser,
-    /// The server had no descriptor left for it.
+    /// The server has no descriptor left.
     Exhausted,
-    /// It is excluded.
+    /// A filter excludes the file.
     Excluded,
-    /// It is mapped, and the kernel refuses userfaultfd.
+    /// The file is mapped, and the kernel refuses userfaultfd.
     Unwatched,
-    /// It is short and mapped for writing. Programs keep their locks in such files, and the kernel
-    /// reads a lock without asking the server for its page.
+    /// The file is short and mapped for writing. Programs keep locks in such files, which the
+    /// kernel reads without asking the server.
     Short,
-    /// The process is about to install a filter of system calls.
+    /// The process is about to install a system call filter.
     Filtered,
 }
 
 impl Reason {
-    /// All of them, in order.
+    /// All reasons in order.
     pub const ALL: [Reason; 13] = [
         Reason::Mapped,
         Reason::Standard,
@@ -334,7 +323,6 @@ impl Reason {
         Reason::Filtered,
     ];
 
-    /// Decodes the number in a request.
     pub fn from_number(number: u64) -> Option<Reason> {
         Reason::ALL.get(usize::try_from(number).ok()?).copied()
     }
@@ -345,20 +333,20 @@ impl Reason {
 pub struct Request {
     /// The operation.
     pub op: Op,
-    /// The open file description, as [`Op::Open`] has numbered it.
+    /// The open file description's number from [`Op::Open`].
     pub id: u64,
-    /// See the operation.
+    /// Defined by the operation.
     pub flags: u64,
-    /// Bytes from the file's start, or as the operation says.
+    /// Bytes from the file's start, unless defined by the operation.
     pub offset: i64,
     /// Bytes.
     pub len: u64,
-    /// Bytes of the whole call that this request begins.
+    /// Bytes of the whole call begun by this request.
     pub total: u64,
 }
 
 impl Request {
-    /// A request for `op` of description `id`, and zeros.
+    /// Makes a request for `op` of description `id` with zeros.
     pub const fn new(op: Op, id: u64) -> Request {
         Request { op, id, flags: 0, offset: 0, len: 0, total: 0 }
     }
@@ -372,8 +360,7 @@ impl Request {
         bytes
     }
 
-    /// Decodes the front of a packet. Returns `None` if it is too short or its operation is
-    /// unknown.
+    /// Decodes the front of a packet. Returns `None` if too short or unknown.
     pub fn decode(bytes: &[u8]) -> Option<Request> {
         let bytes = bytes.get(..REQUEST_BYTES)?;
         Some(Request {
@@ -392,10 +379,10 @@ impl Request {
 pub enum Status {
     /// Done: the result is the call's, or minus its errno.
     Done,
-    /// The kernel has the file. A reply for a description carries the real descriptor that replaces
-    /// the stand-in. Without one, another thread of the process has the descriptor.
+    /// The kernel has the file. The reply carries the real descriptor that replaces the stand-in,
+    /// unless another thread of the process has it.
     Kernel,
-    /// The request's descriptor is not a stand-in of this server.
+    /// The descriptor carried is not a stand-in of this server.
     Stranger,
 }
 
@@ -404,28 +391,28 @@ const STATUSES: [Status; 3] = [Status::Done, Status::Kernel, Status::Stranger];
 /// A reply's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// How it ended.
+    /// The request's outcome.
     pub status: Status,
     /// The call's result, or minus its errno.
     pub result: i64,
-    /// Offset at which a read, write or append began, in bytes.
+    /// Start of the read, write or append, in bytes.
     pub offset: u64,
-    /// Bytes of the whole call that are reserved from there on.
+    /// Bytes of the whole call reserved from `offset` on.
     pub total: u64,
-    /// For a read: the tag that finds the file's pages without a request, or 0 if there is none.
+    /// For a read: the tag that finds the file's pages without a request, or 0.
     pub tag: u32,
-    /// For a read at the position: the number of the word that holds it, or 0 if the server holds
-    /// it.
+    /// For a read at the position: the number of the word with the position, or 0 if the server
+    /// holds it.
     pub place: u32,
 }
 
 impl Reply {
-    /// Makes a reply with a result and no other value.
+    /// Makes a reply with only a result.
     pub const fn done(result: i64) -> Reply {
         Reply { status: Status::Done, result, offset: 0, total: 0, tag: 0, place: 0 }
     }
 
-    /// Makes a reply with a status and no result.
+    /// Makes a reply with only a status.
     pub const fn status(status: Status) -> Reply {
         Reply { status, result: 0, offset: 0, total: 0, tag: 0, place: 0 }
     }
@@ -439,7 +426,7 @@ impl Reply {
         bytes
     }
 
-    /// Decodes the front of a packet. Returns `None` if it is too short or not a reply.
+    /// Decodes the front of a packet. Returns `None` if too short or invalid.
     pub fn decode(bytes: &[u8]) -> Option<Reply> {
         let bytes = bytes.get(..REPLY_BYTES)?;
         Some(Reply {

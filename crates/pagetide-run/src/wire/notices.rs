@@ -1,16 +1,16 @@
-//! Notices, which have no reply: pages that were read without asking, and pages that were missed.
+//! Notices, which have no reply: hits without a request, and missed pages.
 
 use super::{put, take};
 
-/// A page's bytes, as a power of two.
+/// Bytes of a page, as a power of two.
 pub const PAGE_SHIFT: u32 = 12;
-/// The most pages that one entry of a log has.
+/// Maximum pages of an entry.
 pub const TOUCH_MAX: u64 = 1 << 12;
 
 /// Bytes of an entry.
 pub const TOUCH_BYTES: usize = 16;
 
-/// A description, and the pages of it that were read: the first, and how many.
+/// Encodes an entry: `nr` pages of description `id` from `first` on.
 pub fn encode_touch(id: u64, first: u64, nr: u64) -> [u8; TOUCH_BYTES] {
     let mut bytes = [0; TOUCH_BYTES];
     put(&mut bytes, 0, id);
@@ -18,12 +18,12 @@ pub fn encode_touch(id: u64, first: u64, nr: u64) -> [u8; TOUCH_BYTES] {
     bytes
 }
 
-/// All of a log's descriptions and pages.
+/// Decodes a log into descriptions, first pages and page counts.
 pub fn decode_touches(bytes: &[u8]) -> impl Iterator<Item = (u64, u64, u64)> {
     bytes.as_chunks().0.iter().map(decode_touch)
 }
 
-/// One entry of a log.
+/// Decodes an entry of a log.
 pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
     let pages = take(entry, 8);
     (take(entry, 0), pages & ((1 << 48) - 1), (pages >> 48).min(TOUCH_MAX))
@@ -31,36 +31,36 @@ pub fn decode_touch(entry: &[u8; TOUCH_BYTES]) -> (u64, u64, u64) {
 
 /// Bytes of an [`Offer`].
 pub const OFFER_BYTES: usize = 32;
-/// In the word of an offer's index: it was not asked for. No file has a page of this number.
+/// Marks readahead in an offer's index. No file has this page number.
 const AROUND: u64 = 1 << 63;
 
-/// A page that a thread has read from disk, as a label for its bytes.
+/// The label of a page that a thread has read from disk.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Offer {
-    /// The description it was read by.
+    /// The description of the read.
     pub id: u64,
     /// The page's index, less than 2^63.
     pub index: u64,
-    /// It was not asked for: it was read with another.
+    /// True for readahead.
     pub is_around: bool,
-    /// The file's count of writes before and after.
+    /// The file's write count before and after the read.
     pub writes: u64,
-    /// Of label and bytes, as they were right after the read.
+    /// Checksum of label and bytes right after the read.
     pub checksum: u64,
 }
 
 impl Offer {
-    /// This label for `page`, with the checksum of both.
+    /// Returns this label with the checksum for `page`.
     pub fn sealed(self, page: &[u8]) -> Offer {
         Offer { checksum: self.sum(page), ..self }
     }
 
-    /// Whether label and bytes are what they were.
+    /// Returns true if label and bytes are unchanged.
     pub fn is_whole(&self, page: &[u8]) -> bool {
         self.sum(page) == self.checksum
     }
 
-    /// As bytes.
+    /// Encodes the label.
     pub fn encode(&self) -> [u8; OFFER_BYTES] {
         let mut bytes = [0; OFFER_BYTES];
         let fields = [self.id, self.place(), self.writes, self.checksum];
@@ -68,7 +68,7 @@ impl Offer {
         bytes
     }
 
-    /// From as many bytes.
+    /// Decodes a label.
     pub fn decode(bytes: &[u8; OFFER_BYTES]) -> Offer {
         Offer {
             id: take(bytes, 0),
@@ -83,9 +83,8 @@ impl Offer {
         self.index | if self.is_around { AROUND } else { 0 }
     }
 
-    /// Four sums side by side, each of every fourth word, and the sums of what these were on the
-    /// way, which know the words' order: nothing but additions, of which a processor does several
-    /// at a time. Against stray writes, not against intent.
+    /// Four lane sums and sums of their running values, which depend on the order of words. Only
+    /// additions, several at a time. Detects stray writes, not attacks.
     fn sum(&self, page: &[u8]) -> u64 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         let (mut sums, mut of_sums) = ([0_u64; 4], [0_u64; 4]);
@@ -101,7 +100,7 @@ impl Offer {
     }
 }
 
-/// The labels of an [`Op::Admit`](super::Op::Admit) of `nr` pages, and its log.
+/// Splits an [`Op::Admit`](super::Op::Admit) of `nr` pages into labels and log.
 pub fn decode_offers(data: &[u8], nr: u64) -> (impl Iterator<Item = Offer>, &[u8]) {
     let nr = usize::try_from(nr).unwrap_or(usize::MAX).min(data.len() / OFFER_BYTES);
     let (labels, log) = data.split_at(nr * OFFER_BYTES);
@@ -134,7 +133,7 @@ mod tests {
             other[at] ^= 1;
             assert!(!offer.is_whole(&other));
         }
-        // Words that change places: next to each other, and of one sum.
+        // Swapped words: neighbours, and words of one sum.
         for (at, other_at) in [(0, 8), (0, 32), (64, 4064)] {
             let mut other = page.clone();
             (0..8).for_each(|byte| other.swap(at + byte, other_at + byte));

@@ -1,4 +1,4 @@
-//! A program by turns: under `pagetide run` by each policy, and under each of its references.
+//! A program in alternation: under `pagetide run` by each policy, and under each reference.
 
 use super::super::interleave::{Samples, TimedRun};
 use super::super::{Bench, Row, policies};
@@ -8,17 +8,13 @@ use crate::failure::Failure;
 use pagetide_core::lru::PolicyName;
 use std::cell::RefCell;
 
-/// What a turn took.
 pub(super) struct Turn {
     pub(super) ns: f64,
-    /// Bytes an operation, where turns have what can be compared.
+    /// Bytes per operation, if comparable.
     pub(super) device_read: Option<f64>,
 }
 
-/// The rows of a case in so many threads or processes: times, and bytes read from the device.
-///
-/// # Errors
-/// The first failure of a turn, an interrupt.
+/// Returns the rows for `nr` threads or processes.
 pub(super) fn rows(
     bench: &Bench<'_>,
     (case, nr): (&'static str, u32),

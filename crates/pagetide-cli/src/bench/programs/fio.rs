@@ -1,4 +1,4 @@
-//! fio's cases: reads of one file, at random and from one end to the other.
+//! fio's cases: random and sequential reads of one file.
 
 use super::super::{Bench, Row};
 use super::program::{PROGRAM_BYTES_MIN, Program};
@@ -9,15 +9,10 @@ use pagetide_core::units::Bytes;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What fio takes beside its file. Measured in the cgroup while fio 3.33 runs one job or two, as
-/// all that is no file: `memory.stat` has 5.2 MiB of `rss` and 2.2 MiB of `shmem`, and
-/// `memory.kmem.usage_in_bytes` 1.6 MiB.
+/// fio's memory beside its file, measured in the cgroup of fio 3.33 with one or two jobs: 5.2 MiB
+/// `rss` and 2.2 MiB `shmem` in `memory.stat`, and 1.6 MiB `memory.kmem.usage_in_bytes`.
 const FIO_BYTES: u64 = 9_400 << 10;
 
-/// The rows of these cases, and so many jobs.
-///
-/// # Errors
-/// A refusal (disk, cgroup), a program that fails, an interrupt.
 pub(super) fn measure(
     bench: &Bench<'_>,
     memory: Bytes,
@@ -28,7 +23,6 @@ pub(super) fn measure(
     cases.iter().map(|&(case, jobs)| fio.measure(case, jobs)).collect()
 }
 
-/// What fio's cases have in common: a file of [`FILE_TIMES`] the memory.
 struct Fio<'a> {
     bench: &'a Bench<'a>,
     memory: Bytes,
@@ -51,24 +45,22 @@ impl Fio<'_> {
             "stream" => self.whole("sync"),
             _ => self.whole("psync"),
         };
-        // Of what is read from one end to the other, KiB count; of the rest, reads.
+        // Sequential cases count KiB, random cases count reads.
         let number = if matches!(case, "seq" | "stream") { "bw" } else { "iops" };
         work.row((BENCH, case, jobs), |printed, _| Some(1e9 / read_fio(printed, number)?))
     }
 
-    /// Reads of pages by chance, `len` bytes of the file.
     fn random(&self, memory: Bytes, len: u64, jobs: u32, more: &str) -> Work<'_> {
         let common = "--ioengine=psync --rw=randread --bs=4k --time_based";
         self.work(memory, &format!("{common} --size={len} --numjobs={jobs} {more}"))
     }
 
-    /// One read of the file from one end to the other.
     fn whole(&self, engine: &str) -> Work<'_> {
         let len = self.memory.0 * FILE_TIMES;
         self.work(self.memory, &format!("--ioengine={engine} --rw=read --bs=128k --size={len}"))
     }
 
-    /// How long it runs before it is timed, and while it is.
+    /// Options for warm-up and run time.
     fn timed(&self, ramp: u64, run: u64) -> String {
         let [ramp, run] = [ramp, run].map(|full| self.bench.duration(full).as_millis());
         format!("--ramp_time={ramp}ms --runtime={run}ms")
@@ -89,9 +81,8 @@ impl Fio<'_> {
     }
 }
 
-/// A number of fio's about its reads.
 pub(crate) fn read_fio(printed: &str, name: &str) -> Option<f64> {
-    // Warnings may come first.
+    // Skips warnings.
     let document = &printed[printed.find('{')?..];
     let mut documents = serde_json::Deserializer::from_str(document).into_iter();
     let document: serde_json::Value = documents.next()?.ok()?;

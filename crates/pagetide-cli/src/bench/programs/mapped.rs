@@ -1,18 +1,16 @@
-//! Mapped files of `bench run`: loads under `run --mmap cache`, and of the kernel's mapping.
+//! `bench run` with mapped files: loads under `run --mmap cache`, against the kernel's mapping.
 //!
 //! ```text
-//!   mmap-random  4 KiB by chance, of a file of 4x memory, by 1 and 2 processes   MADV_RANDOM
+//!   mmap-random  4 KiB at random, of a file of 4x memory, 1 and 2 processes      MADV_RANDOM
 //!   mmap-loop    a file of 1.06x memory from end to end, after the first pass    no advice
 //! ```
 //!
-//! Two references take turns with the run: *linux-random*, the kernel's mapping with `MADV_RANDOM`
-//! in a cgroup of the same limit, and *linux-default*, without. The run has the advice above. The
-//! program is this one (`mapped_job`), which checks the first word of what it loads by chance, and
-//! the sum of what it loads over and over. A row's nanoseconds are of a page; of two processes,
-//! those of both together. A row more has the most memory that the run took, server and programs
-//! together, in one turn that is looked at and not timed: against the limit, in bytes.
+//! References are *linux-random*, the kernel's mapping with `MADV_RANDOM` in a cgroup of the same
+//! limit, and *linux-default* without advice. The program (`mapped_job`) checks the first word of
+//! random loads and the sum of passes. A row's nanoseconds are per page of all processes. An
+//! untimed turn adds a row with the peak memory of server and programs against the limit, in bytes.
 //!
-//! Ignored: the CPU time of the run's server, which takes it from the program here.
+//! Ignored: the server's use of the program's CPU.
 
 use super::super::mapped_job::{COMMAND, Job, Measured, Under as Mapped, Work};
 use super::super::{Bench, Row};
@@ -28,19 +26,15 @@ use std::path::Path;
 
 pub(super) const CASES: [&str; 2] = ["mmap-random", "mmap-loop"];
 const REFERENCES: [&str; 2] = ["linux-random", "linux-default"];
-/// What a process takes beside its file, and for each page of that. Measured as fio's, while
-/// mmap-loop runs at 128 MiB: 0.7 MiB of `rss`, and 0.5 MiB of the kernel's, of which 8 bytes a
-/// page are page tables; the order of pages takes 4 bytes each.
+/// A process's bytes beside its file, and per page of the file. Measured as fio's, while mmap-loop
+/// runs at 128 MiB: 0.7 MiB `rss` and 0.5 MiB kernel memory (8 bytes per page of page tables). The
+/// page order takes 4 bytes per page.
 const BESIDE: (u64, u64) = (900 << 10, 12);
-/// Starts a process for each job, and fails if one of them does.
+/// Starts a process per job and fails if any job fails.
 const START: &str = "work=$1; shift; for job; do \"$0\" \"$work\" \"$job\" & all=\"$all $!\"; done
                      for one in $all; do wait $one || exit; done";
 
-/// The rows of the cases that are asked for by name: they are slow.
-///
-/// # Errors
-/// A refusal (disk, cgroup), a process that fails, a mapping that the run did not serve, an
-/// interrupt.
+/// Runs only named cases: they are slow.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for case in CASES.into_iter().filter(|case| bench.is_named(case)) {
@@ -63,15 +57,13 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// What a run's memory is compared with.
 const LIMIT: &str = "limit";
 
-/// The case of a case's memory.
 fn memory_case(case: &str) -> &'static str {
     if case == "mmap-loop" { "mmap-loop-memory" } else { "mmap-random-memory" }
 }
 
-/// The rows of a case in so many processes: one for each reference, and that of its memory.
+/// Returns a row per reference, and the memory's.
 fn measure(
     bench: &Bench<'_>,
     memory: Bytes,
@@ -109,7 +101,6 @@ fn measure(
     Ok(rows)
 }
 
-/// The command line of so many processes.
 fn command(
     bench: &Bench<'_>,
     memory: Bytes,

@@ -1,18 +1,16 @@
-//! `bench run`'s memcached, with its values in a file that it maps (`-e`), larger than memory.
+//! `bench run` with memcached, its values in a mapped file (`-e`) larger than memory.
 //!
 //! ```text
-//!   memcached-even   2x memory in values of 2000 bytes   gets of keys alike
+//!   memcached-even   2x memory in values of 2000 bytes   gets of uniform keys
 //!   memcached-zipf   4x memory                           gets of keys by zipf 0.99
 //! ```
 //!
-//! The subject is memcached under `run --mmap cache`, by each policy; *linux* the kernel's mapping
-//! in a cgroup of the same limit. The load comes from this command (`memcached-load`), which is
-//! under the same limit, beside memcached: it sets all keys, then gets keys by chance, several at
-//! once, and checks each value. What is timed is the gets, once they have gone on for a while. The
-//! cgroup has its limit once all keys are set: before, each page that had left would have 8 MiB
-//! read around it, for minutes.
+//! The subject runs under `run --mmap cache`, by each policy. *linux* is the kernel's mapping in a
+//! cgroup of the same limit. The load (`memcached-load`) counts against the same limit. It sets all
+//! keys, then times batched random gets after a warm-up and checks each value. The cgroup gets its
+//! limit after the sets, because 8 MiB of readahead around each evicted page would take minutes.
 //!
-//! Ignored: memcached's own threads that look for what has expired; several workers of its.
+//! Ignored: memcached's expiry threads, and several workers.
 
 use super::super::{Bench, Row};
 use super::BENCH;
@@ -31,23 +29,19 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// As `--cases` has them.
 pub(super) const CASES: [&str; 2] = ["memcached-even", "memcached-zipf"];
-/// The hidden command that makes the load.
 pub(crate) const LOAD: &str = "memcached-load";
-/// Where `--policy` says nothing: those of the seeds, and our own.
 const POLICIES: [PolicyName; 3] =
     [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Pagetide];
-/// Starts memcached, loads it, and ends it.
 const START: &str = "memcached -u \"$(id -un)\" -t 1 -m \"$2\" -e \"$1/items\" -s \"$1/socket\" & \
                      m=$!; shift 2; \"$0\" \"$@\"; s=$?; kill $m; wait $m; exit $s";
-/// What both take beside the file: measured as fio's, while memcached-even runs at 64 MiB.
+/// Bytes beside the file, as for fio. memcached-even still runs at 64 MiB.
 const BESIDE: u64 = 12 << 20;
 
 const VALUE_BYTES: u64 = 2000;
-/// What memcached takes for an item, at most: its sizes of items grow by a quarter.
+/// The maximum of an item in bytes, as size classes grow by a quarter.
 const ITEM_BYTES: u64 = 2400;
-/// Gets that are asked for at once: seed 000's.
+/// Seed 000's keys per get.
 const NR_AT_ONCE: usize = 8;
 
 /// Sets and gets values of a memcached; `bench run` starts itself this way.
@@ -64,11 +58,7 @@ pub(crate) struct MemcachedLoadArgs {
     limit: Option<u64>,
 }
 
-/// The rows of the cases that are asked for by name: they are slow.
-///
-/// # Errors
-/// A refusal (disk, cgroup), a program that fails, a mapping that the run did not serve, an
-/// interrupt.
+/// Runs only named cases: they are slow.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     let memory = Bytes((memory.0 / 8).max(PROGRAM_BYTES_MIN));
@@ -109,7 +99,7 @@ fn command(
 ) -> Result<Vec<OsString>, Failure> {
     let own = machine::own_executable()?;
     let mut arguments: Vec<OsString> = vec!["sh".into(), "-c".into(), START.into(), own.into()];
-    // In MiB, with one for each size of items.
+    // In MiB, with one for each size class.
     let room = (len.0 >> 20) + 64;
     arguments.extend([folder.into(), room.to_string().into(), LOAD.into()]);
     let millis = bench.duration(600).as_millis();
@@ -124,10 +114,7 @@ fn read_ns(printed: &str) -> Result<f64, Failure> {
     ns.ok_or_else(|| Failure::Refused(format!("cannot make sense of: {printed}")))
 }
 
-/// Runs the hidden command: prints the nanoseconds of a get.
-///
-/// # Errors
-/// What the system says of the socket; a value that is not what was set.
+/// Prints the nanoseconds per get.
 pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     let refuse = |error| Failure::on_path("load memcached by", &args.socket, &error);
     let socket = connect(&args.socket).map_err(refuse)?;
@@ -135,7 +122,7 @@ pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     for key in 0..args.nr_items {
         client.set(key).map_err(refuse)?;
     }
-    // The answer comes after all that were set.
+    // The answer follows all sets.
     client.get(&[0]).map_err(refuse)?;
     if let Some(limit) = args.limit {
         rustix::fs::sync();
@@ -161,7 +148,6 @@ pub(crate) fn load(args: &MemcachedLoadArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Waits for memcached to begin.
 fn connect(path: &Path) -> std::io::Result<UnixStream> {
     let began = Instant::now();
     loop {
@@ -211,7 +197,6 @@ impl Client {
     }
 }
 
-/// Words of 20 digits.
 fn value_of(key: u32) -> String {
     format!("{key:020}").repeat(VALUE_BYTES as usize / 20)
 }

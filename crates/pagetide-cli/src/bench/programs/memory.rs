@@ -1,19 +1,16 @@
-//! What a run takes of memory, all its processes together.
-//!
-//! Anonymous and shared memory, each process with its share of what it shares (`Pss_Anon` and
-//! `Pss_Shmem` of proc(5) smaps_rollup): the server with all frames and memory files, programs with
-//! what they map of those and what is their own. Code is not in it.
+//! Memory of a run's processes: anonymous and shared memory, shared pages pro rata (`Pss_Anon` and
+//! `Pss_Shmem` of proc(5) smaps_rollup), without code.
 
 use std::fs;
 
-/// Bytes of `process` and all below it.
+/// Sums the memory of `process` and its descendants.
 ///
 /// # Cost
-/// A walk over the page tables of each: some 10 ns a mapped page.
+/// A walk over each page table: some 10 ns per mapped page.
 pub(in crate::bench) fn read_memory_below(process: u32) -> u64 {
     let (mut unseen, mut sum) = (vec![process], 0);
     while let Some(one) = unseen.pop() {
-        // It may have ended meanwhile.
+        // The process may have ended.
         let text = fs::read_to_string(format!("/proc/{one}/smaps_rollup")).unwrap_or_default();
         sum += read_kib(&text, "Pss_Anon:") + read_kib(&text, "Pss_Shmem:");
         for thread in fs::read_dir(format!("/proc/{one}/task")).into_iter().flatten().flatten() {
@@ -39,7 +36,7 @@ mod tests {
         let before = read_memory_below(own);
         let touched = std::hint::black_box(vec![1_u8; 64 << 20]);
         let after = read_memory_below(own);
-        // Other tests of this process come and go beside it.
+        // Concurrent tests allocate in this process.
         assert!(after > before / 2 + (32 << 20), "{before} bytes, then {after}");
         assert_eq!(touched[1 << 20], 1);
         assert_eq!(read_kib("Pss:  7 kB\nPss_Anon:    12 kB\n", "Pss_Anon:"), 12);

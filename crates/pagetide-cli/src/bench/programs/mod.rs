@@ -1,27 +1,25 @@
-//! `bench run`: unmodified programs under `pagetide run`, against the kernel's page cache at the
-//! same limit.
+//! `bench run`: unmodified programs under `pagetide run`, against the kernel's page cache.
 //!
 //! ```text
-//!   zipf      fio psync randread, zipf 0.8 over 4x memory, cold, 1 and 2 jobs: it ends before much
-//!             has been evicted
-//!   warm      the same with a quarter of memory, timed once that has been full for a while
-//!   resident  the same, uniform, over 3/8 of memory; timed once all that is there
-//!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: a KiB
+//!   zipf      fio psync randread, zipf 0.8 over 4x memory, cold, 1 and 2 jobs: ends before much
+//!             is evicted
+//!   warm      the same with a quarter of memory, timed after memory has been full for a while
+//!   resident  the same, uniform, over 3/8 of memory, timed once all is resident
+//!   seq       fio psync read of the file of 4x memory, 128 KiB, cold, once: per KiB
 //!   stream    the same by read(2), which has a position
-//!   mmap-*    loads of a mapped file, where they are asked for: see mapped.rs
-//!   memcached-*   with its values in a mapped file, where they are asked for: see memcached.rs
 //!   sqlite    point queries by rowid in a database of 4x a quarter of memory, cold: see scripts/
-//!   sqlite-mapped, lmdb, vectors, build, mariadb   the same way, where they are asked for
 //!   small-open, one-pass-cat   many small files; a large file, once: see small.rs
+//!   only by name:
+//!   mmap-*    loads of a mapped file: see mapped.rs
+//!   memcached-*   with its values in a mapped file: see memcached.rs
+//!   sqlite-mapped, lmdb, vectors, build, mariadb   as sqlite
 //! ```
 //!
-//! The subject is this very command's `run`, the reference the same program in a memory cgroup.
-//! Both begin with the file dropped from the kernel's page cache, and with as much free memory as
-//! they may use touched just before: a virtual machine's host takes free memory back, and which of
-//! the two then waits for it is chance. The programs' own memory is in the cgroup's limit, and not
-//! in ours; it is given as much more.
+//! The reference is the same program in a memory cgroup of the same limit, plus the program's own
+//! memory. Each turn drops the file from the kernel's page cache and touches as much free memory as
+//! the limit, because a virtual machine's host takes free memory back.
 //!
-//! Ignored: what the program takes beside its files.
+//! Ignored: memory of the program beside its files.
 
 mod contest;
 mod fio;
@@ -47,7 +45,7 @@ pub(crate) use small::{OPEN_EACH, OpenEachArgs, open_each};
 
 const BENCH: &str = "run";
 const FILE_TIMES: u64 = 4;
-/// What fio measures, and with how many jobs.
+/// Cases with job counts.
 const FIO_CASES: [(&str, u32); 7] = [
     ("zipf", 1),
     ("zipf", 2),

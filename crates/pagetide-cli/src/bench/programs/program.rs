@@ -1,4 +1,4 @@
-//! A program run to its end: under `pagetide run`, or in a memory cgroup of the same limit.
+//! Runs a program to its end, under `pagetide run` or in a memory cgroup of the same limit.
 
 use super::super::Bench;
 use super::memory::read_memory_below;
@@ -18,26 +18,20 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a program runs on after Ctrl-C, and between looks at it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// What runs a program on one CPU.
 const HOLDER: &str = "taskset";
-/// The least that a program can run with in a memory cgroup.
 pub(super) const PROGRAM_BYTES_MIN: u64 = 16 << 20;
 
-/// The kernel's page cache, where a case has no other reference.
 pub(super) const LINUX: &str = "linux";
 
-/// What a program runs under.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Under {
-    /// The kernel's page cache, in a memory cgroup; the reference's name.
+    /// The reference's name.
     Linux(&'static str),
-    /// `pagetide run`, by a policy.
     Run(PolicyName),
 }
 
-/// Why this machine cannot measure with `program`, if so.
+/// Returns the reason if this machine cannot measure `program`.
 pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     if let Err(why) = MemoryGroup::with_limit(memory) {
         return Some(why);
@@ -48,48 +42,42 @@ pub(super) fn why_not(memory: Bytes, program: &str) -> Option<String> {
     [program, HOLDER].into_iter().find_map(why_not_there)
 }
 
-/// That a program is not installed, if so.
 pub(in crate::bench) fn why_not_there(program: &str) -> Option<String> {
     let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     let is_there = version.is_ok_and(|status| status.success());
     (!is_there).then(|| format!("{program} is not installed"))
 }
 
-/// The same for a program whose mappings the run has to serve.
+/// As [`why_not`], for a program with mappings to serve.
 pub(super) fn why_not_mapped(memory: Bytes, program: &str) -> Option<String> {
     let refused = pagetide_sys::PageFile::new(1).err().map(|error| error.to_string());
     refused.or_else(|| why_not(memory, program))
 }
 
-/// A program and its arguments, and the memory that it may have.
 pub(super) struct Program<'a> {
     pub(super) bench: &'a Bench<'a>,
     pub(super) memory: Bytes,
-    /// What the cgroup gets more, as programs' own memory is in its limit.
+    /// The program's own memory, added to the cgroup limit.
     pub(super) beside: u64,
-    /// How many mapped files the run has to serve, at least.
+    /// A lower bound for the run.
     pub(super) nr_mappings: u64,
     pub(super) arguments: Vec<OsString>,
 }
 
-/// How a program went.
 pub(super) struct Ran {
     pub(super) seconds: f64,
     pub(super) printed: String,
-    /// Bytes read from the device, by the program and all below it, and by what it ran under.
+    /// Bytes read by all processes of the run.
     pub(super) device_read: u64,
 }
 
 impl Program<'_> {
-    /// Runs it, on `cpu` if there is one. As much free memory as it may use is touched just before.
-    ///
-    /// # Errors
-    /// A program that fails, a mapping that the run did not serve, an interrupt.
+    /// Touches as much free memory as the limit, then runs the program on `cpu` if given.
     pub(super) fn run(&self, under: Under, cpu: Option<usize>) -> Result<Ran, Failure> {
         self.run_looked_at(under, cpu, &mut |_| ())
     }
 
-    /// The most memory that it takes under `pagetide run`, bytes, of all looks at it.
+    /// Returns the peak of samples under `pagetide run`, in bytes.
     pub(super) fn most_memory(&self) -> Result<u64, Failure> {
         let mut most = 0;
         let mut look = |process| most = read_memory_below(process).max(most);
@@ -129,7 +117,6 @@ impl Program<'_> {
         Ok(Ran { seconds, printed, device_read })
     }
 
-    /// The beginning of the command line. The group goes with what comes beside the command.
     fn command_under(
         &self,
         under: Under,
@@ -154,14 +141,14 @@ impl Program<'_> {
     }
 }
 
-/// Bytes that this process, and all below it that have been waited for, read from devices.
+/// Includes reaped descendants.
 fn read_device_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
     line.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
-/// Runs `command` to its end, or ends it at Ctrl-C.
+/// Runs `command` to its end, or terminates it at Ctrl-C.
 pub(in crate::bench) fn output_of(
     command: &mut Command,
     interrupt: &Interrupt,
@@ -169,7 +156,7 @@ pub(in crate::bench) fn output_of(
     output_looked_at(command, interrupt, &mut |_| ())
 }
 
-/// As [`output_of`]; `look` is called with its number while it runs, now and then.
+/// As [`output_of`], calling `look` with the process id at intervals.
 fn output_looked_at(
     command: &mut Command,
     interrupt: &Interrupt,
@@ -182,13 +169,13 @@ fn output_looked_at(
     let id = child.id();
     look(id);
     let (sender, ended) = channel();
-    // Its result is in the channel; a program that ignores TERM is waited for.
+    // A program that ignores TERM is waited for.
     std::thread::spawn(move || sender.send(child.wait_with_output()));
     let mut is_signalled = false;
     let output = loop {
         match ended.recv_timeout(LOOK_EVERY) {
             Err(RecvTimeoutError::Timeout) if interrupt.is_set() && !is_signalled => {
-                // Where it has just ended, there is no process to signal.
+                // The process may have just ended.
                 let _ = kill_process(pid, Signal::TERM);
                 is_signalled = true;
             }
@@ -200,7 +187,6 @@ fn output_looked_at(
     output.map_err(|error| Failure::on("run a program", &error))
 }
 
-/// A number of a run's summary.
 fn summary_number(summary: &Path, name: &str) -> Result<u64, Failure> {
     let text = fs::read(summary).map_err(|error| Failure::on_path("read", summary, &error))?;
     let rows = document::read_rows(&text).map_err(|error| Failure::on("read a summary", &error))?;

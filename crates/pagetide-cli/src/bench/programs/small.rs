@@ -1,20 +1,19 @@
-//! `bench run`'s small files and single passes: programs whose time is calls, not pages.
+//! `bench run`'s small files and single passes, dominated by call overhead.
 //!
 //! ```text
 //!   small-open     open, read, close of 10,000 files of 0.5 to 20 KB, cold and warm
 //!   one-pass-cat   a file of 4x memory, once
 //! ```
 //!
-//! Each in a quarter of the bench's memory, with the kernel in a memory cgroup of the same limit as
-//! the reference, by turns. *Cold*: the files are dropped from the kernel's page cache before each
-//! turn; what it knows of folders stays. *Warm*: it holds all of them, not charged in the
-//! turn. What is timed is the program from its start to its end, `pagetide run` and its end
-//! included.
+//! Both have a quarter of the bench's memory. The reference is the kernel in a memory cgroup of the
+//! same limit. *Cold* drops the files, but not folders, from the kernel's page cache before each
+//! turn. *Warm* keeps all of them, not charged in the turn. The time includes `pagetide run`'s
+//! start and end.
 //!
-//! A row's nanoseconds are of one file, or KiB. The pass also tells what the run read from the
-//! device, by its own summary, of each byte of the file.
+//! A row's nanoseconds are per file or per KiB. The pass also reports device bytes read per byte of
+//! the file, by the run's summary.
 //!
-//! Ignored: programs' own files, which are warm for both.
+//! Ignored: the programs' own files, warm for both.
 
 use super::super::interleave::TimedRun;
 use super::super::{Bench, Row};
@@ -31,14 +30,12 @@ use std::path::{Path, PathBuf};
 
 const OPEN: &str = "small-open";
 const PASS: &str = "one-pass-cat";
-/// What small files and passes measure, as `--cases` has them.
 pub(super) const CASES: [&str; 2] = [OPEN, PASS];
-/// Each case with the names of its rows.
+/// Cases with row names.
 pub(super) const ROWS: [(&str, &str); 3] =
     [(OPEN, "small-open cold"), (OPEN, "small-open warm"), (PASS, PASS)];
-/// The hidden command that `small-open` measures.
 pub(crate) const OPEN_EACH: &str = "open-each";
-/// What `sh` and `cat` take beside their files, by fio's measure.
+/// Bytes beside the files, measured as fio's.
 const BESIDE: u64 = 5 << 20;
 const FOLDER_FILES: u32 = 100;
 
@@ -48,10 +45,6 @@ pub(crate) struct OpenEachArgs {
     folder: PathBuf,
 }
 
-/// Runs the hidden command.
-///
-/// # Errors
-/// What the system says of a file or folder.
 pub(crate) fn open_each(args: &OpenEachArgs) -> Result<(), Failure> {
     let mut bytes = vec![0; 64 << 10];
     for_each_file(&args.folder, &mut |path| {
@@ -62,7 +55,6 @@ pub(crate) fn open_each(args: &OpenEachArgs) -> Result<(), Failure> {
     })
 }
 
-/// Hands every file below `folder` to `take`.
 pub(super) fn for_each_file(
     folder: &Path,
     take: &mut impl FnMut(&Path) -> Result<(), Failure>,
@@ -80,10 +72,6 @@ pub(super) fn for_each_file(
     Ok(())
 }
 
-/// The rows of the cases that are wanted.
-///
-/// # Errors
-/// A refusal (disk, folder), a program that fails, an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let memory = Bytes((memory.0 / 4).max(PROGRAM_BYTES_MIN));
     let mut rows = Vec::new();
@@ -96,7 +84,6 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// Many small files, cold and then warm.
 fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> {
     let folder = make_folder(&bench.args.dir)?;
     let nr_files = if bench.args.quick { 500 } else { 10_000 };
@@ -124,7 +111,7 @@ fn measure_opens(bench: &Bench<'_>, memory: Bytes) -> Result<[Row; 2], Failure> 
     Ok([measure(false)?, measure(true)?])
 }
 
-/// Makes the files, of lengths and texts from a seed.
+/// Makes seeded files.
 fn make_tree(bench: &Bench<'_>, place: &Path, nr_files: u32) -> Result<(), Failure> {
     machine::check_disk(place, Bytes(u64::from(nr_files) * (24 << 10)))?;
     let mut state = 1_u64;
@@ -146,7 +133,7 @@ fn make_tree(bench: &Bench<'_>, place: &Path, nr_files: u32) -> Result<(), Failu
     Ok(())
 }
 
-/// A file of [`FILE_TIMES`] the memory, read once.
+/// Measures one pass over a file of [`FILE_TIMES`] the memory.
 fn measure_pass(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     let len = memory.0 * FILE_TIMES;
     let (_folder, data) = bench.make_file(&bench.args.dir, Bytes(len))?;

@@ -1,18 +1,16 @@
-//! Turns of a program and its reference, on one CPU and then on another.
+//! Alternating turns of a program and its reference, pinned to two CPUs in turn.
 //!
-//! A round is made of several turns, and its time is their mean:
+//! A round's time is the mean of its turns:
 //!
 //! ```text
-//!   2  a program of one thread that reads at random, held on a CPU: the first that we may use in
-//!      one turn, the last in the other. A device's interrupt goes to one of them, and a program on
-//!      another waits longer for each read: otherwise the row shows which CPU the scheduler chose
-//!   4  seq, stream, where it is free: what a device does changes within seconds
+//!   2  a single-threaded random reader, pinned to the first allowed CPU in one turn and to the
+//!      last in the other: a device's interrupt goes to one CPU, and other CPUs wait longer
+//!   4  seq, stream, unpinned: a device's speed changes within seconds
 //!   1  the others
 //! ```
 //!
-//! Subject and reference are held on the same CPU in the same turn, and which is first changes with
-//! each; each is first as often as second on each CPU. Only the program is held, neither the run's
-//! server nor the kernel's threads.
+//! Subject and reference use the same CPU in a turn, and their order alternates evenly on each CPU.
+//! Only the program is pinned, not the server or kernel threads.
 
 use super::super::interleave::{Samples, TimedRun, interleave};
 use super::super::{Identity, Row};
@@ -23,11 +21,9 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use std::cell::Cell;
 use std::path::Path;
 
-/// How often each contender runs in a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Turns {
     nr: u32,
-    /// On one CPU after the other.
     is_held: bool,
 }
 
@@ -41,13 +37,12 @@ impl Turns {
     }
 }
 
-/// The CPU for a turn, of two: each has two turns in a row, one for each order of the contenders,
-/// but the first of all, and so each round of two turns has both.
+/// Returns a turn's CPU. After the first turn, each CPU has two turns in a row, one per order, so
+/// each round of two turns has both CPUs.
 fn cpu_for(turn: u32, ends: [usize; 2]) -> usize {
     ends[turn.div_ceil(2) as usize % 2]
 }
 
-/// The first and the last CPU we may use.
 pub(super) fn end_cpus() -> [usize; 2] {
     let allowed = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
@@ -55,15 +50,14 @@ pub(super) fn end_cpus() -> [usize; 2] {
     [first, cpus.next_back().unwrap_or(first)]
 }
 
-/// A program over one file, which is dropped from the kernel's page cache before each turn.
+/// The file is dropped from the kernel's page cache before each turn.
 pub(super) struct Work<'a> {
     pub(super) program: Program<'a>,
     pub(super) file: &'a Path,
 }
 
 impl Work<'_> {
-    /// Subject and reference in turn; `read` makes nanoseconds of what the program printed and of
-    /// the seconds it took.
+    /// Measures turns. `read` computes nanoseconds from the output and the seconds.
     pub(super) fn row(
         &self,
         identity: Identity<'_>,
@@ -100,7 +94,7 @@ mod tests {
     fn every_round_has_both_cpus_and_each_has_both_orders() {
         let cpus: Vec<usize> = (0..8).map(|turn| cpu_for(turn, [3, 7])).collect();
         assert!(cpus.chunks(2).all(|round| round.contains(&3) && round.contains(&7)));
-        // The order of the contenders changes with each turn.
+        // The order of the contenders alternates.
         let nr_first = |cpu| (0..8).step_by(2).filter(|turn| cpus[*turn] == cpu).count();
         assert_eq!((nr_first(3), nr_first(7)), (2, 2));
     }

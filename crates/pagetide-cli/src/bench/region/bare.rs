@@ -1,11 +1,11 @@
-//! Fault and eviction by the bare system calls, a page at a time.
+//! Fault and eviction by bare system calls, one page at a time.
 //!
 //! ```text
 //!   touch --SIGBUS--> the oldest page moved back --> the page read --> copied in, protected
 //! ```
 //!
-//! With the lock of a page, without which no two threads could: but no policy, no statistics, no
-//! index of dirty pages. The oldest leaves, alone; a region has many leave together.
+//! Locks pages for concurrency, but has no policy, statistics or dirty index. Regions evict in
+//! batches instead.
 
 use crate::failure::Failure;
 use pagetide_core::ids::{FrameId, PageIndex};
@@ -17,7 +17,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A file's pages, mapped, of which so many are in memory.
 pub(super) struct BareRegion {
     pages: Arc<BarePages>,
     _registration: FaultRegistration,
@@ -33,14 +32,9 @@ struct BarePages {
     nr_faults: AtomicU64,
 }
 
-/// No page.
 const NONE: u32 = u32::MAX;
 
 impl BareRegion {
-    /// Over the file at `path`, of `nr_pages`, with `nr_frames` for them.
-    ///
-    /// # Errors
-    /// The file cannot be opened, or faults cannot be had.
     pub(super) fn new(path: &Path, nr_pages: u64, nr_frames: u32) -> Result<BareRegion, Failure> {
         let refused = |error: std::io::Error| Failure::on_path("map", path, &error);
         let options = ArenaOptions { huge_pages: false, pretouch: true };
@@ -51,7 +45,7 @@ impl BareRegion {
         let options = StoreOptions { write: false, create: false, truncate: false, direct: false };
         let file = StoreFile::open(path, options).map_err(|e| refused(e.into()))?;
         let table = PageTable::over_region(Arc::clone(&memory));
-        // All that is to be known of pages has its place before the first fault.
+        // All page metadata must exist before the first fault.
         (0..nr_pages).step_by(512).for_each(|index| {
             table.page_or_make(PageIndex(index));
         });
@@ -75,12 +69,12 @@ impl BareRegion {
 }
 
 impl BarePages {
-    /// Serves a fault; `None` if the file cannot be read.
+    /// Returns `None` if the file cannot be read.
     fn serve(&self, fault: Fault) -> Option<()> {
         let index = self.memory.page_at(fault.address)?;
         let mut page = self.table.page(PageIndex(index))?.lock();
         if page.frame().is_none() {
-            // A frame whose page another thread is bringing in at the moment is passed over.
+            // Skips frames with a page being filled by another thread.
             let (frame, old) = std::iter::repeat_with(|| self.next_frame()).find_map(|frame| {
                 let old = self.resident[frame as usize].load(Relaxed);
                 let old = self.table.page(PageIndex(old.into()));

@@ -1,22 +1,21 @@
-//! `bench region`: what faults of a region cost, and what they save.
+//! `bench region`: the costs and savings of region faults.
 //!
 //! ```text
 //!   missing  subject    first touch of a page of an anonymous region that fits
 //!            kernel     first touch of a page of the process's own zeroed memory
 //!   protect  subject    first store to a page mapped for reading, in a region that fits
-//!   minor    subject    load of a page that aging took out of the mapping
-//!            missing    as above: what the fault would cost if the memory were gone
+//!   minor    subject    load of a page unmapped by aging
+//!            missing    the same fault without the memory
 //!   evict    subject    CPU time of a fault and an eviction, loads of a file in memory, 4x memory
-//!            bare       the same by the bare system calls
+//!            bare       the same by bare system calls
 //!   load     subject    8 bytes of a random page of a region, all mapped
 //!            memory     the same of touched anonymous memory on huge pages
 //!            pages      the same on small pages
 //!   zipf     subject    8 bytes of a page, zipf 0.99, of a region over a file of 4x memory
-//!            guard      the same through guards of another cache's handle
+//!            guard      the same through read guards of another cache
 //! ```
 //!
-//! More cases against the kernel's mappings at the same limit: see `kernel`. Where userfaultfd is
-//! refused, the rows say so.
+//! `kernel` has the cases against kernel mappings. Without userfaultfd, rows are skipped.
 
 mod bare;
 mod kernel;
@@ -43,23 +42,23 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const WORDS: usize = PAGE_BYTES / 8;
-/// File over memory, and how skewed its accesses are.
+/// File size / memory.
 const FILE_TIMES: u64 = 4;
 const EXPONENT: f64 = 0.99;
 const SEED: u64 = 1;
-/// So much memory no allocator keeps back: it comes from the kernel, untouched.
+/// The size that allocators always take fresh from the kernel.
 const FRESH_MIN: Bytes = Bytes(64 << 20);
-/// Operations between looks at the clock.
+/// Operations per clock read.
 const BATCH: u32 = 64;
 
-/// The cases of this file; `faults` is missing, protect and minor.
+/// `faults` covers missing, protect and minor.
 const CASES: [&str; 4] = ["faults", "load", "evict", "zipf"];
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     bench.refuse_unknown("region", CASES.into_iter().chain(kernel::names()))?;
     let memory = bench.memory(64 << 20, 4 << 20);
     machine::check_memory(Bytes(4 * memory.0))?;
-    // A part is left free, so that nothing is evicted.
+    // Free frames prevent evictions.
     let len = Bytes(memory.0 / 8 * 7);
     let cache = bench.make_untouched_cache(PolicyName::Mglru, memory)?;
     if let Err(CreateRegionError::Memory(why)) = cache.region(RegionOptions::anonymous(len)) {
@@ -116,7 +115,7 @@ fn faults(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<Vec<Row>, 
     ])
 }
 
-/// Nanoseconds of `touch` for each page's first word.
+/// Nanoseconds per page, on the page's first word.
 fn time_each(region: &Region, touch: impl Fn(usize)) -> f64 {
     let first_words = (0..region.words().len()).step_by(WORDS);
     let nr_pages = first_words.len();
@@ -140,8 +139,7 @@ fn time_first_touch(len: Bytes) -> f64 {
     elapsed.as_nanos() as f64 / len.whole_pages() as f64
 }
 
-/// Has the policy look at every page's young bit, which takes them out of the mapping: twice, as
-/// pages may have come in since the last generation began.
+/// Ages twice, which unmaps every page: pages may have come in since the last generation began.
 fn age(cache: &PageCache) -> Result<(), Failure> {
     for _ in 0..2 {
         let text = cache.describe_lru_gen(Detail::Sizes);
@@ -171,7 +169,7 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<[Row; 2], Fa
         })
     };
     let load_region = |page: usize| region.words()[page * WORDS].load(Relaxed);
-    // Until its pages have become huge ones.
+    // Repeats until the pages have become huge.
     for _ in 0..4 {
         time(&load_region)?;
     }
@@ -191,10 +189,9 @@ fn load(bench: &Bench<'_>, cache: &PageCache, len: Bytes) -> Result<[Row; 2], Fa
     Ok([row("memory", &on_huge), row("pages", &on_small)])
 }
 
-/// Where files are in memory, if anywhere.
 const RAM: &str = "/dev/shm";
 
-/// CPU time of the whole process for a fault: what is read lies in memory, what leaves is clean.
+/// Measures faults on a file in memory, with clean victims.
 fn evict(bench: &Bench<'_>, memory: Bytes, nr_threads: u32) -> Result<Row, Failure> {
     let dir = Some(Path::new(RAM)).filter(|ram| ram.is_dir()).unwrap_or(&bench.args.dir);
     let (_folder, data) = bench.make_file(dir, Bytes(FILE_TIMES * memory.0))?;
@@ -254,7 +251,7 @@ fn zipf(bench: &Bench<'_>, memory: Bytes) -> Result<Row, Failure> {
     Ok(Row::measured(("region", "zipf", 1), "guard", &subject, &reference))
 }
 
-/// Nanoseconds for the first 8 bytes of a page, which are checked.
+/// Loads and checks a page's first 8 bytes.
 fn time_zipf(
     data: &DataFile,
     shuffle: &Shuffle,

@@ -1,21 +1,16 @@
-//! The kernel's page cache: plain pread and pwrite.
-//!
-//! Problem: the kernel does not tell a process which of its reads were hits. Idea: look with
-//! cachestat before the read, on a sample, and take the others from the process's and the cgroup's
-//! own accounts:
+//! The kernel's page cache, by plain pread and pwrite.
 //!
 //! ```text
 //!   hits            cachestat before the read (same sampling as for every subject)
-//!   device reads    /proc/self/io read_bytes       (readahead runs in the reader: it is counted)
+//!   device reads    /proc/self/io read_bytes       (includes readahead, which runs in the reader)
 //!   device writes   /proc/self/io write_bytes      (counted when a page is dirtied)
 //!   refaults        memory.stat workingset_refault_file
 //!   evictions       memory.stat pgpgout (v1), pgsteal (v2)
 //!   resident        memory.max_usage_in_bytes (v1), memory.peak (v2): page cache and the rest
 //! ```
 //!
-//! `memory.stat` is read before and after a run only: reading it folds the kernel's per-CPU
-//! statistics, on which its reclaim decides, and so would change what is measured. Ignored: CPU
-//! time in reclaim, which the kernel does not account.
+//! `memory.stat` is read only outside runs: reading flushes per-CPU statistics that reclaim depends
+//! on. Ignored: CPU time in reclaim, unknown to the kernel.
 
 use super::{Counters, MeasuredCache, MeasuredFile, OpenMode};
 use crate::cgroup::GroupHandle;
@@ -27,7 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The kernel's page cache, limited by the cgroup this process is in.
+/// The page cache under this process's cgroup limit.
 #[derive(Debug)]
 pub(crate) struct LinuxCache {
     group: Option<GroupHandle>,
@@ -35,7 +30,7 @@ pub(crate) struct LinuxCache {
 }
 
 impl LinuxCache {
-    /// The page cache as it is; `group` gives its limit and its counters.
+    /// Takes the counters from `group`.
     pub(crate) fn new(group: Option<GroupHandle>) -> LinuxCache {
         LinuxCache { group, usage_max: AtomicU64::new(0) }
     }
@@ -101,7 +96,7 @@ impl MeasuredFile for LinuxFile {
     }
 }
 
-/// A counter of `/proc/self/io`; 0 where the kernel keeps none.
+/// Returns 0 for a missing key.
 fn read_own_io(key: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/io").unwrap_or_default();
     let value =

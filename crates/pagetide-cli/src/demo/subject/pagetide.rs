@@ -1,4 +1,4 @@
-//! Pagetide under one policy, used as any program would use it.
+//! Pagetide under one policy, used as by any program.
 
 use super::{Counters, MeasuredCache, MeasuredFile, OpenMode};
 use crate::demo::job::Job;
@@ -10,16 +10,11 @@ use serde_json::{Map, Value};
 use std::io;
 use std::path::Path;
 
-/// A page cache of our own.
 #[derive(Debug)]
 pub(crate) struct PagetideCache(PageCache);
 
 impl PagetideCache {
-    /// A cache of `memory`, or of `tiers` if there are any, touched beforehand so that no run pays
-    /// for first touches.
-    ///
-    /// # Errors
-    /// Where the memory cannot be reserved, or is too small for a cache.
+    /// Makes a pretouched cache.
     pub(crate) fn new(
         policy: PolicyName,
         memory: Bytes,
@@ -29,7 +24,7 @@ impl PagetideCache {
         let builder = settings::apply(PageCache::builder().pretouch(true), &job.settings)
             .map_err(io::Error::other)?
             .policy(policy);
-        // Tiers are the memory, where there are some.
+        // Tiers define the memory.
         let builder = match tiers {
             [] => builder.memory(memory),
             tiers => tiers.iter().fold(builder, |builder, tier| builder.tier(*tier)),

@@ -1,19 +1,13 @@
-//! The jobs that subjects are given, and the harness they are played on.
-//!
-//! Problem: each subject must get exactly the same job. Idea: a workload is a function of a harness
-//! (a subject, files of known content, a limit, a seed), and knows neither which subject it drives
-//! nor what is measured meanwhile.
+//! The workloads, and the harness that plays them, independent of the subject.
 //!
 //! ```text
-//!   wschange   sequential   a working set that changes: how many reads until the new one is kept
-//!   wsprotect  sequential   a working set beside a stream: how much of it survives
+//!   wschange   sequential   a changing working set: reads until the new set is kept
+//!   wsprotect  sequential   a working set beside a stream: how much survives
 //!   zipf-scan  random       skewed reads beside a scan
 //!   uniform    random       nothing to learn: the cost of a miss
 //!   oltp       random       skewed reads and writes with syncs, every byte verified at the end
-//!   zipf-fit   random       skewed reads of what fits: for tiers of memory
+//!   zipf-fit   random       skewed reads that fit in memory, for tiers
 //! ```
-//!
-//! Data: [`Harness`], shared by the threads of a run; [`Measurements`], what a run leaves.
 
 mod oltp;
 mod uniform;
@@ -37,38 +31,26 @@ use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes in one sequential read.
 pub(crate) const SEQUENTIAL_BYTES: usize = 64 << 10;
-/// What a workload is played on.
 pub(crate) struct Harness<'a> {
-    /// The cache under measurement.
     pub(crate) subject: &'a dyn MeasuredCache,
-    /// Its limit, on which all sizes depend.
+    /// The limit, the base of all sizes.
     pub(crate) memory: Bytes,
-    /// The plan's files, those of [`Workload::file_names`].
     pub(crate) files: &'a [DataFile],
-    /// How long timed workloads run.
+    /// The duration of timed workloads.
     pub(crate) duration: Duration,
-    /// Threads of random access.
+    /// Threads with random access.
     pub(crate) nr_threads: u32,
-    /// Where all randomness comes from.
     pub(crate) seed: u64,
-    /// Hits seen by the clients that count.
     pub(crate) hits: &'a HitCounts,
-    /// Thousandths of the job that are done.
+    /// Thousandths.
     pub(crate) done: &'a AtomicU64,
-    /// Ctrl-C.
     pub(crate) interrupt: &'a Interrupt,
-    /// The cgroup to be in while playing.
+    /// The cgroup to join while playing.
     pub(crate) group: Option<&'a GroupHandle>,
-    /// Whether the workload has begun.
     pub(crate) is_begun: AtomicBool,
 }
 
-/// Plays `workload` on `harness`.
-///
-/// # Errors
-/// A failed or wrong read or write, or an interrupt.
 pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measurements, Failure> {
     let measured = match workload {
         Workload::WsChange => wschange::run(harness),
@@ -87,7 +69,7 @@ pub(crate) fn run(workload: Workload, harness: &Harness<'_>) -> Result<Measureme
 }
 
 impl Harness<'_> {
-    /// Pages read so far and how many were hits; `device_read_bytes` since the start.
+    /// Returns (pages, hits), with `device_read_bytes` since the start.
     pub(crate) fn load_hits(&self, workload: Workload, device_read_bytes: u64) -> (u64, u64) {
         if workload.is_timed() {
             self.hits.load()
@@ -96,8 +78,8 @@ impl Harness<'_> {
         }
     }
 
-    /// Joins the cgroup, and says when the clock starts. Every workload calls it once, when its own
-    /// tables are made: what is charged before stays outside, so the limit is for the page cache.
+    /// Joins the cgroup and returns the start time. Called after the workload has made its tables,
+    /// so that the limit holds only page cache.
     fn begin(&self) -> Result<Instant, Failure> {
         if let Some(group) = self.group {
             group.join().map_err(|error| Failure::on("join the memory cgroup", &error))?;
@@ -106,7 +88,6 @@ impl Harness<'_> {
         Ok(Instant::now())
     }
 
-    /// The plan's file named `name`.
     fn data(&self, name: &str) -> &DataFile {
         let found = self.files.iter().find(|file| file.path.ends_with(name));
         found.expect("the plan makes the files that the workload names")
@@ -118,12 +99,11 @@ impl Harness<'_> {
             .map_err(|error| Failure::on_path("open", &data.path, &error))
     }
 
-    /// Says that `share` of the job is done.
     fn set_done(&self, share: f64) {
         self.done.store((share * 1000.0) as u64, Ordering::Relaxed);
     }
 
-    /// A picker of the first `nr_pages` pages of a file for each thread: one shuffle, a seed each.
+    /// Makes a picker per thread: a common shuffle, different seeds.
     fn pickers(&self, nr_pages: u64, skew: Skew) -> impl Iterator<Item = PagePicker> {
         let shuffle = Shuffle::new(u32::try_from(nr_pages).unwrap_or(u32::MAX), self.seed);
         let seed = self.seed;
@@ -131,7 +111,6 @@ impl Harness<'_> {
             .map(move |thread| PagePicker::new(&shuffle, skew, seed ^ thread))
     }
 
-    /// Reads `data` once from start to end.
     fn read_through(
         &self,
         client: &mut Client<'_>,
@@ -151,9 +130,7 @@ impl Harness<'_> {
         Ok(())
     }
 
-    /// Runs `operate` again and again on each of `nr_threads` clients until the time is over.
-    ///
-    /// The workload has begun. `operate` gets its client, and returns when its operation ended.
+    /// Calls `operate`, which returns its end time, until the duration is over.
     fn run_timed<S: Send>(
         &self,
         states: Vec<S>,
@@ -190,7 +167,6 @@ impl Harness<'_> {
     }
 }
 
-/// All clients' latencies as one.
 fn merge(histograms: Vec<Histogram<u64>>) -> Histogram<u64> {
     let merged = histograms.into_iter().reduce(|mut total, client| {
         total.add(client).expect("clients have the same bounds");
@@ -199,12 +175,10 @@ fn merge(histograms: Vec<Histogram<u64>>) -> Histogram<u64> {
     merged.expect("a workload has a client")
 }
 
-/// The measurements of a workload that ran on one client from `start` on.
 fn measurements_of(client: Client<'_>, start: Instant, detail: Map<String, Value>) -> Measurements {
     Measurements { histogram: client.into_histogram(), elapsed: start.elapsed(), detail }
 }
 
-/// Microseconds, for details.
 fn microseconds(duration: Duration) -> f64 {
     nanoseconds(duration) as f64 / 1000.0
 }

@@ -8,10 +8,10 @@
 //!   at the end: sync_data, drop from the kernel's page cache, read all from disk, check all words
 //! ```
 //!
-//! Data: one generation a page, atomic only because threads share the table; each entry has one
-//! writer. Details: `writes`, `syncs`, `sync_max_us`, `verified_pages`.
+//! Data: a generation per page, with one writer. Details: `writes`, `syncs`, `sync_max_us`,
+//! `verified_pages`.
 //!
-//! Ignored: transactions, writes that are not whole pages (the library's tests have those).
+//! Ignored: transactions and partial-page writes.
 
 use super::{Harness, microseconds};
 use crate::dataset::DataFile;
@@ -25,14 +25,11 @@ use serde_json::json;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// Skew of reads and writes.
 const ZIPF_EXPONENT: f64 = 0.8;
-/// Reads in a hundred operations.
 const READ_PERCENT: u32 = 70;
-/// Writes of a thread between its syncs.
+/// Writes of a thread per sync.
 const WRITES_PER_SYNC: u32 = 1024;
 
-/// What the threads share.
 struct Table<'a> {
     data: &'a DataFile,
     file: &'a dyn MeasuredFile,
@@ -43,7 +40,6 @@ struct Table<'a> {
     sync_us_max: AtomicU64,
 }
 
-/// What each thread has of its own.
 struct Worker {
     number: u64,
     picker: PagePicker,
@@ -91,13 +87,12 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
 }
 
 impl Table<'_> {
-    /// One read or write, and now and then a sync.
     fn operate(&self, worker: &mut Worker, client: &mut Client<'_>) -> Result<Instant, Failure> {
         let index = u64::from(worker.picker.pick());
         if worker.picker.chance(READ_PERCENT) {
             return self.read(worker, client, index);
         }
-        // The neighbour that is ours, so that each page has one writer.
+        // Each page has one writer: use this thread's page nearby.
         let mut own = index - index % self.nr_threads + worker.number;
         if own >= self.data.nr_pages {
             own = worker.number;

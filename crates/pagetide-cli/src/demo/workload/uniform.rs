@@ -1,12 +1,12 @@
-//! Uniform random reads: nothing to learn, so what counts is the cost of a miss.
+//! Uniform random reads: nothing to learn, so the cost of a miss counts.
 //!
 //! ```text
 //!   memory   [############]
-//!   big      [.................................]   2.75x memory, every page alike: at best
+//!   big      [.................................]   2.75x memory, uniform: at best
 //!                                                  1/2.75 = 36 % can hit
 //! ```
 //!
-//! Ignored: the source's 72 jobs and io_uring queues; these are `--threads` blocking readers.
+//! Readers are `--threads` blocking threads, instead of the source's 72 jobs and io_uring queues.
 //! Source: the MGLRU cover letter's fio run, 99 GiB of files under a 36 GiB limit.
 
 use super::Harness;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
 
-/// Hundredths of the memory limit that the reads cover.
+/// Hundredths of the memory limit.
 const COVER: u64 = 275;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {

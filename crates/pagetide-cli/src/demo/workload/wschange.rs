@@ -1,20 +1,17 @@
-//! The working set changes: how many reads until the new one is kept.
+//! A changing working set: reads until the new set is kept.
 //!
-//! Problem: a cache that protects what was used often may never let a new working set in (before
-//! refault detection the kernel read the second file from disk thirty times, then gave up).
+//! Problem: protection of frequently used pages may keep a new working set out forever.
 //!
 //! ```text
 //!   memory   [##########################################]
-//!   data-1   [###############################]             read, read, ... until a pass reads
+//!   data-1   [###############################]             read repeatedly until a pass reads
 //!   data-2   [###############################]             nothing from the device; then 2 more
 //!   data-3   [###############################]             passes; then the next file; 2 rounds
 //! ```
 //!
-//! Data: `reads_until_cached`, a list per round, an entry per file: the number of the first pass
-//! that read nothing from the device (2 is the best there is: one to fill, one to find), null when
-//! no pass up to the cap did.
+//! Data: `reads_until_cached`, a list per round with an entry per file: the number of the first
+//! pass without a device read (at best 2), null if none up to the cap.
 //!
-//! Ignored: warming up; the first file of the first round meets an empty cache, as in the source.
 //! Source: the 2013 thrash-detection patches, "wschange".
 
 use super::{Harness, measurements_of};
@@ -25,11 +22,9 @@ use crate::demo::subject::{MeasuredFile, OpenMode};
 use crate::failure::Failure;
 use serde_json::{Map, json};
 
-/// Passes after which a file counts as never cached.
 pub(crate) const PASSES_MAX: u32 = 12;
-/// Passes over a file once it is cached, so that it counts as used.
+/// Passes that mark a cached file as used.
 const EXTRA_PASSES: u32 = 2;
-/// Rounds over the files.
 const ROUNDS: usize = 2;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
@@ -60,7 +55,7 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
     Ok(measurements_of(client, start, detail))
 }
 
-/// Passes until one reads nothing from the device; `None` after [`PASSES_MAX`].
+/// Returns `None` after [`PASSES_MAX`].
 fn read_until_cached(
     harness: &Harness<'_>,
     client: &mut Client<'_>,

@@ -1,7 +1,4 @@
-//! A working set beside a stream: how much of the set survives.
-//!
-//! Problem: a file larger than memory, read once through, leaves a plain LRU with nothing but its
-//! own last part, which is not read again.
+//! A working set beside a stream: the surviving share of the set.
 //!
 //! ```text
 //!   set      [####]  read 5 times
@@ -9,10 +6,9 @@
 //!   then: pages of the set still resident / pages of the set = protected_ratio
 //! ```
 //!
-//! Data: `protected_ratio` after the streams, and `protected_ratio_before` them (1 when the set
-//! was cached to begin with); null where that cannot be counted.
+//! Data: `protected_ratio` after the streams, and `protected_ratio_before` them (1 if the whole set
+//! was cached), null if unknown. The set is not read during the stream.
 //!
-//! Ignored: reading the set again while the stream runs; surviving unused is the point.
 //! Source: the 2013 thrash-detection patches, "wsprotect".
 
 use super::{Harness, measurements_of};
@@ -22,9 +18,7 @@ use crate::demo::subject::OpenMode;
 use crate::failure::Failure;
 use serde_json::{Map, json};
 
-/// Passes over the set.
 const SET_PASSES: u32 = 5;
-/// Passes over the stream.
 const STREAM_PASSES: u32 = 10;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {

@@ -1,15 +1,14 @@
-//! Zipf reads with nothing measured but their time, for `pagetide bench zipf`.
+//! Zipf reads with minimal overhead, for `pagetide bench zipf`.
 //!
-//! Problem: the demo's clients read a clock twice per operation, pick pages with logarithms, and
-//! look for residence; beside a hit of half a microsecond that blurs the comparison. Idea: pick
-//! all pages beforehand, warm up, then run the bare loop.
+//! Problem: the demo's clock reads, page picks and residence checks cost too much beside a hit of
+//! half a microsecond. Idea: pick all pages beforehand, warm up, then time a bare loop.
 //!
 //! ```text
 //!   picks (zipf 0.8 over 4x memory) --> 3 reads per frame of memory: warm
 //!                                  --> reads for the duration: counted
 //! ```
 //!
-//! Data: `detail.ns_per_op` of one thread, mean over threads. Ignored: latencies; hits.
+//! Data: `detail.ns_per_op` of one thread, mean over threads. Ignored: latencies and hits.
 
 use super::Harness;
 use crate::demo::measure::{self, Measurements, nanoseconds};
@@ -22,13 +21,11 @@ use serde_json::{Map, json};
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Skew of the reads.
 const ZIPF_EXPONENT: f64 = 0.8;
-/// Picks of a thread, gone through again and again; many times the frames of any sensible run.
+/// Picks, used cyclically.
 const NR_PICKS: usize = 1 << 21;
-/// Reads between looks at the clock.
+/// Reads per clock read.
 const BATCH: usize = 64;
-/// Reads per frame of memory before the counted ones.
 const WARM_READS_PER_FRAME: u64 = 3;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
@@ -54,7 +51,7 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
     Ok(Measurements { histogram: measure::empty_histogram(), elapsed: start.elapsed(), detail })
 }
 
-/// Warms up, waits for the others, reads; returns the time of one read.
+/// Returns nanoseconds per read.
 fn read_all(
     harness: &Harness<'_>,
     file: &dyn MeasuredFile,
@@ -76,7 +73,7 @@ fn read_all(
     };
     let nr_warm =
         harness.memory.whole_pages() * WARM_READS_PER_FRAME / u64::from(harness.nr_threads);
-    // Whatever happens, the others must not wait for this one forever.
+    // Reach the barrier even on failure, so that no thread waits forever.
     let warmed = (0..nr_warm.div_ceil(BATCH as u64)).try_for_each(|_| read_batch());
     barrier.wait();
     warmed?;

@@ -1,12 +1,11 @@
-//! Zipf reads of what fits: nothing misses for long, so what counts is where memory is fast.
+//! Zipf reads of a file that fits in memory, for the placement in tiers.
 //!
 //! ```text
 //!   memory   [ fast |           slow         ]
 //!   fit      [...............................]   0.8x memory, zipf 0.99, shuffled
 //! ```
 //!
-//! The file is read through once, which fills memory in the order of pages; random reads follow.
-//! Source: our own; the skew is YCSB's.
+//! One pass fills memory in file order before the random reads. Source: the skew is YCSB's.
 
 use super::Harness;
 use crate::demo::measure::{Client, HitSampling, LOOK_EVERY, Measurements};
@@ -16,7 +15,6 @@ use crate::failure::Failure;
 use crate::pages::Skew;
 use pagetide_core::units::PAGE_BYTES;
 
-/// Skew of the reads.
 const ZIPF_EXPONENT: f64 = 0.99;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {

@@ -1,10 +1,8 @@
-//! Skewed random reads with a scan beside them: does the hot set survive a backup?
+//! Skewed random reads with a concurrent scan.
 //!
-//! Problem: were the scan a thread that reads as fast as it can, a policy that keeps the scan's
-//! pages would speed it up, and push its own reads out by that: each subject would be given another
-//! job.
-//! Idea: a call for a call. Each read of a reader is followed by one call of the scan, so sixteen
-//! of its pages go with each page that is read, whatever the subject makes of them.
+//! Problem: an independent scan thread would run faster under a policy that keeps its pages, so
+//! each subject would get another load. Idea: each read is followed by one call of the scan, 16
+//! scan pages per page read.
 //!
 //! ```text
 //!   reader 1   4 KiB, zipf 0.99 over `big` (4x memory)   r   r   r   r     counted: latency, hits
@@ -14,12 +12,11 @@
 //!   reader 2                                             r   r   r   r
 //! ```
 //!
-//! Data: latency and hits are of the reads alone, and so is the number of operations; their time
-//! is of both, and `detail.scan_bytes_per_s` is the scan's share. There is one scan, and every
-//! reader moves it on: with one thread every subject sees the same accesses, with several the
-//! order in which they come to it differs, and the numbers do not.
+//! Data: latency, hits and operations count only reads. Their time includes the scan, reported in
+//! `detail.scan_bytes_per_s`. All readers share one scan. The accesses are deterministic with one
+//! thread. More threads change only their order.
 //!
-//! Ignored: advice. A scan that says it is one (`Advice::NoReuse`) is an easier problem.
+//! Ignored: advice (`Advice::NoReuse`), which makes the problem easier.
 
 use super::{Harness, SEQUENTIAL_BYTES};
 use crate::dataset::DataFile;
@@ -32,7 +29,6 @@ use pagetide_core::units::{Bytes, PAGE_BYTES};
 use serde_json::json;
 use std::sync::{Mutex, PoisonError};
 
-/// Skew of the readers.
 const ZIPF_EXPONENT: f64 = 0.99;
 
 pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
@@ -56,15 +52,14 @@ pub(super) fn run(harness: &Harness<'_>) -> Result<Measurements, Failure> {
     Ok(measured)
 }
 
-/// One reader of files, from start to end, over and over.
+/// Reads files cyclically.
 struct Scan<'a> {
     files: Vec<(&'a DataFile, Box<dyn MeasuredFile>)>,
     client: Client<'a>,
     buffer: Vec<u8>,
-    /// Which file it is at, and which page of it.
+    /// The current file and page.
     nth: usize,
     index: u64,
-    /// Read so far.
     bytes: u64,
 }
 
@@ -84,7 +79,6 @@ impl<'a> Scan<'a> {
         })
     }
 
-    /// One call.
     fn read_on(&mut self) -> Result<(), Failure> {
         let (data, file) = &self.files[self.nth];
         let nr_pages =

@@ -1,8 +1,7 @@
-//! `pagetide lab run pcp-...`: the per-CPU lists' tunings, on virtual machines of many CPUs.
+//! `pagetide lab run pcp-...`: tunings of the per-CPU lists on virtual machines of many CPUs.
 //!
-//! Problem: how long a CPU's list of frames should be is argued over with 56 and 224 CPUs, which
-//! are rare. Idea: the workloads of that argument in virtual time, over the allocator as it ships,
-//! with each tuning; the published figures beside ours, and all prices below.
+//! Runs the published workloads in virtual time over the real allocator, because machines of 56 and
+//! 224 CPUs are rare.
 //!
 //! ```text
 //!   NAME... x --tuning x --seeds --> machines, on all cores --+--> table or JSON (medians)
@@ -10,8 +9,6 @@
 //!                                                             |    over time)
 //!                 --sensitivity: each price halved, doubled --+--> ratios (sensitivity.rs)
 //! ```
-//!
-//! Ignored: the scenarios of reclaim, which have policies where these have tunings.
 
 mod report;
 mod sensitivity;
@@ -30,7 +27,6 @@ use pagetide_lab::machine::Costs;
 use pagetide_lab::machine::pcp::{self, PcpOutcome, PcpRow, PcpWorkload};
 use std::fmt::Write;
 
-/// What all names of these workloads begin with.
 pub(super) const PREFIX: &str = "pcp-";
 
 /// The arguments of these workloads beyond those of every play.
@@ -46,13 +42,11 @@ pub(super) struct PcpArgs {
 }
 
 impl PcpArgs {
-    /// Whether anything was said.
     pub(super) fn is_given(&self) -> bool {
         self.sensitivity || !self.tuning.is_empty()
     }
 }
 
-/// What is run once a seed.
 #[derive(Clone, Copy, Debug)]
 struct PcpCase {
     workload: PcpWorkload,
@@ -60,17 +54,15 @@ struct PcpCase {
     costs: Costs,
 }
 
-/// A workload with a tuning, run once a seed.
 #[derive(Debug)]
 struct PcpRuns {
     workload: PcpWorkload,
     tuning: PcpTuning,
-    /// In the order of seeds; not empty.
+    /// Outcomes by seed, not empty.
     outcomes: Vec<PcpOutcome>,
 }
 
 impl PcpRuns {
-    /// The medians over the seeds, number by number.
     fn median(&self) -> PcpRow {
         let share = |of: fn(&PcpRow) -> f64| self.range(of).1;
         let count = |of: fn(&PcpRow) -> u64| {
@@ -89,7 +81,7 @@ impl PcpRuns {
         }
     }
 
-    /// The allocated_gb_per_s as data, beside the fixed tuning's among `all`.
+    /// Takes the fixed tuning in `all` as reference.
     fn to_result(&self, all: &[PcpRuns]) -> Measured {
         let values: Vec<f64> = self.outcomes.iter().map(|it| it.row.allocated_gb_per_s).collect();
         let case = self.workload.to_string();
@@ -104,7 +96,7 @@ impl PcpRuns {
         }
     }
 
-    /// Lowest, median and highest.
+    /// Returns minimum, median and maximum.
     fn range(&self, of: fn(&PcpRow) -> f64) -> (f64, f64, f64) {
         let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
         values.sort_by(f64::total_cmp);
@@ -112,11 +104,6 @@ impl PcpRuns {
     }
 }
 
-/// Runs the workloads of these names.
-///
-/// # Errors
-/// A name that is none (usage), too little memory for a machine, an unwritable report, an
-/// interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &PcpArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "pcp-all", &PcpWorkload::ALL)?;
     let tunings: &[PcpTuning] = if args.tuning.is_empty() { &PcpTuning::ALL } else { &args.tuning };
@@ -174,12 +161,10 @@ fn run_all(
     Ok(cases.iter().map(runs).collect())
 }
 
-/// A block a workload, a line a tuning, then the published figures; the prices at the end.
 fn text(runs: &[PcpRuns], costs: &Costs) -> String {
     let mut text = String::new();
     for of_workload in runs.chunk_by(|one, other| one.workload == other.workload) {
         let (workload, nr_seeds) = (of_workload[0].workload, of_workload[0].outcomes.len());
-        // Writing to a string cannot fail.
         let _ = writeln!(text, "{workload}: {}. Seeds: {nr_seeds}.", workload.summary());
         text.push_str(&table(of_workload).spaced("  ", " ").to_text());
         if let Some(figures) = published_line(workload) {
@@ -191,7 +176,6 @@ fn text(runs: &[PcpRuns], costs: &Costs) -> String {
     text
 }
 
-/// A line a tuning.
 fn table(runs: &[PcpRuns]) -> Table<'static> {
     let columns = [
         left("tuning", 9),
@@ -221,7 +205,6 @@ fn table(runs: &[PcpRuns]) -> Table<'static> {
     Table::new(&columns).with_rows(runs.iter().map(cells_of))
 }
 
-/// What was published about the workload, if anything.
 fn published_line(workload: PcpWorkload) -> Option<String> {
     let said = pcp::published(workload)?;
     let (before, after) = said.score;
@@ -233,7 +216,6 @@ fn published_line(workload: PcpWorkload) -> Option<String> {
     Some(text)
 }
 
-/// All prices.
 fn prices_line(costs: &Costs) -> String {
     let prices = costs.named().map(|(name, nanos)| format!("{name} {}", nanos.0));
     format!("Prices in ns: {}.", prices.join(", "))

@@ -1,5 +1,5 @@
-//! The report on the per-CPU lists' tunings: for each workload the limit and the list of one CPU
-//! over time, what all lists hold, and the table.
+//! The report on the per-CPU lists' tunings: one CPU's limit and list over time, the sum of all
+//! lists, and the table, per workload.
 
 use super::{PcpRuns, prices_line, published_line, table};
 use crate::failure::Failure;
@@ -12,13 +12,8 @@ use pagetide_lab::machine::{Costs, Sample};
 use plotters::prelude::*;
 use std::path::Path;
 
-/// What a plot shows of a sample.
 type Reading = fn(&Sample) -> u64;
 
-/// Writes the report on `runs` to `path`.
-///
-/// # Errors
-/// Where the file cannot be written.
 pub(super) fn write(path: &Path, runs: &[PcpRuns], costs: &Costs) -> Result<(), Failure> {
     report::write(path, render(runs, costs))
 }

@@ -1,14 +1,10 @@
-//! `--sensitivity`: how much of what `refill` gains hangs on which price.
-//!
-//! Problem: prices were measured on one machine, and another has others. Idea: the same workload
-//! with all prices as they are, then with one of them halved and doubled, price by price:
+//! `--sensitivity`: the dependence of `refill`'s gain on each price.
 //!
 //! ```text
 //!   workload x (as it is, list_hit / 2, list_hit x 2, acquire / 2, ...) x (fixed, refill) x seeds
 //! ```
 //!
-//! A line is the medians over the seeds. Ignored: prices that move together, as those of a slower
-//! interconnect would.
+//! A line has medians over the seeds. Ignored: prices that change together.
 
 use super::{PcpCase, PcpRuns, prices_line, published_line};
 use crate::failure::Failure;
@@ -22,38 +18,29 @@ use pagetide_lab::machine::{Costs, Nanos, Price};
 use serde::Serialize;
 use std::path::Path;
 
-/// A workload with the prices of a line. The field names are what `--json` prints, and stay.
+/// Field names are as in `--json`.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(super) struct Row {
-    /// The workload.
     workload: &'static str,
-    /// The price that is another, if one is.
+    /// The changed price, if any.
     cost: Option<&'static str>,
-    /// What it is now, in nanoseconds.
     cost_ns: Option<u64>,
-    /// Pages taken with the fixed limit, in GB a second.
     fixed_allocated_gb_per_s: f64,
-    /// With refill's.
     refill_allocated_gb_per_s: f64,
-    /// The second of the first.
+    /// `refill` / fixed.
     ratio: f64,
-    /// Of the cycles not idle, those waiting for the zone's lock, with the fixed limit.
+    /// Share of busy cycles.
     fixed_lock_wait_share: f64,
-    /// With refill's.
+    /// Share of busy cycles.
     refill_lock_wait_share: f64,
 }
 
-/// One price changed, or none.
 type Change = Option<(&'static str, Nanos)>;
 
-/// As many have room for their names.
+/// Groups with room for their names.
 const GROUPS_A_PLOT: usize = 4;
 const TUNINGS: [PcpTuning; 2] = [PcpTuning::Fixed, PcpTuning::Refill];
 
-/// Runs the lines of all workloads.
-///
-/// # Errors
-/// As `run_all`.
 pub(super) fn rows(
     workloads: &[PcpWorkload],
     costs: Costs,
@@ -88,7 +75,6 @@ fn row(change: Change, fixed: &PcpRuns, refill: &PcpRuns) -> Row {
     }
 }
 
-/// None, then each price halved and doubled.
 fn changes(costs: &Costs) -> Vec<Change> {
     let halved_and_doubled = costs
         .named()
@@ -103,10 +89,6 @@ fn changed(costs: Costs, change: Change) -> Costs {
     costs.with(&price).expect("a price of this table")
 }
 
-/// Writes the report: a workload's ratios as bars, price by price, and the table.
-///
-/// # Errors
-/// Where the file cannot be written.
 pub(super) fn write(path: &Path, rows: &[Row], costs: &Costs) -> Result<(), Failure> {
     report::write(path, render(rows, costs))
 }
@@ -133,7 +115,7 @@ fn render(rows: &[Row], costs: &Costs) -> Result<String, DrawError> {
     Ok(page.finish("How this was run", &escape(&prices_line(costs))))
 }
 
-/// A pair of bars a price; after the first row, each price has its two.
+/// Makes a pair of bars per price, after the unchanged row.
 fn groups(rows: &[Row]) -> Vec<Group> {
     let bar = |(row, name): (&Row, &str)| Bar {
         name: name.to_owned(),
@@ -147,7 +129,6 @@ fn groups(rows: &[Row]) -> Vec<Group> {
     rows[1..].chunks_exact(2).map(group).collect()
 }
 
-/// A block a workload, and the prices as they are.
 pub(super) fn text(rows: &[Row], costs: &Costs) -> String {
     let blocks: String = rows
         .chunk_by(|one, other| one.workload == other.workload)

@@ -1,15 +1,11 @@
-//! Scenarios over several seeds, each metric with its range and the claim.
-//!
-//! Problem: one run of one policy proves little, and a number without what others said of it proves
-//! less. Idea: every subject plays every seed; a row is a metric's median, its two ends, and what
-//! the scenario's source says.
+//! Scenarios over several seeds, each metric with its range and the published claim.
 //!
 //! ```text
 //!   NAME... --> scenarios --+--> x subjects x seeds --> rows --+--> table or JSON
 //!   --policy --> subjects --+    (all cores)                   +--> report
 //! ```
 //!
-//! Ignored: how long anything took; virtual memory has no speed.
+//! Ignored: durations. Virtual memory has no speed.
 
 mod plays;
 mod report;
@@ -26,10 +22,6 @@ use std::fmt::Write;
 
 const SEEDS: u64 = 10;
 
-/// Plays the scenarios of these names.
-///
-/// # Errors
-/// A scenario or subject that there is not (usage), a report that cannot be written, an interrupt.
 pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let mut cases: Vec<(&'static Scenario, PolicyVariant)> = Vec::new();
     for scenario in scenarios(&args.names)? {
@@ -46,7 +38,7 @@ pub(super) fn run(args: &PlayArgs, interrupt: &Interrupt) -> Result<(), Failure>
     args.output.json.print(&document, || text(&played, &rows))
 }
 
-/// The row as data; the reference is what the scenario's source says.
+/// Takes the source's claim as reference.
 fn to_result(row: &SummaryRow) -> Measured {
     Measured {
         reference: (!row.claim.is_empty()).then(|| row.claim.to_owned()),
@@ -83,13 +75,12 @@ fn subjects(names: &[String]) -> Result<Vec<PolicyVariant>, Failure> {
     names.iter().map(named).collect()
 }
 
-/// The kernel's designs, what we make of them, and the plainest policy to compare with.
+/// Returns true for the kernel's designs, Pagetide's, and LRU.
 fn is_usual(policy: &str) -> bool {
     let families = ["mglru", "active-inactive", "pagetide"];
     policy == "lru" || families.iter().any(|family| policy.starts_with(family))
 }
 
-/// A block a scenario: a line for each metric and subject.
 fn text(played: &[Played], rows: &[SummaryRow]) -> String {
     let mut text = String::new();
     for (at, it) in played.iter().enumerate() {
@@ -97,7 +88,6 @@ fn text(played: &[Played], rows: &[SummaryRow]) -> String {
         if at > 0 && played[at - 1].scenario.name == scenario.name {
             continue;
         }
-        // Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {} Seeds: {}.", scenario.name, scenario.story, it.plays.len());
         for metric in scenario.metrics {
             let _ = writeln!(text, "  {}: {}", metric.name, metric.meaning);
@@ -122,7 +112,6 @@ fn text(played: &[Played], rows: &[SummaryRow]) -> String {
     text
 }
 
-/// A value without decimals that say nothing.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }

@@ -1,6 +1,6 @@
-//! Plays: each scenario under each subject with each seed, on all cores.
+//! Plays each scenario under each subject with each seed, on all cores.
 //!
-//! Every play looks for Ctrl-C some ten thousand accesses apart.
+//! Checks Ctrl-C about every ten thousand accesses.
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -9,19 +9,14 @@ use crate::terminal::JointProgress;
 use pagetide_core::units::Bytes;
 use pagetide_lab::scenario::{Measures, PolicyVariant, Scenario};
 
-/// A scenario under a subject, played once a seed.
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) scenario: &'static Scenario,
     pub(super) subject: PolicyVariant,
-    /// In the order of seeds.
+    /// Plays by seed.
     pub(super) plays: Vec<Measures>,
 }
 
-/// Plays each of `cases` with all `seeds`.
-///
-/// # Errors
-/// An interrupt.
 pub(super) fn run(
     cases: &[(&'static Scenario, PolicyVariant)],
     seeds: &[u64],

@@ -1,8 +1,8 @@
-//! The lab's report: for each scenario a plot a metric, how it went over time, and the claims.
+//! The scenario report: a plot per metric, courses over time, and the claims.
 //!
 //! ```text
-//!   metric   bar = median of the seeds, whisker = lowest and highest, one a subject
-//!   course   a thin line a seed, in the subject's colour: the spread is seen as it is
+//!   metric   bar = median of the seeds, whisker = lowest and highest, one per subject
+//!   course   a thin line per seed, in the subject's colour
 //! ```
 
 use super::plays::Played;
@@ -26,10 +26,6 @@ reading starts, how many pages a call reads, orders and popularities. Bars are m
 seeds, whiskers the lowest and the highest of them. Claims are what a scenario's source says \
 of the same quantity.";
 
-/// Writes the report on what was played to `path`.
-///
-/// # Errors
-/// Where the file cannot be written.
 pub(super) fn write(path: &Path, played: &[Played], rows: &[SummaryRow]) -> Result<(), Failure> {
     report::write(path, render(played, rows))
 }
@@ -78,7 +74,6 @@ fn course_names(played: &[&Played]) -> Vec<&'static str> {
     first.map_or(Vec::new(), |play| play.courses.iter().map(|course| course.name).collect())
 }
 
-/// A bar a row from zero to the median, and a whisker from low to high.
 fn bars(rows: &[&SummaryRow]) -> Result<String, DrawError> {
     let top = rows.iter().map(|row| row.high).fold(0.0, f64::max);
     let top = if top > 0.0 { top * 1.14 } else { 1.0 };
@@ -113,7 +108,6 @@ fn median_text(median: f64) -> String {
     if median.fract() == 0.0 { format!("{median:.0}") } else { format!("{median:.1}") }
 }
 
-/// A line for each seed of each subject.
 fn courses(played: &[&Played], name: &str) -> Result<String, DrawError> {
     let mut all = Vec::new();
     for it in played {

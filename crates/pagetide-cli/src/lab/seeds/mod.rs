@@ -1,15 +1,14 @@
-//! `pagetide lab seeds`: what became of each claim in the five documents that Pagetide began with.
+//! `pagetide lab seeds`: judges the claims of Pagetide's five source documents.
 //!
-//! Problem: a source's numbers are of another machine, and "we see the same" typed into a document
-//! is of no commit. Idea: the claims are a sheet of data, each with what must be true of which
-//! measured rows; the verdict follows, and is printed beside the numbers.
+//! Idea: a data sheet states each claim with conditions on measured rows. Verdicts follow from the
+//! rows.
 //!
 //! ```text
 //!   sheet.json: claims, commands --run--> DIR/seeds.jsonl --+
 //!   cargo x measure ----------------------> DIR/*.jsonl ----+-- picked, judged --> docs/seeds.md
 //! ```
 //!
-//! Ignored: whether rows are of the newest commit; each command is shown with the one it is of.
+//! Ignored: the age of rows. Each command is printed with its commit.
 
 mod page;
 mod rows;
@@ -43,10 +42,6 @@ pub(crate) struct SeedsArgs {
     json: JsonArgs,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// A command that failed, rows that cannot be read or written.
 pub(crate) fn run(args: &SeedsArgs) -> Result<(), Failure> {
     let sheet = Sheet::read();
     if let Some(words) = &args.run {

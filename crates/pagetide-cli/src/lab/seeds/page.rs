@@ -1,4 +1,4 @@
-//! The document: a table a source, a line a claim, and the commands at the end.
+//! The document: a table per source, a line per claim, and the commands.
 
 use super::sheet::{Figure, Judged};
 use std::collections::BTreeSet;
@@ -11,13 +11,12 @@ in brackets, and the verdict that follows. Small numbers are commands, below.
 
 const TABLE: &str = "| what they measured | what we measure | verdict | why |\n|---|---|---|---|\n";
 
-/// Commands that measure this machine; the others are played in virtual memory.
+/// Commands that measure this machine. All other commands run in virtual memory.
 const REAL: [&str; 2] = ["pagetide bench ", "pagetide demo "];
 
-/// The whole of it.
 pub(super) fn markdown(judged: &[Judged]) -> String {
     let figures = judged.iter().flat_map(|claim| &claim.figures);
-    // By where they ran; numbered as they are listed.
+    // By origin, numbered in listing order.
     let commands: BTreeSet<(&str, &str)> =
         figures.map(|figure| (figure.origin.as_str(), figure.command.as_str())).collect();
     let commands: Vec<(&str, &str)> = commands.into_iter().collect();
@@ -41,7 +40,6 @@ pub(super) fn markdown(judged: &[Judged]) -> String {
     text
 }
 
-/// A number, what it must be, and which command's it is.
 fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
     let is_its = |(_, command): &(&str, &str)| *command == figure.command;
     let nth = commands.iter().position(is_its).map_or(0, |at| at + 1);
@@ -58,7 +56,7 @@ fn shown(figure: &Figure, commands: &[(&str, &str)]) -> String {
     format!("{}: {value} ({range}), {world} <sup>{nth}</sup>", figure.what)
 }
 
-/// Three digits that say something, and no more.
+/// Formats about three significant digits.
 fn number(value: f64) -> String {
     let digits = match value.abs() {
         value if value >= 100.0 || value.fract() == 0.0 => 0,

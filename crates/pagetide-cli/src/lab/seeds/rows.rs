@@ -1,9 +1,8 @@
-//! Measured rows as flat objects, whatever command they are of: found by their fields.
+//! Measured rows as flat objects, found by their fields.
 //!
 //! ```text
 //!   results/demo.jsonl ...   rows of `--results`
-//!   results/seeds.jsonl      rows of `--json`, each with its command, commit and machine; only
-//!                            those that the sheet asks about
+//!   results/seeds.jsonl      rows of `--json` used by the sheet, with command, commit and machine
 //! ```
 
 use crate::failure::Failure;
@@ -13,19 +12,15 @@ use std::fmt::Display;
 use std::path::Path;
 use std::process::Command;
 
-/// Names with values, of a row or of what is looked for.
+/// A row or a query.
 pub(super) type Fields = Map<String, Value>;
 
 const FILE: &str = "seeds.jsonl";
 
-/// All rows there are.
 pub(super) struct Pool(Vec<Fields>);
 
 impl Pool {
-    /// The rows of every `.jsonl` file in a folder.
-    ///
-    /// # Errors
-    /// A folder or file that cannot be read, a line that is no object.
+    /// Reads all `.jsonl` files.
     pub(super) fn read(folder: &Path) -> Result<Pool, Failure> {
         let refuse = |error: &dyn Display| {
             let told = "the folder of measured rows; --rows names another";
@@ -50,7 +45,6 @@ impl Pool {
         Pool(rows.into_iter().map(object).collect())
     }
 
-    /// The first row that has all these fields.
     pub(super) fn find(&self, fields: &Fields) -> Option<&Fields> {
         self.0.iter().find(|row| has(row, fields))
     }
@@ -60,11 +54,7 @@ fn has(row: &Fields, fields: &Fields) -> bool {
     fields.iter().all(|(name, value)| row.get(name) == Some(value))
 }
 
-/// Runs those of `commands` that begin with `words`, and writes the rows that some fields of
-/// `picks` are of.
-///
-/// # Errors
-/// A command that failed; a folder that cannot be written to.
+/// Runs the `commands` with prefix `words` and keeps the rows that match any of `picks`.
 pub(super) fn measure(
     commands: &[String],
     words: &str,
@@ -79,7 +69,7 @@ pub(super) fn measure(
     let is_kept = |line: &&str| {
         to_keep.iter().any(|command| line.contains(&format!("\"pagetide {command}\"")))
     };
-    // There may be no file yet.
+    // The file may not exist yet.
     let old = std::fs::read_to_string(&path).unwrap_or_default();
     let mut text: String = old.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
     for command in to_run {
@@ -97,7 +87,6 @@ pub(super) fn measure(
     output::write("the rows", &path, &text)
 }
 
-/// What the command prints with `--json`.
 fn rows_of(command: &str) -> Result<Vec<Fields>, Failure> {
     let refuse =
         |error: &dyn Display| Failure::Refused(format!("cannot run `pagetide {command}`: {error}"));

@@ -1,21 +1,17 @@
-//! The claims, and how a verdict follows from measured rows.
+//! Claims and their verdicts.
 //!
 //! ```text
-//!   check   rows where all fields of `pick` are so --> one number
-//!           over the same of `per`, where there is one --> a ratio
+//!   check   rows that match `pick`, divided by rows that match `per` --> a number
 //!           within `holds`?
-//!   claim   all of its checks: holds   some: in part   none: does not hold   no checks: not run
+//!   claim   all checks hold -> holds, some -> in part, none -> does not hold, no checks -> not run
 //! ```
-//!
-//! Ignored: how near a miss was; the number and the range stand in the table.
 
 use super::rows::{Fields, Pool};
 use serde::{Deserialize, Serialize};
 
-/// All of it, as data.
 #[derive(Debug, Deserialize)]
 pub(super) struct Sheet {
-    /// What `--run` runs: arguments of `pagetide`.
+    /// Argument lists of `pagetide` that `--run` runs.
     pub(super) commands: Vec<String>,
     pub(super) claims: Vec<Claim>,
 }
@@ -23,34 +19,30 @@ pub(super) struct Sheet {
 /// A table, figure or sentence of a source.
 #[derive(Debug, Deserialize)]
 pub(super) struct Claim {
-    /// The document it is in.
     source: String,
-    /// What was measured there, on what, and what came out.
+    /// The published measurement and result.
     claim: String,
-    /// What is measured here; none where it cannot be.
+    /// The checks here, empty if not measurable.
     #[serde(default)]
     checks: Vec<Check>,
-    /// Why the verdict is what it is.
     why: String,
 }
 
-/// A number that follows from rows, and what it must be.
+/// A number computed from rows, and its allowed range.
 #[derive(Debug, Deserialize)]
 pub(super) struct Check {
-    /// What the number is.
     what: String,
-    /// The fields of its row.
+    /// The fields that select its row.
     pub(super) pick: Fields,
-    /// Those that are others in the row it is divided by.
+    /// The fields that differ in the divisor's row.
     pub(super) per: Option<Fields>,
-    /// Where in the row the number is; `median` without.
+    /// The field with the number, by default `median`.
     field: Option<String>,
-    /// The least and the most that the claim allows.
+    /// The lower and upper bound.
     holds: (Option<f64>, Option<f64>),
 }
 
 impl Check {
-    /// The fields of the row that the number is divided by.
     pub(super) fn divisor(&self) -> Option<Fields> {
         let per = self.per.clone()?;
         Some(self.pick.clone().into_iter().chain(per).collect())
@@ -77,11 +69,11 @@ impl Check {
     }
 }
 
-/// A check with its number. The field names are what `--json` prints, and stay.
+/// A check with its number. `--json` prints these field names.
 #[derive(Debug, Serialize)]
 pub(super) struct Figure {
     pub(super) what: String,
-    /// None where no row has it.
+    /// None if no row matches.
     pub(super) value: Option<f64>,
     pub(super) least: Option<f64>,
     pub(super) most: Option<f64>,
@@ -100,7 +92,7 @@ impl Figure {
     }
 }
 
-/// A claim with its verdict. The field names are what `--json` prints, and stay.
+/// A claim with its verdict. `--json` prints these field names.
 #[derive(Debug, Serialize)]
 pub(super) struct Judged {
     pub(super) source: String,
@@ -111,7 +103,6 @@ pub(super) struct Judged {
 }
 
 impl Sheet {
-    /// The sheet in this executable.
     pub(super) fn read() -> Sheet {
         serde_json::from_str(include_str!("sheet.json")).expect("a test reads it")
     }
@@ -137,7 +128,6 @@ impl Sheet {
         self.claims.iter().map(judged).collect()
     }
 
-    /// The fields of every row that some number is of.
     pub(super) fn picks(&self) -> Vec<Fields> {
         let checks = self.claims.iter().flat_map(|claim| &claim.checks);
         checks.flat_map(|check| [Some(check.pick.clone()), check.divisor()]).flatten().collect()

@@ -1,14 +1,11 @@
-//! `pagetide lab run pmbench`, `tier-...`: fast and slow memory, stage after stage.
+//! `pagetide lab run pmbench`, `tier-...`: fast and slow memory under each promotion stage.
 //!
-//! Problem: what each mechanism of promotion is worth was published for one machine. Idea: the same
-//! stages on a model of it, beside memory that is all fast, all slow or placed by an oracle, and
-//! beside what was published.
+//! Runs the published stages on a model of the published machine, beside all-fast, all-slow and
+//! oracle placement and the published figures.
 //!
 //! ```text
 //!   NAME... x --ratio x (judges, stages, --off) x --seeds --> machines --> table, JSON, report
 //! ```
-//!
-//! Ignored: the scenarios of reclaim, and the per-CPU lists' workloads, which run apart.
 
 mod report;
 
@@ -57,13 +54,12 @@ enum OffMechanism {
 }
 
 impl TierArgs {
-    /// Whether anything was said.
     pub(super) fn is_given(&self) -> bool {
         let has_numbers = self.scale.is_some() || self.rate_limit.is_some();
         has_numbers || !(self.off.is_empty() && self.ratio.is_empty())
     }
 
-    /// The row that `--off` asks for.
+    /// Returns the placer of `--off`.
     fn without(&self) -> Option<Placer> {
         let has = |mechanism| !self.off.contains(&mechanism);
         let switches = TieringSwitches {
@@ -86,23 +82,20 @@ impl TierArgs {
     }
 }
 
-/// Whether a name is one of these workloads.
 pub(super) fn is_named(name: &str) -> bool {
     name == TierWorkload::Pmbench.as_str() || name.starts_with("tier-")
 }
 
-/// One workload at one ratio, placed by one subject, over the seeds.
 #[derive(Debug)]
 struct TierRuns {
     workload: TierWorkload,
     ratio: Ratio,
     subject: Placer,
-    /// In the order of seeds; not empty.
+    /// Outcomes by seed, not empty.
     outcomes: Vec<TierOutcome>,
 }
 
 impl TierRuns {
-    /// The medians over the seeds, number by number.
     fn median(&self) -> TierRow {
         let median = |of: fn(&TierRow) -> f64| {
             let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
@@ -123,7 +116,6 @@ impl TierRuns {
     }
 }
 
-/// A row as `--json` prints it.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -134,10 +126,6 @@ struct Line {
     seed: Option<u64>,
 }
 
-/// Runs the workloads of these names.
-///
-/// # Errors
-/// A name, policy or price that is none (usage), an unwritable report, an interrupt.
 pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> Result<(), Failure> {
     let workloads = workloads(&plays.names, "tier-all", &TierWorkload::ALL)?;
     let setup = setup(plays, args)?;
@@ -158,13 +146,11 @@ pub(super) fn run(plays: &PlayArgs, args: &TierArgs, interrupt: &Interrupt) -> R
     plays.output.json.print(&Document::new("pagetide.lab.tiers/1", lines), || text(&runs, &setup))
 }
 
-/// What places pages: judges, each stage, and what `--off` asks for.
 fn subjects(args: &TierArgs) -> Vec<Placer> {
     let stages = Stage::ALL.into_iter().map(Placer::stage);
     Placer::JUDGES.into_iter().chain(stages).chain(args.without()).collect()
 }
 
-/// The machine, as far as something was said about it.
 fn setup(plays: &PlayArgs, args: &TierArgs) -> Result<TierSetup, Failure> {
     let mut setup = args.scale.map_or_else(TierSetup::published, TierSetup::scaled);
     setup.prices = prices_with(&plays.cost)?;
@@ -227,14 +213,12 @@ fn lines(runs: &[TierRuns], seeds: &[u64], has_ratios: bool) -> Vec<Line> {
     lines
 }
 
-/// A block a workload and ratio, a line a subject; the prices at the end.
 fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
     let mut text = String::new();
     for block in blocks(runs) {
         let (workload, ratio, nr_seeds) =
             (block[0].workload, block[0].ratio, block[0].outcomes.len());
         let summary = workload.summary();
-        // Writing to a string cannot fail.
         let _ = writeln!(text, "{workload}, fast to slow {ratio}: {summary}. Seeds: {nr_seeds}.");
         text.push_str(&table(block).spaced("  ", " ").to_text());
         text.push('\n');
@@ -251,12 +235,11 @@ fn text(runs: &[TierRuns], setup: &TierSetup) -> String {
     text
 }
 
-/// The runs of each workload and ratio.
 fn blocks(runs: &[TierRuns]) -> impl Iterator<Item = &[TierRuns]> {
     runs.chunk_by(|one, other| (one.workload, one.ratio) == (other.workload, other.ratio))
 }
 
-/// The scores of a block as data, beside memory that is all fast.
+/// Takes all-fast memory as reference.
 fn to_results(block: &[TierRuns]) -> Vec<Measured> {
     let is_all_fast = |it: &&TierRuns| matches!(it.subject, Placer::AllFast);
     let all_fast = block.iter().find(is_all_fast).map(|it| it.median().accesses_per_s / 1e6);
@@ -273,7 +256,7 @@ fn to_results(block: &[TierRuns]) -> Vec<Measured> {
     block.iter().map(measured).collect()
 }
 
-/// A line a subject; each stage is compared with the one before it.
+/// Compares each stage with its predecessor.
 fn table(block: &[TierRuns]) -> Table<'static> {
     let columns = [
         left("stage", 34),
@@ -318,7 +301,6 @@ fn cells_of(row: &TierRow, before: Option<&TierRow>, workload: TierWorkload) -> 
     ]
 }
 
-/// What was published of the stage.
 fn published(stage: &str, workload: TierWorkload) -> String {
     let Some(figures) = PublishedScore::named(stage).filter(|_| workload == TierWorkload::Pmbench)
     else {

@@ -1,4 +1,4 @@
-//! The report on fast and slow memory: scores and moves, stage by stage.
+//! The report on fast and slow memory: scores and moves by stage.
 
 use super::{TierRuns, blocks, table};
 use crate::failure::Failure;
@@ -10,10 +10,6 @@ use pagetide_lab::tiers::TierRow;
 use pagetide_lab::tiers::prices::TierPrices;
 use std::path::Path;
 
-/// Writes the report on `runs` to `path`.
-///
-/// # Errors
-/// Where the file cannot be written.
 pub(super) fn write(path: &Path, runs: &[TierRuns], prices: &TierPrices) -> Result<(), Failure> {
     report::write(path, render(runs, prices))
 }
@@ -43,7 +39,7 @@ fn render(runs: &[TierRuns], prices: &TierPrices) -> Result<String, DrawError> {
     Ok(page.finish("How this was run", &method(prices)))
 }
 
-/// A bar a row; which is which is in the legend.
+/// Draws bars named only in the legend.
 fn plot(rows: &[TierRow], reading: fn(&TierRow) -> f64) -> Result<String, DrawError> {
     let bar = |row: &TierRow| {
         let value = reading(row);

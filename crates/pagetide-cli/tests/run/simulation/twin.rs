@@ -1,4 +1,4 @@
-//! What the files of a simulation must be: vectors of bytes, and positions beside them.
+//! The expected files of a simulation: byte vectors with positions.
 
 use super::Answer;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ pub(super) enum Access {
     Both,
 }
 
-/// An open file; descriptors that were duplicated or inherited share it.
+/// Shared by duplicated and inherited descriptors.
 struct Description {
     file: usize,
     access: Access,
@@ -49,7 +49,6 @@ impl Twin {
         &mut self.files[self.names[name]]
     }
 
-    /// The name of the file that a description is of, if it still has one.
     pub(super) fn name_of(&self, description: usize) -> Option<&'static str> {
         let file = self.descriptions[description].file;
         self.names.iter().find(|(_, named)| **named == file).map(|(name, _)| *name)
@@ -109,7 +108,7 @@ impl Twin {
         Ok(written)
     }
 
-    /// The place counts for nothing where the description appends.
+    /// Ignores `at` if the description appends.
     pub(super) fn write_at(&mut self, description: usize, bytes: &[u8], at: usize) -> Answer {
         if !self.may_write(description) {
             return Err(EBADF);
@@ -123,8 +122,8 @@ impl Twin {
         put(self.file_of(description), bytes, at);
     }
 
-    /// A write whose process was killed: what is `seen` of the file says how much of it was done,
-    /// and so does the position, if one knows it.
+    /// Applies a killed process's write: `seen` of the file determines the written part, and the
+    /// position must agree if known.
     pub(super) fn write_partly(
         &mut self,
         description: usize,
@@ -170,7 +169,7 @@ impl Twin {
         Ok("None".into())
     }
 
-    /// Modes as fallocate has them: 1 keeps the length, 3 makes a hole, 16 writes zeros.
+    /// Modes of fallocate: 1 keeps the length, 3 punches a hole, 16 writes zeros.
     pub(super) fn allocate(
         &mut self,
         description: usize,

@@ -1,17 +1,15 @@
-//! Real programs whose cases are scripts beside this file: all that they have in common.
+//! Real programs, each driven by a script beside this file.
 //!
 //! ```text
-//!   check    prints what is missing, and what to install; nothing where all is there
-//!   make     the files, once                 before   before each turn, untimed
-//!   run      what is measured; prints `ns` with nanoseconds of an operation, and how many there
-//!            were, where it knows better than the clock of the whole; and what it found
-//!   after    after each turn, untimed: prints what has become of the files
+//!   check    prints the missing packages
+//!   make     makes the files, once           before   before each turn, untimed
+//!   run      the timed step; may print `ns` per operation with a count, and its results
+//!   after    after each turn, untimed: prints the state of the files
 //! ```
 //!
-//! Each is called with its step, a folder, bytes that its files are to have, how many operations,
-//! the reference's name or `run`, and the folder of `--source`. What `run` and `after` print is the
-//! answer, and a turn with another answer than the first is an error. Before each turn all files of
-//! the folder are dropped from the kernel's page cache.
+//! Arguments: step, folder, bytes of files, operations, the reference's name or `run`, and the
+//! folder of `--source`. The output of `run` and `after` is the answer: all turns must agree. The
+//! folder's files are dropped from the kernel's page cache before each turn.
 
 use super::super::{Bench, Row};
 use super::contest::{self, Turn};
@@ -31,20 +29,19 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// A case.
 struct Script {
     name: &'static str,
     interpreter: &'static str,
     text: &'static str,
-    /// Operations of a turn.
+    /// Operations per turn.
     nr: u64,
-    /// What its programs take beside their files: measured as fio's.
+    /// Memory beside the files, measured as fio's.
     beside: u64,
     references: &'static [&'static str],
-    /// Where `--policy` says nothing; none is our own.
+    /// The default policies, empty for Pagetide's own.
     policies: &'static [PolicyName],
     is_mapped: bool,
-    /// One thread, which is held on a CPU and then on another, as fio's.
+    /// True to pin the single thread to a CPU, then to another.
     is_held: bool,
 }
 
@@ -60,7 +57,7 @@ const SQLITE: Script = Script {
     is_held: true,
 };
 
-/// References of mapped files: with `MADV_RANDOM`, and without.
+/// References with and without `MADV_RANDOM`.
 const MAPPED: &[&str] = &["linux-random", "linux-default"];
 
 const SCRIPTS: [Script; 6] = [
@@ -110,16 +107,11 @@ const SCRIPTS: [Script; 6] = [
     },
 ];
 
-/// The cases, as `--cases` has them.
 pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     SCRIPTS.iter().map(|script| script.name)
 }
 
-/// The rows of the cases that are wanted: of all but sqlite, only where they are named.
-///
-/// # Errors
-/// A refusal (disk, cgroup), a script that fails, a mapping that the run did not serve, another
-/// answer than the first, an interrupt.
+/// Runs all cases but sqlite only by name.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let is_wanted = |script: &&Script| match script.name {
         "sqlite" => bench.wants("sqlite"),
@@ -129,7 +121,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     let mut rows = Vec::new();
     for script in SCRIPTS.iter().filter(is_wanted) {
         let folder = make_folder(&bench.args.dir)?;
-        // A server's own folder is another.
+        // A server may have another working directory.
         let place = std::path::absolute(folder.path());
         let place = &place.map_err(|error| Failure::on_path("find", folder.path(), &error))?;
         let nr = if bench.args.quick { script.nr.div_ceil(20) } else { script.nr };
@@ -149,7 +141,6 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// A case, where its files are, and how many operations a turn has.
 struct Case<'a> {
     bench: &'a Bench<'a>,
     memory: Bytes,
@@ -216,7 +207,7 @@ impl Case<'_> {
 
     fn command(&self, step: &str, reference: &str) -> Vec<OsString> {
         let Script { name, interpreter, text, .. } = self.script;
-        // The name of a shell's script comes before its arguments, that of Python's is -c.
+        // A shell script's name precedes its arguments. Python has -c.
         let name = (*interpreter == "sh").then_some(*name);
         let words = [*interpreter, "-c", text].into_iter().chain(name).chain([step]);
         let mut command: Vec<OsString> = words.map(OsString::from).collect();
@@ -228,7 +219,6 @@ impl Case<'_> {
         command
     }
 
-    /// Does a step that is not measured: what it printed.
     fn step(&self, step: &str) -> Result<String, Failure> {
         let words = self.command(step, "");
         let mut command = Command::new(&words[0]);

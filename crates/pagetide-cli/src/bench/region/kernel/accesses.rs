@@ -1,4 +1,4 @@
-//! Accesses by chance, by threads, for as long as a job says.
+//! Timed random accesses by several threads.
 
 use super::super::super::interleave::time_threads;
 use super::super::super::mapped_job::{Job, Measured};
@@ -6,20 +6,16 @@ use crate::failure::Failure;
 use pagetide_sys::read_process_cpu_time_ns;
 use std::time::{Duration, Instant};
 
-/// Of the order of pages, or of keys.
+/// The seed of page and key order.
 pub(super) const SEED: u64 = 1;
-/// Operations between looks at the clock.
+/// Operations per clock read.
 const BATCH: u32 = 16;
 
-/// The longest untimed, in times of what is timed: the kernel reads around what was not advised
-/// otherwise, and needs milliseconds an access, but few of them.
+/// Maximum warm-up / timed duration. Unadvised kernel mappings need milliseconds per access, but
+/// few accesses.
 const WARM_MAX: u32 = 3;
 
-/// As long untimed as timed, or longer, until there were `nr_warm` accesses: a thread for each
-/// state.
-///
-/// # Errors
-/// The first failure of an access.
+/// Warms up for the timed duration or until `nr_warm` accesses, then times. One thread per state.
 pub(super) fn time_accesses<S: Send>(
     job: &Job,
     nr_warm: u64,
@@ -27,7 +23,7 @@ pub(super) fn time_accesses<S: Send>(
     access: impl Fn(&mut S) -> Result<(), Failure> + Sync,
 ) -> Result<Measured, Failure> {
     let duration = Duration::from_millis(job.millis);
-    // Nanoseconds of an access of one thread, and accesses.
+    // Returns nanoseconds per access of one thread, and the number of accesses.
     let round = |states: &mut Vec<S>| -> Result<(f64, f64), Failure> {
         let started = Instant::now();
         let states = states.iter_mut().collect();

@@ -1,14 +1,14 @@
-//! A cache of values in mapped words, as memcached has it in its slabs: an index, and items.
+//! A cache of values in mapped words, similar to memcached's slabs.
 //!
 //! ```text
 //!   index   key's hash --> number of its item, or the next slot       half of the slots are free
 //!   items   | key, version, 6 words more | 250 words of value |  ...   2000 bytes: seed 000's
 //! ```
 //!
-//! Items follow each other without regard to pages, of which a get touches one or two, besides one
-//! of the index. Each word of a value is a function of key and version, and is checked by each get.
+//! A get touches one page of the index and one or two pages of items, and checks each word of the
+//! value, a function of key and version.
 //!
-//! Ignored: sockets and the parsing of requests, which are no memory; eviction by the cache itself.
+//! Ignored: sockets, request parsing, and eviction by the cache.
 
 use super::super::super::mapped_job::{Job, Measured};
 use super::accesses::{SEED, time_accesses};
@@ -19,10 +19,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const HEADER_WORDS: usize = 8;
 const VALUE_WORDS: usize = 250;
 const ITEM_WORDS: usize = HEADER_WORDS + VALUE_WORDS;
-/// Words of the index for each item, at most: the next power of two of twice as many as items.
+/// Maximum index words per item: the next power of two of twice the items.
 const INDEX_WORDS_MAX: usize = 4;
 
-/// Keys are 1 to `nr`; each is one thread's to set and get.
+/// Keys are 1 to `nr`, each owned by one thread.
 struct Items<'a> {
     index: &'a [AtomicU64],
     items: &'a [AtomicU64],
@@ -36,7 +36,7 @@ impl<'a> Items<'a> {
         Items { index, items, nr }
     }
 
-    /// The slot of a key: it has the number of its item, counted from 1, or is free.
+    /// Returns the key's slot: free, or its item's number, counted from 1.
     fn slot(&self, key: u64) -> &AtomicU64 {
         let mut nth = mix(key) as usize % self.index.len();
         loop {
@@ -52,7 +52,7 @@ impl<'a> Items<'a> {
         &self.items[(number as usize - 1) * ITEM_WORDS..][..ITEM_WORDS]
     }
 
-    /// Sets a value; a key that is new gets the item of its own number.
+    /// Sets a value. A new key gets the item of its own number.
     fn set(&self, key: u64, version: u64) {
         let slot = self.slot(key);
         if slot.load(Relaxed) == 0 {
@@ -67,7 +67,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    /// The version of a key's value, all of which is looked at.
+    /// Returns the version after a check of all words.
     fn get(&self, key: u64) -> Option<u64> {
         let number = self.slot(key).load(Relaxed);
         let item = self.item(Some(number).filter(|number| *number > 0)?);
@@ -81,10 +81,7 @@ impl<'a> Items<'a> {
     }
 }
 
-/// Sets every key in order, and then gets keys by chance, of which `sets` in 100 are set instead.
-///
-/// # Errors
-/// A value that is not what was set, or what `begin` says.
+/// Sets all keys, then gets random keys with `sets` sets per 100 operations.
 pub(super) fn run(
     job: &Job,
     words: &[AtomicU64],
@@ -101,7 +98,7 @@ pub(super) fn run(
     let rounds = [clients(1), clients(2)];
     begin()?;
     (1..=items.nr as u64).for_each(|key| items.set(key, 1));
-    // Memory is full of what was set.
+    // Memory is already full.
     time_accesses(job, 0, rounds, |(nth, picker)| {
         let key = u64::from(picker.pick()) * threads + *nth + 1;
         match items.get(key) {
@@ -117,7 +114,7 @@ pub(super) fn run(
     })
 }
 
-/// splitmix64's finisher.
+/// Mixes bits by splitmix64's finisher.
 fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

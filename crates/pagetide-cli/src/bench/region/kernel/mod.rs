@@ -3,25 +3,24 @@
 //! ```text
 //!   case         references    nanoseconds of
 //!   file-loads   random, mmap  8 bytes of a page, zipf 0.99, of a file of 4x memory
-//!   file-stores  random, mmap  the same, of which 30 in 100 are stores
-//!   anon-loads   swap          as file-loads, of anonymous memory of 4x memory, stored to before
-//!   anon-stores  swap          as file-stores, of the same
+//!   file-stores  random, mmap  the same with 30 % stores
+//!   anon-loads   swap          file-loads of anonymous memory of 4x memory, stored to before
+//!   anon-stores  swap          file-stores of the same memory
 //!   sum          mmap          a page of one pass over a cold file of 4x memory, all words
 //!   again        random, mmap  a page of passes over a file of 1.06x memory, after the first
 //!   fill         swap          a page of anonymous memory of 7/8 memory, all words stored
 //!   fill-more    swap          the same of 4x memory
 //!   sort         swap          a word of 4x memory, sorted in place
-//!   *-memory     limit         bytes that the stores' region had taken in the end, by 4 threads
+//!   *-memory     limit         bytes taken by the stores' region at the end, by 4 threads
 //! ```
 //!
-//! *mmap*: a shared mapping of the same file; *random*: with `MADV_RANDOM`; *swap*: anonymous
-//! memory, and a swap file in the same folder for as long as the bench runs. Each turn is a process
-//! of its own, the kernel's in a memory cgroup of the limit; files are dropped from the kernel's
-//! page cache before each, and no frame is touched beforehand. What is by chance is timed once
-//! memory is full. Rows have the ratio of CPU times as well, which other programs disturb less; of
-//! the kernel's, what its own threads do is not in it. The limit is at least 16 MiB.
+//! *mmap* is a shared mapping of the same file, *random* adds `MADV_RANDOM`, and *swap* is
+//! anonymous memory with a swap file in the same folder. Each turn is a child process. The kernel's
+//! turns run in a memory cgroup of the limit, at least 16 MiB. Files are dropped from the kernel's
+//! page cache before each turn, and no frame is touched beforehand. Random cases are timed once
+//! memory is full. Rows also give the ratio of CPU times, without the kernel's own threads.
 //!
-//! Ignored: what the kernel's page tables take of the cgroup's limit (0.2 % of what is mapped).
+//! Ignored: the kernel's page tables in the cgroup's limit (0.2 % of the mapping).
 
 mod accesses;
 mod items;
@@ -49,12 +48,11 @@ use std::path::Path;
 use std::process::Command;
 
 const BENCH: &str = "region";
-/// The least that a process can run with in a memory cgroup, and the kernel read around a page.
+/// The minimum limit, kernel readahead included.
 const MEMORY_MIN: u64 = 16 << 20;
-/// Contents over memory.
+/// Contents / memory.
 const TIMES: u64 = 4;
 
-/// A case: what is done, by how many threads, and what else does it.
 struct Case {
     name: &'static str,
     work: Work,
@@ -85,7 +83,6 @@ impl Case {
         Case { name, work, threads, references }
     }
 
-    /// How long the mapping is, for so much memory.
     fn len(&self, memory: Bytes) -> Bytes {
         let pages = memory.whole_pages();
         Bytes::from_pages(match self.name {
@@ -95,7 +92,6 @@ impl Case {
         })
     }
 
-    /// The name of the row that has its memory.
     fn memory_name(&self) -> Option<&'static str> {
         match self.name {
             "file-stores" => Some("file-stores-memory"),
@@ -108,12 +104,10 @@ impl Case {
         !self.references.contains(&Under::Swap)
     }
 
-    /// A row for each number of threads and reference, without numbers.
     fn skipped(&self, why: &str) -> Vec<Row> {
         self.threads.iter().flat_map(|&threads| self.skipped_of(threads, why)).collect()
     }
 
-    /// The same of so many threads.
     fn skipped_of(&self, threads: u32, why: &str) -> Vec<Row> {
         let identity = (BENCH, self.name, threads);
         let row = |under: &Under| Row::skipped(identity, under.name(), why.to_owned());
@@ -121,15 +115,10 @@ impl Case {
     }
 }
 
-/// The names of the cases, as `--cases` has them.
 pub(super) fn names() -> impl Iterator<Item = &'static str> + Clone {
     CASES.iter().map(|case| case.name)
 }
 
-/// The rows of the cases that are wanted.
-///
-/// # Errors
-/// A refusal (disk, memory), a process that fails, an interrupt.
 pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure> {
     let wanted = || CASES.iter().filter(|case| bench.wants(case.name));
     let memory = Bytes(memory.0.max(MEMORY_MIN));
@@ -144,7 +133,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     if wanted().all(Case::is_over_file) {
         return Ok(rows);
     }
-    // Where pages of our own regions go takes as much again.
+    // Evicted pages of our regions take as much again.
     machine::check_disk(&bench.args.dir, Bytes(memory.0 * 2 * (TIMES + 1)))?;
     let folder = make_folder(&bench.args.dir)?;
     let swap = SwapSpace::make(folder.path(), Bytes(memory.0 * (TIMES + 1)));
@@ -157,7 +146,7 @@ pub(super) fn run(bench: &Bench<'_>, memory: Bytes) -> Result<Vec<Row>, Failure>
     Ok(rows)
 }
 
-/// A row for each number of threads and reference: all of a number of threads take turns.
+/// Returns a row per number of threads and reference, measured alternately.
 fn measure(
     bench: &Bench<'_>,
     memory: Bytes,
@@ -220,7 +209,7 @@ fn measure(
     Ok(rows)
 }
 
-/// One turn, in a process of its own. Of one that its cgroup has killed, `killed` says so.
+/// Runs one turn in a child process. Sets `killed` if the cgroup killed the child.
 pub(in crate::bench) fn run_job(
     bench: &Bench<'_>,
     mut job: Job,
@@ -230,7 +219,7 @@ pub(in crate::bench) fn run_job(
     if let Some(data) = &job.data {
         drop_from_kernel_cache(&data.path)?;
     }
-    // A virtual machine's host takes free memory back: it is had again before the turn.
+    // Takes free memory back from a virtual machine's host before the turn.
     drop(bench.make_cache(PolicyName::Fifo, memory)?);
     let group = match job.under {
         Under::Pagetide => None,

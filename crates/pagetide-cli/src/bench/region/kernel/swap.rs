@@ -1,4 +1,4 @@
-//! Swap space for as long as a bench needs it, on the disk that the bench is about.
+//! Temporary swap space on the bench's disk.
 
 use pagetide_core::units::Bytes;
 use std::fs::{self, File, Permissions};
@@ -6,14 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A file that the kernel swaps to; off and removed on drop.
+/// A swap file, disabled and removed on drop.
 pub(in crate::bench) struct SwapSpace(PathBuf);
 
 impl SwapSpace {
-    /// Of `len` bytes, in `folder`, before all other swap space.
-    ///
-    /// # Errors
-    /// A sentence that says why this machine does not let us.
+    /// Has priority over other swap space. The error is a sentence for the user.
     pub(in crate::bench) fn make(folder: &Path, len: Bytes) -> Result<SwapSpace, String> {
         let path = folder.join("swap");
         let refused = |error: std::io::Error| format!("no swap file {}: {error}", path.display());

@@ -1,7 +1,7 @@
-//! One turn in a process of its own, which this program starts as a hidden command.
+//! One turn in a child process, started by a hidden command.
 //!
-//! What is measured is the same code over the same words: those of a region, or of a mapping that
-//! the kernel serves. The process joins its cgroup last, so that the limit is for the mapping.
+//! The same code runs over the words of a region or of a kernel mapping. The process joins its
+//! cgroup last, so that the limit holds only the mapping.
 
 use super::super::super::mapped_job::{Job, Measured, Under};
 use super::super::super::programs::read_memory_below;
@@ -22,12 +22,8 @@ pub(crate) struct MappedArgs {
     job: String,
 }
 
-/// Runs the hidden command.
-///
-/// # Errors
-/// What the system says of the memory, a wrong word.
 pub(crate) fn serve(args: &MappedArgs) -> Result<(), Failure> {
-    // Where this is refused, a killed parent leaves a child that ends by itself.
+    // If refused, the child still ends by itself.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let job: Job = serde_json::from_str(&args.job).map_err(|error| {
         Failure::on("read the job; this command is for pagetide itself", &error)
@@ -59,7 +55,7 @@ fn in_region(job: &Job) -> Result<Measured, Failure> {
     let region = cache.region(options).map_err(|error| refuse(&error))?;
     let mut measured = work::run(job, region.words(), || Ok(()))?;
     measured.memory = read_memory_below(own).saturating_sub(before);
-    // Of anonymous memory, what is dirty is not needed any more.
+    // Dirty anonymous memory need not be kept.
     if job.data.is_some() {
         region.sync().map_err(|error| Failure::on("sync a region", &error))?;
     }

@@ -1,6 +1,6 @@
-//! What is done to mapped words, and timed: the same for a region and for the kernel's mappings.
+//! Timed work on mapped words, the same for regions and kernel mappings.
 //!
-//! Of files, words are checked as long as nothing was stored.
+//! Words of files are checked until the first store.
 
 use super::super::super::mapped_job::{Job, Measured, Work};
 use super::accesses::{SEED, time_accesses};
@@ -16,13 +16,9 @@ use std::time::Instant;
 
 const WORDS: usize = PAGE_BYTES / 8;
 const EXPONENT: f64 = 0.99;
-/// Timed passes of [`Work::Again`].
 const NR_PASSES: u64 = 3;
 
-/// Does the work; `begin` is called when all that it needs beside has been touched.
-///
-/// # Errors
-/// A wrong word, or what `begin` says.
+/// Calls `begin` after touching all memory beside the mapping.
 pub(super) fn run(
     job: &Job,
     words: &[AtomicU64],
@@ -93,7 +89,7 @@ fn by_chance(
     let (warm, timed) = (pickers(1), pickers(2));
     begin()?;
     if job.data.is_none() {
-        // Every page has contents that must be kept.
+        // Every page needs contents to keep.
         words.iter().step_by(WORDS).for_each(|word| word.store(SEED, Relaxed));
     }
     let access = |picker: &mut PagePicker| -> Result<(), Failure> {
@@ -117,7 +113,7 @@ fn by_chance(
             }
         }
     };
-    // Of these, a quarter or so are misses.
+    // About a quarter of the warm-up accesses miss.
     let nr_warm = if skew == Skew::Uniform { 0 } else { job.memory / PAGE_BYTES as u64 * 8 };
     time_accesses(job, nr_warm, [warm, timed], access)
 }
@@ -126,7 +122,6 @@ fn sum(words: &[AtomicU64]) -> u64 {
     words.iter().fold(0_u64, |sum, word| sum.wrapping_add(word.load(Relaxed)))
 }
 
-/// The sum of all words of a file, as they should be.
 fn checksum(data: &DataFile) -> u64 {
     let mut page = [0; PAGE_BYTES];
     (0..data.nr_pages).fold(0_u64, |sum, index| {
@@ -136,7 +131,6 @@ fn checksum(data: &DataFile) -> u64 {
     })
 }
 
-/// Stores numbers by chance.
 fn fill(words: &[AtomicU64]) {
     let mut state = SEED;
     for word in words {
@@ -145,10 +139,10 @@ fn fill(words: &[AtomicU64]) {
     }
 }
 
-/// Words that are sorted by insertion.
+/// The maximum length for insertion sort.
 const FEW: usize = 24;
 
-/// Quicksort, from one end to the other as the standard library's, in place.
+/// Sorts in place.
 fn sort(mut words: &[AtomicU64]) {
     while words.len() > FEW {
         let at = partition(words);
@@ -169,7 +163,7 @@ fn sort(mut words: &[AtomicU64]) {
     }
 }
 
-/// Puts what is less than a word from the middle before it, the rest after; returns its place.
+/// Moves smaller words before the pivot and returns its index.
 fn partition(words: &[AtomicU64]) -> usize {
     let load = |at: usize| words[at].load(Relaxed);
     let swap = |a: usize, b: usize| {
@@ -182,7 +176,7 @@ fn partition(words: &[AtomicU64]) -> usize {
     let (pivot, mut nr_less) = (load(last), 0);
     for at in 0..last {
         let word = load(at);
-        // Without a branch that would be guessed wrong every other time.
+        // Branch-free, because a branch would mispredict half the time.
         words[at].store(load(nr_less), Relaxed);
         words[nr_less].store(word, Relaxed);
         nr_less += usize::from(word < pivot);
