@@ -1,16 +1,16 @@
-//! What a guard costs through C's functions, beside Rust's own: pages that are in memory, at
-//! random, pinned, looked at and unpinned.
+//! The cost of a guard through C's functions, beside Rust's: random pages in memory are pinned,
+//! read and unpinned.
 //!
 //! ```text
 //!   cargo bench -p pagetide-capi --bench guard    by turns, many rounds
 //!   cargo test                                    small: does it still run?
 //! ```
 //!
-//! The calls go through pointers that the compiler cannot see through, as they do from C. A pinned
-//! page is looked at in both, so that its line has to come; it is the same file in both.
+//! Calls go through pointers that the compiler cannot see through, as from C. Both sides read the
+//! page's first line, of the same file.
 //!
-//! Ignored: the shared library. A C program that is linked with it takes some 4 ns more than C's
-//! functions here: its thread-locals are found by a call, in each of the two.
+//! Ignored: the shared library, which adds about 4 ns because its thread-locals are found by a
+//! call.
 #![expect(unsafe_code, reason = "C's functions are called")]
 
 use pagetide::{Bytes, File, OpenOptions, PageCache};
@@ -55,7 +55,7 @@ fn open(path: &Path) -> File {
     cache.open(path, OpenOptions::new().read(true)).expect("the file is there")
 }
 
-/// Nanoseconds a pin takes.
+/// Returns the nanoseconds per pin.
 fn time(nr_pins: u32, nr_pages: usize, random: &mut u64, mut pin: impl FnMut(u64) -> u64) -> f64 {
     let mut sum = 0;
     let start = Instant::now();
@@ -80,9 +80,9 @@ fn pin_from_c(file: &pt_file, index: u64) -> u64 {
     ));
     let mut page = MaybeUninit::<pt_page>::uninit();
     assert_eq!(pin(Some(file), index, Some(&mut page)), 0);
-    // SAFETY: S35: it is pinned, by a structure that stays where it is.
+    // SAFETY: S35: pinned, by a structure that does not move.
     let page = unsafe { page.assume_init_mut() };
-    // SAFETY: S35: it has a byte at least.
+    // SAFETY: S35: the page has at least one byte.
     let byte = black_box(unsafe { *page.data });
     assert_eq!(unpin(Some(page)), 0);
     byte.into()

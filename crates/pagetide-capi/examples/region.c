@@ -15,12 +15,12 @@
 static void must(int64_t result, const char *what) {
     if (result < 0) {
         fprintf(stderr, "%s: %s (%s)\n", what, pt_last_error(), strerror((int)-result));
-        /* Some machines forbid userfaultfd, by which regions work. */
+        /* Some machines forbid userfaultfd, which regions need. */
         exit(result == -EPERM || result == -EACCES || result == -ENOSYS ? 77 : 1);
     }
 }
 
-/* A system call is given an address: its page is brought in before, and again if it left. */
+/* Before a system call gets an address, its page is filled, and again if it left. */
 static ssize_t write_from(pt_region *region, int fd, size_t offset, size_t len) {
     const char *start = pt_region_address(region);
     ssize_t written;

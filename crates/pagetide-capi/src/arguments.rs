@@ -1,7 +1,7 @@
-//! C's arguments as Rust's: what no type can check.
+//! Converts C's arguments to Rust's.
 //!
-//! Each takes the caller's word, as the header asks for it (S34), for what a pointer points to, and
-//! checks the rest: null, UTF-8, lengths that no memory has, sizes of structures.
+//! The caller vouches for pointers, as the header requires (S34). Null, UTF-8, lengths that no
+//! memory has, and sizes of structures are checked.
 
 use crate::door::Failure;
 use std::ffi::{CStr, OsStr, c_char, c_void};
@@ -9,16 +9,16 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A structure that starts with its size, is all integers and pointers, and grows at its end.
+/// A structure of integers and pointers that starts with its size, and grows at its end.
 ///
 /// # Safety
-/// `repr(C)`, its first field a `usize`, any bytes a value of it, and no padding.
+/// `repr(C)`, the first field a `usize`, any bytes a valid value, and no padding.
 pub(crate) unsafe trait Growing: Copy {
-    /// Its size when it was first published: less is a mistake.
+    /// The size when first published. A smaller one is a mistake.
     const FIRST_BYTES: usize;
 }
 
-/// What a pointer that may not be null points to.
+/// Returns a pointer's target, and refuses null.
 #[inline]
 pub(crate) fn given<T>(pointer: Option<T>, name: &'static str) -> Result<T, Failure> {
     match pointer {
@@ -32,23 +32,23 @@ fn is_null(name: &'static str) -> Failure {
     Failure::invalid(format!("{name} is NULL"))
 }
 
-/// Text, which may not be null.
+/// Returns text, and refuses null.
 ///
 /// # Safety
-/// As the header asks for text.
+/// As the header requires for text.
 pub(crate) unsafe fn text<'a>(
     pointer: *const c_char,
     name: &'static str,
 ) -> Result<&'a str, Failure> {
-    // SAFETY: S34: this function's contract is that one's.
+    // SAFETY: S34: both functions have the same contract.
     let text = unsafe { text_or_none(pointer, name) }?;
     given(text, name)
 }
 
-/// Text, or null.
+/// Returns text, or `None` for null.
 ///
 /// # Safety
-/// As the header asks for text.
+/// As the header requires for text.
 pub(crate) unsafe fn text_or_none<'a>(
     pointer: *const c_char,
     name: &'static str,
@@ -56,62 +56,62 @@ pub(crate) unsafe fn text_or_none<'a>(
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: S34: not null, so it is text that is there for the time of the call.
+    // SAFETY: S34: not null, so it is text for the time of the call.
     let text = unsafe { CStr::from_ptr(pointer) }.to_str();
     text.map(Some).map_err(|error| Failure::invalid(format!("{name} is no UTF-8: {error}")))
 }
 
-/// A path, which may be of any bytes; or null.
+/// Returns a path of any bytes, or `None` for null.
 ///
 /// # Safety
-/// As the header asks for text.
+/// As the header requires for text.
 pub(crate) unsafe fn path_or_none<'a>(pointer: *const c_char) -> Option<&'a Path> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: S34: not null, so it is text that is there for the time of the call.
+    // SAFETY: S34: not null, so it is text for the time of the call.
     let bytes = unsafe { CStr::from_ptr(pointer) }.to_bytes();
     Some(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// A list of texts that ends with a null; null is an empty one.
+/// Returns a list of texts that ends with a null. A null list is empty.
 ///
 /// # Safety
-/// As the header asks for text, each of them.
+/// As the header requires for text, for each text.
 pub(crate) unsafe fn texts<'a>(
     mut pointer: *const *const c_char,
     name: &'static str,
 ) -> Result<Vec<&'a str>, Failure> {
     let mut all = Vec::new();
     while !pointer.is_null() {
-        // SAFETY: S34: the list goes on up to a null, which was not yet seen.
+        // SAFETY: S34: the list continues up to a null, which was not seen yet.
         let one = unsafe { *pointer };
-        // SAFETY: S34: this function's contract is that one's.
+        // SAFETY: S34: both functions have the same contract.
         let Some(text) = (unsafe { text_or_none(one, name) })? else { break };
         all.push(text);
-        // SAFETY: S34: there is a null after what is not one.
+        // SAFETY: S34: a null follows this text.
         pointer = unsafe { pointer.add(1) };
     }
     Ok(all)
 }
 
-/// Bytes to be read.
+/// Returns bytes to read.
 ///
 /// # Safety
-/// `len` bytes are there, and none of them changes, for the time of the call.
+/// `len` bytes are there, and unchanged, for the time of the call.
 pub(crate) unsafe fn bytes<'a>(pointer: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
     if len == 0 {
         return Ok(&[]);
     }
     check_buffer(pointer, len)?;
-    // SAFETY: S34: not null, no longer than memory can be, and the caller's for the call.
+    // SAFETY: S34: not null, not longer than memory, and the caller's for the call.
     Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), len) })
 }
 
-/// Bytes to be written.
+/// Returns bytes to write.
 ///
 /// # Safety
-/// `len` bytes are there for the time of the call, and no other code looks at them.
+/// `len` bytes are there for the time of the call, and no other code accesses them.
 pub(crate) unsafe fn bytes_mut<'a>(
     pointer: *mut c_void,
     len: usize,
@@ -120,7 +120,7 @@ pub(crate) unsafe fn bytes_mut<'a>(
         return Ok(&mut []);
     }
     check_buffer(pointer, len)?;
-    // SAFETY: S34: not null, no longer than memory can be, and the caller's for the call.
+    // SAFETY: S34: not null, not longer than memory, and the caller's for the call.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer.cast(), len) })
 }
 
@@ -134,15 +134,15 @@ fn check_buffer(pointer: *const c_void, len: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A structure of options, as long as the caller knows it: what it does not know is zero.
+/// Copies a structure of options of the caller's size. Missing fields are zero.
 ///
 /// # Safety
-/// As many bytes as the structure says are there, for the time of the call.
+/// The stated number of bytes is there for the time of the call.
 pub(crate) unsafe fn options<T: Growing>(pointer: *const T) -> Result<T, Failure> {
-    // SAFETY: S34: this function's contract is that one's.
+    // SAFETY: S34: both functions have the same contract.
     let theirs = unsafe { check_size(pointer) }?;
     let ours = size_of::<T>();
-    // SAFETY: S34: bytes past ours, up to the size that the caller has set.
+    // SAFETY: S34: bytes past the known ones, up to the caller's size.
     let beyond = unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), theirs) };
     if let Some(at) = beyond.iter().skip(ours).position(|byte| *byte != 0) {
         let said = format!(
@@ -153,7 +153,7 @@ pub(crate) unsafe fn options<T: Growing>(pointer: *const T) -> Result<T, Failure
         return Err(Failure::new(libc::E2BIG, said));
     }
     let mut known = MaybeUninit::<T>::zeroed();
-    // SAFETY: S34: no more than either has, and ours is apart from the caller's.
+    // SAFETY: S34: no more than either has, and the two do not overlap.
     unsafe {
         std::ptr::copy_nonoverlapping(
             pointer.cast::<u8>(),
@@ -161,23 +161,23 @@ pub(crate) unsafe fn options<T: Growing>(pointer: *const T) -> Result<T, Failure
             theirs.min(ours),
         );
     }
-    // SAFETY: S34: any bytes are a value of it.
+    // SAFETY: S34: any bytes are a valid value.
     Ok(unsafe { known.assume_init() })
 }
 
-/// Writes a structure of numbers, as much of it as the caller knows, and zeros in what we do not.
-/// The size stays as the caller has set it.
+/// Writes as much of a structure as the caller knows, and zeros after the known fields. Keeps the
+/// caller's size.
 ///
 /// # Safety
-/// As many bytes as the structure says are there, for the time of the call, for us alone.
+/// The stated number of bytes is there for the time of the call, exclusively for this function.
 pub(crate) unsafe fn put_sized<T: Growing>(pointer: *mut T, value: T) -> Result<(), Failure> {
-    // SAFETY: S34: this function's contract is that one's.
+    // SAFETY: S34: both functions have the same contract.
     let theirs = unsafe { check_size(pointer) }?;
-    // SAFETY: S34: the caller's bytes, for us alone; what was written there may be anything.
+    // SAFETY: S34: the caller's bytes, exclusively here, possibly uninitialised.
     let target =
         unsafe { std::slice::from_raw_parts_mut(pointer.cast::<MaybeUninit<u8>>(), theirs) };
     let ours = (&raw const value).cast::<MaybeUninit<u8>>();
-    // SAFETY: S34: a value has as many bytes as its type, none of them padding.
+    // SAFETY: S34: a value has as many bytes as its type, without padding.
     let known = unsafe { std::slice::from_raw_parts(ours, size_of::<T>()) };
     let target = &mut target[size_of::<usize>()..];
     let known = &known[size_of::<usize>()..];
@@ -187,17 +187,17 @@ pub(crate) unsafe fn put_sized<T: Growing>(pointer: *mut T, value: T) -> Result<
     Ok(())
 }
 
-/// The size that a structure says it has, if it can be one.
+/// Returns the structure's stated size, if valid.
 ///
 /// # Safety
-/// Null, or a structure whose size can be read.
+/// Null, or a structure with a readable size.
 unsafe fn check_size<T: Growing>(pointer: *const T) -> Result<usize, Failure> {
     if pointer.is_null() {
         return Err(Failure::invalid("the structure is NULL"));
     }
-    // SAFETY: S34: it begins with its size.
+    // SAFETY: S34: the structure begins with its size.
     let size = unsafe { *pointer.cast::<usize>() };
-    // More than a page is memory that was never set.
+    // More than a page is uninitialised memory.
     if size < T::FIRST_BYTES || size > 4096 {
         return Err(Failure::invalid(format!(
             "the structure's size is {size}: set it to sizeof, {} here",

@@ -1,4 +1,4 @@
-//! The cache itself.
+//! The page cache.
 
 use crate::arguments::{Growing, bytes_mut, given, options, path_or_none, put_sized, text};
 use crate::arguments::{text_or_none, texts};
@@ -10,93 +10,92 @@ use std::mem::MaybeUninit;
 /// A page cache with a hard byte limit.
 pub struct pt_cache(pub(crate) PageCache);
 
-/// What a cache is to be. One of memory_bytes and tiers must be given.
+/// Options for opening a cache. Either memory_bytes or tiers must be given.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pt_cache_options {
     /// sizeof(pt_cache_options).
     pub size: usize,
-    /// The hard limit of managed memory, bytes; rounded down to whole pages, at least 65536.
+    /// The hard limit of managed memory in bytes, rounded down to whole pages, at least 65536.
     pub memory_bytes: u64,
-    /// The most that pt_cache_resize can grow it to, bytes. Reserves addresses, not memory. 0: the
-    /// limit is the most.
+    /// The maximum for pt_cache_resize in bytes. Reserves addresses, not memory. 0: memory_bytes.
     pub memory_max_bytes: u64,
-    /// The replacement policy, by a name that `pagetide policies` lists. NULL: "pagetide".
+    /// The replacement policy, by name (`pagetide policies`). NULL: "pagetide".
     pub policy: *const c_char,
-    /// Tiers instead of memory_bytes, as "dram=64M" and "slow=256M,latency=300ns"; the list ends
-    /// with a NULL. NULL: one kind of memory.
+    /// Tiers instead of memory_bytes, as "dram=64M" and "slow=256M,latency=300ns", a list that ends
+    /// with NULL. NULL: one kind of memory.
     pub tiers: *const *const c_char,
-    /// Knobs by the names of docs/config.md, as "readahead_max=0"; the list ends with a NULL. NULL:
-    /// none.
+    /// Knobs by name (docs/config.md), as "readahead_max=0", a list that ends with NULL.
+    /// NULL: none.
     pub settings: *const *const c_char,
-    /// Where every access is written down, for `pagetide replay`. NULL: nowhere.
+    /// The file to record every access in, for `pagetide replay`. NULL: none.
     pub record: *const c_char,
-    /// 1 if there are to be groups, else 0.
+    /// 1 to allow groups, else 0.
     pub groups: u64,
 }
 
-// SAFETY: S34: it is as that trait asks.
+// SAFETY: S34: as the trait requires.
 unsafe impl Growing for pt_cache_options {
     const FIRST_BYTES: usize = 64;
 }
 
-/// What a cache has done since it was opened, and how full it is now. Counts are exact when nothing
-/// is running.
+/// A cache's counters since its opening, and its current use of memory. Counts are exact when no
+/// call is running.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pt_cache_stats {
     /// sizeof(pt_cache_stats).
     pub size: usize,
-    /// The limit, bytes.
+    /// The limit, in bytes.
     pub memory_bytes: u64,
-    /// Memory in use, bytes; never above the limit.
+    /// Memory in use, in bytes. Never above the limit.
     pub resident_bytes: u64,
-    /// The most in use that was seen, bytes.
+    /// The peak of memory in use, in bytes.
     pub resident_bytes_max: u64,
-    /// Changed and not yet written back, bytes.
+    /// Changed and not yet written back, in bytes.
     pub dirty_bytes: u64,
-    /// Pages wanted: hits and misses.
+    /// Page accesses: hits and misses.
     pub accesses: u64,
-    /// Pages that were in memory when wanted.
+    /// Accesses to pages in memory.
     pub hits: u64,
-    /// Pages that were not.
+    /// Accesses to absent pages.
     pub misses: u64,
-    /// Pages read straight to the caller because no memory could be had.
+    /// Pages read directly to the caller, because all memory was in use.
     pub bypass_reads: u64,
-    /// Pages written straight to the file because no memory could be had.
+    /// Pages written directly to the file, because all memory was in use.
     pub writes_through: u64,
     /// Read requests to files.
     pub device_reads: u64,
-    /// Bytes they read.
+    /// Bytes read by these requests.
     pub device_read_bytes: u64,
     /// Write requests to files.
     pub device_writes: u64,
-    /// Bytes they wrote.
+    /// Bytes written by these requests.
     pub device_write_bytes: u64,
-    /// Pages that came back after their eviction, where the policy keeps track.
+    /// Pages that came back after their eviction, if the policy tracks this.
     pub refaults: u64,
-    /// Those of them that were made active at once.
+    /// Refaults that were activated at once.
     pub activations: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// CPU time spent reclaiming, nanoseconds.
+    /// CPU time spent reclaiming, in nanoseconds.
     pub reclaim_cpu_ns: u64,
-    /// 1 if files bypass the kernel's page cache; 0 once any file refused.
+    /// 1 if files bypass the kernel's page cache. 0 once any file refused.
     pub direct_io: u64,
     /// 1 if batched requests go through io_uring.
     pub io_uring: u64,
 }
 
-// SAFETY: S34: it is as that trait asks.
+// SAFETY: S34: as the trait requires.
 unsafe impl Growing for pt_cache_stats {
     const FIRST_BYTES: usize = 160;
 }
 
-/// Opens a cache: reserves its memory, and starts its threads.
+/// Opens a cache: reserves memory, and starts threads.
 ///
-/// Errors: -EINVAL, the sentence names the option; -ENOMEM if there is not so much memory; what the
-/// system says of the record and of threads.
-/// Cost: tables as long as the memory has pages are written once; the memory comes as it is used.
+/// Errors: -EINVAL if an option is wrong, which the message names. -ENOMEM if memory is short. The
+/// system's errors for the record and for threads.
+/// Cost: writes tables proportional to the number of pages. Memory is allocated on use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_open(
     wanted: *const pt_cache_options,
@@ -104,7 +103,7 @@ pub unsafe extern "C" fn pt_cache_open(
 ) -> c_int {
     call(|| {
         let cache = given(cache, "cache")?;
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         let wanted = unsafe { options(wanted) }?;
         let built = builder(&wanted)?.build()?;
         cache.write(Box::new(pt_cache(built)));
@@ -151,11 +150,11 @@ pub(crate) fn is_on(value: u64, name: &'static str) -> Result<bool, Failure> {
     }
 }
 
-/// Closes a cache. It lives on until its last file and region are closed, then writes back what is
-/// dirty, and stops its threads. Errors of that last write-back cannot be told: sync first. NULL
+/// Closes a cache. The cache lives until the last file and region are closed, then writes back
+/// dirty pages, and stops all threads. Errors of this write-back are lost, so sync first. NULL
 /// does nothing.
 ///
-/// Cost: of the last one, that write-back, and the memory's return to the system.
+/// Cost: of the last close, the write-back, and returning the memory to the system.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
     call(|| {
@@ -164,32 +163,32 @@ pub extern "C" fn pt_cache_close(cache: Option<Box<pt_cache>>) {
     });
 }
 
-/// Changes the limit, up to memory_max_bytes. Shrinking evicts until it fits, and gives the memory
-/// to the system.
+/// Changes the limit, up to memory_max_bytes. Shrinking evicts pages, and returns the memory to
+/// the system.
 ///
-/// Errors: -EINVAL outside what it was opened for, or less than groups are promised, and then
-/// nothing changed; -EBUSY if too much is pinned or cannot be written back: some was given up.
-/// Waits for another resize, where there are tiers.
-/// Cost: an eviction for each page that has to go, and the write-back of those that are dirty.
+/// Errors: -EINVAL if outside the cache's range, or below the groups' guarantees, without any
+/// change. -EBUSY if too much is pinned or cannot be written back, after a partial eviction.
+/// Waits for another resize of a cache with tiers.
+/// Cost: an eviction per page removed, and the write-back of dirty ones.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_resize(cache: Option<&pt_cache>, memory_bytes: u64) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.resize(Bytes(memory_bytes))?))
 }
 
-/// Writes back all that is dirty, of all files; does not make it durable: pt_cache_sync does.
+/// Writes back all dirty pages of all files, but not durably: use pt_cache_sync.
 ///
-/// Errors: what the system said of a page that could not be written, which stays dirty; -EDEADLK if
+/// Errors: the system's error for a page that could not be written and stays dirty. -EDEADLK if
 /// this thread has a page locked.
-/// Waits for other threads that have dirty pages locked.
-/// Cost: the device's, one request for up to 64 neighbouring pages, several at once.
+/// Waits for threads that have dirty pages locked.
+/// Cost: the device's, one request per up to 64 neighbouring pages, several at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_flush(cache: Option<&pt_cache>) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.flush_all()?))
 }
 
-/// What the cache has done so far: fills the structure, whose size must be set.
+/// Fills the structure with the cache's statistics. Set stats->size before.
 ///
-/// Cost: takes locks in turn, and reads every thread's counts: not for every request.
+/// Cost: takes several locks in turn, and reads every thread's counts. Not for every request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_get_stats(
     cache: Option<&pt_cache>,
@@ -197,7 +196,7 @@ pub unsafe extern "C" fn pt_cache_get_stats(
 ) -> c_int {
     call(|| {
         let now = numbers(&given(cache, "cache")?.0.stats());
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         unsafe { put_sized(stats, now) }
     })
 }
@@ -227,10 +226,11 @@ fn numbers(stats: &CacheStats) -> pt_cache_stats {
     }
 }
 
-/// One counter, by its name: the kernel's in /proc/vmstat where it has one, as "pgsteal_file".
+/// Reads a counter by name, which is the kernel's name in /proc/vmstat if it has one, as
+/// "pgsteal_file".
 ///
-/// Errors: -ENOENT if there is none of that name; pt_cache_describe_counters lists them.
-/// Cost: that of pt_cache_get_stats.
+/// Errors: -ENOENT if there is no such counter. See pt_cache_describe_counters.
+/// Cost: of pt_cache_get_stats.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_get_counter(
     cache: Option<&pt_cache>,
@@ -251,11 +251,11 @@ pub unsafe extern "C" fn pt_cache_get_counter(
     })
 }
 
-/// Some ten lines for people: how full it is, hits, files, reclaim, tiers. As snprintf has it: at
-/// most capacity bytes are written, the last of them zero, and the length of the whole text is
-/// returned. A buffer of 0 bytes may be NULL.
+/// Writes about ten lines for people: use of memory, hits, files, reclaim, tiers. As snprintf:
+/// writes at most capacity bytes, the last of them zero, and returns the length of the whole text.
+/// A buffer of 0 bytes may be NULL.
 ///
-/// Cost: that of pt_cache_get_stats.
+/// Cost: of pt_cache_get_stats.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_describe(
     cache: Option<&pt_cache>,
@@ -269,7 +269,7 @@ pub unsafe extern "C" fn pt_cache_describe(
     })
 }
 
-/// Every counter, a line each: its name, a space, its value. Returns as pt_cache_describe does.
+/// Writes every counter, one per line: name, space, value. Returns as pt_cache_describe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_describe_counters(
     cache: Option<&pt_cache>,
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn pt_cache_describe_counters(
     })
 }
 
-/// Text, cut to what there is room for, with a zero byte at its end; returns the whole length.
+/// Writes text, truncated to the buffer, with a final zero. Returns the whole length.
 ///
 /// # Safety
 /// As [`bytes_mut`].
@@ -293,7 +293,7 @@ pub(crate) unsafe fn put_text(
     buffer: *mut c_char,
     capacity: usize,
 ) -> Result<u64, Failure> {
-    // SAFETY: S34: this function's contract is that one's.
+    // SAFETY: S34: both functions have the same contract.
     let target = unsafe { bytes_mut(buffer.cast(), capacity) }?;
     if let Some(room) = capacity.checked_sub(1) {
         let nr = text.len().min(room);

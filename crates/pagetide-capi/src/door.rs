@@ -1,12 +1,12 @@
-//! Where a call from C ends: as a number, whatever happened.
+//! The FFI guard: every result of a call from C becomes a number.
 //!
 //! ```text
-//!   Ok(n)    n                  Err     -errno, and a sentence for this thread
-//!                               panic   -ENOTRECOVERABLE, and what it said
+//!   Ok(n)    n                  Err     -errno, and a message for this thread
+//!                               panic   -ENOTRECOVERABLE, and the panic's message
 //! ```
 //!
-//! The errno is the system's where the system refused, somewhere in the chain of causes; else the
-//! one that says the same as the error's kind.
+//! The errno is the system's error in the chain of causes, if any, otherwise the equivalent of the
+//! error's kind.
 
 use pagetide::{errno_of, find_errno};
 use std::any::Any;
@@ -16,46 +16,45 @@ use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Rises when a program has to be compiled anew, or changed. Structures that only grow do not
-/// raise it.
+/// The version of the interface. Rises when programs must be recompiled or changed, but not when
+/// structures grow.
 pub const PT_ABI_VERSION: u32 = 1;
 
 thread_local! {
     static LAST_ERROR: RefCell<Option<CString>> = const { RefCell::new(None) };
 }
 
-/// PT_ABI_VERSION of the library that is loaded. A program that finds another than it was compiled
-/// with should not go on.
+/// Returns the PT_ABI_VERSION of the loaded library. A program compiled with another version should
+/// stop.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_abi_version() -> u32 {
     PT_ABI_VERSION
 }
 
-/// The library's version, as "0.1.0". Never NULL, never freed.
+/// Returns the library's version, as "0.1.0". Never NULL, never freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// What the last call of this thread that failed had to say: what happened, with numbers, and what
-/// to do. Never NULL; empty if none has failed. Good until this thread's next call that fails.
-/// Calls that succeed leave it as it is.
+/// Returns the message of this thread's last failed call: the cause with numbers, and the remedy.
+/// Never NULL, and empty before the first failure. Valid until this thread's next failed call.
+/// Unchanged by successful calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_last_error() -> *const c_char {
-    // A thread that is ending may have lost it already.
+    // An ending thread may have lost the message.
     let last = LAST_ERROR.try_with(|last| last.borrow().as_deref().map(CStr::as_ptr));
     last.ok().flatten().unwrap_or(c"".as_ptr())
 }
 
-/// Why a call failed.
 pub(crate) struct Failure {
     errno: c_int,
     said: String,
 }
 
 impl Failure {
-    /// The arguments are such that no call can succeed.
+    /// Makes a failure for invalid arguments.
     #[cold]
     pub(crate) fn invalid(said: impl Into<String>) -> Failure {
         Failure { errno: libc::EINVAL, said: said.into() }
@@ -76,7 +75,7 @@ impl<E: Error + Into<io::Error> + 'static> From<E> for Failure {
     }
 }
 
-/// Does the work of a call that counts.
+/// Runs a call that returns a count.
 #[inline]
 pub(crate) fn count(work: impl FnOnce() -> Result<u64, Failure>) -> i64 {
     match catch_unwind(AssertUnwindSafe(work)) {
@@ -85,14 +84,14 @@ pub(crate) fn count(work: impl FnOnce() -> Result<u64, Failure>) -> i64 {
         Err(panic) => {
             let said = describe(&*panic);
             let said = format!("a bug in pagetide, please report it: {said}");
-            // What is dropped here came from a panic, and may panic again.
+            // The payload came from a panic, and dropping it may panic again.
             std::mem::forget(panic);
             fail(Failure::new(libc::ENOTRECOVERABLE, said))
         }
     }
 }
 
-/// Does the work of a call that gives back whether it succeeded.
+/// Runs a call that returns 0 on success.
 #[inline]
 pub(crate) fn call(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     // An errno fits.
@@ -103,7 +102,7 @@ pub(crate) fn call(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
 fn fail(failure: Failure) -> i64 {
     let Failure { errno, mut said } = failure;
     said.retain(|letter| letter != '\0');
-    // A thread that is ending has no more use for it.
+    // An ending thread does not need the message.
     let _ = LAST_ERROR.try_with(|last| last.replace(CString::new(said).ok()));
     -i64::from(errno)
 }

@@ -1,4 +1,4 @@
-//! Files: what is read and written by calls.
+//! Files, read and written by calls.
 
 use crate::arguments::{bytes, bytes_mut, given, path_or_none};
 use crate::cache::pt_cache;
@@ -8,36 +8,36 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-/// An open file: its own readahead, advice, and view of write-back errors.
+/// An open file with its own readahead, advice, and view of write-back errors.
 pub struct pt_file(pub File);
 
-/// To be read.
+/// Open for reading.
 pub const PT_READ: u32 = 1;
-/// To be written. The file must be readable as well: partial pages are read first.
+/// Open for writing. The file must be readable as well, because partial pages are read first.
 pub const PT_WRITE: u32 = 2;
-/// Made if there is none; with PT_WRITE.
+/// Create a missing file. Needs PT_WRITE.
 pub const PT_CREATE: u32 = 4;
-/// Cut to nothing; with PT_WRITE.
+/// Truncate the file to length 0. Needs PT_WRITE.
 pub const PT_TRUNCATE: u32 = 8;
 
-/// No particular pattern: forget earlier advice. For the file from now on.
+/// No particular pattern: drops earlier advice. For the file from now on.
 pub const PT_ADVICE_NORMAL: u32 = 0;
-/// Front to back: read ahead as far as allowed. For the file from now on.
+/// Sequential: reads ahead as far as allowed. For the file from now on.
 pub const PT_ADVICE_SEQUENTIAL: u32 = 1;
-/// Anywhere: look for no stream. For the file from now on.
+/// Random: stops looking for streams. For the file from now on.
 pub const PT_ADVICE_RANDOM: u32 = 2;
-/// Accesses say nothing about the future: do not count them. For the file from now on.
+/// Accesses do not predict the future, and are not counted. For the file from now on.
 pub const PT_ADVICE_NOREUSE: u32 = 3;
-/// The range will be wanted soon: bring it in, beside the caller.
+/// The range will be needed soon: fills its pages in the background.
 pub const PT_ADVICE_WILLNEED: u32 = 4;
-/// The range will not be wanted: write back what is dirty, and drop it.
+/// The range will not be needed: writes back dirty pages, and drops them.
 pub const PT_ADVICE_DONTNEED: u32 = 5;
 
-/// Opens a regular file, with PT_ flags. Two opens of one file share its pages. What other programs
-/// had written when they closed the file is seen from now on.
+/// Opens a regular file, with PT_ flags. Two opens of one file share pages. Sees all writes of
+/// programs that have closed the file.
 ///
-/// Errors: the system's; -EINVAL if flags has neither PT_READ nor PT_WRITE; -EBUSY if a region is
-/// over the file; -EFBIG, -EDQUOT.
+/// Errors: the system's. -EINVAL if flags has neither PT_READ nor PT_WRITE. -EBUSY if a region is
+/// over the file. -EFBIG, -EDQUOT.
 /// Cost: a few system calls.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_file_open(
@@ -55,10 +55,10 @@ pub unsafe extern "C" fn pt_file_open(
     })
 }
 
-/// A path, and the flags of an open, as Rust has them.
+/// Converts a path and the flags of an open.
 ///
 /// # Safety
-/// As the header asks for text.
+/// As the header requires for text.
 pub(crate) unsafe fn opening<'a>(
     path: *const c_char,
     flags: u32,
@@ -74,10 +74,10 @@ pub(crate) unsafe fn opening<'a>(
     Ok((path, options.create(is_set(PT_CREATE)).truncate(is_set(PT_TRUNCATE))))
 }
 
-/// Closes a file. What is dirty is written back, now or later; errors of that are told to the next
-/// that opens it: sync first. Unpin its pages before. NULL does nothing.
+/// Closes a file. Dirty pages are written back, now or later. The next open of the file reports
+/// errors of this write-back, so sync first. Unpin all pages before. NULL does nothing.
 ///
-/// Cost: none but of a cache without background threads, which writes back before it returns.
+/// Cost: none, except in a cache without background threads, which writes back before the return.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_close(file: Option<Box<pt_file>>) {
     call(|| {
@@ -86,13 +86,13 @@ pub extern "C" fn pt_file_close(file: Option<Box<pt_file>>) {
     });
 }
 
-/// Reads up to len bytes at offset; returns how many. Fewer only where the file ends, 0 at or past
-/// its end. Never fails for lack of memory.
+/// Reads up to len bytes at offset. Returns the number of bytes, fewer only at the end of the file,
+/// 0 at or past the end. Never fails for lack of memory.
 ///
-/// Errors: -EACCES if not opened with PT_READ; the system's; -EDEADLK if this thread has the page
-/// locked. The buffer then has anything.
-/// Waits for other threads that have a page of it locked.
-/// Cost of what is in memory: the copy, and about 20 ns a page.
+/// Errors: -EACCES if not opened with PT_READ. The system's. -EDEADLK if this thread has the page
+/// locked. The buffer's contents are then unspecified.
+/// Waits for threads that have a page of the range locked.
+/// Cost for pages in memory: the copy, and about 20 ns per page.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_file_pread(
     file: Option<&pt_file>,
@@ -108,14 +108,14 @@ pub unsafe extern "C" fn pt_file_pread(
     })
 }
 
-/// Writes len bytes at offset; returns len. The file grows as needed, a gap reads as zeros. They
-/// are in memory then, and stored after the next sync. Never fails for lack of memory.
+/// Writes len bytes at offset. Returns len. The file grows as needed, and a gap reads as zeros. The
+/// bytes are in memory, and stored after the next sync. Never fails for lack of memory.
 ///
-/// Errors: -EACCES if not opened with PT_WRITE; -EFBIG; the system's; -EDEADLK if this thread has a
-/// page of it pinned or locked. Pages before the one that failed are written.
-/// Waits for other threads that have a page pinned or locked, and for write-back while too much is
-/// dirty.
-/// Cost of what is in memory: a lock and the copy; a page written in part is read first.
+/// Errors: -EACCES if not opened with PT_WRITE. -EFBIG. The system's. -EDEADLK if this thread has a
+/// page of the range pinned or locked. Pages before the failed one are written.
+/// Waits for threads that have a page of the range pinned or locked, and for write-back while too
+/// much is dirty.
+/// Cost for pages in memory: a lock and the copy. A partly written page is read first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_file_pwrite(
     file: Option<&pt_file>,
@@ -131,50 +131,50 @@ pub unsafe extern "C" fn pt_file_pwrite(
     })
 }
 
-/// The file's length, bytes, with what is not written back yet. Free.
+/// Returns the file's length in bytes, including unwritten data. Free.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_len(file: Option<&pt_file>) -> i64 {
     count(|| Ok(given(file, "file")?.0.len()))
 }
 
-/// Cuts the file to len bytes, or extends it with zeros. In effect at once, durable after the next
-/// sync. A page that is pinned keeps its bytes until it is unpinned.
+/// Truncates the file to len bytes, or extends it with zeros. Takes effect at once, and is durable
+/// after the next sync. A pinned page keeps its bytes until unpinned.
 ///
-/// Errors: -EACCES, -EFBIG; the system's, and the length is what it was.
-/// Waits for requests of the file that other threads have under way, and for no guard.
-/// Cost: a system call, and a visit to each page that is cut off.
+/// Errors: -EACCES, -EFBIG. The system's, with the length unchanged.
+/// Waits for other threads' running requests on the file, but not for guards.
+/// Cost: a system call, and a visit of each removed page.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_set_len(file: Option<&pt_file>, len: u64) -> c_int {
     call(|| Ok(given(file, "file")?.0.set_len(len)?))
 }
 
-/// Writes back what is dirty of the file, and makes it durable: what was written before this call
-/// survives a crash when it returns 0.
+/// Writes back the file's dirty pages, and makes them durable: on return of 0, all earlier writes
+/// survive a crash.
 ///
-/// Errors: what the system said of any write-back of the file since the last sync through this
-/// handle, told once, the pages being dirty still; what it said of making it durable; -EDEADLK if
-/// this thread has a page of it locked.
-/// Waits for other threads that have dirty pages of it locked.
-/// Cost: the device's, one request for up to 64 neighbouring pages, several at once.
+/// Errors: the system's error of any write-back of the file since the last sync through this
+/// handle, reported once, with the pages still dirty. The system's error of the sync.
+/// -EDEADLK if this thread has a page of the file locked.
+/// Waits for threads that have dirty pages of the file locked.
+/// Cost: the device's, one request per up to 64 neighbouring pages, several at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_sync(file: Option<&pt_file>) -> c_int {
     call(|| Ok(given(file, "file")?.0.sync_data()?))
 }
 
-/// As pt_file_sync, without making it durable: other programs see what was written from here on.
+/// As pt_file_sync, but not durably: other programs see all earlier writes.
 ///
-/// Errors, waits and cost: as pt_file_sync, but for the device's own flush.
+/// Errors, waits and cost: as pt_file_sync, except the device's flush.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_flush(file: Option<&pt_file>) -> c_int {
     call(|| Ok(given(file, "file")?.0.flush()?))
 }
 
-/// Takes advice, one of PT_ADVICE_, about a range of bytes; len 0 is to the end.
+/// Takes advice, one of PT_ADVICE_, about a range of bytes. len 0 is to the end.
 ///
-/// Errors: -EINVAL for other advice; of PT_ADVICE_DONTNEED the system's, and what could not be
-/// written back was kept, or -EDEADLK if this thread has a page of the file locked.
-/// Cost: of PT_ADVICE_WILLNEED a message to a thread of the cache, of PT_ADVICE_DONTNEED that of
-/// pt_file_flush, of the others none.
+/// Errors: -EINVAL for other advice. For PT_ADVICE_DONTNEED the system's, with unwritten pages
+/// kept, or -EDEADLK if this thread has a page of the file locked.
+/// Cost: PT_ADVICE_WILLNEED a message to a thread of the cache, PT_ADVICE_DONTNEED as
+/// pt_file_flush, other advice none.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_advise(
     file: Option<&pt_file>,
@@ -197,9 +197,9 @@ pub(crate) fn advice_of(advice: u32) -> Result<Advice, Failure> {
     }
 }
 
-/// How many pages of a range of bytes are in memory now.
+/// Returns the number of pages of a range of bytes that are in memory now.
 ///
-/// Cost: a look at each page of it that ever was.
+/// Cost: a look at each page of the range that was ever used.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_file_resident_pages(file: Option<&pt_file>, offset: u64, len: u64) -> i64 {
     count(|| Ok(given(file, "file")?.0.resident_pages(offset, len)))

@@ -11,67 +11,67 @@ use std::mem::MaybeUninit;
 /// A tenant of a cache that was opened with groups.
 pub struct pt_group(Group);
 
-/// What a group may use and may keep, with those below it; rounded down to whole pages.
+/// A group's limit and guarantees in bytes, including its subgroups. Rounded down to whole pages.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pt_group_options {
     /// sizeof(pt_group_options).
     pub size: usize,
-    /// The most it may use, bytes, at least 65536. 0: no limit of its own.
+    /// The maximum use in bytes, at least 65536. 0: no limit of its own.
     pub limit_bytes: u64,
-    /// What it keeps whatever others need, bytes.
+    /// The use that reclaim never takes, in bytes.
     pub min_bytes: u64,
-    /// What it keeps unless nothing else is left, bytes.
+    /// The use that reclaim takes only as a last resort, in bytes.
     pub low_bytes: u64,
 }
 
-// SAFETY: S34: it is as that trait asks.
+// SAFETY: S34: as the trait requires.
 unsafe impl Growing for pt_group_options {
     const FIRST_BYTES: usize = 32;
 }
 
-/// What a group uses, with those below it, and what was done in it alone.
+/// A group's use of memory, including its subgroups, and the group's own counters.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pt_group_stats {
     /// sizeof(pt_group_stats).
     pub size: usize,
-    /// The most it may use, bytes; 0 for no limit of its own.
+    /// The maximum use in bytes, 0 for no limit of its own.
     pub limit_bytes: u64,
-    /// What is never taken, bytes.
+    /// The use that reclaim never takes, in bytes.
     pub min_bytes: u64,
-    /// What is taken only where nothing else is left, bytes.
+    /// The use that reclaim takes only as a last resort, in bytes.
     pub low_bytes: u64,
-    /// Charged to it, bytes; never above the limit, but where that was lowered.
+    /// Charged memory, in bytes. Above the limit only after the limit was lowered.
     pub usage_bytes: u64,
-    /// Pages wanted of its files: hits and misses.
+    /// Page accesses to the group's files: hits and misses.
     pub accesses: u64,
-    /// Pages that were in memory when wanted.
+    /// Accesses to pages in memory.
     pub hits: u64,
-    /// Pages that were not.
+    /// Accesses to absent pages.
     pub misses: u64,
-    /// Pages read straight to the caller because no memory could be had.
+    /// Pages read directly to the caller, because all memory was in use.
     pub bypass_reads: u64,
-    /// Pages written straight to the file because no memory could be had.
+    /// Pages written directly to the file, because all memory was in use.
     pub writes_through: u64,
-    /// Pages of it that came back after their eviction, where the policy keeps track.
+    /// The group's pages that came back after their eviction, if the policy tracks this.
     pub refaults: u64,
-    /// Those of them that were made active at once.
+    /// Refaults that were activated at once.
     pub activations: u64,
-    /// Its pages evicted.
+    /// The group's evicted pages.
     pub evictions: u64,
 }
 
-// SAFETY: S34: it is as that trait asks.
+// SAFETY: S34: as the trait requires.
 unsafe impl Growing for pt_group_stats {
     const FIRST_BYTES: usize = 104;
 }
 
-/// Makes a group. Its name is its alone in this cache.
+/// Makes a group, with a unique name in this cache.
 ///
-/// Errors: -EOPNOTSUPP if the cache was opened without groups; -EEXIST; -EINVAL if the options make
-/// no sense together or promise more than there is; -EDQUOT if there are too many.
-/// Cost: lists of its own, which for some policies are as long as the memory has pages.
+/// Errors: -EOPNOTSUPP if the cache was opened without groups. -EEXIST. -EINVAL if the options
+/// contradict each other or guarantee more than there is. -EDQUOT if there are too many groups.
+/// Cost: lists, which some policies size by the number of pages in memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_create(
     cache: Option<&pt_cache>,
@@ -83,16 +83,16 @@ pub unsafe extern "C" fn pt_group_create(
         let (cache, group) = (given(cache, "cache")?, given(group, "group")?);
         // SAFETY: S34: text, or null.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         let wanted = limits(&unsafe { options(wanted) }?);
         group.write(Box::new(pt_group(cache.0.group(name, wanted)?)));
         Ok(())
     })
 }
 
-/// Makes a group below another: what it uses, that one uses, too.
+/// Makes a subgroup. The use is also charged to the parent.
 ///
-/// Errors and cost: as pt_group_create; -ENOENT if that one was removed.
+/// Errors and cost: as pt_group_create. -ENOENT if the parent was removed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_create_below(
     parent: Option<&pt_group>,
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn pt_group_create_below(
         let (parent, group) = (given(parent, "parent")?, given(group, "group")?);
         // SAFETY: S34: text, or null.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         let wanted = limits(&unsafe { options(wanted) }?);
         group.write(Box::new(pt_group(parent.0.group(name, wanted)?)));
         Ok(())
@@ -119,7 +119,7 @@ fn limits(wanted: &pt_group_options) -> GroupOptions {
     }
 }
 
-/// Lets go of the handle; the group stays: pt_group_remove removes it. NULL does nothing.
+/// Closes the handle. The group stays until pt_group_remove. NULL does nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_group_close(group: Option<Box<pt_group>>) {
     call(|| {
@@ -128,10 +128,10 @@ pub extern "C" fn pt_group_close(group: Option<Box<pt_group>>) {
     });
 }
 
-/// Opens a file for the group, as pt_file_open: the pages it brings in are charged to the group. A
-/// file is of one group at a time, that of the first of its handles that are open.
+/// Opens a file as pt_file_open, and charges its pages to the group. A file belongs to one group at
+/// a time: the group of its oldest open handle.
 ///
-/// Errors: as pt_file_open; -ENOENT if the group was removed.
+/// Errors: as pt_file_open. -ENOENT if the group was removed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_open_file(
     group: Option<&pt_group>,
@@ -148,11 +148,11 @@ pub unsafe extern "C" fn pt_group_open_file(
     })
 }
 
-/// Gives the group other limits. Where it uses more than it now may, pages go until it fits; what
-/// is dirty or pinned stays until later misses find it.
+/// Changes the group's limits. Evicts pages above the new limit. Dirty or pinned pages stay until
+/// later misses.
 ///
-/// Errors: as pt_group_create; -ENOENT if it was removed.
-/// Cost: an eviction for each page that has to go.
+/// Errors: as pt_group_create. -ENOENT if the group was removed.
+/// Cost: an eviction per page removed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_set(
     group: Option<&pt_group>,
@@ -160,16 +160,16 @@ pub unsafe extern "C" fn pt_group_set(
 ) -> c_int {
     call(|| {
         let group = given(group, "group")?;
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         let wanted = unsafe { options(wanted) }?;
         Ok(group.0.set(limits(&wanted))?)
     })
 }
 
-/// What the group uses, and what it did: fills the structure, whose size must be set.
+/// Fills the structure with the group's statistics. Set stats->size before.
 ///
-/// Errors: -ENOENT if it was removed.
-/// Cost: takes a lock, and reads every thread's counts: not for every request.
+/// Errors: -ENOENT if the group was removed.
+/// Cost: takes a lock, and reads every thread's counts. Not for every request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_group_get_stats(
     group: Option<&pt_group>,
@@ -192,16 +192,16 @@ pub unsafe extern "C" fn pt_group_get_stats(
             activations: now.activations,
             evictions: now.evictions,
         };
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         unsafe { put_sized(stats, now) }
     })
 }
 
-/// Frees memory of the group before it is needed, in the calling thread; writes how many bytes came
-/// free, which may be fewer. freed_bytes may be NULL.
+/// Frees memory of the group in advance, in the calling thread. Writes the number of bytes freed,
+/// which may be less than wanted_bytes. freed_bytes may be NULL.
 ///
-/// Errors: -ENOENT if it was removed.
-/// Cost: an eviction for each page.
+/// Errors: -ENOENT if the group was removed.
+/// Cost: an eviction per page.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_group_reclaim(
     group: Option<&pt_group>,
@@ -217,10 +217,9 @@ pub extern "C" fn pt_group_reclaim(
     })
 }
 
-/// Removes the group. Its files and pages are its parent's from now on. The handle is still to be
-/// closed.
+/// Removes the group. The parent gets all files and pages. The handle must still be closed.
 ///
-/// Errors: -EBUSY if there are groups below it; -ENOENT if it was removed before.
+/// Errors: -EBUSY if the group has subgroups. -ENOENT if removed before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_group_remove(group: Option<&pt_group>) -> c_int {
     call(|| Ok(given(group, "group")?.0.remove()?))

@@ -1,7 +1,7 @@
-//! Guards: a page in place, pinned to be read or locked to be changed.
+//! Guards: a page in place, pinned for reading or locked for changes.
 //!
-//! A guard of Rust's is put into the caller's own memory, beside what it gives: no allocation. So
-//! its bytes stay where they are until it is taken out again, on the same thread.
+//! The Rust guard is stored in the caller's memory, without an allocation, and stays in place until
+//! taken out, on the same thread.
 
 use crate::arguments::given;
 use crate::door::{Failure, call};
@@ -10,13 +10,13 @@ use pagetide::{PageGuard, PageGuardMut, ReadError};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Words that the library has in a guard.
+/// The number of words of a guard.
 pub const PT_GUARD_WORDS: usize = 10;
 
 const NO_GUARD: [MaybeUninit<usize>; PT_GUARD_WORDS] = [MaybeUninit::uninit(); PT_GUARD_WORDS];
 
-/// What is in a pinned page's words. It is made where it stays: loads of a copy would wait for the
-/// narrower stores before it, longer than all the rest takes.
+/// The contents of a pinned page's words, constructed in place. A copy would stall on store
+/// forwarding, which costs more than the rest of the call.
 type Pinned<'f> = Result<PageGuard<'f>, ReadError>;
 
 const _: () = assert!(size_of::<Pinned<'_>>() <= size_of::<[usize; PT_GUARD_WORDS]>());
@@ -24,37 +24,37 @@ const _: () = assert!(size_of::<PageGuardMut<'_>>() <= size_of::<[usize; PT_GUAR
 const _: () = assert!(align_of::<Pinned<'_>>() <= align_of::<usize>());
 const _: () = assert!(align_of::<PageGuardMut<'_>>() <= align_of::<usize>());
 
-/// A page that is pinned: it stays where it is, and nothing writes it. Not to be copied or moved.
+/// A pinned page, which stays in place and is not written. Do not copy or move the structure.
 #[repr(C)]
 pub struct pt_page {
-    /// Its bytes, to be read alone; NULL once it is unpinned.
+    /// The read-only bytes. NULL once unpinned.
     pub data: *const u8,
-    /// How many there are: 4096, fewer in the last page of a file.
+    /// The number of bytes: 4096, fewer in the last page of a file.
     pub len: usize,
-    /// The library's.
+    /// Private.
     pub guard: [MaybeUninit<usize>; PT_GUARD_WORDS],
 }
 
-/// A page that is locked to be changed: other threads that want it wait. Not to be copied or moved.
+/// A locked page, for which other threads wait. Do not copy or move the structure.
 #[repr(C)]
 pub struct pt_locked_page {
-    /// A copy of its bytes, to be changed; NULL once it is unlocked.
+    /// A copy of the bytes, to be changed. NULL once unlocked.
     pub data: *mut u8,
-    /// How many there are: 4096, fewer in the last page of a file.
+    /// The number of bytes: 4096, fewer in the last page of a file.
     pub len: usize,
-    /// The library's.
+    /// Private.
     pub guard: [MaybeUninit<usize>; PT_GUARD_WORDS],
 }
 
-/// Pins page index, which begins at byte index * 4096, and fills in where its bytes are. Brings it
-/// in first if it is absent. Keep it short: while it is pinned the page cannot leave memory, and
-/// calls that write it wait. To be unpinned by the same thread, before the file is closed.
+/// Pins page index, which begins at byte index * 4096, and fills an absent page first. Sets data
+/// and len. Unpin soon: a pinned page cannot leave memory, and writers wait. Unpin in the same
+/// thread, before the file is closed.
 ///
-/// Errors: -EACCES if not opened with PT_READ; -ENODATA past the end of the file; the system's;
-/// -EBUSY if all memory is in use: unpin others, or pt_file_pread, which always works; -EDEADLK if
-/// this thread has the page locked. Nothing is pinned then, and data is NULL.
-/// Waits for another thread that has it locked.
-/// Cost of a page in memory: some tens of nanoseconds to pin and unpin; one atomic each, no lock.
+/// Errors: -EACCES if not opened with PT_READ. -ENODATA past the end of the file. The system's.
+/// -EBUSY if all memory is in use: unpin other pages, or use pt_file_pread, which always works.
+/// -EDEADLK if this thread has the page locked. On failure, nothing is pinned, and data is NULL.
+/// Waits for a thread that has the page locked.
+/// Cost for a page in memory: some tens of nanoseconds to pin and unpin, one atomic each, no lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_page_pin(
     file: Option<&pt_file>,
@@ -66,9 +66,9 @@ pub extern "C" fn pt_page_pin(
         let page = given(page, "page")?.write(nothing);
         let file = given(file, "file")?;
         let place = page.guard.as_mut_ptr().cast::<Pinned<'_>>();
-        // SAFETY: S35: it fits, as is asserted.
+        // SAFETY: S35: it fits, as asserted.
         unsafe { place.write(file.0.page(index)) };
-        // SAFETY: S35: it is where it stays.
+        // SAFETY: S35: it is in its final place.
         if let Ok(guard) = unsafe { &*place } {
             let bytes: &[u8] = guard;
             (page.data, page.len) = (bytes.as_ptr(), bytes.len());
@@ -80,9 +80,9 @@ pub extern "C" fn pt_page_pin(
     })
 }
 
-/// Lets go of a page that is pinned; its data is NULL then. Waits for nothing.
+/// Unpins a page, and sets data to NULL. Never waits.
 ///
-/// Errors: -EINVAL if it is not pinned.
+/// Errors: -EINVAL if the page is not pinned.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_page_unpin(page: Option<&mut pt_page>) -> c_int {
     call(|| {
@@ -91,24 +91,24 @@ pub extern "C" fn pt_page_unpin(page: Option<&mut pt_page>) -> c_int {
             return Err(Failure::invalid("the page is not pinned, or was unpinned already"));
         }
         page.data = std::ptr::null();
-        // SAFETY: S35: there is a guard while there is data, and it is taken out once.
+        // SAFETY: S35: there is a guard while data is not null, and it is taken out once.
         unsafe { page.guard.as_mut_ptr().cast::<Pinned<'_>>().drop_in_place() };
         Ok(())
     })
 }
 
-/// Locks page index to be changed, and fills in where a copy of its bytes is, which is published as
-/// a whole when it is unlocked. Brings it in first if it is absent. The file does not grow. To be
-/// unlocked by the same thread, before the file is closed.
+/// Locks page index for changes, and fills an absent page first. data is a copy of the page, which
+/// is published as a whole on unlock. The file does not grow. Unlock in the same thread, before
+/// the file is closed.
 ///
-/// The bytes that differ are written; bytes between two of them may be, too, where they are fewer
-/// than 128.
+/// Changed bytes are written, and also unchanged bytes between two changes less than 128 bytes
+/// apart.
 ///
-/// Errors: -EACCES if not opened with PT_WRITE; -EINVAL past the end of the file; the system's;
-/// -EBUSY if all memory is in use: pt_file_pwrite always works; -EDEADLK if this thread has the
-/// page pinned or locked. Nothing is locked then, and data is NULL.
-/// Waits for other threads that have it pinned or locked.
-/// Cost: a copy of the page now, and another when it is unlocked.
+/// Errors: -EACCES if not opened with PT_WRITE. -EINVAL past the end of the file. The system's.
+/// -EBUSY if all memory is in use: pt_file_pwrite always works. -EDEADLK if this thread has the
+/// page pinned or locked. On failure, nothing is locked, and data is NULL.
+/// Waits for threads that have the page pinned or locked.
+/// Cost: a copy of the page, and another on unlock.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_page_lock(
     file: Option<&pt_file>,
@@ -120,19 +120,19 @@ pub extern "C" fn pt_page_lock(
         let page = given(page, "page")?.write(nothing);
         let guard = given(file, "file")?.0.page_mut(index)?;
         let place = page.guard.as_mut_ptr().cast::<PageGuardMut<'_>>();
-        // SAFETY: S35: the guard fits, as is asserted.
+        // SAFETY: S35: the guard fits, as asserted.
         unsafe { place.write(guard) };
-        // SAFETY: S35: the guard is where it stays, and no other has it.
+        // SAFETY: S35: the guard is in its final place, and exclusive.
         let bytes = unsafe { &mut *place };
         (page.data, page.len) = (bytes.as_mut_ptr(), bytes.len());
         Ok(())
     })
 }
 
-/// Publishes what was changed, and lets go of the page; its data is NULL then. Waits for nothing.
+/// Publishes the changes, unlocks the page, and sets data to NULL. Never waits.
 ///
-/// Errors: -EINVAL if it is not locked.
-/// Cost: a comparison with what the page was, and a copy.
+/// Errors: -EINVAL if the page is not locked.
+/// Cost: a comparison with the old contents, and a copy.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_page_unlock(page: Option<&mut pt_locked_page>) -> c_int {
     call(|| {
@@ -141,7 +141,7 @@ pub extern "C" fn pt_page_unlock(page: Option<&mut pt_locked_page>) -> c_int {
             return Err(Failure::invalid("the page is not locked, or was unlocked already"));
         }
         page.data = std::ptr::null_mut();
-        // SAFETY: S35: there is a guard while there is data, and it is taken out once.
+        // SAFETY: S35: there is a guard while data is not null, and it is taken out once.
         drop(unsafe { page.guard.as_ptr().cast::<PageGuardMut<'_>>().read() });
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Regions: address ranges of which only what the limit allows is in memory.
+//! Regions: address ranges with pages in memory only as far as the limit allows.
 
 use crate::arguments::{Growing, given, options, path_or_none, put_sized};
 use crate::cache::pt_cache;
@@ -8,69 +8,68 @@ use pagetide::{Bytes, FaultDelivery, Region, RegionOptions};
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 
-/// An address range whose pages come and go; any code may load from it and store to it.
+/// An address range with pages that are filled on faults and evicted. Any code may load and store.
 pub struct pt_region(Region);
 
-/// What a region is to be: len_bytes of zeros, or over the file at path.
+/// Options for a region: len_bytes of zeros, or over the file at path.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pt_region_options {
     /// sizeof(pt_region_options).
     pub size: usize,
-    /// The length of an anonymous region, bytes, rounded up to whole pages. 0: over a file.
+    /// The length of an anonymous region in bytes, rounded up to whole pages. 0: over a file.
     pub len_bytes: u64,
-    /// The file that exists whose bytes it has, to be read and written. While the region lives it
-    /// is the cache's only way to the file. NULL: an anonymous region.
+    /// The existing file that the region reads and writes. While the region lives, the cache has no
+    /// other access to the file. NULL: an anonymous region.
     pub path: *const c_char,
-    /// The folder for what leaves an anonymous region's memory. NULL: TMPDIR, else /var/tmp.
+    /// The folder for evicted pages of an anonymous region. NULL: TMPDIR, else /var/tmp.
     pub swap_folder: *const c_char,
-    /// Threads that serve its faults. 0: the thread that touched a page serves its fault, where
-    /// that can be, at a fraction of the cost; see docs/regions.md for what it asks of the program.
+    /// Threads that serve the region's faults. 0: the faulting thread serves its own fault if
+    /// possible, at a fraction of the cost. See docs/regions.md for the requirements.
     pub handlers: u64,
-    /// 1: the file is opened for reading alone, and need not be writable. What is stored in the
-    /// region all the same reaches no file, and stays in memory. 0, or without a path: no such
-    /// thing.
+    /// 1: opens the file read-only, without need of write access. Stores to the region stay in
+    /// memory, and reach no file. 0, or without a path: no effect.
     pub read_only: u64,
 }
 
-// SAFETY: S34: it is as that trait asks.
+// SAFETY: S34: as the trait requires.
 unsafe impl Growing for pt_region_options {
     const FIRST_BYTES: usize = 40;
 }
 
-/// Faults of a region so far, and memory it takes now.
+/// A region's faults so far, and its current use of memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pt_region_stats {
     /// sizeof(pt_region_stats).
     pub size: usize,
-    /// Faults on pages that were not in memory.
+    /// Faults on absent pages.
     pub missing_faults: u64,
-    /// On pages in memory that were not mapped: to learn that they are used.
+    /// Faults on unmapped pages in memory, which reveal their use.
     pub minor_faults: u64,
-    /// Stores to pages that were mapped for reading.
+    /// Stores to pages mapped for reading.
     pub wp_faults: u64,
-    /// On pages that could not be had: the thread got SIGBUS.
+    /// Faults that could not be served: the thread got SIGBUS.
     pub failed_faults: u64,
-    /// Memory that its pages take now, bytes.
+    /// Memory of the pages now, in bytes.
     pub resident_bytes: u64,
-    /// 1 if the thread that touched a page serves its fault: system calls that are given addresses
-    /// of pages that are not mapped then fail with EFAULT. 0 if threads of the region do.
+    /// 1 if the faulting thread serves its own fault: system calls given addresses of unmapped
+    /// pages then fail with EFAULT. 0 if threads of the region do.
     pub is_served_in_place: u64,
 }
 
-// SAFETY: S34: it is as that trait asks.
+// SAFETY: S34: as the trait requires.
 unsafe impl Growing for pt_region_stats {
     const FIRST_BYTES: usize = 56;
 }
 
-/// Makes a region, which competes for memory with all else in the cache. A page that cannot be had
-/// ends the access with SIGBUS, as in a mapped file; pt_region_sync says why. Not for memory that
+/// Makes a region, which competes for memory with the rest of the cache. A page that cannot be read
+/// raises SIGBUS, as in a mapped file, and pt_region_sync returns the cause. Not for memory that
 /// devices write, nor for a child after fork.
 ///
-/// Errors: -EINVAL if not just one of len_bytes and path is given; -EBUSY if the file is open in
-/// this cache; -EACCES or -EPERM where the system refuses userfaultfd; the system's.
-/// Cost: a reservation of addresses, whatever its length, and threads.
+/// Errors: -EINVAL unless exactly one of len_bytes and path is given. -EBUSY if the file is open in
+/// this cache. -EACCES or -EPERM if the system refuses userfaultfd. The system's.
+/// Cost: a reservation of addresses, independent of the length, and threads.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_region_create(
     cache: Option<&pt_cache>,
@@ -79,7 +78,7 @@ pub unsafe extern "C" fn pt_region_create(
 ) -> c_int {
     call(|| {
         let (cache, region) = (given(cache, "cache")?, given(region, "region")?);
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         let wanted = unsafe { options(wanted) }?;
         // SAFETY: S34: text, or null.
         let path = unsafe { path_or_none(wanted.path) };
@@ -103,11 +102,10 @@ pub unsafe extern "C" fn pt_region_create(
     })
 }
 
-/// Ends a region: no code may use its addresses any more. The contents of an anonymous one are
-/// gone, those over a file are written back, whose errors cannot be told: sync first. NULL does
-/// nothing.
+/// Ends a region: no code may use the addresses any more. Contents of an anonymous region are lost.
+/// Contents over a file are written back, and errors are lost, so sync first. NULL does nothing.
 ///
-/// Cost: that write-back, and a visit to each page that was touched.
+/// Cost: the write-back, and a visit of each touched page.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_destroy(region: Option<Box<pt_region>>) {
     call(|| {
@@ -116,25 +114,24 @@ pub extern "C" fn pt_region_destroy(region: Option<Box<pt_region>>) {
     });
 }
 
-/// Where it begins; page aligned. NULL of NULL. Free.
+/// Returns the first address, page aligned. NULL for NULL. Free.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_address(region: Option<&pt_region>) -> *mut c_void {
     region.map_or(std::ptr::null_mut(), |region| region.0.as_ptr().cast())
 }
 
-/// Its length, bytes. Of a file whose last page is partial, what is stored past this reaches no
-/// file. Free.
+/// Returns the length in bytes. Stores past this in a partial last page reach no file. Free.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_len(region: Option<&pt_region>) -> i64 {
     count(|| Ok(given(region, "region")?.0.len()))
 }
 
-/// Maps the pages of a range of bytes, as far as they fit, so that a system call can be given their
-/// addresses: one that reads from them with access PT_READ, one that writes to them with PT_WRITE.
-/// Nothing keeps them from leaving again: a call that fails with EFAULT is to be repeated.
+/// Maps the pages of a range of bytes, as far as memory allows, so that system calls can be given
+/// addresses in the range: PT_READ for calls that read there, PT_WRITE for calls that write there.
+/// Pages may leave again, so repeat a call that fails with EFAULT.
 ///
-/// Errors: -EINVAL for other access; -ENODATA if the range leaves the region; the system's.
-/// Cost: a fill for each absent page, and a system call for each that is not mapped.
+/// Errors: -EINVAL for other access. -ENODATA if the range leaves the region. The system's.
+/// Cost: a fill per absent page, and a system call per unmapped page.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_populate(
     region: Option<&pt_region>,
@@ -154,19 +151,19 @@ pub extern "C" fn pt_region_populate(
     })
 }
 
-/// Writes back what is dirty, and makes it durable. Of an anonymous region nothing is written; the
-/// call says whether its pages could leave memory.
+/// Writes back dirty pages, and makes them durable. An anonymous region writes nothing, and reports
+/// if its pages could not leave memory.
 ///
-/// Errors: as pt_file_sync; of an anonymous region what the system said of the swap folder.
-/// Cost: as pt_file_sync; of an anonymous region none.
+/// Errors: as pt_file_sync. For an anonymous region, the system's error for the swap folder.
+/// Cost: as pt_file_sync. For an anonymous region, none.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_region_sync(region: Option<&pt_region>) -> c_int {
     call(|| Ok(given(region, "region")?.0.sync()?))
 }
 
-/// Takes advice about a range of bytes; len 0 is to the end. PT_ADVICE_WILLNEED brings it into
-/// memory, PT_ADVICE_DONTNEED writes it back and lets the memory go, but keeps the contents; other
-/// advice has no meaning here.
+/// Takes advice about a range of bytes. len 0 is to the end. PT_ADVICE_WILLNEED fills the range,
+/// PT_ADVICE_DONTNEED writes back and frees the memory, but keeps the contents. Other advice has
+/// no effect.
 ///
 /// Errors and cost: as pt_file_advise.
 #[unsafe(no_mangle)]
@@ -179,7 +176,7 @@ pub extern "C" fn pt_region_advise(
     call(|| Ok(given(region, "region")?.0.advise(advice_of(advice)?, offset, len)?))
 }
 
-/// Faults so far, and memory taken now: fills the structure, whose size must be set.
+/// Fills the structure with the region's statistics. Set stats->size before.
 ///
 /// Cost: a look at every page that was ever touched.
 #[unsafe(no_mangle)]
@@ -198,7 +195,7 @@ pub unsafe extern "C" fn pt_region_get_stats(
             resident_bytes: now.resident_bytes,
             is_served_in_place: (now.delivery == FaultDelivery::Signal).into(),
         };
-        // SAFETY: S34: the caller's word for the structure's size.
+        // SAFETY: S34: the caller vouches for the structure's size.
         unsafe { put_sized(stats, now) }
     })
 }

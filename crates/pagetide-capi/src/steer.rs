@@ -1,5 +1,5 @@
-//! What `pagetide ctl` does to a cache that runs, for a program to do itself; its resize, its
-//! statistics, advice and groups are where those are.
+//! The functions of `pagetide ctl` for a program's own cache. Resize, statistics, advice and groups
+//! are in other files.
 
 use crate::arguments::{given, text};
 use crate::cache::{is_on, pt_cache, put_text};
@@ -7,25 +7,23 @@ use crate::door::{Failure, call, count};
 use pagetide::{Detail, ResidentSet};
 use std::ffi::{c_char, c_int};
 
-/// Writes back all that is dirty, of all files, and makes it durable; where that fails for one, the
-/// others still are, and the first error is told.
+/// Makes all changes of all files durable. Continues after an error, and returns the first one.
 ///
-/// Errors: as pt_cache_flush, and what the system said of a file that could not be made durable.
-/// Waits as pt_cache_flush does.
+/// Errors: as pt_cache_flush, and the system's error for a file that could not be made durable.
+/// Waits as pt_cache_flush.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_sync(cache: Option<&pt_cache>) -> c_int {
     call(|| Ok(given(cache, "cache")?.0.sync_all()?))
 }
 
-/// Writes back what is dirty and not locked, and drops what is not in use, of all files. Returns
-/// the bytes that came free.
+/// Writes back dirty unlocked pages, and drops unused pages, of all files. Returns the bytes freed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_cache_drop(cache: Option<&pt_cache>) -> i64 {
     count(|| Ok(given(cache, "cache")?.0.drop_caches().0))
 }
 
-/// The generations as Linux's lru_gen has them, or with full 1 as lru_gen_full; nothing where the
-/// policy has none. Returns as pt_cache_describe does.
+/// Writes the generations in the format of Linux's lru_gen, or with full 1 of lru_gen_full. Empty
+/// if the policy has none. Returns as pt_cache_describe.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_describe_lru_gen(
     cache: Option<&pt_cache>,
@@ -41,10 +39,10 @@ pub unsafe extern "C" fn pt_cache_describe_lru_gen(
     })
 }
 
-/// Carries out commands to the generations, in the format of Linux's lru_gen. Returns how many
-/// pages were evicted.
+/// Runs commands to the generations, in the format of Linux's lru_gen. Returns the number of pages
+/// evicted.
 ///
-/// Errors: -EINVAL for the first that cannot be carried out; those before it are.
+/// Errors: -EINVAL for the first command that fails. Earlier commands took effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_command_lru_gen(
     cache: Option<&pt_cache>,
@@ -59,11 +57,11 @@ pub unsafe extern "C" fn pt_cache_command_lru_gen(
     })
 }
 
-/// Which pages of files are in memory, and how hot they are, as text for pt_cache_warm (the format
-/// is in docs/formats.md). Returns as pt_cache_describe does; what is in memory may have changed by
-/// the next call.
+/// Writes the files' pages in memory, with heat, as text for pt_cache_warm (the format is in
+/// docs/formats.md). Returns as pt_cache_describe. Pages in memory may have changed by the next
+/// call.
 ///
-/// Cost: a visit to each page in memory.
+/// Cost: a visit of each page in memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_dump(
     cache: Option<&pt_cache>,
@@ -77,10 +75,10 @@ pub unsafe extern "C" fn pt_cache_dump(
     })
 }
 
-/// Brings in what a text of pt_cache_dump names, of each file once it is opened and if it has not
-/// changed: the hottest pages first, beside the program, until memory is full.
+/// Fills the pages listed by pt_cache_dump, for each unchanged file once opened: hottest first,
+/// in the background, until memory is full.
 ///
-/// Errors: -EINVAL for text that is no dump, or was cut.
+/// Errors: -EINVAL for text that is not a dump, or was truncated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pt_cache_warm(cache: Option<&pt_cache>, dump: *const c_char) -> c_int {
     call(|| {

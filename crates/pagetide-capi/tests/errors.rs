@@ -1,4 +1,4 @@
-//! What each function says where it refuses, and that nothing changed then.
+//! The errors of each function, and that a refused call changes nothing.
 #![expect(unsafe_code, reason = "C's functions are called")]
 
 use pagetide_capi::cache::*;
@@ -19,7 +19,7 @@ fn said() -> String {
     unsafe { CStr::from_ptr(pt_last_error()) }.to_str().unwrap().to_owned()
 }
 
-/// The call failed with this errno, and its sentence has the word.
+/// Asserts that the call failed with this errno, and that the message has the word.
 #[track_caller]
 fn fails(result: impl Into<i64>, errno: i32, word: &str) {
     let (result, said) = (result.into(), said());
@@ -65,7 +65,7 @@ fn refused(options: &pt_cache_options, errno: i32, word: &str) {
     fails(unsafe { pt_cache_open(options, Some(&mut cache)) }, errno, word);
 }
 
-/// A cache of 16 pages, a folder, and a file of 64 pages in it.
+/// A cache of 16 pages, and a folder with a file of 64 pages.
 struct Bench {
     cache: Box<pt_cache>,
     folder: tempfile::TempDir,
@@ -200,7 +200,7 @@ fn a_cache_refuses_what_it_cannot_do() {
     fails(pt_cache_resize(Some(&bench.cache), 1 << 40), libc::EINVAL, "1T");
     fails(pt_cache_flush(None), libc::EINVAL, "cache is NULL");
     let mut stats = MaybeUninit::<pt_cache_stats>::zeroed();
-    // SAFETY: S34: a structure whose size can be read.
+    // SAFETY: S34: a structure with a readable size.
     let result = unsafe { pt_cache_get_stats(Some(&bench.cache), stats.as_mut_ptr()) };
     fails(result, libc::EINVAL, "size is 0");
     let mut value = MaybeUninit::uninit();
@@ -278,7 +278,7 @@ fn a_file_is_read_written_cut_and_advised() {
     works(pt_file_advise(Some(&file), PT_ADVICE_DONTNEED, 0, PAGE as u64));
     assert!(pt_file_resident_pages(Some(&file), 0, 1) == 0);
     works(pt_cache_flush(Some(&bench.cache)));
-    // It outlives the cache's handle.
+    // The file outlives the cache's handle.
     let Bench { cache, folder } = bench;
     pt_cache_close(Some(cache));
     assert_eq!(read(&file, 5 * PAGE as u64 - 3), 3);
@@ -295,7 +295,7 @@ fn a_guard_refuses_what_it_cannot_do() {
     fails(pt_page_pin(Some(&file), 0, None), libc::EINVAL, "page is NULL");
     fails(pt_page_pin(None, 0, Some(&mut page)), libc::EINVAL, "file is NULL");
     fails(pt_page_pin(Some(&file), 64, Some(&mut page)), libc::ENODATA, "page 64");
-    // SAFETY: S35: a call that fails has filled in that there is nothing.
+    // SAFETY: S35: a failed call has set data to null.
     let is_nothing = unsafe { page.assume_init_mut() };
     fails(pt_page_unpin(Some(is_nothing)), libc::EINVAL, "not pinned");
     fails(pt_page_unpin(None), libc::EINVAL, "page is NULL");
@@ -311,12 +311,12 @@ fn a_guard_refuses_what_it_cannot_do() {
     fails(read(&file, 3 * PAGE as u64), libc::EDEADLK, "page 3");
     fails(pt_file_sync(Some(&file)), libc::EDEADLK, "page 3");
     fails(pt_cache_flush(Some(&bench.cache)), libc::EDEADLK, "page 3");
-    // SAFETY: S35: it is locked, by a structure that stays where it is.
+    // SAFETY: S35: locked, by a structure that does not move.
     works(pt_page_unlock(Some(unsafe { locked.assume_init_mut() })));
 
     works(pt_page_pin(Some(&file), 3, Some(&mut page)));
     fails(write(&file, 3 * PAGE as u64), libc::EDEADLK, "page 3");
-    // SAFETY: S35: it is pinned, by a structure that stays where it is.
+    // SAFETY: S35: pinned, by a structure that does not move.
     let page = unsafe { page.assume_init_mut() };
     works(pt_page_unpin(Some(page)));
     assert!(page.data.is_null());
@@ -330,7 +330,7 @@ fn a_locked_page_is_published_and_more_guards_than_frames_are_refused() {
     let file = bench.open(PT_READ | PT_WRITE);
     let mut locked = MaybeUninit::<pt_locked_page>::uninit();
     works(pt_page_lock(Some(&file), 5, Some(&mut locked)));
-    // SAFETY: S35: it is locked, by a structure that stays where it is.
+    // SAFETY: S35: locked, by a structure that does not move.
     let locked = unsafe { locked.assume_init_mut() };
     assert_eq!(locked.len, PAGE);
     // SAFETY: S35: there are 4096 bytes.
@@ -348,7 +348,7 @@ fn a_locked_page_is_published_and_more_guards_than_frames_are_refused() {
     fails(results[16], libc::EBUSY, "16 are pinned");
     assert_eq!(read(&file, 20 * PAGE as u64), 10, "a read goes past the cache");
     for page in &mut pages[..16] {
-        // SAFETY: S35: it is pinned, by a structure that stays where it is.
+        // SAFETY: S35: pinned, by a structure that does not move.
         works(pt_page_unpin(Some(unsafe { page.assume_init_mut() })));
     }
     works(pt_file_sync(Some(&file)));
@@ -387,7 +387,7 @@ fn a_group_refuses_what_it_cannot_do() {
     let opened = unsafe { file.assume_init() };
     assert_eq!(read(&opened, 0), 10);
     let mut stats = MaybeUninit::<pt_group_stats>::zeroed();
-    // SAFETY: S34: zeros are a value of it.
+    // SAFETY: S34: zeros are a valid value.
     let stats = unsafe { stats.assume_init_mut() };
     stats.size = size_of::<pt_group_stats>();
     // SAFETY: S34: a structure of that size.
@@ -457,7 +457,7 @@ fn a_region_refuses_what_it_cannot_do() {
     let region = unsafe { region.assume_init() };
     assert_eq!(pt_region_len(Some(&region)), 8 << 20);
     let address = pt_region_address(Some(&region)).cast::<u8>();
-    // Not one after the other: of what follows, zeros are mapped ahead.
+    // In random order, because zeros are mapped ahead of a sequential stream.
     for page in (0..2048).map(|nth| nth * 1031 % 2048) {
         let at = page * PAGE;
         // SAFETY: S24: an address of a region that lives.
@@ -472,7 +472,7 @@ fn a_region_refuses_what_it_cannot_do() {
     fails(pt_region_advise(Some(&region), 9, 0, 0), libc::EINVAL, "9 is no advice");
     works(pt_region_advise(Some(&region), PT_ADVICE_DONTNEED, 0, PAGE as u64));
     works(pt_region_sync(Some(&region)));
-    // The version that a program was built for may know less.
+    // A program's version may know less.
     let mut stats = [size_of::<pt_region_stats>() as u64 - 8, 0, 0, 0, 0, 0, 77];
     // SAFETY: S34: a structure of that size, seven words in all.
     let result = unsafe { pt_region_get_stats(Some(&region), stats.as_mut_ptr().cast()) };
@@ -484,7 +484,7 @@ fn a_region_refuses_what_it_cannot_do() {
     pt_region_destroy(Some(region));
 }
 
-/// A program that runs is a file that nothing may write.
+/// A running program's file cannot be written.
 #[test]
 fn a_region_over_a_file_that_may_not_be_written_is_read_only() {
     let cache = open_cache(&NO_OPTIONS);
@@ -526,7 +526,7 @@ fn statistics_fill_what_the_caller_knows_and_no_more() {
     assert_eq!(read(&file, 0), 10);
     let mut longer = [u64::MAX; 24];
     longer[0] = 8 * 23;
-    // SAFETY: S34: 23 words, as it says.
+    // SAFETY: S34: 23 words, as stated.
     works(unsafe { pt_cache_get_stats(Some(&bench.cache), longer.as_mut_ptr().cast()) });
     assert_eq!(longer[..2], [8 * 23, 64 << 10]);
     assert_eq!(longer[5..8], [1, 0, 1], "accesses, hits, misses");

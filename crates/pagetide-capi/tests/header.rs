@@ -1,4 +1,4 @@
-//! The header is what cbindgen makes of the code.
+//! The header is cbindgen's output for the code.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The examples in C and C++, compiled against the header and the library, and run: plain, and
-//! under the sanitizers for addresses and undefined behaviour.
+//! The examples in C and C++, compiled against the header and the library, and run with and without
+//! the sanitizers for addresses and undefined behaviour.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -46,13 +46,13 @@ fn a_pool_of_cpp_threads_reads_under_the_sanitizers() {
     assert_eq!(program.run(), "4096 pages read by 4 threads, 0 bytes wrong\n");
 }
 
-/// A program in a folder of its own, which has its file as well.
+/// A program in a folder of its own, with a file.
 struct Example {
     folder: tempfile::TempDir,
 }
 
 impl Example {
-    /// `None`, and a loud skip, where there is no compiler, or none with these sanitizers.
+    /// Returns `None`, after a message, without a compiler or without these sanitizers.
     fn build(
         compiler: &str,
         source: &str,
@@ -82,7 +82,7 @@ impl Example {
         Some(Example { folder })
     }
 
-    /// What it printed; it must end well, or say that it cannot: a loud skip, and nothing printed.
+    /// Returns the output. The program must succeed, or report a skip, which prints nothing.
     fn run(&self) -> String {
         let output = Command::new(self.folder.path().join("program"))
             .arg(self.folder.path().join("big.bin"))
@@ -98,7 +98,7 @@ impl Example {
     }
 }
 
-/// The shared library that was built with this test.
+/// Returns the shared library that was built with this test.
 fn library() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.with_file_name("libpagetide_capi.so")

@@ -1,4 +1,4 @@
-//! A program does to its cache what `pagetide ctl` does.
+//! The functions of `pagetide ctl` for a program's own cache.
 #![expect(unsafe_code, reason = "C's functions are called")]
 
 use pagetide_capi::cache::*;
@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
-/// What a function writes that answers as snprintf does.
+/// Returns the text of a function with snprintf's contract.
 fn text(ask: impl Fn(*mut std::ffi::c_char, usize) -> i64) -> CString {
     let len = usize::try_from(ask(null_mut(), 0)).unwrap();
     let mut buffer = vec![1_u8; len + 1];

@@ -1,11 +1,11 @@
-//! Whether an open file description can be any other process's.
+//! Checks if this process is the sole owner of an open file description.
 //!
 //! ```text
-//!   opened here, and this process has no child and never had one --> no other has it
-//!   all else                                                     --> another may have it
+//!   opened here, and this process has no child and never had one --> sole owner
+//!   otherwise                                                    --> perhaps shared
 //! ```
 //!
-//! A descriptor that is sent to another process is the kernel's before that.
+//! Descriptors are handed over before they are sent to another process.
 //!
 //! Source: waitid(2), getrusage(2) `RUSAGE_CHILDREN`.
 
@@ -14,27 +14,26 @@ use crate::{next, own};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-/// The description that was opened last, and by which process: a child inherits both.
+/// The description that was opened last, and its opener. Children inherit both.
 static OPENED: AtomicU64 = AtomicU64::new(0);
 static OPENER: AtomicU64 = AtomicU64::new(0);
 
-/// This process has opened the description.
 pub(crate) fn note_opened(id: u64) {
     OPENED.store(id, Relaxed);
     OPENER.store(own::number(), Release);
 }
 
-/// Whether no other process has the description; `false` where that is not known.
+/// Returns true if no other process has the description, false if unknown.
 pub(crate) fn is_alone_with(id: u64) -> bool {
     let is_opener = OPENER.load(Acquire) == own::number();
     is_opener && OPENED.load(Relaxed) == id && keeps_children() && !has_child() && !had_child()
 }
 
-/// Whether children that end are known of until they are waited for.
+/// Returns true if ended children remain until waited for.
 fn keeps_children() -> bool {
-    // SAFETY: numbers and pointers, for which zeros are valid (S20).
+    // SAFETY: numbers and pointers, with zeros as valid values (S20).
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: asks only; a live value (S20).
+    // SAFETY: a query with a live value (S20).
     let asked = unsafe { libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) };
     let is_ignored = action.sa_sigaction == libc::SIG_IGN;
     asked == 0 && !is_ignored && action.sa_flags & libc::SA_NOCLDWAIT == 0
@@ -48,9 +47,9 @@ fn has_child() -> bool {
     waited.err().is_none_or(|errno| errno.0 != libc::ECHILD)
 }
 
-/// Whether one was waited for: each has used some memory.
+/// Returns true if a child was waited for: each has used some memory.
 fn had_child() -> bool {
-    // SAFETY: numbers, for which zeros are valid (S20).
+    // SAFETY: numbers, with zeros as valid values (S20).
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let children = libc::RUSAGE_CHILDREN as isize as usize;
     let arguments = [children, address(&raw mut used), 0, 0, 0, 0];

@@ -1,12 +1,12 @@
-//! `libpagetide_preload.so`: what `pagetide run` loads into programs it did not compile.
+//! `libpagetide_preload.so`: loaded by `pagetide run` into unmodified programs.
 //!
-//! **Problem.** A program that cannot be changed makes system calls on its files; they should be
-//! answered from a page cache in another process. And nothing of the program may break by it: not
-//! fork from many threads, not a signal handler that reads, not a malloc that opens a file.
+//! **Problem.** The program's calls on its files are to be answered from a page cache in another
+//! process. Nothing in the program may break: not fork from many threads, not a signal handler that
+//! reads, not a malloc that opens a file.
 //!
-//! **Idea.** The dynamic linker takes these functions for the C library's. Each looks its
-//! descriptor up in a table; what is ours is asked of the server over this thread's own socket, all
-//! the rest goes to the next definition of the same name, the C library's.
+//! **Idea.** The dynamic linker takes these functions for the C library's. Each looks up its
+//! descriptor in a table. Calls on managed files go to the server over this thread's socket, all
+//! other calls to the next definition of the name.
 //!
 //! ```text
 //!   read(fd, ..) --> table[fd] --managed--> request, reply over this thread's socket
@@ -14,14 +14,13 @@
 //!                        `--unknown--> regular, and a stand-in? ask once, remember
 //! ```
 //!
-//! **Data and invariants.** No lock, and no memory of our own making: the table and the list of our
-//! descriptors are arrays of atomics. So there is nothing a fork could leave locked, and nothing
-//! that calls malloc. What belongs to a process, and not to its children, is in a page that fork
-//! wipes. A thread that is interrupted in the middle of a request, and requests something in the
-//! signal's handler, uses a second socket for that.
+//! **Data and invariants.** No locks and no heap: the tables are arrays of atomics, so a fork
+//! leaves nothing locked, and nothing calls malloc. State that children must not inherit is in a
+//! page that fork wipes. A request in a signal handler that interrupts a request uses a second
+//! socket.
 //!
-//! **Ignored.** System calls that are made without the C library, and its own calls of itself where
-//! no name is looked up: what that leaves open is in docs/calls.md and `pagetide run --help`.
+//! **Ignored.** System calls without the C library, and its internal calls, see docs/calls.md and
+//! `pagetide run --help`.
 //!
 //! Sources: ld.so(8), madvise(2) `MADV_WIPEONFORK`, unix(7), POSIX.1-2024 on open file
 //! descriptions.
@@ -58,7 +57,7 @@ mod view;
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = init;
 
-/// Runs as exit(3) ends the process.
+/// Runs at exit(3).
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static FINI: extern "C" fn() = fini;

@@ -1,8 +1,8 @@
-//! Whether the program has memory where a call of its is to store or to load.
+//! Checks that the program's memory exists before the library copies.
 //!
-//! **Problem.** The kernel fails with EFAULT where there is no memory, or ends a read short; what
-//! the library copies by itself would be a signal. **Idea.** The kernel is asked to have the pages
-//! there before bytes are copied, and which are there is remembered: programs use few buffers.
+//! **Problem.** The kernel fails with EFAULT, or ends a read early, if memory is missing. A copy
+//! would raise a signal. **Idea.** The kernel makes the pages present first, and the library
+//! remembers them, because programs reuse few buffers.
 //!
 //! ```text
 //!   page --> known, by this thread, since the program last changed mappings? --yes--> there
@@ -11,13 +11,10 @@
 //!                  madvise(MADV_POPULATE_WRITE) --> there, and known | not: up to this page
 //! ```
 //!
-//! A stack that has not grown as far yet grows first, as it does for the kernel.
+//! **Data and invariants.** Each thread remembers pages and longer ranges, with the count of
+//! mapping changes. **Ignored.** Mapping changes that bypass the library.
 //!
-//! **Data and invariants.** Pages and longer ranges for each thread, each with the count of changes
-//! of mappings at which it was there. **Ignored.** Mappings that the program changes by calls that
-//! pass us.
-//!
-//! Source: madvise(2), `MADV_POPULATE_WRITE`; futex(2), `FUTEX_WAIT`; mincore(2).
+//! Source: madvise(2) `MADV_POPULATE_WRITE`, futex(2) `FUTEX_WAIT`, mincore(2).
 
 use crate::errno::Errno;
 use crate::{next, pieces, process};
@@ -29,25 +26,25 @@ use std::sync::atomic::Ordering::Relaxed;
 
 const PAGE_SHIFT: usize = 12;
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-/// Pages that a thread knows: a power of two.
+/// Pages known per thread: a power of two.
 const NR_KNOWN: usize = 256;
-/// Longer ranges that a thread knows.
+/// Longer ranges known per thread.
 const NR_RANGES: usize = 8;
-/// A part of more pages is remembered as a range.
+/// Longer parts are remembered as ranges.
 const FEW_PAGES: usize = 16;
-/// Bytes of a read for which the file's length is not asked for.
+/// Reads up to this length do not query the file's length.
 const FEW_BYTES: usize = 256 << 10;
-/// Of longer parts no more is looked at: it is not to be made the program's memory.
+/// A check must not allocate the program's memory.
 const BYTES_MAX: usize = 64 << 20;
-/// Bits of a page's number, behind which is the count of changes.
+/// Bits of a page number in a word. The count of changes lies above.
 const PAGE_BITS: u32 = 36;
-/// A word that memory hardly has; where it has, nothing else happens.
+/// An unlikely value of memory. A match does no harm.
 const UNLIKELY: usize = 0x9e37_79b9;
 
-/// How often the program has changed mappings.
+/// Mapping changes by the program.
 static CHANGES: AtomicU64 = AtomicU64::new(1);
 
-/// Pages of a range that can be stored to, and the count of changes at which they could.
+/// Writable pages, and the count of changes at that time.
 #[derive(Clone, Copy)]
 struct Known {
     start: usize,
@@ -57,36 +54,32 @@ struct Known {
 
 thread_local! {
     static KNOWN: [Cell<u64>; NR_KNOWN] = const { [const { Cell::new(0) }; NR_KNOWN] };
-    /// Longer ranges, and which of them is replaced next.
+    /// Longer ranges, and the next to replace.
     static RANGES: [Cell<Known>; NR_RANGES] =
         const { [const { Cell::new(Known { start: 0, end: 0, changes: 0 }) }; NR_RANGES] };
     static NEXT_RANGE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// What is to be done with memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Load = 0,
     Store = 1,
 }
 
-/// The program is about to change what is mapped, or how.
 pub(crate) fn about_to_change() {
     CHANGES.fetch_add(1, Relaxed);
 }
 
-/// What a thread knows of a page that can be used so.
 fn word_of(page: usize, usage: Use) -> u64 {
     (CHANGES.load(Relaxed) << 1 | usage as u64) << PAGE_BITS | page as u64
 }
 
-/// Whether a page is known to be there. What can be stored to, can be loaded.
+/// Writable pages are readable.
 fn is_known(page: usize, usage: Use) -> bool {
     let known = KNOWN.with(|known| known[page % NR_KNOWN].get());
     known == word_of(page, Use::Store) || usage == Use::Load && known == word_of(page, Use::Load)
 }
 
-/// Whether the pages of a range are known to be there.
 fn are_known(pages: Range<usize>, usage: Use) -> bool {
     pages.len() <= FEW_PAGES && pages.clone().all(|page| is_known(page, usage))
         || RANGES.with(|ranges| ranges.iter().any(|known| known.get().has(&pages)))
@@ -101,7 +94,7 @@ impl Known {
         self.is_now() && self.start <= pages.start && pages.end <= self.end
     }
 
-    /// This one and the pages together, if nothing is between them.
+    /// Merges adjacent or overlapping ranges.
     fn with(&self, pages: &Range<usize>) -> Option<Known> {
         let is_near = self.is_now() && self.start <= pages.end && pages.start <= self.end;
         let (start, end) = (self.start.min(pages.start), self.end.max(pages.end));
@@ -109,7 +102,6 @@ impl Known {
     }
 }
 
-/// Remembers pages that are there.
 fn remember(pages: Range<usize>, usage: Use) {
     if pages.len() <= FEW_PAGES {
         KNOWN.with(|known| pages.for_each(|page| known[page % NR_KNOWN].set(word_of(page, usage))));
@@ -131,8 +123,8 @@ fn pages_of(start: usize, len: usize) -> Range<usize> {
     start >> PAGE_SHIFT..start.saturating_add(len).saturating_add(PAGE_BYTES - 1) >> PAGE_SHIFT
 }
 
-/// Returns how many of `total` bytes can be stored to the parts, up to the first page that cannot.
-/// `len` says how many bytes there may be.
+/// Returns the number of `total` bytes that can be stored to the parts, up to the first missing
+/// page. `len` returns the possible number of bytes.
 pub(crate) fn writable(parts: &[iovec], total: usize, len: impl FnOnce() -> usize) -> usize {
     let all = |part: &iovec| pages_of(part.iov_base as usize, part.iov_len.min(total));
     if parts.iter().all(|part| are_known(all(part), Use::Store)) {
@@ -152,13 +144,11 @@ pub(crate) fn writable(parts: &[iovec], total: usize, len: impl FnOnce() -> usiz
     total
 }
 
-/// Returns true if all of a small range can be stored to, or loaded from.
 pub(crate) fn is_there(start: usize, len: usize, is_store: bool) -> bool {
     let usage = if is_store { Use::Store } else { Use::Load };
     !process::is_on() || are_known(pages_of(start, len), usage) || there(start, len, usage) == len
 }
 
-/// Returns how many bytes of a range are there, from its start.
 fn there(start: usize, len: usize, usage: Use) -> usize {
     let pages = pages_of(start, len);
     let is_whole = || populate(pages.clone(), usage).is_ok();
@@ -168,22 +158,22 @@ fn there(start: usize, len: usize, usage: Use) -> usize {
     let is_bad = |page: &usize| match populate(*page..page + 1, usage) {
         Ok(()) => false,
         Err(Errno(libc::ENOMEM | libc::EFAULT)) => true,
-        // No permission, or memory of a device, or a kernel that does not say.
+        // No permission, device memory, or an old kernel.
         Err(_) => !is_used((page << PAGE_SHIFT).max(start), usage),
     };
     let first_bad = pages.clone().find(is_bad);
     first_bad.map_or(len, |page| (page << PAGE_SHIFT).saturating_sub(start))
 }
 
-/// Whether some of a range is mapped from files of ours, where what is absent is brought in.
+/// True for mapped managed files, with pages filled on demand.
 fn is_served(start: usize, len: usize) -> bool {
     pieces::find(start, start.saturating_add(len)).is_some()
 }
 
-/// Has the kernel see to it that pages are there and can be used so, and remembers that.
+/// Makes the kernel provide the pages, and remembers them.
 ///
 /// # Errors
-/// ENOMEM or EFAULT where there are none, others where that cannot be said.
+/// Fails with ENOMEM or EFAULT if pages are missing, and with other errors if unknown.
 fn populate(pages: Range<usize>, usage: Use) -> Result<(), Errno> {
     let advice = match usage {
         Use::Load => libc::MADV_POPULATE_READ,
@@ -196,7 +186,6 @@ fn populate(pages: Range<usize>, usage: Use) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whether the kernel can use a byte so.
 fn is_used(at: usize, usage: Use) -> bool {
     match usage {
         Use::Load => is_loaded(at),
@@ -204,17 +193,17 @@ fn is_used(at: usize, usage: Use) -> bool {
     }
 }
 
-/// Whether the kernel can load the word at an address. A stack that grows down to there has grown.
+/// Grows a stack down to there.
 fn is_loaded(at: usize) -> bool {
     let (at, none) = (at & !3, [0_u64; 2]);
     let how = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as usize;
     let arguments = [at, how, UNLIKELY, process::address(&none), 0, 0];
-    // SAFETY: a word that the kernel compares with another, and a time that is over (S20).
+    // SAFETY: the kernel compares a word, and the time is over (S20).
     let compared = unsafe { next::system(libc::SYS_futex, arguments) };
     compared != Err(Errno(libc::EFAULT))
 }
 
-/// Whether the kernel can store a byte, which can be loaded, and is the same again behind it.
+/// Returns true if the kernel can store to a readable byte, which is restored.
 fn is_stored(at: usize) -> bool {
     let (own, place) = (0_u8, at as *mut u8);
     let page = process::address(&own) & !(PAGE_BYTES - 1);

@@ -1,23 +1,19 @@
 //! The next definition of each function: the C library's, or another preloaded library's.
 //!
 //! ```text
-//!   program --> ours --> next::read --dlsym(RTLD_NEXT, "read"), once--> the C library's
+//!   program --> this library --> next::read --dlsym(RTLD_NEXT, "read"), once--> the C library
 //! ```
 //!
-//! Here are those that more than the function taken over in its place goes on to; the others are
-//! declared with that one (`taken_over`).
+//! Functions with several callers are declared here, the rest by `taken_over`.
 //!
-//! Ignored: libraries that are loaded later with a definition of their own. They come after ours in
-//! the search, and the first answer is kept.
+//! Ignored: libraries that are loaded later, since the first answer is kept.
 
 use crate::errno::{self, Errno};
 use libc::{c_char, c_int, c_long, c_void, dlsym, iovec, off_t, size_t, ssize_t, timespec};
 use std::mem::transmute_copy;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
-/// A `FILE`, whatever that is.
 pub(crate) type Stream = libc::FILE;
-/// An environment or argument vector.
 pub(crate) type Strings = *const *const c_char;
 
 macro_rules! next {
@@ -27,7 +23,7 @@ macro_rules! next {
             /// The next definition.
             ///
             /// # Safety
-            /// As the C function's of this name.
+            /// As the C function of this name.
             pub(crate) unsafe fn $name($($arg: $ty),*) -> $ret {
                 use $crate::next::{CallResult, find, may_repeat};
                 use std::{ffi::c_void, mem::transmute_copy, sync::atomic::AtomicPtr};
@@ -35,7 +31,7 @@ macro_rules! next {
                 let found = find(&NEXT, concat!(stringify!($name), "\0"));
                 if found.is_null() {
                     $crate::errno::set($crate::errno::Errno(libc::ENOSYS));
-                    // SAFETY: all results here are integers or pointers; all ones is -1 (S21).
+                    // SAFETY: all results here are integers or pointers, and all ones is -1 (S21).
                     return unsafe { transmute_copy(&usize::MAX) };
                 }
                 type Function = unsafe extern "C" fn($($ty),*) -> $ret;
@@ -43,7 +39,7 @@ macro_rules! next {
                 let function = unsafe { transmute_copy::<*mut c_void, Function>(&found) };
                 let mut nr_repeats = 0;
                 loop {
-                    // SAFETY: our caller keeps the C function's contract (S20).
+                    // SAFETY: the caller keeps the C function's contract (S20).
                     let result = unsafe { function($($arg),*) };
                     if !result.is_all_ones()
                         || !may_repeat(stringify!($name), &[$($arg as usize),*], &mut nr_repeats)
@@ -57,15 +53,15 @@ macro_rules! next {
 }
 pub(crate) use next;
 
-/// Called when a call has failed with EFAULT, with its name and arguments: whether what they point
-/// to may be there now.
+/// Called with the name and arguments of a call that failed with EFAULT. Returns true if their
+/// memory may be present now.
 pub(crate) type OnFault = fn(&str, &[usize]) -> bool;
 
 static ON_FAULT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-/// What is brought in may leave again before it is looked at.
+/// Filled pages may leave again before the repeated call.
 const REPEATS_MAX: u32 = 16;
 
-/// Has calls that fail with EFAULT repeated where this says so.
+/// Repeats calls that fail with EFAULT if `on_fault` agrees.
 pub(crate) fn set_on_fault(on_fault: OnFault) {
     ON_FAULT.store(on_fault as *mut c_void, Relaxed);
 }
@@ -78,14 +74,14 @@ pub(crate) fn may_repeat(call: &str, arguments: &[usize], nr_repeats: &mut u32) 
         return false;
     }
     *nr_repeats += 1;
-    // SAFETY: what was stored is such a function (S21).
+    // SAFETY: the stored value is such a function (S21).
     let on_fault = unsafe { transmute_copy::<*mut c_void, OnFault>(&on_fault) };
     let is_there = on_fault(call, arguments);
     errno::set(failed);
     is_there
 }
 
-/// Results, of which all ones says that a call has failed.
+/// A result that is all ones on failure.
 pub(crate) trait CallResult {
     fn is_all_ones(&self) -> bool;
 }
@@ -117,7 +113,7 @@ pub(crate) fn find(kept: &AtomicPtr<c_void>, name: &'static str) -> *mut c_void 
     if !found.is_null() {
         return found;
     }
-    // SAFETY: `name` ends with a zero, as the macro above has it (S21).
+    // SAFETY: `name` ends with a zero, by the macro above (S21).
     let found = unsafe { dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
     kept.store(found, Relaxed);
     found
@@ -204,17 +200,17 @@ next! {
     fn posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, target: c_int) -> c_int;
 }
 
-/// A system call whose arguments are numbers, or point to what lives through it. errno stays as it
-/// is: a call that succeeds in the end has not failed on the way, for all the program knows.
+/// A system call with arguments that are numbers, or point to live values. Preserves errno, so that
+/// a call with a failed attempt can still succeed.
 ///
-/// Not a cancellation point, unlike most functions of the C library.
+/// Unlike most functions of the C library, not a cancellation point.
 ///
 /// # Safety
-/// As the system call's.
+/// As the system call.
 pub(crate) unsafe fn system(number: c_long, arguments: [usize; 6]) -> Result<usize, Errno> {
     let [a, b, c, d, e, f] = arguments;
     let before = errno::read();
-    // SAFETY: our caller keeps the system call's contract (S20).
+    // SAFETY: the caller keeps the system call's contract (S20).
     let result = unsafe { syscall(number, a, b, c, d, e, f) };
     if result != -1 {
         return Ok(result as usize);

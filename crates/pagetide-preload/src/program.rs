@@ -1,7 +1,7 @@
-//! Programs that are about to be executed, as the library in their parent finds them.
+//! Inspects programs that are about to be executed.
 //!
-//! One that cannot be served finds stand-ins open that the kernel refuses to read and write, so
-//! what it would inherit is handed over before.
+//! A program that cannot be served would inherit stand-ins, which the kernel refuses to read and
+//! write. Their files are handed over first.
 
 use crate::{next, own, process};
 use libc::c_int;
@@ -10,7 +10,6 @@ use pagetide_run::program::{self, Owner, ProgramFile};
 use std::ffi::CStr;
 use std::mem::ManuallyDrop;
 
-/// A program's file, closed when dropped.
 struct Opened(c_int);
 
 impl Drop for Opened {
@@ -31,12 +30,11 @@ impl ProgramFile for Opened {
 
     fn read_at(&self, target: &mut [u8], offset: u64) -> usize {
         let (to, len) = (target.as_mut_ptr().cast(), target.len());
-        // SAFETY: a live buffer, so long (S20).
+        // SAFETY: a live buffer of that length (S20).
         unsafe { next::pread64(self.0, to, len, offset as i64) }.max(0) as usize
     }
 }
 
-/// Opens a program's file.
 pub(crate) fn open(path: &CStr) -> Option<c_int> {
     // SAFETY: a string (S20).
     let fd =
@@ -44,12 +42,12 @@ pub(crate) fn open(path: &CStr) -> Option<c_int> {
     (fd >= 0).then_some(fd)
 }
 
-/// Why the program that is open at `fd` cannot be served, if so.
+/// Returns the reason why the program open at `fd` cannot be served, if any.
 pub(crate) fn inspect(fd: c_int) -> Option<Unserved> {
     // SAFETY: no arguments (S20).
     let user = unsafe { libc::geteuid() };
     // SAFETY: no arguments (S20).
     let group = unsafe { libc::getegid() };
-    // It is our caller's, which closes it.
+    // The caller closes the descriptor.
     program::inspect(&*ManuallyDrop::new(Opened(fd)), Owner { user, group })
 }

@@ -1,14 +1,12 @@
-//! Small files that are only read: the kernel's, without asking the server.
+//! Small read-only files are left to the kernel without asking the server.
 //!
-//! **Problem.** To ask costs more than to read them, and most are read once; but what the kernel
-//! caches of them is outside the limit. **Idea.** A process may leave so many bytes of them in the
-//! kernel's page cache; beyond that, it takes back what it has brought there: a file of which the
-//! kernel had nothing when it was opened is dropped when it is closed.
+//! **Problem.** Asking costs more than reading, but the kernel's cache is outside the limit.
+//! **Idea.** A process may leave a share of the limit in the kernel's page cache. Beyond that, a
+//! file that was not cached at its opening is dropped when closed. If the file is managed, the open
+//! breaks the lease.
 //!
-//! Coherent all the same: if the file is ours, the open breaks the lease, and it is the kernel's.
-//!
-//! **Ignored.** Kernels without cachestat(2), where nothing is dropped; files that are read through
-//! a descriptor that is not closed; two processes that read one file at a time.
+//! **Ignored.** Kernels without cachestat(2), descriptors that are never closed, concurrent
+//! readers.
 //!
 //! Source: cachestat(2), posix_fadvise(2).
 
@@ -18,14 +16,12 @@ use libc::c_int;
 use pagetide_run::wire::SMALL_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Of the run's limit, a process leaves this part in the kernel's page cache.
+/// The share of the limit is 1 / PART.
 const PART: u64 = 16;
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// Bytes of small files that this process has opened.
 static NR_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// What cachestat(2) fills in.
 #[repr(C)]
 #[derive(Default)]
 struct Counts {
@@ -36,13 +32,11 @@ struct Counts {
     nr_evicted_recently: u64,
 }
 
-/// Whether a file that is opened with `flags` is left to the kernel.
 pub(crate) fn is_small(stat: &libc::stat, flags: c_int) -> bool {
     let is_only_read = flags & libc::O_ACCMODE == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
     is_only_read && stat.st_size as u64 <= SMALL_BYTES
 }
 
-/// What the descriptor of a small file is, that was just opened.
 pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     let len = stat.st_size as u64;
     let nr_bytes = NR_BYTES.fetch_add(len, Relaxed).saturating_add(len);
@@ -52,7 +46,6 @@ pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {
     Entry::Kernel
 }
 
-/// Pages of the file that the kernel has; `None` where it does not say.
 fn nr_cached(fd: c_int) -> Option<u64> {
     let (whole, mut counts) = ([0_u64; 2], Counts::default());
     let (whole, to) = (process::address(&whole), std::ptr::from_mut(&mut counts) as usize);

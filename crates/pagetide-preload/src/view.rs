@@ -1,27 +1,23 @@
-//! Hits without the server: pages that are found in the server's own frames, and copied.
+//! Cache hits without the server: pages are found and copied in the server's own frames.
 //!
 //! ```text
 //!   pread --> tag of the description --> hint, number, key --> copy, number the same --> done
-//!                 | none yet                 | not there
+//!                 | none yet                 | absent
 //!                 v                          v
-//!              request; the reply has it    `serve` has them brought in, or read here, and looks
-//!                                           again
+//!              request; the reply has it    `serve` fills the page or reads it here, and retries
 //! ```
 //!
-//! What was read so is written to a log of this thread, and sent when that is full, or when it has
-//! the page that the next window of readahead waits for: the server counts each page as a hit. A
-//! log that cannot be sent is dropped, and with it what a policy would have learnt from it.
+//! Each thread logs its hits, and sends the log when it is full, or has the page that starts the
+//! next readahead window.
 //!
-//! **Data and invariants.** A table of atomics, so that nothing is half-written in a fork's child:
-//! the tag for each description. A tag is never another file's, and one that is revoked finds
-//! nothing. The frames are mapped read-only, once, and no child gets the mapping: it asks for its
-//! own, as a child of another user must not have it.
+//! **Data and invariants.** A table of atomics holds each description's tag, so a forked child sees
+//! no half-written entry. A tag never names another file, and a revoked tag finds nothing.
+//! Children, which may belong to another user, do not get the mapping.
 //!
-//! The file position of a description that can only be read is a word, which we move by ourselves
-//! (`pagetide_sys::shared::Positions`). It is closed where the server alone knows.
+//! The file position of a read-only description is a word that this process moves itself
+//! (`pagetide_sys::shared::Positions`).
 //!
-//! **Ignored.** The position of what can be written: it is the server's, so reads there ask it for
-//! a range first.
+//! **Ignored.** Writable descriptions: reads at their position ask the server for a range first.
 
 use crate::channel::{self, Answer, Parcel};
 use crate::{own, process};
@@ -37,61 +33,56 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE_BYTES: usize = 1 << PAGE_SHIFT;
-/// Descriptions whose tags are known: a power of two.
+/// Known tags: a power of two.
 const NR_TAGS: usize = 1 << 12;
-/// Entries of a log that are told at once, at most. To tell them wakes the server on another
-/// processor, which may take as long as ten reads of pages that are found.
+/// The maximum number of log entries. Sending wakes the server on another processor, which may take
+/// as long as ten hits.
 const LOG_LEN: usize = 256;
-/// Pages in them that are, beside the first of each: of a stream, a quarter of what is read ahead.
+/// The maximum number of pages in a log: a quarter of a stream's readahead.
 const MORE_PAGES: u64 = 128;
-/// Of so many frames an entry waits to be told: in a small memory a page is gone before the
-/// server is told that it was hit, which is then not counted.
+/// Frames per log entry, so that hits in a small memory are reported before eviction.
 const FRAMES_AN_ENTRY: usize = 64;
 
-/// Number and tag of a description, half a word each.
+/// A description's number and tag, half a word each.
 static TAGS: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
-/// Number of a description, and the word that its position is in.
+/// A description's number, and the index of its position word.
 static PLACES: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
-/// Number of a description, and the page where its last read ended.
+/// A description's number, and the page where its last read ended.
 static LAST: [AtomicU64; NR_TAGS] = [const { AtomicU64::new(0) }; NR_TAGS];
 
-/// Where a file's length is to be known.
+/// The range to ask for if the file's length must be visible.
 const END: Range<u64> = u64::MAX - 1..u64::MAX;
 
-/// What this process has of the server's, in a byte that no child begins with.
+/// The state of the mappings, in a byte that is 0 in a new child.
 const NOT_TRIED: u8 = 0;
 const TRYING: u8 = 1;
 const THERE: u8 = 2;
 const GIVEN_UP: u8 = 3;
 
-/// What is the server's, mapped here.
 struct Shared {
     view: FrameView,
     positions: Positions,
-    /// Entries of a log that are reported together, in this memory.
     nr_batched: usize,
 }
 
-/// The view, once it is there.
 struct Storage(UnsafeCell<MaybeUninit<Shared>>);
 
 // SAFETY: written by the thread that turned the process's state from NOT_TRIED to TRYING, and read
-// only after it is THERE (S22); a view may be shared among threads.
+// only after it is THERE (S22). Threads may share a view.
 unsafe impl Sync for Storage {}
 
 static SHARED: Storage = Storage(UnsafeCell::new(MaybeUninit::uninit()));
 
 thread_local! {
-    /// What was found, as it is told.
+    /// Encoded hits.
     static LOG: [Cell<[u8; TOUCH_BYTES]>; LOG_LEN] =
         const { [const { Cell::new([0; TOUCH_BYTES]) }; LOG_LEN] };
     static NR_LOGGED: Cell<usize> = const { Cell::new(0) };
     static NR_MORE_PAGES: Cell<u64> = const { Cell::new(0) };
-    /// The marker that was told last, and of which tag.
+    /// The tag and the page of the last marker sent.
     static MARKER_TOLD: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// The server's frames, if we have them.
 #[inline]
 fn view() -> Option<&'static FrameView> {
     Some(&shared()?.view)
@@ -101,13 +92,13 @@ fn shared() -> Option<&'static Shared> {
     if process::view_state().load(Ordering::Acquire) != THERE {
         return None;
     }
-    // SAFETY: the state says that it was written, and no thread writes it again (S22).
+    // SAFETY: the state says that the value was written, and no thread writes it again (S22).
     let storage = unsafe { &*SHARED.0.get() };
     // SAFETY: as above (S22).
     Some(unsafe { storage.assume_init_ref() })
 }
 
-/// Whether pages can be found; asks for the frames the first time.
+/// Returns true if hits are possible. Maps the frames on the first call.
 fn is_there() -> bool {
     match process::view_state().load(Ordering::Acquire) {
         THERE => true,
@@ -141,36 +132,34 @@ fn open() -> bool {
     let opened = if have_all { open() } else { None };
     files.into_iter().filter(|fd| *fd >= 0).for_each(own::close);
     let Some(opened) = opened else { return false };
-    // SAFETY: this thread alone has turned the state to TRYING, and none reads before THERE; what a
-    // parent had there is not mapped here, and is not dropped (S22).
+    // SAFETY: only this thread has turned the state to TRYING, and no thread reads before THERE. A
+    // parent's value is not mapped here, and is not dropped (S22).
     unsafe { *SHARED.0.get() = MaybeUninit::new(opened) };
     state.store(THERE, Ordering::Release);
     true
 }
 
-/// Nothing is found any more, and nothing of the server's can be reached by this process.
+/// Stops all hits, and makes the server's memory inaccessible to this process.
 pub(crate) fn give_up() {
     if let Some(shared) = shared() {
-        // What fails leaves the process with what it had the right to until now.
         let _ = shared.view.blank();
         let _ = shared.positions.blank();
     }
     process::view_state().store(GIVEN_UP, Ordering::Release);
 }
 
-/// A half of a word for a description's number; `None` for one that is too large to be kept.
+/// `None` if the number is too large.
 fn half(id: u64) -> Option<u64> {
     (id >> 32 == 0).then_some(id << 32)
 }
 
-/// What pages of the description are found by, if that is known.
 #[inline]
 pub(crate) fn tag(id: u64) -> Option<u32> {
     let known = TAGS[id as usize % NR_TAGS].load(Relaxed);
     (known >> 32 == id).then_some(known as u32)
 }
 
-/// Remembers the tag and the place that a reply tells; 0 is none.
+/// Records the tag and the position word of a reply, 0 for none.
 pub(crate) fn learn(id: u64, reply: &Reply) {
     if let (1.., Some(half)) = (reply.tag, half(id))
         && is_there()
@@ -182,9 +171,8 @@ pub(crate) fn learn(id: u64, reply: &Reply) {
     }
 }
 
-/// Moves the position of a description over `total` bytes, or as many as there are; they are
-/// this call's. Returns where they begin, and how many they are; `None` if that is the server's
-/// to say.
+/// Moves the position of a description over at most `total` bytes, which then belong to this call.
+/// Returns the first byte and the number of bytes, `None` if only the server can move the position.
 #[inline]
 pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
     let known = PLACES[id as usize % NR_TAGS].load(Relaxed);
@@ -193,26 +181,23 @@ pub(crate) fn advance(id: u64, total: u64) -> Option<(u64, u64)> {
     shared()?.positions.advance(place, total, len)
 }
 
-/// The file's length and its count of writes, if these pages may be looked at.
+/// `None` if these pages are hidden.
 #[inline]
 pub(crate) fn file(tag: u32, pages: &Range<u64>) -> Option<(u64, u64)> {
     view()?.file(tag, pages)
 }
 
-/// The pages that `len` bytes at `offset` are of.
 #[inline]
 pub(crate) fn pages_of(offset: u64, len: usize) -> Range<u64> {
     let last = offset.saturating_add(len.saturating_sub(1) as u64) >> PAGE_SHIFT;
     offset >> PAGE_SHIFT..last + 1
 }
 
-/// Whether the page is there to be found.
 pub(crate) fn has(tag: u32, index: u64) -> bool {
     view().is_some_and(|view| view.read_into(tag, index, 0, &mut []))
 }
 
-/// Whether a read from page `first` to page `last` goes on where the last one ended; remembers
-/// where it ends.
+/// Returns true if a read of these pages continues the description's last read. Records its end.
 pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {
     let Some(half) = half(id) else { return true };
     let known = LAST[id as usize % NR_TAGS].swap(half | last & u64::from(u32::MAX), Relaxed);
@@ -220,16 +205,14 @@ pub(crate) fn goes_on(id: u64, first: u64, last: u64) -> bool {
     if known >> 32 == id { first == previous || first == previous + 1 } else { first == 0 }
 }
 
-/// What was found of a range.
 pub(crate) struct Found {
-    /// Bytes that were copied, from its start.
     pub(crate) nr_bytes: usize,
-    /// Whether the file has no more of the range.
+    /// True if the file has no more of the range.
     pub(crate) is_all: bool,
 }
 
-/// Copies as much of the range as is found before the first page that is not. `None` if the file
-/// may not be looked at, or is just changing its length.
+/// Copies the range up to the first page that is not found. `None` if the file is hidden, or its
+/// length is changing.
 pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Option<Found> {
     let view = view()?;
     let pages = pages_of(offset, len);
@@ -251,8 +234,8 @@ pub(crate) fn copy(tag: u32, target: *mut c_void, len: usize, offset: u64) -> Op
     is_same.then_some(Found { nr_bytes: done, is_all: done == most })
 }
 
-/// Writes down that the bytes were found, and copied; returns whether the server is to be told at
-/// once: the log is full, or readahead waits for one of these pages.
+/// Records a hit. Returns true if the server must be told at once: the log is full, or readahead
+/// waits for one of the pages.
 #[must_use]
 pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) -> bool {
     if nr_bytes == 0 {
@@ -283,7 +266,6 @@ pub(crate) fn note(id: u64, tag: u32, offset: u64, nr_bytes: usize) -> bool {
     is_full | is_marked(tag, first, nr)
 }
 
-/// Whether the page that the server waits for is among these, and was not told of.
 fn is_marked(tag: u32, first: u64, nr: u64) -> bool {
     let marker = view().map_or(u64::MAX, |view| view.marker(tag));
     let is_new = marker.wrapping_sub(first) < nr && MARKER_TOLD.get() != (tag, marker);
@@ -293,7 +275,6 @@ fn is_marked(tag: u32, first: u64, nr: u64) -> bool {
     is_new
 }
 
-/// Sends this thread's log.
 pub(crate) fn tell() {
     let log = take_log();
     if log.iov_len > 0 {
@@ -301,8 +282,8 @@ pub(crate) fn tell() {
     }
 }
 
-/// This thread's log, to be sent at once, and by this thread; what is found from now on begins
-/// another in its place. (A signal's handler that does so leaves whole entries, if not these.)
+/// Returns this thread's log, for this thread to send at once, and starts a new log in place. (A
+/// signal handler in between leaves whole entries, perhaps other ones.)
 pub(crate) fn take_log() -> iovec {
     let iov_len = NR_LOGGED.replace(0).min(LOG_LEN) * TOUCH_BYTES;
     NR_MORE_PAGES.set(0);

@@ -1,4 +1,4 @@
-//! The page cache, as the compiled half of `pagetide.PageCache`.
+//! The page cache, the compiled half of `pagetide.PageCache`.
 
 use crate::call::detached;
 use crate::errors::{parse, raise, raise_on};
@@ -16,7 +16,7 @@ use pyo3::types::{PyBool, PyDict};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// A page cache, until it is closed; its files and regions keep what they need of it.
+/// A page cache until closed, kept alive by files and regions.
 #[pyclass(frozen, subclass, weakref, module = "pagetide._pagetide")]
 pub(crate) struct Cache {
     cache: Local<Mutex<Option<PageCache>>>,
@@ -52,7 +52,7 @@ impl Cache {
         Ok(Cache { cache: Local::new(Mutex::new(Some(cache))) })
     }
 
-    /// A handle of the file at `path`; what `mode` says is read by `pagetide.File`.
+    /// Opens the file at `path`. `pagetide.File` interprets `mode`.
     #[pyo3(signature = (path, mode, group=None))]
     fn open_raw(
         &self,
@@ -80,7 +80,7 @@ impl Cache {
         Ok(RawFile::new(opened.map_err(|error| raise_on(&path, error))?, mode))
     }
 
-    /// What `pagetide.PageCache.region` is made by.
+    /// Makes a region, for `pagetide.PageCache.region`.
     #[pyo3(signature = (path, nbytes, *, is_writable, faults, folder=None))]
     fn make_region(
         &self,
@@ -107,14 +107,14 @@ impl Cache {
         PyRegion::new(region, path.as_deref(), is_writable)
     }
 
-    /// What the cache did so far, by name.
+    /// Returns the cache's counters by name.
     fn read_stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let cache = self.get()?;
         let stats = detached(py, || cache.stats())?;
         describe(py, &stats)
     }
 
-    /// The hit ratio there would have been with so much memory, from 0 to 1.
+    /// Returns the hit ratio that this much memory would have had, from 0 to 1.
     fn hit_ratio_at(&self, py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<f64> {
         let (cache, memory) = (self.get()?, sizes::read(memory)?);
         detached(py, || cache.stats().sizing().hit_ratio(memory))
@@ -122,7 +122,7 @@ impl Cache {
 
     /// Writes back all dirty pages of all files, without making them durable.
     ///
-    /// Raises OSError if a page could not be written; it stays in memory, dirty.
+    /// Raises OSError if a page could not be written. The page stays in memory, dirty.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let cache = self.get()?;
         detached(py, || cache.flush_all())?.map_err(raise)
@@ -130,8 +130,8 @@ impl Cache {
 
     /// Changes the limit, in bytes or as text such as "64M", up to the knob `memory_max`.
     ///
-    /// Shrinking evicts until it fits. Raises ValueError for a limit that was not built for, and
-    /// OSError (EBUSY) where too much is in use.
+    /// Shrinking evicts pages. Raises ValueError for a limit outside the built range, and OSError
+    /// (EBUSY) if too much is in use.
     fn resize(&self, py: Python<'_>, memory: &Bound<'_, PyAny>) -> PyResult<()> {
         let (cache, memory) = (self.get()?, sizes::read(memory)?);
         detached(py, || cache.resize(memory))?.map_err(raise)
@@ -139,21 +139,21 @@ impl Cache {
 
     /// Writes back all dirty pages of all files, and makes them durable.
     ///
-    /// Raises OSError with what the first file said that could not be; the others are durable.
+    /// Raises OSError with the first error. All other files are durable.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let cache = self.get()?;
         detached(py, || cache.sync_all())?.map_err(raise)
     }
 
-    /// Writes back what is dirty, and drops what is not in use, of all files; the bytes that came
-    /// free. Arrays keep what they have.
+    /// Writes back dirty pages, and drops unused ones, of all files. Returns the bytes freed.
+    /// Arrays keep their contents.
     fn drop(&self, py: Python<'_>) -> PyResult<u64> {
         let cache = self.get()?;
         detached(py, || cache.drop_caches().0)
     }
 
-    /// The generations as Linux's `lru_gen` shows them, or its `lru_gen_full`; "" where the policy
-    /// has none.
+    /// Returns the generations in the format of Linux's `lru_gen`, or `lru_gen_full`, "" if the
+    /// policy has none.
     #[pyo3(signature = (*, full=false))]
     fn lru_gen(&self, py: Python<'_>, full: bool) -> PyResult<String> {
         let cache = self.get()?;
@@ -161,32 +161,32 @@ impl Cache {
         detached(py, || cache.describe_lru_gen(detail))
     }
 
-    /// Carries out commands in the format of Linux's `lru_gen`; how many pages were evicted.
+    /// Runs commands in the format of Linux's `lru_gen`. Returns the number of pages evicted.
     ///
-    /// Raises ValueError for the first that cannot be carried out; those before it are.
+    /// Raises ValueError for the first command that fails. Earlier commands took effect.
     fn command_lru_gen(&self, py: Python<'_>, commands: &str) -> PyResult<u64> {
         let cache = self.get()?;
         let evicted = detached(py, || cache.command_lru_gen(commands))?;
         evicted.map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// Which pages of files are in memory, and how hot they are, as text for `warm`.
+    /// Returns the files' pages in memory and their heat, as text for `warm`.
     fn dump(&self, py: Python<'_>) -> PyResult<String> {
         let cache = self.get()?;
         detached(py, || cache.dump().to_string())
     }
 
-    /// Brings in what `dump` has told of, of each file once it is opened and if it has not changed:
-    /// the hottest pages first, beside the program, until memory is full.
+    /// Fills the pages listed by `dump`, for each unchanged file once it is opened: hottest first,
+    /// in the background, until memory is full.
     ///
-    /// Raises ValueError for text that is no dump.
+    /// Raises ValueError for text that is not a dump.
     fn warm(&self, dump: &str) -> PyResult<()> {
         Ok(self.get()?.warm(parse::<ResidentSet>("dump", dump)?)?)
     }
 
-    /// Makes a group, or gives it other limits: what is None stays as it is.
+    /// Makes a group, or changes its limits. None keeps a limit.
     ///
-    /// Raises ValueError for limits that cannot be, or where the cache was made without groups.
+    /// Raises ValueError for invalid limits, or if the cache was made without groups.
     #[pyo3(signature = (name, *, limit=None, min=None, low=None))]
     fn set_group(
         &self,
@@ -214,7 +214,7 @@ impl Cache {
         }
     }
 
-    /// What each group may use, uses and has done: a dict by name.
+    /// Returns each group's limits, use and counters: a dict by name.
     fn groups<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let told = PyDict::new(py);
         for group in self.get()?.groups() {
@@ -237,8 +237,8 @@ impl Cache {
         Ok(told)
     }
 
-    /// Lets go of the cache: it opens nothing any more, and ends once its files and arrays are
-    /// gone. A second close does nothing.
+    /// Closes the cache: it opens nothing any more, and ends with its last file and array. A second
+    /// close does nothing.
     ///
     /// Raises OSError if a dirty page of any file could not be written back.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
@@ -253,13 +253,13 @@ impl Cache {
         flushed.map_err(raise)
     }
 
-    /// Whether it was closed.
+    /// True once closed.
     #[getter]
     fn closed(&self) -> PyResult<bool> {
         Ok(self.cache.get()?.lock().unwrap_or_else(PoisonError::into_inner).is_none())
     }
 
-    /// Whether it was made in this process, and not in one that was forked.
+    /// True if the cache was made in this process, and not before a fork.
     #[getter]
     fn is_here(&self) -> bool {
         self.cache.is_here()
@@ -271,7 +271,7 @@ fn group_of(cache: &PageCache, name: &str) -> PyResult<Group> {
     found.ok_or_else(|| PyValueError::new_err(format!("there is no group {name:?}: set_group it")))
 }
 
-/// A knob's value as its text: `True` is `on`.
+/// Returns a knob's value as text. `True` is `on`.
 fn text_of(value: &Bound<'_, PyAny>) -> PyResult<String> {
     match value.cast::<PyBool>() {
         Ok(is_on) => Ok(if is_on.is_true() { "on" } else { "off" }.to_owned()),

@@ -1,14 +1,14 @@
-//! Calls that may wait: other Python threads run meanwhile, and a panic ends as an exception.
+//! Blocking calls: other Python threads run meanwhile, and a panic becomes an exception.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Does `work` detached from the interpreter.
+/// Runs `work` detached from the interpreter.
 ///
 /// # Errors
-/// `RuntimeError` if it panics: a bug of Pagetide's, which no caller can have foreseen.
+/// Fails with `RuntimeError` if `work` panics, by a bug in Pagetide.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {
     py.detach(|| catch_unwind(AssertUnwindSafe(work))).map_err(|panic| {
         let what = describe(&*panic);

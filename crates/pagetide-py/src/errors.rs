@@ -3,12 +3,12 @@
 //! ```text
 //!   an errno somewhere in the chain of causes   OSError with it (FileNotFoundError, ...)
 //!   no memory                                   MemoryError
-//!   arguments no call can succeed with          ValueError
-//!   a handle without that access                io.UnsupportedOperation, as io has it
-//!   any other kind                              OSError with the errno that says the same
+//!   invalid arguments                           ValueError
+//!   a handle without that access                io.UnsupportedOperation
+//!   any other kind                              OSError with the equivalent errno
 //! ```
 //!
-//! The sentence is always the one that Rust's error prints.
+//! The message is always the Rust error's.
 
 use pagetide::{errno_of, find_errno};
 use pyo3::exceptions::{PyMemoryError, PyOSError, PyValueError};
@@ -20,7 +20,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::str::FromStr;
 
-/// The Python exception for an error of the library.
+/// Returns the Python exception for an error of the library.
 pub(crate) fn raise<E: Error + Into<io::Error> + 'static>(error: E) -> PyErr {
     let (said, errno) = (error.to_string(), find_errno(&error));
     let kind = error.into().kind();
@@ -32,9 +32,9 @@ pub(crate) fn raise<E: Error + Into<io::Error> + 'static>(error: E) -> PyErr {
     }
 }
 
-/// The same of an error about a file, whose name Python's exception has besides.
+/// Returns the exception for an error about a file, with the file's name.
 pub(crate) fn raise_on<E: Error + Into<io::Error> + 'static>(path: &Path, error: E) -> PyErr {
-    // The library says what it refuses; Python has a name for that.
+    // Python names the error that the library describes.
     let errno = if path.is_dir() { Some(libc::EISDIR) } else { find_errno(&error) };
     match errno {
         Some(errno) if errno != libc::ENOMEM => {
@@ -44,12 +44,12 @@ pub(crate) fn raise_on<E: Error + Into<io::Error> + 'static>(path: &Path, error:
     }
 }
 
-/// Reads a name or a size that has to be one of those there are.
+/// Parses a name or a size.
 pub(crate) fn parse<T: FromStr<Err: Display>>(what: &str, text: &str) -> PyResult<T> {
     text.parse().map_err(|error| PyValueError::new_err(format!("{what}={text:?}: {error}")))
 }
 
-/// `io.UnsupportedOperation`: what `io` raises where a file was not opened for it.
+/// Returns `io.UnsupportedOperation`, as raised by `io` for a file without that access.
 pub(crate) fn unsupported(py: Python<'_>, said: &'static str) -> PyErr {
     let class = py.import("io").and_then(|io| io.getattr("UnsupportedOperation"));
     match class.and_then(|class| Ok(class.cast_into::<PyType>()?)) {
@@ -58,7 +58,7 @@ pub(crate) fn unsupported(py: Python<'_>, said: &'static str) -> PyErr {
     }
 }
 
-/// What the system calls it, without the number that Rust adds.
+/// Returns the system's text of an errno, without Rust's number.
 fn describe_errno(errno: i32) -> String {
     let said = io::Error::from_raw_os_error(errno).to_string();
     said.split(" (os error").next().unwrap_or_default().to_owned()

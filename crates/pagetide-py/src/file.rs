@@ -1,12 +1,12 @@
-//! An open file, as the compiled half of `pagetide.File`.
+//! An open file, the compiled half of `pagetide.File`.
 //!
 //! ```text
 //!   pread, pwrite     at an offset: no position, any number of threads
 //!   read, write       at the position, which one call at a time moves
 //! ```
 //!
-//! The position's lock is taken detached alone, and a thread that has it wants the interpreter only
-//! after it has let go of it: so neither is waited for by the other's holder.
+//! The position's lock is taken only while detached, and released before attaching. The lock and
+//! the interpreter therefore never wait for each other's holders.
 
 use crate::buffer::{Source, Target};
 use crate::call::detached;
@@ -19,7 +19,7 @@ use pyo3::types::PyBytes;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What `open` was asked for; as the modes of `io.FileIO`.
+/// The options of `open`, with the modes of `io.FileIO`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Mode {
     pub(crate) read: bool,
@@ -54,7 +54,6 @@ impl FromStr for Mode {
     }
 }
 
-/// The open file and its position.
 struct Open {
     file: File,
     position: Mutex<u64>,
@@ -68,7 +67,7 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// As `close` does, of a file that was not; an error cannot be told.
+    /// Flushes as `close`. An error is lost.
     fn drop(&mut self) {
         if self.mode.write {
             let _ = self.file.flush();
@@ -79,7 +78,7 @@ impl Drop for Open {
 /// The compiled half of `pagetide.File`.
 #[pyclass(frozen, module = "pagetide._pagetide")]
 pub(crate) struct RawFile {
-    /// `None` once it was closed.
+    /// `None` once closed.
     open: Local<Mutex<Option<Arc<Open>>>>,
 }
 
@@ -98,9 +97,9 @@ impl RawFile {
 
 #[pymethods]
 impl RawFile {
-    /// Reads up to `nbytes` bytes at `offset`, both in bytes; fewer only where the file ends.
+    /// Reads up to `nbytes` bytes at `offset`, fewer only at the end of the file.
     ///
-    /// The position is neither used nor moved. Any number of threads at once.
+    /// Does not use or move the position. Any number of threads at once.
     fn pread<'py>(
         &self,
         py: Python<'py>,
@@ -112,7 +111,7 @@ impl RawFile {
         read_bytes(py, &open, nbytes, offset, |bytes| open.file.read_at(bytes, offset))
     }
 
-    /// Fills the buffer from `offset` on, in bytes; returns how many were read.
+    /// Fills the buffer from byte `offset`. Returns the number of bytes read.
     fn preadinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, offset: i64) -> PyResult<usize> {
         let (open, offset) = (self.get()?, check_offset(offset)?);
         let mut target = Target::of(buffer)?;
@@ -120,8 +119,7 @@ impl RawFile {
         read.map_err(|error| read_failed(py, error))
     }
 
-    /// Writes all of the buffer at `offset`, in bytes; returns its length. The file grows where it
-    /// is shorter.
+    /// Writes all of the buffer at byte `offset`, extending a shorter file. Returns the length.
     fn pwrite(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, offset: i64) -> PyResult<usize> {
         let (open, offset) = (self.get()?, check_offset(offset)?);
         let source = Source::of(buffer)?;
@@ -157,7 +155,7 @@ impl RawFile {
         read.map_err(|error| read_failed(py, error))
     }
 
-    /// As `io.RawIOBase.write`; writes all of it.
+    /// As `io.RawIOBase.write`, for all bytes.
     #[pyo3(signature = (buffer, /))]
     fn write(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
         let open = self.get()?;
@@ -211,7 +209,7 @@ impl RawFile {
         Ok(size)
     }
 
-    /// Writes back what is dirty, without making it durable: other programs see it from here on.
+    /// Writes back dirty pages, so that other programs see them, without making them durable.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.get()?;
         if !open.mode.write {
@@ -220,27 +218,27 @@ impl RawFile {
         detached(py, || open.file.flush())?.map_err(raise)
     }
 
-    /// Writes back what is dirty and makes it durable, as `os.fdatasync` does.
+    /// Writes back dirty pages, and makes them durable, as `os.fdatasync`.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.get()?;
         detached(py, || open.file.sync_data())?.map_err(raise)
     }
 
-    /// Says what is coming: "normal", "sequential", "random", "noreuse" of all accesses from now
-    /// on; "willneed", "dontneed" of `nbytes` bytes from `offset` on, once (0: to the end).
+    /// Announces accesses: "normal", "sequential", "random", "noreuse" for all accesses from now
+    /// on. "willneed", "dontneed" for `nbytes` bytes from `offset`, once (0: to the end).
     #[pyo3(signature = (advice, offset=0, nbytes=0))]
     fn advise(&self, py: Python<'_>, advice: &str, offset: u64, nbytes: u64) -> PyResult<()> {
         let (open, advice) = (self.get()?, read_advice(advice)?);
         detached(py, || open.file.advise(advice, offset, nbytes))?.map_err(raise)
     }
 
-    /// The file's length in bytes, with what is not written back yet.
+    /// The file's length in bytes, including unwritten data.
     #[getter]
     fn size(&self) -> PyResult<u64> {
         Ok(self.get()?.file.len())
     }
 
-    /// How many bytes of the file are in memory now, in whole pages.
+    /// The bytes of the file in memory now, in whole pages.
     #[getter]
     fn resident_bytes(&self) -> PyResult<u64> {
         let nr_pages = self.get()?.file.resident_pages(0, u64::MAX);
@@ -257,7 +255,7 @@ impl RawFile {
         Ok(self.get()?.mode.write)
     }
 
-    /// Lets go of the file. A call that is under way in another thread ends first.
+    /// Closes the file, after running calls of other threads.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let open = self.open.get()?.lock().unwrap_or_else(PoisonError::into_inner).take();
         detached(py, || drop(open))
@@ -285,7 +283,7 @@ fn check_offset(offset: i64) -> PyResult<u64> {
     u64::try_from(offset).map_err(|_| said())
 }
 
-/// A new object of up to `nbytes` bytes (to the end, where that is below 0) that `read` fills.
+/// Makes an object of up to `nbytes` bytes (below 0: to the end), filled by `read`.
 fn read_bytes<'py>(
     py: Python<'py>,
     open: &Open,
@@ -304,7 +302,7 @@ fn read_bytes<'py>(
         nr_read = detached(py, || read(bytes))?.map_err(|error| read_failed(py, error))?;
         Ok(())
     })?;
-    // The file may have become shorter meanwhile.
+    // The file may have shrunk meanwhile.
     Ok(if nr_read == wanted { bytes } else { PyBytes::new(py, &bytes.as_bytes()[..nr_read]) })
 }
 

@@ -1,7 +1,7 @@
-//! The Python door: files and arrays of Pagetide, as the package `pagetide`.
+//! The Python interface: files and arrays of Pagetide, as the package `pagetide`.
 //!
 //! ```text
-//!   python/pagetide/   what people import: docstrings, dataclasses, numpy
+//!   python/pagetide/   public names: docstrings, dataclasses, numpy
 //!          |
 //!   _pagetide          this crate: cache, file, region; lab: replays, curves, sweeps
 //!          |              buffer   the bytes of Python's buffers
@@ -10,9 +10,8 @@
 //!   pagetide, pagetide-sweep
 //! ```
 //!
-//! Thin: types, errors and documentation; no logic. Whatever may wait does so detached from the
-//! interpreter, so that other Python threads run meanwhile, and takes no lock of this crate while
-//! attached that it also takes detached.
+//! Only types, errors and documentation. Blocking calls run detached from the interpreter, so that
+//! other Python threads run. No lock of this crate is taken both attached and detached.
 //!
 //! Unsafe code is in three small files, each called `ffi.rs`.
 //!

@@ -1,4 +1,4 @@
-//! Sizes, as Python gives them: a number of bytes, or text such as `"512M"`.
+//! Sizes from Python: a number of bytes, or text such as `"512M"`.
 
 use pagetide::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -7,13 +7,14 @@ use pyo3::prelude::*;
 /// Reads a size in bytes.
 ///
 /// # Errors
-/// `ValueError` for a number below 0 or text that is no size; `TypeError` for anything else.
+/// Fails with `ValueError` for a negative number or invalid text, and with `TypeError` for other
+/// types.
 pub(crate) fn read(given: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     if let Ok(text) = given.extract::<String>() {
         let parsed = text.parse::<Bytes>();
         return parsed.map_err(|error| PyValueError::new_err(format!("{text:?}: {error}")));
     }
-    // Whatever counts as an index: numpy's integers, too.
+    // Any index type, including numpy's integers.
     match given.call_method0("__index__") {
         Ok(number) => number.extract().map(Bytes).map_err(|_| {
             PyValueError::new_err(format!("a size of {number} bytes: it is from 0 to 2^64 - 1"))

@@ -91,7 +91,7 @@ def test_rows_by_number_are_numpys(tmp_path, faults):
         index = chance.integers(-3000, 3000, shape)
         for index in (index, index.astype("i2"), index.tolist(), np.abs(index).astype("u8") % 3000):
             assert np.array_equal(a[index], plain[index]) and type(a[index]) is np.ndarray
-            # From the last to the first; and rows that are no single piece.
+            # In reverse order, and rows that are not contiguous.
             assert np.array_equal(a[::-1][index], plain[::-1][index])
             assert np.array_equal(a[:, ::2][index], plain[:, ::2][index])
     assert np.array_equal(a[a[:, 0, 0] > 5], plain[plain[:, 0, 0] > 5])
@@ -109,7 +109,7 @@ def test_rows_by_number_are_brought_in_together(tmp_path, faults):
         index = chance.integers(len(rows), size=50)
         assert np.array_equal(a[index], rows[index])
     assert a.region.stats()["missing_faults"] == 0
-    # Once they stay and are mapped, numpy's own way is faster.
+    # Once the pages are resident and mapped, numpy is faster.
     for _ in range(6):
         a[[1, 2, 3]]
     assert not a.region._misses(3)
@@ -144,7 +144,7 @@ def test_results_are_plain_and_views_are_not(over):
 
 
 def test_saving_works_whatever_is_in_memory(over, plain, tmp_path):
-    # Few columns: each element of one is a fault.
+    # Few columns: each element of a column is a fault.
     for view, expected in (
         (over, plain), (over.T[::300], plain.T[::300]), (over[::3, 5:], plain[::3, 5:]),
     ):

@@ -109,7 +109,7 @@ def test_any_sequence_of_calls_does_what_a_plain_file_does(cache, tmp_path):
                 case "seek":
                     assert f.seek(at) == plain.seek(at)
                 case "truncate":
-                    # Where a file grows, a BytesIO does not.
+                    # A BytesIO does not grow like a file.
                     size = min(at, f.size)
                     f.truncate(size), plain.truncate(size)
             assert f.tell() == plain.tell()
@@ -163,7 +163,7 @@ def test_errors_are_pythons(cache, path, tmp_path):
 def test_a_failed_write_is_heard_of_at_the_flush():
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full")
-    # A device is no store; so the disk that is full is a file that may not grow.
+    # A device cannot be a store, so a file that may not grow stands for a full disk.
     code = """
 import errno, resource, signal, sys, pagetide
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -150,7 +150,7 @@ def test_a_dask_worker_is_killed_in_the_middle(tmp_path):
 
 @LONG
 def test_a_ray_worker_is_killed_in_the_middle(tmp_path, monkeypatch):
-    # No token at home, and no word to Ray's makers.
+    # No token in the home folder, and no usage report to Ray.
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray = pytest.importorskip("ray")
@@ -188,7 +188,7 @@ def test_an_mpi_pool_gives_the_same_rows(traces, whole, tmp_path):
         pytest.skip("no mpiexec: install openmpi-bin")
     script, out = tmp_path / "mpi.py", tmp_path / "mpi.parquet"
     script.write_text(MPI)
-    # Open MPI's: as root, and on fewer cores.
+    # For Open MPI: as root, and on fewer cores.
     env = dict.fromkeys(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"], "1")
     env |= {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
     command = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py.futures", script, traces, out]

@@ -58,7 +58,7 @@ def array(tmp_path):
 def test_chunks_come_from_the_page_cache(array):
     cache = pagetide.PageCache("1M")
     opened = zarr.open_array(Store(array, cache), mode="r")
-    # A file that has only just been written is not believed to stay as it is.
+    # A file written just now may still change unnoticed.
     for _ in range(500):
         assert (opened[:] == np.arange(90_000).reshape(300, 300)).all()
         if (stats := cache.stats()).hits:
@@ -82,7 +82,7 @@ def test_another_process_has_a_page_cache_of_its_own(array, start):
     store = Store(array, "1M")
     assert read_in_child(store) == 89_999
     if start == "fork":
-        # zarr's threads do not survive a fork; ours are not needed.
+        # zarr's threads do not survive a fork. Pagetide's are not needed.
         with multiprocessing.get_context("fork").Pool(1) as pool:
             assert pool.apply(read_bytes_in_child, (store,)).startswith(b"{")
     else:

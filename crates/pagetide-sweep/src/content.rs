@@ -1,4 +1,4 @@
-//! What a trace holds, as a number; and when a file need not be read again to know it.
+//! The content hash of a trace, and a stamp that saves rehashing.
 
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use twox_hash::XxHash3_128;
 pub struct Content(String);
 
 impl Content {
-    /// Reads the file to its end; `keep_on` says now and then whether to, and `None` is when not.
+    /// Hashes the file. Calls `keep_on` now and then, and returns `None` once it returns false.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// Fails if the file cannot be read.
     pub fn read(path: &Path, keep_on: impl Fn() -> bool) -> io::Result<Option<Content>> {
         let (mut file, mut hasher) = (File::open(path)?, XxHash3_128::new());
         let mut buffer = vec![0; 1 << 20];
@@ -30,16 +30,16 @@ impl Content {
         Ok(None)
     }
 
-    /// As people and tables have it.
+    /// Returns the hash as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// What changes when a file does: its length and its time, to the nanosecond.
+/// Returns a file's stamp: its length, and its time to the nanosecond.
 ///
 /// # Errors
-/// Where there is no such file.
+/// Fails if there is no such file.
 pub fn stamp_of(path: &Path) -> io::Result<String> {
     let it = fs::metadata(path)?;
     Ok(format!("{} bytes, {}.{:09}", it.len(), it.mtime(), it.mtime_nsec()))

@@ -1,19 +1,17 @@
-//! The crew: threads that load units and run their cells, in no more memory than there is.
+//! The worker pool: threads that load units and run their cells, within the available memory.
 //!
-//! Problem: units differ a thousandfold in length and memory, and a thread that waits inside a unit
-//! is a core lost. Idea: one queue under one lock. A thread takes a cell of what is loaded, and
-//! loads the next unit only when no cell waits; so a long unit at the end has all cores, and few
-//! units are in memory at a time.
+//! Problem: units differ a thousandfold in length and memory, and a thread that waits wastes a
+//! core. Idea: one queue under one lock. A thread takes a ready cell, and loads the next unit only
+//! without ready cells. A long unit at the end thus has all cores, and few units are in memory.
 //!
 //! ```text
 //!   units  3 4 5 ...          cells ready  2a 2b 2c          running  1d, 2-load
 //!          ^ when none is ready            ^ first             booked  bytes of these
 //! ```
 //!
-//! A task starts when its bytes fit beside those that are booked, or when nothing else runs. No
-//! task waits once it has started, so one of them always goes on. What loading takes more than was
-//! thought is booked when it is known; a unit that finds no memory meanwhile is tried once more, by
-//! itself, at the end.
+//! A task starts if its bytes fit beside the booked ones, or if nothing else runs. A started task
+//! never waits, so the pool always progresses. Loading that takes more than estimated is booked
+//! once known. A unit without memory is retried at the end, on its own.
 //!
 //! Ignored: other programs that take memory meanwhile.
 
@@ -26,36 +24,35 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What long work asks and tells, from any thread.
+/// Progress and cancellation of long work, from any thread.
 pub trait Watch: Sync {
-    /// Whether to go on; asked at least every few milliseconds of work.
+    /// Returns true to continue. Called at least every few milliseconds of work.
     fn keep_on(&self) -> bool;
 
-    /// So many of so many parts are done.
+    /// Reports progress.
     fn progress(&self, _nr_done: u64, _nr_parts: u64) {}
 }
 
-/// What a crew does.
+/// The work of a pool.
 pub(crate) trait Work: Sync {
     type Loaded: Send + Sync;
 
-    /// How many bytes loading the unit will take, as far as can be said.
+    /// Estimates the bytes for loading the unit.
     fn bytes_to_load(&self, unit: usize) -> u64;
 
-    /// Loads the unit; `is_alone` when nothing else runs and this is its last chance.
+    /// Loads the unit. `is_alone` means that nothing else runs, on the last attempt.
     fn load(&self, unit: usize, is_alone: bool) -> Load<Self::Loaded>;
 
-    /// Runs a cell of a loaded unit.
     fn run(&self, unit: usize, loaded: &Self::Loaded, cell: usize);
 }
 
-/// What loading came to.
+/// The result of loading.
 pub(crate) enum Load<L> {
-    /// What it holds, the bytes of that, and what each cell takes besides.
+    /// The loaded unit, its bytes, and the additional bytes of each cell.
     Ready { loaded: L, bytes: u64, bytes_of_cells: Vec<u64> },
-    /// There is nothing to run.
+    /// Nothing to run.
     Nothing,
-    /// No memory, with others beside.
+    /// Out of memory, with other units beside.
     Later,
 }
 
@@ -69,7 +66,7 @@ struct State<L> {
     next: usize,
     later: Vec<usize>,
     ready: VecDeque<Task<L>>,
-    /// Of units in memory: cells that are not done, and bytes.
+    /// Units in memory: unfinished cells, and bytes.
     held: BTreeMap<usize, (usize, u64)>,
     booked: u64,
     nr_running: usize,
@@ -77,7 +74,7 @@ struct State<L> {
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// Does all the work of so many units.
+/// Runs all work of `nr_units` units.
 pub(crate) fn work_through<W: Work>(
     work: &W,
     nr_units: usize,
@@ -157,7 +154,6 @@ fn perform<W: Work>(work: &W, task: &Task<W::Loaded>) -> Option<Load<W::Loaded>>
 }
 
 impl<L> State<L> {
-    /// The next task that may start now.
     fn take<W: Work<Loaded = L>>(&mut self, work: &W, budget: u64) -> Option<Task<L>> {
         let fits = |bytes: u64| self.nr_running == 0 || self.booked.saturating_add(bytes) <= budget;
         let task = if let Some(Task::Run { bytes, .. }) = self.ready.front() {
@@ -225,20 +221,20 @@ impl<L> Task<L> {
     }
 }
 
-/// Memory that a crew may book: most of what there is.
+/// Returns the bytes that a pool may book: three quarters of the available memory.
 pub(crate) fn read_budget() -> u64 {
     read_memory_available().map_or(u64::MAX, |available| available.0 / 4 * 3)
 }
 
-/// As many threads as were asked for, or as there are cores.
+/// Returns the requested number of threads, by default one per core.
 pub(crate) fn nr_threads(asked: Option<usize>) -> usize {
     asked.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1)
 }
 
-/// Replays one trace through all `cells`, on so many threads (`None`: one a core); each outcome
-/// with the seconds that it took, in the cells' order.
+/// Replays one trace through all `cells` on `jobs` threads (`None`: one per core). Returns the
+/// outcomes and seconds, in the cells' order.
 ///
-/// `None` when `watch` said to stop.
+/// Returns `None` if `watch` stopped the work.
 pub fn run_cells(
     trace: &DenseTrace,
     cells: &[Cell],
@@ -250,7 +246,7 @@ pub fn run_cells(
     work.done.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
 }
 
-/// Each cell as a unit, of a trace that is there.
+/// Each cell as a unit, of a loaded trace.
 struct Cells<'a> {
     trace: &'a DenseTrace,
     cells: &'a [Cell],
@@ -289,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Units of as many cells as their number, each of which takes ten bytes; the unit itself 100.
+    /// Units with as many cells as their number. A cell takes 10 bytes, a unit 100.
     #[derive(Default)]
     struct Counted {
         ran: Mutex<Vec<(usize, usize)>>,
@@ -347,7 +343,7 @@ mod tests {
             let all: Vec<_> = (0..9).flat_map(|unit| (0..unit).map(move |it| (unit, it))).collect();
             assert_eq!(ran, all, "{nr_threads} threads");
             assert_eq!(counted.nr_later.into_inner(), 1, "it was tried again by itself");
-            // With no budget one task runs at a time, in a unit that is held.
+            // Without a budget, one task runs at a time, in a loaded unit.
             let most = if budget == 0 { 110 + 100 } else { budget };
             let held = counted.bytes_max.into_inner();
             assert!(held <= most, "{held} of {most} bytes on {nr_threads} threads");

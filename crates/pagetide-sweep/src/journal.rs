@@ -1,4 +1,4 @@
-//! The journal: what is known, as lines of JSON in a folder, a file for each process.
+//! The journal: known answers, as lines of JSON in a folder, one file per process.
 //!
 //! ```text
 //!   results.parquet.rows/
@@ -7,12 +7,12 @@
 //!     4712-1764068663.jsonl   another process, at the same time or later
 //! ```
 //!
-//! A process writes its own file alone, whole lines at a time, so that any number of them may share
-//! the folder, and one that is killed loses its last line at most. A reader takes every line of
-//! every file that is one; of two rows with one key, the first.
+//! A process appends whole lines only to its own file, so processes may share the folder, and a
+//! killed process loses at most its last line. A reader takes all valid lines, and the first of
+//! several rows with one key.
 //!
-//! Ignored: power failures (lines are not synced); two processes that do the same work at the same
-//! time, which costs time and no row.
+//! Ignored: power failures (lines are not synced). Two processes that do the same work waste time,
+//! but lose no row.
 
 use crate::content::Content;
 use crate::question::{MemorySize, Question};
@@ -26,28 +26,27 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Of Pagetide: rows of another are not the same answer.
+/// Rows of other versions are different answers.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Why a journal could not be read or written.
+/// The reason why a journal could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The folder cannot be made or read, or a line not written; the system says why.
+    /// The folder or a line failed, with the system's reason.
     #[error("cannot use the folder of rows {}: {source}", path.display())]
     System {
         /// The folder, or a file in it.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
 
-/// A line, as it is in the files.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Line {
-    /// What the trace of this name holds, as long as it has this stamp.
+    /// The content of the named trace, valid for this stamp.
     Trace { name: String, stamp: String, content: Content },
     /// An answer.
     Row(Row),
@@ -63,14 +62,14 @@ type Key = (Content, String, String);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By name: stamp and content.
+    /// Stamp and content by name.
     traces: BTreeMap<String, (String, Content)>,
-    /// By content, policy and size.
+    /// Rows by content, policy and size.
     rows: BTreeMap<Key, Row>,
     file: Option<File>,
 }
 
-/// What is known of one way to read traces.
+/// The known answers for one way of reading traces.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -79,10 +78,10 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads what there is in `folder`, which need not exist, of answers to this question.
+    /// Reads the answers to this question in `folder`, which need not exist.
     ///
     /// # Errors
-    /// Where the folder or a file in it cannot be read.
+    /// Fails if the folder or a file in it cannot be read.
     pub fn open(folder: &Path, question: &Question) -> Result<Journal, JournalError> {
         let on = |path: &Path, source| JournalError::System { path: path.to_owned(), source };
         let settings = question.reading.settings();
@@ -94,7 +93,7 @@ impl Journal {
             Err(error) => return Err(on(folder, error)),
         };
         paths.retain(|path| path.extension().is_some_and(|it| it == "jsonl"));
-        // The same rows win, whatever order the system lists files in.
+        // Sorted, so that the same rows win in any order of the directory.
         paths.sort_unstable();
         for path in paths {
             let bytes = fs::read(&path).map_err(|error| on(&path, error))?;
@@ -104,19 +103,19 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The content of the trace of this name, if it is known and the stamp is still this.
+    /// Returns the named trace's content, if known for this stamp.
     pub fn content_of(&self, name: &str, stamp: &str) -> Option<Content> {
         let known = self.lock();
         let (known_stamp, content) = known.traces.get(name)?;
         (known_stamp == stamp).then(|| content.clone())
     }
 
-    /// The content of the trace of this name as it was found last.
+    /// Returns the named trace's last known content.
     pub(crate) fn content_named(&self, name: &str) -> Option<Content> {
         self.lock().traces.get(name).map(|(_, content)| content.clone())
     }
 
-    /// Which of the cells of the question have no answer for this content.
+    /// Returns the question's cells without an answer for this content.
     pub fn missing(&self, content: &Content, question: &Question) -> Vec<(Contender, MemorySize)> {
         let known = self.lock();
         let mut cells = question.cells();
@@ -124,15 +123,15 @@ impl Journal {
         cells
     }
 
-    /// The answer to a cell.
+    /// Returns the answer to a cell.
     pub fn row(&self, content: &Content, cell: (Contender, MemorySize)) -> Option<Row> {
         self.lock().rows.get(&key_of(content, cell)).cloned()
     }
 
-    /// Writes lines down; those that are known by now are left out.
+    /// Appends lines. Known lines are skipped.
     ///
     /// # Errors
-    /// Where they cannot be written.
+    /// Fails if the lines cannot be written.
     pub fn append(&self, lines: &[String]) -> Result<(), JournalError> {
         let mut known = self.lock();
         let file = match &mut known.file {
@@ -146,13 +145,13 @@ impl Journal {
         Ok(())
     }
 
-    /// The line that says what a trace holds.
+    /// Returns the line with a trace's content.
     pub(crate) fn trace_line(name: &str, stamp: &str, content: &Content) -> String {
         let (name, stamp) = (name.to_owned(), stamp.to_owned());
         Line::Trace { name, stamp, content: content.clone() }.to_text()
     }
 
-    /// A row of these settings and this version, without its answer.
+    /// Makes a row of these settings and this version, without an answer.
     pub(crate) fn row_of(
         settings: &str,
         content: &Content,
@@ -169,7 +168,7 @@ impl Journal {
         }
     }
 
-    /// Takes up a line: one that is torn, of other settings or of another version is of no use.
+    /// Parses a line. Ignores torn lines, other settings and other versions.
     fn take(&self, known: &mut Known, line: &str) {
         match serde_json::from_str(line) {
             Ok(Line::Trace { name, stamp, content }) => {
@@ -192,7 +191,7 @@ impl Journal {
             _ => {}
         }
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // Not the process alone: machines that share the folder count theirs each.
+        // The process id alone is not unique among machines that share the folder.
         let name = format!("{}-{}.jsonl", std::process::id(), since.as_nanos());
         let path = self.folder.join(name);
         File::options().append(true).create_new(true).open(&path).map_err(|error| on(&path, error))

@@ -1,20 +1,20 @@
-//! Sweeps: many traces by policies by sizes, of which only what is missing is replayed.
+//! Sweeps: many traces by policies by sizes. Only missing cells are replayed.
 //!
-//! Problem: an evaluation of thousands of traces is interrupted, gains a policy, and has more than
-//! one machine. Idea: a unit of work is one trace, read once for all that is asked of it; each
-//! answer is a line of a journal, keyed by what the trace holds and what was asked; the table is
-//! made of the journal at the end.
+//! Problem: an evaluation of thousands of traces is interrupted, gains a policy, and runs on
+//! several machines. Idea: a unit of work is one trace, read once for all its cells. Each answer is
+//! a line of a journal, keyed by the trace's content and the cell. The table is made of the journal
+//! at the end.
 //!
 //! ```text
 //!   traces x question --> units --crew--> load, cell, cell, ... --> journal (lines of JSON)
 //!      |                                                              |
-//!      `--------------- which rows, under which names ----------> table --> Parquet, summary
+//!      `--------------- rows to include, their names ------------> table --> Parquet, summary
 //! ```
 //!
-//! The command and the Python door share it: a sweep that one began, the other goes on with.
+//! The command and the Python package share this crate, and can continue each other's sweeps.
 //!
-//! Ignored: engines that spread units over machines. They call [`run_unit`] and bring the lines
-//! back, or take a [`Shard`] each and share a folder.
+//! Ignored: engines that spread units over machines. They call [`run_unit`] and return the lines,
+//! or take one [`Shard`] each and share a folder.
 #![forbid(unsafe_code)]
 
 mod content;

@@ -1,7 +1,7 @@
 //! The table as a Parquet file.
 //!
-//! Shape: one row group, a column for each field, zstd; numbers of what failed are null. Columns
-//! and their types are the message below.
+//! Shape: one row group, one column per field, zstd. Failed cells have null numbers. The message
+//! below lists the columns and types.
 
 use crate::row::Numbers;
 use crate::table::TableRow;
@@ -37,7 +37,7 @@ const SCHEMA: &str = "message sweep {
   optional binary error (UTF8);
 }";
 
-/// The file could not be written; the cause says why.
+/// The file could not be written, see the cause.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the table as Parquet")]
 pub struct WriteTableError {
@@ -56,7 +56,7 @@ enum Values<'a> {
 /// Writes the table to `out`.
 ///
 /// # Errors
-/// Where `out` refuses.
+/// Fails if `out` refuses.
 pub fn write_table(rows: &[TableRow], out: impl Write + Send) -> Result<(), WriteTableError> {
     let columns: [Values<'_>; 19] = [
         Values::Text(|row| &row.trace),

@@ -1,4 +1,4 @@
-//! What is asked of every trace, and which of the traces are this process's.
+//! The question to every trace, and shards of traces.
 
 use crate::reading::Reading;
 use pagetide_core::units::{Bytes, PAGE_BYTES};
@@ -7,16 +7,16 @@ use std::fmt;
 use std::str::FromStr;
 use twox_hash::XxHash3_128;
 
-/// A size of memory: so much, or a share of the trace's pages.
+/// A size of memory: an amount, or a share of the trace's pages.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MemorySize {
-    /// In frames of 4 KiB, at least one.
+    /// Frames of 4 KiB, at least one.
     Frames(u32),
-    /// In millionths of the pages that the trace accesses; at least one frame.
+    /// Millionths of the pages that the trace accesses, at least one frame.
     Share(u32),
 }
 
-/// Text that is no size.
+/// Text that is not a size.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "{text:?} is no size: write 64M or 4G, at most 16 TiB, or a share of the trace's pages such as \
@@ -27,7 +27,7 @@ pub struct BadSize {
 }
 
 impl MemorySize {
-    /// The frames that it is for a trace of so many pages.
+    /// Returns the frames for a trace of `nr_pages` pages.
     pub fn frames(self, nr_pages: u64) -> u32 {
         match self {
             MemorySize::Frames(frames) => frames,
@@ -56,7 +56,7 @@ impl FromStr for MemorySize {
     }
 }
 
-/// As a key of the journal has it: the same for each way to write it.
+/// The form in the journal's keys: equal for equal sizes.
 impl fmt::Display for MemorySize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -66,19 +66,19 @@ impl fmt::Display for MemorySize {
     }
 }
 
-/// What is asked of every trace.
+/// The question to every trace.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is run.
+    /// The policies to run.
     pub contenders: Vec<Contender>,
-    /// In how much memory.
+    /// The memory sizes.
     pub sizes: Vec<MemorySize>,
-    /// How traces are read.
+    /// The way to read traces.
     pub reading: Reading,
 }
 
 impl Question {
-    /// Everything that is asked of a trace.
+    /// Returns all cells of a trace.
     pub fn cells(&self) -> Vec<(Contender, MemorySize)> {
         let of_size = |&size: &MemorySize| self.contenders.iter().map(move |&it| (it, size));
         let mut cells: Vec<_> = self.sizes.iter().flat_map(of_size).collect();
@@ -88,7 +88,7 @@ impl Question {
     }
 }
 
-/// One of so many parts of the traces, by their names.
+/// One of several parts of the traces, by their names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     /// From 0.
@@ -96,7 +96,7 @@ pub struct Shard {
     of: u32,
 }
 
-/// Text that is no shard.
+/// Text that is not a shard.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{text:?} is no shard: write 1/4 for the first of four, up to 4/4")]
 pub struct BadShard {
@@ -104,7 +104,8 @@ pub struct BadShard {
 }
 
 impl Shard {
-    /// Whether the trace of this name is in it. Each is in one of them, wherever it is asked.
+    /// Returns true if the named trace is in the shard. Each trace is in exactly one, on every
+    /// machine.
     pub fn takes(self, name: &str) -> bool {
         let hash = XxHash3_128::oneshot(name.as_bytes());
         hash % u128::from(self.of) == u128::from(self.index)

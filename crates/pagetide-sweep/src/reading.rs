@@ -1,27 +1,27 @@
-//! A whole trace, read into memory for many replays.
+//! Reads a whole trace into memory, for many replays.
 
 use crate::room::read_memory_available;
 use pagetide_lab::trace::{DenseTrace, Facts, Format, ReadaheadUse, Trace, TraceError};
 use std::path::Path;
 
-/// Entries between two looks at whether to go on.
+/// Entries between two checks for a stop.
 const LOOK_EVERY: usize = 1 << 18;
-/// A trace that takes no more is read without asking how much memory there is.
+/// Traces up to this size are read without checking the available memory.
 const BYTES_UNASKED: u64 = 256 << 20;
 
-/// How traces are read.
+/// Options for reading traces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
-    /// Their format; without, it is told by each file's name and first bytes.
+    /// The format. `None` detects it by each file's name and first bytes.
     pub format: Option<Format>,
-    /// Whether malformed lines are skipped, and a record that was cut off is used so far.
+    /// Skips malformed lines, and uses the complete part of a truncated record.
     pub is_lenient: bool,
-    /// Whether policies get the readahead that a run recorded; without, it is taken away.
+    /// Gives policies the recorded readahead. Otherwise it is removed.
     pub has_readahead: bool,
 }
 
 impl Reading {
-    /// All of it that an answer depends on, as a key of the journal has it.
+    /// Returns the settings that answers depend on, as a key of the journal.
     pub fn settings(&self) -> String {
         let format = self.format.map_or("detected", Format::as_str);
         let readahead = if self.has_readahead { "recorded" } else { "without" };
@@ -30,14 +30,14 @@ impl Reading {
     }
 }
 
-/// Why a trace was not read.
+/// The reason why a trace was not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadTraceError {
     /// The trace is damaged, or cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// It takes more memory than there is; use a part of it, or a larger machine.
+    /// The trace exceeds the memory. Use a part of it, or a larger machine.
     #[error(
         "the trace does not fit into memory: its first {entries} entries take {held} bytes, and \
          {available} are available"
@@ -45,18 +45,18 @@ pub enum ReadTraceError {
     NoRoom {
         /// Entries read so far.
         entries: u64,
-        /// What they take, in bytes.
+        /// Bytes taken by these entries.
         held: u64,
-        /// What there is besides, in bytes.
+        /// Bytes available besides.
         available: u64,
     },
-    /// The caller said so.
+    /// The caller stopped the work.
     #[error("stopped")]
     Stopped,
 }
 
 impl ReadTraceError {
-    /// The sentence, with those of its causes.
+    /// Returns the message, with the messages of its causes.
     pub fn describe(&self) -> String {
         let mut said = self.to_string();
         let mut cause = std::error::Error::source(self);
@@ -68,10 +68,10 @@ impl ReadTraceError {
     }
 }
 
-/// Reads the trace at `path`; `keep_on` is given now and then how many bytes are held.
+/// Reads the trace at `path`. Calls `keep_on` now and then with the bytes held.
 ///
 /// # Errors
-/// [`ReadTraceError`]: the trace's first error, or no memory for it.
+/// Fails with [`ReadTraceError`]: the trace's first error, or a lack of memory.
 pub fn read_whole(
     path: &Path,
     reading: &Reading,
@@ -91,7 +91,7 @@ pub fn read_whole(
     Ok((dense, facts, readahead_use))
 }
 
-/// Reads all entries of an open trace; `keep_on` is given now and then what there is so far.
+/// Reads all entries of an open trace. Calls `keep_on` now and then with the trace so far.
 ///
 /// # Errors
 /// As [`read_whole`].
@@ -113,7 +113,7 @@ pub fn read_entries(
     Ok(dense)
 }
 
-/// Refuses to read on where there may be no memory for as much again.
+/// Refuses to continue if the memory may not hold as much again.
 fn check_room(trace: &DenseTrace) -> Result<(), ReadTraceError> {
     let (held, entries) = (trace.bytes_held(), trace.nr_entries());
     match read_memory_available() {

@@ -1,10 +1,10 @@
-//! How much memory there is for more.
+//! The memory available for more work.
 
 use pagetide_core::units::Bytes;
 use std::fs;
 
-/// Bytes that the kernel could give to programs without swapping, and that this process's memory
-/// group leaves, where they say.
+/// Returns the bytes that the kernel can give without swapping, limited by this process's memory
+/// group. `None` if unknown.
 pub fn read_memory_available() -> Option<Bytes> {
     let of_group = read_group_left().unwrap_or(u64::MAX);
     let text = fs::read_to_string("/proc/meminfo").ok()?;
@@ -13,7 +13,7 @@ pub fn read_memory_available() -> Option<Bytes> {
     Some(Bytes((kibibytes << 10).min(of_group)))
 }
 
-/// What is left below the limits of the group and of those above it (version 2 of cgroups).
+/// Returns the bytes left below the limits of the group and its ancestors (cgroups version 2).
 fn read_group_left() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;

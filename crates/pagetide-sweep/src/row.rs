@@ -1,33 +1,33 @@
-//! A line of the journal: one policy in one memory over one trace.
+//! A line of the journal: one policy in one memory size over one trace.
 
 use crate::content::Content;
 use pagetide_core::units::Bytes;
 use pagetide_lab::replay::ReplayOutcome;
 use serde::{Deserialize, Serialize};
 
-/// An answer, or why there is none, and all that it depends on. The field names are the journal's,
-/// and stay.
+/// An answer, or an error, with everything that it depends on. The journal's field names are
+/// stable.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// What the trace holds.
+    /// The trace's content hash.
     pub content: Content,
-    /// How it was read.
+    /// The settings for reading the trace.
     pub settings: String,
     /// Pagetide's version.
     pub version: String,
-    /// The contender's name.
+    /// The policy's name.
     pub policy: String,
-    /// The size as it was asked for: frames, or a share in percent.
+    /// The requested size: frames, or a share in percent.
     pub size: String,
-    /// What came of it.
+    /// The result, unless failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numbers: Option<Numbers>,
-    /// Why nothing did.
+    /// The reason of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What a replay counted.
+/// The counts of a replay.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Numbers {
     /// Memory, in frames of 4 KiB.
@@ -38,15 +38,15 @@ pub struct Numbers {
     pub accesses: u64,
     /// Accesses that missed.
     pub misses: u64,
-    /// Bytes from the store, by misses and by readahead.
+    /// Bytes read from the store, by misses and by readahead.
     pub device_read_bytes: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// Misses on pages that a shadow entry remembered.
+    /// Misses on pages with a shadow entry.
     pub refaults: u64,
-    /// Refaults taken for hot at once.
+    /// Refaults activated at once.
     pub activations: u64,
-    /// How long the replay took.
+    /// Duration of the replay, in seconds.
     pub seconds: f64,
 }
 
@@ -65,12 +65,12 @@ impl Numbers {
         }
     }
 
-    /// Misses per access.
+    /// Returns the misses per access.
     pub fn miss_ratio(&self) -> f64 {
         if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
     }
 
-    /// Memory in bytes.
+    /// Returns the memory in bytes.
     pub fn memory_bytes(&self) -> u64 {
         Bytes::from_pages(self.frames.into()).0
     }

@@ -1,32 +1,31 @@
-//! What a person reads of a sweep: how each policy did against the others, in each group of traces.
+//! The summary of a sweep: each policy's standing among the policies, per group of traces.
 //!
-//! A policy wins where none missed less; ties are wins of all. Its regret is how much more it
-//! missed than the best: the difference of the miss ratios, of the same trace in the same
-//! memory. Belady's
-//! bound is no policy, and neither wins nor sets what is regretted.
+//! A policy wins if no policy missed less, and ties are wins of all. Its regret is the difference
+//! of its miss ratio and the best, for the same trace and memory. Belady's bound is not a policy,
+//! so it neither wins nor counts as best.
 
 use crate::table::TableRow;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How one policy did in one group.
+/// One policy's standing in one group.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Standing {
-    /// The folder of the traces; `None` is all of them.
+    /// The folder of the traces, `None` for all traces.
     pub group: Option<String>,
     /// The policy's name.
     pub policy: &'static str,
-    /// Traces by sizes that it was compared at.
+    /// Traces by sizes in the comparison.
     pub nr_cells: u64,
-    /// The share of these that it won, 0 to 1.
+    /// The share of won cells, 0 to 1.
     pub win_rate: f64,
     /// The mean regret, as a difference of miss ratios.
     pub regret_mean: f64,
-    /// The largest.
+    /// The largest regret.
     pub regret_max: f64,
-    /// The trace of that.
+    /// The trace of the largest regret.
     pub worst_trace: String,
-    /// The size of that.
+    /// The size of the largest regret.
     pub worst_size: String,
 }
 
@@ -38,8 +37,7 @@ struct Sum<'a> {
     worst: Option<(f64, &'a TableRow)>,
 }
 
-/// The standings of each group (where there are several), then of all traces; in each the least
-/// regret first.
+/// Returns the standings of each group (if several), then of all traces, each by ascending regret.
 pub fn summarize(rows: &[TableRow]) -> Vec<Standing> {
     let mut of_cell: BTreeMap<(&str, &str), Vec<(&TableRow, f64)>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.policy != "opt") {
@@ -73,7 +71,7 @@ pub fn summarize(rows: &[TableRow]) -> Vec<Standing> {
         .filter(|((group, _), _)| group.is_none() || nr_groups > 1)
         .filter_map(|((group, policy), sum)| standing(group, policy, &sum))
         .collect();
-    // All traces come last, whatever the groups are called.
+    // All traces come last, whatever the groups' names.
     standings.sort_by(|a, b| {
         let by_group = (a.group.is_none(), &a.group).cmp(&(b.group.is_none(), &b.group));
         by_group.then(a.regret_mean.total_cmp(&b.regret_mean)).then(a.policy.cmp(b.policy))

@@ -1,14 +1,14 @@
 //! One machine's part of a sweep, and one unit for an engine that spreads units itself.
 //!
 //! ```text
-//!   source --stamp--> known? --no--> hash --> what is missing? --nothing--> done
+//!   source --stamp--> known? --no--> hash --> missing cells? --none--> done
 //!                                               |
 //!                                               v
 //!                                       read once --> cell --> line, cell --> line, ...
 //! ```
 //!
-//! A damaged trace is an answer like others, and kept; a file that cannot be opened, or that has no
-//! room in memory, is tried again by the next sweep.
+//! A damaged trace is a permanent answer. A file that cannot be opened, or does not fit into
+//! memory, is retried by the next sweep.
 
 use crate::content::{Content, stamp_of};
 use crate::crew::{Load, Watch, Work, nr_threads, read_budget, work_through};
@@ -28,22 +28,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What a cell is of.
+/// A cell.
 type PolicyAtSize = (Contender, MemorySize);
 
-/// A trace: what it is called, and where it is.
+/// A trace's name and path.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Source {
-    /// As tables have it.
+    /// The name in tables.
     pub name: String,
     /// A file of this machine.
     pub path: PathBuf,
-    /// What changes when the trace does; the file's own where it is not known.
+    /// Changes when the trace does. By default the file's own stamp.
     pub stamp: Option<String>,
 }
 
 impl Source {
-    /// A file, called by its path.
+    /// Makes a source of a file, named by its path.
     pub fn file(path: &Path) -> Source {
         Source { name: path.to_string_lossy().into_owned(), path: path.to_owned(), stamp: None }
     }
@@ -56,17 +56,17 @@ impl Source {
     }
 }
 
-/// Why a unit has no answers.
+/// The reason why a unit has no answers.
 enum Failure {
-    /// The trace is so: the next sweep need not try.
+    /// Permanent: the next sweep need not retry.
     OfTrace(String),
-    /// It may be otherwise next time.
+    /// Perhaps different next time.
     Lasting(String),
     NoRoom(String),
     Stopped,
 }
 
-/// A trace in memory, and what is asked of it.
+/// A trace in memory, and its cells.
 pub(crate) struct Unit {
     trace: DenseTrace,
     facts: Facts,
@@ -103,7 +103,7 @@ impl Unit {
         })
     }
 
-    /// The cell's line; `None` when it was stopped.
+    /// Returns the cell's line, `None` if stopped.
     fn answer(&self, asked: PolicyAtSize, settings: &str, watch: &dyn Watch) -> Option<String> {
         let (cell, start) = (self.cell(asked), Instant::now());
         let replay = || cell.run_while(&self.trace, |_| watch.keep_on());
@@ -130,7 +130,7 @@ fn read_content(source: &Source, watch: &dyn Watch) -> Result<Content, Failure> 
     read.map_err(|error| Failure::Lasting(error.to_string()))?.ok_or(Failure::Stopped)
 }
 
-/// A row for each cell, which says why it has no answer.
+/// Makes a row with the error for each cell.
 fn failed_lines(
     content: &Content,
     asked: &[PolicyAtSize],
@@ -145,12 +145,12 @@ fn failed_lines(
     asked.iter().map(failed).collect()
 }
 
-/// Reads one trace and answers the cells, `None` being all of the question, on this thread: lines
-/// for [`Journal::append`], of the machine that keeps it.
+/// Reads one trace and answers the cells, `None` for all of the question, on this thread. Returns
+/// lines for [`Journal::append`], on the machine with the journal.
 ///
 /// # Errors
-/// A sentence, where the trace cannot be opened or has no room: that may be otherwise elsewhere.
-/// `None` when it was stopped.
+/// Fails with a message if the trace cannot be opened or does not fit into memory, which may differ
+/// on another machine. Fails with `None` if stopped.
 pub fn run_unit(
     source: &Source,
     question: &Question,
@@ -186,7 +186,7 @@ pub fn run_unit(
 pub struct Sweep<'a> {
     question: &'a Question,
     journal: &'a Journal,
-    /// With the length of each, the longest first: no core is left over at the end.
+    /// With their lengths, longest first, so that no core is idle at the end.
     sources: Vec<(&'a Source, u64)>,
     watch: &'a dyn Watch,
     settings: String,
@@ -198,13 +198,13 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Answers what the journal has no answer to, on so many threads (`None`: one a core), and
-    /// writes it there. Returns why some traces have none, by name.
+    /// Answers the cells that are missing in the journal, on `jobs` threads (`None`: one per core).
+    /// Returns the errors of traces, by name.
     ///
-    /// When `watch` says stop, what was answered so far is written.
+    /// If `watch` stops the work, finished answers are in the journal.
     ///
     /// # Errors
-    /// Where the journal cannot be written.
+    /// Fails if the journal cannot be written.
     pub fn run(
         sources: &'a [Source],
         question: &'a Question,
@@ -216,7 +216,7 @@ impl<'a> Sweep<'a> {
         let mut sources: Vec<_> = sources.iter().map(|source| (source, len(source))).collect();
         sources.sort_by(|(a, a_len), (b, b_len)| b_len.cmp(a_len).then_with(|| a.cmp(b)));
         sources.dedup();
-        // A part is a byte, read or replayed.
+        // One part per byte, read or replayed.
         let parts_each = question.cells().len() as u64 + 1;
         let nr_parts = sources.iter().map(|(_, len)| len.saturating_mul(parts_each)).sum();
         let sweep = Sweep {
@@ -285,8 +285,8 @@ impl Watch for Sweep<'_> {
 impl Work for Sweep<'_> {
     type Loaded = Unit;
 
-    /// Text of some ten bytes an access becomes five to nine of a trace, and tables of pages;
-    /// compressed it is a few times shorter.
+    /// Text of about ten bytes per access becomes five to nine bytes, plus tables of pages.
+    /// Compressed text is a few times shorter.
     fn bytes_to_load(&self, unit: usize) -> u64 {
         let (source, len) = &self.sources[unit];
         let is_packed = source.path.extension().is_some_and(|it| it == "zst" || it == "gz");

@@ -7,31 +7,31 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A row of the table. The field names are those of the Parquet file's columns, and stay.
+/// A row of the table. The field names are the Parquet columns, and stable.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TableRow {
-    /// The trace's name, as it was asked for.
+    /// The trace's requested name.
     pub trace: String,
-    /// The folder that it is in.
+    /// The trace's folder.
     pub group: String,
-    /// What it holds; not known of one that could not be read.
+    /// The trace's content hash, if it could be read.
     pub content: Option<String>,
-    /// How it was read.
+    /// The settings for reading the trace.
     pub settings: String,
     /// Pagetide's version.
     pub version: &'static str,
-    /// The contender's name.
+    /// The policy's name.
     pub policy: &'static str,
-    /// The size as it was asked for: frames, or a share in percent.
+    /// The requested size: frames, or a share in percent.
     pub size: String,
-    /// What came of it.
+    /// The result, unless failed.
     pub numbers: Option<Numbers>,
-    /// Why nothing did.
+    /// The reason of a failure.
     pub error: Option<String>,
 }
 
-/// The rows of these traces, by name, then in the question's order; those that failed have their
-/// error, and those that nothing is known of are left out.
+/// Returns the rows of these traces, by name, then in the question's order. Failed cells have an
+/// error, and unknown cells are left out.
 pub fn table_of<'a>(
     names: impl IntoIterator<Item = &'a str>,
     question: &Question,
@@ -65,7 +65,7 @@ pub fn table_of<'a>(
     rows
 }
 
-/// The folder's own name.
+/// Returns the folder's own name.
 fn group_of(name: &str) -> String {
     let folder = Path::new(name).parent().and_then(Path::file_name);
     folder.map_or(String::new(), |name| name.to_string_lossy().into_owned())

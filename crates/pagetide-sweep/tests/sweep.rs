@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Goes on until it was told of so much progress.
+/// Continues until this many parts are done.
 struct Until(AtomicU64);
 
 impl Until {
@@ -57,7 +57,7 @@ fn question(policies: &[&str]) -> Question {
 fn sweep(sources: &[Source], question: &Question, folder: &Path, watch: &Until) -> Vec<TableRow> {
     let journal = Journal::open(folder, question).expect("a folder");
     let failures = Sweep::run(sources, question, &journal, Some(3), watch).expect("room");
-    // What the process that comes next will read.
+    // Reads the journal as the next process would.
     let journal = Journal::open(folder, question).expect("a folder");
     let names = sources.iter().map(|source| source.name.as_str());
     table_of(names, question, &journal, &failures)
@@ -70,7 +70,7 @@ fn nr_rows_written(folder: &Path) -> usize {
     entries.map(|entry| lines(entry.expect("an entry").path())).sum()
 }
 
-/// The table without what no two runs have alike.
+/// Returns the rows without durations, which differ between runs.
 fn timeless(rows: &[TableRow]) -> Vec<TableRow> {
     let mut rows = rows.to_vec();
     rows.iter_mut().flat_map(|row| &mut row.numbers).for_each(|numbers| numbers.seconds = 0.0);
@@ -162,7 +162,7 @@ fn a_unit_run_elsewhere_is_the_same_rows() {
     for source in &sources {
         let lines = run_unit(source, &question, None, &Until::parts(u64::MAX)).expect("it runs");
         journal.append(&lines).expect("room");
-        // As from a worker that was taken for dead.
+        // The late answer of a worker that was presumed dead.
         journal.append(&lines).expect("room");
     }
     let names = sources.iter().map(|source| source.name.as_str());

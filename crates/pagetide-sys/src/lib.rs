@@ -14,19 +14,19 @@
 //!   machine    processors, nodes, devices, signals, rights; TryLock: a value per CPU
 //! ```
 //!
-//! Each module uses the modules below it. Under loom only two parts differ: the atomics of `sync`,
-//! and a model in place of the frames' mapping.
+//! Each module uses the modules below it. Loom replaces only the atomics of `sync` and the frames'
+//! mapping.
 //!
 //! # The contract of all functions
 //!
 //! - Frames are one base page (4096 bytes), numbered from 0 in their arena. Offsets and lengths are
 //!   bytes.
-//! - Every function may be called from any thread, at any time, in any order. Nothing needs `init`.
-//! - Functions named `try_*`, and tickets, never wait. `lock` and `wait_while_locked` may sleep.
+//! - Functions may be called from any thread, at any time, in any order. There is no `init`.
+//! - `try_*` functions and tickets never wait. `lock` and `wait_while_locked` may sleep.
 //! - Tokens (`Pin`, `Lock`, `ClaimedFrame`) are unique and give their right back on drop, except
-//!   `ClaimedFrame`, which must be given to [`FrameArena::release`] or to a page.
-//! - A panic here is a programmer's mistake, such as a frame of another arena or an offset past the
-//!   frame. Every token stays usable after a panic.
+//!   `ClaimedFrame`, which goes to [`FrameArena::release`] or to a page.
+//! - A panic is a programmer's mistake, such as a frame of another arena or an offset past the
+//!   frame. Tokens stay usable after a panic.
 //! - Not inside: the choice of pages to evict, of frames to use, and of pages to read ahead.
 #![expect(unsafe_code, reason = "all of it is here but for the shims")]
 #![cfg_attr(

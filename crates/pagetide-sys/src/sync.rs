@@ -1,7 +1,6 @@
-//! The switch between the standard library's atomics and locks and loom's model of them.
+//! Selects the standard library's atomics and locks, or loom's models.
 //!
-//! Everything in this crate that two threads may meet in takes its types from here, so that the
-//! code explored under `--cfg loom` is the code that ships.
+//! All synchronization of this crate uses these types, so `--cfg loom` explores the shipped code.
 
 #[cfg(loom)]
 use loom as world;
@@ -16,5 +15,5 @@ pub(crate) use world::{
     thread::yield_now,
 };
 
-/// For counters that are no part of a protocol, and may live in a `static`: outside loom's view.
+/// For counters outside the protocols, which may live in a `static` and are invisible to loom.
 pub(crate) use std::sync::atomic::AtomicU32 as PlainAtomicU32;

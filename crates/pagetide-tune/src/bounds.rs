@@ -33,9 +33,9 @@ fn nowhere_a_point_from_the_best() {
     assert!(far.is_empty(), "{far:#?}");
 }
 
-/// To and fro, a window that slides, and a hot set that moves on, in memories of each size: at most
-/// two points from LRU where recency can be learnt and paid for. Known to be more: nine tenths of
-/// to and fro (2.3, by seed up to 2.7).
+/// Zigzag, sliding window and drifting hot set, in many memory sizes: at most two points from LRU
+/// where recency can be learnt and paid for. Known exception: nine tenths of the zigzag (2.3
+/// points, up to 2.7 by seed).
 #[test]
 fn recency_costs_two_points_at_any_size() {
     let mut far = Vec::new();

@@ -1,25 +1,25 @@
-//! Tuning: what is each constant of the policy called pagetide worth, and is it near the best?
+//! Tuning: the value of each constant of the policy called pagetide.
 //!
-//! **Problem.** A policy without knobs has constants that were chosen once. To doubt one is to
-//! change it, and to see what that costs on every trace at once: a gain of a point here that loses
-//! ten elsewhere is how policies come to be tuned to a trace.
+//! **Problem.** A policy without knobs has constants that were chosen once. A change must be judged
+//! on all traces at once: a gain of a point here that loses ten elsewhere tunes the policy to a
+//! trace.
 //!
 //! **Idea.**
 //!
 //! ```text
 //!   rows (trace, frames, best of the online policies)
-//!     x variants (constants as they are, then each changed alone)
+//!     x variants (unchanged constants, then each changed alone)
 //!     x sampling seeds                                               --> regret, in points
 //!                                                                        worst row, median row
 //! ```
 //!
-//! The regret of a row is the miss ratio less that of the best of nine published online policies.
-//! Of the seeds the median counts. Rows are weighed by nothing: the worst one judges.
+//! A row's regret is its miss ratio less the best of nine published online policies. The median
+//! over seeds counts. Rows have no weights: the worst row judges.
 //!
 //! **Data and invariants.** Deterministic: the same row, variant and seed give the same misses.
 //!
-//! **Ignored.** Seconds. The constants were chosen looking at the usual rows; unseen ones are told
-//! apart, and `tenths` has what recency wins at more sizes of memory.
+//! **Ignored.** Time. The constants were chosen by the usual rows. Unseen rows are separate, and
+//! `tenths` has the value of recency at more memory sizes.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -52,31 +52,31 @@ const EXAMPLES: &str = "Examples:
   pagetide-tune --rows tenths                         what recency wins, at nine sizes
   pagetide-tune --policies > results/regret.jsonl     every policy, for docs/policies.md";
 
-/// Rows of these are shown only where they are asked for.
+/// Groups of rows that are shown only on request.
 const GROUPS: [&str; 2] = ["unseen", "tenths"];
 
 /// Compare the constants of the policy pagetide over many traces.
 #[derive(Debug, Parser)]
 #[command(name = "pagetide-tune", after_help = EXAMPLES)]
 struct TuneArgs {
-    /// The folder with the traces, PAGETIDE_TRACES or this one without; rows whose trace is not
-    /// there are left out, and named.
+    /// The folder with the traces, by default PAGETIDE_TRACES or the current folder. Rows without a
+    /// trace are left out, and named.
     #[arg(long)]
     traces: Option<PathBuf>,
-    /// Only rows with one of these in their name; with unseen, unseen1/NAME and the like, rows that
-    /// the constants were not chosen by, and with tenths what recency wins.
+    /// Only rows with one of these in the name. unseen selects unseen1/NAME and so on, which the
+    /// constants were not chosen by, and tenths the value of recency.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
-    /// Also with each of these constants changed alone, by a part of their name; or all.
+    /// Also with each of these constants changed alone, by a part of their name, or all.
     #[arg(long, value_delimiter = ',')]
     change: Vec<String>,
-    /// How many sampling seeds.
+    /// The number of sampling seeds.
     #[arg(long, default_value = "8")]
     seeds: NonZeroU64,
-    /// Run the published policies too, instead of taking their best from the table.
+    /// Run the published policies too, instead of taking the best from the table.
     #[arg(long)]
     peers: bool,
-    /// Print what every policy misses instead, a JSON object a row.
+    /// Print the miss ratio of every policy instead, one JSON object per row.
     #[arg(long, conflicts_with_all = ["change", "peers", "json"])]
     policies: bool,
     /// Print one JSON document.
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays all wanted rows, or says why there is nothing to show.
+/// Plays all selected rows, or returns the reason why there are none.
 fn each_row<T>(
     args: &TuneArgs,
     mut play: impl FnMut(&'static Row, &DenseTrace) -> Vec<T>,
@@ -135,7 +135,7 @@ fn each_row<T>(
     Ok(played)
 }
 
-/// A row's trace; `None` after saying why it is left out.
+/// Loads a row's trace. `None` after printing why the row is left out.
 fn load(row: &Row, folder: &Path) -> Option<DenseTrace> {
     let loaded = row.source.load(folder);
     loaded
@@ -146,7 +146,7 @@ fn load(row: &Row, folder: &Path) -> Option<DenseTrace> {
         .ok()
 }
 
-/// The constants as they are, and with those changed that are asked for.
+/// Returns the unchanged constants, and the requested changes.
 fn wanted_variants(args: &TuneArgs) -> Vec<Variant> {
     let is_named = |name: &str| args.change.iter().any(|part| name.contains(part));
     Variant::all()
@@ -157,7 +157,8 @@ fn wanted_variants(args: &TuneArgs) -> Vec<Variant> {
         .collect()
 }
 
-/// Whether a row has one of these in its name; one of a group, the group's name before it.
+/// Returns true if the row has one of these in the name. A group's rows need the group's name
+/// first.
 fn is_wanted(row: &Row, parts: &[String]) -> bool {
     let is_apart = row.name.contains('/');
     let is_asked = |part: &String| {
@@ -166,7 +167,7 @@ fn is_wanted(row: &Row, parts: &[String]) -> bool {
     parts.is_empty() && !is_apart || parts.iter().any(is_asked)
 }
 
-/// One row, with all variants and seeds.
+/// Plays one row, with all variants and seeds.
 fn play(args: &TuneArgs, row: &'static Row, variants: &[Variant], trace: &DenseTrace) -> Vec<Cell> {
     let (policy, best) = if args.peers {
         replays::best_of_peers(trace, row.frames)

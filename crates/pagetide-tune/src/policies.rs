@@ -1,11 +1,11 @@
-//! `--policies`: what every policy misses on each row, a JSON object a line.
+//! `--policies`: the miss ratios of every policy on each row, one JSON object per line.
 //!
 //! ```text
 //!   {"row": "OLTP@1000", "commit": "6e75936da915", "seeds": 8, "miss_ratios": {"lru": 0.6717,...
 //! ```
 //!
-//! `cargo x results` makes the table in docs/policies.md of them. The first forms of the kernel's
-//! policies, which are there to compare with their last, are left out.
+//! `cargo x results` makes the table in docs/policies.md of these lines. Earlier forms of the
+//! kernel's policies are left out.
 
 use crate::replays;
 use crate::rows::Row;
@@ -29,12 +29,12 @@ const LEFT_OUT: [PolicyName; 4] = [
 struct Line<'a> {
     row: &'a str,
     commit: &'a str,
-    /// Samples of the policy called pagetide; of its ratios the median counts.
+    /// Samples of the policy called pagetide. The median ratio counts.
     seeds: u64,
     miss_ratios: BTreeMap<&'static str, f64>,
 }
 
-/// The line of a row: of the policy called pagetide the median of `seeds` samples.
+/// Returns a row's line, with the median of `seeds` samples for the policy called pagetide.
 pub(crate) fn line(row: &Row, trace: &DenseTrace, seeds: u64) -> String {
     let of_seed =
         |seed| replays::miss_ratio(trace, row.frames, Tuning { seed, ..Tuning::default() });
@@ -51,7 +51,7 @@ pub(crate) fn line(row: &Row, trace: &DenseTrace, seeds: u64) -> String {
     serde_json::to_string(&line).expect("numbers and names")
 }
 
-/// The commit of this tree, `-dirty` with changes; `unknown` where git does not say.
+/// Returns the commit of this tree, with `-dirty` for changes, or `unknown` without git.
 fn commit() -> String {
     let words = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
     let said = Command::new("git").args(words).output().map(|output| output.stdout);

@@ -1,7 +1,7 @@
-//! Replays of a row: our own policy with some constants, and the published ones.
+//! Replays of a row: the policy called pagetide with given constants, and published policies.
 //!
-//! The best of the rows with real traces of OLTP, P3, P6 and LIRS is libCacheSim's, run once over
-//! the same files with object sizes ignored. Of the others it is core's own baselines'
+//! The best policy of rows with real traces of OLTP, P3, P6 and LIRS is by libCacheSim, run once
+//! over the same files with object sizes ignored. All other rows use core's baselines
 //! ([`best_of_peers`]).
 
 use pagetide_core::lru::PolicyName;
@@ -9,7 +9,7 @@ use pagetide_core::lru::own::Tuning;
 use pagetide_lab::replay::{self, Contender, Setup};
 use pagetide_lab::trace::DenseTrace;
 
-/// The published online policies that a row's best is taken from.
+/// The published online policies for a row's best.
 pub(crate) const PEERS: [PolicyName; 9] = [
     PolicyName::Lru,
     PolicyName::Fifo,
@@ -22,13 +22,13 @@ pub(crate) const PEERS: [PolicyName; 9] = [
     PolicyName::WTinyLfu,
 ];
 
-/// The miss ratio of the policy called pagetide with these constants.
+/// Returns the miss ratio of the policy called pagetide with these constants.
 pub(crate) fn miss_ratio(trace: &DenseTrace, frames: u32, tuning: Tuning) -> f64 {
     let setup = Setup { tuning, ..Setup::new(PolicyName::Pagetide, frames) };
     replay::run_setup(setup, trace).miss_ratio()
 }
 
-/// The best of [`PEERS`] over a trace, and its miss ratio.
+/// Returns the best of [`PEERS`] over a trace, and its miss ratio.
 pub(crate) fn best_of_peers(trace: &DenseTrace, frames: u32) -> (PolicyName, f64) {
     PEERS
         .into_iter()
@@ -37,7 +37,7 @@ pub(crate) fn best_of_peers(trace: &DenseTrace, frames: u32) -> (PolicyName, f64
         .expect("there are peers")
 }
 
-/// The middle one of some numbers; of an even count, the mean of the two.
+/// Returns the median, for an even count the mean of the middle two.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = values.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(median([4.0, 1.0, 2.0, 8.0]).to_bits(), 3.0_f64.to_bits());
     }
 
-    /// A constant does what its variant says: with no history, a loop's pages never get in.
+    /// A variant takes effect: without history, a loop's pages never get in.
     #[test]
     fn the_horizon_matters() {
         let trace = DenseTrace::from_reads((0..30_000).map(|at| at * at % 977 + at % 300));

@@ -1,4 +1,4 @@
-//! The report: the rows with the constants as they are, then a line for each variant.
+//! The report: the rows with unchanged constants, then one line per variant.
 
 use crate::replays::median;
 use crate::variants::Variant;
@@ -18,7 +18,6 @@ pub(crate) struct Cell {
     pub(crate) regret: f64,
 }
 
-/// The rows with the constants as they are, then a line for each variant.
 pub(crate) fn table(cells: &[Cell], variants: &[Variant]) -> String {
     let mut text = String::new();
     let range = |cell: &Cell, best: f64| {

@@ -1,20 +1,19 @@
-//! Variants: the constants as they are, and each of them changed alone.
+//! Variants: the unchanged constants, and each constant changed alone.
 
 use pagetide_core::lru::own::{Setting, Tuning};
 
-/// Some constants, and what is different about them.
+/// A set of constants.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Variant {
-    /// What was changed, as in "horizon_percent=100".
+    /// The change, as in "horizon_percent=100".
     pub(crate) name: String,
-    /// The constants, all seeds aside.
+    /// The constants, apart from the seed.
     pub(crate) tuning: Tuning,
 }
 
-/// Changes one constant to a value.
 type Change = fn(&mut Tuning, u32);
 
-/// Name, how to change it, and the values to try: half of it and double, and what was in doubt.
+/// Name, setter, and values to try: half, double, and other candidates.
 const CHANGES: [(&str, Change, &[u32]); 13] = [
     ("horizon_percent", |it, to| it.horizon_percent = to, &[100, 150, 300, 400]),
     ("margin_percent", |it, to| it.margin_percent = to, &[100, 112, 150]),
@@ -32,7 +31,7 @@ const CHANGES: [(&str, Change, &[u32]); 13] = [
 ];
 
 impl Variant {
-    /// All of them; the first is as it is.
+    /// Returns all variants, the unchanged one first.
     pub(crate) fn all() -> Vec<Variant> {
         let usual = Variant { name: "as it is".to_owned(), tuning: Tuning::default() };
         let changed = CHANGES.iter().flat_map(|&(name, change, values)| {
@@ -45,7 +44,7 @@ impl Variant {
         std::iter::once(usual).chain(changed).chain([Variant::without_recency()]).collect()
     }
 
-    /// Three settings: recency is never worth its price.
+    /// Makes a variant with a recency setting that never pays off.
     fn without_recency() -> Variant {
         let mut tuning = Tuning::default();
         tuning.settings[2] = Setting { name: "tight again", ..tuning.settings[0] };

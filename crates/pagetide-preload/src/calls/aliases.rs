@@ -1,12 +1,12 @@
-//! Second names of functions of ours: those of programs that were compiled with offsets of another
-//! width, the C library's own, and those of fortified programs, which bring along how much room the
-//! buffer has. A program that uses one must not get past us.
+//! Second names of the library's functions: for other offset widths, internal names of the C
+//! library, and fortified variants with the buffer's length. Programs must not bypass the library
+//! by them.
 
 use crate::next::Stream;
 use libc::{c_char, c_int, c_void, iovec, mode_t, off_t, pid_t, size_t, socklen_t, ssize_t};
 
-/// Rows of a function, its other names, and those that also say how large the buffer is: at the
-/// end, or where there is a semicolon.
+/// Rows of a function, its aliases, and the aliases with a buffer length: at the end, or at the
+/// semicolon.
 macro_rules! aliases {
     (
         @declare $name:ident
@@ -31,7 +31,7 @@ macro_rules! aliases {
         unsafe extern "C" fn $alias(
             $($arg: $ty,)* _room: size_t $(, $($rest: $rest_ty),+)?
         ) -> $ret {
-            // SAFETY: the same function, and our caller has checked its buffer's length (S20).
+            // SAFETY: the same function, and the caller has checked its buffer's length (S20).
             unsafe { $name($($arg,)* $($($rest),+)?) }
         }
     };
@@ -45,8 +45,8 @@ macro_rules! aliases {
 }
 
 aliases! {
-    // Those with a 2 are what compilers make of open without a mode, where they check for that: no
-    // file is created, and the mode is not looked at.
+    // Names with a 2 are fortified open without a mode: no file is created, and the mode is not
+    // read.
     open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int:
         open __open __open64 __open_2 __open64_2;
     openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int:

@@ -10,11 +10,11 @@ use pagetide_run::wire::{Op, Reason, Request};
 #[unsafe(no_mangle)]
 unsafe extern "C" fn close(fd: c_int) -> c_int {
     if own::has(fd) {
-        // As far as the program knows, it is not open.
+        // Hidden descriptors look closed to the program.
         return or_minus_one(Err(Errno(libc::EBADF)));
     }
     let told = serve::forget(fd);
-    // SAFETY: our caller's descriptor (S20).
+    // SAFETY: the caller's descriptor (S20).
     let closed = unsafe { next::close(fd) };
     match told {
         Err(errno) if closed == 0 => or_minus_one(Err(errno)),
@@ -22,7 +22,6 @@ unsafe extern "C" fn close(fd: c_int) -> c_int {
     }
 }
 
-/// Closes the range but for what is ours.
 fn close_others(first: c_uint, last: c_uint, flags: c_int) -> Result<(), Errno> {
     let mut from = first;
     loop {
@@ -31,7 +30,7 @@ fn close_others(first: c_uint, last: c_uint, flags: c_int) -> Result<(), Errno> 
         let end = next_own.map_or(Some(last), |own| own.checked_sub(1));
         if let Some(end) = end.filter(|end| from <= *end) {
             let arguments = [from as usize, end as usize, flags as usize, 0, 0, 0];
-            // SAFETY: numbers only; the descriptors are our caller's (S20).
+            // SAFETY: numbers only, and the caller's descriptors (S20).
             unsafe { next::system(libc::SYS_close_range, arguments)? };
         }
         match next_own.and_then(|own| own.checked_add(1)).filter(|next| *next <= last) {
@@ -53,11 +52,11 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
             let fd = fd as c_int;
             let is_inherited = || fd < inherited::end() && process::is_stand_in(fd);
             if table::entry(fd) != Entry::Unknown || is_inherited() {
-                // Errors of write-back have no place to go to here.
+                // Write-back errors cannot be reported here.
                 let _ = serve::forget(fd);
                 if flags == 0 {
-                    // One by one: the server takes all others for open still. With flags, the
-                    // kernel may refuse the call, or close what no other thread shares.
+                    // One by one: the server still counts them as open. With flags, the kernel may
+                    // refuse the call, or close descriptors that no other thread shares.
                     own::close(fd);
                 }
             }
@@ -68,7 +67,7 @@ unsafe extern "C" fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn closefrom(first: c_int) {
-    // SAFETY: closefrom is this (S20).
+    // SAFETY: the definition of closefrom (S20).
     unsafe { close_range(first.max(0) as c_uint, c_uint::MAX, 0) };
 }
 
@@ -88,10 +87,9 @@ fn note_copy(fd: c_int, copy: c_int) -> c_int {
     copy
 }
 
-/// Before a dup2: what the target was, it is no more; and what is not to be managed there, is the
-/// kernel's before.
+/// Prepares the target of a dup2: releases its file, and hands over a file that cannot be managed
+/// at this number.
 fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
-    // What is not open stays what it is: the call will fail.
     if fd == target || !process::is_on() || process::stat(fd).is_err() {
         return Ok(());
     }
@@ -101,7 +99,7 @@ fn prepare_target(fd: c_int, target: c_int) -> Result<(), Errno> {
     if own::has(target) {
         lent::give_up(target);
     }
-    // dup2 does not report what closing would have.
+    // dup2 does not report errors of closing.
     let _ = serve::forget(target);
     Ok(())
 }
@@ -118,7 +116,6 @@ unsafe extern "C" fn dup3(fd: c_int, target: c_int, flags: c_int) -> c_int {
     copied_to(fd, target, || unsafe { next::dup3(fd, target, flags) })
 }
 
-/// Has the target made another `fd`.
 fn copied_to(fd: c_int, target: c_int, copy: impl FnOnce() -> c_int) -> c_int {
     if own::has(fd) {
         return or_minus_one(Err(Errno(libc::EBADF)));
@@ -133,7 +130,7 @@ fn copied_to(fd: c_int, target: c_int, copy: impl FnOnce() -> c_int) -> c_int {
 unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
     match command {
         libc::F_SETLK | libc::F_SETLKW | libc::F_GETLK => {
-            // SAFETY: our caller's lock (S20).
+            // SAFETY: the caller's lock (S20).
             return unsafe { locks::control(fd, command, argument as *mut _) };
         }
         libc::F_GETFL => return or_minus_one(serve::status_flags(fd)),
@@ -149,7 +146,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
             }
         }
     }
-    // SAFETY: our caller's arguments; one that was not given is not looked at (S20).
+    // SAFETY: the caller's arguments. A missing argument is not read (S20).
     let result = unsafe { next::fcntl(fd, command, argument) };
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => note_copy(fd, result),
@@ -157,7 +154,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
     }
 }
 
-/// Sets a managed descriptor's status flags. `None`: it is the kernel's.
+/// `None` if the file is the kernel's.
 fn set_flags(fd: c_int, flags: usize) -> Option<Result<c_int, Errno>> {
     let flags = flags as u64 & u64::from(u32::MAX);
     let id = serve::managed(fd)?;

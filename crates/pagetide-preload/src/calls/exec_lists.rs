@@ -1,12 +1,12 @@
-//! execl and its relatives: the arguments are a list in the call itself, which Rust cannot take.
-//! What the registers and the stack have of it is put into a vector, and executed as one.
+//! execl and its relatives: their variadic arguments are copied from the registers and the stack
+//! into a vector.
 //!
 //! ```text
 //!   execl(path, a, b, c, d, e, f, .., NULL)   rdi, rsi rdx rcx r8 r9 | the caller's stack
 //!        path --------^  first -------------------^                    ^--- rest
 //! ```
 //!
-//! Ignored: other processors than x86-64; there the C library's own are called.
+//! Ignored: processors other than x86-64, which use the C library's functions.
 //!
 //! Source: the System V ABI for x86-64, "Parameter Passing".
 
@@ -16,7 +16,6 @@ use crate::scratch::Scratch;
 use libc::{c_char, c_int};
 use std::arch::naked_asm;
 
-// The functions a program would call.
 unsafe extern "C" {
     static environ: Strings;
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int;
@@ -43,14 +42,13 @@ macro_rules! list {
     };
 }
 
-// 0, or a kind above.
 list! {
     execl = "0";
     execlp = "1";
     execle = "2";
 }
 
-/// Five of the arguments are put where they can be read one after the other.
+/// Makes five of the arguments contiguous.
 #[unsafe(naked)]
 unsafe extern "C" fn gather() {
     naked_asm!(
@@ -76,7 +74,7 @@ unsafe extern "C" fn gather() {
 const NR_FIRST: usize = 5;
 
 /// # Safety
-/// `first` and `rest` are the arguments of a call as execl's.
+/// `first` and `rest` are arguments as of execl.
 unsafe extern "C" fn execute(
     path: *const c_char,
     first: Strings,
@@ -88,7 +86,7 @@ unsafe extern "C" fn execute(
             Some(index) => rest.wrapping_add(index),
             None => first.wrapping_add(index),
         };
-        // SAFETY: not past the list's end, or the environment behind it (S20).
+        // SAFETY: not past the list's end, or the environment after it (S20).
         unsafe { *place }
     };
     let mut nr = 0;
@@ -107,7 +105,7 @@ unsafe extern "C" fn execute(
     }
     let environment = match kind {
         WITH_ENVIRONMENT => argument(nr + 1) as Strings,
-        // SAFETY: the C library's variable; a change meanwhile races with exec itself (S20).
+        // SAFETY: the C library's variable. A concurrent change races with exec itself (S20).
         _ => unsafe { environ },
     };
     if kind == NAME {

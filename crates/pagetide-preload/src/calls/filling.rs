@@ -1,7 +1,7 @@
-//! Calls of no file that fill memory: where it is mapped to be written, they fill ours first.
+//! Calls other than reads that fill memory. If the target is a managed mapping, they fill the
+//! library's memory first: at an absent page, the kernel would drop received bytes.
 //!
-//! A page that is absent would have the kernel drop what it has received. Ignored: recvmmsg, and
-//! names and control data of messages.
+//! Ignored: recvmmsg, and names and control data of messages.
 
 use crate::arguments::{CALL_BYTES_MAX, Vector, check_range, load};
 use crate::errno::{Errno, or_minus_one};
@@ -35,7 +35,7 @@ taken_over! {
         }
         // SAFETY: our caller's message (S20).
         unsafe { load(message) }.ok()?;
-        // SAFETY: our caller's message, of which there is memory (S20).
+        // SAFETY: the caller's message, which is in memory (S20).
         let message = unsafe { message.as_mut() }?;
         let (parts, nr) = (message.msg_iov, message.msg_iovlen);
         // SAFETY: our caller's parts (S20).
@@ -51,14 +51,13 @@ taken_over! {
     }
 }
 
-/// The answer of a socket's call on a managed file.
 pub(super) fn no_socket(fd: c_int, buffer: *const c_void, len: size_t) -> Option<ssize_t> {
     serve::managed(fd)?;
     let refused = check_range(buffer as usize, len.min(CALL_BYTES_MAX)).err();
     Some(or_minus_one(Err(refused.unwrap_or(Errno(libc::ENOTSOCK)))))
 }
 
-/// The C library's streams read long buffers as they are.
+/// The C library's streams read long buffers directly.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fread(
     buffer: *mut c_void,
@@ -83,7 +82,7 @@ unsafe extern "C" fn fread_unlocked(
     })
 }
 
-/// Has items read from a stream: as they are, or byte by byte into memory of ours.
+/// Directly, or byte by byte through the library's memory.
 fn read_items(
     buffer: *mut c_void,
     size: size_t,

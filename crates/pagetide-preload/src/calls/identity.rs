@@ -1,11 +1,10 @@
-//! A process that is about to have other rights: from here on it is under no run.
+//! A process that changes its identity leaves the run.
 //!
-//! The server opens files with its own user's rights, and refuses the sockets of others. So what is
-//! managed becomes the kernel's, with the rights that it was opened with; the server's frames are
-//! not to be seen any more, and its descriptors are closed.
+//! The server opens files with its own user's rights, and refuses other users. Managed files
+//! therefore become the kernel's, with the rights of their opening, the server's frames become
+//! inaccessible, and its descriptors are closed.
 //!
-//! **Ignored.** Rights that change without a function of these: capabilities, namespaces, and the
-//! system calls themselves.
+//! **Ignored.** Rights that change by other means: capabilities, namespaces, direct system calls.
 //!
 //! Source: setresuid(2), setgroups(2).
 
@@ -13,14 +12,13 @@ use crate::{lent, maps, own, process, room, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
-/// As in setreuid(2): this one stays.
+/// As in setreuid(2): no change.
 const UNCHANGED: u32 = u32::MAX;
 
 fn leave_run() {
-    // Those that this process has inherited, and not looked at, are found by their use: then they
-    // are refused.
+    // Inherited descriptors that were never used are missed here, and refused at their first use.
     for (_, id) in table::managed() {
-        // What cannot be handed over has been said.
+        // Failures were reported.
         let _ = serve::hand_over(id, Reason::OtherUser);
     }
     maps::hand_over_all();
@@ -31,7 +29,6 @@ fn leave_run() {
     room::leave_run();
 }
 
-/// Before an identity becomes `wanted`, of which the process has `now`.
 fn about_to_be(now: u32, wanted: &[u32]) {
     let is_same = wanted.iter().all(|one| *one == now || *one == UNCHANGED);
     if process::is_on() && !is_same {
@@ -77,13 +74,12 @@ taken_over! {
     }
 }
 
-/// Whether the process has these groups, in this order, and no others.
 fn are_own_groups(nr: size_t, groups: *const gid_t) -> bool {
     const NR_MAX: usize = 64;
     let mut own = [0; NR_MAX];
-    // SAFETY: room for as many (S20).
+    // SAFETY: room for that many (S20).
     let nr_own = unsafe { libc::getgroups(NR_MAX as c_int, own.as_mut_ptr()) };
-    // SAFETY: our caller's groups, of which there are as many as ours (S20).
+    // SAFETY: the caller's groups, as many as this process has (S20).
     let given = |nth: usize| unsafe { groups.wrapping_add(nth).read() };
     usize::try_from(nr_own) == Ok(nr) && (0..nr).all(|nth| own[nth] == given(nth))
 }

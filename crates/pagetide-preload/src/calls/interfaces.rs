@@ -1,16 +1,16 @@
-//! Ways to a file's bytes that do not pass through calls of ours: the file becomes the kernel's
-//! before, and the program has its real descriptor; or the way is refused.
+//! Interfaces that bypass this library's calls: the file becomes the kernel's first, or the
+//! interface is refused.
 //!
 //! ```text
-//!   aio_read, aio_write      the C library's threads call past us
-//!   flock, splice, poll ..   are about a real descriptor
+//!   aio_read, aio_write      the C library's threads bypass the library
+//!   flock, splice, poll ..   need a real descriptor
 //!   sendmsg                  with a descriptor in it, that another process will use
-//!   io_uring, kernel AIO     refused with ENOSYS, and said so: programs have another way
+//!   io_uring, kernel AIO     refused with ENOSYS, and reported: programs have another way
 //!   syscall(SYS_read, ..)    as read
 //! ```
 //!
-//! Ignored: io_uring by instructions of the program's own (liburing's static part does that). What
-//! it asks of a stand-in fails with EBADF.
+//! Ignored: io_uring by the program's own instructions (liburing's inline part). Requests for a
+//! stand-in fail with EBADF.
 
 use crate::arguments::load;
 use crate::errno::{Errno, or_minus_one};
@@ -21,7 +21,6 @@ use libc::{
 };
 use pagetide_run::wire::Reason;
 
-/// Hands over each of `fds` that is managed.
 pub(super) fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) -> Result<(), Errno> {
     if !process::is_on() {
         return Ok(());
@@ -29,7 +28,7 @@ pub(super) fn hand_over(fds: impl IntoIterator<Item = c_int>, reason: Reason) ->
     fds.into_iter().try_for_each(|fd| serve::hand_over_managed(fd, reason))
 }
 
-/// Functions that are the C library's once these descriptors are real.
+/// Functions that go to the C library once these descriptors are real.
 macro_rules! handing_over {
     ($($reason:ident $fds:expr, fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty;)+) => {
         taken_over! {
@@ -84,10 +83,10 @@ handing_over! {
     ) -> isize;
 }
 
-/// The descriptor is the first field of a control block.
+/// Returns the descriptor, the first field of a control block.
 fn asked_by(control: *mut c_void) -> Option<c_int> {
-    // SAFETY: null, or a control block of our caller's; `aio_fildes` comes first in glibc's
-    // structure (S21).
+    // SAFETY: null, or the caller's control block. `aio_fildes` comes first in glibc's structure
+    // (S21).
     unsafe { load(control.cast::<c_int>()) }.ok()
 }
 
@@ -98,7 +97,7 @@ fn controls(list: *const *mut c_void, nr: c_int) -> impl Iterator<Item = c_int> 
 }
 
 fn polled(fds: *mut pollfd, nr: nfds_t) -> impl Iterator<Item = c_int> {
-    // No process has more descriptors; the kernel refuses such an array.
+    // No process has more descriptors, and the kernel refuses such an array.
     let nr = if nr > process::nr_descriptors_max() { 0 } else { nr as usize };
     // SAFETY: our caller's array has `nr` entries (S20).
     (0..nr).map_while(move |index| unsafe { load(fds.wrapping_add(index)) }.ok()).map(|one| one.fd)
@@ -119,7 +118,6 @@ fn selected(nr: c_int, sets: [*mut fd_set; 3]) -> impl Iterator<Item = c_int> {
         .filter(move |fd| *fd < nr)
 }
 
-/// Descriptors in the control data of a message.
 fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
     // SAFETY: our caller's message (S20).
     let message = unsafe { load(message) }.ok();
@@ -146,7 +144,7 @@ fn sent(message: *const msghdr) -> impl Iterator<Item = c_int> {
     })
 }
 
-/// The program is told as by a kernel without the interface, its user by the server.
+/// Also tells the user through the server.
 fn refuse() -> Errno {
     channel::say(
         u64::MAX,
@@ -155,11 +153,10 @@ fn refuse() -> Errno {
     Errno(libc::ENOSYS)
 }
 
-/// libaio's.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn io_setup(nr: c_int, context: *mut c_void) -> c_int {
     if process::is_on() {
-        // libaio's functions return what went wrong.
+        // libaio's functions return a negated error.
         return -refuse().0;
     }
     let arguments = [nr as usize, context as usize, 0, 0, 0, 0];
@@ -193,10 +190,10 @@ unsafe extern "C" {
     ) -> isize;
 }
 
-/// System calls by number that have a function of ours.
+/// Runs a system call for which this library has a function.
 ///
 /// # Safety
-/// As the system call's.
+/// As the system call.
 unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
     let [a, b, c, d, e, f] = arguments;
     let fd = a as c_int;
@@ -204,7 +201,7 @@ unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
         libc::SYS_io_uring_setup | libc::SYS_io_setup if process::is_on() => {
             Some(or_minus_one(Err(refuse())))
         }
-        // SAFETY: as our caller's (S20), in this line and the next ones.
+        // SAFETY: as the caller's (S20), in this line and the next ones.
         libc::SYS_read => Some(unsafe { read(fd, b as *mut _, c) } as c_long),
         // SAFETY: as our caller's (S20).
         libc::SYS_write => Some(unsafe { write(fd, b as *const _, c) } as c_long),
@@ -236,15 +233,15 @@ unsafe fn by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
     }
 }
 
-/// As [`by_number`]: calls about descriptors themselves, ours among which are not the program's.
+/// As [`by_number`], for calls about descriptors. Hidden descriptors look closed.
 ///
 /// # Safety
-/// As the system call's.
+/// As the system call.
 unsafe fn of_descriptors_by_number(number: c_long, arguments: [usize; 6]) -> Option<c_long> {
     let [a, b, c, ..] = arguments;
     let fd = a as c_int;
     let result = match number {
-        // SAFETY: as our caller's (S20), in this line and the next ones.
+        // SAFETY: as the caller's (S20), in this line and the next ones.
         libc::SYS_close => unsafe { close(fd) },
         // SAFETY: as our caller's (S20).
         libc::SYS_close_range => unsafe { close_range(a as _, b as _, c as c_int) },
@@ -264,7 +261,7 @@ taken_over! {
         number: c_long, a: usize, b: usize, c: usize, d: usize, e: usize, f: usize,
     ) -> c_long {
         super::seccomp::before_number(number, [a, b, c, d, e, f]);
-        // SAFETY: our caller's arguments; those that were not given are not looked at (S20).
+        // SAFETY: the caller's arguments. Missing arguments are not read (S20).
         unsafe { by_number(number, [a, b, c, d, e, f]) }
     }
 }

@@ -1,18 +1,18 @@
-//! Functions that take as many arguments as there are, which Rust cannot hand on: so they are not
-//! called but jumped to, once what they are about is fit for them.
+//! Variadic functions. Rust cannot forward their arguments, so they are jumped to after a
+//! preparation.
 //!
 //! ```text
 //!   fwprintf(stream, ..) --> arguments kept --> streams::make_wide(stream) --> arguments back
 //!   dprintf(fd, ..)                             the file is handed over              |
 //!                                                                                    |
-//!                  the C library's function of the name, with our caller's frame <---+
+//!                  the C library's function of the name, with the caller's frame <---+
 //! ```
 //!
-//! Wide characters: a stream of ours has no room for those, and is made an ordinary one before the
-//! first of them. dprintf: the C library formats into a stream of its own, and writes that past us.
+//! Wide characters: a managed stream lacks room for them, and is made ordinary first. dprintf: the
+//! C library formats into a stream of its own, and writes that without interposition.
 //!
-//! Ignored: other processors than x86-64; there no stream is one of ours (`streams::make`), and
-//! dprintf fails for what is managed.
+//! Ignored: processors other than x86-64, which have no managed streams (`streams::make`), and a
+//! dprintf that fails for managed files.
 //!
 //! Source: the System V ABI for x86-64, "Parameter Passing".
 
@@ -34,7 +34,7 @@ macro_rules! jumps {
             }),+
         ];
         $(
-            /// The C library's, after [`prepare`].
+            /// The C library's function, after [`prepare`].
             #[unsafe(no_mangle)]
             #[unsafe(naked)]
             unsafe extern "C" fn $name() {
@@ -49,10 +49,10 @@ macro_rules! jumps {
     };
 }
 
-/// Functions from here on have a descriptor for an argument, those before it a stream.
+/// Functions from this index take a descriptor, earlier ones a stream.
 const FIRST_OF_DESCRIPTOR: u32 = 26;
 
-// The register that has it.
+// The register of the descriptor or stream.
 jumps! {
      0 fwide "rdi";
      1 fgetwc "rdi";
@@ -86,7 +86,7 @@ jumps! {
     29 __vdprintf_chk "rdi";
 }
 
-/// r10 is what to prepare, r11 the function's index; all others are our caller's arguments.
+/// r10 is the value to prepare, r11 the function's index. All other registers are the caller's.
 #[unsafe(naked)]
 unsafe extern "C" fn prepare_and_jump() {
     naked_asm!(
@@ -107,7 +107,7 @@ unsafe extern "C" fn prepare_and_jump() {
         "movups [rsp + 128], xmm5",
         "movups [rsp + 144], xmm6",
         "movups [rsp + 160], xmm7",
-        // The number of vector registers that are used, of a call with any number of arguments.
+        // The number of vector registers in use, for a variadic call.
         "mov [rsp + 176], rax",
         "mov rdi, r10",
         "mov esi, r11d",
@@ -134,14 +134,14 @@ unsafe extern "C" fn prepare_and_jump() {
     )
 }
 
-/// Makes a stream, or a descriptor, fit for the function; returns where that is.
+/// Returns the function's address.
 extern "C" fn prepare(argument: usize, index: u32) -> *mut c_void {
     static NEXT: [AtomicPtr<c_void>; NAMES.len()] =
         [const { AtomicPtr::new(std::ptr::null_mut()) }; NAMES.len()];
     if index < FIRST_OF_DESCRIPTOR {
         streams::make_wide(argument as *mut Stream);
     } else {
-        // What cannot be handed over, cannot be written.
+        // A file that cannot be handed over cannot be written.
         let _ = serve::hand_over_managed(argument as c_int, Reason::Interface);
     }
     let kept = &NEXT[index as usize];
@@ -152,7 +152,7 @@ extern "C" fn prepare(argument: usize, index: u32) -> *mut c_void {
     // SAFETY: a string (S21).
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[index as usize].as_ptr()) };
     if found.is_null() {
-        // A program that was linked against it cannot be here.
+        // A program linked against the function cannot get here.
         std::process::abort();
     }
     kept.store(found, Relaxed);

@@ -1,14 +1,14 @@
-//! Record locks: those of POSIX belong to the process, whichever descriptor it takes them by, so
-//! they are the kernel's, by a descriptor that the server lends.
+//! Record locks. POSIX locks belong to the process, whatever descriptor takes them, so the kernel
+//! takes them by a direct descriptor.
 //!
 //! ```text
-//!   fcntl(fd, F_SETLK, ..)   managed: the same, by the lent descriptor; a place told from the
-//!                            position (SEEK_CUR) is told from the start, by ours
-//!                            nothing is lent: the file becomes the kernel's
-//!   lockf(fd, ..)            is that
+//!   fcntl(fd, F_SETLK, ..)   managed: the same, by the direct descriptor; SEEK_CUR becomes an
+//!                            offset from the start
+//!                            no direct descriptor: the file becomes the kernel's
+//!   lockf(fd, ..)            the same
 //! ```
 //!
-//! Locks that belong to the open file description (flock, F_OFD_SETLK) make it the kernel's.
+//! Locks of the open file description (flock, F_OFD_SETLK) make the file the kernel's.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
@@ -18,10 +18,8 @@ use crate::{lent, next, serve};
 use libc::{c_int, flock64, off_t};
 use pagetide_run::wire::{Op, Reason, Request};
 
-/// fcntl(2) with a command that has such a lock for an argument.
-///
 /// # Safety
-/// `lock` is a lock of our caller's.
+/// `lock` is the caller's lock.
 pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c_int {
     let by = match serve::managed(fd).map_or(Ok(None), borrow) {
         Ok(by) => by,
@@ -49,7 +47,7 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
     let result = unsafe { next::fcntl(by, command, &raw mut placed as usize) };
     if command == libc::F_GETLK && result == 0 {
         let answer = match placed.l_type == libc::F_UNLCK as i16 {
-            // There is none: the kernel changes no more than this.
+            // No lock: the kernel changes only the type.
             true => flock64 { l_type: placed.l_type, ..given },
             false => placed,
         };
@@ -61,7 +59,7 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
     result
 }
 
-/// What description `id` is locked by; `None` if its file is the kernel's by now.
+/// Returns the descriptor to lock description `id` by, `None` if the file is the kernel's by now.
 fn borrow(id: u64) -> Result<Option<(u64, c_int)>, Errno> {
     match lent::borrow(id) {
         Some(lent) => Ok(Some((id, lent.fd))),
@@ -69,8 +67,7 @@ fn borrow(id: u64) -> Result<Option<(u64, c_int)>, Errno> {
     }
 }
 
-/// The lock with its place told from the start of the file; `None` if the kernel has the position
-/// by now.
+/// Relative to the start of the file. `None` if the kernel has the position by now.
 fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
     if lock.l_whence == libc::SEEK_CUR as i16 {
         let one = Request { flags: libc::SEEK_CUR as u64, ..Request::new(Op::Seek, id) };
@@ -81,24 +78,24 @@ fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
     Ok(Some(lock))
 }
 
-/// As the C library makes it of fcntl(2); its own would call that past us.
+/// As the C library's lockf, which would call fcntl(2) without interposition.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
     let (command, kind) = match command {
         libc::F_ULOCK => (libc::F_SETLK, libc::F_UNLCK),
         libc::F_LOCK => (libc::F_SETLKW, libc::F_WRLCK),
         libc::F_TLOCK => (libc::F_SETLK, libc::F_WRLCK),
-        // The C library looks for exclusive locks only.
+        // The C library tests only for exclusive locks.
         libc::F_TEST => (libc::F_GETLK, libc::F_RDLCK),
         _ => return or_minus_one(Err(Errno(libc::EINVAL))),
     };
-    // SAFETY: numbers, for which zeros are valid (S20).
+    // SAFETY: numbers, with zeros as valid values (S20).
     let mut lock: flock64 = unsafe { std::mem::zeroed() };
     (lock.l_type, lock.l_whence, lock.l_len) = (kind as i16, libc::SEEK_CUR as i16, len);
     // SAFETY: a lock that lives through the call (S20).
     let result = unsafe { control(fd, command, &mut lock) };
     if result == 0 && command == libc::F_GETLK && lock.l_type != libc::F_UNLCK as i16 {
-        // A process's own locks are never in its way.
+        // A process's own locks do not conflict.
         return or_minus_one(Err(Errno(libc::EACCES)));
     }
     result

@@ -1,11 +1,11 @@
-//! Memory that is mapped from files, and signals about it.
+//! Mapped files, and signals about them.
 //!
 //! ```text
-//!   mmap                    served, or the file is the kernel's before the call
-//!   munmap, mremap, ..      of what is served: noted, and done
-//!   mlock, munlock, ..      of what is served: the server keeps it, within a share of the limit
-//!   send, fwrite, ..        of bytes of what is served: of copies
-//!   sigaction, signal, ..   of SIGBUS and SIGSEGV, once anything is served: kept
+//!   mmap                    managed, or the file becomes the kernel's before the call
+//!   munmap, mremap, ..      of managed ranges: recorded, and done
+//!   mlock, munlock, ..      of managed ranges: locked by the server, within a share of the limit
+//!   send, fwrite, ..        with bytes in managed ranges: with copies
+//!   sigaction, signal, ..   of SIGBUS and SIGSEGV, once any range is managed: recorded
 //! ```
 
 use super::interfaces::hand_over;
@@ -42,7 +42,7 @@ taken_over! {
         let of_kernels = || {
             let [protection, flags, fd] = [protection, flags, fd].map(|number| number as usize);
             let arguments = [at as usize, len, protection, flags, fd, offset as usize];
-            // SAFETY: our caller's arguments; the table is held (S36).
+            // SAFETY: the caller's arguments. The table is held (S36).
             unsafe { next::system(libc::SYS_mmap, arguments) }
         };
         let is_over = maps::is_over(flags);
@@ -83,21 +83,20 @@ taken_over! {
             }
             libc::MADV_POPULATE_READ => maps::populate(at as usize, len),
             libc::MADV_POPULATE_WRITE => maps::populate_to_write(at as usize, len),
-            // It is for the kernel's own pages; no child is to have these.
+            // Advice for the kernel's own pages. Children must not get these.
             libc::MADV_DOFORK
             | libc::MADV_DONTFORK
             | libc::MADV_COLD
             | libc::MADV_PAGEOUT
             | libc::MADV_HUGEPAGE
             | libc::MADV_NOHUGEPAGE => {}
-            // The file's own pages are to go, and their blocks.
+            // The file's pages and blocks are to be freed.
             libc::MADV_REMOVE => {
                 maps::hand_over(at as usize, len);
                 return None;
             }
             _ => return None,
         }
-        // The kernel does what it can, and says so.
         let is_whole = maps::is_mapped(at as usize, len);
         Some(if is_whole { 0 } else { or_minus_one(Err(Errno(libc::ENOMEM))) })
     }
@@ -168,7 +167,6 @@ taken_over! {
     }
 }
 
-/// The address, or what mmap(2) and mremap(2) say in its place.
 fn address_of(mapped: Result<usize, Errno>) -> *mut c_void {
     mapped.map_or_else(
         |errno| {
@@ -179,7 +177,6 @@ fn address_of(mapped: Result<usize, Errno>) -> *mut c_void {
     )
 }
 
-/// The answer where some of the range is served.
 fn lock(at: *const c_void, len: size_t) -> Option<c_int> {
     let locked = maps::overlaps(at as usize, len).then(|| maps::lock(at as usize, len))?;
     Some(or_minus_one(locked.map(|()| 0)))
@@ -226,7 +223,7 @@ unsafe extern "C" fn pthread_sigmask(
     unsafe { next::pthread_sigmask(how, fewer.as_ref().map_or(set, std::ptr::from_ref), old) }
 }
 
-/// The C library's streams write long buffers as they are.
+/// The C library's streams write long buffers directly.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fwrite(
     buffer: *const c_void,
@@ -253,7 +250,7 @@ unsafe extern "C" fn fwrite_unlocked(
     })
 }
 
-/// Has items written to a stream: as they are, or byte by byte of copies.
+/// Directly, or byte by byte from copies.
 fn write_items(
     buffer: *const c_void,
     size: size_t,

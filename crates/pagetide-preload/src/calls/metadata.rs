@@ -1,8 +1,7 @@
-//! Length, durability, advice, times, and what else a stand-in is refused.
+//! Length, durability, advice, times, and other calls that fail for a stand-in.
 //!
-//! The kernel knows a managed file's length at any moment, so stat and its relatives are not here.
-//! Its times are those of the last write, and of write-back; before times are set, the file is
-//! written back.
+//! The kernel always knows a managed file's length, so stat is not interposed. Its times are of the
+//! last write or write-back, so the file is written back before times are set.
 //!
 //! ```text
 //!   fchmod, fchown, f*xattr, futimens   the same call by the stand-in's path, /proc/self/fd/N
@@ -17,7 +16,7 @@ use libc::{
 };
 use pagetide_run::wire::{FILE_BYTES_MAX, Op, Reason, Request};
 
-/// Asks for a managed descriptor: the errno, 0 for none; `None` if it is the kernel's.
+/// `None` if the file is the kernel's.
 fn ask(fd: c_int, request: impl FnOnce(u64) -> Request) -> Option<Result<(), Errno>> {
     let id = serve::managed(fd)?;
     serve::plain(request(id)).map(|reply| reply.map(|_| ())).transpose()
@@ -46,7 +45,7 @@ taken_over! {
     fn posix_fallocate64(fd: c_int, offset: off_t, len: off_t) -> c_int {
         Some(match allocate(fd, 0, offset, len)? {
             Ok(()) => 0,
-            // Where the file system has no allocation, a longer file is what was asked for.
+            // Without allocation in the file system, a longer file suffices.
             Err(Errno(libc::EOPNOTSUPP)) => lengthen(fd, offset.saturating_add(len)),
             Err(errno) => errno.0,
         })
@@ -110,7 +109,7 @@ taken_over! {
     fn futimes(fd: c_int, times: *const timeval) -> c_int {
         serve::managed(fd)?;
         write_back(fd);
-        // SAFETY: a path that ends with zero, and our caller's times (S20).
+        // SAFETY: a zero-terminated path, and the caller's times (S20).
         Some(unsafe { next::utimes(process::path_of(fd).as_ptr().cast(), times) })
     }
 
@@ -125,7 +124,7 @@ taken_over! {
         if path.is_null() {
             serve::managed(folder)?;
             write_back(folder);
-            // SAFETY: a path that ends with zero, and our caller's times (S20).
+            // SAFETY: a zero-terminated path, and the caller's times (S20).
             return Some(unsafe { next::utimes(process::path_of(folder).as_ptr().cast(), times) });
         }
         write_back_path(folder, path, 0);
@@ -146,7 +145,6 @@ taken_over! {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sync() {
     if process::is_on() {
-        // sync reports nothing.
         let _ = channel::tell(Op::FlushAll);
     }
     // SAFETY: no arguments (S20).
@@ -173,7 +171,6 @@ fn allocate(fd: c_int, mode: c_int, offset: off_t, len: off_t) -> Option<Result<
     ask(fd, |id| Request { flags, offset, len: len as u64, ..Request::new(Op::Allocate, id) })
 }
 
-/// Returns true if fallocate has such a mode at all.
 fn is_mode(mode: c_int) -> bool {
     let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     match mode & !libc::FALLOC_FL_KEEP_SIZE {
@@ -194,19 +191,19 @@ fn lengthen(fd: c_int, end: off_t) -> c_int {
     }
 }
 
-/// Advice about a range, of which the kernel takes any start.
+/// The kernel accepts any start.
 fn advise(fd: c_int, offset: off_t, len: u64, advice: c_int) -> Option<Result<(), Errno>> {
     let (flags, offset) = (advice as u32 as u64, offset.max(0));
     ask(fd, |id| Request { flags, offset, len, ..Request::new(Op::Advise, id) })
 }
 
-/// The file is about to get times, that a later write-back must not change again.
+/// Writes back, so that a later write-back does not change the times to be set.
 fn write_back(fd: c_int) {
-    // What cannot be written now, changes the times once it can.
+    // Bytes that cannot be written now change the times later.
     let _ = ask(fd, |id| Request::new(Op::Flush, id));
 }
 
-/// As [`write_back`], for the file at a path. errno stays.
+/// As [`write_back`], for the file at a path. Preserves errno.
 fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
     if !process::is_on() || arguments::is_null(path as usize) {
         return;
@@ -224,18 +221,18 @@ fn write_back_path(folder: c_int, path: *const c_char, flags: c_int) {
     crate::errno::set(before);
 }
 
-/// Sets the times of a managed file; `None` if it is the kernel's.
+/// `None` if the file is the kernel's.
 fn set_times(fd: c_int, times: *const timespec) -> Option<c_int> {
     serve::managed(fd)?;
     write_back(fd);
-    // It may have become the kernel's just now.
+    // The file may just have become the kernel's.
     serve::managed(fd)?;
     let path = process::path_of(fd);
-    // SAFETY: a path that ends with zero, and our caller's times (S20).
+    // SAFETY: a zero-terminated path, and the caller's times (S20).
     Some(unsafe { next::utimensat(libc::AT_FDCWD, path.as_ptr().cast(), times, 0) })
 }
 
-/// Functions of a descriptor that have one of the same kind by a path, which a stand-in has too.
+/// Functions of a descriptor that have an equivalent by path, which works for a stand-in.
 macro_rules! by_path {
     ($(fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty = $of_path:ident;)+) => {
         $(
@@ -243,18 +240,18 @@ macro_rules! by_path {
             unsafe extern "C" fn $name(fd: c_int $(, $arg: $ty)*) -> $ret {
                 if serve::managed(fd).is_some() {
                     let path = process::path_of(fd);
-                    // SAFETY: a path that ends with zero, and our caller's arguments (S20).
+                    // SAFETY: a zero-terminated path, and the caller's arguments (S20).
                     let result = unsafe { libc::$of_path(path.as_ptr().cast() $(, $arg)*) };
                     if result >= 0 || crate::errno::read() != Errno(libc::ENOENT) {
                         return result;
                     }
-                    // Where /proc is not mounted.
+                    // /proc is not mounted.
                     if let Err(errno) = serve::hand_over_managed(fd, Reason::Interface) {
                         return or_minus_one(Err(errno));
                     }
                 }
                 $crate::next::next! { fn $name(fd: c_int $(, $arg: $ty)*) -> $ret; }
-                // SAFETY: our caller's arguments (S20).
+                // SAFETY: the caller's arguments (S20).
                 unsafe { $name(fd $(, $arg)*) }
             }
         )+

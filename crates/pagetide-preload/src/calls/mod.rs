@@ -1,12 +1,10 @@
-//! The functions that a program calls instead of the C library's, a file for each kind.
+//! The functions that replace the C library's, one file per kind.
 //!
-//! Each follows one pattern: what is not managed goes on to the next definition untouched; what is
-//! managed becomes a request; where the kernel has the file by now, the call goes on after all.
-//! All keep the C contract of their name, and no more: they may be called from any thread, in a
-//! signal's handler, between fork and exec.
+//! Calls on files that are not managed go to the next definition. Calls on managed files become
+//! requests. If the kernel has the file by then, the call goes to the next definition after all.
+//! Each function keeps its C contract: any thread, in signal handlers, between fork and exec.
 
-/// Functions that are taken over, each with its answer: where it has none, the call goes on to the
-/// next definition as it came.
+/// Functions with an answer. Without one, the call goes to the next definition unchanged.
 macro_rules! taken_over {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty { $($answer:tt)* })+) => {
         $(
@@ -17,7 +15,7 @@ macro_rules! taken_over {
                     $crate::next::next! { fn $name($($arg: $ty),*) -> $ret; }
                     $name
                 };
-                // SAFETY: our caller's arguments (S20).
+                // SAFETY: the caller's arguments (S20).
                 answer().unwrap_or_else(|| unsafe { next($($arg),*) })
             }
         )+

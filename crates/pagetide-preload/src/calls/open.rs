@@ -1,22 +1,21 @@
-//! Opening: the program gets a stand-in, which can only name the file, and the server the only
-//! descriptor that can do more.
+//! Opening: the program gets a stand-in, which only names the file, and the server the real
+//! descriptor.
 //!
 //! ```text
 //!   not a regular file, a system folder's, small and only read     the kernel's, without asking
 //!   a file that the call makes    S, real, at the result's number; P, its stand-in
 //!                                 Open [P, S] --> managed: P takes the place of S
-//!   a file that is there          P at the result's number
+//!   an existing file              P at the result's number
 //!                                 Open [P] --> managed; or the kernel opens it after all
 //! ```
 //!
-//! A server that cannot be asked makes the file the kernel's, too: if it is ours, the kernel's open
-//! breaks the lease, and waits until the server has let go.
+//! Without an answer from the server, the kernel opens the file. If the file is managed, that
+//! breaks the lease, and waits for the server to release it.
 //!
-//! **Invariants.** A real descriptor of a file that is not new is never opened and closed here: to
-//! close it would give up the program's record locks. Where names change in the middle of it, the
-//! kernel decides.
+//! **Invariants.** A real descriptor of an existing file is never opened and closed here: closing
+//! would release the program's record locks. If names change meanwhile, the kernel decides.
 //!
-//! Source: open(2), `O_PATH`; fcntl(2), "Leases".
+//! Source: open(2), `O_PATH`, and fcntl(2), "Leases".
 
 use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
@@ -27,15 +26,13 @@ use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Request, Status, open as flag, variable};
 use std::ffi::CStr;
 
-/// Below these, files are the kernel's where no pattern of the run says otherwise.
+/// Files below these are the kernel's, unless a pattern of the run matches.
 const SYSTEM_FOLDERS: [&[u8]; 9] =
     [b"/proc", b"/sys", b"/dev", b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/etc"];
-/// How often a name may come and go between two looks at it.
+/// Attempts while a name appears and disappears.
 const NR_TRIES: usize = 3;
-/// Flags that make a file, or make it anew.
 const MAKING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 
-/// The arguments of openat(2).
 #[derive(Clone, Copy)]
 struct Call {
     folder: c_int,
@@ -49,7 +46,7 @@ impl Call {
         self.flags & flag == flag
     }
 
-    /// Whether the kernel opens it, without a look.
+    /// Returns true if the kernel opens the file without a look.
     fn is_kernels(self) -> bool {
         let is_no_file = self.flags & libc::O_PATH != 0
             || self.has(libc::O_DIRECTORY) && !self.has(libc::O_TMPFILE);
@@ -57,7 +54,7 @@ impl Call {
     }
 
     fn is_systems(self) -> bool {
-        // SAFETY: our caller's path, which is not null (S20).
+        // SAFETY: the caller's path, which is not null (S20).
         let path = unsafe { CStr::from_ptr(self.path) }.to_bytes();
         let is_below = |folder: &&[u8]| {
             path.strip_prefix(*folder).is_some_and(|rest| rest.first().is_none_or(|b| *b == b'/'))
@@ -65,48 +62,46 @@ impl Call {
         process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(is_below)
     }
 
-    /// Whether the call cuts a file and cannot write it: the kernel tells no holder of a read
-    /// lease.
+    /// Returns true if the call truncates a file that it cannot write: the kernel tells no holder
+    /// of a read lease.
     fn cuts_unseen(self) -> bool {
         self.has(libc::O_TRUNC) && self.flags & (libc::O_ACCMODE | libc::O_PATH) == libc::O_RDONLY
     }
 
-    /// Before the kernel cuts a file by a path of a system folder, such as /proc/self/fd: the
-    /// server hands the file over.
+    /// Makes the server hand over a file before the kernel truncates it by a path such as
+    /// /proc/self/fd.
     fn tell_of_cut(self) {
-        // SAFETY: our caller's path (S20).
+        // SAFETY: the caller's path (S20).
         let fd = unsafe { next::openat(self.folder, self.path, libc::O_PATH | libc::O_CLOEXEC, 0) };
         if fd >= 0 {
             if process::stat(fd).is_ok_and(|stat| is_regular(&stat)) {
-                // Such a file is the kernel's, whatever the answer is.
+                // The file is then the kernel's, whatever the answer.
                 let _ = ask_to_manage(self.flags, 0, &[fd]);
             }
             own::close(fd);
         }
     }
 
-    /// As the kernel opens it.
     fn open_natively(self, flags: c_int) -> c_int {
-        // SAFETY: our caller's arguments (S20).
+        // SAFETY: the caller's arguments (S20).
         let fd = unsafe { next::openat(self.folder, self.path, flags, self.mode) };
         let waits = libc::O_NONBLOCK;
         let is_refused = fd < 0 && flags & waits != 0 && crate::errno::read().0 == libc::EAGAIN;
         if !is_refused || !self.look().is_ok_and(|stat| is_regular(&stat)) {
             return fd;
         }
-        // A lease is to be broken, which O_NONBLOCK will not wait for. For a file it has no other
-        // meaning.
-        // SAFETY: our caller's arguments (S20).
+        // The open would break a lease, and O_NONBLOCK does not wait. The flag has no other meaning
+        // for a file.
+        // SAFETY: the caller's arguments (S20).
         let fd = unsafe { next::openat(self.folder, self.path, flags & !waits, self.mode) };
         if fd >= 0 {
-            // What cannot be set is of no consequence.
+            // A failure has no consequence.
             let _ = control(fd, libc::F_GETFL, 0)
                 .and_then(|now| control(fd, libc::F_SETFL, now | waits as usize));
         }
         fd
     }
 
-    /// As the kernel opens it, and the kernel's from here on.
     fn leave_to_kernel(self) -> c_int {
         let fd = self.open_natively(self.flags);
         if fd >= 0 {
@@ -115,11 +110,10 @@ impl Call {
         fd
     }
 
-    /// What the path names.
     fn look(self) -> Result<libc::stat, Errno> {
         let follow = if self.has(libc::O_NOFOLLOW) { libc::AT_SYMLINK_NOFOLLOW } else { 0 };
         let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
-        // SAFETY: our caller's path, and room for one stat (S20).
+        // SAFETY: the caller's path, and room for one stat (S20).
         let looked = unsafe { libc::fstatat(self.folder, self.path, stat.as_mut_ptr(), follow) };
         if looked != 0 {
             return Err(crate::errno::read());
@@ -158,10 +152,10 @@ impl Call {
         fd
     }
 
-    /// A file that is there, and large or to be written.
+    /// For a file that is large or to be written.
     fn open_existing(self) -> c_int {
         let kept = self.flags & (libc::O_CLOEXEC | libc::O_NOFOLLOW);
-        // SAFETY: our caller's path (S20).
+        // SAFETY: the caller's path (S20).
         let fd = unsafe { next::openat(self.folder, self.path, kept | libc::O_PATH, 0) };
         let is_file = || process::stat(fd).is_ok_and(|stat| is_regular(&stat));
         if fd < 0 {
@@ -178,7 +172,7 @@ impl Call {
         self.leave_to_kernel()
     }
 
-    /// A file that the call makes, which no other process can have open by another way.
+    /// No other process can have the file open.
     fn create(self) -> c_int {
         let fd = self.open_natively(self.flags & !libc::O_ACCMODE | libc::O_RDWR);
         if fd >= 0 {
@@ -188,8 +182,8 @@ impl Call {
     }
 }
 
-/// Asks the server to manage the file of a stand-in, the first of `files`. `None`: it is the
-/// kernel's, or the server cannot; then the kernel says why, or it can.
+/// Asks the server to manage the first of `files`, a stand-in. `None` leaves the file to the
+/// kernel.
 fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     let request = Request { flags: u64::from(flags as u32) | more, ..Request::new(Op::Open, 0) };
     let reply = ask(&request, Parcel { files, ..Parcel::default() }).ok()?.reply;
@@ -205,7 +199,7 @@ fn ask_to_manage(flags: c_int, more: u64, files: &[c_int]) -> Option<u64> {
     }
 }
 
-/// Makes a new file, open at `fd` to be read and written, what a call with `flags` makes of it.
+/// Manages a new file that is open at `fd` for reading and writing, for a call with `flags`.
 fn manage_new(fd: c_int, flags: c_int) {
     let before = crate::errno::read();
     let stand_in = if table::can_manage(fd) { name(fd) } else { -1 };
@@ -230,12 +224,11 @@ fn manage_new(fd: c_int, flags: c_int) {
     crate::errno::set(before);
 }
 
-/// A descriptor that names what `fd` has open.
 fn name(fd: c_int) -> c_int {
     open_own(fd, libc::O_PATH | libc::O_CLOEXEC).unwrap_or(-1)
 }
 
-/// Opens a new file again, as the program has asked for. Where that is refused, it can do more.
+/// On failure, the wider access stays.
 fn restore_access(fd: c_int, flags: c_int) {
     if flags & libc::O_ACCMODE == libc::O_RDWR {
         return;
@@ -247,12 +240,10 @@ fn restore_access(fd: c_int, flags: c_int) {
     }
 }
 
-/// Opens what `fd` has open once more, for us.
 fn open_own(fd: c_int, flags: c_int) -> Result<c_int, Errno> {
     room::open(libc::AT_FDCWD, path_of(fd).as_ptr().cast(), flags)
 }
 
-/// openat(2), for all names of it.
 fn open_at(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     let call = Call { folder, path, flags, mode };
     if !process::is_on() {
@@ -287,9 +278,9 @@ unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
     open_at(libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode)
 }
 
-/// The C library makes temporary files by calls of its own.
+/// The C library would open temporary files without interposition.
 fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
-    // SAFETY: our caller's template (S20).
+    // SAFETY: the caller's template (S20).
     let fd = unsafe { next::mkostemps(template, suffix, flags) };
     if fd >= 0 && process::is_on() {
         manage_new(fd, flags & !libc::O_ACCMODE | libc::O_RDWR);

@@ -1,5 +1,5 @@
-//! Calls that are of no concern to us but where they are given bytes of a mapping that we serve: a
-//! path, an address, a message. What is absent is brought in, and the call repeated (`next`).
+//! Calls that may be given bytes of a managed mapping, such as a path, an address or a message.
+//! Absent pages are filled, and the call is repeated (`next`).
 
 use crate::errno::or_minus_one;
 use crate::serve;
@@ -15,7 +15,7 @@ macro_rules! repeated {
                     $crate::next::next! { fn $name($($arg: usize),+) -> $ret; }
                     $name
                 };
-                // SAFETY: our caller's arguments, each of which is one register (S20).
+                // SAFETY: the caller's arguments, each one register (S20).
                 unsafe { next($($arg),+) }
             }
         )+
@@ -54,7 +54,7 @@ repeated! {
     fn truncate64(path, len) -> c_int;
 }
 
-/// Before a socket's call: the kernel refuses that of a file, but not as it refuses a stand-in.
+/// Hands a file over before a socket call: the kernel's error differs for a stand-in.
 fn no_socket<T: From<i8>>(fd: c_int) -> Option<T> {
     let handed = serve::hand_over_managed(fd, Reason::Interface);
     handed.err().map(|errno| or_minus_one(Err(errno)))

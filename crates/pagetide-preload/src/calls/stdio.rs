@@ -1,10 +1,9 @@
-//! C streams: the C library reads and writes their files by calls of its own, which no library can
-//! take over. So a managed file gets a stream that asks us (see `streams`), and what cannot have
-//! one is the kernel's, from the moment there may be a stream on it.
+//! C streams. The C library's own calls for streams cannot be replaced, so a managed file gets a
+//! stream over this library (see `streams`). Without such a stream, the file becomes the kernel's.
 //!
 //! ```text
-//!   fopen, fdopen, tmpfile   managed: a stream of ours. The kernel's: an ordinary one
-//!   freopen                  of a stream of ours: its file changes under it
+//!   fopen, fdopen, tmpfile   managed: a managed stream. The kernel's: an ordinary one
+//!   freopen                  of a managed stream: its file changes under it
 //!                            of another: the C library's own open, which is the kernel's
 //! ```
 
@@ -17,14 +16,13 @@ use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::Reason;
 use std::ptr::null_mut;
 
-// The functions a program would call.
 unsafe extern "C" {
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
     fn close(fd: c_int) -> c_int;
     fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
 }
 
-/// An ordinary stream has been opened by the C library: its descriptor is the kernel's.
+/// The stream's descriptor is the kernel's.
 fn note_stream(stream: *mut Stream) -> *mut Stream {
     if !stream.is_null() && process::is_on() {
         // SAFETY: a stream that is open (S20).
@@ -38,9 +36,9 @@ fn fail(errno: Errno) -> *mut Stream {
     null_mut()
 }
 
-/// The stream of a descriptor that was opened for it; the descriptor is closed if there is none.
+/// Closes the descriptor on failure.
 fn stream_on(fd: c_int, mode: Mode) -> *mut Stream {
-    // SAFETY: our descriptor and a string (S20).
+    // SAFETY: this library's descriptor, and a string (S20).
     let stream = unsafe { fdopen(fd, mode.text().as_ptr()) };
     if stream.is_null() {
         let why = crate::errno::read();
@@ -85,19 +83,17 @@ unsafe extern "C" fn tmpfile64() -> *mut Stream {
     }
 }
 
-/// As freopen, of a stream of ours over `fd`.
-///
 /// # Safety
-/// As freopen's.
+/// As freopen.
 unsafe fn reopen(
     path: *const c_char,
     mode: *const c_char,
     stream: *mut Stream,
     fd: c_int,
 ) -> *mut Stream {
-    // SAFETY: our caller's stream; what fails is ignored, as freopen does (S20).
+    // SAFETY: the caller's stream. Errors are ignored, as in freopen (S20).
     unsafe { libc::fflush(stream) };
-    // Without a path it is the same file, in another mode.
+    // Without a path: the same file in another mode.
     let own = process::path_of(fd);
     let path = if path.is_null() { own.as_ptr().cast() } else { path };
     // SAFETY: our caller's mode (S20).
@@ -109,7 +105,7 @@ unsafe fn reopen(
                 new => {
                     // SAFETY: our caller's stream, flushed (S27).
                     let replaced = unsafe { streams::replace(stream, fd, new, mode) };
-                    // SAFETY: our descriptor (S20).
+                    // SAFETY: this library's descriptor (S20).
                     unsafe { close(new) };
                     replaced
                 }
@@ -120,7 +116,7 @@ unsafe fn reopen(
     match result {
         Ok(()) => stream,
         Err(errno) => {
-            // SAFETY: our caller's stream, which freopen closes whatever happens (S20).
+            // SAFETY: the caller's stream, which freopen closes in any case (S20).
             unsafe { fclose(stream) };
             fail(errno)
         }
@@ -174,10 +170,10 @@ unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut Stream {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fclose(stream: *mut Stream) -> c_int {
     if process::is_on() && !stream.is_null() && !streams::about_to_close(stream) {
-        // SAFETY: our caller's stream, open until the next line but one (S20).
+        // SAFETY: the caller's stream, still open (S20).
         let fd = unsafe { libc::fileno(stream) };
         if fd >= 0 && !matches!(table::entry(fd), Entry::Managed(_)) {
-            // The server is told nothing of the kernel's files.
+            // The server learns nothing of the kernel's files.
             let _ = serve::forget(fd);
         }
     }

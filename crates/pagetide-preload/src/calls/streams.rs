@@ -1,24 +1,22 @@
-//! C streams whose file is managed: made by fopencookie(3), so that what the C library's buffers
-//! need is asked of our own read, write and lseek.
+//! C streams over managed files, made by fopencookie(3): the C library's buffers call this
+//! library's read, write and lseek.
 //!
 //! ```text
-//!   fgets, fprintf, getline .. --> the C library's buffer --underflow, overflow--> our functions
+//!   fgets, fprintf, getline .. --> the C library's buffer --underflow, overflow--> these functions
 //!   fileno                     --> the descriptor: it is written where fileno looks
-//!   fgetws, fwprintf ..        --> the stream becomes an ordinary one, its file the kernel's
+//!   fgetws, fwprintf ..        --> the stream becomes ordinary, with the kernel's file
 //! ```
 //!
-//! **Data and invariants.** A stream of ours is in `STREAMS` under its descriptor, from when it is
-//! made until it is closed or becomes an ordinary one. Its fields are where the C library's public
-//! header has them; `Layout` looks once whether they are there, and if not, no stream is made and
-//! files with streams are the kernel's. Streams made by fopencookie have no room for wide
-//! characters: before the first function for those, a stream that is fresh gets that room from a
-//! donor, a stream that was opened for it. What the C library writes at the very end of a process
-//! comes after our goodbye, so it is followed by another.
+//! **Data and invariants.** `STREAMS` holds each such stream under its descriptor, until it is
+//! closed or becomes ordinary. A probe checks once that fields are located as in the C library's
+//! public header. Otherwise files with streams are left to the kernel. Streams of fopencookie lack
+//! room for wide characters: before the first wide function, an unused stream gets a donor stream's
+//! room. The C library's last writes come after the goodbye, so another goodbye follows.
 //!
-//! **Ignored.** A stream that has read or written bytes, and then wide characters: C leaves open
-//! what that does, and here it fails. The buffer has 8 KiB, whatever the file system would like.
+//! **Ignored.** Wide characters after bytes, which is undefined in C, and fails here. The buffer is
+//! always 8 KiB.
 //!
-//! Sources: fopencookie(3), and the C library's header `bits/types/struct_FILE.h`, whose layout
+//! Sources: fopencookie(3), and the C library's header `bits/types/struct_FILE.h`, the layout that
 //! programs are compiled against.
 
 use crate::errno::Errno;
@@ -30,7 +28,7 @@ use std::ffi::CStr;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8};
 
-/// Bytes from a stream's beginning, in the C library's header.
+/// Offsets in bytes from the start of a stream, as in the C library's header.
 mod field {
     pub(super) const READ_PTR: usize = 8;
     pub(super) const READ_END: usize = 16;
@@ -48,15 +46,13 @@ const NO_READS: u32 = 4;
 const NO_WRITES: u32 = 8;
 const IS_APPENDING: u32 = 0x1000;
 const MAGIC: u32 = 0xfbad_0000;
-/// What fopencookie puts where a descriptor would be.
+/// fopencookie's value for a descriptor.
 const NO_FILENO: c_int = -2;
 
-/// The streams of ours, each under its descriptor.
 static STREAMS: [AtomicPtr<Stream>; table::LEN] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; table::LEN];
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
-/// What fopen's mode says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) flags: c_int,
@@ -65,7 +61,7 @@ pub(super) struct Mode {
 }
 
 impl Mode {
-    /// `None` for what no C library knows, and for one that wants characters converted.
+    /// Returns `None` for an unknown mode, or a conversion of characters.
     ///
     /// # Safety
     /// `mode` is null or a string.
@@ -73,7 +69,7 @@ impl Mode {
         if mode.is_null() {
             return None;
         }
-        // SAFETY: our caller's mode (S20).
+        // SAFETY: the caller's mode (S20).
         let bytes = unsafe { CStr::from_ptr(mode) }.to_bytes();
         let (first, rest) = bytes.split_first()?;
         if rest.contains(&b',') {
@@ -97,7 +93,6 @@ impl Mode {
         Some(Mode { flags, first: *first, plus })
     }
 
-    /// As fdopen and fopencookie take it.
     pub(super) fn text(self) -> &'static CStr {
         match (self.first, self.plus) {
             (b'r', false) => c"r",
@@ -109,7 +104,6 @@ impl Mode {
         }
     }
 
-    /// Whether a descriptor with such status flags can have such a stream.
     pub(super) fn fits(self, status: c_int) -> bool {
         match status & libc::O_ACCMODE {
             libc::O_RDONLY => self.first == b'r' && !self.plus,
@@ -129,7 +123,7 @@ impl Mode {
     }
 }
 
-/// As fopencookie takes them, by value.
+/// fopencookie's argument, passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Functions {
@@ -142,7 +136,7 @@ pub(crate) struct Functions {
 const FUNCTIONS: Functions =
     Functions { read: read_stream, write: write_stream, seek: seek_stream, close: close_stream };
 
-// The C library's, and those a program would call.
+// The C library's functions, and this library's under their public names.
 unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, functions: Functions) -> *mut Stream;
     fn ftrylockfile(stream: *mut Stream) -> c_int;
@@ -182,7 +176,7 @@ unsafe extern "C" fn write_stream(
     if IS_ENDING.load(Relaxed) {
         serve::say_goodbye(0);
     }
-    // Fewer than asked for is an error, to the C library.
+    // A short count is an error to the C library.
     done as ssize_t
 }
 
@@ -209,23 +203,22 @@ unsafe extern "C" fn close_stream(cookie: *mut c_void) -> c_int {
     unsafe { close(fd) }
 }
 
-/// A field of a stream.
+/// Reads a field of a stream.
 ///
 /// # Safety
 /// `stream` is open, no other thread uses it, and the field has this type.
 unsafe fn get<T: Copy>(stream: *mut Stream, at: usize) -> T {
-    // SAFETY: our caller says so (S27).
+    // SAFETY: by the caller's word (S27).
     unsafe { *stream.cast::<u8>().wrapping_add(at).cast::<T>() }
 }
 
 /// # Safety
 /// As [`get`].
 unsafe fn put<T: Copy>(stream: *mut Stream, at: usize, value: T) {
-    // SAFETY: our caller says so (S27).
+    // SAFETY: by the caller's word (S27).
     unsafe { *stream.cast::<u8>().wrapping_add(at).cast::<T>() = value };
 }
 
-/// Whether streams have their fields where we look for them.
 fn is_layout_known() -> bool {
     const KNOWN: u8 = 1;
     const UNKNOWN: u8 = 2;
@@ -249,13 +242,13 @@ fn is_layout_known() -> bool {
     let is_known = flags & 0xffff_0000 == MAGIC
         && flags & (NO_READS | NO_WRITES | IS_APPENDING) == NO_WRITES
         && (fileno, mode) == (NO_FILENO, -1);
-    // SAFETY: open, and this call's alone (S20).
+    // SAFETY: open, and only this call's (S20).
     unsafe { next::fclose(probe) };
     LAYOUT.store(if is_known { KNOWN } else { UNKNOWN }, Relaxed);
     is_known
 }
 
-/// Makes a stream over `fd`, which is managed. `None`: it cannot be one of ours.
+/// Makes a stream over the managed `fd`. `None` if not possible.
 pub(super) fn make(fd: c_int, mode: Mode) -> Option<*mut Stream> {
     let is_known = cfg!(target_arch = "x86_64") && is_layout_known();
     if !table::can_manage(fd) || !is_known {
@@ -266,14 +259,14 @@ pub(super) fn make(fd: c_int, mode: Mode) -> Option<*mut Stream> {
     let stream =
         unsafe { fopencookie(fd as usize as *mut c_void, mode.text().as_ptr(), FUNCTIONS) };
     if !stream.is_null() {
-        // SAFETY: made just now, and as the probe is (S27).
+        // SAFETY: just made, with the probe's layout (S27).
         unsafe { put(stream, field::FILENO, fd) };
         slot.store(stream, Release);
     }
     Some(stream)
 }
 
-/// Where appends begin, and ftell has to say so.
+/// Moves to the end, where appends begin, for ftell.
 pub(super) fn go_to_end(fd: c_int, mode: Mode) {
     if mode.first == b'a' && !mode.plus {
         // SAFETY: numbers (S20).
@@ -281,7 +274,6 @@ pub(super) fn go_to_end(fd: c_int, mode: Mode) {
     }
 }
 
-/// The descriptor of a stream of ours.
 pub(super) fn descriptor_of(stream: *mut Stream) -> Option<c_int> {
     if stream.is_null() || !process::is_on() {
         return None;
@@ -292,54 +284,51 @@ pub(super) fn descriptor_of(stream: *mut Stream) -> Option<c_int> {
     (slot.load(Acquire) == stream).then_some(fd)
 }
 
-/// The descriptor has no stream of ours any more.
 fn forget(fd: c_int) {
     if let Some(slot) = STREAMS.get(fd as usize) {
         slot.store(std::ptr::null_mut(), Release);
     }
 }
 
-/// Puts what `new` has open into a stream of ours over `fd`, as freopen does, with the stream
-/// itself where it was.
+/// Replaces the file of a managed stream in place, as freopen does.
 ///
 /// # Errors
-/// What dup3 says.
+/// Fails with the error of dup3.
 ///
 /// # Safety
-/// `stream` is ours, over `fd`, and flushed; no other thread uses it.
+/// `stream` is managed, over `fd`, and flushed. No other thread uses it.
 pub(super) unsafe fn replace(
     stream: *mut Stream,
     fd: c_int,
     new: c_int,
     mode: Mode,
 ) -> Result<(), Errno> {
-    // SAFETY: our caller's stream; a pipe cannot, and has read nothing it would have to give up
-    // (S20).
+    // SAFETY: the caller's stream. A pipe fails, and has no bytes to give up (S20).
     unsafe { libc::fseeko(stream, 0, libc::SEEK_CUR) };
-    // SAFETY: our caller's stream (S20).
+    // SAFETY: the caller's stream (S20).
     unsafe { __fpurge(stream) };
-    // SAFETY: our caller's stream (S20).
+    // SAFETY: the caller's stream (S20).
     unsafe { libc::clearerr(stream) };
     // SAFETY: numbers (S20).
     if unsafe { dup3(new, fd, mode.flags & libc::O_CLOEXEC) } < 0 {
         return Err(crate::errno::read());
     }
-    // SAFETY: our caller's stream, of known layout (S27).
+    // SAFETY: the caller's stream, of known layout (S27).
     let flags: u32 = unsafe { get(stream, 0) };
     let flags = flags & !(NO_READS | NO_WRITES | IS_APPENDING) | mode.bits();
     // SAFETY: as above (S27).
     unsafe { put(stream, 0, flags) };
-    // SAFETY: as above; the position is not known (S27).
+    // SAFETY: as above. The position is unknown (S27).
     unsafe { put(stream, field::OFFSET, -1_i64) };
     go_to_end(fd, mode);
     Ok(())
 }
 
-/// Before a function for wide characters: a stream of ours becomes an ordinary one.
+/// Makes a managed stream ordinary, before a function for wide characters.
 pub(super) fn make_wide(stream: *mut Stream) {
     let Some(fd) = descriptor_of(stream) else { return };
     let before = crate::errno::read();
-    // SAFETY: an open stream of ours, that our caller's function is about to use (S27).
+    // SAFETY: an open managed stream, which the caller's function is about to use (S27).
     let place = |at: usize| unsafe { get::<usize>(stream, at) };
     let is_fresh = place(field::READ_PTR) == place(field::READ_END)
         && place(field::WRITE_PTR) == place(field::WRITE_BASE);
@@ -354,34 +343,34 @@ pub(super) fn make_wide(stream: *mut Stream) {
     crate::errno::set(before);
 }
 
-/// Gives `stream` the donor's room for wide characters. The donor's few hundred bytes stay, and are
-/// the stream's; its descriptor does not.
+/// Moves the donor's room for wide characters to `stream`. The donor itself leaks, and its
+/// descriptor is closed.
 fn give_room(donor: *mut Stream, stream: *mut Stream) {
     for at in [field::CODECVT, field::WIDE_DATA] {
-        // SAFETY: an open stream that only we know (S27).
+        // SAFETY: an open stream that only this code knows (S27).
         let room: usize = unsafe { get(donor, at) };
-        // SAFETY: a stream of ours (S27).
+        // SAFETY: a managed stream (S27).
         unsafe { put(stream, at, room) };
     }
-    // SAFETY: a stream of ours: no orientation yet (S27).
+    // SAFETY: a managed stream, without orientation yet (S27).
     unsafe { put::<c_int>(stream, field::MODE, 0) };
-    // SAFETY: an open stream that only we know (S27).
+    // SAFETY: an open stream that only this code knows (S27).
     let fd: c_int = unsafe { get(donor, field::FILENO) };
-    // SAFETY: as above: as if it were closed (S27).
+    // SAFETY: as above. The stream then looks closed (S27).
     unsafe { put::<c_int>(donor, field::FILENO, -1) };
     // SAFETY: the donor's descriptor, which is not used (S20).
     unsafe { next::close(fd) };
 }
 
-/// As exit(3) ends the process: what streams of ours have is written while we can say goodbye after
-/// it. One that another thread holds is left to the C library, which does not ask us.
+/// Flushes managed streams at exit(3), while a goodbye can still follow. Streams that another
+/// thread holds are left to the C library.
 pub(crate) fn flush_all() {
     IS_ENDING.store(true, Relaxed);
     for (fd, _) in table::managed() {
         let stream = STREAMS[fd as usize].load(Acquire);
-        // SAFETY: an open stream: it is taken out before it is closed (S27).
+        // SAFETY: an open stream, which is removed here before it is closed (S27).
         if !stream.is_null() && unsafe { ftrylockfile(stream) } == 0 {
-            // SAFETY: as above, and we hold it (S27).
+            // SAFETY: as above, and locked by this thread (S27).
             unsafe { fflush_unlocked(stream) };
             // SAFETY: as above (S27).
             unsafe { funlockfile(stream) };
@@ -389,7 +378,6 @@ pub(crate) fn flush_all() {
     }
 }
 
-/// Takes a stream that is about to be closed out of the list.
 pub(super) fn about_to_close(stream: *mut Stream) -> bool {
     match descriptor_of(stream) {
         Some(fd) => STREAMS[fd as usize]

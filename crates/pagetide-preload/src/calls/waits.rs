@@ -1,11 +1,10 @@
-//! Waiting for children: once it is known that one has ended, it changes no file any more.
+//! Waiting for children: once a child is known to have ended, its writes must be done.
 //!
-//! A child can be killed while the server has a packet of its. What is read of the file after its
-//! end waits for that packet by itself. Its length, which stat asks the kernel for, does not: so we
-//! ask here.
+//! A child can be killed while the server has its packet. Reads of the file wait for the packet,
+//! but stat asks the kernel for the length, so the wait asks the server.
 //!
-//! **Ignored.** An end that is seen by other means (a signal, a pidfd that is polled), and by the
-//! C library's own calls in pclose and system.
+//! **Ignored.** Ends seen by other means (a signal, a polled pidfd), and by the C library's pclose
+//! and system.
 
 use crate::channel;
 use crate::process;
@@ -13,9 +12,8 @@ use crate::{errno, next};
 use libc::{c_int, c_void, pid_t};
 use pagetide_run::wire::Op;
 
-/// A child has ended, as `status` says, or not.
 fn note_end(status: c_int) {
-    // A child that ended by itself has all its calls behind it, but for those of other threads.
+    // A child that exited has completed its calls, except in other threads.
     let matters = libc::WIFSIGNALED(status) || libc::WIFEXITED(status) && process::has_entered();
     if matters && process::is_on() {
         let before = errno::read();
@@ -26,13 +24,13 @@ fn note_end(status: c_int) {
     }
 }
 
-/// Runs a wait that stores a status at `status`, or nowhere.
+/// Runs a wait that stores a status, even if the caller wants none.
 fn wait_for(status: *mut c_int, wait: impl FnOnce(*mut c_int) -> pid_t) -> pid_t {
     let mut own = 0;
     let place = if status.is_null() { &raw mut own } else { status };
     let child = wait(place);
     if child > 0 {
-        // SAFETY: the wait has stored it there (S20).
+        // SAFETY: the wait has stored the status there (S20).
         note_end(unsafe { *place });
     }
     child
@@ -80,7 +78,7 @@ unsafe extern "C" fn waitid(
     // SAFETY: our caller's place, or our own (S20).
     let result = unsafe { next::waitid(kind, id, place, options) };
     if result == 0 {
-        // SAFETY: waitid has stored it there (S20).
+        // SAFETY: waitid has stored the value there (S20).
         match unsafe { (*place).si_code } {
             libc::CLD_EXITED => note_end(0),
             libc::CLD_KILLED | libc::CLD_DUMPED => note_end(libc::SIGKILL),

@@ -1,4 +1,4 @@
-//! A touch of a page that is not there.
+//! Faults on absent pages.
 
 use super::cooling;
 use super::kernels::give_to_kernel;
@@ -11,22 +11,21 @@ use crate::pieces::{Moving, Piece, Storing};
 use crate::{own, process, serve};
 use pagetide_run::wire::{Op, Reason, Request, Status, fault};
 
-/// Pages that are mapped at a load, where they are in the memory file.
+/// Bytes mapped at a load, as far as the pages are in the memory file.
 const AROUND_BYTES: usize = 16 * PAGE_BYTES;
 
-/// What a touch is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Load,
     Store,
 }
 
-/// A touch of `address`, in a piece. Returns whether it is to be made again.
+/// Serves a touch of `address` in a piece. Returns true if the touch is to be repeated.
 pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool {
     if piece.process != own::number() {
         return obtain_again(piece, piece);
     }
-    // The kernel copies what is stored to, once it is there.
+    // The kernel copies a page for a store, once the page is present.
     let access = if piece.is_written { access } else { Access::Load };
     let at = address & !(PAGE_BYTES - 1);
     if access == Access::Load && piece.is_written && is_shown(at, piece) {
@@ -49,7 +48,7 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
         Ok(answer) if answer.reply.status == Status::Done => match answer.reply.result {
             fault::IS_THERE => {
                 if access == Access::Load && piece.is_written {
-                    // If it has left already, it is asked for again.
+                    // If the page has left already, the touch faults again.
                     is_shown(at, piece);
                 }
                 cooling::note(at, piece);
@@ -57,7 +56,8 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
             }
             fault::OTHER_FILE => obtain_again(piece, piece),
             fault::PAST_END => false,
-            // Another thread has put the kernel's file there, and the server has forgotten it.
+            // Another thread has mapped the kernel's file, and the server has forgotten the
+            // mapping.
             _ if has_changed(piece) => true,
             _ => {
                 process::complain(
@@ -66,23 +66,22 @@ pub(super) fn serve_fault(address: usize, piece: &Piece, access: Access) -> bool
                 false
             }
         },
-        // A server that is gone has been said.
         _ => false,
     }
 }
 
-/// Whether a page could be mapped to be read, in a piece that may be written.
+/// Maps pages of a writable piece for reading. Returns true on success.
 fn is_shown(at: usize, piece: &Piece) -> bool {
     let Ok(uffd) = own_uffd() else { return false };
-    // The program may have made several mappings of it.
+    // The program may have several mappings of the range.
     let len = AROUND_BYTES.min(piece.end() - at);
     show(uffd, at, len).is_ok() || show(uffd, at, PAGE_BYTES).is_ok()
 }
 
-/// Maps a piece anew as `wanted`, which has its place: one that this process has not mapped yet, or
-/// whose memory file is another now, or that is to be written from now on.
+/// Maps a piece again as `wanted`: if this process has not mapped it yet, its memory file changed,
+/// or it becomes writable.
 pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
-    // Another thread does, or has unmapped it.
+    // Another thread does so, or has unmapped it.
     let Some(moving) = Moving::begin(piece, wanted) else { return true };
     match obtain(moving.piece(), None) {
         Obtained::Mapped(now) => {
@@ -96,7 +95,7 @@ pub(super) fn obtain_again(piece: &Piece, wanted: &Piece) -> bool {
         }
         Obtained::OtherFile => {
             moving.end(piece);
-            // Where it is not, the piece stays what it was.
+            // On failure, the piece stays unchanged.
             let _ = serve::hand_over(piece.id, Reason::Mapped);
         }
         Obtained::Short | Obtained::Failed => moving.end(piece),

@@ -1,5 +1,4 @@
-//! What a fork leaves of mappings: a child keeps the addresses, and maps its own at the first
-//! touch.
+//! Mappings over a fork: a child keeps the addresses, and maps them at the first touch.
 
 use super::heirs;
 use super::place::{keep_from_children, protect, reserve};
@@ -9,16 +8,15 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The number of the process that forks.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// This thread holds the table, over a fork.
+    /// True while this thread holds the table over a fork.
     static IS_HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Before fork: no thread is changing the table. A child inherits what has pages of its own, out of
-/// reach, as it will not be registered there.
+/// Holds the table, and makes pieces with own pages inaccessible: a child inherits them, and has no
+/// userfaultfd there.
 extern "C" fn before_fork() {
     if !process::is_on() {
         return;
@@ -29,7 +27,7 @@ extern "C" fn before_fork() {
     for_each(heirs::prepare);
     for_each(|piece| {
         if is_inherited(piece) && protect(piece.start, piece.len, libc::PROT_NONE).is_ok() {
-            // A child that does not inherit it has none of it.
+            // On failure, the child inherits nothing.
             let _ = keep_from_children(piece.start, piece.len, false);
         }
     });
@@ -41,7 +39,7 @@ extern "C" fn in_parent() {
     }
     for_each(|piece| {
         if is_inherited(piece) {
-            // What goes wrong leaves it out of reach.
+            // On failure, the piece stays inaccessible.
             let _ = keep_from_children(piece.start, piece.len, true);
             if piece.process == own::number() {
                 let _ = protect(piece.start, piece.len, piece.protection);
@@ -52,8 +50,8 @@ extern "C" fn in_parent() {
     pieces::let_go();
 }
 
-/// A child has none of the mappings: it keeps the addresses, and maps its own at the first touch.
-/// Addresses that the parent had only kept are inherited.
+/// Keeps the addresses in a child, which maps them at the first touch. Addresses that the parent
+/// only reserved are inherited.
 extern "C" fn in_child() {
     if !IS_HELD.replace(false) {
         return;
@@ -61,11 +59,11 @@ extern "C" fn in_child() {
     pieces::forget_threads();
     for_each(|piece| {
         if piece.has_own_pages {
-            // What goes wrong leaves it to the child's children as well, out of reach.
+            // On failure, the child's children inherit the piece as well, inaccessible.
             let _ = keep_from_children(piece.start, piece.len, true);
         } else if piece.process == FORKS.load(Relaxed) && !reserve(piece, libc::MAP_FIXED_NOREPLACE)
         {
-            // Another handler of forks has mapped something there: that stays.
+            // Another fork handler has mapped something there, which stays.
             pieces::held_remove(piece);
         }
     });
@@ -84,7 +82,6 @@ fn for_each(mut each: impl FnMut(&Piece)) {
     }
 }
 
-/// Has each fork see to the pieces.
 pub(super) fn watch_forks() -> bool {
     // SAFETY: functions of this library, which is never unloaded (S36).
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) == 0 }

@@ -1,15 +1,15 @@
-//! Pieces that become the kernel's: its file is mapped in their place.
+//! Replaces pieces by mappings of the kernel's file.
 //!
-//! What the program has stored to a private mapping stays: once the file is the kernel's, the
-//! memory file has no page, so each that can be read is a copy of the program's.
+//! The program's stores to a private mapping are kept: the memory file is empty by then, so each
+//! readable page is a private copy.
 //!
 //! ```text
 //!   piece           . . c . c .      c a copy, . a hole
-//!                       |   |        copied, page by page, where nothing can be stored
+//!                       |   |        copied, page by page, while stores are impossible
 //!   kernel's file   k k c k c k ---> mremap over the piece
 //! ```
 //!
-//! **Ignored.** Copies past the end of the file: the kernel drops those as a file is cut.
+//! **Ignored.** Copies past the end of the file, which the kernel drops when a file is truncated.
 
 use super::pins::lock_by_kernel;
 use super::place::{copy_if_there, is_mapped, protect, tell_unmapped};
@@ -20,19 +20,19 @@ use crate::pieces::{Moving, Piece};
 use crate::{lent, next, own, process};
 use libc::c_int;
 
-/// Maps the kernel's file in place of a piece, which is none any more.
+/// Maps the kernel's file in place of a piece, and ends the piece.
 pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
-    // Another thread may be doing so, or have done it.
+    // Another thread may do so, or have done so.
     if let Some(moving) = Moving::begin(piece, piece) {
         let given = match piece.has_own_pages {
             true => give_with_own_pages(piece, real),
             false => map(piece, Some(piece.start), piece.protection, real).map(drop),
         };
         if given.is_ok() && piece.is_locked {
-            // It stays in memory as far as the kernel allows it.
+            // Locked as far as the kernel allows.
             let _ = lock_by_kernel(piece.start, piece.len);
         }
-        // A call that replaces may fail after it has freed.
+        // A call that replaces may fail after it has unmapped.
         if given.is_ok() || !is_mapped(piece.start, piece.len) {
             moving.remove();
             tell_unmapped(piece);
@@ -43,12 +43,11 @@ pub(super) fn give_to_kernel(piece: &Piece, real: c_int) {
     lent::dispose(real);
 }
 
-/// Maps the kernel's file for a piece, in its place or anywhere.
 fn map(piece: &Piece, at: Option<usize>, protection: c_int, real: c_int) -> Result<usize, Errno> {
     let kind = if piece.is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
     let kind = kind | at.map_or(libc::MAP_NORESERVE, |_| libc::MAP_FIXED);
     let part = Piece { start: at.unwrap_or(0), ..*piece };
-    // SAFETY: the addresses of a piece that this thread has marked, or any that are free (S36).
+    // SAFETY: the addresses of a piece that this thread has marked, or free addresses (S36).
     unsafe { mapping(&part, protection, kind, real) }
 }
 
@@ -69,14 +68,14 @@ fn give_with_own_pages(piece: &Piece, real: c_int) -> Result<(), Errno> {
     };
     let result = put_over();
     if result.is_err() {
-        // SAFETY: the mapping just made, of which the program knows nothing (S36).
+        // SAFETY: the mapping just made, unknown to the program (S36).
         let _ = unsafe { next::system(libc::SYS_munmap, [beside, piece.len, 0, 0, 0, 0]) };
         protect(piece.start, piece.len, piece.protection)?;
     }
     result
 }
 
-/// Stores the program's own pages to a mapping of the kernel's file.
+/// Copies the program's private pages to a mapping of the kernel's file.
 fn copy_own_pages(piece: &Piece, beside: usize, real: c_int) -> Result<(), Errno> {
     let len = process::stat(real)?.st_size as u64;
     let in_file = (len.saturating_sub(piece.offset) as usize).min(piece.len);

@@ -1,12 +1,12 @@
-//! Mapped memory that is to stay in memory: mlock(2) and its relatives.
+//! Locked mapped memory: mlock(2) and its relatives.
 //!
 //! ```text
-//!   the file's pages       the server keeps them, within a share of its limit, or says ENOMEM
-//!   the program's own      the kernel does, as it does what is mapped without us
+//!   the file's pages       locked by the server, within a share of its limit, or ENOMEM
+//!   the program's own      locked by the kernel, like memory that is not managed
 //! ```
 //!
-//! **Ignored.** MLOCK_ONFAULT: pages are there at once. What is mapped after mlockall(MCL_FUTURE)
-//! is the kernel's.
+//! **Ignored.** MLOCK_ONFAULT: pages are filled at once. Mappings after mlockall(MCL_FUTURE) are
+//! the kernel's.
 
 use super::pins::{let_go, lock_by_kernel, request};
 use super::place::ask_only;
@@ -21,12 +21,12 @@ use std::sync::atomic::Ordering::Relaxed;
 /// mlock(2) of a range with pieces.
 ///
 /// # Errors
-/// ENOMEM where the server does not keep so much; what the kernel says of its part.
+/// Fails with ENOMEM if the server refuses, and with the kernel's error for its part.
 pub(crate) fn lock(start: usize, len: usize) -> Result<(), Errno> {
     let end = start.saturating_add(len).checked_next_multiple_of(PAGE_BYTES);
     let end = end.ok_or(Errno(libc::ENOMEM))?;
     let start = start & !(PAGE_BYTES - 1);
-    // What the kernel has by now is no piece any more.
+    // Pieces that became the kernel's end here.
     populate(start, end - start);
     if Changing::at_rest(&[(start, end)]).is_none() {
         return Err(Errno(libc::ENOMEM));
@@ -47,7 +47,7 @@ pub(crate) fn lock(start: usize, len: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// mlockall(2), before the kernel does it.
+/// mlockall(2), before the kernel's part.
 ///
 /// # Errors
 /// As [`lock`].
@@ -65,7 +65,7 @@ pub(crate) fn lock_all(flags: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Before munlock(2) of a range.
+/// Releases a range, before the kernel's munlock(2).
 pub(crate) fn unlock(start: usize, len: usize) {
     let (start, end) = (start & !(PAGE_BYTES - 1), start.saturating_add(len));
     let end = end.checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX);
@@ -93,7 +93,7 @@ fn lock_piece(piece: &Piece) -> Result<(), Errno> {
     ask_only(&request(piece))?;
     let locked = piece.with_lock(true);
     if *piece != locked && !Changing::begin().replace(piece, &locked) {
-        // It was unmapped meanwhile, or moved.
+        // The piece was unmapped or moved meanwhile.
         let_go(&locked);
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! Pages that the kernel has copied for the program: how much memory they are, for the summary.
+//! Counts the private copies of pages that the kernel made for the program, for the summary.
 //!
-//! **Ignored.** Those of a process that is killed, or executes another program, and where there is
-//! no /proc. A page that was stored to, and dropped before it was looked for.
+//! **Ignored.** Processes that are killed or execute another program, a missing /proc, and pages
+//! that were stored to and dropped before the count.
 //!
 //! Source: the kernel's documentation, "pagemap, from the userspace perspective".
 
@@ -11,14 +11,14 @@ use crate::pieces::Piece;
 use crate::{next, own, pieces, room};
 use pagetide_run::wire::{Op, Request};
 
-/// Pages that are looked at together.
+/// Pages per read.
 const TOGETHER: usize = 512;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
-/// It is of a file, or of shared memory.
+/// The page belongs to a file or to shared memory.
 const OF_FILE: u64 = 1 << 61;
 
-/// Tells the server how much of the pieces in a range, which is about to go, is the program's own.
+/// Reports the private pages in a range that is about to be unmapped.
 pub(super) fn tell_in(start: usize, end: usize) {
     let mut at = start;
     while let Some(piece) = pieces::find(at, end).filter(|_| at < end) {
@@ -26,14 +26,14 @@ pub(super) fn tell_in(start: usize, end: usize) {
         let part = Piece { start: at, len: piece.end().min(end) - at, ..piece };
         let len = if piece.has_own_pages { count(&part) } else { 0 };
         if len > 0 {
-            // A server that is gone has nothing more to say.
+            // A server that is gone needs no report.
             let _ = ask(&Request { len, ..Request::new(Op::Unmap, piece.id) }, Parcel::default());
         }
         at = part.end();
     }
 }
 
-/// Bytes of all pieces that are the program's own, as it ends.
+/// Returns the bytes of all private pages, at the end of the program.
 pub(crate) fn count_all() -> u64 {
     let (mut at, mut sum) = (0, 0);
     while let Some((piece, next)) = pieces::from(at) {
@@ -52,7 +52,7 @@ fn count(piece: &Piece) -> u64 {
         let len = TOGETHER.min(piece.end() / PAGE_BYTES - first) * size_of::<u64>();
         let arguments =
             [map as usize, words.as_mut_ptr() as usize, len, first * size_of::<u64>(), 0, 0];
-        // SAFETY: room for as many words (S20).
+        // SAFETY: room for that many words (S20).
         let Ok(read) = (unsafe { next::system(libc::SYS_pread64, arguments) }) else { break };
         let own = words[..read / size_of::<u64>()].iter();
         nr_own +=

@@ -1,4 +1,4 @@
-//! What a piece has locked in memory: kept by the server, or by the kernel.
+//! Locked memory of pieces: kept by the server, or by the kernel.
 
 use super::place::ask_only;
 use crate::errno::Errno;
@@ -6,7 +6,6 @@ use crate::next;
 use crate::pieces::Piece;
 use pagetide_run::wire::{Op, Request};
 
-/// A piece that has its pages locked has them no more.
 pub(super) fn let_go(piece: &Piece) {
     if piece.is_locked {
         // A server that is gone keeps nothing.
@@ -14,23 +13,21 @@ pub(super) fn let_go(piece: &Piece) {
     }
 }
 
-/// A piece is in another memory file now, or has another number there: what it has locked is locked
-/// anew, and the old is let go.
+/// For a piece with a new memory file or number.
 pub(super) fn lock_again(before: &Piece, now: &Piece) {
     if now.is_locked {
-        // Where there is too little room by now, its pages may leave.
+        // If the limit leaves too little room, the pages stay unlocked.
         let _ = ask_only(&request(now));
         let_go(before);
     }
 }
 
-/// As mlock(2), past us.
+/// mlock(2), without interposition.
 pub(super) fn lock_by_kernel(start: usize, len: usize) -> Result<(), Errno> {
-    // SAFETY: numbers: what is locked is what it was (S20).
+    // SAFETY: numbers, and locking changes no contents (S20).
     unsafe { next::system(libc::SYS_mlock, [start, len, 0, 0, 0, 0]) }.map(drop)
 }
 
-/// Asks for a piece's pages to stay.
 pub(super) fn request(piece: &Piece) -> Request {
     let (offset, len) = (piece.offset as i64, piece.len as u64);
     Request { flags: piece.map, offset, len, ..Request::new(Op::Lock, piece.id) }

@@ -1,12 +1,12 @@
-//! mremap(2) of pieces: what is moved is left as a fork leaves it, and obtained again.
+//! mremap(2) of pieces: a moved piece is left as after a fork, and mapped again on demand.
 //!
 //! ```text
-//!   own pages      out of reach --mremap--> registered anew: the copies came along
-//!   others         reserved     --mremap--> mapped anew: what was stored is in the memory file
+//!   own pages      inaccessible --mremap--> registered again: the copies moved along
+//!   others         reserved     --mremap--> mapped again: stores are in the memory file
 //! ```
 //!
-//! **Ignored.** Several mappings in one call, which newer kernels move, and moves that leave the
-//! old addresses mapped: those of MREMAP_DONTUNMAP, or of no length, are the kernel's.
+//! **Ignored.** Several mappings in one call, which newer kernels move, and moves that keep the old
+//! addresses mapped: MREMAP_DONTUNMAP and length 0 are left to the kernel.
 
 use super::fault::obtain_again;
 use super::place::{NO_PROCESS, is_mapped, protect, reserve};
@@ -17,7 +17,7 @@ use crate::next;
 use crate::pieces::{Changing, Piece};
 use libc::c_int;
 
-/// mremap(2). `None` where the kernel is to answer: nothing of it is served any more, or it is
+/// mremap(2). `None` if the kernel is to answer: no piece is left in the range, or the call is
 /// refused.
 pub(crate) fn remap(
     start: usize,
@@ -45,7 +45,7 @@ pub(crate) fn remap(
     }
     if !overlaps(start, old) {
         let of_kernels = || {
-            // SAFETY: our caller's arguments; the table is held (S36).
+            // SAFETY: the caller's arguments. The table is held (S36).
             unsafe { next::system(libc::SYS_mremap, [start, old_len, len, flags as usize, new, 0]) }
         };
         return is_fixed.then(|| in_place_of(new, len, of_kernels)).flatten();
@@ -71,41 +71,40 @@ pub(crate) fn remap(
     Some(moved.map(|now| now.start))
 }
 
-/// Unmaps what a smaller mapping has no place for, whether pieces are there or not.
 fn unmap_rest(start: usize, end: usize) -> Option<Result<usize, Errno>> {
     unmap(start, end - start).or_else(|| {
-        // SAFETY: the program's own addresses, which it gives up (S36).
+        // SAFETY: the program's own addresses, which it releases (S36).
         Some(unsafe { next::system(libc::SYS_munmap, [start, end - start, 0, 0, 0, 0]) })
     })
 }
 
-/// Has the kernel move what is in a range, as one, over what is at the new addresses.
+/// Moves the pieces by the kernel, as one.
 fn move_pieces(start: usize, end: usize, how: [usize; 4]) -> Result<Piece, Errno> {
     let [len, flags, new, new_end] = how;
     let mut changing = hold(&[(start, end), (new, new_end)])?;
     let whole = joined(&changing, start, end).ok_or(Errno(libc::EFAULT))?;
-    // From here on the server allows no store there.
+    // The server allows no stores there from now on.
     changing.replace_in(start, end, |part| Piece { process: NO_PROCESS, ..part });
     match whole.has_own_pages {
         true => protect(start, whole.len, libc::PROT_NONE)?,
         false if !reserve(&whole, libc::MAP_FIXED) => return Err(Errno(libc::ENOMEM)),
         false => {}
     }
-    // SAFETY: the pieces' own addresses, of which no page can be touched, and those that the
-    // program gives up; the table is held (S36).
+    // SAFETY: the pieces' own addresses, all inaccessible, and addresses that the program releases.
+    // The table is held (S36).
     let moved = unsafe { next::system(libc::SYS_mremap, [start, whole.len, len, flags, new, 0]) };
     if moved.is_ok() || !is_mapped(new, new_end - new) {
         changing.leave_in(new, new_end);
     }
     let now = Piece { start: moved?, len, process: NO_PROCESS, ..whole };
-    // The first has the whole's number; of the others the server is told.
+    // The first piece keeps the whole's number. The server learns that the rest is gone.
     let first = changing.find(start, start + 1).ok_or(Errno(libc::EFAULT))?;
     changing.leave_in(first.end(), end);
     changing.replace(&first, &now);
     Ok(now)
 }
 
-/// The pieces of a range as one, if they are parts of one mapping.
+/// `None` unless they are parts of one mapping.
 fn joined(changing: &Changing, start: usize, end: usize) -> Option<Piece> {
     let first = changing.find(start, start + 1)?;
     let mut whole = first;

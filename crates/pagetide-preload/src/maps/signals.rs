@@ -1,15 +1,15 @@
-//! SIGBUS and SIGSEGV: ours where an address is a piece's, the program's own in all else.
+//! SIGBUS and SIGSEGV: served for addresses of pieces, otherwise passed to the program's handler.
 //!
-//! **Idea.** The handler is installed with the first mapping. What the program does about the two
-//! signals, before and after, is kept here, and called as the kernel would. SIGSEGV matters only
-//! where a thread touches a piece in the moment in which another puts it in place, or a child one
-//! that has its own pages. Neither is ever blocked: a fault would end the process.
+//! **Idea.** The handler is installed with the first mapping. The program's actions for both
+//! signals are kept here, and applied as the kernel would. SIGSEGV occurs when another thread is
+//! mapping the piece, or in a child with own pages. Neither signal is ever blocked, since a fault
+//! would end the process.
 //!
-//! **Data and invariants.** S36: an action is kept in atomics, changed by a thread that has all
-//! signals blocked and a lock that no handler waits for: it reads until two looks are the same.
+//! **Data and invariants.** S36: an action is kept in atomics. A writer has all signals blocked and
+//! holds a lock. A handler takes no lock: it reads until two reads agree.
 //!
-//! **Ignored.** An alternate stack that the program's handler asks for: it runs on the stack of the
-//! thread. SA_RESTART, which does not matter for faults.
+//! **Ignored.** Alternate stacks: the program's handler runs on the thread's stack. SA_RESTART,
+//! which has no effect on faults.
 //!
 //! Source: sigaction(2), sigprocmask(2), signal-safety(7).
 
@@ -26,16 +26,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 const SIGNALS: [c_int; 2] = [libc::SIGBUS, libc::SIGSEGV];
-/// Both, as bits of a set.
 const BITS: u64 = 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSEGV - 1);
-/// What an instruction may raise while we serve a fault.
+/// Signals that an instruction may raise while a fault is served.
 const RAISED: u64 = BITS
     | 1 << (libc::SIGILL - 1)
     | 1 << (libc::SIGFPE - 1)
     | 1 << (libc::SIGTRAP - 1)
     | 1 << (libc::SIGABRT - 1);
 
-/// What the program does about a signal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Action {
     handler: usize,
@@ -61,7 +59,7 @@ static KEPT: [Kept; 2] = [const {
 static LOCK: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Pieces that had ended when this thread last touched memory that is none.
+    /// The number of ended pieces at this thread's last touch outside pieces.
     static NR_ENDED_SEEN: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -70,7 +68,7 @@ const INSTALLED: u32 = 2;
 const FAILED: u32 = 3;
 static STATE: AtomicU32 = AtomicU32::new(NOT_TRIED);
 
-/// Has `change` run by one thread at a time, which no handler interrupts.
+/// Runs `change` under the lock, without handlers.
 fn alone<T>(change: impl FnOnce() -> T) -> T {
     let before = set_mask(libc::SIG_SETMASK, !RAISED);
     while LOCK.swap(true, SeqCst) {
@@ -107,16 +105,16 @@ fn keep(nth: usize, action: Action) {
     kept.changes.fetch_add(1, SeqCst);
 }
 
-/// The first word of a set: there are 64 signals.
+/// Returns the first word of a set, which covers all 64 signals.
 fn bits_of(set: &libc::sigset_t) -> u64 {
-    // SAFETY: a set is words, and has one at least (S20).
+    // SAFETY: a set consists of words, at least one (S20).
     unsafe { *std::ptr::from_ref(set).cast::<u64>() }
 }
 
 fn set_of(bits: u64) -> libc::sigset_t {
-    // SAFETY: numbers, for which zeros are valid (S20).
+    // SAFETY: numbers, with zeros as valid values (S20).
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: a set is words, and has one at least (S20).
+    // SAFETY: a set consists of words, at least one (S20).
     unsafe { *(&raw mut set).cast::<u64>() = bits };
     set
 }
@@ -131,7 +129,7 @@ impl Action {
     }
 
     fn as_libc(self) -> libc::sigaction {
-        // SAFETY: numbers, for which zeros are valid (S20).
+        // SAFETY: numbers, with zeros as valid values (S20).
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = self.handler;
         action.sa_flags = self.flags as u32 as c_int;
@@ -140,7 +138,6 @@ impl Action {
     }
 }
 
-/// Puts our handler in place, the first time; whether it is there.
 pub(super) fn install() -> bool {
     if STATE.load(SeqCst) == NOT_TRIED {
         alone(|| {
@@ -161,13 +158,12 @@ fn install_one((nth, signal): (usize, &c_int)) -> bool {
         mask: !RAISED,
     };
     let (ours, mut before) = (ours.as_libc(), ours.as_libc());
-    // SAFETY: live actions; the handler has the prototype that its flags say (S36).
+    // SAFETY: live actions. The handler has the prototype of its flags (S36).
     let result = unsafe { next::sigaction(*signal, &ours, &raw mut before) };
     keep(nth, Action::of(&before));
     result == 0
 }
 
-/// The program's own actions are the kernel's to do again.
 pub(crate) fn uninstall() {
     if STATE.load(SeqCst) != INSTALLED || pieces::from(0).is_some() {
         return;
@@ -175,7 +171,7 @@ pub(crate) fn uninstall() {
     alone(|| {
         for (nth, signal) in SIGNALS.iter().enumerate() {
             let action = kept(nth).as_libc();
-            // SAFETY: the program's action, as it has given it (S20).
+            // SAFETY: the program's action, unchanged (S20).
             unsafe { next::sigaction(*signal, &action, std::ptr::null_mut()) };
         }
         STATE.store(FAILED, SeqCst);
@@ -197,17 +193,17 @@ pub(crate) unsafe fn exchange(
 ) -> c_int {
     let serves = process::is_on() && process::has_flag(variable::MAPS);
     let Some(nth) = nth_of(signal).filter(|_| STATE.load(SeqCst) == INSTALLED) else {
-        // SAFETY: our caller's action, or null (S20).
+        // SAFETY: the caller's action, or null (S20).
         let given = unsafe { new.as_ref() };
         let unblocked = given.filter(|_| serves).map(|action| {
             let action = Action::of(action);
             Action { mask: action.mask & !BITS, ..action }.as_libc()
         });
         let new = unblocked.as_ref().map_or(new, std::ptr::from_ref);
-        // SAFETY: our caller's arguments, with fewer signals blocked (S20).
+        // SAFETY: the caller's arguments, with fewer signals blocked (S20).
         return unsafe { next::sigaction(signal, new, old) };
     };
-    // SAFETY: our caller's action, or null (S20).
+    // SAFETY: the caller's action, or null (S20).
     let given = unsafe { new.as_ref() }.map(Action::of);
     let before = alone(|| {
         let before = kept(nth);
@@ -215,36 +211,35 @@ pub(crate) unsafe fn exchange(
         before
     });
     if !old.is_null() {
-        // SAFETY: our caller's place (S20).
+        // SAFETY: the caller's place (S20).
         unsafe { old.write(before.as_libc()) };
     }
     0
 }
 
-/// A set to be blocked, without what must not be; `None` where that is the same.
+/// `None` if unchanged.
 pub(crate) fn without_ours(how: c_int, set: *const libc::sigset_t) -> Option<libc::sigset_t> {
     if how == libc::SIG_UNBLOCK || !process::is_on() || !process::has_flag(variable::MAPS) {
         return None;
     }
-    // SAFETY: our caller's set, or null (S20).
+    // SAFETY: the caller's set, or null (S20).
     let bits = bits_of(unsafe { set.as_ref() }?);
     (bits & BITS != 0).then(|| set_of(bits & !BITS))
 }
 
-/// The handler.
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let before = errno::read();
-    // SAFETY: the kernel hands over both, for the time of the call (S36).
+    // SAFETY: the kernel provides both for the time of the call (S36).
     let is_served = unsafe { serve(signal, info, context) };
     errno::set(before);
     if !is_served {
-        // SAFETY: handed on as it came (S36).
+        // SAFETY: passed on unchanged (S36).
         unsafe { pass_on(signal, info, context) };
     }
 }
 
 /// # Safety
-/// The arguments are what the kernel has handed to the handler.
+/// The arguments are the handler's arguments from the kernel.
 unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -> bool {
     const BUS_ADRERR: c_int = 2;
     // SAFETY: by the caller's word (S36).
@@ -256,7 +251,7 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
     let address = unsafe { info.si_addr() } as usize;
     let Some(piece) = find(address) else { return has_just_ended() };
     if piece.is_moving {
-        // Another thread is putting it in place.
+        // Another thread is mapping the piece.
         // SAFETY: no arguments (S20).
         let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
         return true;
@@ -273,19 +268,18 @@ unsafe fn serve(signal: c_int, info: *const siginfo_t, context: *const c_void) -
         None if is_own => libc::PROT_NONE,
         None => !libc::PROT_NONE,
     };
-    // If it may be done now, it could not a moment ago.
+    // If the access is allowed now, it was not a moment ago.
     piece.protection & wanted != 0 && (is_own || obtain_again(&piece, &piece))
 }
 
-/// Returns true if a piece may have ended between the touch and the look at the table, as when
-/// another thread has the kernel's file in its place by now. The touch is made again, once for all
-/// pieces that had ended by then: if it fails again, the program's handler is called.
+/// Returns true if a piece may have ended between the touch and the lookup. The touch is repeated
+/// once for all pieces ended by then. If it fails again, the program's handler is called.
 fn has_just_ended() -> bool {
     let nr = pieces::nr_ended();
     NR_ENDED_SEEN.replace(nr) != nr
 }
 
-/// What the processor says that it was, if not an instruction's fetch.
+/// Reads the kind of access from the processor's error code, `None` for an instruction fetch.
 ///
 /// # Safety
 /// As of [`serve`].
@@ -307,20 +301,18 @@ unsafe fn access_of(_: *const c_void) -> Option<Access> {
     None
 }
 
-/// Does what the program wants done.
-///
 /// # Safety
 /// As of [`serve`].
 unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let Some(nth) = nth_of(signal) else { return };
     let action = kept(nth);
-    // SAFETY: by the caller's word (S36): a signal that was sent does not come again by itself.
+    // SAFETY: by the caller's word (S36): a sent signal does not recur by itself.
     let was_sent = unsafe { &*info }.si_code <= 0;
     match action.handler {
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             let default = Action { handler: libc::SIG_DFL, flags: 0, mask: 0 }.as_libc();
-            // SAFETY: a live action (S20). The access is made again, and ends the process.
+            // SAFETY: a live action (S20). The access is repeated, and ends the process.
             unsafe { next::sigaction(signal, &default, std::ptr::null_mut()) };
             if was_sent {
                 // SAFETY: a number (S20).
@@ -334,8 +326,8 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
             // SAFETY: by the caller's word (S36).
             let context_now = unsafe { &*context.cast::<libc::ucontext_t>() };
             set_mask(libc::SIG_SETMASK, bits_of(&context_now.uc_sigmask) | action.mask & !BITS);
-            // SAFETY: the program's handler, of the prototype that its flags say; a plain one looks
-            // at the first argument alone (S36).
+            // SAFETY: the program's handler, with the prototype of its flags. A plain handler reads
+            // only the first argument (S36).
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 unsafe { std::mem::transmute(handler) };
             handler(signal, info, context);
@@ -350,14 +342,14 @@ unsafe fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
 pub(crate) unsafe fn set_handler(signal: c_int, handler: usize, flags: c_int) -> usize {
     let new = Action { handler, flags: flags as u32 as u64, mask: 0 }.as_libc();
     let mut old = new;
-    // SAFETY: live actions, and our caller's handler (S20).
+    // SAFETY: live actions, and the caller's handler (S20).
     match unsafe { exchange(signal, &new, &raw mut old) } {
         0 => old.sa_sigaction,
         _ => libc::SIG_ERR,
     }
 }
 
-/// Whether a plain call that sets a handler is ours to answer.
+/// Returns true if this module answers plain calls that set the signal's handler.
 pub(crate) fn is_kept(signal: c_int) -> bool {
     nth_of(signal).is_some() && STATE.load(SeqCst) == INSTALLED
 }

@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    # Imported where it is used: without zarr all else works.
+    # Imported on use, so that all else works without zarr.
     if name == "zarr":
         return importlib.import_module("pagetide.zarr")
     raise AttributeError(f"module 'pagetide' has no attribute {name!r}")

@@ -37,7 +37,7 @@ class Array(np.ndarray):
         self._in_cache().advise(advice, *self._range())
 
     def tofile(self, fid, sep="", format="%s"):
-        # By way of numpy's own memory: a system call might not find the pages.
+        # Through numpy's own memory: a system call may fail on unmapped pages.
         if sep:
             return super().tofile(fid, sep, format)
         if not hasattr(fid, "write"):

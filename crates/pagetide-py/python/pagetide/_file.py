@@ -17,8 +17,8 @@ class File(io.RawIOBase):
     reads and writes would go past the cache: `fileno` raises.
     """
 
-    # What of it is Rust's is set on the instance, so that no call goes through Python first; the
-    # methods below are for help, and for subclasses.
+    # The Rust methods are set on the instance, so that calls bypass Python. The methods below are
+    # for help, and for subclasses.
     _DIRECT = ("pread", "preadinto", "pwrite", "read", "readinto", "write")
 
     def __init__(self, raw, name, mode):
@@ -30,8 +30,8 @@ class File(io.RawIOBase):
                 setattr(self, call, getattr(raw, call))
 
     def __del__(self):
-        # Not closed here: the call of `cache.open(path).read()` is made when this has gone. The
-        # compiled half is flushed and let go of after it.
+        # Not closed here: `cache.open(path).read()` reads after this is gone. The compiled half is
+        # then flushed and released.
         pass
 
     def __repr__(self):

@@ -7,7 +7,7 @@ from pagetide._cache import PageCache
 
 _SHARED = {}
 _LOCK = threading.Lock()
-# A child has the lock of a thread that it does not have.
+# A forked child may inherit a lock held by a thread that it lacks.
 os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 

@@ -117,7 +117,7 @@ def _run_unit(name, stamp, missing, policies, sizes, format, lenient, readahead)
     import fsspec
 
     with tempfile.TemporaryDirectory(prefix="pagetide-") as folder:
-        # The name's end says what it is.
+        # The suffix gives the format.
         path = os.path.join(folder, os.path.basename(name.rstrip("/")) or "trace")
         try:
             fs, place = fsspec.core.url_to_fs(name)

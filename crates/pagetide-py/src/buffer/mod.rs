@@ -1,7 +1,7 @@
-//! The bytes of what Python hands over to be read from or written to: bytes, arrays, memoryviews.
+//! The bytes of Python objects: bytes, arrays, memoryviews.
 //!
-//! Memory of a region goes through a buffer of our own: a touch of it may be a fault, and a fault
-//! may wait for what the reading or writing thread holds.
+//! A region's memory goes through a private buffer: a touch may fault, and the fault may wait
+//! for locks of the reading or writing thread.
 
 mod ffi;
 
@@ -11,23 +11,23 @@ use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::convert::Infallible;
 
-/// Bytes that are copied at a time, where they go through a buffer.
+/// Bytes per copy through the private buffer.
 const PART_BYTES: usize = 256 << 10;
 
-/// What is read from.
+/// A source of bytes.
 pub(crate) struct Source(PyUntypedBuffer);
 
-/// What is written to.
+/// A target of bytes.
 pub(crate) struct Target(PyUntypedBuffer);
 
 impl Source {
     /// # Errors
-    /// `TypeError` if it has no bytes, `BufferError` if they are not in one piece.
+    /// Fails with `TypeError` without bytes, and with `BufferError` if they are not contiguous.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Source> {
         contiguous(object).map(Source)
     }
 
-    /// Has `write` write all of it, in its parts, from `offset` on; returns how much it was.
+    /// Passes all bytes to `write`, in parts, from `offset`. Returns the number of bytes written.
     pub(crate) fn drain<E>(
         &self,
         offset: u64,
@@ -50,8 +50,8 @@ impl Source {
 
 impl Target {
     /// # Errors
-    /// `TypeError` if it has no bytes or they cannot be written, `BufferError` if they are not in
-    /// one piece.
+    /// Fails with `TypeError` without writable bytes, and with `BufferError` if they are not
+    /// contiguous.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Target> {
         let buffer = contiguous(object)?;
         if buffer.readonly() {
@@ -61,8 +61,8 @@ impl Target {
         Ok(Target(buffer))
     }
 
-    /// Has `read` fill it, in its parts, from `offset` on; returns how much it was, less only where
-    /// there is no more.
+    /// Fills the target by `read`, in parts, from `offset`. Returns the number of bytes, fewer only
+    /// at the end.
     pub(crate) fn fill<E>(
         &mut self,
         offset: u64,
@@ -86,7 +86,6 @@ impl Target {
     }
 }
 
-/// A copy of a buffer's bytes.
 pub(crate) fn bytes(array: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     let mut all = Vec::new();
     let copied = Source::of(array)?.drain(0, |part, _| {
@@ -96,7 +95,7 @@ pub(crate) fn bytes(array: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     copied.map(|_| all).map_err(|never| match never {})
 }
 
-/// A copy of a buffer's elements, of 64 bits each.
+/// Copies a buffer of 64-bit elements.
 pub(crate) fn words(array: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     let bytes = bytes(array)?;
     let (words, left) = bytes.as_chunks::<8>();

@@ -20,7 +20,7 @@ enum Refusal {
     Stopped,
 }
 
-/// The points of `pagetide.mrc`, policy by policy, with ascending sizes.
+/// Returns the points of `pagetide.mrc`, policy by policy, with ascending sizes.
 #[pyfunction]
 #[pyo3(signature = (*, path, arrays, policies, points, sample, format, lenient, readahead, jobs))]
 #[expect(clippy::too_many_arguments, reason = "Python's keywords")]
@@ -75,7 +75,7 @@ fn draw(
     watch: &Watched,
 ) -> Result<Vec<CurvePoint>, Refusal> {
     let curves = match (source, sampler) {
-        // Only what is followed is held in memory.
+        // Only sampled pages are held in memory.
         (Source::File { path, reading }, Some(sampler)) => {
             let read = read_sample(&path, &reading, sampler, watch);
             let mut curves = read.map_err(|error| Refusal::Unread(Unread { path, error }))?;

@@ -1,4 +1,4 @@
-//! The lab: replays, curves and sweeps, as the compiled half of `pagetide.replay` and the others.
+//! The lab: replays, curves and sweeps, the compiled half of `pagetide.replay` and so on.
 //!
 //! ```text
 //!   a path, or arrays of pages --> source --> replay: cells --> rows
@@ -6,8 +6,8 @@
 //!   names and paths --------------> sweep: journal, crew --> rows, standings, Parquet
 //! ```
 //!
-//! Rows are tuples in the order of the fields of Python's dataclasses. All of it runs on threads
-//! beside the caller's, which looks for Ctrl-C meanwhile.
+//! Rows are tuples in the field order of Python's dataclasses. Work runs on other threads, while
+//! the caller's thread checks for Ctrl-C.
 
 mod curve;
 mod pages;

@@ -1,4 +1,4 @@
-//! Traces and sizes for policies that are written in Python.
+//! Traces and sizes for policies written in Python.
 
 use super::replays::sizes_of;
 use super::source::{Arrays, Source, Unread, reading};
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 
-/// The accesses of a trace: pages renumbered from 0, 32 bits each, and a letter for each.
+/// Returns a trace's accesses: pages renumbered from 0, 32 bits each, and one letter each.
 #[pyfunction]
 #[pyo3(signature = (*, path, arrays, format, lenient))]
 pub(crate) fn read_pages<'py>(
@@ -32,7 +32,7 @@ pub(crate) fn read_pages<'py>(
     Ok((PyBytes::new(py, &ranks), PyBytes::new(py, &kinds)))
 }
 
-/// Sizes in frames.
+/// Converts sizes to frames.
 #[pyfunction]
 pub(crate) fn frames_of(memory: Vec<Bound<'_, PyAny>>, frames: Vec<u32>) -> PyResult<Vec<u32>> {
     sizes_of(&memory, frames)

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// refaults, activations, seconds, readahead.
 type Row = (&'static str, u32, u64, u64, u64, f64, u64, u64, u64, u64, f64, &'static str);
 
-/// The rows of `pagetide.replay`, size by size.
+/// Returns the rows of `pagetide.replay`, size by size.
 #[pyfunction]
 #[pyo3(signature = (
     *, path, arrays, policies, memory, frames, clock, format, lenient, readahead, jobs
@@ -77,7 +77,7 @@ fn row(cell: &Cell, (outcome, seconds): (ReplayOutcome, f64), readahead: Readahe
     )
 }
 
-/// Sizes in frames, at least one each.
+/// Returns sizes in frames, at least one frame each.
 pub(super) fn sizes_of(memory: &[Bound<'_, PyAny>], frames: Vec<u32>) -> PyResult<Vec<u32>> {
     let mut all = Vec::new();
     for size in memory {

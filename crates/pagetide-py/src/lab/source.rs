@@ -1,4 +1,4 @@
-//! What is replayed: a file, or arrays of page numbers.
+//! The trace to replay: a file, or arrays of page numbers.
 
 use super::parse;
 use super::watch::Watched;
@@ -13,24 +13,24 @@ use pyo3::exceptions::{PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use std::path::PathBuf;
 
-/// Buffers of pages, and if they are known of times and kinds.
+/// Buffers of pages, and of times and kinds if known.
 pub(super) type Arrays<'py> =
     (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>);
 
-/// A trace that is somewhere.
+/// A trace to load.
 pub(super) enum Source {
     File { path: PathBuf, reading: Reading },
     Pages(DenseTrace),
 }
 
-/// A trace in memory, and whose reads they are.
+/// A trace in memory, with its header and its use of readahead.
 pub(super) struct Loaded {
     pub(super) trace: DenseTrace,
     pub(super) header: Option<Header>,
     pub(super) readahead_use: ReadaheadUse,
 }
 
-/// How a trace is read, from what Python says.
+/// Parses Python's options for reading a trace.
 pub(super) fn reading(
     format: Option<&str>,
     is_lenient: bool,
@@ -49,8 +49,8 @@ pub(super) fn reading(
 }
 
 impl Source {
-    /// A file's path; or buffers of pages (64 bits each), and if not `None` of times
-    /// (milliseconds, 64 bits) and of kinds (letters).
+    /// Makes a source of a path, or of buffers: pages (64 bits each), times or `None`
+    /// (milliseconds, 64 bits), kinds or `None` (letters).
     pub(super) fn of(
         path: Option<PathBuf>,
         arrays: Option<Arrays<'_>>,
@@ -68,7 +68,7 @@ impl Source {
         }
     }
 
-    /// Reads it.
+    /// Loads the trace.
     pub(super) fn load(self, watch: &Watched) -> Result<Loaded, Unread> {
         match self {
             Source::Pages(trace) => {
@@ -84,7 +84,7 @@ impl Source {
     }
 }
 
-/// A file that was not read.
+/// A file that could not be read.
 pub(super) struct Unread {
     pub(super) path: PathBuf,
     pub(super) error: ReadTraceError,
@@ -110,7 +110,7 @@ impl Unread {
 }
 
 impl Loaded {
-    /// A cell of the table, by this clock.
+    /// Makes a cell of the table.
     pub(super) fn cell(&self, contender: Contender, frames: u32, clock: ReplayClock) -> Cell {
         Cell::new(contender, frames, |policy, frames| Setup {
             clock,
@@ -118,7 +118,7 @@ impl Loaded {
         })
     }
 
-    /// Whose reads they are.
+    /// Returns the reader, by the trace's header.
     pub(super) fn reader(&self) -> Reader {
         Reader::of(self.header.as_ref())
     }

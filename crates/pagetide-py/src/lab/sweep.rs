@@ -1,4 +1,4 @@
-//! Sweeps: the journal and the crew for this process, and one unit for an executor's worker.
+//! Sweeps: the journal and the worker pool for this process, and one unit for an executor's worker.
 
 use super::source::reading;
 use super::watch::watched;
@@ -22,7 +22,7 @@ type Tuples<'py> = Vec<Bound<'py, PyTuple>>;
 /// A policy and a size, as text.
 type PolicyAtSize = (String, String);
 
-/// What is asked of all traces, and what is known.
+/// The question of a sweep, and its journal.
 #[pyclass(frozen, module = "pagetide._pagetide")]
 pub(crate) struct Plan {
     question: Question,
@@ -46,13 +46,13 @@ impl Plan {
         Ok(Plan { question, journal })
     }
 
-    /// The cells of a trace that have no answer; `None` when what it holds is not known.
+    /// Returns the trace's unanswered cells, `None` if its content is unknown.
     fn missing(&self, name: &str, stamp: Option<String>) -> PyResult<Option<Vec<PolicyAtSize>>> {
         let stamp = match stamp {
             Some(stamp) => stamp,
             None => match pagetide_sweep::stamp_of(Path::new(name)) {
                 Ok(stamp) => stamp,
-                // Its unit will say so.
+                // The unit will report the error.
                 Err(_) => return Ok(None),
             },
         };
@@ -62,12 +62,12 @@ impl Plan {
         Ok(content.map(|content| missing(content).into_iter().map(text).collect()))
     }
 
-    /// Writes a unit's lines down.
+    /// Appends a unit's lines to the journal.
     fn append(&self, py: Python<'_>, lines: Vec<String>) -> PyResult<()> {
         detached(py, || self.journal.append(&lines))?.map_err(refuse)
     }
 
-    /// Does what is missing of these files on this machine; why some failed, by name.
+    /// Answers the missing cells of these files on this machine. Returns errors by name.
     fn run(
         &self,
         py: Python<'_>,
@@ -82,7 +82,7 @@ impl Plan {
         ran.map_err(refuse)
     }
 
-    /// The table's rows, and the standings.
+    /// Returns the table's rows, and the standings.
     fn table<'py>(
         &self,
         py: Python<'py>,
@@ -135,7 +135,7 @@ impl Plan {
     }
 }
 
-/// A row in the order of the Parquet file's columns.
+/// Makes a row in the column order of the Parquet file.
 fn row<'py>(py: Python<'py>, it: &TableRow) -> PyResult<Bound<'py, PyTuple>> {
     let numbers = it.numbers.as_ref();
     let count = |count: fn(&Numbers) -> u64| numbers.map(count).into_pyobject(py);
@@ -164,14 +164,14 @@ fn row<'py>(py: Python<'py>, it: &TableRow) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, cells)
 }
 
-/// Which of the names are in the shard.
+/// Returns the names in the shard.
 #[pyfunction]
 pub(crate) fn in_shard(names: Vec<String>, shard: &str) -> PyResult<Vec<String>> {
     let shard: Shard = parse("shard", shard)?;
     Ok(names.into_iter().filter(|name| shard.takes(name)).collect())
 }
 
-/// A unit on an executor's worker: its lines; or none, and why.
+/// Runs a unit on an executor's worker. Returns its lines, or an error.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "what a worker is sent")]
 pub(crate) fn run_unit(
@@ -188,7 +188,7 @@ pub(crate) fn run_unit(
 ) -> PyResult<(Vec<String>, Option<String>)> {
     let question = question(&policies, &sizes, format, lenient, readahead)?;
     let asked = asked.map(|asked| {
-        // A share is as it was typed, and an amount is in frames.
+        // A share is text as typed. An amount is in frames.
         let size_of = |text: &str| match text.parse() {
             Ok(frames) => Ok(MemorySize::Frames(frames)),
             Err(_) => parse::<MemorySize>("memory", text),

@@ -1,4 +1,4 @@
-//! Long work: on threads of its own, while the caller's looks for Ctrl-C.
+//! Long work on other threads, while the caller's thread checks for Ctrl-C.
 
 use crate::call::detached;
 use pagetide_sweep::Watch;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Between two looks for Ctrl-C.
+/// The interval of checks for Ctrl-C.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// What the work and the thread that waits for it say to each other.
+/// Shared state of the work and the waiting thread.
 #[derive(Default)]
 pub(super) struct Watched {
     is_stopped: AtomicBool,
@@ -31,7 +31,7 @@ impl Watch for Watched {
     }
 }
 
-/// Ends the wait, also where the work panics.
+/// Ends the wait, even after a panic.
 struct AtEnd<'a>(&'a Watched);
 
 impl Drop for AtEnd<'_> {
@@ -42,7 +42,7 @@ impl Drop for AtEnd<'_> {
 }
 
 impl Watched {
-    /// Waits for the end, for a while; whether it is there.
+    /// Waits for the end, for a while. Returns true at the end.
     fn wait(&self) -> bool {
         let over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.over.wait_timeout_while(over, LOOK_EVERY, |over| !*over);
@@ -50,11 +50,11 @@ impl Watched {
     }
 }
 
-/// Does `work` beside the interpreter; `said` is called with parts done and parts in all.
+/// Runs `work` beside the interpreter. Calls `said` with the parts done and all parts.
 ///
 /// # Errors
-/// What a signal's handler raises (`KeyboardInterrupt`), or `said`: the work has stopped then.
-/// `RuntimeError` if the work panics.
+/// Fails with the exception of a signal handler (`KeyboardInterrupt`) or of `said`, after stopping
+/// the work. Fails with `RuntimeError` if the work panics.
 pub(super) fn watched<T: Send>(
     py: Python<'_>,
     said: Option<&Bound<'_, PyAny>>,

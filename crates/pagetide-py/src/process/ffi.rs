@@ -1,4 +1,4 @@
-//! What has to happen around a fork, and in the child before anything else.
+//! The handlers around a fork.
 #![expect(unsafe_code, reason = "fork and signals are C's")]
 
 use super::{Noted, arrive_in_child, lock_noted};
@@ -14,14 +14,14 @@ const SAID: &[u8] = b"pagetide: this child of fork touched an array without a fi
     is its parent's alone: start workers by \"spawn\" or \"forkserver\"\n";
 
 thread_local! {
-    /// The list, which no other thread may be changing while a child is made.
+    /// The list, locked while a child is made.
     static HELD: RefCell<Option<MutexGuard<'static, Vec<Noted>>>> = const { RefCell::new(None) };
 }
 
-/// Has forks seen from here on.
+/// Registers the fork handlers.
 pub(super) fn at_fork() -> io::Result<()> {
-    // SAFETY: S42: three functions of the prototype that pthread_atfork(3) asks for, of a library
-    // that is never unloaded.
+    // SAFETY: S42: three functions with the prototype of pthread_atfork(3), of a library that is
+    // never unloaded.
     let errno = unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }
@@ -40,7 +40,7 @@ extern "C" fn in_child() {
     }
 }
 
-/// Puts the file, or nothing that can be touched, where the region is in the parent.
+/// Maps the file, or inaccessible memory, at the parent's region.
 pub(super) fn replace_in_child(range: &Noted) {
     let mode = libc::MAP_PRIVATE | libc::MAP_FIXED;
     let (fd, mode, access) = match &range.file {
@@ -56,10 +56,10 @@ pub(super) fn replace_in_child(range: &Noted) {
     }
 }
 
-/// What was there before; the child dies by it.
+/// The previous action, which ends the child.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Says why a touch of what is not there ends the child.
+/// Installs a handler that reports the cause of a fatal touch.
 fn explain_touches() {
     if BEFORE.get().is_some() {
         return;
@@ -78,7 +78,7 @@ fn explain_touches() {
 extern "C" fn on_touch(signal: c_int, info: *const libc::siginfo_t, _context: *const c_void) {
     // SAFETY: S42: the kernel gives a siginfo that lives until the handler returns.
     let info = unsafe { &*info };
-    // SAFETY: S42: that of SIGSEGV has an address.
+    // SAFETY: S42: SIGSEGV's siginfo has an address.
     let address = unsafe { info.si_addr() }.addr();
     let is_in = |range: &Noted| (range.start..range.start + range.len).contains(&address);
     let is_ours = match super::NOTED.try_lock() {
@@ -91,8 +91,8 @@ extern "C" fn on_touch(signal: c_int, info: *const libc::siginfo_t, _context: *c
         unsafe { libc::write(2, SAID.as_ptr().cast(), SAID.len()) };
     }
     if let Some(before) = BEFORE.get() {
-        // SAFETY: S42: it is the action that the kernel gave. The touch is made again, and ends in
-        // that action.
+        // SAFETY: S42: the action that the kernel gave. The touch is repeated, and ends in that
+        // action.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
     }
 }

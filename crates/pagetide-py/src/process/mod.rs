@@ -1,19 +1,18 @@
-//! What a fork leaves behind.
+//! Objects after a fork.
 //!
-//! Problem: a child of `fork` has the objects of its parent, but neither the threads of its page
-//! caches nor the memory of its regions. A call would wait for ever, and so would a destructor.
+//! Problem: a forked child has its parent's objects, but neither the threads nor the regions'
+//! memory. A call or a destructor would wait for ever.
 //!
-//! Idea: forks are counted, in the child. What was made before the last one is of another process:
-//! using it is an error that says what to do, and dropping it does nothing.
+//! Idea: the child counts forks. Using an object made before the last fork fails with advice, and
+//! a drop does nothing.
 //!
 //! ```text
 //!   Local::new ... fork ... parent: get() -> value     child: get() -> RuntimeError
 //!                                   drop  -> dropped          drop  -> left alone
 //! ```
 //!
-//! Memory of a region that a child touches without asking: where a file lies beneath, the child has
-//! its own mapping of the file there, as it was at the fork; where none does, the touch ends the
-//! child with a sentence on stderr.
+//! A child that touches a region's memory reads a new mapping of the region's file, as of the
+//! fork. Without a file, the touch ends the child with a message on stderr.
 
 mod ffi;
 
@@ -29,15 +28,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Forks between the first process and this one.
 static NR_FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Has forks counted from here on.
+/// Starts counting forks.
 ///
 /// # Errors
-/// `OSError` if the C library has no memory for it.
+/// Fails with `OSError` if the C library lacks memory.
 pub(crate) fn watch_forks() -> PyResult<()> {
     ffi::at_fork().map_err(PyErr::from)
 }
 
-/// The first thing that a child does, while no other thread has the list.
+/// Runs first in a child, with the list locked.
 fn arrive_in_child(noted: &mut [Noted]) {
     NR_FORKS.fetch_add(1, Relaxed);
     for range in noted.iter_mut().filter(|range| range.is_here) {
@@ -46,9 +45,9 @@ fn arrive_in_child(noted: &mut [Noted]) {
     }
 }
 
-/// A value that is of use only in the process that made it.
+/// A value for the process that made it.
 pub(crate) struct Local<T: Send + 'static> {
-    /// Some, until it is dropped.
+    /// Some, until dropped.
     value: Option<T>,
     nr_forks: u32,
 }
@@ -59,7 +58,7 @@ impl<T: Send + 'static> Local<T> {
     }
 
     /// # Errors
-    /// `RuntimeError` in a child of the process that made it.
+    /// Fails with `RuntimeError` in a child of the process that made the value.
     pub(crate) fn get(&self) -> PyResult<&T> {
         if let Some(value) = self.value.as_ref().filter(|_| self.is_here()) {
             return Ok(value);
@@ -71,14 +70,14 @@ impl<T: Send + 'static> Local<T> {
         ))
     }
 
-    /// Whether it was made in this process.
+    /// Returns true if the value was made in this process.
     pub(crate) fn is_here(&self) -> bool {
         self.nr_forks == NR_FORKS.load(Relaxed)
     }
 }
 
 impl<T: Send + 'static> Drop for Local<T> {
-    /// The last use of a cache or a file writes back, and may wait.
+    /// The last use of a cache or a file writes back, and may block.
     fn drop(&mut self) {
         let value = self.value.take();
         if self.is_here() {
@@ -93,9 +92,9 @@ impl<T: Send + 'static> Drop for Local<T> {
 struct Noted {
     start: usize,
     len: usize,
-    /// What lies beneath.
+    /// The region's file.
     file: Option<File>,
-    /// Whether the region is of this process.
+    /// True if the region belongs to this process.
     is_here: bool,
 }
 
@@ -105,14 +104,14 @@ fn lock_noted() -> MutexGuard<'static, Vec<Noted>> {
     NOTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Keeps the memory of a region on the list, until it is dropped.
+/// Keeps a region's memory on the list until dropped.
 pub(crate) struct MappedRange {
     start: usize,
 }
 
 impl MappedRange {
     /// # Errors
-    /// If the file cannot be opened once more.
+    /// Fails if the file cannot be opened again.
     pub(crate) fn note(region: &Region, path: Option<&Path>) -> io::Result<MappedRange> {
         let file = path.map(File::open).transpose()?;
         let (start, len) = (region.as_ptr().addr(), region.len() as usize);
@@ -127,7 +126,7 @@ impl Drop for MappedRange {
     }
 }
 
-/// Whether any of these bytes are in a region: touching them may wait for locks of a page cache.
+/// Returns true if any of these bytes are in a region: a touch may wait for a cache's locks.
 pub(crate) fn is_in_region(bytes: &[u8]) -> bool {
     let start = bytes.as_ptr().addr();
     let overlaps =

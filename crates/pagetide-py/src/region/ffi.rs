@@ -10,7 +10,7 @@ use std::ffi::c_int;
 #[pymethods]
 impl PyRegion {
     /// # Safety
-    /// As the C function `bf_getbuffer`: `view` is Python's to be filled in.
+    /// As the C function `bf_getbuffer`: `view` is Python's, to be filled.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
@@ -23,8 +23,8 @@ impl PyRegion {
         let start = region.as_ptr().cast();
         let len = region.len() as ffi::Py_ssize_t;
         let readonly = c_int::from(is_readonly);
-        // SAFETY: S41: the view owns a reference of the object that owns the region, so the
-        // addresses are good as long as the view is.
+        // SAFETY: S41: the view owns a reference to the object that owns the region, so the
+        // addresses stay valid.
         let filled =
             unsafe { ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, len, readonly, flags) };
         if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }

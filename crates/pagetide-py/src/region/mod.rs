@@ -1,4 +1,4 @@
-//! A region: memory that numpy, and whatever speaks the buffer protocol, sees as its own.
+//! A region: memory for numpy and other users of the buffer protocol.
 
 mod ffi;
 
@@ -18,13 +18,13 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Threads of a region that serve its faults: one may wait for a device while another works.
+/// Threads that serve a region's faults: one may wait for a device while another works.
 const NR_HANDLERS: usize = 2;
 
-/// What serves the faults of a region.
+/// The server of a region's faults.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultsBy {
-    /// Threads, if they also serve the kernel's faults; else the thread that touched the page.
+    /// Threads, if able to serve the kernel's faults, otherwise the faulting thread.
     Auto,
     Threads,
     Signal,
@@ -47,7 +47,7 @@ impl FromStr for FaultsBy {
 }
 
 impl FaultsBy {
-    /// Makes a region whose faults are served so.
+    /// Makes a region with this server.
     pub(crate) fn make(
         self,
         cache: &PageCache,
@@ -63,25 +63,26 @@ impl FaultsBy {
     }
 }
 
-/// Whether a system call may be given addresses of pages that are not mapped.
+/// Returns true if system calls may be given addresses of unmapped pages.
 fn serves_system_calls(stats: &RegionStats) -> bool {
     stats.delivery == FaultDelivery::Message && stats.uffd != UffdSource::UserModeOnly
 }
 
-/// An address range of which only what the limit allows is in memory. Speaks the buffer protocol.
+/// An address range with pages in memory only as far as the limit allows. Speaks the buffer
+/// protocol.
 #[pyclass(frozen, weakref, name = "Region", module = "pagetide._pagetide")]
 pub(crate) struct PyRegion {
-    /// Dropped before the region is, whose addresses others can have then.
+    /// Dropped before the region: afterwards the addresses may be reused.
     _range: MappedRange,
     region: Local<Region>,
     is_writable: bool,
     /// Faults until the last gather.
     nr_faults: AtomicU64,
-    /// Pages that the last gather had to read.
+    /// Pages read by the last gather.
     nr_gathered: AtomicU64,
 }
 
-/// A row in so many that was not in memory makes the next gather bring its rows in together.
+/// If one row in this many was absent, the next gather reads its rows together.
 const ABSENT_PART: u64 = 64;
 
 impl PyRegion {
@@ -105,13 +106,13 @@ impl PyRegion {
         Ok(self.region()?.len())
     }
 
-    /// Where it begins.
+    /// The first address.
     #[getter]
     fn address(&self) -> PyResult<usize> {
         Ok(self.region()?.as_ptr().addr())
     }
 
-    /// Whether it may be stored to.
+    /// True if the memory may be stored to.
     #[getter]
     fn writable(&self) -> bool {
         self.is_writable
@@ -121,24 +122,24 @@ impl PyRegion {
         Ok(self.region()?.len() as usize)
     }
 
-    /// Whether system calls can be given this memory whatever is in it: "threads" serve all faults,
-    /// also the kernel's; by "signal" only a program's own touches are served.
+    /// The faults served: "threads" serve all faults, including the kernel's, so that system calls
+    /// can be given this memory. "signal" serves only the program's own touches.
     #[getter]
     fn faults(&self) -> PyResult<&'static str> {
         let serves_all = serves_system_calls(&self.region()?.stats());
         Ok(if serves_all { "threads" } else { "signal" })
     }
 
-    /// Writes back what is dirty and makes it durable.
+    /// Writes back dirty pages, and makes them durable.
     ///
-    /// Raises OSError if a page could not be written: of memory without a file, to where it swaps.
+    /// Raises OSError if a page could not be written, or could not be swapped without a file.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let region = self.region()?;
         detached(py, || region.sync())?.map_err(raise)
     }
 
-    /// Maps the pages of `nbytes` bytes from `offset` on, as far as they fit into memory; with
-    /// `for_writes` as if each had been stored to.
+    /// Maps the pages of `nbytes` bytes from `offset`, as far as they fit into memory. `for_writes`
+    /// maps them as if stored to.
     #[pyo3(signature = (offset=0, nbytes=None, *, for_writes=false))]
     fn populate(
         &self,
@@ -159,8 +160,8 @@ impl PyRegion {
         populated.map_err(raise)
     }
 
-    /// Whether so many rows from anywhere are better brought in together than by touches: whether
-    /// more than a few of the last ones were absent. At first they are.
+    /// Returns true if reading this many rows together beats touching them: more than a few of the
+    /// last rows were absent. True at first.
     #[pyo3(name = "_misses")]
     fn misses(&self, nr_rows: u64) -> bool {
         let Ok(region) = self.region() else { return false };
@@ -170,8 +171,8 @@ impl PyRegion {
         nr_absent.saturating_mul(ABSENT_PART) >= nr_rows.max(1)
     }
 
-    /// Fills `target`, which is no region's memory, with rows, one after the other, from each of
-    /// the offsets (64 bits) on; what is absent is read together.
+    /// Fills `target`, outside regions, with consecutive rows, one from each of the 64-bit offsets.
+    /// Absent pages are read together.
     fn gather(
         &self,
         py: Python<'_>,
@@ -188,15 +189,15 @@ impl PyRegion {
         gathered.map(drop).map_err(|error: ReadError| raise(error))
     }
 
-    /// "willneed" brings `nbytes` bytes from `offset` on into memory (0: to the end), "dontneed"
-    /// lets that memory go, and keeps the contents.
+    /// Takes advice: "willneed" fills `nbytes` bytes from `offset` (0: to the end), "dontneed"
+    /// frees their memory, and keeps the contents.
     #[pyo3(signature = (advice, offset=0, nbytes=0))]
     fn advise(&self, py: Python<'_>, advice: &str, offset: u64, nbytes: u64) -> PyResult<()> {
         let (region, advice) = (self.region()?, read_advice(advice)?);
         detached(py, || region.advise(advice, offset, nbytes))?.map_err(raise)
     }
 
-    /// Faults so far, by kind, and the bytes in memory now.
+    /// Returns the faults so far, by kind, and the bytes in memory now.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let region = self.region()?;
         let stats = detached(py, || region.stats())?;

@@ -1,4 +1,4 @@
-//! Page faults that are ours to serve.
+//! Page faults that the library serves.
 
 pub(crate) mod owned;
 pub(crate) mod page_file;

@@ -1,12 +1,11 @@
 //! A memory file that other processes map in place of a file's frames.
 //!
-//! **Problem.** Several processes map one file. No process may see a page after its eviction, or
-//! half of a page that is being filled. Each page must be counted once.
+//! **Problem.** Several processes map one file. Each page must be in memory once, and no process
+//! may see an evicted or half-filled page.
 //!
-//! **Idea.** One memory file has the offsets of the mapped file. A mapped page has its bytes in the
-//! memory file, and its frame has no memory of its own. An absent page is a hole: a touch raises a
-//! signal through the process's userfaultfd. `UFFDIO_COPY` fills a hole with a whole page. Punching
-//! a hole removes a page from all processes at once.
+//! **Idea.** A mapped page has its bytes in the memory file, at its offset in the mapped file, and
+//! its frame is empty. An absent page is a hole. A touch of a hole raises a signal (userfaultfd),
+//! `UFFDIO_COPY` fills the hole, and punching a hole removes a page from all processes.
 //!
 //! ```text
 //!   frames       | p | - | p |        p a page's bytes   - no memory
@@ -16,20 +15,18 @@
 //!   memory file  | . | p | . | . |    . a hole: the next touch is a fault, in each process
 //! ```
 //!
-//! **Writable pages.** A writable mapping is registered so that a touch of an unmapped page and a
-//! store to a mapped page are faults. Each page is first mapped read-only. The cache allows stores
-//! one page at a time, and records the page as writable first. A writable page [leaves through a
-//! pipe](super::page_pipe), which keeps every store.
+//! **Writable pages.** Pages are mapped read-only, and stores fault. The page is recorded as
+//! writable before a store is allowed, and [leaves through a pipe](super::page_pipe), which keeps
+//! every store.
 //!
 //! **Data and invariants.** S33: a page's byte in `pages` states if the page's bytes are here, and
-//! if other processes may store to the page. Only the holder of the page's LOCK changes this byte.
-//! The holder raises the byte after a put, or before a store is allowed, and clears the byte after
-//! punching the hole. The cache's own mapping is registered too, so only a put can fill a hole
-//! through this mapping. Processes that only read get a read-only descriptor.
+//! if other processes may store to them. Only the holder of the page's LOCK changes the byte:
+//! raised after a put or before a store is allowed, cleared after punching the hole. The cache's
+//! own mapping is registered too, so only a put fills a hole through it. Readers get a read-only
+//! descriptor.
 //!
-//! **Ignored.** Pages past the capacity of the memory file: such a file is not mapped from here.
-//! Processes of the same user that change the memory file without the library: such a process could
-//! trace the cache as well.
+//! **Ignored.** Pages past the capacity. Processes of the same user that change the memory file
+//! without the library, and could trace the cache as well.
 //!
 //! Source: ioctl_userfaultfd(2), fallocate(2), madvise(2) `MADV_REMOVE`.
 
@@ -49,7 +46,7 @@ use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 /// The maximum number of pages of a page file.
 pub const PAGE_FILE_PAGES_MAX: u64 = u32::MAX as u64;
 
-/// The number of pages in one part of `pages`: 16 MiB of contents.
+/// Pages per part of `pages`: 16 MiB of contents.
 const PART_PAGES: usize = 4096;
 
 type Part = [AtomicU8; PART_PAGES];
@@ -59,10 +56,10 @@ const HOLE: u8 = 0;
 const READ: u8 = 1;
 const WRITTEN: u8 = 2;
 
-/// The pages of a file that other processes map. See the module.
+/// The memory file and the state of its pages.
 ///
 /// # Concurrency
-/// Shared freely. All changes of a page go through its [`Lock`](crate::Lock).
+/// Shared freely. A page is changed only through its [`Lock`](crate::Lock).
 pub struct PageFile {
     memory: FrameMemory,
     uffd: Uffd,
@@ -70,7 +67,7 @@ pub struct PageFile {
     pages: Box<[OnceBox<Part>]>,
     nr_held: AtomicU64,
     is_open: AtomicBool,
-    /// The pipe through which writable pages leave, created with the first writable mapping.
+    /// Created with the first writable mapping.
     pipe: OnceBox<Mutex<PagePipe>>,
 }
 
@@ -81,7 +78,7 @@ impl PageFile {
     /// Fails if the system refuses a userfaultfd, a descriptor or an address range.
     ///
     /// # Cost
-    /// About ten system calls, two descriptors, and 8 bytes for each 16 MiB.
+    /// About ten system calls, two descriptors, and 8 bytes per 16 MiB.
     pub fn new(nr_pages: u64) -> io::Result<PageFile> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let count = u32::try_from(nr_pages).ok().filter(|count| *count > 0);
@@ -109,7 +106,7 @@ impl PageFile {
         self.memory.file().expect("S33: made as a file")
     }
 
-    /// Returns a number that identifies this page file.
+    /// Returns the unique number of this page file.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -124,14 +121,14 @@ impl PageFile {
         self.nr_held.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the page's bytes are here. The result may change at any time, unless the
+    /// Returns true if the page's bytes are here. The result may change at any time unless the
     /// caller has the page locked or pinned.
     #[inline]
     pub fn holds(&self, page: u64) -> bool {
         self.state(page) != HOLE
     }
 
-    /// Returns true if other processes may store to the page. The result may change as for
+    /// Returns true if other processes may store to the page. May change as for
     /// [`PageFile::holds`].
     #[inline]
     pub fn is_written(&self, page: u64) -> bool {
@@ -144,10 +141,10 @@ impl PageFile {
         part.map_or(HOLE, |part| part[page as usize % PART_PAGES].load(Ordering::Acquire))
     }
 
-    /// Creates the pipe that writable pages leave through.
+    /// Creates the pipe for writable pages.
     ///
     /// # Errors
-    /// Fails if the system refuses a pipe. Fails with `Unsupported` if pipes of this kernel cannot
+    /// Fails if the system refuses a pipe, and with `Unsupported` if pipes of this kernel cannot
     /// hold pages.
     pub fn prepare_writers(&self) -> io::Result<()> {
         self.pipe
@@ -155,31 +152,30 @@ impl PageFile {
         Ok(())
     }
 
-    /// Returns true if other processes were ever allowed to write pages.
+    /// Returns true if other processes were ever allowed to write.
     pub fn has_writers(&self) -> bool {
         self.pipe.get().is_some()
     }
 
-    /// Returns true if a fill may put pages here while no thread waits for these pages.
+    /// Returns true if fills may put pages here without a waiting thread.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Allows or forbids fills without a waiting thread. After `false`, a thread that already has a
-    /// page locked may still put the page here. A thread that locks a page later does not.
+    /// Allows or forbids fills without a waiting thread. A thread that has a page locked may still
+    /// put it here afterwards.
     pub fn set_open(&self, is_open: bool) {
         if self.is_open() != is_open {
             self.is_open.store(is_open, Ordering::Release);
         }
     }
 
-    /// Returns the cache's mapping, which holds the bytes of pages that are here.
     pub(crate) fn memory(&self) -> &FrameMemory {
         &self.memory
     }
 
-    /// Puts pages here from the contiguous bytes at `source`. After an error, the pages that were
-    /// put stay recorded.
+    /// Puts pages here from contiguous bytes at `source`. After an error, the pages put so far stay
+    /// recorded.
     ///
     /// # Safety
     /// S33: the caller has the pages locked, and their bytes are not here. The bytes at `source`
@@ -222,19 +218,19 @@ impl PageFile {
         pages.for_each(|page| self.note(page, HOLE));
     }
 
-    /// Lets a process store to a page from now on.
+    /// Lets a process store to a page.
     ///
     /// # Safety
     /// S33: the caller has the page locked, no slice of its bytes exists, and the bytes are here.
     pub(crate) unsafe fn let_write(&self, page: u32, fault: &StoreFault<'_>) {
         assert!(self.has_writers(), "S33: what may be written can leave");
         self.note(page, WRITTEN);
-        // If the kernel refuses, the store does not happen or faults again.
+        // Otherwise the store does not happen, or faults again.
         let _ = fault.allow();
     }
 
-    /// Removes pages from all processes, which may be storing to them, and calls `each` with the
-    /// final bytes of each page.
+    /// Removes pages from all processes, and calls `each` with the final bytes, including racing
+    /// stores.
     ///
     /// Panics if the kernel refuses.
     ///

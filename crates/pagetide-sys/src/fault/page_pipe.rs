@@ -1,20 +1,17 @@
-//! Pages that leave while they may be stored to: a memory file's, by other processes, or a
-//! region's, by its user.
+//! Removes pages that other processes, or a region's user, may be storing to.
 //!
-//! **Problem.** Bytes that are copied before the page is taken from its mappers lack the stores in
-//! between, and once it is taken they are gone. No call protects a file's page for all of them; one
-//! that protects a region's has each CPU forget its address, a page at a time.
+//! **Problem.** A copy made before unmapping lacks later stores, and afterwards the page is gone.
+//! Protecting first is impossible for files, and flushes TLBs page by page for regions.
 //!
-//! **Idea.** A pipe holds the page itself (splice(2) and vmsplice(2) take a reference, no bytes).
-//! Then it is taken, after which nothing has it mapped; what is read from the pipe is final.
+//! **Idea.** A pipe holds the page itself: splice(2) and vmsplice(2) take a reference. Bytes read
+//! from the pipe after unmapping are final.
 //!
 //! ```text
 //!   memory file  | p | --splice----> pipe holds p --punch----> no mapper --read--> its last bytes
 //!   region       | p | --vmsplice--> pipe holds p --madvise--> no mapper --read--> its last bytes
 //! ```
 //!
-//! **Invariant.** S25, S33: the kernel is seen to hold the page, not a copy, before the first is
-//! taken.
+//! **Invariant.** S25, S33: a probe has shown that the kernel holds the page and not a copy.
 //!
 //! Source: splice(2), vmsplice(2), fallocate(2), userfaultfd(2).
 
@@ -26,10 +23,9 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_siz
 
 use crate::memory::frames::FRAME_BYTES;
 
-/// Pages that are wanted in the pipe at once; a user may be allowed fewer.
+/// The wanted capacity in pages. Users may have a lower limit.
 const WANTED: usize = 64;
 
-/// Holds pages on their way out.
 pub(crate) struct PagePipe {
     input: std::fs::File,
     output: std::fs::File,
@@ -37,16 +33,16 @@ pub(crate) struct PagePipe {
 }
 
 impl PagePipe {
-    /// One for pages of memory files.
+    /// Opens a pipe for pages of memory files.
     ///
     /// # Errors
-    /// What the system says of pipes, and `Unsupported` where it copies.
+    /// Fails if the system refuses a pipe, and with `Unsupported` if the kernel copies pages.
     pub(crate) fn of_files() -> io::Result<PagePipe> {
         static HOLDS_PAGES: OnceLock<bool> = OnceLock::new();
         PagePipe::open_if(&HOLDS_PAGES, PagePipe::holds_pages_of_files)
     }
 
-    /// One for pages of private memory.
+    /// Opens a pipe for pages of private memory.
     ///
     /// # Errors
     /// As of [`PagePipe::of_files`].
@@ -68,13 +64,12 @@ impl PagePipe {
 
     fn open() -> io::Result<PagePipe> {
         let (output, input) = pipe_with(PipeFlags::CLOEXEC)?;
-        // It has some room all the same.
+        // On failure, the default capacity remains.
         let _ = fcntl_setpipe_size(&input, WANTED * FRAME_BYTES);
         let nr_pages = (fcntl_getpipe_size(&input)? / FRAME_BYTES).clamp(1, WANTED);
         Ok(PagePipe { input: input.into(), output: output.into(), nr_pages })
     }
 
-    /// Whether a page that was put in changes with the file.
     fn holds_pages_of_files(&self) -> io::Result<bool> {
         let file = crate::memory::mapped::memory_file("pagetide-probe", FRAME_BYTES)?;
         let mut found = [0; FRAME_BYTES];
@@ -85,7 +80,6 @@ impl PagePipe {
         Ok(found == [2; FRAME_BYTES])
     }
 
-    /// The same of memory.
     fn holds_pages_of_memory(&self) -> io::Result<bool> {
         #[repr(align(4096))]
         struct Page([u8; FRAME_BYTES]);
@@ -99,12 +93,11 @@ impl PagePipe {
         Ok(found == [2; FRAME_BYTES])
     }
 
-    /// Pages that it has room for.
     pub(crate) fn nr_pages(&self) -> usize {
         self.nr_pages
     }
 
-    /// Holds `nr` pages of a memory file, from `first` on. The pipe is empty, and has room.
+    /// Holds `nr` pages of a memory file from `first`. The pipe is empty, with room for them.
     pub(crate) fn hold(&self, file: BorrowedFd<'_>, first: u32, nr: usize) -> io::Result<()> {
         let mut at = u64::from(first) * FRAME_BYTES as u64;
         let end = at + (nr * FRAME_BYTES) as u64;
@@ -120,34 +113,33 @@ impl PagePipe {
         Ok(())
     }
 
-    /// Holds pages of private memory, as many as it has room for; returns how many bytes, up to the
-    /// first page that is not there.
+    /// Holds pages up to the capacity and the first absent page. Returns the bytes held.
     ///
     /// # Safety
-    /// They are whole pages of mappings that live.
+    /// The ranges are whole pages of live mappings.
     pub(crate) unsafe fn hold_memory(&self, pages: &[libc::iovec]) -> usize {
         let (input, first, nr) = (self.input.as_raw_fd(), pages.as_ptr(), pages.len());
-        // SAFETY: S9 (live values of the layout that the manual page says); nothing is written, by
-        // the caller's word for what is read.
+        // SAFETY: S9 (live values with the layout of the manual page). Nothing is written, and the
+        // caller vouches for the reads.
         let nr_bytes = unsafe { libc::vmsplice(input, first, nr, libc::SPLICE_F_NONBLOCK) };
         usize::try_from(nr_bytes).unwrap_or(0)
     }
 
-    /// The bytes of what it holds, to several places, which are no longer than that.
+    /// Reads the held bytes into several places, and releases the pages.
     ///
     /// # Safety
     /// The caller may write these places.
     pub(crate) unsafe fn read_to(&self, targets: &[libc::iovec]) -> io::Result<()> {
         let (output, first, nr) = (self.output.as_raw_fd(), targets.as_ptr(), targets.len());
-        // SAFETY: S9 (live values of the layout that the manual page says), and the caller's word
-        // for what is written.
+        // SAFETY: S9 (live values with the layout of the manual page). The caller vouches for the
+        // writes.
         let nr_bytes = unsafe { libc::readv(output, first, nr as libc::c_int) };
         let nr_bytes = usize::try_from(nr_bytes).map_err(|_| io::Error::last_os_error())?;
         let is_all = nr_bytes == targets.iter().map(|target| target.iov_len).sum();
         if is_all { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// The bytes of what it holds, which it holds no longer.
+    /// Reads the held bytes, and releases the pages.
     pub(crate) fn read(&self, target: &mut [u8]) -> io::Result<()> {
         (&self.output).read_exact(target)
     }

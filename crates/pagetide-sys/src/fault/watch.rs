@@ -1,24 +1,23 @@
-//! An allocator that counts what is allocated while a fault is served: for tests that say nothing
-//! is.
+//! An allocator that counts allocations during faults, for tests that there are none.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::fault::signal::is_serving_fault;
 
-/// The system's allocator, watched. To be declared as the global one.
+/// The system's allocator with a counter. Declare it as the global allocator.
 #[derive(Debug, Default)]
 pub struct FaultWatch {
     nr_allocated: AtomicU64,
 }
 
 impl FaultWatch {
-    /// One that has seen nothing yet.
+    /// Makes an allocator with a count of 0.
     pub const fn new() -> FaultWatch {
         FaultWatch { nr_allocated: AtomicU64::new(0) }
     }
 
-    /// Calls that allocated, or freed, while their thread served a fault by a signal.
+    /// Returns the number of allocations and frees during faults served by a signal.
     pub fn nr_calls_in_faults(&self) -> u64 {
         self.nr_allocated.load(Relaxed)
     }
@@ -30,7 +29,7 @@ impl FaultWatch {
     }
 }
 
-// SAFETY: S32 (all is handed on to the system's allocator, as it came).
+// SAFETY: S32 (every call is forwarded unchanged to the system's allocator).
 unsafe impl GlobalAlloc for FaultWatch {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.note();

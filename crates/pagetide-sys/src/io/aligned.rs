@@ -1,14 +1,11 @@
-//! A buffer that direct I/O takes: page aligned, owned, zeroed when made.
+//! A page-aligned, owned, zeroed buffer for direct I/O.
 //!
-//! Large ones are mappings of their own, small ones come from the heap. A heap keeps what it once
-//! had, in each of its threads' arenas: a server whose threads wrote back large runs, one after the
-//! other, kept 42 MiB beside a limit of 24, and 68 MiB under a database of many processes. A
-//! mapping is the kernel's again when it is dropped.
+//! Large buffers are mappings, because the heap keeps freed memory in each thread's arena: a server
+//! kept 42 MiB beside a limit of 24 MiB.
 //!
-//! Invariants: S7: `start..start + len` is an allocation or a mapping of this value's own,
-//! initialised, aligned to [`PAGE_BYTES`], and stays where it is when the value moves, so the
-//! kernel may be given its address for as long as the value is kept. Which of the two it is, `len`
-//! says.
+//! Invariants: S7: `start..start + len` is an allocation or a mapping of this value, depending on
+//! `len`, initialised, and aligned to [`PAGE_BYTES`]. The memory does not move with the value, so
+//! the kernel may use its address while the value is kept.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
@@ -18,10 +15,10 @@ use std::ptr::{self, NonNull};
 use pagetide_core::units::PAGE_BYTES;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// Buffers of so many bytes are mapped.
+/// Buffers of at least this length are mapped.
 const MAPPED_BYTES_MIN: usize = 128 << 10;
 
-/// Bytes on the heap, aligned to a page. Reads as a slice.
+/// Page-aligned bytes. Dereferences to a slice.
 pub struct AlignedBuf {
     start: NonNull<u8>,
     len: usize,
@@ -33,7 +30,7 @@ unsafe impl Send for AlignedBuf {}
 unsafe impl Sync for AlignedBuf {}
 
 impl AlignedBuf {
-    /// `len` zero bytes. An empty buffer allocates nothing.
+    /// Allocates `len` zero bytes. An empty buffer allocates nothing.
     pub fn zeroed(len: usize) -> AlignedBuf {
         if len == 0 {
             return AlignedBuf { start: NonNull::dangling(), len };
@@ -56,7 +53,7 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S7 (the allocation is this value's own, initialised, `len` long); the kernel
+        // SAFETY: S7 (the allocation is this value's own, initialised, `len` long). The kernel
         // writes it only while the value is kept from all threads (S8).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
@@ -88,7 +85,6 @@ impl fmt::Debug for AlignedBuf {
     }
 }
 
-/// `len` zero bytes of the kernel's, or null.
 fn map(len: usize) -> *mut u8 {
     let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: S7 (the mapping is this value's own): it overlaps nothing, as no address is asked.

@@ -1,40 +1,36 @@
-//! What the kernel's page cache holds of a file.
+//! The pages of a file in the kernel's page cache.
 //!
-//! Problem: a program that compares itself with the kernel's page cache must know which of its
-//! reads the kernel answered from memory. `preadv2(RWF_NOWAIT)` starts the very read it reports as
-//! a miss, so asking that way changes the answer. `cachestat` only looks:
+//! Problem: a comparison with the kernel must know which reads hit. `preadv2(RWF_NOWAIT)` starts
+//! the read that it reports as a miss, but `cachestat` has no effect:
 //!
 //! ```text
 //!   file   [0.......|####....|########|........]     # = in the kernel's page cache
 //!   query           ^ offset, len ^                  -> pages cached, dirty, under write-back
 //! ```
 //!
-//! Data: one call, one answer; nothing is kept. The answer is a snapshot: another thread may evict
-//! a counted page before the caller reads it.
-//!
-//! Ignored: files on hugetlbfs (the kernel refuses them), kernels before 6.5 (they say `ENOSYS`).
+//! Ignored: files on hugetlbfs (refused), kernels before 6.5 (`ENOSYS`). The answer is a snapshot.
 //!
 //! Source: cachestat(2), Linux 6.5.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// The system call's number; the same on every architecture, and newer than Debian 12's headers.
+/// The same on all architectures, missing in Debian 12's headers.
 const SYS_CACHESTAT: libc::c_long = 451;
 
-/// What the kernel's page cache holds of a range of a file, in base pages.
+/// Counts of a file range in the kernel's page cache, in base pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[repr(C)]
 pub struct KernelCache {
     /// Pages in the cache.
     pub nr_cached: u64,
-    /// Pages that wait for write-back.
+    /// Pages waiting for write-back.
     pub nr_dirty: u64,
-    /// Pages being written back.
+    /// Pages under write-back.
     pub nr_writeback: u64,
-    /// Pages evicted, of which the kernel still knows.
+    /// Evicted pages that the kernel remembers.
     pub nr_evicted: u64,
-    /// Pages evicted so recently that reading them now would count as a refault in the working set.
+    /// Evicted pages that would count as working set refaults if read now.
     pub nr_recently_evicted: u64,
 }
 
@@ -44,20 +40,18 @@ struct Range {
     len: u64,
 }
 
-/// Reads what the kernel's page cache holds of `len` bytes of `file` from `offset` on.
-///
-/// `len` 0 means to the end of the file.
+/// Counts the cached pages of `len` bytes of `file` from `offset`, or to the end for `len` 0.
 ///
 /// # Errors
-/// `ENOSYS` before Linux 6.5; `EPERM` for a file the caller may neither write nor owns;
-/// `EOPNOTSUPP` for a file system without a page cache of this kind.
+/// Fails with `ENOSYS` before Linux 6.5, with `EPERM` if the caller neither owns nor may write the
+/// file, and with `EOPNOTSUPP` if the file system has no such cache.
 ///
 /// # Cost
 /// One system call, about 0.3 us, plus the walk over the range.
 pub fn read_kernel_cache(file: impl AsFd, offset: u64, len: u64) -> io::Result<KernelCache> {
     let range = Range { offset, len };
     let mut answer = KernelCache::default();
-    // SAFETY: S9 (both structs live until the call returns, and have cachestat(2)'s layout; any
+    // SAFETY: S9 (both structs live until the call returns, and have cachestat(2)'s layout, and any
     // five words are an answer).
     let status = unsafe {
         libc::syscall(

@@ -1,9 +1,8 @@
-//! Leases: notice of every other open of a file before the opener sees a byte.
+//! Leases: a notice before another process opens a file.
 //!
-//! **Problem.** A cached file is right only while no other process changes the file. Dirty pages
-//! are right only while no other process reads the file. **Idea.** The kernel grants a lease on the
-//! file. While the lease holds, a conflicting open waits, and a signal tells the holder. The holder
-//! writes back and releases the lease, and the open continues.
+//! **Problem.** A cached file is valid only while no other process changes it, and dirty pages only
+//! while no other process reads them. **Idea.** While a lease holds, a conflicting open waits, and
+//! a signal tells the holder, which writes back and releases the lease.
 //!
 //! ```text
 //!   read lease    no process has the file open for writing; such an open waits
@@ -11,12 +10,11 @@
 //!                 (O_PATH descriptors and duplicates of the holder's descriptor do not count)
 //! ```
 //!
-//! **Data and invariants.** A lease belongs to the open file description, and ends with it. The
-//! signals go to the one thread that owns [`Breaks`], which has these signals blocked. A signal
-//! that was lost to a full queue becomes [`Break::Unknown`].
+//! **Data and invariants.** A lease belongs to the open file description, and ends with it. Signals
+//! go to the thread that owns [`Breaks`], which has them blocked. A signal lost to a full queue
+//! becomes [`Break::Unknown`].
 //!
-//! **Ignored.** The kernel removes a lease that is not released within
-//! /proc/sys/fs/lease-break-time (45 seconds).
+//! **Ignored.** The kernel removes a lease after /proc/sys/fs/lease-break-time (45 seconds).
 //!
 //! Source: Linux man pages fcntl(2) "Leases", "Managing signals", `F_DUPFD_QUERY`, and kcmp(2).
 
@@ -25,7 +23,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// The value from asm-generic/fcntl.h, which is missing in `libc`.
+/// From asm-generic/fcntl.h, missing in `libc`.
 const F_SETSIG: libc::c_int = 10;
 
 /// The opens that a lease conflicts with.
@@ -63,8 +61,8 @@ impl LeaseListener {
 /// Takes a lease on an open file. `listener` learns of its break.
 ///
 /// # Errors
-/// Fails with `EAGAIN` if the file is open elsewhere, with `EACCES` if the file belongs to another
-/// user, and with `EINVAL` if the file system has no leases.
+/// Fails with `EAGAIN` if the file is open elsewhere, with `EACCES` if another user owns the file,
+/// and with `EINVAL` if the file system has no leases.
 pub fn take(file: BorrowedFd<'_>, kind: LeaseKind, listener: LeaseListener) -> io::Result<()> {
     send_signals_to(file, listener)?;
     control(file, F_SETSIG, signal())?;
@@ -87,9 +85,9 @@ pub fn is_whole(file: BorrowedFd<'_>, kind: LeaseKind) -> bool {
 /// A notice of a broken lease.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Break {
-    /// An opener waits for the file of this descriptor, which the lease was taken on.
+    /// An opener waits for the file of this descriptor.
     Of(RawFd),
-    /// At least one opener waits for some file.
+    /// One or more openers wait for an unknown file.
     Unknown,
 }
 
@@ -113,7 +111,7 @@ impl Breaks {
         Ok(Breaks { listener, _thread: PhantomData })
     }
 
-    /// Returns the listener of this receiver. Leases are taken with the listener, in any thread.
+    /// Returns the listener, for taking leases in any thread.
     pub fn listener(&self) -> LeaseListener {
         self.listener
     }
@@ -136,8 +134,8 @@ impl Breaks {
     }
 }
 
-/// Returns true if two descriptors share one open file description. Returns `None` if the kernel
-/// cannot tell.
+/// Returns true if two descriptors share one open file description, `None` if the kernel cannot
+/// tell.
 pub fn is_same_open_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Option<bool> {
     const F_DUPFD_QUERY: libc::c_int = 1027;
     if let Ok(same) = control(one, F_DUPFD_QUERY, other.as_raw_fd()) {
@@ -150,7 +148,7 @@ pub fn is_same_open_file(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> Option<b
 }
 
 /// Returns true if descriptor `number` of process `pid` shares the open file description of `one`,
-/// and false if the process has no such descriptor. Returns `None` if the kernel cannot tell.
+/// and false if the process has no such descriptor. `None` if the kernel cannot tell.
 pub fn is_open_file_of(one: BorrowedFd<'_>, pid: i32, number: RawFd) -> Option<bool> {
     match kcmp(own_pid(), one, pid, number) {
         Ok(order) => Some(order == 0),
@@ -166,8 +164,7 @@ fn own_pid() -> i32 {
     unsafe { libc::getpid() }
 }
 
-/// Compares the open file description behind a descriptor of process `own` with one of process
-/// `pid`. Returns 0 if they are the same.
+/// Returns 0 if the two open file descriptions are the same.
 fn kcmp(own: i32, one: BorrowedFd<'_>, pid: i32, other: RawFd) -> io::Result<libc::c_long> {
     const KCMP_FILE: libc::c_long = 0;
     let (one, other) = (one.as_raw_fd(), other);
@@ -202,12 +199,11 @@ fn signal() -> libc::c_int {
     libc::SIGRTMIN() + 4
 }
 
-/// Returns the set of signals for broken leases.
 fn broken() -> libc::sigset_t {
     signals::set_of(&[signal(), libc::SIGIO])
 }
 
-/// Reads `si_fd`, a field without a name in `libc`, located after the long `si_band`.
+/// Reads `si_fd`, which is unnamed in `libc`, after the long `si_band`.
 fn descriptor_of(info: &libc::siginfo_t) -> RawFd {
     const SI_FD_AT: usize = 24;
     let start = std::ptr::from_ref(info).cast::<u8>();

@@ -1,5 +1,4 @@
-//! A file's bytes, in and out: by plain calls and by io_uring, past the kernel's cache; what that
-//! cache holds; and leases, which tell of other openers.
+//! File I/O by plain calls and io_uring, queries of the kernel's page cache, and leases.
 
 pub(crate) mod aligned;
 pub(crate) mod file;

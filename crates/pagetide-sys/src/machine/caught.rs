@@ -1,8 +1,7 @@
-//! Catches the signals of a process that must outlive them, as records in a pipe.
+//! Catches the signals of a process that must survive them, as records in a pipe.
 //!
-//! **Problem.** A server process must not die by a signal that is meant for its clients. Any signal
-//! except SIGKILL and SIGSTOP may be sent to the whole process group. **Idea.** One handler for all
-//! signals writes the number into a pipe, and a thread reads the pipe.
+//! **Problem.** A server must not die by a signal to its process group. **Idea.** One handler for
+//! all signals writes the number into a pipe.
 //!
 //! ```text
 //!   kill(2), timers, limits --> handler --> pipe --> CaughtSignals::next
@@ -10,11 +9,10 @@
 //!   a child before its exec --> handler --> the action that the process started with
 //! ```
 //!
-//! SIGSEGV and all fault signals are caught as well. Sent by another process, such a signal
-//! is an ordinary signal.
+//! Fault signals such as SIGSEGV are ordinary if sent by another process.
 //!
-//! **Data and invariants.** The handler makes only system calls, and preserves errno. A full pipe
-//! loses signals, after 32,768 unread signals.
+//! **Data and invariants.** The handler makes only system calls, and preserves errno. Signals are
+//! lost after 32,768 unread ones.
 //!
 //! Source: Linux man pages sigaction(2), signal(7), signal-safety(7).
 
@@ -25,7 +23,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-/// Signals for a fault of an instruction or a system call, unless sent by another process.
+/// Unless sent by another process.
 const FAULTS: [i32; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -36,15 +34,13 @@ const FAULTS: [i32; 7] = [
     libc::SIGTRAP,
 ];
 
-/// Signals that do nothing here, and SIGTTOU, which would stop a process on terminal output.
+/// Signals without effect here, and SIGTTOU, which would stop the process on terminal output.
 const NOT_CAUGHT: [i32; 5] =
     [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGPIPE, libc::SIGTTOU];
 
-/// The id of the catching process. In a forked child the handler sees a different id.
+/// The catching process. A forked child has another id.
 static OWNER: AtomicI32 = AtomicI32::new(0);
-/// The write end of the pipe.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
-/// The previous actions of the fault signals.
 static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
 
 /// A received signal.
@@ -52,12 +48,12 @@ static BEFORE: OnceLock<Vec<(i32, libc::sigaction)>> = OnceLock::new();
 pub struct Arrival {
     /// The signal's number.
     pub signal: i32,
-    /// True for a signal from the kernel: from a terminal, a timer or a limit.
+    /// True if from the kernel: a terminal, a timer or a limit.
     pub is_from_kernel: bool,
 }
 
-/// Catches the signals of this process, except SIGKILL, SIGSTOP, signals without effect, and the
-/// process's own faults. Dropping this value restores the default actions.
+/// Catches the signals of this process until dropped, except SIGKILL, SIGSTOP, signals without
+/// effect, and the process's own faults.
 #[derive(Debug)]
 pub struct CaughtSignals {
     reader: OwnedFd,
@@ -78,7 +74,7 @@ impl CaughtSignals {
         for signal in caught() {
             set_action(signal, &handling());
         }
-        // With SIGCHLD ignored, children would be reaped before the process waits for them.
+        // With SIGCHLD ignored, the kernel would reap children before the process waits.
         signals::set_default(libc::SIGCHLD);
         signals::ignore(libc::SIGTTOU);
         Ok(CaughtSignals { reader, _writer: writer })
@@ -120,7 +116,6 @@ fn caught() -> impl Iterator<Item = i32> {
     (1..=libc::SIGRTMAX()).filter(move |signal| !is_left(signal))
 }
 
-/// Returns the action that calls the handler and restarts interrupted system calls.
 fn handling() -> libc::sigaction {
     let mut action = signals::default_action();
     let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void) = handle;
@@ -129,7 +124,7 @@ fn handling() -> libc::sigaction {
     action
 }
 
-/// Sets the action of a signal. Fails silently for the two signals that the C library reserves.
+/// Fails silently for the C library's two reserved signals.
 fn set_action(signal: i32, action: &libc::sigaction) {
     // SAFETY: S48: a handler with the required prototype, or the previous action.
     unsafe { libc::sigaction(signal, action, std::ptr::null_mut()) };
@@ -150,7 +145,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
     // SAFETY: S9 (numbers): no arguments.
     let own = unsafe { libc::getpid() };
     if own != OWNER.load(SeqCst) {
-        // Acts as the child's program would. The signal is blocked until this handler returns.
+        // Acts like the child's program. The signal is blocked until this handler returns.
         inherited::restore(signal);
         signals::raise(signal);
     } else if FAULTS.contains(&signal) && (code > 0 || sender_of(info) == own) {
@@ -158,7 +153,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
         if let Some((_, action)) = all.into_iter().find(|(of, _)| *of == signal) {
             set_action(signal, action);
         }
-        // A faulting instruction is repeated on return. A system call is not.
+        // Returning repeats a faulting instruction, but not a system call.
         if [libc::SIGABRT, libc::SIGSYS, libc::SIGTRAP].contains(&signal) {
             signals::raise(signal);
         }
@@ -169,7 +164,7 @@ extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_
     unsafe { errno.write(before) };
 }
 
-/// Returns the process that sent a signal, if the signal's code says that a process sent it.
+/// Returns the sender, if the signal's code names one.
 fn sender_of(info: *mut libc::siginfo_t) -> libc::pid_t {
     // SAFETY: S48: the kernel's siginfo lives until the handler returns.
     let info = unsafe { *info };

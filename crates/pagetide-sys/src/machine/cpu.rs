@@ -1,22 +1,17 @@
-//! Where we run, how long we ran, what we take: three questions to the kernel, none of which waits.
-//!
-//! Decisions take these as arguments (core has no clock); this is where the real world gets them.
-//! The first is read from the thread's restartable-sequence area, and the C library answers the
-//! clocks from the vDSO, so that they cost nanoseconds, except thread CPU time, which is a system
-//! call.
+//! The current CPU, the clocks, and the memory in use, as arguments of decisions: core has no
+//! clock.
 
 use pagetide_core::ids::CpuId;
 use pagetide_core::units::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The CPU this thread runs on, or ran on a moment ago; CPU 0 where the system does not say.
+/// Returns the CPU that this thread runs on or has just left, 0 if unknown. The number chooses a
+/// slot, and gives no right to it.
 ///
-/// The kernel keeps the number in the thread's restartable-sequence area, which the C library
-/// registered (glibc 2.35 and later); elsewhere the C library is asked. The thread may be moved
-/// right after: the number chooses a slot, and is never a right to it.
+/// Read from the restartable-sequence area (glibc 2.35 and later), otherwise from the C library.
 ///
 /// # Cost
-/// About a nanosecond; a few where the C library is asked.
+/// About a nanosecond, or a few by the C library.
 #[inline]
 pub fn current_cpu() -> CpuId {
     match rseq::read_cpu() {
@@ -27,25 +22,24 @@ pub fn current_cpu() -> CpuId {
 
 #[cold]
 fn ask_for_cpu() -> CpuId {
-    // SAFETY: S9 (a call without pointers): sched_getcpu takes nothing and has no pre-condition.
+    // SAFETY: S9 (a call without pointers): sched_getcpu has no arguments and no pre-condition.
     let cpu = unsafe { libc::sched_getcpu() };
     CpuId(u32::try_from(cpu).unwrap_or(0))
 }
 
-/// The restartable-sequence area of this thread.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 mod rseq {
     use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
 
-    /// Where the CPU's number is in the area, a signed 32-bit one: the kernel's interface.
+    /// A signed 32-bit number, by the kernel's interface.
     const CPU_ID_AT: isize = 4;
-    /// The least length of an area that has been registered and holds the number.
+    /// The minimum length with the number.
     const LEN_MIN: u32 = 8;
     const NOT_LOOKED_UP: isize = 0;
-    /// No offset from a thread pointer is odd: the area is 32 bytes aligned.
+    /// The area is 32 bytes aligned, so real offsets are even.
     const NONE: isize = 1;
 
-    /// The number's distance from the thread pointer, which is the same for all threads.
+    /// The distance from the thread pointer, equal for all threads.
     static CPU_ID_OFFSET: AtomicIsize = AtomicIsize::new(NOT_LOOKED_UP);
 
     #[inline]
@@ -59,8 +53,8 @@ mod rseq {
         }
         let cpu: i32;
         // SAFETY: S14 (the restartable-sequence area): its number lies `offset` from this thread's
-        // thread pointer, is four bytes long, and is only written by the kernel on this thread's
-        // way back to user space, between two instructions.
+        // thread pointer, and is four bytes long. Only the kernel writes it, on this thread's way
+        // back to user space, between two instructions.
         unsafe {
             std::arch::asm!(
                 "mov {cpu:e}, dword ptr fs:[{offset}]",
@@ -69,7 +63,7 @@ mod rseq {
                 options(nostack, preserves_flags, readonly),
             );
         }
-        // Negative: this thread's registration failed, or was undone.
+        // Negative: this thread's registration failed or ended.
         u32::try_from(cpu).ok()
     }
 
@@ -80,11 +74,10 @@ mod rseq {
         offset
     }
 
-    /// What the C library says about the area, if it is one that says.
     fn read_symbols() -> Option<isize> {
         let find = |name: &std::ffi::CStr| {
             // SAFETY: S14 (the restartable-sequence area): a terminated name, looked up among the
-            // symbols of the program.
+            // program's symbols.
             let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
             (!symbol.is_null()).then_some(symbol)
         };
@@ -104,10 +97,10 @@ mod rseq {
     }
 }
 
-/// One more than the greatest CPU number this machine can ever have: per-CPU tables are this long.
+/// Returns one more than the largest possible CPU number: the length of per-CPU tables.
 ///
 /// # Cost
-/// Reads a file; ask once.
+/// Reads a file. Call it once.
 pub fn read_nr_cpus_possible() -> u32 {
     let from_file = std::fs::read_to_string("/sys/devices/system/cpu/possible");
     let configured = || {
@@ -118,23 +111,23 @@ pub fn read_nr_cpus_possible() -> u32 {
     from_file.ok().and_then(|text| parse_last_cpu(&text)).map_or_else(configured, |last| last + 1)
 }
 
-/// CPU time this thread has used, in nanoseconds.
+/// Returns this thread's CPU time in nanoseconds.
 ///
 /// # Cost
-/// A system call: some 100 ns.
+/// A system call: about 100 ns.
 pub fn read_thread_cpu_time_ns() -> u64 {
     read_clock_ns(ClockId::ThreadCPUTime)
 }
 
-/// CPU time all threads of this process have used, in nanoseconds.
+/// Returns the CPU time of all threads of this process in nanoseconds.
 ///
 /// # Cost
-/// A system call: some 100 ns, and a look at every thread.
+/// A system call: about 100 ns, and a visit of each thread.
 pub fn read_process_cpu_time_ns() -> u64 {
     read_clock_ns(ClockId::ProcessCPUTime)
 }
 
-/// Time since some fixed point, never going back, in nanoseconds.
+/// Returns monotonic time in nanoseconds.
 ///
 /// # Cost
 /// About 25 ns.
@@ -142,7 +135,7 @@ pub fn read_monotonic_ns() -> u64 {
     read_clock_ns(ClockId::Monotonic)
 }
 
-/// Memory and swap space of the machine; `None` where `/proc` is not mounted.
+/// Returns the machine's memory and swap space, `None` without `/proc`.
 ///
 /// # Cost
 /// Reads a file: some microseconds.
@@ -155,8 +148,8 @@ pub fn read_total_memory() -> Option<Bytes> {
     Some(Bytes((read_kib("MemTotal:")? + read_kib("SwapTotal:").unwrap_or(0)) << 10))
 }
 
-/// Memory of this process now that is no file's: without frames that are shared with other
-/// processes, which are a memory file's. `None` where `/proc` does not say.
+/// Returns this process's anonymous memory, without frames shared with other processes. `None` if
+/// `/proc` does not report it.
 ///
 /// # Cost
 /// Reads a file: some microseconds.
@@ -172,7 +165,6 @@ fn read_clock_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The greatest number in a list like `0-3,8-11`, which ends with it.
 fn parse_last_cpu(list: &str) -> Option<u32> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
@@ -188,7 +180,7 @@ mod tests {
 
     #[test]
     fn both_ways_to_ask_name_the_same_cpu() {
-        // The thread may be moved between the two: not every time.
+        // The thread may move between the two calls, but not every time.
         assert!((0..1000).any(|_| current_cpu() == ask_for_cpu()));
         let known = rseq::read_cpu();
         if known.is_none() {
@@ -236,7 +228,7 @@ mod tests {
             sum = std::hint::black_box(sum + 1);
         }
         assert!(sum > 0);
-        // Within a factor: the two clocks tick differently, and CPU time may be read a tick late.
+        // With slack: the clocks tick differently, and CPU time may lag by a tick.
         assert!(read_monotonic_ns() >= wall + 90_000);
     }
 
@@ -245,7 +237,7 @@ mod tests {
         let before = read_self_anonymous_bytes().expect("/proc is mounted");
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
         let with = read_self_anonymous_bytes().expect("/proc is mounted");
-        // Other tests of this process come and go meanwhile: half is enough to tell.
+        // Other tests run meanwhile, so half is enough.
         assert!(with.0 > before.0 + (memory.len() / 2) as u64, "{before} {with}");
     }
 }

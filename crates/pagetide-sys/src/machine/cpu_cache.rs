@@ -1,24 +1,22 @@
-//! How much of the last data cache is one CPU's: a question to sysfs, asked once.
-//!
-//! **Problem.** Frames that are freed in runs are best kept while they are in the cache, and only
-//! then. **Idea.** The kernel says how large each cache is and which CPUs share it:
+//! One CPU's share of the last-level data cache: freed frames are worth keeping only while they are
+//! cached.
 //!
 //! ```text
 //!   /sys/devices/system/cpu/cpu0/cache/index3/  level 3  type Unified  size 32768K  shared by 0-7
 //! ```
 //!
-//! **Ignored.** CPUs whose caches differ: the first one's stand for all.
+//! **Ignored.** CPUs with different caches: CPU 0 stands for all.
 
 use pagetide_core::units::Bytes;
 use std::path::Path;
 
 const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
 
-/// The first CPU's part of its last data cache: the cache's size over the CPUs that share it.
-/// `None` where the system does not say.
+/// Returns the size of CPU 0's last-level data cache divided by the number of CPUs that share it.
+/// `None` if unknown.
 ///
 /// # Cost
-/// Reads some files; ask once.
+/// Reads some files. Call it once.
 pub fn read_cache_slice() -> Option<Bytes> {
     let entries = std::fs::read_dir(CACHES).ok()?;
     let caches = entries.filter_map(|entry| read_cache(&entry.ok()?.path()));
@@ -37,7 +35,6 @@ impl Cache {
     }
 }
 
-/// The data cache of this folder.
 fn read_cache(folder: &Path) -> Option<Cache> {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
     parse_cache(&read("level")?, &read("type")?, &read("size")?, &read("shared_cpu_list")?)
@@ -50,7 +47,6 @@ fn parse_cache(level: &str, kind: &str, size: &str, sharers: &str) -> Option<Cac
     holds_data.then_some(Cache { level, len, nr_sharers: count_cpus(sharers)? })
 }
 
-/// CPUs in a list like `0-3,8`.
 fn count_cpus(list: &str) -> Option<u64> {
     let count = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

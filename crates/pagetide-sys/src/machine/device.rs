@@ -1,8 +1,8 @@
-//! How far the system reads ahead of a device.
+//! The kernel's readahead limit of a device.
 //!
 //! ```text
 //!   /sys/class/bdi/254:0/read_ahead_kb                 a disk, or a file system without one
-//!   /sys/dev/block/254:1/../queue/read_ahead_kb        a part of a disk
+//!   /sys/dev/block/254:1/../queue/read_ahead_kb        a partition
 //! ```
 //!
 //! Source: Linux Documentation/ABI/stable/sysfs-block, `read_ahead_kb`.
@@ -10,8 +10,8 @@
 use pagetide_core::units::Bytes;
 use std::path::Path;
 
-/// How far ahead the kernel reads files on `device`, a number as stat(2) has it; `None` where it
-/// does not say. Reads a file of the system.
+/// Returns the kernel's readahead limit of `device`, a number as in stat(2), or `None` if unknown.
+/// Reads a file.
 pub fn read_ahead_of(device: u64) -> Option<Bytes> {
     read_ahead_in(Path::new("/sys"), device)
 }

@@ -1,7 +1,7 @@
 //! The signals that this process inherited as ignored or blocked.
 //!
-//! Rust's runtime ignores SIGPIPE before `main`, so a constructor reads the signal state before the
-//! runtime changes it. A program started from here gets the inherited state back, as from a shell.
+//! Rust's runtime ignores SIGPIPE before `main`, so a constructor reads the state first. Programs
+//! started from here get the inherited state back, as from a shell.
 //!
 //! Source: Linux man pages execve(2) "Effect on process attributes", signal(7).
 
@@ -11,9 +11,9 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The inherited ignored signals. Bit `n - 1` stands for signal `n`.
+/// Bit `n - 1` stands for signal `n`.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
-/// The inherited blocked signals. Bit `n - 1` stands for signal `n`.
+/// Bit `n - 1` stands for signal `n`.
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
 // S49: the section holds functions without arguments, called once before `main`.
@@ -21,7 +21,6 @@ static BLOCKED: AtomicU64 = AtomicU64::new(0);
 #[used]
 static CONSTRUCTOR: extern "C" fn() = look;
 
-/// The signal numbers of Linux.
 const SIGNALS: std::ops::RangeInclusive<i32> = 1..=64;
 
 const fn bit(signal: i32) -> u64 {
@@ -45,13 +44,12 @@ pub fn is_ignored(signal: i32) -> bool {
     SIGNALS.contains(&signal) && IGNORED.load(Relaxed) & bit(signal) != 0
 }
 
-/// Restores the inherited action of `signal`: ignored or default.
 pub(crate) fn restore(signal: i32) {
     if is_ignored(signal) { signals::ignore(signal) } else { signals::set_default(signal) }
 }
 
-/// Starts a program with the signal state that this process inherited. A signal to the process
-/// group during the start reaches the program as well.
+/// Starts a program with the inherited signal state. A signal to the process group during the start
+/// reaches the program as well.
 ///
 /// # Errors
 /// As [`Command::spawn`].

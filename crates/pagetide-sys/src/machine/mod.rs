@@ -1,4 +1,4 @@
-//! The machine as seen through Linux: CPUs, nodes, devices, signals, rights, per-CPU locks.
+//! Linux's view of the machine: CPUs, nodes, devices, signals, rights, per-CPU locks.
 
 #[cfg(feature = "run")]
 pub mod caught;

@@ -1,9 +1,7 @@
-//! Memory nodes: which there are, how fast each is, and how much it has free.
+//! Memory nodes: their speed and free memory.
 //!
-//! Problem: a tier of slow memory is a node of its own (CXL, persistent memory), and what is known
-//! of it lies in small files that need not be there.
-//!
-//! Idea: read once, when something is built; say nothing of what the system does not say.
+//! Problem: slow memory (CXL, persistent memory) is a node, described by small optional files.
+//! Idea: read once, and report only known values.
 //!
 //! ```text
 //!   /sys/devices/system/node/
@@ -14,11 +12,8 @@
 //!     node1/access1/initiators/     read_latency (ns), read_bandwidth (MB/s), write_...
 //! ```
 //!
-//! Data: one description a node, as of the time of reading; nothing is kept.
-//!
-//! Ignored: processors' differences (the fastest initiator's numbers are the node's), memory that
-//! comes and goes later, generic initiators where the system tells them apart (`access1` is CPUs
-//! only, `access0` is all initiators, and only asked where there is no `access1`).
+//! Ignored: differences between processors (the fastest initiator counts), memory hotplug, generic
+//! initiators (`access0`, read only without `access1`).
 //!
 //! Source: Linux documentation, "NUMA Locality" (admin-guide/mm/numaperf), stable ABI of
 //! `/sys/devices/system/node`.
@@ -29,46 +24,46 @@ use std::path::Path;
 
 use pagetide_core::units::Bytes;
 
-/// Where the system describes its nodes.
+/// The system's folder of nodes.
 pub const NODES: &str = "/sys/devices/system/node";
 
-/// How fast a node is for the CPUs that are nearest to it, as the firmware says.
+/// A node's speed for the nearest CPUs, by the firmware.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodePerformance {
-    /// Nanoseconds a read takes.
+    /// Read latency in nanoseconds.
     pub read_latency_ns: u32,
-    /// Nanoseconds a write takes.
+    /// Write latency in nanoseconds.
     pub write_latency_ns: u32,
-    /// MB/s (10^6 bytes) that can be read.
+    /// Read bandwidth in MB/s (10^6 bytes).
     pub read_mb_per_s: u32,
-    /// MB/s that can be written.
+    /// Write bandwidth in MB/s.
     pub write_mb_per_s: u32,
 }
 
 /// A memory node of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemoryNode {
-    /// Its number.
+    /// The node's number.
     pub number: u32,
-    /// Whether CPUs belong to it; a node without them is memory only.
+    /// True if CPUs belong to the node. Otherwise the node is memory only.
     pub has_cpus: bool,
-    /// All its memory.
+    /// The total memory.
     pub total: Bytes,
-    /// What is free, or holds files the kernel can drop at once.
+    /// The memory that is free, or holds droppable file pages.
     pub available: Bytes,
-    /// Distances to all nodes in order of their numbers, 10 to itself; empty where not known.
+    /// Distances to all nodes by number, 10 to itself. Empty if unknown.
     pub distances: Vec<u32>,
-    /// How fast it is, where the firmware says.
+    /// The speed, if the firmware reports it.
     pub performance: Option<NodePerformance>,
 }
 
-/// Describes the nodes that are online, by number. `root` is [`NODES`], or a copy of such a tree.
+/// Describes the online nodes, by number. `root` is [`NODES`], or a copy of such a tree.
 ///
 /// # Errors
-/// Reading `root/online` failed, or it is not a list of numbers: the system has no notion of nodes.
+/// Fails if `root/online` is missing or not a list of numbers: the system has no nodes.
 ///
 /// # Cost
-/// About ten small files a node.
+/// About ten small files per node.
 pub fn read_nodes(root: impl AsRef<Path>) -> io::Result<Vec<MemoryNode>> {
     let root = root.as_ref();
     let online = fs::read_to_string(root.join("online"))?;
@@ -111,7 +106,7 @@ fn read_performance(folder: &Path) -> Option<NodePerformance> {
     })
 }
 
-/// KiB of `field` in a text of lines like `Node 0 MemFree:   123 kB`.
+/// Returns the KiB of `field` in lines like `Node 0 MemFree:   123 kB`.
 fn parse_meminfo(text: &str, field: &str) -> Option<u64> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -120,7 +115,7 @@ fn parse_meminfo(text: &str, field: &str) -> Option<u64> {
     })
 }
 
-/// Numbers of a list like `0-3,8`; none for an empty one.
+/// Parses a list like `0-3,8`, which may be empty.
 fn parse_list(list: &str) -> Option<Vec<u32>> {
     const NUMBERS_MAX: u32 = 1 << 16;
     let mut numbers = Vec::new();
@@ -145,7 +140,6 @@ mod tests {
         fs::write(path, text).expect("written");
     }
 
-    /// One node with CPUs, and one of memory only that the firmware describes.
     fn machine_with_cxl() -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path();
@@ -204,7 +198,7 @@ mod tests {
         fs::remove_file(root.join("node2/meminfo")).expect("removed");
         fs::remove_file(root.join("node2/distance")).expect("removed");
         let node = &read_nodes(root).expect("a tree of nodes")[1];
-        // The other class of initiators is asked then.
+        // `access0` instead of `access1`.
         assert_eq!(node.performance.map(|seen| seen.read_latency_ns), Some(600));
         assert_eq!((node.available, node.distances.len()), (Bytes(0), 0));
     }

@@ -1,38 +1,34 @@
-//! How long a thread looks for what it waits for before it sleeps until that comes.
+//! Adaptive spinning: polls for a while before blocking.
 //!
-//! **Problem.** To wake a thread that sleeps on another, idle processor takes up to 50 us, most of
-//! all in a virtual machine, where that processor has to be started again; the packet itself takes
-//! four. **Idea.** Look for a while, and let other threads run between two looks. Where it comes
-//! late that is soon given up, until it comes early again.
+//! **Problem.** Waking a thread on an idle processor takes up to 50 us, the packet itself 4 us.
+//! **Idea.** Poll for a while, and yield between polls, as long as answers come early.
 //!
 //! ```text
-//!   came while looking, or soon after    the window is twice as long, up to its most
-//!   came late                            half as long, down to none
-//!   another thread ran on and on         no looks for as long as makes up for what that took
+//!   answer while polling, or soon after  doubles the window, up to its maximum
+//!   late answer                          halves the window, down to none
+//!   another thread kept the processor    pauses polling in proportion to the time lost
 //! ```
 //!
-//! A thread that lets others run gives up its turn: one that computes beside it has the processor
-//! for milliseconds, while one that sleeps gets it back as it wakes.
+//! A thread that yields to a computing thread loses the processor for milliseconds, unlike a
+//! sleeping thread.
 //!
-//! **Data.** One window a waiting end. **Ignored.** What a wake-up costs on this machine.
+//! **Data.** One window per waiting end. **Ignored.** The wake-up cost of the machine.
 //!
-//! Source: the growing and shrinking of a virtual processor's polling before it halts,
-//! Documentation/virt/kvm/halt-polling.rst.
+//! Source: Documentation/virt/kvm/halt-polling.rst.
 
 use std::time::{Duration, Instant};
 
-/// A wake-up costs a quarter of that where it costs most; a program that creates files by the
-/// thousand asks so often.
+/// Four times the longest wake-up.
 const WINDOW_MAX: Duration = Duration::from_micros(200);
-/// A window that would be shorter than that is none; the first after none is as long.
+/// Shorter windows become none. The first window after none has this length.
 const WINDOW_MIN: Duration = Duration::from_micros(10);
-/// What runs so long between two looks computes: schedulers' turns are of milliseconds.
+/// Longer than a yield without a computing thread: time slices are milliseconds.
 const TURN_MIN: Duration = Duration::from_millis(2);
-/// So many times what that took, there are no looks: once, and where it happens again and again.
+/// The pause in multiples of the time lost: at first, and at most after repeated losses.
 const REST_MIN: u32 = 4;
 const REST_MAX: u32 = 64;
 
-/// The patience of one end of one socket.
+/// The spin state of one end of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     window: Duration,
@@ -41,11 +37,10 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// That of an end that knows nothing of the other yet.
+    /// The state before the first wait.
     pub const NEW: Patience = Patience { window: WINDOW_MAX, rest: REST_MIN, rests_until: None };
 
-    /// Waits for what `look` finds, or `sleep` brings: at first by looking, with other threads'
-    /// turns between.
+    /// Waits for a result, at first by polling `look` and yielding, then by `sleep`.
     pub fn wait<T>(&mut self, mut look: impl FnMut() -> Option<T>, sleep: impl FnOnce() -> T) -> T {
         let began = Instant::now();
         if self.rests_until.is_some_and(|end| began < end) {
@@ -68,7 +63,6 @@ impl Patience {
         found
     }
 
-    /// Other threads had their turn.
     fn note_turn(&mut self, from: Instant, to: Instant) {
         if to - from >= TURN_MIN {
             self.rests_until = Some(to + (to - from) * self.rest);

@@ -1,19 +1,17 @@
-//! Prefetching: a line is on its way while other work is done.
+//! Prefetching of cache lines.
 
-/// Starts bringing the line that `value` begins in into the processor's cache. Costs a few cycles,
-/// and changes nothing but time.
+/// Prefetches the first cache line of `value`. Costs a few cycles.
 #[inline]
 pub fn fetch<T>(value: &T) {
     fetch_line(std::ptr::from_ref(value).cast());
 }
 
-/// As [`fetch`], for a value that will be written: the line is fetched for this processor alone, so
-/// that the write need not ask for it again.
+/// As [`fetch`], with exclusive access, so that a later write is fast.
 #[inline]
 pub fn fetch_to_write<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: S12 (a prefetch is only a hint; processors without it take it for a no-op).
+        // SAFETY: S12 (a prefetch is only a hint, and a no-op on processors without it).
         unsafe {
             std::arch::asm!(
                 "prefetchw [{line}]",
@@ -26,7 +24,7 @@ pub fn fetch_to_write<T>(value: &T) {
     let _ = value;
 }
 
-/// As [`fetch`], by address; any address will do.
+/// As [`fetch`], for any address, valid or not.
 #[inline]
 pub(crate) fn fetch_line(line: *const u8) {
     #[cfg(target_arch = "x86_64")]

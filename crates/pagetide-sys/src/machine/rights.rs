@@ -1,20 +1,18 @@
-//! Whether another process may do all that this one may.
+//! Compares the capabilities of another process with this process's.
 //!
-//! A process of the same user may have fewer capabilities: root in a sandbox. What it asks this
-//! process to do for it must be nothing that the kernel would refuse it.
+//! This process must not do anything for it that the kernel would refuse (root in a sandbox).
 //!
-//! **Ignored.** Landlock and seccomp: the kernel does not tell of another process what they refuse.
+//! **Ignored.** Landlock and seccomp restrictions, which the kernel does not report.
 //!
 //! Source: Linux man pages capget(2), capabilities(7).
 
-/// capget(2)'s header: a version, and whose.
 #[repr(C)]
 struct Header {
     version: u32,
     pid: libc::c_int,
 }
 
-/// Half of each set: effective, permitted, inheritable.
+/// Half of each set.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Sets {
@@ -23,7 +21,7 @@ struct Sets {
     inheritable: u32,
 }
 
-/// Whether process `pid` has every capability that is in effect here; not where it cannot be asked.
+/// Returns true if process `pid` has every effective capability of this process, false if unknown.
 pub fn has_ours(pid: i32) -> bool {
     match (effective_of(0), effective_of(pid)) {
         (Some(0), _) => true,
@@ -32,12 +30,12 @@ pub fn has_ours(pid: i32) -> bool {
     }
 }
 
-/// The capabilities in effect in a process; 0 is this one.
+/// `pid` 0 is this process.
 fn effective_of(pid: i32) -> Option<u64> {
     const VERSION_3: u32 = 0x2008_0522;
     let mut header = Header { version: VERSION_3, pid };
     let mut halves = [Sets::default(); 2];
-    // SAFETY: S9 (live values): a header, and room for the two halves that version 3 writes.
+    // SAFETY: S9 (live values): a header, and room for version 3's two halves.
     let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, halves.as_mut_ptr()) };
     let [low, high] = halves.map(|half| u64::from(half.effective));
     (result == 0).then_some(low | high << 32)

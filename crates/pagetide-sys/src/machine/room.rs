@@ -1,21 +1,20 @@
-//! How much memory is left: of the container this process is in, or of the machine.
+//! The memory that is left to the container of this process, or to the machine.
 //!
 //! ```text
-//!   /proc/self/cgroup, mountinfo --> our memory cgroup and those above it, v1 or v2
-//!      limit - (usage - file pages that no program has used lately)      the least of all counts
+//!   /proc/self/cgroup, mountinfo --> the memory cgroup and its ancestors, v1 or v2
+//!      limit - (usage - inactive file pages)                     the minimum of all counts
 //!   /proc/meminfo                    MemTotal, MemAvailable
-//!   memory.pressure, /proc/pressure/memory    how long some thread has waited for memory
+//!   memory.pressure, /proc/pressure/memory    time that some thread has waited for memory
 //! ```
 //!
-//! Problem: it is asked a hundred times a second. Idea: files are opened once, and read again from
-//! their beginning; a group's statistics, which take the kernel long to sum up, only where there is
-//! little left. Ignored: swap.
+//! Problem: the value is read a hundred times a second. Idea: files stay open, and a group's slow
+//! statistics are read only if little memory is left. Ignored: swap.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Where a limit is asked how much is left.
+/// The open files that report limits and usage.
 #[derive(Debug)]
 pub struct MemoryRoom {
     groups: Vec<Group>,
@@ -23,19 +22,17 @@ pub struct MemoryRoom {
     pressure: Option<File>,
 }
 
-/// What is left, bytes.
+/// Memory left, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SpareMemory {
-    /// What there is for all, in the tightest group or in the machine.
+    /// The limit of the tightest group, or the machine's memory.
     pub total: u64,
-    /// What could be taken there before something has to be given up.
+    /// Bytes that can be allocated before anything must be reclaimed.
     pub spare: u64,
-    /// Microseconds that some thread has waited for memory, since ever; 0 where the kernel does not
-    /// count them.
+    /// Microseconds that some thread has waited for memory since the start, 0 if not counted.
     pub stalled_us: u64,
 }
 
-/// A memory cgroup.
 #[derive(Debug)]
 struct Group {
     limits: Vec<File>,
@@ -43,7 +40,6 @@ struct Group {
     stat: Option<File>,
 }
 
-/// The names of a group's files in one of the kernel's interfaces.
 struct Names {
     limits: &'static [&'static str],
     usage: &'static str,
@@ -63,7 +59,7 @@ const V2: Names = Names {
 };
 
 impl MemoryRoom {
-    /// Opens what this machine has to say. What it has not is left out.
+    /// Opens the files that this machine has.
     pub fn find() -> MemoryRoom {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (mounts, membership) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
@@ -80,10 +76,10 @@ impl MemoryRoom {
         }
     }
 
-    /// What is left now.
+    /// Reads the memory left now.
     ///
     /// # Cost
-    /// A read of two or three small files for each group that limits this process: some 20 us.
+    /// Two or three reads of small files per limiting group: about 20 us.
     pub fn read(&self) -> SpareMemory {
         let machine = self.meminfo.as_ref().map(read_again).map(|text| {
             let kib = |key: &str| number_after(&text, key).unwrap_or(0).saturating_mul(1024);
@@ -105,10 +101,10 @@ impl Group {
         Some(Group { limits, usage: open(names.usage)?, stat: open("memory.stat") })
     }
 
-    /// `None` where there is no limit.
+    /// `None` without a limit.
     fn read(&self) -> Option<SpareMemory> {
         let limit = |file: &File| read_again(file).trim().parse::<u64>().ok();
-        // v1 says "none" as a number of many exabytes.
+        // v1 reports "no limit" as many exabytes.
         let limits = self.limits.iter().filter_map(limit).filter(|limit| *limit < 1 << 60);
         let total = limits.min()?;
         let usage: u64 = read_again(&self.usage).trim().parse().ok()?;
@@ -125,7 +121,7 @@ impl Group {
     }
 }
 
-/// Our group and those above it, innermost first, in each hierarchy that counts memory.
+/// Innermost first, in each hierarchy with memory.
 fn group_folders(mounts: &str, membership: &str) -> Vec<(PathBuf, &'static Names)> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -148,7 +144,7 @@ fn group_folders(mounts: &str, membership: &str) -> Vec<(PathBuf, &'static Names
             controllers.split(',').any(|it| it == controller).then_some(path)
         });
         let Some(ours) = ours else { continue };
-        // Where another part of the hierarchy is mounted, as in containers, that is what is seen.
+        // In containers, only a part of the hierarchy may be mounted.
         let below = Path::new(ours).strip_prefix(root).unwrap_or(Path::new(""));
         let below =
             if *root == "/" { ours.trim_start_matches('/') } else { &below.to_string_lossy() };
@@ -163,14 +159,12 @@ fn group_folders(mounts: &str, membership: &str) -> Vec<(PathBuf, &'static Names
     found
 }
 
-/// The whole of a small file of the kernel's, as it is now.
 fn read_again(file: &File) -> String {
     let mut buffer = vec![0; 8192];
     let nr = file.read_at(&mut buffer, 0).unwrap_or(0);
     String::from_utf8_lossy(&buffer[..nr]).into_owned()
 }
 
-/// The number behind a word that begins a line.
 fn number_after(text: &str, key: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix([' ', '\t']))?;
     line.split_whitespace().next()?.parse().ok()

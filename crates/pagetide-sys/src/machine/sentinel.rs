@@ -1,18 +1,17 @@
-//! Detects if a signal was sent to this process only, or to its whole process group.
+//! Detects if a signal was sent to this process only, or to its process group.
 //!
-//! **Problem.** A process that forwards signals to a child in its own group would forward signals
-//! that the child already has. The receiver cannot tell a kill(2) of the group from a kill(2) of
-//! one process. **Idea.** A second process in the group does nothing but keep all signals blocked.
-//! After a signal has arrived here, the sentinel reports if the signal is pending there too.
+//! **Problem.** A signal to the group must not be forwarded to a child that already has it.
+//! **Idea.** A second process in the group keeps all signals blocked, and reports if a signal is
+//! pending there too.
 //!
 //! ```text
 //!   kill -INT -PGID   this process, sentinel, child    the child has it: not forwarded
 //!   kill -INT PID     this process                     forwarded
 //! ```
 //!
-//! **Data and invariants.** The kernel sends a signal to all members of a group in one call, so the
-//! sentinel has the signal before it can be asked. After the fork, the sentinel makes only system
-//! calls, keeps only its socket open, and ends with this process.
+//! **Data and invariants.** The kernel signals all members of a group in one call, so the sentinel
+//! has the signal before it is asked. After the fork, the sentinel only makes system calls, keeps
+//! only its socket open, and ends with this process.
 //!
 //! Source: Linux man pages kill(2), sigtimedwait(2), prctl(2) `PR_SET_PDEATHSIG`.
 
@@ -51,8 +50,8 @@ impl Sentinel {
         self.pid.cast_unsigned()
     }
 
-    /// Returns true if `signal`, which has arrived here, was sent to the whole group. Must be
-    /// called once for each signal.
+    /// Returns true if `signal`, which has arrived here, was sent to the whole group. Call it once
+    /// per signal.
     pub fn has(&self, signal: i32) -> bool {
         let mut socket = self.socket.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut answer = [0];
@@ -63,16 +62,15 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // SAFETY: S9 (numbers): our child, not waited for yet, or gone.
+        // SAFETY: S9 (numbers): this process's child, not waited for yet, or gone.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         // SAFETY: S9 (live values): no status is requested.
         unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
     }
 }
 
-/// Runs the sentinel process.
 fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
-    // This fails only for an invalid request. The sentinel would then end by a signal.
+    // Fails only for an invalid request, and the sentinel would then end by a signal.
     let _ = signals::block(set);
     // SAFETY: S9 (numbers).
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
@@ -105,7 +103,6 @@ fn watch(socket: OwnedFd, set: &libc::sigset_t, parent: u32) -> ! {
     unsafe { libc::_exit(0) }
 }
 
-/// Takes a pending signal. Returns false if the signal is not pending.
 fn take_pending(signal: i32) -> bool {
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let set = signals::set_of(&[signal]);

@@ -1,21 +1,19 @@
-//! A lock that is tried, seldom waited for.
+//! A lock for callers that rarely wait.
 //!
-//! **Problem.** A per-CPU list is locked for some nanoseconds, twice a page, nearly always by the
-//! one thread on its CPU. The standard mutex is two atomic read-modify-writes each time, and
-//! lets threads sleep.
+//! **Problem.** A per-CPU list is locked for nanoseconds, nearly always by one thread. The standard
+//! mutex takes two atomic read-modify-writes, and lets threads sleep.
 //!
-//! **Idea.** No thread sleeps: one that finds the lock taken goes elsewhere, and the few that must
-//! have it (a drain of all lists) give their time slice away until it is free. Then unlocking is a
-//! store.
+//! **Idea.** A thread that finds the lock held goes elsewhere. The few callers that need the lock
+//! (a drain of all lists) yield until it is free. Unlocking is a store.
 //!
 //! ```text
 //!   FREE --compare and swap--> HELD --store--> FREE        HELD --store, in a panic--> POISONED
 //! ```
 //!
-//! **Data and invariants.** S13: the value is reached only by the one guard there is, of the thread
-//! that made the word HELD. Acquire and Release order one guard's accesses before the next one's.
+//! **Data and invariants.** S13: only the guard of the thread that set the word to HELD reaches the
+//! value. Acquire and Release order the accesses of successive guards.
 //!
-//! **Ignored.** Fairness. A holder that is preempted holds up `lock`, never `try_lock`.
+//! **Ignored.** Fairness. A preempted holder delays `lock`, never `try_lock`.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -28,10 +26,10 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const POISONED: u32 = 2;
 
-/// Looks at the lock before the first time slice is given away.
+/// Attempts before the first yield.
 const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 
-/// A value for one thread at a time; most threads do not insist.
+/// A value for one thread at a time.
 pub struct TryLock<T> {
     word: AtomicU32,
     value: UnsafeCell<T>,
@@ -41,18 +39,18 @@ pub struct TryLock<T> {
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
 impl<T> TryLock<T> {
-    /// Unlocked.
+    /// Makes an unlocked value.
     pub fn new(value: T) -> TryLock<T> {
         TryLock { word: AtomicU32::new(FREE), value: UnsafeCell::new(value) }
     }
 
-    /// The value, unless it is held.
+    /// Locks the value if it is free.
     ///
     /// # Panics
-    /// When an earlier holder panicked: the value may be half changed.
+    /// If an earlier holder panicked, since the value may be half changed.
     ///
     /// # Cost
-    /// An atomic read-modify-write; giving it back is a store.
+    /// One atomic read-modify-write. Unlocking is a store.
     #[inline]
     pub fn try_lock(&self) -> Option<TryGuard<'_, T>> {
         let guard = self.attempt();
@@ -62,8 +60,7 @@ impl<T> TryLock<T> {
         guard
     }
 
-    /// What `look` makes of the value, once it is free; also of one that an earlier holder left
-    /// half changed, which is not changed any more. For counts and reports.
+    /// Waits for the lock, and calls `look`, even with a poisoned value. For counts and reports.
     pub fn look<R>(&self, look: impl FnOnce(&T) -> R) -> R
     where
         T: Sync,
@@ -74,8 +71,8 @@ impl<T> TryLock<T> {
                 return look(&guard);
             }
             if self.is_poisoned() {
-                // SAFETY: S13 (one guard at a time): a poisoned lock gives none, and was left by
-                // the one there was; what is lent out here is shared.
+                // SAFETY: S13 (one guard at a time): a poisoned lock gives no guard, and its last
+                // guard is gone. The reference is shared.
                 return look(unsafe { &*self.value.get() });
             }
             nr_looks += 1;
@@ -83,7 +80,7 @@ impl<T> TryLock<T> {
         }
     }
 
-    /// The value, once it is free. Spins, then gives time slices away; never sleeps.
+    /// Waits for the lock: spins, then yields. Never sleeps.
     pub fn lock(&self) -> TryGuard<'_, T> {
         let mut nr_looks = 0;
         loop {
@@ -100,12 +97,12 @@ impl<T> TryLock<T> {
         // Acquire: pairs with the Release of the last guard's drop.
         let got = self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
         let was_panicking = std::thread::panicking();
-        // Not `then_some`: a guard that is made is dropped.
+        // `then_some` would make the guard, and drop it, on failure too.
         got.is_ok().then(|| TryGuard { lock: self, was_panicking, value: PhantomData })
     }
 
     fn is_poisoned(&self) -> bool {
-        // Acquire: pairs with the Release of the holder that panicked.
+        // Acquire: pairs with the Release of the panicked holder.
         self.word.load(Ordering::Acquire) == POISONED
     }
 }
@@ -125,12 +122,12 @@ impl<T> fmt::Debug for TryLock<T> {
     }
 }
 
-/// The right to the value, given back on drop.
+/// Exclusive access to the value until drop.
 pub struct TryGuard<'a, T> {
     lock: &'a TryLock<T>,
-    /// The panic began before this guard, and says nothing of the value: a destructor came by.
+    /// True if the panic began before this guard, and did not interrupt a change of the value.
     was_panicking: bool,
-    /// Shared between threads only where the value may be.
+    /// `Sync` only if the value is.
     value: PhantomData<&'a mut T>,
 }
 
@@ -179,7 +176,6 @@ mod tests {
         assert_eq!(*lock.lock(), 2);
     }
 
-    /// Two words that are only ever changed together.
     #[test]
     fn threads_that_insist_all_get_it() {
         let nr_rounds = 20_000;
@@ -231,7 +227,7 @@ mod tests {
     }
 }
 
-/// Every order in which two threads can meet in the lock.
+/// All interleavings of two threads in the lock.
 ///
 /// Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide-sys --release --lib loom`.
 #[cfg(all(test, loom))]
@@ -240,7 +236,7 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32 as Word;
 
-    /// A word that only the lock orders: relaxed on purpose.
+    /// Adds to a word that only the lock orders: relaxed on purpose.
     fn add(shared: &(TryLock<()>, Word), guard: Option<TryGuard<'_, ()>>) -> u32 {
         if guard.is_none() {
             return 0;

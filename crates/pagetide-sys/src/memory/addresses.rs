@@ -1,4 +1,4 @@
-//! Addresses of our own, where huge pages can be mapped as such.
+//! Reserves addresses that are aligned for huge pages.
 
 use pagetide_core::units::PAGE_BYTES;
 use rustix::io::Errno;
@@ -6,21 +6,20 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::io;
 use std::ptr::{self, NonNull};
 
-/// Bytes of a huge page.
 pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
-/// Private memory of `len` bytes; at a multiple of [`HUGE_BYTES`], if it is not shorter.
+/// Maps private memory of `len` bytes, aligned to [`HUGE_BYTES`] unless shorter.
 pub(crate) fn reserve(len: usize, access: ProtFlags, flags: MapFlags) -> io::Result<NonNull<u8>> {
     let spare = if len < HUGE_BYTES { 0 } else { HUGE_BYTES - PAGE_BYTES };
     let len = len.checked_next_multiple_of(PAGE_BYTES).ok_or(Errno::NOMEM)?;
     let padded = len.checked_add(spare).ok_or(Errno::NOMEM)?;
-    // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+    // SAFETY: S1 (a fresh mapping overlaps nothing): no address is requested.
     let all =
         unsafe { mmap_anonymous(ptr::null_mut(), padded, access, flags | MapFlags::PRIVATE) }?;
     let head = if spare == 0 { 0 } else { all.cast::<u8>().align_offset(HUGE_BYTES) };
     let start = all.cast::<u8>().wrapping_add(head);
     for (end, len) in [(all.cast(), head), (start.wrapping_add(len), spare - head)] {
-        // SAFETY: S1 (the ends of what was just mapped, of which nothing else was told).
+        // SAFETY: S1 (the ends of the mapping just made, which no other code knows).
         unsafe { give_back(end, len) };
     }
     Ok(NonNull::new(start).expect("S1: mmap never returns page zero unasked"))
@@ -29,7 +28,7 @@ pub(crate) fn reserve(len: usize, access: ProtFlags, flags: MapFlags) -> io::Res
 /// Unmaps `len` bytes.
 ///
 /// # Safety
-/// They belong to the caller alone, and nothing looks at them any more.
+/// The bytes belong only to the caller, and nothing reads them any more.
 pub(crate) unsafe fn give_back(start: *mut u8, len: usize) {
     if len > 0 {
         // SAFETY: S1 (the caller's own range).

@@ -1,21 +1,19 @@
-//! The program's heap, for programs that fill large tables one after the other.
+//! Tunes the program's heap for large tables that are filled in turn.
 //!
-//! Problem: the C library gives a large table back to the system when it is freed, and the next one
-//! begins with a page fault for every 4096 bytes: a replay of a million accesses spent a tenth of
-//! its time on them. Idea: keep what is freed, so that a table is made of memory that is there.
-//!
-//! Ignored: other C libraries than GNU's, which keep what they like.
+//! Problem: the C library returns freed tables to the system, and the next table faults on every
+//! page: a tenth of the time of a replay. Idea: keep freed memory. Ignored: C libraries other than
+//! GNU's.
 //!
 //! Source: mallopt(3).
 
-/// From now on memory that is freed stays with the program, and one thread's serves all. Returns
-/// whether the C library agreed; nothing depends on it.
+/// Keeps freed memory in the program, in one arena for all threads. Returns true if the C library
+/// agreed.
 ///
-/// For programs that free as much as they take next. To be called before the first large table.
+/// For programs that free as much as they allocate next. Call it before the first large table.
 pub fn keep_freed_memory() -> bool {
     #[cfg(target_env = "gnu")]
     {
-        /// The library takes no larger one.
+        /// The library's maximum.
         const MMAP_BYTES_MIN: i32 = 32 << 20;
         let wanted = [
             (libc::M_ARENA_MAX, 1),

@@ -1,21 +1,17 @@
-//! A plain buffer on huge pages: what a program at its fastest would copy from.
+//! A plain buffer on huge pages.
 //!
-//! Problem: "how far is a cache hit from a bare memcpy" needs memory to copy from that is as good
-//! as the cache's own: touched beforehand, and mapped with huge pages where the kernel gives them,
-//! or the reference pays for TLB misses that the subject does not.
+//! Problem: a memcpy benchmark, the reference for cache hits, needs memory without TLB misses.
 //!
 //! ```text
 //!   madvise(HUGEPAGE), touch    [ 2 MiB | 2 MiB | 2 MiB ]
 //!                               ^ start, aligned
 //! ```
 //!
-//! It can be cut into parts, each of which has one owner: memory in a row that requests to a device
-//! take turns with.
+//! The buffer can be split into parts with one owner each, for device requests.
 //!
-//! Data: one private anonymous mapping of whole huge pages from `start`, given back on drop; the
-//! first `len` bytes of it are the buffer's.
+//! Data: one private mapping of whole huge pages. Its first `len` bytes are the buffer.
 //!
-//! Ignored: NUMA placement; whether the kernel really gave huge pages (it may have none).
+//! Ignored: NUMA placement. The kernel may lack huge pages.
 //!
 //! Source: madvise(2), `MADV_HUGEPAGE`.
 
@@ -28,11 +24,10 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 use super::addresses::{self, HUGE_BYTES};
 
-/// Zeroed, touched bytes on huge pages where the kernel has them.
+/// Zeroed, touched bytes, on huge pages if available.
 #[derive(Debug)]
 pub struct HugeBuffer {
     start: NonNull<u8>,
-    /// Bytes mapped.
     whole: usize,
     len: usize,
 }
@@ -41,37 +36,37 @@ impl HugeBuffer {
     /// Maps, advises and touches `len` bytes.
     ///
     /// # Errors
-    /// `ENOMEM` where the machine will not give that much; ask for less.
+    /// Fails with `ENOMEM` if the machine lacks the memory. Ask for less.
     ///
     /// # Cost
-    /// A page fault for every huge page (or every page, where there are none): 0.1 to 1 s a GiB.
+    /// One page fault per huge page, or per page without huge pages: 0.1 to 1 s per GiB.
     pub fn new(len: usize) -> io::Result<HugeBuffer> {
         let whole = len.max(1).checked_next_multiple_of(HUGE_BYTES);
         let whole = whole.ok_or(io::ErrorKind::OutOfMemory)?;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let start = addresses::reserve(whole, access, MapFlags::NORESERVE)?;
         let mut buffer = HugeBuffer { start, whole, len };
-        // SAFETY: S7 (the range is the mapping just made); the advice changes how it is backed,
-        // never what it holds. A refusal only costs speed.
+        // SAFETY: S7 (the range is the mapping just made). The advice changes no contents. A
+        // refusal only costs speed.
         unsafe { libc::madvise(start.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
         buffer.fill(0);
         Ok(buffer)
     }
 
-    /// Cuts it into parts of `len` bytes; what is left over belongs to none. It is unmapped with
-    /// the last of them, and is not in processes that are forked from here on: what a device is
-    /// writing to must not be copied meanwhile.
+    /// Splits the buffer into parts of `len` bytes, without the remainder. Dropping the last part
+    /// unmaps the buffer. Later children do not have the buffer: memory that a device writes must
+    /// not be copied.
     pub fn into_parts(self, len: usize) -> Vec<HugePart> {
         let address = self.start.as_ptr().cast();
-        // SAFETY: S7 (the range is this buffer's own mapping): the advice changes what a child
-        // process has, nothing here. A refusal leaves it the copy it would have had.
+        // SAFETY: S7 (the range is this buffer's own mapping): the advice only affects children. If
+        // refused, a child has a copy.
         unsafe { libc::madvise(address, self.whole, libc::MADV_DONTFORK) };
         let (starts, whole) = ((0..self.len / len).map(|nth| nth * len), Arc::new(self));
         starts.map(|start| HugePart { whole: Arc::clone(&whole), start, len }).collect()
     }
 }
 
-/// A part of a [`HugeBuffer`] that was cut.
+/// A part of a split [`HugeBuffer`].
 #[derive(Debug)]
 pub struct HugePart {
     whole: Arc<HugeBuffer>,
@@ -80,7 +75,7 @@ pub struct HugePart {
 }
 
 impl HugePart {
-    /// Where it begins. What is written there through the pointer is written by the owner.
+    /// Returns the part's address. Only the owner writes through the pointer.
     pub(crate) fn first(&self) -> *mut u8 {
         // SAFETY: S7 (the part is inside the buffer).
         unsafe { self.whole.start.as_ptr().add(self.start) }
@@ -91,8 +86,8 @@ impl Deref for HugePart {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: S7 (the parts of a buffer share no byte, and nothing borrows from the whole any
-        // more; the mapping lives as long as a part).
+        // SAFETY: S7 (the parts of a buffer share no byte, nothing borrows from the whole any more,
+        // and the mapping lives as long as a part).
         unsafe { std::slice::from_raw_parts(self.first(), self.len) }
     }
 }
@@ -109,7 +104,7 @@ impl Deref for HugeBuffer {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: S7 (`len` is within the mapping, which is readable and zero-filled, and lives
-        // until drop; `&self` keeps writers away).
+        // until drop). `&self` keeps writers away.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -128,7 +123,7 @@ impl Drop for HugeBuffer {
     }
 }
 
-// SAFETY: S7 (owned as a `Box<[u8]>` owns its bytes; nothing ties it to a thread).
+// SAFETY: S7 (owned as a `Box<[u8]>` owns its bytes, and not tied to a thread).
 unsafe impl Send for HugeBuffer {}
 // SAFETY: S7 (shared references only read).
 unsafe impl Sync for HugeBuffer {}

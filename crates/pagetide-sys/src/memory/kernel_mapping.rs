@@ -1,9 +1,7 @@
-//! Memory as the kernel maps it, in words: what a region is measured against.
+//! The kernel's own mapping as atomic words, so that a benchmark runs the same safe code as on a
+//! region.
 //!
-//! Problem: a benchmark has to do to the kernel's mapping exactly what it does to a region's, from
-//! safe code. Idea: the same face, atomic words.
-//!
-//! Invariants: S28. A file that shrinks under its mapping ends a touch past its end with SIGBUS.
+//! Invariants: S28. A touch past the end of a shrunken file ends the process with SIGBUS.
 
 use std::fs::File;
 use std::io;
@@ -15,53 +13,53 @@ use rustix::mm::{Advice, ProtFlags};
 
 use super::mapped::Mapped;
 
-/// A mapping that the kernel serves, unmapped on drop.
+/// A mapping that the kernel serves. Unmapped on drop.
 pub struct KernelMapping(Mapped);
 
 impl KernelMapping {
-    /// Maps a file, open for reading and writing, for loads and stores: `MAP_SHARED`.
+    /// Maps a file that is open for reading and writing, with `MAP_SHARED`.
     ///
     /// # Errors
-    /// What mmap(2) says: no file to be mapped, no access, no room.
+    /// Fails with the error of mmap(2): not a mappable file, no access, no memory.
     pub fn of_file(file: &File) -> io::Result<KernelMapping> {
         let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
         Mapped::new(file.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE).map(KernelMapping)
     }
 
-    /// Zeros of the process's own, on small pages, of which none is there before it is touched.
+    /// Maps private zeros on small pages, none of them present.
     ///
     /// # Errors
-    /// What mmap(2) says: no room.
+    /// Fails with the error of mmap(2): no memory.
     pub fn anonymous(len: usize) -> io::Result<KernelMapping> {
         let mapped = Mapped::anonymous(len)?;
         mapped.advise(Advice::LinuxNoHugepage)?;
         Ok(KernelMapping(mapped))
     }
 
-    /// Has the kernel read no more than what is touched.
+    /// Stops readahead.
     ///
     /// # Errors
-    /// What madvise(2) says.
+    /// Fails with the error of madvise(2).
     pub fn expect_random(&self) -> io::Result<()> {
         self.0.advise(Advice::Random)
     }
 
-    /// All of it: words that may change at any time.
+    /// Returns the whole mapping. Its words may change at any time.
     pub fn words(&self) -> &[AtomicU64] {
         self.0.words()
     }
 }
 
-/// Maps a file to be loaded from, `MAP_SHARED`, until the process ends: by the C library's
-/// functions, in whose place a library that is loaded before it may put its own. A store ends the
-/// process with SIGSEGV. With `is_random`, advised so.
+/// Maps a file read-only, `MAP_SHARED`, until the process ends. Calls the C library by name, so
+/// that a preloaded library can interpose. A store ends the process with SIGSEGV. `is_random` stops
+/// readahead.
 ///
 /// # Errors
-/// What mmap(2) and madvise(2) say: no file to be mapped, no access, no room.
+/// Fails with the error of mmap(2) or madvise(2): not a mappable file, no access, no memory.
 pub fn map_by_library(file: &File, is_random: bool) -> io::Result<&'static [AtomicU64]> {
     let len = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
     let (access, kind) = (libc::PROT_READ, libc::MAP_SHARED);
-    // SAFETY: S1 (a fresh mapping overlaps nothing): no address is asked for.
+    // SAFETY: S1 (a fresh mapping overlaps nothing): no address is requested.
     let start = unsafe { libc::mmap(ptr::null_mut(), len, access, kind, file.as_raw_fd(), 0) };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -70,7 +68,8 @@ pub fn map_by_library(file: &File, is_random: bool) -> io::Result<&'static [Atom
     if is_random && unsafe { libc::madvise(start, len, libc::MADV_RANDOM) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: S28 (mapped, page aligned, so long, and never unmapped); it is only loaded from.
+    // SAFETY: S28 (mapped, page aligned, of that length, and never unmapped). The words are only
+    // loaded.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), len / size_of::<AtomicU64>()) })
 }
 

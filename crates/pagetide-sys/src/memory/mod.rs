@@ -1,5 +1,5 @@
-//! All managed memory: the frames' mapping and the arena over it, raw copies, and what other
-//! processes see and send.
+//! All managed memory: the frames' mapping, the arena, raw copies, and memory shared with other
+//! processes.
 
 pub(crate) mod addresses;
 pub(crate) mod arena;

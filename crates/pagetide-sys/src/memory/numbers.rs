@@ -1,6 +1,6 @@
-//! The numbers, keys and hints that other processes find pages by, where they are changed.
+//! The numbers, keys and hints that lead other processes to pages: the writing side.
 //!
-//! What they mean, and how they are read, is in `shared`; here is the file they are in.
+//! The protocol is described in `shared`.
 //!
 //! ```text
 //!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. files
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! **Invariants.** S23: a frame's number and key are written under its page's LOCK, or under the
-//! claim of the frame; all of it is reached by atomics alone.
+//! claim of the frame. All accesses are atomic.
 
 use std::io;
 use std::ops::Range;
@@ -24,46 +24,42 @@ use crate::machine::prefetch::fetch_to_write;
 use crate::memory::frames::FRAME_BYTES;
 use crate::memory::mapped::{Mapped, memory_file};
 
-/// Hints in a bucket: a line of them.
+/// Hints per bucket: one cache line.
 pub(super) const BUCKET: usize = 8;
-/// Pages that follow each other and whose buckets do: a reader of a file goes through lines
-/// in order, which processors fetch ahead.
+/// Consecutive pages with consecutive buckets, for hardware prefetch.
 const GROUP: u64 = 64;
-/// Files that can have a tag at one time.
+/// The maximum number of files with a tag.
 const NR_FILES: usize = 1 << 14;
-/// Words of a file's entry: a line.
+/// Words per file entry: one cache line.
 pub(super) const FILE_WORDS: usize = 8;
-/// In a file's first word: the tag is taken, and not to be found.
+/// A bit of a file's first word: the tag is taken, and hidden.
 pub(super) const REVOKED: u64 = 1 << 32;
-/// The bits above are the viewer that alone finds all of it.
+/// The bits above hold the exclusive viewer.
 const VIEWER_SHIFT: u32 = 33;
 
-/// A file's first word while some of its pages are shown to views of `viewer` alone; 0 is for all.
+/// 0 is for all viewers.
 #[inline]
 pub(super) fn known_to(tag: u32, viewer: u32) -> u64 {
     u64::from(tag) | u64::from(viewer) << VIEWER_SHIFT
 }
 
-/// A file's first word, otherwise as `word`, once it has that viewer.
 pub(super) fn with_viewer(word: u64, viewer: u32) -> u64 {
     word & ((1 << VIEWER_SHIFT) - 1) | known_to(0, viewer)
 }
 
-/// Pages as one word: the first, and the one behind the last. Those that are too far to be told are
-/// all that follow.
+/// First and end. An end that does not fit means no end.
 pub(super) fn range_word(pages: &Range<u64>) -> u64 {
     let [start, end] = [pages.start, pages.end].map(|page| page.min(u64::from(u32::MAX)));
     start | end << 32
 }
 
-/// Whether some of the pages are in the range of such a word.
 pub(super) fn is_in_range(word: u64, pages: &Range<u64>) -> bool {
     let (start, end) = (word & u64::from(u32::MAX), word >> 32);
     let end = if end == u64::from(u32::MAX) { u64::MAX } else { end };
     pages.start < end && start < pages.end
 }
 
-/// Where things are in the file of numbers, in words.
+/// Positions in the file of numbers, in words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) nr_frames: usize,
@@ -76,7 +72,7 @@ impl Layout {
     pub(super) fn new(nr_frames: u32) -> Layout {
         let nr_frames = nr_frames as usize;
         let hints = (2 * nr_frames).next_multiple_of(BUCKET);
-        // Four hints a frame, at least: with two, one bucket in fifty has more than it can hold.
+        // At least four hints per frame: with two, one bucket in fifty overflows.
         let nr_buckets = nr_frames.div_ceil(BUCKET / 4).next_power_of_two();
         Layout { nr_frames, hints, nr_buckets, files: hints + nr_buckets * BUCKET }
     }
@@ -85,7 +81,7 @@ impl Layout {
         ((self.files + NR_FILES * FILE_WORDS) * 8).next_multiple_of(FRAME_BYTES)
     }
 
-    /// The first hint of the key's bucket, and what its hint has in its upper half.
+    /// Also returns the upper half of the key's hint.
     #[inline]
     pub(super) fn bucket_of(&self, key: u64) -> (usize, u64) {
         let first = (spread(key / GROUP) >> 32) as usize;
@@ -98,14 +94,14 @@ impl Layout {
     }
 }
 
-/// A number that has something of each bit of `key` in each of its own.
+/// Hashes a key: each output bit depends on each input bit.
 #[inline]
 fn spread(key: u64) -> u64 {
     let spread = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (spread ^ (spread >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// Says which page it is; 0 for none.
+/// 0 for none.
 #[inline]
 pub(super) fn key_of(tag: u32, index: PageIndex) -> u64 {
     match u32::try_from(index.0) {
@@ -114,7 +110,6 @@ pub(super) fn key_of(tag: u32, index: PageIndex) -> u64 {
     }
 }
 
-/// The numbers, keys, hints and files: where they are changed.
 pub(crate) struct Numbers {
     mapped: Mapped,
     file: OwnedFd,
@@ -145,7 +140,7 @@ impl Numbers {
         &self.mapped.words()[2 * frame as usize + 1]
     }
 
-    /// The frame's page is locked, or about to be filled. Does nothing the second time.
+    /// Makes the number odd: the page is locked, or about to be filled. Idempotent.
     #[inline]
     pub(crate) fn begin(&self, frame: u32) {
         let number = self.number(frame);
@@ -153,11 +148,12 @@ impl Numbers {
         if now & 1 == 0 {
             number.store(now + 1, Ordering::Relaxed);
         }
-        // Before any change of the contents: a reader of a new byte sees the odd number after.
+        // Before any change of the contents: a reader that sees a new byte then sees the odd
+        // number.
         fence(Ordering::SeqCst);
     }
 
-    /// The frame's page is about to be unlocked.
+    /// Makes the number even: the page is about to be unlocked.
     #[inline]
     pub(crate) fn end(&self, frame: u32) {
         let number = self.number(frame);
@@ -167,43 +163,41 @@ impl Numbers {
         }
     }
 
-    /// The frame is to be page `index` of file `tag`; its number is odd.
+    /// Requires an odd number.
     pub(crate) fn name(&self, frame: u32, tag: u32, index: PageIndex) {
         let key = key_of(tag, index);
         self.key(frame).store(key, Ordering::Relaxed);
         self.hint(frame, key);
     }
 
-    /// The frame is no page; its number is odd, and stays so.
+    /// The number is odd, and stays odd.
     pub(crate) fn unname(&self, frame: u32) {
         let key = self.key(frame).swap(0, Ordering::Relaxed);
         if key == 0 {
             return;
         }
-        // Room for the next hint: to make one, it need not be known where the others lead.
+        // Clears the hint, so that the next writer finds room without following other hints.
         let (start, upper) = self.layout.bucket_of(key);
         let (hint, relaxed) = (upper | u64::from(frame), Ordering::Relaxed);
         let bucket = &self.mapped.words()[start..start + BUCKET];
         if let Some(place) = bucket.iter().find(|place| place.load(relaxed) == hint) {
-            // Another thread may just have put one there.
+            // Another thread may have replaced the hint.
             let _ = place.compare_exchange(hint, 0, relaxed, relaxed);
         }
     }
 
-    /// Starts bringing in the line where a hint to the page will stand.
     #[inline]
     pub(crate) fn fetch_hints(&self, tag: u32, index: PageIndex) {
         let (start, _) = self.layout.bucket_of(key_of(tag, index));
         fetch_to_write(&self.mapped.words()[start]);
     }
 
-    /// Makes the hint to a page's frame anew, if it is gone.
+    /// Publishes the hint of a page's frame again, if it was overwritten.
     pub(crate) fn hint_again(&self, frame: u32, tag: u32, index: PageIndex) {
         self.hint(frame, key_of(tag, index));
     }
 
-    /// Puts a hint into the key's bucket: where it is already, or where none is, or one leads
-    /// nowhere any more, or in the place of another.
+    /// Over an equal hint, in an empty slot, over a stale hint, or over any other.
     fn hint(&self, frame: u32, key: u64) {
         if key == 0 {
             return;
@@ -217,7 +211,7 @@ impl Numbers {
         }
         let first = frame as usize % BUCKET;
         let places = || (0..BUCKET).map(|step| (first + step) % BUCKET);
-        // To find out where one leads takes a line of the keys each.
+        // Following a hint costs a cache line of keys.
         let empty = places().find(|&place| known(place) == 0);
         let nowhere = || places().find(|&place| self.leads_nowhere(known(place), start));
         let place = empty.or_else(nowhere).unwrap_or(first);
@@ -241,11 +235,11 @@ impl Numbers {
         &self.mapped.words()[start..start + FILE_WORDS]
     }
 
-    /// A tag of its own for a file of `len` bytes; 0 where there are too many.
+    /// Allocates an unused tag for a file of `len` bytes. Returns 0 if there are too many files.
     pub(super) fn take_tag(&self, len: u64) -> u32 {
         for _ in 0..64 {
             let tag = self.next_tag.fetch_add(1, Ordering::Relaxed);
-            // Before numbers come round: what was told of a tag is not taken back.
+            // Tags are never reused, so allocation stops before the counter wraps.
             if tag == 0 || tag > u32::MAX / 2 {
                 self.next_tag.store(u32::MAX / 2, Ordering::Relaxed);
                 return 0;

@@ -1,23 +1,22 @@
-//! A tray: memory into which a thread of another process sets down pages for us to take.
+//! The miss ring: shared memory in which a thread of another process passes pages to the server.
 //!
-//! **Problem.** Pages that another process has read for us go through a socket as two copies and an
-//! allocation, which that process pays for while its own work waits. **Idea.** A memory file for
-//! each such thread, which we make and both map. The thread has its pages read into the slots, one
-//! after the other; now and then a packet says how many there are. We copy a page, look whether
-//! the copy is what the packet's label says, and say how far we have taken them.
+//! **Problem.** A page crosses a socket as two copies and an allocation, at the sender's expense.
+//! **Idea.** One memory file per such thread. The thread reads pages into consecutive slots, and
+//! sends their number in packets. The server copies a page, checks it by the packet's label, and
+//! publishes its progress.
 //!
 //! ```text
 //!   | taken | around | slot 0 | slot 1 | .. | slot 63 |
-//!             ^ taken                            here: copied, before this one
-//!                        ^ set down              there: the next one to read into
+//!             ^ taken                            server: copied, before this one
+//!                        ^ pushed                client: the next slot to read into
 //! ```
 //!
-//! **Invariants.** S29: our mapping is of the whole file, which cannot shrink; a slot's place is
-//! computed from a number modulo their count. The other process may write any of it at any time, so
-//! bytes are reached by copies that may race (S2), judged in the copy, and never read back from
-//! here; *taken* is written and not read, and so is *around*, how many pages a miss should read.
+//! **Invariants.** S29: the server's mapping covers the whole file, which cannot shrink, and slot
+//! numbers are taken modulo the number of slots. The client may write any byte at any time, so
+//! bytes are read only by racing copies (S2), and checked in the copy. The server only writes
+//! *taken* and *around*, the number of pages to read for a miss.
 //!
-//! **Ignored.** A process that sets down more than there is room for: it spoils its own pages.
+//! **Ignored.** A client that pushes too many pages spoils only its own.
 //!
 //! Source: Linux memfd_create(2), fcntl(2) `F_SEAL_SHRINK`.
 
@@ -31,43 +30,43 @@ use crate::memory::copy::copy_out;
 use crate::memory::frames::FRAME_BYTES;
 use crate::memory::mapped::{Mapped, memory_file};
 
-/// Pages that a tray holds.
+/// Slots, in pages.
 pub const NR_SLOTS: usize = 64;
-/// The word that says how far pages were taken.
+/// The word with the number of pages taken.
 pub const TAKEN_WORD: usize = 0;
-/// The word that says how many pages to read for a miss outside any stream; 0 is not known.
+/// The word with the number of pages to read for a miss outside any stream, 0 if unknown.
 pub const AROUND_WORD: usize = 1;
-/// Where the first slot begins, behind these words.
+/// The offset of the first slot in bytes.
 pub const SLOTS_AT: usize = FRAME_BYTES;
-/// A tray's bytes.
+/// The length of the ring in bytes.
 pub const TRAY_BYTES: usize = SLOTS_AT + NR_SLOTS * FRAME_BYTES;
 
-/// One thread's tray, on the side that takes.
+/// One thread's miss ring, on the consuming side.
 ///
 /// # Concurrency
-/// One thread takes, one thread of another process sets down; neither waits for the other.
+/// A single-producer, single-consumer ring between two processes. Neither side blocks.
 pub struct Tray {
     file: OwnedFd,
     mapped: Mapped,
 }
 
 impl Tray {
-    /// An empty tray.
+    /// Creates an empty ring.
     ///
     /// # Errors
-    /// What the system says: of memory, or of descriptors.
+    /// Fails if memory or descriptors run out.
     pub fn new() -> io::Result<Tray> {
         let file = memory_file("pagetide-tray", TRAY_BYTES)?;
         let mapped = Mapped::new(file.as_fd(), TRAY_BYTES, ProtFlags::READ | ProtFlags::WRITE)?;
         Ok(Tray { file, mapped })
     }
 
-    /// What the other process is to map.
+    /// Returns the file that the client maps.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Copies page `nr` of all that were set down. Whether it is one, only its label can tell.
+    /// Copies page `nr` of all pushed pages. Only the label tells if the copy is valid.
     ///
     /// # Cost
     /// The copy.
@@ -76,12 +75,12 @@ impl Tray {
         copy_out(self.mapped.words(), SLOTS_AT + slot * FRAME_BYTES, target);
     }
 
-    /// Lets the other side use the slots of the pages before `nr` again.
+    /// Frees the slots of the pages before `nr`.
     pub fn give_back(&self, nr: u64) {
         self.mapped.words()[TAKEN_WORD].store(nr, Ordering::Release);
     }
 
-    /// Tells the other side how many pages to read for a miss, with the one that is wanted. A wish.
+    /// Suggests the number of pages to read for a miss, including the wanted page.
     pub fn tell_around(&self, nr: u64) {
         self.mapped.words()[AROUND_WORD].store(nr, Ordering::Relaxed);
     }
@@ -121,7 +120,7 @@ mod tests {
             tray.give_back(((round + 1) * NR_SLOTS) as u64);
             assert_eq!(taken(&tray), ((round + 1) * NR_SLOTS) as u64);
         }
-        // A number that makes no sense is some slot.
+        // An invalid number still maps to a slot.
         tray.take(u64::MAX, &mut page);
         assert_eq!(page, [(3 * NR_SLOTS - 1) as u8; FRAME_BYTES]);
     }

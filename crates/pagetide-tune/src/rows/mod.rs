@@ -1,4 +1,4 @@
-//! The rows of the table: a trace, a memory, and the best that a published policy does there.
+//! The rows of the table: a trace, a memory size, and the best published policy.
 
 mod tenths;
 mod unseen;
@@ -10,29 +10,27 @@ use crate::traces::Source;
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::made::Made;
 
-/// The best of the published online policies.
+/// The best published online policy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Best {
-    /// Its misses per access.
+    /// Misses per access.
     pub(crate) miss_ratio: f64,
     pub(crate) policy: PolicyName,
 }
 
-/// A trace and a memory.
+/// A trace and a memory size.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Row {
-    /// Trace and frames, as in "OLTP@1000"; and its group before a slash, if it is shown only
-    /// where that is asked for.
+    /// Trace and frames, as in "OLTP@1000", after a group and a slash if shown only on request.
     pub(crate) name: &'static str,
-    /// The accesses.
     pub(crate) source: Source,
-    /// The memory.
+    /// The memory size.
     pub(crate) frames: u32,
-    /// The one to come near to.
+    /// The best published result.
     pub(crate) best: Best,
 }
 
-/// Rows by group, trace and frames: the least misses per access, and whose they are.
+/// Rows by group, trace and frames, with the lowest miss ratio and the policy.
 macro_rules! rows {
     ($($group:literal { $($trace:literal, $source:ident($made:expr) =>
         $($frames:literal $misses:literal $best:ident),+;)+ })+) => {
@@ -46,8 +44,8 @@ macro_rules! rows {
 }
 pub(super) use rows;
 
-/// All rows, those of one trace side by side. LIRS of cp@9795 is another reading of the paper than
-/// core's, 1.2 points better there.
+/// All rows, grouped by trace. LIRS of cp@9795 is another reading of the paper than core's, 1.2
+/// points better there.
 pub(crate) const ROWS: &[Row] = rows! {
     "" {
         "OLTP", File("arc_OLTP.lis.zst") =>
@@ -74,7 +72,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     }
 };
 
-/// Every row, those of a group after the usual ones.
+/// Returns all rows, groups after the usual ones.
 pub(crate) fn all_rows() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().chain(TENTHS).chain(UNSEEN)
 }

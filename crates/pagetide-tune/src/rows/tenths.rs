@@ -1,8 +1,8 @@
-//! Rows of recency in memories of each size: where only LRU is good, how far from it?
+//! Rows where recency wins, in many memory sizes.
 //!
-//! **Problem.** A pattern that recency wins is asked about at one or two sizes of memory, and a
-//! policy that must learn what it is may be good at these and bad between. **Idea.** Each tenth of
-//! the zigzag's 30,000 pages but the last. Ignored: other patterns.
+//! **Problem.** A policy that must learn recency may be good at one or two memory sizes, and bad
+//! between. **Idea.** Each tenth of the zigzag's 30,000 pages but the last. Ignored: other
+//! patterns.
 //!
 //! Source of the best: core's own baselines ([`best_of_peers`](crate::replays::best_of_peers)).
 
@@ -11,7 +11,7 @@ use crate::traces::{Pattern, Source};
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::made::Made;
 
-/// The rows, those of one trace side by side.
+/// The rows, grouped by trace.
 pub(crate) const TENTHS: &[Row] = rows! {
     "tenths/" {
         "zigzag", Habit(Made::Zigzag) =>

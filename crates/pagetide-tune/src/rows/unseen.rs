@@ -1,17 +1,17 @@
-//! Rows that the constants were not chosen by, at first: what an unforeseen pattern may cost.
+//! Rows that the constants were not chosen by, at first: the cost of unforeseen patterns.
 //!
-//! **Problem.** The rows of the table are what the constants were chosen by, and look good for it.
-//! **Idea.** Other patterns, other sizes of memory, other traces; in four parts.
+//! **Problem.** The constants were chosen by the usual rows, which therefore look good. **Idea.**
+//! Other patterns, memory sizes and traces, in four parts.
 //!
 //! ```text
 //!   unseen1/...    looked at when a mechanism is chosen, not for a constant
 //!   unseen2/...    kept for afterwards, but looked at more than once since
-//!   unseen3/...    written down before any policy saw them: a choice by these needs others as
-//!                  its judge
-//!   unseen4/...    written down when the queue was done, and before it saw them
+//!   unseen3/...    written down before any policy ran: a choice by these rows must be judged by
+//!                  others
+//!   unseen4/...    written down when the queue was done, before its first run
 //! ```
 //!
-//! Ignored: that none of them stays unseen for ever. Source: core's own baselines
+//! Ignored: no row stays unseen for ever. Source: core's own baselines
 //! ([`best_of_peers`](crate::replays::best_of_peers)), for all of them.
 
 use super::{Best, Row, rows};
@@ -19,7 +19,7 @@ use crate::traces::{Pattern, Program, Service, Source};
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::made::Made;
 
-/// The rows, those of one trace side by side.
+/// The rows, grouped by trace.
 pub(crate) const UNSEEN: &[Row] = rows! {
     "unseen1/" {
         "pairs", Pattern(Pattern::Pairs) =>

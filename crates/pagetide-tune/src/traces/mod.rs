@@ -1,11 +1,11 @@
-//! Where a row's accesses come from: a file, or a habit, pattern, program or service made up.
+//! The source of a row's accesses: a file, or a synthetic habit, pattern, program or service.
 //!
 //! ```text
 //!   file       a published trace
-//!   habit      what policies are argued with, in pure form      pagetide_lab::made
+//!   habit      pure access patterns of the literature           pagetide_lab::made
 //!   pattern    habits that the constants were not chosen by     patterns
-//!   program    what programs do to files and memory             programs
-//!   service    what services are asked for                      services
+//!   program    accesses of programs to files and memory         programs
+//!   service    requests to services                             services
 //! ```
 
 mod patterns;
@@ -20,7 +20,7 @@ use pagetide_lab::made::Made;
 use pagetide_lab::trace::{DenseTrace, Trace, TraceError};
 use std::path::Path;
 
-/// Where a row's accesses come from.
+/// The source of a row's accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Source {
     /// A file of this name in the folder of traces.
@@ -32,7 +32,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// The name of the trace's file; none, where the trace is made.
+    /// Returns the name of the trace's file, `None` for a synthetic trace.
     pub(crate) fn file(&self) -> Option<&'static str> {
         match self {
             Source::File(name) => Some(name),
@@ -40,10 +40,10 @@ impl Source {
         }
     }
 
-    /// The trace: read from `folder`, or made.
+    /// Reads the trace from `folder`, or generates it.
     ///
     /// # Errors
-    /// A file that is not there, or not sound.
+    /// Fails if the file is missing or damaged.
     pub(crate) fn load(&self, folder: &Path) -> Result<DenseTrace, TraceError> {
         Ok(match self {
             Source::File(name) => DenseTrace::read(&mut Trace::open(&folder.join(name), None)?)?,

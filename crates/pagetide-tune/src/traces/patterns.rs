@@ -1,28 +1,27 @@
-//! Patterns to doubt a policy with: habits that its constants were not chosen by, at first.
+//! Synthetic patterns that the policy's constants were not chosen by, at first.
 //!
-//! **Problem.** Constants that were chosen looking at some traces look good on these. **Idea.**
-//! Make up habits of other kinds, each a few lines, and look at them last.
+//! **Problem.** Constants chosen by some traces look good on these. **Idea.** Patterns of other
+//! kinds, each a few lines, looked at last.
 //!
 //! ```text
 //!   access     0     1     2     3     4     5
 //!   pairs      n     n-8k  n+1   n-8k+1 ...        a queue of 8000 arrivals hits, LRU needs 16,000
-//!   drift      base + zipf, base + 1 each 10       what is hot moves on
+//!   drift      base + zipf, base + 1 each 10       the hot set moves on
 //!   grow       0 .. 500, 0 .. 1000, 0 .. 1500      each loop a little longer
 //! ```
 //!
-//! Ignored: that constants can be chosen by them too. They are split in two halves, so that
-//! one of them may stay the judge.
+//! Ignored: constants can be chosen by these too. Two halves let one stay the judge.
 
 use pagetide_lab::machine::Random;
 use pagetide_lab::scenario::zipf::Popularity;
 
-/// A habit to doubt a policy with. Sizes are in pages.
+/// A synthetic pattern. Sizes are in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
     /// Each page is read twice, 16,000 accesses apart, half of them to pages read the first time.
     Pairs,
-    /// Zipf 0.9 over 40,000 pages that follow each other, and all move on by one each so many
-    /// accesses: a page becomes ever hotter, and then is never read again.
+    /// Zipf 0.9 over 40,000 consecutive pages, which move on by one each so many accesses: a page
+    /// becomes ever hotter, and then is never read again.
     Drift {
         /// Accesses for each step.
         every: u64,
@@ -34,28 +33,28 @@ pub(crate) enum Pattern {
     /// Up and down 14,000 pages, and between any two reads a page that never comes back.
     ZigzagAndScan,
     /// 100,000 accesses as shift's, 100,000 of a loop of 24,000 pages, 100,000 of a zigzag of
-    /// 24,000; four times, over pages of their own.
+    /// 24,000. Four times, over separate pages.
     Phases,
     /// Zipf 0.9 over 40,000 ranks, and one rank by chance gets a fresh page each so many accesses.
     Churn {
         /// Accesses for each change.
         every: u64,
     },
-    /// A log: its writer appends, its reader is 0 to 12,000 pages behind, by a random walk.
+    /// A log: the writer appends, the reader is 0 to 12,000 pages behind, by a random walk.
     Backlog,
     /// 8000 pages are read three times in order, then the next 8000.
     Passes,
     /// Look-ups in a tree of 20,000 leaves, 200 inner pages and a root, keys as Zipf 0.7 says.
     Tree,
-    /// 4000 pages at random, and after each 50,000 reads of them a scan of 25,000 pages.
+    /// 4000 pages at random, and after each 50,000 such reads a scan of 25,000 pages.
     HotAndScans,
     /// A loop of 6000 pages and one of 24,000, by turns.
     TwoLoops,
     /// Four reads in five never come back, the fifth is Zipf 0.9 over 20,000.
     OneHitWonders,
-    /// A stack whose top walks by up to 64 pages at random.
+    /// A stack with a top that walks by up to 64 pages at random.
     Stack,
-    /// Every second access as slide's, the others Zipf 0.9 over 20,000.
+    /// Every second access as slide's, in between Zipf 0.9 over 20,000.
     SlideAndZipf,
     /// 30,000 pages, each as likely as any other.
     Uniform,
@@ -65,22 +64,22 @@ const SEED: u64 = 43;
 const NR_ACCESSES: u64 = 1_000_000;
 const LOOP_PAGES: u64 = 30_000;
 const STEP: u64 = 500;
-/// Pages that never come back are numbered from here on.
+/// The first number of pages that never come back.
 pub(super) const FRESH: u64 = 1 << 32;
 
-/// Accesses by their number.
+/// Makes an iterator over accesses by number.
 pub(super) fn by_number(page: impl FnMut(u64) -> u64 + 'static) -> Box<dyn Iterator<Item = u64>> {
     Box::new((0..NR_ACCESSES).map(page))
 }
 
-/// The place in going up and down `width` pages.
+/// Returns the position in going up and down `width` pages.
 pub(super) fn up_and_down(at: u64, width: u64) -> u64 {
     let step = at % (2 * width);
     step.min(2 * width - 1 - step)
 }
 
 impl Pattern {
-    /// The pages it reads, in order.
+    /// Returns the pages read, in order.
     pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {

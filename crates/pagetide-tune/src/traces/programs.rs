@@ -1,9 +1,8 @@
-//! Programs to doubt a policy with: what programs do to their files and memory, as page numbers.
+//! Synthetic programs: accesses to files and memory, as page numbers.
 //!
 //! **Problem.** The patterns of [`Pattern`](super::Pattern) were looked at while mechanisms were
-//! chosen, and they are pure. Programs mix: look-ups while a log is written, a table that is built
-//! and then probed. **Idea.** A dozen of these, each a few lines, written down before any policy
-//! had seen them.
+//! chosen, and are pure. Programs mix patterns. **Idea.** A dozen programs, each a few lines,
+//! written down before any policy ran.
 //!
 //! ```text
 //!   lsm      get old get new get old ...     a run of pages moves to new numbers, in order
@@ -11,52 +10,52 @@
 //!   tailers  n  n-1000  n-6000  n-15000      a log, and three late readers
 //! ```
 //!
-//! Ignored: writes, times, and how such programs differ from each other.
+//! Ignored: writes, times, and differences between such programs.
 
 use super::patterns::{FRESH, by_number, up_and_down};
 use pagetide_lab::machine::Random;
 use pagetide_lab::scenario::zipf::Popularity;
 
-/// What a program does. Sizes are in pages; 1,000,000 accesses.
+/// A synthetic program. Sizes are in pages, with 1,000,000 accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Program {
-    /// Look-ups of 25,000 rows by Zipf 0.8 through 250 inner pages; after each 200,000 accesses
-    /// all rows are read in order.
+    /// Look-ups of 25,000 rows by Zipf 0.8 through 250 inner pages. After each 200,000 accesses all
+    /// rows are read in order.
     Index,
-    /// Gets, Zipf 0.9 over 40,000 pages; from each 40,000th on a compaction comes between them for
-    /// 16,000 accesses: it reads 4000 pages in order, and writes each under a new number.
+    /// Gets, Zipf 0.9 over 40,000 pages. At each 40,000th a compaction runs in between for 16,000
+    /// accesses: reads 4000 pages in order, and writes each under a new number.
     Lsm,
-    /// Eight tenants, Zipf 0.9 over 8000 pages each; three at a time are awake, and one of them
+    /// Eight tenants, Zipf 0.9 over 8000 pages each. Three at a time are awake, and one of them
     /// goes to sleep each 20,000 accesses.
     Tenants,
     /// A hot set that shrinks and grows between 2000 and 18,000 pages, each as likely as the next.
     Breath,
-    /// Updates, Zipf 0.9 over 40,000 pages; after each 80,000 a checkpoint writes what was touched
+    /// Updates, Zipf 0.9 over 40,000 pages. After each 80,000 a checkpoint writes the pages updated
     /// since the last, in order.
     Checkpoint,
     /// Hash joins: 12,000 rows' pages go into a table of 8000 in random order, 48,000 look there.
     Join,
-    /// A log's writer, and readers 1000, 6000 and 15,000 pages behind it.
+    /// A log's writer, and readers 1000, 6000 and 15,000 pages behind.
     Tailers,
-    /// A loop of 13,000 pages, and between its steps Zipf 0.9 over 20,000.
+    /// A loop of 13,000 pages, and between the steps Zipf 0.9 over 20,000.
     LoopAndZipf,
     /// A compiler, again and again: 24,000 pages of sources in order, and after each two of
     /// headers, Zipf 0.6 over 3000.
     Builds,
     /// Rounds over the edges of a graph, 20,000 pages, and after each a vertex, Zipf 0.6 over 8000.
     Graph,
-    /// Zipf 0.7 over 50,000 pages; each 50,000 accesses half of them go to 500 new
-    /// pages, and fewer and fewer do.
+    /// Zipf 0.7 over 50,000 pages. Each 50,000 accesses half of them go to 500 new pages, and then
+    /// fewer and fewer.
     Crowds,
-    /// By day Zipf 0.9 over 30,000 pages, 150,000 accesses; by night three rounds over 15,000
-    /// others, and the same again.
+    /// By day Zipf 0.9 over 30,000 pages, 150,000 accesses. By night three rounds over 15,000
+    /// different pages. Repeated.
     Days,
 }
 
 const SEED: u64 = 44;
 
 impl Program {
-    /// The pages it reads, in order.
+    /// Returns the pages read, in order.
     pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let random = Random::new(SEED);
         match self {
@@ -156,7 +155,7 @@ fn loop_and_zipf(mut random: Random) -> Box<dyn Iterator<Item = u64>> {
     })
 }
 
-/// Rounds over so many pages, and with each of them, `group` accesses in all, popular ones.
+/// Rounds over `round` pages, each followed by popular pages, `group` accesses in all.
 fn beside_rounds(
     mut random: Random,
     round: u64,

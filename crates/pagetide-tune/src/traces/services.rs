@@ -1,56 +1,56 @@
-//! Services to doubt a policy with: what clients ask them for.
+//! Synthetic services: the pages that clients request.
 //!
-//! **Problem.** A fourth setting was chosen looking at all rows. **Idea.** Ten more habits,
-//! written down before any policy had seen them.
+//! **Problem.** A fourth setting was chosen by all rows. **Idea.** Ten more habits, written down
+//! before any policy ran.
 //!
 //! ```text
-//!   latest     the newest page is asked for most          films   many sequential readers, a few
+//!   latest     the newest page is requested most          films   many sequential readers, a few
 //!   backup     everything once, amid popular pages                films popular
-//!   sessions   short lives, each page asked for often     nested  an inner table, again and again
+//!   sessions   short lives, each page requested often     nested  an inner table, again and again
 //! ```
 //!
-//! Ignored: writes and times, as elsewhere.
+//! Ignored: writes and times.
 
 use super::patterns::{FRESH, by_number};
 use pagetide_lab::machine::Random;
 use pagetide_lab::scenario::zipf::Popularity;
 
-/// What a service reads. Sizes are in pages; 1,000,000 accesses.
+/// A synthetic service. Sizes are in pages, with 1,000,000 accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Service {
-    /// A page is stored each 20 accesses; the others ask for what was stored lately, Zipf 0.9 over
+    /// A page is stored each 20 accesses. All other accesses request recent pages, Zipf 0.9 over
     /// the last 40,000.
     Latest,
-    /// Range scans: they begin by Zipf 0.9 over 30,000 pages and are 1 to 100 long.
+    /// Range scans that begin by Zipf 0.9 over 30,000 pages and are 1 to 100 long.
     Ranges,
-    /// Zipf 0.9 over 30,000 pages; after each 200,000 accesses every second one is a backup's, and
-    /// it reads 30,000 pages in order, popular or not.
+    /// Zipf 0.9 over 30,000 pages. After each 200,000 accesses every second one is a backup's,
+    /// which reads 30,000 pages in order, popular or not.
     Backup,
-    /// 16 viewers, each reads a film of 1500 pages from its begin to its end, and then another;
-    /// films by Zipf 0.9 of 60.
+    /// 16 viewers, each reading a film of 1500 pages from start to end, and then another. Films by
+    /// Zipf 0.9 of 60.
     Films,
-    /// 3000 sessions, each as likely as any other, and one by chance is replaced each 10 accesses.
+    /// 3000 sessions, each as likely as any other, with a random one replaced each 10 accesses.
     Sessions,
-    /// A nursery of 4000 pages round and round, and after each 60,000 accesses a collector follows
+    /// A nursery of 4000 pages round and round. After each 60,000 accesses a collector follows
     /// 15,000 pages in an order of its own, always the same.
     Heap,
-    /// A consumer 3000 pages behind a log's end; one page in eight is asked for once more, 9000
-    /// pages later.
+    /// A consumer 3000 pages behind a log's end. One page in eight is requested again, 9000 pages
+    /// later.
     Redelivery,
-    /// Two reads in three by Zipf 0.9 over 20,000; the third checks what was written 12,000 checks
+    /// Two reads in three by Zipf 0.9 over 20,000. The third checks the page written 12,000 checks
     /// ago, page by page.
     Audit,
-    /// An outer table of 500 pages a query, and for each 10 of them all of an inner one of 2000;
-    /// each query has another of six inner tables, one after the other.
+    /// An outer table of 500 pages per query, and for each 10 of them all of an inner one of 2000.
+    /// Each query has the next of six inner tables.
     Nested,
-    /// Rows of 100 pages of a matrix, all of them; then its columns of 160. Again and again.
+    /// All rows of 100 pages of a matrix, then the columns of 160. Again and again.
     Matrix,
 }
 
 const SEED: u64 = 45;
 
 impl Service {
-    /// The pages it reads, in order.
+    /// Returns the pages read, in order.
     pub(crate) fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {

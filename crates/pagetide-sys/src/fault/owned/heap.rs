@@ -1,20 +1,18 @@
 //! An allocator over a region's memory.
 //!
-//! **Problem.** Collections grow, and are many; a region is one range of addresses.
+//! **Problem.** Collections are many, and grow. A region is one range of addresses.
 //!
-//! **Idea.** Two-level segregated fit: lists of free blocks by their length, whose heads are here;
-//! a block is found without a walk, so that what is cold is not touched, and joins its neighbours
-//! when it is freed. The links are in the free blocks themselves, and 16 bytes before each block:
-//! pages that come and go with it.
+//! **Idea.** Two-level segregated fit: free lists by block length, with their heads outside the
+//! region, find a block without touching cold pages. Links are in free blocks, and in 16 bytes
+//! before each block.
 //!
-//! **Data and invariants.** S44: blocks that are out do not overlap, and are in memory that lives
-//! as long as any clone. The lock is held while pages come in; what serves faults does not take it.
+//! **Data and invariants.** S44: blocks do not overlap, and live as long as any clone. The lock is
+//! held during faults on free blocks, so the server of faults must not take it.
 //!
-//! **Ignored.** Telling the pager of pages that are free: until they are used again they are
-//! written out like others.
+//! **Ignored.** Free pages, which are still written out.
 //!
 //! Source: M. Masmano and others, "TLSF: a new dynamic memory allocator for real-time systems"
-//! (2004); the `rlsf` crate.
+//! (2004), `rlsf`.
 
 use super::OwnedMemory;
 use allocator_api2::alloc::{AllocError, Allocator};
@@ -23,42 +21,42 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Blocks of up to 2^(32 + 5) bytes, 128 GiB; the lists of each power of two are 32.
+/// Blocks of up to 2^(32 + 5) bytes, 128 GiB, with 32 lists per power of two.
 type Blocks = Tlsf<'static, u32, u32, 32, 32>;
 
-/// Allocates from a region's memory, for as long as a clone or a block lives.
+/// Allocates from a region's memory, which lives as long as a clone or a block.
 ///
-/// Where no free block is long enough, allocating fails; so it does for more than 128 GiB in one.
+/// Allocation fails if no free block is long enough, and for more than 128 GiB.
 ///
 /// # Concurrency
-/// Shared freely: one lock, which is held while pages that hold free blocks come in.
+/// Shared freely. One lock, held during faults on free blocks.
 ///
 /// # Cost
-/// 16 bytes a block, in units of 32. A handful of touches, of the block and its neighbours.
+/// 16 bytes per block, in units of 32. A few touches of the block and its neighbours.
 #[derive(Debug)]
 pub struct RegionHeap<O>(Arc<Shared<O>>);
 
 #[derive(Debug)]
 struct Shared<O> {
     blocks: Mutex<Blocks>,
-    /// What serves the memory's faults.
+    /// Serves the memory's faults.
     owner: O,
     _memory: OwnedMemory,
 }
 
 impl<O> RegionHeap<O> {
-    /// Over memory whose faults `owner` serves.
+    /// Makes an allocator over memory with faults that `owner` serves.
     pub fn new(memory: OwnedMemory, owner: O) -> RegionHeap<O> {
         let start = NonNull::new(memory.region.base()).expect("S24: it is mapped");
         let all = NonNull::slice_from_raw_parts(start, memory.len());
         let mut blocks = Blocks::new();
-        // SAFETY: S44 (the memory is this value's alone, and lives as long).
+        // SAFETY: S44 (this value owns the memory exclusively, and keeps it alive).
         let inserted = unsafe { blocks.insert_free_block_ptr(all) };
         inserted.expect("S24: a region has a page at least");
         RegionHeap(Arc::new(Shared { blocks: Mutex::new(blocks), owner, _memory: memory }))
     }
 
-    /// What was lent for it.
+    /// Returns the server of the memory's faults.
     pub fn owner(&self) -> &O {
         &self.0.owner
     }
@@ -67,7 +65,7 @@ impl<O> RegionHeap<O> {
         self.0.blocks.lock().expect("S44: nothing panics under this lock")
     }
 
-    /// Makes a block longer or shorter, in place where it can be.
+    /// Resizes a block, in place if possible.
     ///
     /// # Safety
     /// As of [`Allocator::grow`] and [`Allocator::shrink`].
@@ -84,7 +82,8 @@ impl<O> RegionHeap<O> {
         }
         let moved = self.allocate(new)?;
         let nr_bytes = old.size().min(new.size());
-        // SAFETY: S44: two blocks of so many bytes, by the caller's word and just allocated.
+        // SAFETY: S44: two distinct blocks of at least that length, by the caller's word and just
+        // allocated.
         unsafe { moved.cast::<u8>().copy_from_nonoverlapping(block, nr_bytes) };
         // SAFETY: S44, by the caller's word.
         unsafe { self.deallocate(block, old) };
@@ -102,7 +101,7 @@ fn with_len(start: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(start, layout.size())
 }
 
-// SAFETY: S44: blocks stay until they are freed, or the last clone is dropped.
+// SAFETY: S44: blocks stay until freed, or until the last clone is dropped.
 unsafe impl<O> Allocator for RegionHeap<O> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {

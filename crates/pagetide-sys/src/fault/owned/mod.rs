@@ -1,16 +1,14 @@
-//! A region's memory as slices: where one value alone reaches it.
+//! A region's memory as slices, for one exclusive owner.
 //!
-//! **Problem.** A region is shared by its nature: any thread stores to it, so safe code gets
-//! atomics of it. Sorting, libraries, `for` want `&mut [T]`.
+//! **Problem.** A shared region gives safe code only atomics. Sorting and `for` need `&mut [T]`.
 //!
-//! **Idea.** Memory that is made over to one value before anything else has seen its addresses is
-//! reached through that value, as a `Vec`'s is through the `Vec`. What pages in and out below moves
-//! bytes and changes none, as the kernel does below a `Vec`.
+//! **Idea.** Memory that is moved into one value before its address is known is accessed like the
+//! buffer of a `Vec`. Paging does not change bytes.
 //!
-//! **Data and invariants.** S43: the one address of such memory is here; its contents are what was
-//! stored last. So it is not for a file, which others change, nor for stores of a caller's.
+//! **Data and invariants.** S43: this value holds the only address, and the memory keeps the last
+//! stored bytes, so files and the caller's stores are excluded.
 //!
-//! **Ignored.** Giving the memory back as a region that is shared.
+//! **Ignored.** Turning the memory back into a shared region.
 
 #[cfg(feature = "allocator-api2")]
 mod heap;
@@ -24,38 +22,39 @@ use bytemuck::Pod;
 use std::slice;
 use std::sync::Arc;
 
-/// A region's memory, all zeros at first, which is reached through this alone.
+/// Exclusively owned memory of a region, initially zero.
 ///
 /// # Concurrency
-/// As of a `Box<[T]>`. A touch is a fault like any other of the region.
+/// As of a `Box<[T]>`. A touch faults as in any region.
 #[derive(Debug)]
 pub struct OwnedMemory {
     region: Arc<RegionMemory>,
 }
 
 impl OwnedMemory {
-    /// Makes memory over to this value. What serves its faults has to bring back what was stored.
+    /// Takes ownership of the memory. The server of its faults must bring back the stored bytes.
     pub fn of(mut region: RegionMemory) -> OwnedMemory {
         region.own();
         OwnedMemory { region: Arc::new(region) }
     }
 
-    /// The region, to be served; its [words](RegionMemory::words) are not to be had.
+    /// Returns the region, for serving its faults. Its [words](RegionMemory::words) are
+    /// inaccessible.
     pub fn region(&self) -> &Arc<RegionMemory> {
         &self.region
     }
 
-    /// As many values as there is room for.
+    /// Returns the memory as a slice of as many values as fit.
     #[inline]
     pub fn as_slice<T: Pod>(&self) -> &[T] {
-        // SAFETY: S24 (mapped while self lives, page aligned), S43 (none writes; any bytes are T).
+        // SAFETY: S24 (mapped while self lives, page aligned), S43 (no writer, any bytes are T).
         unsafe { slice::from_raw_parts(self.region.base().cast(), self.nr::<T>()) }
     }
 
-    /// The same, to be written.
+    /// Returns the memory as a mutable slice.
     #[inline]
     pub fn as_mut_slice<T: Pod>(&mut self) -> &mut [T] {
-        // SAFETY: S24 (mapped while self lives, page aligned), S43 (self is borrowed alone).
+        // SAFETY: S24 (mapped while self lives, page aligned), S43 (self is borrowed exclusively).
         unsafe { slice::from_raw_parts_mut(self.region.base().cast(), self.nr::<T>()) }
     }
 

@@ -1,24 +1,23 @@
-//! Huge pages at a region's user.
+//! Huge pages in a region's user mapping.
 //!
-//! **Problem.** Pages that come one by one are small, and a user that goes over many of them misses
-//! its translations: a sum takes 1.6 times as long as over huge pages.
+//! **Problem.** Pages that are mapped one by one are small: a sum takes 1.6 times as long as over
+//! huge pages.
 //!
-//! **Idea.** The kernel makes a huge page of a block whose pages are all mapped, without a change
-//! of its contents. It refuses what is protected: so of pages that are only read, the protection is
-//! taken away meanwhile, and their bytes are compared with what they were.
+//! **Idea.** The kernel can collapse a block of mapped pages, but refuses protected ones. Read-only
+//! pages are therefore made writable meanwhile, and compared afterwards to find stores.
 //!
 //! ```text
 //!   locked, R R R .. R --bytes kept--> W W W .. W --collapsed--> W --protected--> R, compared
 //! ```
 //!
-//! **Data and invariants.** S25: while a block is not protected, all its pages are locked, and
-//! noted as writable. A huge page is split before a page of it leaves: the kernel would keep the
-//! memory of a part.
+//! **Data and invariants.** S25: while a block is unprotected, all its pages are locked, and
+//! recorded as writable. A huge page is split before one of its pages leaves, or the kernel would
+//! keep the memory.
 //!
-//! **Ignored.** Blocks of which some pages may be written, and some not. Kernels that do not move
-//! pages, or cannot be told to make a huge one (before 6.1).
+//! **Ignored.** Blocks with mixed access. Kernels that cannot move pages, or cannot collapse on
+//! request (before 6.1).
 //!
-//! Source: madvise(2), `MADV_COLLAPSE`, `MADV_COLD`; measured for what it does not say.
+//! Source: madvise(2), `MADV_COLLAPSE`, `MADV_COLD`, and measurements.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,25 +26,24 @@ use crate::memory::frames::FRAME_BYTES;
 
 use super::{AccessPart, PART_PAGES, RegionMemory, UserAccess};
 
-/// Pages of a huge one.
+/// Pages per huge page.
 pub const BLOCK_PAGES: usize = 512;
 
-// What is known of a block.
-/// Of small pages, as far as was asked for.
+/// Small pages, unless the kernel made a huge page by itself.
 const SMALL: u8 = 0;
-/// A huge page was asked for, and may be mapped as one.
+/// Requested huge, and perhaps mapped as one.
 const HUGE: u8 = 1;
-/// As [`HUGE`], but it is mapped in parts, some of which are protected.
+/// As [`HUGE`], but mapped in parts, some of them protected.
 const IN_PARTS: u8 = 2;
 
 impl RegionMemory {
-    /// Blocks that may be made huge pages.
+    /// Returns the number of blocks that may become huge pages.
     pub fn nr_blocks(&self) -> u32 {
         if self.lender.moves() { self.user.nr_frames() / BLOCK_PAGES as u32 } else { 0 }
     }
 
-    /// Whether a block is mapped whole, all of it to be read, or all of it to be written as well,
-    /// and is not huge already. Only the holder of its pages' locks can rely on it.
+    /// Returns true if the block is fully mapped with one access, and not huge yet. Stable only for
+    /// the holder of all its locks.
     pub fn could_be_huge(&self, block: u32) -> bool {
         let pages = pages_of(block);
         let Some(part) = self.part_of(pages.start) else { return false };
@@ -55,14 +53,13 @@ impl RegionMemory {
             && pages.into_iter().all(|page| self.access(page.into()) == first)
     }
 
-    /// Asks for a huge page in place of a block's. Returns the pages that the user has written
-    /// while that could not be heard of.
+    /// Requests a huge page for a block. Returns the pages written while it was unprotected.
     ///
     /// # Safety
     /// The caller has all pages of the block locked (S25).
     pub(crate) unsafe fn make_huge(&self, block: u32) -> Vec<u32> {
         let pages = pages_of(block);
-        // What its user has dropped (madvise) would be a fault here.
+        // Reading a page that the user dropped (madvise) would fault.
         if !(self.could_be_huge(block) && self.user.is_full(block)) {
             return Vec::new();
         }
@@ -106,7 +103,6 @@ impl RegionMemory {
         pages.zip(kept.chunks(FRAME_BYTES)).filter(is_other).map(|(page, _)| page).collect()
     }
 
-    /// A page is to leave: no huge page has it from now on.
     pub(super) fn split_around(&self, page: u32) {
         let Some(part) = self.part_of(page) else { return };
         if part.block_of(page).load(Relaxed) != SMALL {
@@ -115,7 +111,7 @@ impl RegionMemory {
         }
     }
 
-    /// A page of what may be a huge one is protected, or is not any more, and others are not.
+    /// Records that a part of a huge page was protected or unprotected.
     pub(super) fn note_in_parts(&self, page: u32) {
         if let Some(part) = self.part_of(page) {
             let _ = part.block_of(page).compare_exchange(HUGE, IN_PARTS, Relaxed, Relaxed);

@@ -1,14 +1,14 @@
-//! Memory that leaves its place in many places at once: for other places, or not needed any more.
+//! Batched removal of pages from a mapping.
 //!
-//! **Problem.** To take a page out of a mapping, every CPU that runs the user is made to forget its
-//! address, which costs more than all else of an eviction: up to 17 us on a virtual machine.
+//! **Problem.** Unmapping a page makes every CPU that runs the user flush its translation: up to 17
+//! us on a virtual machine, the largest cost of an eviction.
 //!
-//! **Idea.** `process_madvise` takes many ranges, and has the other CPUs forget them all at once.
-//! What is needed, [a pipe](PagePipe) holds meanwhile, with all that was stored to it.
+//! **Idea.** `process_madvise` flushes many ranges together. A [pipe](PagePipe) holds the pages
+//! that are still needed, including racing stores.
 //!
-//! **Ignored.** Kernels before 6.13 refuse it, and those before 6.16 have the CPUs forget a range
-//! at a time: pages leave one by one there. A process that has the kernel merge its memory (KSM,
-//! `PR_SET_MEMORY_MERGE`) only once it has regions, whose memory says before that it is not to be.
+//! **Ignored.** Kernels before 6.13 refuse the call, so pages leave one by one. Kernels before 6.16
+//! flush per range. A process that enables page merging (KSM, `PR_SET_MEMORY_MERGE`) after it made
+//! regions.
 //!
 //! Source: process_madvise(2), pidfd_open(2).
 
@@ -23,15 +23,12 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use crate::fault::page_pipe::PagePipe;
 use crate::memory::frames::FRAME_BYTES;
 
-/// What takes memory away.
 pub(super) struct Leaving {
-    /// This process, as the call wants to be told.
     process: Option<OwnedFd>,
-    /// Where the kernel holds pages by one.
     pipe: Option<Mutex<PagePipe>>,
 }
 
-/// Ranges of one call.
+/// Ranges per call.
 const TOGETHER: usize = 64;
 
 const NOTHING: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
@@ -42,11 +39,11 @@ impl Leaving {
         Leaving { process, pipe: PagePipe::of_memory().ok().map(Mutex::new) }
     }
 
-    /// Takes the memory of these ranges away; returns whether all of it is gone.
+    /// Frees the memory of the ranges. Returns true if all of it was freed.
     ///
     /// # Safety
-    /// They are whole pages of user mappings and frames that are the caller's (S25, S4), whose
-    /// bytes are not needed.
+    /// The ranges are whole pages of user mappings and frames that the caller holds (S25, S4),
+    /// without needed bytes.
     pub(super) unsafe fn empty_all(&self, ranges: impl Iterator<Item = Range<usize>>) -> bool {
         let (mut part, mut nr, mut are_gone) = ([NOTHING; TOGETHER], 0, true);
         for range in ranges {
@@ -69,18 +66,18 @@ impl Leaving {
         unsafe { self.empty(&part[..nr]) && are_gone }
     }
 
-    /// Takes pages away, and puts their last bytes into others; returns how many, as many as are
-    /// held together, up to the first that is not there. Panics if the kernel refuses.
+    /// Removes pages, and copies their last bytes to the targets. Returns the number of pages
+    /// taken, up to the pipe's capacity and the first absent page. Panics if the kernel refuses.
     ///
     /// # Safety
-    /// As of [`Leaving::empty_all`], but for the bytes; the targets are whole pages of frames that
-    /// are the caller's (S4), as many.
+    /// As of [`Leaving::empty_all`], except that the bytes are kept. The targets are as many whole
+    /// pages of frames that the caller holds (S4).
     pub(super) unsafe fn take_all(
         &self,
         sources: impl Iterator<Item = Range<usize>>,
         targets: impl Iterator<Item = Range<usize>>,
     ) -> usize {
-        // After a panic the pipe may hold pages still.
+        // After a panic, the pipe may still hold pages.
         let Some(Ok(pipe)) = self.pipe.as_ref().map(Mutex::lock) else { return 0 };
         let (mut from, mut to, mut nr) = ([NOTHING; TOGETHER], [NOTHING; TOGETHER], 0);
         let vector = |range: Range<usize>| libc::iovec {
@@ -124,8 +121,8 @@ impl Leaving {
         let Some(process) = &self.process else { return false };
         let (process, advice) = (process.as_raw_fd(), libc::MADV_DONTNEED);
         let (first, nr) = (ranges.as_ptr(), ranges.len());
-        // SAFETY: S4, S25, by the caller's word, S9 (live values of the layout that the manual
-        // page says).
+        // SAFETY: S4, S25, by the caller's word, S9 (live values with the layout of the manual
+        // page).
         let result =
             unsafe { libc::syscall(libc::SYS_process_madvise, process, first, nr, advice, 0) };
         usize::try_from(result) == Ok(ranges.iter().map(|range| range.iov_len).sum())

@@ -1,10 +1,9 @@
-//! Frames' memory, lent to regions' users: in the user's mapping in place of the frame, and back.
+//! Moves frames' memory into the user mappings of regions, and back.
 //!
-//! **Problem.** A page that a region's user may touch is to be at the user's address, and is to be
-//! counted once.
+//! **Problem.** A page must be at the user's address, but in memory only once.
 //!
-//! **Idea.** The page itself moves: `UFFDIO_MOVE` takes it out of the frame, which is a hole then,
-//! and puts it where the user sees it, without a copy; and back the same way.
+//! **Idea.** `UFFDIO_MOVE` moves the page from the frame to the user's mapping without a copy, and
+//! back. The frame is a hole meanwhile.
 //!
 //! ```text
 //!   frame       | p | . | p | . |        p a page   . a hole
@@ -14,22 +13,17 @@
 //!   user's      | . | p | . | . | . | . |
 //! ```
 //!
-//! A page that nothing has yet is not filled in its frame: its bytes are copied to the user's
-//! place, and the frame stays a hole. One that is clean leaves without going back: see `leaving`.
+//! A page without memory is copied to the user's mapping directly, and a clean page is dropped
+//! without a move (`leaving`). Read-only pages are copied in write-protected, because protecting
+//! after a move costs one more TLB flush per CPU. For the same reason, many pages are taken out by
+//! one call, and copied back. Writable pages are copied if the kernel cannot move (before 6.8), or
+//! refuses now (a forked child or a device uses the page).
 //!
-//! A page moves in writable. One that is to be read only is copied in, write-protected, and its
-//! frame is emptied: to protect it after a move would have every CPU that runs the user flush its
-//! translations once more, which costs more than the copy. For the same reason pages that are
-//! looked at together are taken from the user by one call, and copied back.
+//! **Data and invariants.** S24, S25: callers hold the page's LOCK, and the frame is the page's.
+//! Frames have private memory in small pages, because the kernel would fill the holes of huge
+//! pages.
 //!
-//! Where the kernel does not move (before 6.8), or not now (a child has the page as well, after
-//! fork; a device is at it), pages to be written are copied, too: there are never two.
-//!
-//! **Data and invariants.** S24, S25: everything here is done by the holder of the page's LOCK,
-//! whose frame it is. The memory of frames is private, and of small pages from the first region on:
-//! the kernel would fill in the holes of huge ones.
-//!
-//! Source: ioctl_userfaultfd(2), UFFDIO_MOVE(2const); measured for what these do not say.
+//! Source: ioctl_userfaultfd(2), UFFDIO_MOVE(2const), and measurements.
 
 use std::fmt;
 use std::ops::Range;
@@ -43,15 +37,14 @@ use crate::memory::frames::{FRAME_BYTES, FrameMemory};
 
 use super::leaving::Leaving;
 
-/// What lends an arena's memory to regions: one an arena.
+/// Lends an arena's memory to regions. One per arena.
 pub struct FrameLender {
     arena: Arc<FrameArena>,
-    /// By which pages move back, where the kernel moves.
+    /// Moves pages back, if the kernel can move.
     way_back: Option<Uffd>,
     leaving: Leaving,
 }
 
-/// A page at the user's place, and how to reach the place.
 #[derive(Clone, Copy)]
 pub(super) struct UserPlace<'a> {
     pub(super) uffd: &'a Uffd,
@@ -68,10 +61,8 @@ impl UserPlace<'_> {
         self.memory.addresses(self.page..self.page + 1)
     }
 
-    /// Takes away what is there.
-    ///
     /// # Safety
-    /// S25: the caller has the page locked, and what is there is not needed.
+    /// S25: the caller has the page locked, and its bytes there are not needed.
     unsafe fn empty(&self) -> std::io::Result<()> {
         // SAFETY: S25, by the caller's word.
         unsafe { self.memory.empty(self.page..self.page + 1) }
@@ -79,24 +70,24 @@ impl UserPlace<'_> {
 }
 
 impl FrameLender {
-    /// Lends the frames of `arena`, which are of small pages from now on.
+    /// Makes a lender of the frames of `arena`, which use small pages from now on.
     ///
     /// # Errors
-    /// [`UffdError`]: userfaultfd is refused; or the arena has a lender already, or is shared.
+    /// Fails with [`UffdError`] if userfaultfd is refused, or the arena is shared or has a lender.
     pub fn new(arena: &Arc<FrameArena>) -> Result<FrameLender, UffdError> {
         let uffd = Uffd::open_for_signals().or_else(|_| Uffd::open())?;
         arena.memory().stay_small();
         let moves = uffd.features().has(UffdFeatures::MOVE);
         if moves {
             let all = arena.memory().addresses(0..arena.nr_frames());
-            // SAFETY: S1 (the arena's memory is private: a file could not be registered so).
+            // SAFETY: S1 (the arena's memory is private. Registering a file would fail).
             unsafe { uffd.register_target(all) }?;
         }
         let way_back = moves.then_some(uffd);
         Ok(FrameLender::of(arena, way_back))
     }
 
-    /// As [`FrameLender::new`], by copies alone: what an older kernel would do.
+    /// As [`FrameLender::new`], without moves, like an older kernel.
     #[cfg(test)]
     pub(crate) fn copying(arena: &Arc<FrameArena>) -> FrameLender {
         arena.memory().stay_small();
@@ -108,21 +99,20 @@ impl FrameLender {
         FrameLender { arena: Arc::clone(arena), way_back, leaving: Leaving::new() }
     }
 
-    /// The arena whose memory it lends.
+    /// Returns the arena.
     pub fn arena(&self) -> &Arc<FrameArena> {
         &self.arena
     }
 
-    /// Whether pages move, or are copied.
+    /// Returns true if pages move instead of being copied.
     pub fn moves(&self) -> bool {
         self.way_back.is_some()
     }
 
-    /// Puts the page that is in `frame` where the user sees it, to be written as well where `write`
-    /// is set.
+    /// Puts the page in `frame` into the user's mapping, writable if `write` is set.
     ///
     /// # Safety
-    /// S25: the caller has the page locked, which is in `frame`, and no slice of it.
+    /// S25: the caller has the page in `frame` locked, and holds no slice of the page.
     pub(super) unsafe fn put_in(
         &self,
         place: UserPlace<'_>,
@@ -137,18 +127,16 @@ impl FrameLender {
         unsafe { self.copy_in(place, frame, write) }
     }
 
-    /// Whether it could be moved.
-    ///
     /// # Safety
     /// As of [`FrameLender::put_in`].
     unsafe fn move_in(&self, place: UserPlace<'_>, frame: u32) -> Result<bool, UffdError> {
         let Some(way_back) = &self.way_back else { return Ok(false) };
         let source = self.arena.memory().addresses(frame..frame + 1);
-        // SAFETY: S25: the page is the caller's; what is no page is not needed there.
+        // SAFETY: S25: the page is the caller's, and any bytes at the user's place are not needed.
         let empty = || unsafe { place.empty() };
-        // SAFETY: S24, S25: the page is the caller's, here and there.
+        // SAFETY: S24, S25: the page is the caller's, at both places.
         let moved = unsafe { shift((place.uffd, place.range()), (way_back, source), empty) };
-        // Not where one of both is locked into memory (mlock): the kernel refuses that.
+        // The kernel refuses if only one of the two is locked into memory (mlock).
         let is_moved = matches!(moved, Ok(Put::Done));
         if is_moved {
             self.arena.note_memory_gone(frame);
@@ -175,11 +163,11 @@ impl FrameLender {
         Ok(())
     }
 
-    /// Puts pages that follow each other where the user sees them, with the bytes from `source` on,
-    /// as far as the kernel lets; returns how many. Their frames are left as they are.
+    /// Puts consecutive pages with the bytes at `source` into the user's mapping. Returns the
+    /// number of pages accepted.
     ///
     /// # Safety
-    /// As of [`FrameLender::put_in`], of all of them; as many bytes can be read at `source`.
+    /// As of [`FrameLender::put_in`], for all pages. `source` has bytes for all of them.
     pub(super) unsafe fn fill(
         &self,
         (uffd, memory): (&Uffd, &FrameMemory),
@@ -191,8 +179,8 @@ impl FrameLender {
         unsafe { copy_all(uffd, memory, pages, source, write) }.unwrap_or(0)
     }
 
-    /// Gives the memory of frames back, whose pages' bytes are elsewhere. Where the kernel refuses,
-    /// it is counted twice until the frame is used again.
+    /// Frees frames without their pages' bytes. If the kernel refuses, the memory is counted twice
+    /// until the frame is reused.
     ///
     /// # Safety
     /// S4: the caller owns the frames exclusively.
@@ -203,11 +191,11 @@ impl FrameLender {
         }
     }
 
-    /// Takes pages out of the user's `memory`, and gives back that of frames; returns whether all
-    /// of it is gone.
+    /// Drops pages and the memory of `frames`. Returns true if all memory was freed.
     ///
     /// # Safety
-    /// S25: the caller has the pages locked, and those in the frames; their bytes are not needed.
+    /// S25: the caller has the pages locked, and the pages in the frames. Their bytes are not
+    /// needed.
     pub(super) unsafe fn empty_places(
         &self,
         memory: &FrameMemory,
@@ -230,11 +218,11 @@ impl FrameLender {
         frames.map(|frame| self.arena.memory().addresses(frame..frame + 1))
     }
 
-    /// Takes pages out of the user's `memory`, into `frames`, many at once; returns how many, up to
-    /// the first that is not there. Panics if the kernel refuses.
+    /// Moves pages into `frames`. Returns the number of pages taken, up to the first absent one.
+    /// Panics if the kernel refuses.
     ///
     /// # Safety
-    /// S25: the caller has the pages locked, whose frames they are, in the same order.
+    /// S25: the caller has the pages locked, and the frames are theirs, in the same order.
     pub(super) unsafe fn take_out_some(
         &self,
         memory: &FrameMemory,
@@ -248,10 +236,10 @@ impl FrameLender {
         unsafe { self.leaving.take_all(sources, targets) }
     }
 
-    /// Takes the page out of the user's mapping, into `frame`. Panics if the kernel refuses.
+    /// Moves a page into `frame`. Panics if the kernel refuses.
     ///
     /// # Safety
-    /// S25: the caller has the page locked, whose frame it is.
+    /// S25: the caller has the page locked, and the frame is the page's.
     pub(super) unsafe fn take_out(&self, place: UserPlace<'_>, frame: u32) {
         self.arena.note_memory_used(FrameId(frame));
         // SAFETY: S25, by the caller's word.
@@ -267,14 +255,14 @@ impl FrameLender {
         let Some(way_back) = &self.way_back else { return false };
         let memory = self.arena.memory();
         let target = memory.addresses(frame..frame + 1);
-        // A reader that was late has looked at the hole, and zeros are there.
-        // SAFETY: S25: the frame is the caller's, and the page's bytes are not in it.
+        // A late reader may have filled the hole with zeros.
+        // SAFETY: S25: the frame is the caller's, and does not hold the page's bytes.
         let empty = || unsafe { memory.empty(frame..frame + 1) };
-        // SAFETY: S24, S25: the page is the caller's, here and there.
+        // SAFETY: S24, S25: the page is the caller's, at both places.
         match unsafe { shift((way_back, target), (place.uffd, place.range()), empty) } {
             Ok(Put::Done) => true,
             Ok(Put::Nothing) => {
-                // The user has dropped it (madvise): it reads as zeros.
+                // The user dropped the page (madvise), so it reads as zeros.
                 // SAFETY: S25: the frame is the caller's.
                 unsafe { memory.fill_zero(frame, 0..FRAME_BYTES) };
                 true
@@ -298,12 +286,12 @@ impl FrameLender {
     }
 }
 
-/// Copies pages to where the user sees them, as far as the kernel lets; returns how many. Where
-/// something stands in the way of the first, a mark that there is to be no page, it is taken away.
+/// Copies pages into the user's mapping, after removing a poison marker. Returns the number of
+/// pages accepted.
 ///
 /// # Safety
-/// S25: the caller has the pages locked, which are not there; as many bytes can be read at
-/// `source`.
+/// S25: the caller has the pages locked, and they are not mapped. `source` has bytes for all of
+/// them.
 unsafe fn copy_all(
     uffd: &Uffd,
     memory: &FrameMemory,
@@ -315,7 +303,7 @@ unsafe fn copy_all(
     // SAFETY: S24, S25, by the caller's word.
     let copy = || unsafe { uffd.copy_some(&target, source, write) };
     let mut nr_bytes = copy()?;
-    // SAFETY: S25: the page is the caller's, and its bytes are elsewhere.
+    // SAFETY: S25: the page is the caller's, and its bytes are not there.
     if nr_bytes == 0 && unsafe { memory.empty(pages.start..pages.start + 1) }.is_ok() {
         nr_bytes = copy()?;
     }
@@ -333,14 +321,14 @@ fn refused(place: &UserPlace<'_>) -> UffdError {
     }
 }
 
-/// Moves the page at `source` to `target`; each comes with the descriptor that pages are moved
-/// there by. Where something else stands there, `empty` takes it away first.
+/// Moves the page at `source` to `target`. Each is paired with the descriptor that moves pages to
+/// it. `empty` clears an occupied `target`.
 ///
-/// Linux 6.18 may move a page out of a huge one, go round once more, and find what it has just
-/// moved: so a page that can be moved back is no such thing.
+/// Linux 6.18 may move a page out of a huge page, retry, and report it as occupying. A page that
+/// can be moved back was therefore moved by this call.
 ///
 /// # Safety
-/// S25: the caller has the page locked, whose places these are.
+/// S25: the caller has the page locked, and both places are the page's.
 unsafe fn shift(
     (uffd, target): (&Uffd, Range<usize>),
     (way_back, source): (&Uffd, Range<usize>),
@@ -355,7 +343,6 @@ unsafe fn shift(
         // SAFETY: S24, S25, by the caller's word.
         match unsafe { way_back.move_to(source.clone(), target.start) } {
             Ok(Put::Done) => {}
-            // It has been moved, and stays.
             Ok(Put::Busy) => return Ok(Put::Done),
             _ if empty().is_ok() => {}
             _ => return Ok(Put::Occupied),

@@ -1,28 +1,23 @@
-//! The memory of a region: an address range whose pages come and go.
+//! The memory of a region: an address range with pages that are filled on faults and evicted.
 //!
-//! **Problem.** A program wants plain memory: pointers, loads, stores, C code. Its pages must leave
-//! when the limit says so, come back when touched, and be read and filled by us in peace while
-//! other threads run.
+//! **Problem.** The program loads and stores anywhere, while the library evicts, fills, reads and
+//! writes pages.
 //!
-//! **Idea.** The *user's mapping* is given away, and registered with userfaultfd: whatever is not
-//! there asks us first. A page is filled in its frame, where the user cannot see it, and moves, or
-//! is copied, into the user's mapping; before it is written by us, or leaves, it moves back.
+//! **Idea.** The *user's mapping* is registered with userfaultfd. A page is filled in its frame,
+//! moved or copied into the user's mapping, and moved back before the library writes or evicts it.
 //!
 //! ```text
 //!   user's mapping   | . | R | W | . | R |      . absent   R write-protected   W writable
 //!                          |   |       |        moved in, and back: see `lender`
-//!   frames           | - | - | p | - | p |      p a page of another place   - a hole
+//!   frames           | - | - | p | - | p |      p a page of another region   - a hole
 //! ```
 //!
-//! So a page is counted once, wherever it is: in its frame, or in place of it.
+//! **Data and invariants.** S24: the user's mapping lives as long as [`RegionMemory`], and is
+//! accessed only by atomics and racing copies. S25: `access` holds the user's maximum access to
+//! each page, and thereby the place of its bytes. Only the holder of the page's LOCK changes
+//! `access`: raised before the page is moved in, lowered after it was moved back or protected.
 //!
-//! **Data and invariants.** S24: the user's mapping lives as long as this, and is reached from here
-//! by atomics and racing copies alone. S25: `access` says the most the user may do to a page
-//! without a fault, and so where its bytes are; it is changed by the holder of the page's LOCK
-//! alone: raised before the page is moved in, lowered after it was moved back or protected.
-//!
-//! **Ignored.** Memory that the kernel has pinned by an address of the user's mapping (a device
-//! writing to it): that writes past every fault, and must not be asked for.
+//! **Ignored.** Device I/O to the user's mapping, which bypasses faults and is forbidden.
 //!
 //! Source: Linux documentation, "Userfaultfd" (admin-guide/mm/userfaultfd).
 
@@ -49,34 +44,34 @@ mod huge;
 mod leaving;
 mod lender;
 
-/// The most pages a region has: 2^32 - 1, just under 16 TiB.
+/// The maximum number of pages of a region: 2^32 - 1, just under 16 TiB.
 pub const REGION_PAGES_MAX: u64 = u32::MAX as u64;
 
-/// Why a region's memory could not be had.
+/// The reason why a region's memory could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegionError {
-    /// None, or more than [`REGION_PAGES_MAX`]; ask for a number in between.
+    /// Zero pages, or more than [`REGION_PAGES_MAX`]. Ask for a number in between.
     #[error("a region has 1 to {REGION_PAGES_MAX} pages of {FRAME_BYTES} bytes, not {nr_pages}")]
     PageCount {
-        /// Pages asked for.
+        /// Pages requested.
         nr_pages: u64,
     },
-    /// Faults cannot be had: the message says what to change.
+    /// Userfaultfd is not available. The message says how to enable it.
     #[error(transparent)]
     Uffd(#[from] UffdError),
-    /// The kernel refused the addresses; ask for less.
+    /// The kernel refused the mapping. Ask for fewer pages.
     #[error("{nr_pages} pages could not be mapped; ask for less")]
     Refused {
-        /// Pages asked for.
+        /// Pages requested.
         nr_pages: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl RegionError {
-    /// The kind of [`io::Error`] that says the same.
+    /// Returns the matching [`io::ErrorKind`].
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             RegionError::PageCount { .. } => io::ErrorKind::InvalidInput,
@@ -92,52 +87,51 @@ impl From<RegionError> for io::Error {
     }
 }
 
-/// What the user of a region may do to a page without a fault.
+/// The user's access to a page without a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum UserAccess {
-    /// Nothing: it is not mapped.
+    /// None. The page is not mapped.
     None,
-    /// Read it: it is mapped write-protected.
+    /// Read. The page is mapped write-protected.
     Read,
-    /// Read and write it.
+    /// Read and write.
     Write,
 }
 
-/// To what a region's faults are told.
+/// The receiver of a region's faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultDelivery {
-    /// To the thread that touched the page, by a signal. A system call that is given an address
-    /// whose page is not mapped fails with `EFAULT`.
+    /// The thread that touched the page, by a signal. A system call that is given the address of an
+    /// unmapped page fails with `EFAULT`.
     Signal,
-    /// To threads that wait for them.
+    /// The threads in [`RegionMemory::wait_for_faults`].
     Message,
 }
 
 /// An address range, its pages, and its faults. See the module.
 ///
 /// # Concurrency
-/// Shared freely. What is done to a page is done through its [`Lock`](crate::Lock).
+/// Shared freely. A page is changed only through its [`Lock`](crate::Lock).
 pub struct RegionMemory {
     user: FrameMemory,
     lender: Arc<FrameLender>,
     uffd: Uffd,
     delivery: FaultDelivery,
-    /// A [`UserAccess`] a page, in parts that are made as their pages are first mapped.
+    /// One [`UserAccess`] per page. Parts are allocated when first needed.
     access: Box<[OnceBox<AccessPart>]>,
-    /// Readable once threads are to stop waiting for faults.
+    /// Readable once waiting threads are to stop.
     stop: OwnedFd,
-    /// Its addresses are another value's (S43).
+    /// True if the addresses belong to an `OwnedMemory` (S43).
     is_owned: bool,
 }
 
-/// Pages of a part of the access bytes: 16 MiB of contents.
+/// 16 MiB of contents.
 const PART_PAGES: usize = 4096;
 
 struct AccessPart {
-    /// A [`UserAccess`] a page.
     pages: [AtomicU8; PART_PAGES],
-    /// What is known of each block of [`BLOCK_PAGES`]: see `huge`.
+    /// See `huge`.
     blocks: [AtomicU8; PART_PAGES / BLOCK_PAGES],
 }
 
@@ -147,21 +141,20 @@ impl AccessPart {
         AccessPart { pages: std::array::from_fn(none), blocks: std::array::from_fn(none) }
     }
 
-    /// Of the block that the region's page is in.
     fn block_of(&self, page: u32) -> &AtomicU8 {
         &self.blocks[page as usize % PART_PAGES / BLOCK_PAGES]
     }
 }
 
 impl RegionMemory {
-    /// Addresses for `nr_pages` pages, all of them absent, whose memory will be that of frames.
+    /// Reserves addresses for `nr_pages` absent pages, to be filled from the lender's frames.
     ///
     /// # Errors
-    /// [`RegionError`], with what to change.
+    /// Fails with [`RegionError`], which names the remedy.
     ///
     /// # Cost
-    /// Some ten system calls; a byte a page of what is used. Whatever its length, nothing else of
-    /// it but addresses is taken before it is touched.
+    /// About ten system calls, and one byte per page of each used part. Untouched pages take only
+    /// addresses.
     pub fn new(
         nr_pages: u64,
         lender: &Arc<FrameLender>,
@@ -191,48 +184,48 @@ impl RegionMemory {
         })
     }
 
-    /// Pages there are.
+    /// Returns the number of pages.
     pub fn nr_pages(&self) -> u64 {
         self.user.nr_frames().into()
     }
 
-    /// Where the user's mapping begins. Having the address is no right to what is there.
+    /// Returns the first address. It gives no right to access the memory.
     pub fn base(&self) -> *mut u8 {
         self.user.frame_ptr(0)
     }
 
-    /// The user's mapping, for safe code: a touch of what is not mapped is a fault, and where none
-    /// is served, the thread waits for ever, or the process ends.
+    /// Returns the user's mapping, for safe code. Touching an unmapped page faults. Without a
+    /// server, the thread waits for ever, or the process ends.
     ///
     /// # Panics
-    /// If the memory was made over to an [`OwnedMemory`](crate::OwnedMemory).
+    /// If the memory belongs to an [`OwnedMemory`](crate::OwnedMemory).
     pub fn words(&self) -> &[AtomicU64] {
         assert!(!self.is_owned, "S43: this memory is reached through its owner alone");
         self.user.cells()
     }
 
-    /// Has its words reached by no one, from now on, but the one value that it is made over to.
+    /// Makes [`RegionMemory::words`] panic.
     pub(super) fn own(&mut self) {
         self.is_owned = true;
     }
 
-    /// What lends it memory.
+    /// Returns the lender of the region's memory.
     pub fn lender(&self) -> &Arc<FrameLender> {
         &self.lender
     }
 
-    /// To what its faults are told.
+    /// Returns the receiver of the region's faults.
     pub fn delivery(&self) -> FaultDelivery {
         self.delivery
     }
 
-    /// How faults are had.
+    /// Returns the source of the userfaultfd.
     pub fn uffd_source(&self) -> UffdSource {
         self.uffd.source()
     }
 
-    /// What the user may do to a page; it may change at any time, unless the caller has the page
-    /// locked or pinned. `None` for pages there are not.
+    /// Returns the user's access to a page, `None` past the end. The access may change at any time
+    /// unless the caller has the page locked or pinned.
     pub fn access(&self, page: u64) -> UserAccess {
         let part = self.access.get((page / PART_PAGES as u64) as usize).and_then(OnceBox::get);
         let access = part.map(|part| &part.pages[page as usize % PART_PAGES]);
@@ -243,23 +236,23 @@ impl RegionMemory {
         }
     }
 
-    /// Whether what is to be known of a page has its place: if not, mapping it allocates.
+    /// Returns true if mapping the page allocates nothing.
     pub fn is_prepared(&self, page: u64) -> bool {
         let part = self.access.get((page / PART_PAGES as u64) as usize);
         part.is_some_and(|part| part.get().is_some())
     }
 
-    /// The page at an address of the user's mapping.
+    /// Returns the page at an address of the user's mapping.
     pub fn page_at(&self, address: usize) -> Option<u64> {
         let page = address.checked_sub(self.base().addr())? / FRAME_BYTES;
         Some(page as u64).filter(|page| *page < self.nr_pages())
     }
 
-    /// Waits for faults that are told as messages, and calls `each` for those this thread got.
-    /// `false` once [`RegionMemory::stop`] was called.
+    /// Waits for fault messages, and calls `each` for the received ones. Returns false after
+    /// [`RegionMemory::stop`].
     ///
     /// # Errors
-    /// What poll(2) or read(2) say.
+    /// Fails with the error of poll(2) or read(2).
     pub fn wait_for_faults(&self, each: impl FnMut(Fault)) -> io::Result<bool> {
         let mut waited = [
             PollFd::from_borrowed_fd(self.uffd.as_fd(), PollFlags::IN),
@@ -276,30 +269,28 @@ impl RegionMemory {
         Ok(true)
     }
 
-    /// Has all threads in [`RegionMemory::wait_for_faults`] return, now and later.
+    /// Makes all present and future calls of [`RegionMemory::wait_for_faults`] return.
     pub fn stop(&self) {
-        // The counter cannot be full: each call adds one.
         let _ = rustix::io::write(&self.stop, &1_u64.to_ne_bytes());
     }
 
-    /// Memory that is at the user's place now, bytes: `mincore` over all of it.
+    /// Returns the resident bytes of the user's mapping, by `mincore`.
     ///
     /// # Cost
-    /// About 10 ns a page there could be.
+    /// About 10 ns per page of the region.
     pub fn count_mapped_bytes(&self) -> u64 {
         self.user.count_resident_bytes()
     }
 
-    /// The user's mapping, as a place of pages that are in it.
     pub(crate) fn user(&self) -> &FrameMemory {
         &self.user
     }
 
-    /// Lets the user read a page that is in `frame`, or in place of it, or write it, too; wakes
-    /// threads that wait for it. Returns what it may do now.
+    /// Maps a page, writable if `write` is set, and wakes waiting threads. Returns the user's
+    /// access.
     ///
     /// # Safety
-    /// The caller has the page locked (S25), and no slice of it; the frame is the page's.
+    /// The caller has the page locked (S25), and no slice of it. The frame is the page's.
     pub(crate) unsafe fn map(
         &self,
         page: u32,
@@ -315,24 +306,24 @@ impl RegionMemory {
                 let put = unsafe { self.lender.put_in(place, frame, write) };
                 return put.map(|()| access).inspect_err(|_| self.note(page, UserAccess::None));
             }
-            // It may also have been protected along with others.
+            // Perhaps protected as part of a range.
             UserAccess::Read | UserAccess::Write if write => {
                 self.note(page, UserAccess::Write);
                 self.note_in_parts(page);
                 self.uffd.protect(place.range(), false)?;
             }
-            // Heard of late, or by two threads at once.
+            // A late or duplicate fault.
             _ if self.delivery == FaultDelivery::Message => self.uffd.wake(place.range())?,
             _ => {}
         }
         Ok(self.access(page.into()))
     }
 
-    /// As [`RegionMemory::map`], of pages that follow each other and are not mapped, with the bytes
-    /// from `source` on: their frames are not written. Returns how many are mapped then, the first.
+    /// Maps consecutive unmapped pages with the bytes at `source`, without writing frames. Returns
+    /// the number of pages mapped.
     ///
     /// # Safety
-    /// As of [`RegionMemory::map`], of each page; as many bytes can be read at `source`.
+    /// As of [`RegionMemory::map`], for each page. `source` has bytes for all of them.
     pub(crate) unsafe fn fill(&self, pages: Range<u32>, source: usize, write: bool) -> u32 {
         let access = if write { UserAccess::Write } else { UserAccess::Read };
         for page in pages.clone() {
@@ -350,11 +341,11 @@ impl RegionMemory {
         nr_done
     }
 
-    /// As [`RegionMemory::fill`], for reading, with the bytes of frames that follow each other from
-    /// `frame` on, which are emptied then. The pages are in memory twice while this lasts.
+    /// As [`RegionMemory::fill`], read-only, with the bytes of consecutive frames, which are then
+    /// emptied. The pages are in memory twice meanwhile.
     ///
     /// # Safety
-    /// As of [`RegionMemory::map`], of each page.
+    /// As of [`RegionMemory::map`], for each page.
     pub(crate) unsafe fn map_run(&self, pages: Range<u32>, frame: u32) -> u32 {
         let frames = frame..frame + pages.len() as u32;
         let source = self.lender.arena().memory().addresses(frames.clone()).start;
@@ -365,11 +356,11 @@ impl RegionMemory {
         nr_done
     }
 
-    /// Takes pages out of the user's mapping that it may only read, and gives back the memory of
-    /// `frames`: their bytes are not needed. Where the kernel refuses, they stay.
+    /// Drops read-only pages and the memory of `frames`. Their bytes are lost. Pages stay mapped if
+    /// the kernel refuses.
     ///
     /// # Safety
-    /// The caller has the pages locked (S25), and those in the frames.
+    /// The caller has the pages locked (S25), and the pages in the frames.
     pub(crate) unsafe fn drop_pages(&self, pages: &[u32], frames: &[u32]) {
         pages.iter().for_each(|page| self.split_around(*page));
         // SAFETY: S25 (by the caller's word).
@@ -378,10 +369,10 @@ impl RegionMemory {
         }
     }
 
-    /// Takes pages out of the user's mapping, into their frames; panics if the kernel refuses.
+    /// Moves pages from the user's mapping into their frames. Panics if the kernel refuses.
     ///
     /// # Safety
-    /// The caller has the pages locked (S25); the frames are theirs, in the same order.
+    /// The caller has the pages locked (S25). The frames are theirs, in the same order.
     pub(crate) unsafe fn unmap_all(&self, pages: &[u32], frames: &[u32]) {
         pages.iter().for_each(|page| self.split_around(*page));
         // SAFETY: S25 (by the caller's word).
@@ -394,11 +385,11 @@ impl RegionMemory {
         }
     }
 
-    /// Takes a page out of the user's mapping, into `frame`, if it is there. Panics if the kernel
-    /// refuses.
+    /// Moves a page from the user's mapping into `frame`, if the page is mapped. Panics if the
+    /// kernel refuses.
     ///
     /// # Safety
-    /// The caller has the page locked (S25); the frame is the page's.
+    /// The caller has the page locked (S25). The frame is the page's.
     pub(crate) unsafe fn unmap(&self, page: u32, frame: u32) {
         if self.access(page.into()) != UserAccess::None {
             self.split_around(page);
@@ -408,8 +399,8 @@ impl RegionMemory {
         }
     }
 
-    /// Takes writing away from pages, in order, if the user may, in one call; panics if the kernel
-    /// refuses. The next store to a page between them may be a fault, too.
+    /// Write-protects pages, given in order, in one call. Panics if the kernel refuses. Stores to
+    /// pages between them may fault as well.
     ///
     /// # Safety
     /// The caller has the pages locked (S25).
@@ -425,8 +416,8 @@ impl RegionMemory {
         });
     }
 
-    /// Has the user's next touch of the page end in a signal: SIGBUS, or SIGSEGV where the kernel
-    /// does not know how to poison. Where faults are signals, the touch is one already.
+    /// Makes the user's next touch raise SIGBUS, or SIGSEGV without poison support. Does nothing if
+    /// faults are signals.
     pub(crate) fn poison(&self, page: u32) {
         if self.delivery == FaultDelivery::Signal {
             return;

@@ -1,4 +1,4 @@
-//! Faults of a real kernel, served by a thread of the test, or by the one that touched the page.
+//! Faults of a real kernel, served by a thread of the test or by the faulting thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Barrier};
@@ -10,14 +10,14 @@ use crate::fault::signal::{Served, serve_faults};
 use crate::fault::uffd::FaultKind;
 use crate::{ArenaOptions, Claim, FrameArena, Lock, PageTable};
 
-/// A region whose page `i` is filled with `i + 1` in frame `i` when it is touched.
+/// A region that fills page `i` with `i + 1` in frame `i` on a touch.
 struct Bench {
     region: Arc<RegionMemory>,
     table: Arc<PageTable>,
     faults: [AtomicU64; 3],
 }
 
-/// How faults are told, and whether pages move or are copied.
+/// The delivery of faults, and if pages move instead of being copied.
 const WAYS: [(FaultDelivery, bool); 4] = [
     (FaultDelivery::Signal, true),
     (FaultDelivery::Signal, false),
@@ -25,7 +25,7 @@ const WAYS: [(FaultDelivery, bool); 4] = [
     (FaultDelivery::Message, false),
 ];
 
-/// Has `check` look at a region of each kind.
+/// Runs `check` on a region of each kind.
 fn in_all_ways(test: &str, nr_pages: u32, check: impl Fn(&Arc<Bench>)) {
     for way in WAYS {
         match Bench::new(nr_pages, way, ArenaOptions::default()) {
@@ -49,7 +49,6 @@ impl Bench {
         Ok(Arc::new(Bench { region, table: Arc::new(table), faults }))
     }
 
-    /// Runs `user` while its faults are served.
     fn run<T>(self: &Arc<Bench>, user: impl FnOnce() -> T) -> T {
         let bench = Arc::clone(self);
         if self.region.delivery() == FaultDelivery::Signal {
@@ -99,7 +98,7 @@ impl Bench {
         byte
     }
 
-    /// The user goes on a moment before the handler unlocks the page.
+    /// The user continues before the handler unlocks the page.
     fn settle(&self, page: usize) {
         self.page(page as u64).wait_while_locked();
     }
@@ -134,7 +133,7 @@ fn a_touch_is_a_missing_fault_and_a_store_after_a_load_a_write_fault() {
     });
 }
 
-/// Linux 6.18 says of some of these that they are there already, once it has moved them.
+/// Linux 6.18 reports some of these pages as occupied once it has moved them.
 #[test]
 fn pages_of_one_huge_page_that_threads_store_to_at_once_keep_their_bytes() {
     const NR_BLOCKS: usize = 32;
@@ -185,7 +184,7 @@ fn a_protected_page_keeps_its_user_from_writing_until_a_fault() {
             bench.write(1, 55);
             let page = bench.page(1).lock();
             page.protect_from_user();
-            // A slice, which is not written while it lives.
+            // The slice's page is not written while the slice lives.
             assert_eq!(page.bytes()[..8], [55; 8]);
             drop(page);
             bench.write(1, 56);
@@ -355,14 +354,14 @@ fn a_child_has_no_part_of_it() {
                 is_it && flags.lines().next().is_some_and(|flags| flags.contains(what))
             })
         };
-        // "dc": do not copy on fork; "um", "uw": registered for missing, write-protect.
+        // "dc": do not copy on fork. "um", "uw": registered for missing, write-protect.
         for flag in [" dc", " um", " uw"] {
             assert!(maps(flag), "the mapping lacks {flag}");
         }
     });
 }
 
-/// Counts in pages while they are taken out, protected and read by another thread.
+/// Counts in pages while another thread unmaps, protects and reads them.
 #[test]
 fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
     in_all_ways("stores_meet_all_that_is_done_to_a_page", 8, |bench| {
@@ -396,7 +395,7 @@ fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
                             let locks: Vec<_> = (0..8).map(|nth| bench.page(nth).lock()).collect();
                             Lock::unmap_users(locks.iter());
                         }
-                        // And, behind the counters' backs, those between.
+                        // Also protects the pages between, unknown to the counters.
                         _ => {
                             drop(page);
                             Lock::protect_all_from_user(&[0, 7].map(|nth| bench.page(nth).lock()));
@@ -412,14 +411,14 @@ fn stores_meet_all_that_is_done_to_a_page_and_none_is_lost() {
     });
 }
 
-/// As long as a child has a copy of the frame, its page cannot move.
+/// A page cannot move while a child has a copy of its frame.
 #[test]
 fn a_page_that_a_child_has_too_is_copied() {
     in_all_ways("a_page_that_a_child_has_too", 4, |bench| {
         bench.run(|| {
             (0..4).for_each(|page| bench.write(page, 40 + page as u8));
             bench.page(1).lock().unmap_user();
-            // SAFETY: S30: the child makes system calls only.
+            // SAFETY: S30: the child only makes system calls.
             let child = unsafe { libc::fork() };
             if child == 0 {
                 // SAFETY: S9 (calls without pointers).
@@ -432,7 +431,7 @@ fn a_page_that_a_child_has_too_is_copied() {
             assert_eq!(bench.read(1), 9);
             // SAFETY: S9 (a call without pointers).
             unsafe { libc::kill(child, libc::SIGKILL) };
-            // SAFETY: S9 (a call without pointers that are followed).
+            // SAFETY: S9 (a call without pointers that are dereferenced).
             let ended = unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
             assert_eq!(ended, child);
         });
@@ -469,7 +468,7 @@ fn what_the_user_drops_reads_as_zeros() {
         bench.run(|| {
             bench.write(1, 5);
             let place = bench.region.base().wrapping_add(FRAME_BYTES).cast();
-            // SAFETY: S24: what the user of a region may do to it.
+            // SAFETY: S24: the user of a region may do this.
             let dropped = unsafe {
                 rustix::mm::madvise(place, FRAME_BYTES, rustix::mm::Advice::LinuxDontNeed)
             };
@@ -521,8 +520,7 @@ fn pages_that_are_mapped_together_are_read_without_a_fault_and_leave_together() 
     });
 }
 
-/// Makes block 0 of a bench huge, whose pages are all to be read, or all to be written. Returns
-/// whether what has changed meanwhile is what was told to have been stored to.
+/// Makes block 0 huge. Returns true if the changed pages are the pages reported as written.
 fn make_huge(bench: &Bench) -> bool {
     let mut locks: Vec<_> = (0..BLOCK_PAGES as u64).map(|page| bench.page(page).lock()).collect();
     if locks[0].user_access() == UserAccess::Read {
@@ -557,7 +555,7 @@ fn a_block_made_huge_keeps_its_bytes_and_its_faults() {
             assert_eq!(bench.nr(FaultKind::WriteProtect), 1, "stores are heard of still");
             bench.write(8, 98);
             assert_eq!(bench.nr(FaultKind::WriteProtect), 2, "and those to its neighbours");
-            // Any page of it can leave, and come back.
+            // Each page of the block can leave and come back.
             bench.page(100).lock().unmap_user();
             assert_eq!((bench.read(100), bench.nr(FaultKind::Minor)), (101, 1));
             assert!((9..512).all(|page| bench.read(page) == expected(page)));
@@ -590,7 +588,7 @@ fn stores_while_a_block_is_made_huge_are_found() {
                         word.store(nr_stored.fetch_add(1, SeqCst) + 1, SeqCst);
                     }
                 });
-                // Nothing panics here: the other thread would go on for ever.
+                // No panic here: the storing thread would never stop.
                 let nr_right = (0..NR_ROUNDS).filter(|_| {
                     let is_right = make_huge(bench);
                     bench.page(0).lock().unmap_user();

@@ -1,15 +1,14 @@
-//! What a process does about a signal: the calls, in Rust's terms.
+//! The system calls around a signal's action.
 //!
-//! S31: each is given live values of the types its manual page says.
+//! S31: each call gets live values of the types that its manual page requires.
 
 use std::ffi::c_void;
 use std::ptr;
 
-/// A handler that is told where a signal came from.
+/// A handler with three arguments (SA_SIGINFO).
 pub(super) type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// What `handler` asks for: to be told where a signal came from, with these signals blocked, and
-/// not SIGBUS itself.
+/// Does not block SIGBUS itself.
 pub(super) fn of(handler: Handler, masked: libc::sigset_t) -> libc::sigaction {
     let mut action = empty();
     action.sa_sigaction = handler as *const () as usize;
@@ -23,29 +22,26 @@ fn empty() -> libc::sigaction {
     unsafe { std::mem::zeroed() }
 }
 
-/// Has SIGBUS do this from now on, if anything is given; returns what it did before.
+/// Installs an action for SIGBUS, if given. Returns the previous action.
 pub(super) fn exchange(action: Option<&libc::sigaction>) -> libc::sigaction {
     let mut before = empty();
     let action = action.map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: S31: a handler lives for ever, and has the prototype that its flags say.
+    // SAFETY: S31: a handler lives for ever, and has the prototype of its flags.
     let result = unsafe { libc::sigaction(libc::SIGBUS, action, &raw mut before) };
     assert!(result == 0, "sigaction refuses only signals there are not");
     before
 }
 
-/// Has SIGBUS do what it does by default.
 pub(super) fn reset() {
     // SAFETY: S31: no handler is installed.
     unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
 }
 
-/// Sends this thread the signal.
 pub(super) fn raise(signal: libc::c_int) {
     // SAFETY: S9 (a call without pointers).
     unsafe { libc::raise(signal) };
 }
 
-/// All signals but those of the C library's own.
 pub(super) fn all_signals() -> libc::sigset_t {
     let mut all = empty().sa_mask;
     // SAFETY: S31.
@@ -58,7 +54,6 @@ pub(super) fn add(mask: &mut libc::sigset_t, signal: libc::c_int) {
     unsafe { libc::sigaddset(mask, signal) };
 }
 
-/// Adds those of `others`.
 pub(super) fn add_all(mask: &mut libc::sigset_t, others: &libc::sigset_t) {
     for signal in 1..=libc::SIGRTMAX() {
         // SAFETY: S31.
@@ -73,16 +68,13 @@ pub(super) fn remove(mask: &mut libc::sigset_t, signal: libc::c_int) {
     unsafe { libc::sigdelset(mask, signal) };
 }
 
-/// Blocks these signals, and no others, in this thread.
 pub(super) fn block(mask: &libc::sigset_t) {
     // SAFETY: S31.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut()) };
 }
 
-/// Calls what an action has for a handler.
-///
 /// # Safety
-/// It has one, and the arguments are what the kernel has handed over.
+/// The action has a handler, and the arguments are the kernel's.
 pub(super) unsafe fn call(
     action: &libc::sigaction,
     signal: libc::c_int,
@@ -90,21 +82,20 @@ pub(super) unsafe fn call(
     context: *mut c_void,
 ) {
     if action.sa_flags & libc::SA_SIGINFO != 0 {
-        // SAFETY: S31: a function of the prototype that the flags say.
+        // SAFETY: S31: a function with the prototype of the flags.
         let handler = unsafe { std::mem::transmute::<usize, Handler>(action.sa_sigaction) };
         handler(signal, info, context);
     } else {
         type Plain = extern "C" fn(libc::c_int);
-        // SAFETY: S31: a function of the prototype that the flags say.
+        // SAFETY: S31: a function with the prototype of the flags.
         let handler = unsafe { std::mem::transmute::<usize, Plain>(action.sa_sigaction) };
         handler(signal);
     }
 }
 
-/// The C library's number of the last error, of this thread.
 pub(super) fn set_errno(errno: libc::c_int) {
-    // SAFETY: S9 (a call without pointers to memory of ours).
+    // SAFETY: S9 (a call without pointers to the library's memory).
     let place = unsafe { libc::__errno_location() };
-    // SAFETY: S31: the place is this thread's, as long as it lives.
+    // SAFETY: S31: the place is this thread's while the thread lives.
     unsafe { place.write(errno) };
 }

@@ -1,28 +1,26 @@
-//! Faults of regions as signals: served by the thread that touched the page.
+//! Faults of regions as signals, served by the thread that touched the page.
 //!
-//! **Problem.** To wake another thread, and to be woken by it, costs ten times what a fault costs
-//! the kernel. A signal comes on the faulting thread itself; but a process has one handler for all
-//! its SIGBUS, and may have its own.
+//! **Problem.** Waking another thread and being woken costs ten times the fault itself. A process
+//! has only one handler for SIGBUS.
 //!
-//! **Idea.** One handler, installed with the first region: it looks the address up, has what was
-//! registered for it serve the fault, and returns, and the access is made again. What is none of
-//! ours goes to the handler there was before, as if this one were not there.
+//! **Idea.** One handler, installed with the first region, calls the server of the address's
+//! region. Foreign faults go to the previous handler.
 //!
 //! ```text
-//!   touch --> SIGBUS --> an address of a region? --yes--> served? --yes--> the access once more
+//!   touch --> SIGBUS --> an address of a region? --yes--> served? --yes--> the access is repeated
 //!                              | no                          | no
-//!                              +-----------------------------+--> the handler before ours,
+//!                              +-----------------------------+--> the previous handler,
 //!                                                                 or the end of the process
 //! ```
 //!
-//! **Data and invariants.** S31: the handler runs code of ours only where code of the user's has
-//! touched an address of a region, or where the signal would have ended the process. So a lock of
-//! ours is never held by the code that it interrupts, unless that has touched a region under it;
-//! nothing here does. It runs on the thread's own stack: alternate ones are as small as 8 KiB. All
-//! other signals wait meanwhile, but those that faults raise; a fault within a fault is served.
+//! **Data and invariants.** S31: library code runs only where user code touched a region, or where
+//! the signal would have ended the process. The interrupted code holds no lock of the library,
+//! which never touches a region under a lock. The handler uses the thread's own stack, because
+//! alternate stacks may have only 8 KiB. Signals that faults cannot raise are blocked. A fault
+//! within a fault is served.
 //!
-//! **Ignored.** A handler that the process installs later, and that does not pass on what it does
-//! not know. A thread that blocks SIGBUS: the kernel ends the process at its first fault.
+//! **Ignored.** A later handler that does not chain. A thread that blocks SIGBUS, which ends the
+//! process at its first fault.
 //!
 //! Source: sigaction(2), signal-safety(7), ioctl_userfaultfd(2) `UFFD_FEATURE_SIGBUS`.
 
@@ -37,13 +35,13 @@ use crate::fault::uffd::Fault;
 
 mod action;
 
-/// Whether a fault was served.
+/// The outcome of serving a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Served {
-    /// The access is to be made again.
+    /// The access is to be repeated.
     Yes,
-    /// The page cannot be had: the process gets its signal.
+    /// The page is unavailable: the process gets its signal.
     No,
 }
 
@@ -54,33 +52,31 @@ struct Registered {
     serve: Arc<Serve>,
 }
 
-/// In order of creation; regions are few.
 static REGISTERED: RwLock<Vec<Registered>> = RwLock::new(Vec::new());
-/// What SIGBUS did before there was a region.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
-/// The process that has the regions: a child has none.
+/// The process with the regions. A forked child has none.
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
-    /// Faults that this thread is serving, one within the other.
+    /// The nesting depth of the faults that this thread is serving.
     static NR_SERVING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A region whose faults are served, until this is dropped.
+/// Serves a region's faults until dropped.
 #[must_use = "faults are served as long as this lives"]
 #[derive(Debug)]
 pub struct FaultRegistration {
     start: usize,
 }
 
-/// Whether this thread is in the middle of serving a fault, by a signal: what it does is done
-/// wherever user code touched the page, and should not allocate.
+/// Returns true if this thread is serving a fault in a signal handler, where it should not
+/// allocate.
 pub fn is_serving_fault() -> bool {
     NR_SERVING.with(|nr| nr.get() > 0)
 }
 
-/// Has `serve` called for each fault of the region, which tells them as signals, on the thread that
-/// touched the page, until what is returned is dropped. `serve` may not unwind.
+/// Calls `serve` for each fault of the region, on the faulting thread, until the registration is
+/// dropped. `serve` must not unwind.
 pub fn serve_faults(memory: &RegionMemory, serve: Arc<Serve>) -> FaultRegistration {
     let start = memory.base().addr();
     let range = start..start + size_of_val(memory.user().cells());
@@ -100,7 +96,6 @@ impl Drop for FaultRegistration {
     }
 }
 
-/// Puts the handler in place, once.
 fn install() {
     static INSTALLED: OnceLock<()> = OnceLock::new();
     INSTALLED.get_or_init(|| {
@@ -112,7 +107,7 @@ fn install() {
     });
 }
 
-/// What an instruction may raise: a process that blocks it ends.
+/// Signals that an instruction may raise: blocking them would end the process.
 const RAISED_BY_FAULTS: [libc::c_int; 7] = [
     libc::SIGBUS,
     libc::SIGSEGV,
@@ -123,24 +118,22 @@ const RAISED_BY_FAULTS: [libc::c_int; 7] = [
     libc::SIGABRT,
 ];
 
-/// The handler.
 extern "C" fn on_sigbus(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
     context: *mut libc::c_void,
 ) {
     let errno = io::Error::last_os_error().raw_os_error();
-    // SAFETY: S31: the kernel hands over both, for the time of the call.
+    // SAFETY: S31: the kernel provides both for the time of the call.
     let fault = unsafe { read_fault(info, context) };
     let served = fault.map_or(Served::No, serve);
     action::set_errno(errno.unwrap_or(0));
     if served == Served::No {
-        // SAFETY: S31: handed on as it came.
+        // SAFETY: S31: passed on unchanged.
         unsafe { pass_on(signal, info, context) };
     }
 }
 
-/// Has the fault served, if its address is a region's.
 fn serve(fault: Fault) -> Served {
     let Some(serve) = find(fault.address) else { return Served::No };
     NR_SERVING.with(|nr| nr.set(nr.get() + 1));
@@ -154,7 +147,7 @@ fn find(address: usize) -> Option<Arc<Serve>> {
         let all = match REGISTERED.try_read() {
             Ok(all) => all,
             Err(TryLockError::Poisoned(all)) => all.into_inner(),
-            // A child may have been forked while the list was being changed, for ever.
+            // Forked during a change of the list, which then never ends in the child.
             Err(TryLockError::WouldBlock) if std::process::id() != OWNER.load(Relaxed) => {
                 return None;
             }
@@ -168,10 +161,10 @@ fn find(address: usize) -> Option<Arc<Serve>> {
     }
 }
 
-/// The fault that a signal tells of; `None` where a process has sent it, or the hardware is broken.
+/// Returns the fault of a signal. `None` if a process sent the signal, or the hardware is broken.
 ///
 /// # Safety
-/// Both are what the kernel has handed to the handler.
+/// Both are the handler's arguments from the kernel.
 unsafe fn read_fault(info: *const libc::siginfo_t, context: *const libc::c_void) -> Option<Fault> {
     const BUS_ADRERR: libc::c_int = 2;
     // SAFETY: S31, by the caller's word.
@@ -185,8 +178,6 @@ unsafe fn read_fault(info: *const libc::siginfo_t, context: *const libc::c_void)
     Some(Fault::at(address, unsafe { is_write(context) }))
 }
 
-/// What the processor says of the access.
-///
 /// # Safety
 /// As of [`read_fault`].
 #[cfg(target_arch = "x86_64")]
@@ -203,19 +194,18 @@ unsafe fn is_write(_context: *const libc::c_void) -> Option<bool> {
     None
 }
 
-/// Does what SIGBUS did before: calls the handler there was, with the signals blocked that would
-/// be, or lets the signal have its default effect.
+/// Chains to the previous action of SIGBUS: calls its handler with its signal mask, or applies the
+/// default effect.
 ///
 /// # Safety
-/// The arguments are what the kernel has handed to the handler.
+/// The arguments are the handler's arguments from the kernel.
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let before = BEFORE.get().expect("S31: known before the handler is in place");
-    // SAFETY: S31, by the caller's word: a signal that was sent does not come again by itself.
+    // SAFETY: S31, by the caller's word: a sent signal does not recur by itself.
     let was_sent = unsafe { &*info }.si_code <= 0;
     match before.sa_sigaction {
         libc::SIG_IGN if was_sent => {}
         libc::SIG_DFL | libc::SIG_IGN => {
-            // The access is made again, and ends the process.
             action::reset();
             if was_sent {
                 action::raise(signal);
@@ -229,7 +219,7 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
                 action::add(&mut mask, signal);
             }
             action::block(&mask);
-            // SAFETY: S31: handed on as it came.
+            // SAFETY: S31: passed on unchanged.
             unsafe { action::call(before, signal, info, context) };
         }
     }

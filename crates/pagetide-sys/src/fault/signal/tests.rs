@@ -1,4 +1,4 @@
-//! Signals that are none of ours, and a fault within a fault.
+//! Foreign signals, and a fault within a fault.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -14,7 +14,6 @@ use pagetide_core::ids::{FrameId, PageIndex};
 /// Set in a process that is to die.
 const CHILD: &str = "PAGETIDE_TEST_SIGBUS";
 
-/// A region of four pages, served by `serve`, until what is returned is dropped.
 fn region(
     serve: impl Fn(&PageTable, u64) -> Served + Send + Sync + 'static,
 ) -> Option<(Arc<RegionMemory>, FaultRegistration)> {
@@ -41,7 +40,6 @@ fn fill(table: &PageTable, index: u64, byte: u8) -> Served {
     Served::Yes
 }
 
-/// Runs the test once more, as a process that is to end.
 fn child(name: &str, which: &str) -> Output {
     let mut child = Command::new(std::env::current_exe().expect("this test has a path"));
     let child = child.args(["--exact", &format!("fault::signal::tests::{name}"), "--nocapture"]);
@@ -71,7 +69,7 @@ fn a_fault_outside_of_regions_ends_the_process_with_sigbus() {
         let region = region(|table, index| fill(table, index, 1));
         let Some((region, _registration)) = region else { std::process::abort() };
         assert_ne!(region.words()[0].load(SeqCst), 0);
-        // A file that is cut under its mapping.
+        // A file that is truncated under its mapping.
         let file = crate::memory::mapped::memory_file("cut", 0).expect("a file");
         use rustix::mm::ProtFlags;
         use std::os::fd::AsFd;
@@ -82,7 +80,6 @@ fn a_fault_outside_of_regions_ends_the_process_with_sigbus() {
     ends_with("a_fault_outside_of_regions_ends_the_process_with_sigbus", libc::SIGBUS);
 }
 
-/// With this status.
 const TOLD: i32 = 33;
 
 extern "C" fn exit_told(_signal: libc::c_int) {
@@ -90,12 +87,11 @@ extern "C" fn exit_told(_signal: libc::c_int) {
     unsafe { libc::_exit(TOLD) }
 }
 
-/// One that is sent, and one for a fault that is not served.
 #[test]
 fn the_handler_there_was_is_called() {
     const NAME: &str = "the_handler_there_was_is_called";
     if let Ok(which) = std::env::var(CHILD) {
-        // SAFETY: S31: a function of the prototype that signal(2) asks for.
+        // SAFETY: S31: a function with the prototype that signal(2) requires.
         unsafe { libc::signal(libc::SIGBUS, exit_told as *const () as usize) };
         let region = region(|table, index| match index {
             0 => fill(table, index, 1),
@@ -115,7 +111,7 @@ fn the_handler_there_was_is_called() {
     }
 }
 
-/// The first region's pages are filled with what is read of the second.
+/// The first region's pages are filled with the contents of the second.
 #[test]
 fn a_fault_within_a_fault_is_served() {
     let Some((second, _second)) = region(|table, index| fill(table, index, 42)) else { return };
@@ -153,7 +149,7 @@ fn a_system_call_is_not_served() {
     let send = |len: usize| {
         let start = region.base().cast_const();
         use std::os::fd::AsRawFd;
-        // SAFETY: S24: the user's mapping; the kernel only reads it, or fails.
+        // SAFETY: S24: the user's mapping. The kernel only reads it, or fails.
         let sent = unsafe { libc::write(writer.as_raw_fd(), start.cast(), len) };
         if sent < 0 { io::Error::last_os_error().raw_os_error() } else { None }
     };

@@ -1,4 +1,4 @@
-//! What userfaultfd's calls are given: numbers and layouts, as the manual pages have them.
+//! Numbers and argument layouts of userfaultfd's calls, as in the manual pages.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 pub(super) const API: u64 = 0xaa;
 pub(super) const USER_MODE_ONLY: libc::c_int = 1;
 
-// What can be asked of the descriptor: direction, size of the argument, type, number.
+// ioctl requests: direction, size of the argument, type, number.
 pub(super) const IOC_NEW: u64 = 0xaa00;
 pub(super) const IOC_API: u64 = read_write::<ApiArgument>(0x3f);
 pub(super) const IOC_REGISTER: u64 = read_write::<RegisterArgument>(0x00);
@@ -53,7 +53,7 @@ pub(super) struct ProtectArgument {
     pub(super) mode: u64,
 }
 
-/// COPY and MOVE: `done` is how many bytes were, or an error, negated.
+/// COPY and MOVE. `done` is the number of bytes done, or a negated error.
 #[repr(C)]
 pub(super) struct TransferArgument {
     pub(super) target: u64,
@@ -72,9 +72,9 @@ pub(super) struct PagesArgument {
 }
 
 /// # Safety
-/// `request` takes a pointer to a `T`, and what it does to memory is the caller's to do.
+/// `request` takes a pointer to a `T`, and the caller may do the request's changes to memory.
 pub(super) unsafe fn ioctl<T>(descriptor: RawFd, request: u64, argument: &mut T) -> io::Result<()> {
-    // SAFETY: S9 (a live value of the layout the request takes, by the caller's word).
+    // SAFETY: S9 (a live value with the request's layout, by the caller's word).
     let result = unsafe { libc::ioctl(descriptor, request, std::ptr::from_mut(argument)) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

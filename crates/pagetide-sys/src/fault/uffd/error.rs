@@ -1,24 +1,24 @@
-//! What a kernel's userfaultfd can do, and why there is none.
+//! Features of the kernel's userfaultfd, and its errors.
 
 use std::fmt;
 use std::io;
 
 pub(super) const DEVICE: &str = "/dev/userfaultfd";
 
-/// What a kernel's userfaultfd can do, of what Linux has added since the first.
+/// Features that Linux has added to userfaultfd.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UffdFeatures(pub(super) u64);
 
 impl UffdFeatures {
-    /// Write-protect faults, told apart (5.7).
+    /// Write-protect faults (5.7).
     pub const PAGEFAULT_FLAG_WP: UffdFeatures = UffdFeatures(1 << 0);
     /// Absent pages of memory files (4.11).
     pub const MISSING_SHMEM: UffdFeatures = UffdFeatures(1 << 5);
-    /// Faults that are signals of the thread that touched the page (4.14).
+    /// Faults as signals of the thread that touched the page (4.14).
     pub const SIGBUS: UffdFeatures = UffdFeatures(1 << 7);
     /// Pages that raise SIGBUS (6.6).
     pub const POISON: UffdFeatures = UffdFeatures(1 << 14);
-    /// Pages moved from one place to another (6.8).
+    /// Moves of pages (6.8).
     pub const MOVE: UffdFeatures = UffdFeatures(1 << 16);
 
     const NAMES: [(UffdFeatures, &'static str); 5] = [
@@ -29,14 +29,14 @@ impl UffdFeatures {
         (UffdFeatures::MOVE, "pages that are moved"),
     ];
 
-    /// What a region cannot do without.
+    /// The features that a region requires.
     pub(super) const NEEDED: UffdFeatures = UffdFeatures::PAGEFAULT_FLAG_WP;
 
-    /// What it makes use of where it is.
+    /// The features that a region uses if available.
     pub(super) const USED: UffdFeatures =
         UffdFeatures(UffdFeatures::POISON.0 | UffdFeatures::MOVE.0);
 
-    /// Whether all of `others` are among these.
+    /// Returns true if these features include all of `others`.
     pub fn has(self, others: UffdFeatures) -> bool {
         self.0 & others.0 == others.0
     }
@@ -55,55 +55,55 @@ impl fmt::Display for UffdFeatures {
     }
 }
 
-/// How the descriptor was had.
+/// How the descriptor was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UffdSource {
-    /// From `/dev/userfaultfd`, by its access rights.
+    /// `/dev/userfaultfd`, by its access rights.
     Device,
-    /// From the system call, by privilege or `vm.unprivileged_userfaultfd`.
+    /// The system call, by privilege or `vm.unprivileged_userfaultfd`.
     Call,
-    /// From the system call, for faults of user mode alone: a system call that is given an address
-    /// whose page is not mapped fails with `EFAULT`.
+    /// The system call, for faults of user mode only: a system call that is given the address of an
+    /// unmapped page fails with `EFAULT`.
     UserModeOnly,
 }
 
-/// Why there is no userfaultfd, or why it did not do what was asked.
+/// The reason why a userfaultfd is unavailable, or a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UffdError {
-    /// Neither the device nor the call gave one; the message says what to change.
+    /// Both the device and the call failed. The message says how to get access.
     #[error(
         "userfaultfd is refused ({DEVICE}: {device}; the call: {call}): run as root, give access \
          to {DEVICE}, or set vm.unprivileged_userfaultfd to 1"
     )]
     Refused {
-        /// What opening the device said.
+        /// The device's error.
         device: io::Error,
-        /// What the system call said.
+        /// The system call's error.
         call: io::Error,
     },
-    /// The kernel is too old: 5.7 has all that is needed.
+    /// The kernel is too old. Linux 5.7 has all required features.
     #[error("userfaultfd of this kernel lacks {lacking}: Linux 5.7 or newer is needed")]
     Lacks {
-        /// What it has not.
+        /// The missing features.
         lacking: UffdFeatures,
     },
-    /// A call failed that should not.
+    /// A call failed unexpectedly.
     #[error("{call} of {len} bytes at {start:#x} failed")]
     Call {
         /// The call's name.
         call: &'static str,
-        /// Where its range begins.
+        /// The first address of the call's range.
         start: u64,
-        /// How long its range is.
+        /// The length of the range in bytes.
         len: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
 impl UffdError {
-    /// The kind of [`io::Error`] that says the same.
+    /// Returns the matching [`io::ErrorKind`].
     pub fn kind(&self) -> io::ErrorKind {
         match self {
             UffdError::Refused { call, .. } => call.kind(),

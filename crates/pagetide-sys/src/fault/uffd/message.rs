@@ -1,4 +1,4 @@
-//! Faults as the descriptor tells them, to threads that wait for them.
+//! Fault messages of the descriptor.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,17 +8,16 @@ use crate::memory::frames::FRAME_BYTES;
 const EVENT_PAGEFAULT: u8 = 0x12;
 const FAULT_WRITE: u64 = 1 << 0;
 const FAULT_WP: u64 = 1 << 1;
-/// Bytes of one message; faults read at a time.
+/// Bytes per message, and messages per read.
 const MESSAGE_BYTES: usize = 32;
 const MESSAGES_MAX: usize = 16;
 
-/// A fault, as the kernel tells it. What serves it looks at the page itself: by then, the page may
-/// be in another state.
+/// A fault. The page may have changed since, so the server reads its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The address touched, rounded down to its page.
+    /// The address touched, rounded down to the page.
     pub address: usize,
-    /// Whether it was a store, where the machine says so.
+    /// True for a store. `None` if the machine does not report it.
     pub is_write: Option<bool>,
 }
 
@@ -28,18 +27,17 @@ impl Fault {
     }
 }
 
-/// What a fault finds.
+/// The state of the page that caused the fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultKind {
-    /// A page that is not in memory.
+    /// The page is not in memory.
     Missing,
-    /// A page in memory that is not mapped.
+    /// The page is in memory, but not mapped.
     Minor,
-    /// A page that is mapped for reading.
+    /// The page is mapped read-only.
     WriteProtect,
 }
 
-/// Reads faults that were not told yet, without waiting; calls `each` for every one.
 pub(super) fn read_faults(mut file: &File, mut each: impl FnMut(Fault)) -> io::Result<()> {
     let mut buffer = [0; MESSAGE_BYTES * MESSAGES_MAX];
     let len = match file.read(&mut buffer) {
@@ -53,7 +51,7 @@ pub(super) fn read_faults(mut file: &File, mut each: impl FnMut(Fault)) -> io::R
     Ok(())
 }
 
-/// The fault a message tells of; `None` for events that were never asked for.
+/// Returns `None` for other events, which are never requested.
 fn parse(message: &[u8]) -> Option<Fault> {
     let number = |at: usize| {
         u64::from_ne_bytes(message[at..at + 8].try_into().expect("a message has 32 bytes"))

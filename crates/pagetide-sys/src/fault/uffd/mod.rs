@@ -1,27 +1,23 @@
-//! userfaultfd: page faults of an address range, told to the program itself.
+//! userfaultfd: page faults of an address range, delivered to the program.
 //!
-//! **Problem.** A range of memory whose pages come and go needs a way to bring them at a fault.
-//! The kernel offers that as a file descriptor and a few ioctls, of which each may be refused, or
-//! missing in an older kernel, and most of whose errors are part of normal life.
+//! **Problem.** Older kernels lack some of the ioctls, and most of their errors are normal.
 //!
-//! **Idea.** One type for the descriptor, a method for each ioctl, and each error listed where it
-//! is matched.
+//! **Idea.** One method per ioctl, with each error listed at its match.
 //!
 //! ```text
-//!   a thread touches a page that is absent, or stores to one that is write-protected
+//!   a thread touches an absent page, or stores to a write-protected one
 //!        |
-//!        +--as a signal--> SIGBUS: the thread itself serves it, see `signal`
-//!        +--as a message-> sleeps; another thread reads an address, and why
+//!        +--as a signal--> SIGBUS: the thread serves its own fault, see `signal`
+//!        +--as a message-> the thread sleeps, another one reads the address and the cause
 //!        v
-//!   goes on once there is a page:  MOVE, COPY, WRITEPROTECT, WAKE, POISON
+//!   continues once there is a page:  MOVE, COPY, WRITEPROTECT, WAKE, POISON
 //! ```
 //!
-//! **Data and invariants.** S9: an ioctl gets the address of a live value on the stack, of the
-//! layout the manual says, and a range of the mapping it is about.
+//! **Data and invariants.** S9: an ioctl gets the address of a live value with the manual's layout.
 //!
-//! **Ignored.** Events other than faults (none are asked for); huge pages; memory that is shared.
+//! **Ignored.** Events other than faults, huge pages, shared memory.
 //!
-//! Source: manual pages userfaultfd(2), ioctl_userfaultfd(2) and the UFFDIO_* pages; Linux
+//! Source: manual pages userfaultfd(2), ioctl_userfaultfd(2) and the UFFDIO_* pages, and the Linux
 //! documentation, "Userfaultfd" (admin-guide/mm/userfaultfd).
 
 use std::fs::File;
@@ -47,20 +43,19 @@ mod error;
 mod message;
 mod store;
 
-/// What came of putting a page somewhere.
+/// The result of putting a page somewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Put {
-    /// It is there now, and threads that waited for it were woken.
+    /// The page is there, and waiting threads were woken.
     Done,
-    /// There is something already: a page, or a mark that there is to be none.
+    /// The target holds a page or a marker.
     Occupied,
-    /// There was nothing to be moved.
+    /// The source holds no page.
     Nothing,
-    /// It cannot be moved just now: it has another user, as a child has after fork, or a device.
+    /// The page is in use elsewhere: in a forked child, or by a device.
     Busy,
 }
 
-/// A userfaultfd.
 #[derive(Debug)]
 pub(crate) struct Uffd {
     file: File,
@@ -69,22 +64,22 @@ pub(crate) struct Uffd {
 }
 
 impl Uffd {
-    /// Opens one, by whichever way is allowed, whose faults are messages.
+    /// Opens a userfaultfd with faults as messages, in any permitted way.
     ///
     /// # Errors
-    /// [`UffdError::Refused`], [`UffdError::Lacks`].
+    /// Fails with [`UffdError::Refused`] or [`UffdError::Lacks`].
     pub(crate) fn open() -> Result<Uffd, UffdError> {
         Uffd::open_with(UffdFeatures(0), open_descriptor)
     }
 
-    /// Opens one whose faults are signals: for faults of user mode alone, which needs no privilege.
+    /// Opens a userfaultfd with user-mode faults as signals, which needs no privilege.
     ///
     /// # Errors
-    /// As [`Uffd::open`]; [`UffdError::Lacks`] where the kernel cannot.
+    /// As [`Uffd::open`], and [`UffdError::Lacks`] if the kernel lacks signals.
     pub(crate) fn open_for_signals() -> Result<Uffd, UffdError> {
         Uffd::open_with(UffdFeatures::SIGBUS, || match call(USER_MODE_ONLY) {
             Ok(descriptor) => Ok((descriptor, UffdSource::UserModeOnly)),
-            // Kernels before 5.11 do not know that flag.
+            // Kernels before 5.11 lack the flag.
             Err(_) => open_descriptor(),
         })
     }
@@ -106,7 +101,8 @@ impl Uffd {
         open: impl Fn() -> Result<(OwnedFd, UffdSource), UffdError>,
     ) -> Result<Uffd, UffdError> {
         let needed = UffdFeatures(UffdFeatures::NEEDED.0 | needed.0);
-        // A descriptor is asked only once: the first is to find out what there is.
+        // Features can be queried once per descriptor, so the first descriptor only serves for the
+        // query.
         let (first, _) = open()?;
         let known = agree(first.as_fd(), UffdFeatures(0))?;
         if !known.has(needed) {
@@ -126,26 +122,25 @@ impl Uffd {
         self.source
     }
 
-    /// Has faults of the range told here from now on: of absent pages, and of stores to protected
-    /// ones.
+    /// Delivers faults of the range here: on absent pages, and on stores to protected pages.
     ///
     /// # Safety
-    /// The range is private memory, of which nothing else has been told yet.
+    /// The range is private memory that no other code knows yet.
     pub(crate) unsafe fn register(&self, range: Range<usize>) -> Result<(), UffdError> {
         // SAFETY: S24, S9, by the caller's word.
         unsafe { self.register_for(range, REGISTER_MISSING | REGISTER_WP) }
     }
 
-    /// Has touches of the range's holes raise signals from now on, and lets pages be put there.
+    /// Makes touches of the range's holes raise signals, and allows putting pages there.
     ///
     /// # Safety
-    /// The range is a mapping of a memory file that nothing else has been told of yet.
+    /// The range is a mapping of a memory file that no other code knows yet.
     pub(crate) unsafe fn register_absent(&self, range: Range<usize>) -> Result<(), UffdError> {
         // SAFETY: S9, S33, by the caller's word.
         unsafe { self.register_for(range, REGISTER_MISSING) }
     }
 
-    /// Lets pages be moved into the range, whose faults stay the kernel's: no page of it is ever
+    /// Allows moving pages into the range. The kernel keeps serving its faults, since no page is
     /// protected.
     ///
     /// # Safety
@@ -165,23 +160,22 @@ impl Uffd {
         result.map_err(failed("UFFDIO_REGISTER", range))
     }
 
-    /// Reads faults that were not told yet, without waiting; calls `each` for every one.
+    /// Reads pending faults without blocking.
     ///
     /// # Errors
-    /// What read(2) says, but for `EAGAIN` (there is none) and `EINTR`.
+    /// Fails with the error of read(2), except `EAGAIN` (no fault) and `EINTR`.
     pub(crate) fn read_faults(&self, each: impl FnMut(Fault)) -> io::Result<()> {
         message::read_faults(&self.file, each)
     }
 
-    /// Moves the page at `source` to `target`, which is registered here and has none, and wakes
-    /// threads that wait for it there. The user may write it then. Nothing is at `source` after.
+    /// Moves the page at `source` to the empty `target`, writable, and wakes waiting threads.
     ///
     /// # Safety
-    /// Both are whole pages of private memory, and the caller has both to itself, but for what
-    /// faults at `target`.
+    /// Both are whole pages of private memory, exclusively the caller's apart from faults at
+    /// `target`.
     ///
     /// # Errors
-    /// [`UffdError::Call`]: `ENOMEM`, `ESRCH` at exit.
+    /// Fails with [`UffdError::Call`]: `ENOMEM`, or `ESRCH` at exit.
     pub(crate) unsafe fn move_to(
         &self,
         target: Range<usize>,
@@ -191,12 +185,11 @@ impl Uffd {
         unsafe { self.transfer("UFFDIO_MOVE", IOC_MOVE, &target, source, 0) }
     }
 
-    /// Makes pages at `target` with the bytes at `source`, as far as it gets, and wakes threads
-    /// that wait for them. Where `writable` is not set, the next store is a fault. Returns how
-    /// many bytes are there now, 0 where there is something already at the first.
+    /// Copies pages from `source` to `target`, write-protected unless `writable`, and wakes waiting
+    /// threads. Returns the number of bytes copied, 0 if the first page is occupied.
     ///
     /// # Safety
-    /// As of [`Uffd::move_to`]; the bytes at `source` are only read.
+    /// As of [`Uffd::move_to`], with `source` only read.
     ///
     /// # Errors
     /// As of [`Uffd::move_to`].
@@ -216,7 +209,7 @@ impl Uffd {
             let Err(error) = result else { return Ok(len as usize) };
             match error.raw_os_error() {
                 _ if argument.done > 0 => return Ok(argument.done as usize),
-                // The mapping was being changed meanwhile.
+                // The mapping was changing meanwhile.
                 Some(libc::EAGAIN) => std::thread::yield_now(),
                 Some(libc::EEXIST) => return Ok(0),
                 _ => return Err(failed("UFFDIO_COPY", RangeArgument { start, len })(error)),
@@ -225,7 +218,7 @@ impl Uffd {
     }
 
     /// # Safety
-    /// As of what calls it.
+    /// As of the callers.
     unsafe fn transfer(
         &self,
         name: &'static str,
@@ -242,7 +235,7 @@ impl Uffd {
             let result = unsafe { ioctl(self.file.as_raw_fd(), request, &mut argument) };
             let Err(error) = result else { return Ok(Put::Done) };
             match error.raw_os_error() {
-                // The mapping was being changed meanwhile, or the page looked at.
+                // The mapping was changing meanwhile, or the page was in use.
                 Some(libc::EAGAIN) => std::thread::yield_now(),
                 Some(libc::EEXIST) => return Ok(Put::Occupied),
                 Some(libc::ENOENT) => return Ok(Put::Nothing),
@@ -252,14 +245,13 @@ impl Uffd {
         }
     }
 
-    /// Takes writing away from the pages mapped in the range, or gives it back and wakes what waits
-    /// to write.
+    /// Write-protects the mapped pages, or unprotects them and wakes waiting writers.
     pub(crate) fn protect(&self, range: Range<usize>, on: bool) -> Result<(), UffdError> {
         let mode = if on { WRITEPROTECT_ON } else { 0 };
         let range = argument(&range);
         loop {
             let mut protect = ProtectArgument { range, mode };
-            // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
+            // SAFETY: S9 (the argument's layout). The range is the region's, or the call fails.
             let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WRITEPROTECT, &mut protect) };
             match result {
                 Ok(()) => return Ok(()),
@@ -271,19 +263,17 @@ impl Uffd {
         }
     }
 
-    /// Wakes threads that wait for a page of the range: they look again.
     pub(crate) fn wake(&self, range: Range<usize>) -> Result<(), UffdError> {
         let mut range = argument(&range);
-        // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
+        // SAFETY: S9 (the argument's layout). The range is the region's, or the call fails.
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_WAKE, &mut range) };
         result.map_err(failed("UFFDIO_WAKE", range))
     }
 
-    /// Has the next touches of the pages raise SIGBUS, and wakes what waits for them.
     pub(crate) fn poison(&self, range: Range<usize>) -> Result<(), UffdError> {
         let range = argument(&range);
         let mut pages = PagesArgument { range, mode: 0, done: 0 };
-        // SAFETY: S9 (the argument's layout; the range is the region's, or the call fails).
+        // SAFETY: S9 (the argument's layout). The range is the region's, or the call fails.
         let result = unsafe { ioctl(self.file.as_raw_fd(), IOC_POISON, &mut pages) };
         result.map_err(failed("UFFDIO_POISON", range))
     }
@@ -304,7 +294,7 @@ fn failed(call: &'static str, range: RangeArgument) -> impl FnOnce(io::Error) ->
     move |source| UffdError::Call { call, start: range.start, len: range.len, source }
 }
 
-/// One of the three ways, in order of what they can do.
+/// Most capable first.
 fn open_descriptor() -> Result<(OwnedFd, UffdSource), UffdError> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
     let from_device = File::options().read(true).write(true).open(DEVICE).and_then(|device| {
@@ -324,7 +314,6 @@ fn open_descriptor() -> Result<(OwnedFd, UffdSource), UffdError> {
     }
 }
 
-/// A descriptor by the system call.
 fn call(flags: libc::c_int) -> io::Result<OwnedFd> {
     let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: S9 (the flags are a number): the call makes a descriptor, or fails.
@@ -334,11 +323,11 @@ fn call(flags: libc::c_int) -> io::Result<OwnedFd> {
 fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
     let descriptor = RawFd::try_from(result).ok().filter(|descriptor| *descriptor >= 0);
     let descriptor = descriptor.ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: S9 (the kernel has just made the descriptor, and nothing else knows of it).
+    // SAFETY: S9 (the kernel has just made the descriptor, and only this code knows it).
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Agrees on features, once for a descriptor; returns all that the kernel has.
+/// Agrees on features, once per descriptor. Returns all features of the kernel.
 fn agree(descriptor: BorrowedFd<'_>, wanted: UffdFeatures) -> Result<UffdFeatures, UffdError> {
     let mut api = ApiArgument { api: API, features: wanted.0, ioctls: 0 };
     // SAFETY: S9 (the argument's layout).

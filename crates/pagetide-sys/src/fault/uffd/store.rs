@@ -8,7 +8,7 @@ use super::abi::{
 };
 use crate::memory::frames::FRAME_BYTES;
 
-/// A store to a page of a memory file, by a process that has it mapped, registered, and protected.
+/// A store by another process to a mapped, registered and protected page of a memory file.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreFault<'u> {
     uffd: BorrowedFd<'u>,
@@ -16,18 +16,18 @@ pub struct StoreFault<'u> {
 }
 
 impl<'u> StoreFault<'u> {
-    /// One at an address of the process that has sent us its userfaultfd.
+    /// Makes a fault at an address of the process that sent its userfaultfd.
     pub fn new(uffd: BorrowedFd<'u>, address: u64) -> StoreFault<'u> {
         StoreFault { uffd, address: address & !(FRAME_BYTES as u64 - 1) }
     }
 
-    /// Lets the process store to the page there, which is in the memory file. Where that fails the
-    /// process has ended, or has other things there, and its thread looks again.
+    /// Lets the process store to the page, which is in the memory file. On failure, the process has
+    /// ended or unmapped the page, and its thread retries.
     pub(crate) fn allow(&self) -> io::Result<()> {
         let range = RangeArgument { start: self.address, len: FRAME_BYTES as u64 };
         loop {
             let mut pages = PagesArgument { range, mode: 0, done: 0 };
-            // SAFETY: S9 (the argument's layout): it is another process's memory that changes.
+            // SAFETY: S9 (the argument's layout). The call changes another process's memory.
             let mapped = unsafe { ioctl(self.uffd.as_raw_fd(), IOC_CONTINUE, &mut pages) };
             let result = match mapped {
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
@@ -38,7 +38,7 @@ impl<'u> StoreFault<'u> {
                 result => result,
             };
             match result {
-                // The mapping was being changed meanwhile.
+                // The mapping was changing meanwhile.
                 Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {
                     std::thread::yield_now();
                 }

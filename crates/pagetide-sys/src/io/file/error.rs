@@ -1,27 +1,27 @@
-//! What can go wrong with a store: operation, range, and what the system said.
+//! Errors of a store: operation, range, and the system's error.
 
 use std::io;
 
-/// Why a store could not be opened.
+/// The reason why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenStoreError {
-    /// Not a regular file, so it has no pages to keep; open a regular file.
+    /// The file is not regular, so it has no pages to keep. Open a regular file.
     #[error("only a regular file can be a store, and this is a {kind}")]
     NotRegular {
-        /// What it is instead.
+        /// The file's kind.
         kind: &'static str,
     },
-    /// The system refused; see the source.
+    /// The system refused, see the source.
     #[error("the file could not be opened: {source}")]
     Os {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl From<OpenStoreError> for io::Error {
-    /// The system's own error, or one that says what the file is.
+    /// Returns the system's error, or an error with the file's kind.
     fn from(error: OpenStoreError) -> io::Error {
         match error {
             OpenStoreError::Os { source } => source,
@@ -30,54 +30,56 @@ impl From<OpenStoreError> for io::Error {
     }
 }
 
-/// Why an operation on an open store failed. The source is what the system said.
+/// The reason why an operation on an open store failed, with the system's error as source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A read; what arrived before it is in the frames or the buffer, and is not to be trusted.
+    /// A read failed. Bytes that arrived before are in the frames or the buffer, and must not be
+    /// used.
     #[error("reading {len} bytes at {offset} failed: {source}")]
     Read {
-        /// Where it began.
+        /// The first byte of the range.
         offset: u64,
-        /// Bytes asked for.
+        /// Bytes requested.
         len: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A write; any part of the range may have been written. Keep the contents, and try again.
+    /// A write failed. Any part of the range may have been written. Keep the contents, and try
+    /// again.
     #[error("writing {len} bytes at {offset} failed: {source}")]
     Write {
-        /// Where it began.
+        /// The first byte of the range.
         offset: u64,
         /// Bytes to write.
         len: usize,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A sync: any write since the last one may be lost.
+    /// A sync failed. Any write since the last successful sync may be lost.
     #[error("syncing the file failed: {source}")]
     Sync {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Changing the length.
+    /// Changing the length failed.
     #[error("setting the length to {len} bytes failed: {source}")]
     SetLen {
-        /// The length asked for.
+        /// The length requested, in bytes.
         len: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Asking for length or identity.
+    /// Reading the length or the identity failed.
     #[error("asking about the file failed: {source}")]
     Stat {
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl StoreError {
-    /// What the system said.
+    /// Returns the system's error.
     pub fn os_error(&self) -> &io::Error {
         match self {
             StoreError::Read { source, .. }
@@ -88,7 +90,7 @@ impl StoreError {
         }
     }
 
-    /// The same, kept.
+    /// Returns the system's error by value.
     pub fn into_os_error(self) -> io::Error {
         match self {
             StoreError::Read { source, .. }

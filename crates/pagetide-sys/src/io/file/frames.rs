@@ -1,15 +1,14 @@
-//! Reads into locked frames, and over pages that have none.
+//! Reads into locked frames, skipping pages without a frame.
 //!
-//! Problem: a few pages of a run are in memory already, and would cut its read into small ones,
-//! each of which takes a device longer than the pages themselves. Idea: they are read as well, into
-//! memory that nothing looks at.
+//! Problem: a few resident pages would cut a read into small ones, which take a device longer.
+//! Idea: resident pages are read as well, into unused memory.
 //!
 //! ```text
 //!   file:     | 7 | 8 | 9 | 10 | 11 |
 //!   parts:    [ frames ][skip] [frame]     one preadv
 //! ```
 //!
-//! Invariant: S8, frames are locked by the caller; what is skipped, only the kernel touches.
+//! Invariant: S8, the caller has the frames locked, and only the kernel accesses skipped bytes.
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -23,31 +22,29 @@ use super::error::StoreError;
 use super::{PAGE, StoreFile, is_refusal_of_direct};
 use crate::page::token::{Lock, PageHandle};
 
-/// The most parts one `preadv` takes (IOV_MAX on Linux).
+/// IOV_MAX on Linux.
 pub(crate) const PARTS_MAX: usize = 1024;
 
 const SKIPPED_BYTES: usize = READ_OVER_MAX as usize * PAGE_BYTES;
 
-/// Where pages go that are skipped.
 #[repr(align(4096))]
 struct Skipped(UnsafeCell<[u8; SKIPPED_BYTES]>);
 
-// SAFETY: S8 (the kernel gets only what is exclusively held, or what nothing reads): no reference
-// to the bytes is ever made.
+// SAFETY: S8 (the kernel gets only exclusively held memory, or memory that nothing reads): no
+// reference to the bytes is ever made.
 unsafe impl Sync for Skipped {}
 
 static SKIPPED: Skipped = Skipped(UnsafeCell::new([0; SKIPPED_BYTES]));
 
 impl StoreFile {
-    /// Reads from `offset` into the locked frames, which are of pages in the file's order, the
-    /// first at `offset`; pages between them are skipped. Returns the bytes read, with those of
-    /// skipped pages.
+    /// Reads from `offset` into locked frames of pages in the file's order, the first at `offset`.
+    /// Pages between them are skipped. Returns the bytes read, including skipped pages.
     ///
-    /// Fewer than asked for means the end of the file; the frames are zero from there. Interrupted
-    /// and short reads are continued. Each lock must hold a resident page, or this panics.
+    /// A short count means the end of the file, and the frames are zero from there. Interrupted and
+    /// short reads are continued. Panics if a lock holds no resident page.
     ///
     /// # Errors
-    /// [`StoreError::Read`]; the frames hold anything.
+    /// Fails with [`StoreError::Read`]. The frames' contents are then unspecified.
     pub fn read_frames<H: PageHandle>(
         &self,
         offset: u64,
@@ -56,7 +53,6 @@ impl StoreFile {
         self.continue_read_frames(offset, frames, 0)
     }
 
-    /// As [`read_frames`](Self::read_frames), where `done` bytes have been read already.
     pub(crate) fn continue_read_frames<H: PageHandle>(
         &self,
         offset: u64,
@@ -72,7 +68,7 @@ impl StoreFile {
                 break;
             }
             let result = match &mut *frames {
-                // Nothing is allocated for one: it may be a fault.
+                // A single frame needs no allocation: the read may serve a fault.
                 [frame] => {
                     let part = [part(frame, done)];
                     self.through(file, |file| read_parts(file, &part, at))
@@ -101,9 +97,8 @@ impl StoreFile {
     }
 }
 
-/// The memory of the frames and of the pages between them, from byte `done` on, in at most
-/// [`PARTS_MAX`] parts; frames that follow each other in memory are one, which the kernel looks up
-/// at once.
+/// Returns the memory from byte `done`, in at most [`PARTS_MAX`] parts. Adjacent frames share a
+/// part, which the kernel looks up at once.
 pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<libc::iovec> {
     let mut parts: Vec<libc::iovec> = Vec::new();
     let mut at = done;
@@ -131,7 +126,6 @@ pub(crate) fn parts<H: PageHandle>(frames: &mut [Lock<H>], done: usize) -> Vec<l
     parts
 }
 
-/// The memory of one frame from byte `done` on.
 fn part<H: PageHandle>(frame: &mut Lock<H>, done: usize) -> libc::iovec {
     let iov_base = frame.fill_target().wrapping_add(done).cast();
     libc::iovec { iov_base, iov_len: PAGE_BYTES - done }
@@ -141,23 +135,22 @@ fn read_parts(file: &File, parts: &[libc::iovec], offset: u64) -> io::Result<usi
     let offset =
         libc::off_t::try_from(offset).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     let nr_parts = parts.len() as libc::c_int;
-    // SAFETY: S8 (the kernel gets only what is exclusively held, or what nothing reads): the parts
-    // are frames whose locks the caller holds by `&mut`, until after the call, and skipped pages.
+    // SAFETY: S8 (the kernel gets only exclusively held memory, or memory that nothing reads): the
+    // parts are frames that the caller has locked by `&mut` until after the call, and skipped
+    // pages.
     let count = unsafe { libc::preadv(file.as_raw_fd(), parts.as_ptr(), nr_parts, offset) };
     usize::try_from(count).map_err(|_| io::Error::last_os_error())
 }
 
-/// The page of the first of them.
 pub(crate) fn first_of<H: PageHandle>(frames: &[Lock<H>]) -> u64 {
     frames.first().map_or(0, |frame| frame.page().index().0)
 }
 
-/// Bytes from the `first` page to this one.
 pub(crate) fn place_of<H: PageHandle>(frame: &Lock<H>, first: u64) -> usize {
     (frame.page().index().0 - first) as usize * PAGE_BYTES
 }
 
-/// Bytes from the first page to the end of the last.
+/// Counts skipped pages.
 pub(crate) fn len_of<H: PageHandle>(frames: &[Lock<H>]) -> usize {
     frames.last().map_or(0, |last| place_of(last, first_of(frames)) + PAGE_BYTES)
 }

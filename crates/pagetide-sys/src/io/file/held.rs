@@ -1,17 +1,16 @@
-//! One descriptor for direct and for buffered requests.
+//! One descriptor for direct and buffered requests.
 //!
-//! **Problem.** A lease is granted while there is one open file of an inode, and no other. Two
-//! descriptors, one direct and one buffered, are two. **Idea.** `O_DIRECT` is a flag of the open
-//! file that can be changed: it is taken off for the time of a buffered request.
+//! **Problem.** A lease requires a single open file description. **Idea.** Buffered requests clear
+//! the flag `O_DIRECT` temporarily.
 //!
 //! ```text
 //!   flags  O_DIRECT ----------|          |---- O_DIRECT
 //!                       buffered request             one at a time
 //! ```
 //!
-//! A direct request that is issued meanwhile goes through the kernel's cache, which costs memory
-//! there and is right. A short file is written through the kernel's cache altogether: a device
-//! request for each of many small files costs more than all else that is done with them.
+//! A concurrent direct request then goes through the kernel's cache, which costs memory. Short
+//! files are always written so, because one device request per small file costs more than
+//! everything else.
 //!
 //! Source: Linux man page fcntl(2), `F_SETFL` and `F_SETLEASE`.
 
@@ -23,10 +22,9 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Writes that end within this go through the kernel's cache.
+/// Files up to this length are always written through the kernel's cache.
 const SMALL_BYTES: u64 = 128 << 10;
 
-/// The one descriptor of a file.
 #[derive(Debug)]
 pub(super) struct Held {
     file: Arc<File>,
@@ -36,7 +34,6 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Takes over `file`.
     pub(super) fn new(file: Arc<File>, direct: bool) -> Result<Held, OpenStoreError> {
         let os = |source| OpenStoreError::Os { source };
         let stat = read_statx(&file).map_err(os)?;
@@ -62,32 +59,30 @@ impl Held {
         self.is_direct.then_some(&*self.file)
     }
 
-    /// Runs a request that goes through the kernel's page cache.
     pub(super) fn buffered<T>(&self, request: impl FnOnce(&File) -> T) -> T {
         if !self.is_direct {
             return request(&self.file);
         }
         let _turn = self.buffered.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where the flag cannot be changed, the request says so itself.
+        // If the flag cannot be changed, the request itself fails.
         let _ = set_direct(&self.file, false);
         let result = request(&self.file);
         let _ = set_direct(&self.file, true);
         result
     }
 
-    /// Whether the file ends at `end`, or before: no other process changes it.
+    /// Returns true if the file ends at or before `end`. No other process changes the file.
     pub(super) fn is_end(&self, end: u64) -> bool {
         rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= end)
     }
 
-    /// Whether a write that ends there belongs to a short file.
     pub(super) fn is_small(&self, end: u64) -> bool {
         end <= SMALL_BYTES
             && rustix::fs::fstat(&*self.file).is_ok_and(|stat| stat.st_size as u64 <= SMALL_BYTES)
     }
 }
 
-/// Keeps the access mode and whatever else is set.
+/// Changes only `O_DIRECT`.
 fn set_direct(file: &File, on: bool) -> io::Result<()> {
     let flags = fcntl_getfl(file)?;
     let wanted = if on { flags | OFlags::DIRECT } else { flags - OFlags::DIRECT };

@@ -1,22 +1,20 @@
-//! A look at a file: which it is, in what state, and whether that state will tell on a change.
+//! A file's identity and state, and a check that a later change will show.
 //!
-//! **Problem.** File times tell that a file was changed, but they are coarse: the kernel takes them
-//! from a clock that ticks every few milliseconds, and some file systems cut them to less. A change
-//! within the tick of the one before leaves all times as they are.
+//! **Problem.** File times are coarse: the kernel's clock ticks every few milliseconds, and some
+//! file systems truncate times further.
 //!
-//! **Idea.** ctime, which no call can set, is compared with that same clock, read *before* the file
-//! is looked at. Once the clock is past it by more than anything is cut, every later change gets a
-//! later ctime.
+//! **Idea.** ctime, which no call can set, is compared with the same clock, read *before* the
+//! state. Once the clock is past ctime by more than any truncation, every later change gets a later
+//! ctime.
 //!
 //! ```text
-//!   ctime            clock, then the look
-//!     |--- SLACK ---|-------> settled: from here on a change shows
-//!     |------->|             not settled: a change may still get the same ctime
+//!   ctime            clock, then the state
+//!     |--- SLACK ---|-------> settled: every change shows from here on
+//!     |------->|             not settled: a change may get the same ctime
 //! ```
 //!
-//! **Ignored.** A clock that is set back; a server's clock that is behind ours by more than the
-//! slack; stores through another program's mapping to pages it has dirtied already, which change no
-//! time until the kernel writes them back.
+//! **Ignored.** A clock that is set back, or a server's clock that lags by more than the slack.
+//! Stores through another program's mapping to dirty pages, which change no time before write-back.
 //!
 //! Source: Linux man pages statx(2), clock_getres(2) `CLOCK_REALTIME_COARSE`.
 
@@ -26,42 +24,40 @@ use std::io;
 use rustix::fs::{AtFlags, Statx, StatxFlags, makedev, statx};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The longest tick of the kernel's clock, and more than file systems cut from a time that has
-/// parts of a second.
+/// More than the clock's longest tick, and than the truncation of times with fractions.
 const SLACK_NS: i128 = 10_000_000;
-/// Where only seconds are kept, some keep every second one.
+/// For file systems with whole seconds. Some keep only even seconds.
 const SLACK_OF_SECONDS_NS: i128 = 2_000_000_000;
 const SECOND_NS: i128 = 1_000_000_000;
 
-/// Which file this is, and in what state.
+/// A file's identity and state.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fingerprint {
-    /// Device, a number as stat(2) has it.
+    /// The device number, as in stat(2).
     pub dev: u64,
-    /// Inode number on that device.
+    /// The inode number on the device.
     pub ino: u64,
-    /// Length in bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// Last change of the contents, nanoseconds since 1970.
+    /// The last change of the contents, in nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// Last change of anything, nanoseconds since 1970; no call can set it.
+    /// The last change of anything, in nanoseconds since 1970. No call can set it.
     pub ctime_ns: i128,
-    /// When the file was made, where the file system keeps it; tells reused inode numbers apart.
+    /// The creation time, if the file system keeps one. Distinguishes reused inode numbers.
     pub btime_ns: Option<i128>,
 }
 
-/// A fingerprint, and what it is good for.
+/// A fingerprint and its reliability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
-    /// How the file looked.
+    /// The file's fingerprint.
     pub fingerprint: Fingerprint,
-    /// Every change after this look changes the fingerprint. Where it is not set, two equal
-    /// fingerprints prove nothing.
+    /// True if every later change changes the fingerprint. If false, equal fingerprints prove
+    /// nothing.
     pub is_settled: bool,
 }
 
 impl Look {
-    /// Looks at an open file.
     pub(super) fn at(file: &File) -> io::Result<Look> {
         let clock = clock_gettime(ClockId::RealtimeCoarse);
         let clock_ns = i128::from(clock.tv_sec) * SECOND_NS + i128::from(clock.tv_nsec);
@@ -86,7 +82,6 @@ impl Fingerprint {
     }
 }
 
-/// Whether a change from `clock_ns` on gets another ctime than this one.
 fn is_settled(ctime_ns: i128, clock_ns: i128) -> bool {
     let slack = if ctime_ns % SECOND_NS == 0 { SLACK_OF_SECONDS_NS } else { SLACK_NS };
     ctime_ns + slack < clock_ns

@@ -1,13 +1,11 @@
-//! A regular file as the store of a mapping, with I/O that bypasses the kernel's page cache.
+//! A regular file as a store, with I/O that bypasses the kernel's page cache.
 //!
-//! **Problem.** Contents that are cached in both this cache and the kernel halve the value of the
-//! memory. Direct I/O avoids the second copy, but only some file systems support it, only for
-//! aligned ranges, and never for a tail shorter than a page.
+//! **Problem.** Caching contents here and in the kernel halves the value of memory. Direct I/O
+//! needs support by the file system and aligned ranges, and excludes a partial last page.
 //!
-//! **Idea.** Two descriptors of one file. Aligned requests use the direct descriptor if the file
-//! has proved to support direct I/O. All other requests use the buffered descriptor, and so does
-//! the rest of a direct request that was cut short. A *held* file (`held`) has one descriptor for
-//! both.
+//! **Idea.** Two descriptors of one file. Aligned requests are direct if that has proved to work.
+//! Other requests, and the rest of a short direct request, are buffered. A *held* file (`held`) has
+//! one descriptor for both.
 //!
 //! ```text
 //!   file:   |  page 0  |  page 1  |  page 2  |  tail  |  end
@@ -15,13 +13,12 @@
 //!   writes: |<----------- direct ----------->|<- buffered ->|   sync drops this from the kernel
 //! ```
 //!
-//! **Invariants.** S8: the kernel gets memory only while the caller has exclusive access to it:
-//! frames under [`Lock`], buffers by `&mut`. A result is an error or a count, and is checked.
-//! `EINTR` repeats the request. `EINVAL` and `EOPNOTSUPP` of a direct request repeat it buffered.
-//! Every other error is reported with its range. A short read means the end of the file only after
-//! a read of 0 bytes.
+//! **Invariants.** S8: the kernel gets memory only while the caller has exclusive access: frames
+//! under [`Lock`], buffers by `&mut`. `EINTR` repeats the request. `EINVAL` and `EOPNOTSUPP` of a
+//! direct request repeat it buffered. Other errors are reported with their range. Only a read of 0
+//! bytes means the end of the file.
 //!
-//! **Ignored.** Concurrent changes by other programs: a [`Look`] before and after shows them.
+//! **Ignored.** Concurrent changes by other programs, which a [`Look`] before and after shows.
 //!
 //! Source: Linux man pages open(2) `O_DIRECT`, statx(2) `STATX_DIOALIGN`, preadv(2),
 //! posix_fadvise(2), lseek(2).
@@ -54,10 +51,10 @@ mod nameless;
 const PAGE: u64 = PAGE_BYTES as u64;
 const NOTHING_CACHED: u64 = u64::MAX;
 
-/// Options for opening a store. A store is always opened for reading.
+/// Options for opening a store. Stores are always readable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoreOptions {
-    /// Opens the file for writing too.
+    /// Opens for writing too.
     pub write: bool,
     /// Creates a missing file. Needs `write`.
     pub create: bool,
@@ -74,12 +71,10 @@ pub struct StoreOptions {
 #[derive(Debug)]
 pub struct StoreFile {
     descriptors: Descriptors,
-    /// The lowest offset of a buffered write since the last sync. The kernel may have cached the
-    /// contents from this offset on.
+    /// The lowest offset of a buffered write since the last sync.
     cached_from: AtomicU64,
 }
 
-/// The descriptors for requests.
 #[derive(Debug)]
 enum Descriptors {
     Two { buffered: File, direct: Option<File> },
@@ -94,7 +89,7 @@ impl StoreFile {
     /// [`is_direct`](Self::is_direct).
     pub fn open(path: &Path, options: StoreOptions) -> Result<StoreFile, OpenStoreError> {
         let os = |source| OpenStoreError::Os { source };
-        // `O_NONBLOCK`: an open of a pipe without a peer would block.
+        // `O_NONBLOCK`: opening a pipe without a peer would block.
         let buffered = OpenOptions::new()
             .read(true)
             .write(options.write)
@@ -103,7 +98,7 @@ impl StoreFile {
             .custom_flags(libc::O_NONBLOCK)
             .open(path);
         let buffered = match buffered {
-            // The path is a directory, opened for writing.
+            // A directory, opened for writing.
             Err(error) if error.raw_os_error() == Some(libc::EISDIR) => {
                 return Err(OpenStoreError::NotRegular { kind: "directory" });
             }
@@ -117,24 +112,23 @@ impl StoreFile {
         Ok(StoreFile::over(buffered, options.write, options.direct))
     }
 
-    /// Creates an unnamed file of `len` zeros in `folder`, which only its owner can read and write,
-    /// and which the system deletes on drop. Uses direct I/O if `direct` is set and the file
-    /// supports it.
+    /// Creates an unnamed file of `len` zeros in `folder`, accessible only to its owner, and
+    /// deleted on drop. `direct` is as in [`StoreOptions`].
     ///
     /// # Errors
-    /// Fails with the system's error, usually a missing folder or a missing permission.
+    /// Fails with the system's error, usually a missing folder or permission.
     pub fn nameless(folder: &Path, len: u64, direct: bool) -> io::Result<StoreFile> {
         let file = nameless::create(folder)?;
         file.set_len(len)?;
         Ok(StoreFile::over(file, true, direct))
     }
 
-    /// Takes an open file that the caller has exclusive use of, for example by a lease. The file
-    /// must be open for reading, and for writing if it will be written. Makes no second descriptor,
-    /// which would conflict with the lease. `direct` is as in [`StoreOptions`].
+    /// Takes an open file that the caller uses exclusively, for example by a lease. It must be open
+    /// for reading, and for writing if it will be written. Makes no second descriptor, which would
+    /// conflict with the lease. `direct` is as in [`StoreOptions`].
     ///
     /// # Errors
-    /// [`OpenStoreError`].
+    /// Fails with [`OpenStoreError`].
     pub fn held(file: Arc<File>, direct: bool) -> Result<StoreFile, OpenStoreError> {
         let held = Held::new(file, direct)?;
         let cached_from = AtomicU64::new(NOTHING_CACHED);
@@ -156,8 +150,8 @@ impl StoreFile {
         Ok(Bytes(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 
-    /// Returns the current path. Returns `None` if the file has no name any more, or if /proc is
-    /// not mounted.
+    /// Returns the current path, or `None` if the file has no name any more, or /proc is not
+    /// mounted.
     pub fn read_path(&self) -> Option<PathBuf> {
         let path = std::fs::read_link(format!("/proc/self/fd/{}", self.any().as_raw_fd())).ok()?;
         (!path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
@@ -168,7 +162,6 @@ impl StoreFile {
         self.direct().is_some()
     }
 
-    /// Returns the descriptor for aligned requests, if direct I/O is in use.
     fn direct(&self) -> Option<&File> {
         match &self.descriptors {
             Descriptors::Two { direct, .. } => direct.as_ref(),
@@ -176,7 +169,7 @@ impl StoreFile {
         }
     }
 
-    /// Returns a descriptor for requests that concern the whole file.
+    /// Returns a descriptor for requests about the whole file.
     fn any(&self) -> &File {
         match &self.descriptors {
             Descriptors::Two { buffered, .. } => buffered,
@@ -184,7 +177,6 @@ impl StoreFile {
         }
     }
 
-    /// Runs a request through `direct`, or through the kernel's page cache.
     fn through<T>(&self, direct: Option<&File>, request: impl FnOnce(&File) -> T) -> T {
         match (direct, &self.descriptors) {
             (Some(direct), _) => request(direct),
@@ -193,7 +185,6 @@ impl StoreFile {
         }
     }
 
-    /// Returns true if a read up to `end` is known to have reached the end of the file.
     fn is_known_end(&self, end: u64) -> bool {
         matches!(&self.descriptors, Descriptors::One(held) if held.is_end(end))
     }
@@ -203,13 +194,13 @@ impl StoreFile {
         matches!(&self.descriptors, Descriptors::One(held) if held.is_small(end))
     }
 
-    /// Reads from `offset` into `target`. Returns the number of bytes read, which is less than the
-    /// length of `target` only at the end of the file.
+    /// Reads from `offset` into `target`. Returns the bytes read, fewer than requested only at the
+    /// end of the file.
     ///
     /// The read is direct if offset, length and memory are page aligned (an [`AlignedBuf`] is).
     ///
     /// # Errors
-    /// [`StoreError::Read`]. The contents of `target` are then unspecified.
+    /// Fails with [`StoreError::Read`]. The contents of `target` are then unspecified.
     pub fn read_bytes(&self, target: &mut [u8], offset: u64) -> Result<usize, StoreError> {
         let (len, mut done) = (target.len(), 0);
         let mut direct = self.direct().filter(|_| is_aligned(target, offset));
@@ -234,16 +225,15 @@ impl StoreFile {
 
     /// Writes all of `source` at `offset`.
     ///
-    /// Whole pages are written directly if offset and memory are page aligned. All other bytes go
-    /// through the kernel's page cache, and the next successful sync drops them from there.
+    /// Whole pages are written directly if offset and memory are page aligned. Other bytes go
+    /// through the kernel's page cache until the next successful sync.
     ///
     /// # Errors
-    /// [`StoreError::Write`]. Any part may have been written.
+    /// Fails with [`StoreError::Write`]. Any part may have been written.
     pub fn write_bytes(&self, source: &[u8], offset: u64) -> Result<(), StoreError> {
         self.continue_write(source, offset, 0)
     }
 
-    /// Continues a [`write_bytes`](Self::write_bytes) after the first `done` bytes.
     pub(crate) fn continue_write(
         &self,
         source: &[u8],
@@ -280,20 +270,18 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Starts a kernel read of the page at `offset`, so that a later write of a part of this page
-    /// does not wait for the read.
+    /// Starts a kernel read of the page at `offset`, so that a later partial write does not wait.
     pub fn prepare_part(&self, offset: u64) {
-        // An error only makes the write slower.
         let len = std::num::NonZeroU64::new(PAGE);
         let prepare = |file: &File| rustix::fs::fadvise(file, offset, len, Advice::WillNeed);
         let _ = self.through(None, prepare);
     }
 
-    /// Makes all previous writes durable, together with the metadata that is needed to read them.
+    /// Makes all previous writes durable, and the metadata needed to read them.
     ///
     /// # Errors
-    /// [`StoreError::Sync`]. Any write since the last sync may be lost, and the kernel may not
-    /// report it again. The caller must keep the contents.
+    /// Fails with [`StoreError::Sync`]. Any write since the last sync may be lost, and the kernel
+    /// may not report it again. The caller must keep the contents.
     pub fn sync_data(&self) -> Result<(), StoreError> {
         self.sync(File::sync_data)
     }
@@ -312,8 +300,7 @@ impl StoreFile {
         if result.is_err() {
             self.cached_from.fetch_min(from, Ordering::Relaxed);
         } else if from != NOTHING_CACHED && self.is_direct() {
-            // Frees memory of the kernel: these pages are clean now, and cached here anyway. An
-            // error does no harm.
+            // Frees the kernel's copies of these now clean pages. An error does no harm.
             let _ = rustix::fs::fadvise(self.any(), from, None, Advice::DontNeed);
         }
         result.map_err(|source| StoreError::Sync { source })
@@ -327,11 +314,11 @@ impl StoreFile {
         Ok(self.look()?.fingerprint.len)
     }
 
-    /// Reads the largest length that the file system supports for this file, in bytes, up to
-    /// `most`. Does not change the file.
+    /// Returns the largest length that the file system supports for this file, in bytes, up to
+    /// `most`.
     ///
-    /// lseek(2) refuses offsets beyond this length, which depends on the file system, the block
-    /// size and the kind of inode.
+    /// lseek(2) refuses larger offsets. The limit depends on the file system, the block size and
+    /// the kind of inode.
     ///
     /// # Errors
     /// Fails with the error of lseek(2) if the file has no position.
@@ -351,34 +338,33 @@ impl StoreFile {
         Ok(accepted)
     }
 
-    /// Truncates or extends the file to `len` bytes. Added bytes read as zero.
+    /// Truncates the file, or extends it with zeros, to `len` bytes.
     ///
     /// # Errors
-    /// [`StoreError::SetLen`]. The file keeps its old length.
+    /// Fails with [`StoreError::SetLen`]. The file keeps its old length.
     pub fn set_len(&self, len: u64) -> Result<(), StoreError> {
         self.any().set_len(len).map_err(|source| StoreError::SetLen { len, source })
     }
 
-    /// Reads the file's identity and state, and if a later change would show.
+    /// Reads the file's identity and state.
     ///
     /// # Errors
-    /// [`StoreError::Stat`].
+    /// Fails with [`StoreError::Stat`].
     pub fn look(&self) -> Result<Look, StoreError> {
         Look::at(self.any()).map_err(|source| StoreError::Stat { source })
     }
 
-    /// Returns the descriptor for page-aligned requests of whole pages.
     pub(crate) fn aligned_fd(&self) -> RawFd {
         self.direct().unwrap_or(self.any()).as_raw_fd()
     }
 }
 
-/// Opens the same file again with `O_DIRECT`. Returns `None` if aligned direct reads fail.
+/// Opens the file again with `O_DIRECT`. Returns `None` if aligned direct reads fail.
 fn open_direct(file: &File, write: bool) -> Option<File> {
     if takes_direct(&read_statx(file).ok()?) == Some(false) {
         return None;
     }
-    // Opened by descriptor, because the path may name another file by now.
+    // By descriptor, because the path may name another file by now.
     let direct = OpenOptions::new()
         .read(true)
         .write(write)
@@ -390,8 +376,7 @@ fn open_direct(file: &File, write: bool) -> Option<File> {
     Some(direct)
 }
 
-/// Returns true if page-aligned direct requests work. Returns `None` if the file system does not
-/// say.
+/// Returns true if page-aligned direct requests work, `None` if the file system does not say.
 fn takes_direct(stat: &Statx) -> Option<bool> {
     let knows = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::DIOALIGN);
     let fits = |align: u32| align != 0 && u64::from(align) <= PAGE;
@@ -415,7 +400,7 @@ fn is_aligned(bytes: &[u8], offset: u64) -> bool {
     (bytes.as_ptr().addr() as u64 | bytes.len() as u64 | offset).is_multiple_of(PAGE)
 }
 
-/// Returns true for the errors that file systems return for an unsupported direct request.
+/// Returns true for the errors of an unsupported direct request.
 pub(crate) fn is_refusal_of_direct(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
 }

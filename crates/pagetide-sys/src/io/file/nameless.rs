@@ -1,12 +1,11 @@
-//! Files without a name, for contents that no other program is to see and that go with the process.
+//! Files without a name, invisible to other programs and deleted with the process.
 //!
 //! ```text
 //!   O_TMPFILE              never has a name
-//!   where there is none:   a new name, never one that exists, unlinked at once
+//!   if unsupported:        a new name, unlinked at once
 //! ```
 //!
-//! The file is its owner's alone (mode 0600, whatever the umask), and no link that another user has
-//! put into the folder is followed.
+//! The mode is 0600 regardless of the umask. Links of other users are not followed.
 //!
 //! Source: Linux man page open(2), `O_TMPFILE`.
 
@@ -16,16 +15,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Read and write, for the owner alone.
+/// Owner only.
 const MODE: u32 = 0o600;
-/// Names that exist already before giving up: those of dead processes, or put there on purpose.
+/// Existing names tried before giving up.
 const NAMES_MAX: usize = 1000;
 
-/// Makes an empty file in `folder`.
 pub(super) fn create(folder: &Path) -> io::Result<File> {
     let made = options().custom_flags(libc::O_TMPFILE).open(folder);
     match made.as_ref().map_err(io::Error::raw_os_error) {
-        // A file system that cannot, or a kernel that takes the flag for O_DIRECTORY.
+        // Unsupported, or taken for O_DIRECTORY.
         Err(Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => create_and_unlink(folder),
         _ => made,
     }

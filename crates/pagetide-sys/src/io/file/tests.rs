@@ -10,9 +10,9 @@ use crate::{ArenaOptions, FrameArena, PageTable};
 
 const NR_FRAMES: u32 = 8;
 
-/// Locked resident pages full of 0xee, as many as there are frames.
+/// Makes locked resident pages full of 0xee.
 fn locked_frames() -> Vec<Lock<WordRef>> {
-    // Backwards, so that the file's order is not memory's.
+    // Reversed, so that the file's order differs from memory's.
     locked_frames_in(|index| NR_FRAMES - 1 - index)
 }
 
@@ -37,7 +37,6 @@ fn open(path: &Path, direct: bool) -> StoreFile {
     StoreFile::open(path, options).expect("a temporary file opens")
 }
 
-/// A file in a temporary folder of the working directory's file system, and one on tmpfs.
 fn folders() -> [tempfile::TempDir; 2] {
     let here = std::env::temp_dir();
     let memory = PathBuf::from("/dev/shm");
@@ -160,8 +159,7 @@ fn fingerprints_tell_files_and_states_apart() {
     assert_eq!(before.btime_ns, fingerprint(&file).btime_ns);
 }
 
-/// The law of a look: once it is settled, no change escapes the next one, however soon it follows,
-/// and whatever other times are set to.
+/// After a settled look, every change shows.
 #[test]
 fn a_change_after_a_settled_look_shows() {
     for folder in folders() {
@@ -238,7 +236,7 @@ fn frames_that_follow_each_other_are_one_part() {
     let mut frames = locked_frames_in(|index| if index < 2 { 1 - index } else { index });
     let rest = (NR_FRAMES as usize - 2) * PAGE_BYTES;
     assert_eq!(lengths(&mut frames, 0), [PAGE_BYTES, PAGE_BYTES, rest]);
-    // Pages without a frame are a part each time.
+    // A skipped page is a part of its own.
     drop(frames.remove(3));
     assert_eq!(lengths(&mut frames, 0), [1, 1, 1, 1, 4].map(|nr| nr * PAGE_BYTES));
     assert_eq!(lengths(&mut frames, 4 * PAGE_BYTES), [4 * PAGE_BYTES]);

@@ -1,12 +1,9 @@
-//! Batched I/O: io_uring where the system allows it, one call at a time where it does not.
+//! Batched I/O: io_uring if the system allows it, otherwise one call at a time.
 //!
-//! **Problem.** A device does four times the reads at depth 32 that it does at depth 1, but memory
-//! given to the kernel stays the kernel's until it says otherwise, whatever happens to the thread
-//! that asked.
+//! **Problem.** A device does four times as many reads at depth 32 as at depth 1. The kernel uses
+//! the memory until the completion, whatever happens to the requesting thread.
 //!
-//! **Idea.** The queue takes ownership. What is submitted brings its locks or its buffer along,
-//! and the completion brings them back; nothing else can touch them in between, because nothing
-//! else has them.
+//! **Idea.** A request owns its locks or its buffer until the completion returns them.
 //!
 //! ```text
 //!   submit_read(file, locks)  --> slot [pending] --> kernel --> short? refused? finish it by
@@ -14,19 +11,18 @@
 //!   reap  <-- Completion { token, locks | buffer, result } <--------------+
 //! ```
 //!
-//! **Data and invariants.** S8: what the kernel may write or read is owned by an occupied slot
-//! from before the submission until the completion was seen. Dropping the queue waits for every
-//! completion; if even that is impossible, the memory is leaked rather than freed. At most `depth`
-//! slots are occupied, and the kernel's queues have room for as many.
+//! **Data and invariants.** S8: an occupied slot owns the memory that the kernel may access, from
+//! before the submission until the completion was seen. Dropping the queue waits for all
+//! completions, or leaks the memory. At most `depth` slots are occupied, and the kernel's queues
+//! have room for all.
 //!
-//! A read may go *through* memory in a row, and is copied from there into its frames: a device
-//! takes a descriptor for each piece of memory, and some are three times as fast with one as with a
-//! hundred.
+//! A read may go *through* contiguous memory, and is copied into its frames: some devices are three
+//! times as fast with one piece of memory as with a hundred.
 //!
 //! **Ignored.** Registered buffers and files (72k instead of 61k reads a second at depth 32 on a
-//! virtual disk), polling, priorities. One thread at a time: give each I/O thread its own queue.
+//! virtual disk), polling, priorities, sharing between threads.
 //!
-//! Source: Linux man pages io_uring_setup(2), io_uring_enter(2); J. Axboe, "Efficient IO with
+//! Source: Linux man pages io_uring_setup(2), io_uring_enter(2). J. Axboe, "Efficient IO with
 //! io_uring".
 
 use std::collections::VecDeque;
@@ -44,30 +40,30 @@ use crate::memory::huge_buffer::HugePart;
 use crate::page::table::WordRef;
 use crate::page::token::Lock;
 
-/// The deepest queue that is made.
+/// The maximum depth of a queue.
 pub const DEPTH_MAX: u32 = 4096;
 
-/// A finished request: everything it was submitted with, and how it went.
+/// A finished request: its resources and its result.
 #[derive(Debug)]
 pub enum Completion {
     /// A read into frames.
     Read {
-        /// What the submitter called it.
+        /// The submitter's token.
         token: u64,
         /// The frames, still locked, in the file's order. Zero after the end of the file.
         locks: Vec<Lock<WordRef>>,
-        /// What it went through, if anything.
+        /// The intermediate memory, if any.
         through: Option<HugePart>,
-        /// Bytes read, fewer than asked for only at the end of the file.
+        /// Bytes read, fewer than requested only at the end of the file.
         result: Result<usize, StoreError>,
     },
     /// A write from a buffer.
     Write {
-        /// What the submitter called it.
+        /// The submitter's token.
         token: u64,
         /// The buffer, unchanged.
         buffer: AlignedBuf,
-        /// All of it was written, or any part of it.
+        /// Success, or an error after which any part may have been written.
         result: Result<(), StoreError>,
     },
 }
@@ -75,11 +71,11 @@ pub enum Completion {
 /// A queue of reads and writes in flight.
 ///
 /// # Concurrency
-/// One owner; may move between threads. Dropping it waits for what is in flight.
+/// One owner. May move between threads. Dropping the queue waits for requests in flight.
 pub struct IoQueue {
-    /// `None` where io_uring was refused: requests are then executed as they are submitted.
+    /// `None` if refused: requests are then executed when submitted.
     ring: Option<IoUring>,
-    /// `[depth]`, by the kernel's user number; occupied from submission to completion.
+    /// `[depth]`. Occupied from submission to completion.
     slots: Vec<Option<Pending>>,
     vacant: Vec<u32>,
     done: VecDeque<Completion>,
@@ -93,7 +89,7 @@ struct Pending {
 }
 
 enum Memory {
-    /// The kernel is told of what the read goes through, or of the parts.
+    /// The kernel writes to `through`, or to the parts.
     Read {
         locks: Vec<Lock<WordRef>>,
         parts: Parts,
@@ -105,19 +101,17 @@ enum Memory {
     },
 }
 
-/// The kernel's view of the locked frames beside it in [`Memory::Read`].
 struct Parts(Vec<libc::iovec>);
 
-// SAFETY: S8 (the slot owns what the parts point to): the locks beside them move along, and the
-// frames stay where they are.
+// SAFETY: S8 (the slot owns the memory of the parts): the locks beside them move along, and the
+// frames stay in place.
 unsafe impl Send for Parts {}
 
 impl IoQueue {
-    /// A queue of at most `depth` requests in flight (1 to [`DEPTH_MAX`], else the nearest of
-    /// these).
+    /// Makes a queue of at most `depth` requests in flight, clamped to 1 to [`DEPTH_MAX`].
     ///
-    /// `allow_uring` is off to execute each request as it is submitted; the same happens where the
-    /// system refuses io_uring (an old kernel, a sandbox, no locked memory left).
+    /// Requests are executed when submitted if `allow_uring` is false, or if the system refuses
+    /// io_uring (an old kernel, a sandbox, no locked memory left).
     pub fn new(depth: u32, allow_uring: bool) -> IoQueue {
         let depth = depth.clamp(1, DEPTH_MAX);
         let ring = if allow_uring { open_ring(depth).ok() } else { None };
@@ -125,26 +119,26 @@ impl IoQueue {
         IoQueue { ring, slots, vacant: (0..depth).rev().collect(), done: VecDeque::new() }
     }
 
-    /// Whether requests go through io_uring.
+    /// Returns true if requests go through io_uring.
     pub fn is_uring(&self) -> bool {
         self.ring.is_some()
     }
 
-    /// Requests submitted and not yet reaped.
+    /// Returns the number of requests submitted and not yet reaped.
     pub fn nr_pending(&self) -> usize {
         self.nr_in_flight() + self.done.len()
     }
 
-    /// Reads from `offset`, a multiple of the page length, into the locked frames, and over pages
-    /// between them ([`StoreFile::read_frames`]). They come back, locked, in a
-    /// [`Completion::Read`] with `token`.
+    /// Reads from `offset`, a multiple of the page length, into the locked frames, skipping the
+    /// pages between them ([`StoreFile::read_frames`]). The locks return in a [`Completion::Read`]
+    /// with `token`.
     ///
-    /// `through` a part, which comes back with the frames, the device sees one piece of memory,
-    /// however the frames lie. Requests that are executed as they are submitted do without.
+    /// With `through`, the device sees one piece of memory. The part returns with the locks.
+    /// Requests that are executed when submitted do not use it.
     ///
-    /// Waits for a completion only when the queue is full. The kernel learns of the request at the
-    /// next [`submit`](Self::submit) or [`reap`](Self::reap). Panics if a lock holds no resident
-    /// page, and if the part is shorter than the frames.
+    /// Blocks only if the queue is full. The kernel sees the request at the next
+    /// [`submit`](Self::submit) or [`reap`](Self::reap). Panics if a lock holds no resident page,
+    /// or the part is shorter than the frames.
     pub fn submit_read(
         &mut self,
         file: Arc<StoreFile>,
@@ -169,12 +163,12 @@ impl IoQueue {
         }
     }
 
-    /// Writes the first `len` bytes of `buffer` at `offset`. The buffer comes back in a
+    /// Writes the first `len` bytes of `buffer` at `offset`. The buffer returns in a
     /// [`Completion::Write`] with `token`.
     ///
-    /// Waits, and panics, as [`submit_read`](Self::submit_read) does, and if `buffer` is shorter.
-    /// Whole pages at a multiple of the page length go through the queue, the rest by a plain
-    /// call.
+    /// Blocks and panics as [`submit_read`](Self::submit_read), and panics if `buffer` is shorter
+    /// than `len`. Whole pages at a multiple of the page length go through the queue, other writes
+    /// are plain calls.
     pub fn submit_write(
         &mut self,
         file: Arc<StoreFile>,
@@ -194,13 +188,13 @@ impl IoQueue {
         self.start(Pending { file, offset, token, memory: Memory::Write { buffer, len } });
     }
 
-    /// Tells the kernel of all requests so far; waits for none of them.
+    /// Submits all requests to the kernel without waiting.
     pub fn submit(&mut self) {
         self.enter(0);
     }
 
-    /// Appends finished requests to `completions`, and returns how many; waits until there are
-    /// `min_complete` of them, or as many as there are requests.
+    /// Waits for `min_complete` requests, or all if fewer are pending. Appends all finished
+    /// requests to `completions`, and returns their number.
     pub fn reap(&mut self, min_complete: usize, completions: &mut Vec<Completion>) -> usize {
         let wanted = min_complete.min(self.nr_pending());
         self.enter(0);
@@ -212,22 +206,20 @@ impl IoQueue {
         count
     }
 
-    /// Puts the request into a slot, and its entry into the submission queue.
     fn start(&mut self, pending: Pending) {
         while self.vacant.is_empty() {
             self.enter(1);
         }
         let slot = self.vacant.pop().expect("S8: a slot was just vacated");
         let entry = pending.entry().user_data(slot.into());
-        // First the slot, then the kernel: the memory is owned before it can be used.
+        // The memory is owned before the kernel can use it.
         self.slots[slot as usize] = Some(pending);
         let ring = self.ring.as_mut().expect("S8: only a queue with a ring starts requests");
-        // SAFETY: S8 (the slot owns what the entry points to) until its completion was seen.
+        // SAFETY: S8 (the slot owns the entry's memory) until its completion was seen.
         let pushed = unsafe { ring.submission().push(&entry) };
         pushed.expect("S8: the submission queue has room for every slot");
     }
 
-    /// Submits, waits for `min_complete` completions, and takes in all there are.
     fn enter(&mut self, min_complete: usize) {
         let Some(ring) = &mut self.ring else { return };
         if self.vacant.len() == self.slots.len() {
@@ -235,8 +227,8 @@ impl IoQueue {
         }
         match ring.submit_and_wait(min_complete) {
             Ok(_) => {}
-            // EINTR: a signal. EAGAIN, EBUSY: the kernel is short of memory, or wants completions
-            // taken first. The caller comes again.
+            // EINTR: a signal. EAGAIN, EBUSY: no memory, or completions must be taken first. The
+            // caller retries.
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -260,7 +252,7 @@ impl IoQueue {
 
 impl Drop for IoQueue {
     fn drop(&mut self) {
-        // If entering panics, or unwinding began in it, the slots below are never freed.
+        // If entering panics, the slots are never freed.
         let guard = LeakUnlessEmpty(self);
         while guard.0.nr_in_flight() > 0 {
             guard.0.enter(1);
@@ -269,7 +261,6 @@ impl Drop for IoQueue {
     }
 }
 
-/// Leaks what the kernel may still write to.
 struct LeakUnlessEmpty<'a>(&'a mut IoQueue);
 
 impl Drop for LeakUnlessEmpty<'_> {
@@ -282,7 +273,6 @@ impl Drop for LeakUnlessEmpty<'_> {
 }
 
 impl Pending {
-    /// The kernel's order form for this request.
     fn entry(&self) -> squeue::Entry {
         let fd = types::Fd(self.file.aligned_fd());
         match &self.memory {
@@ -302,7 +292,7 @@ impl Pending {
         }
     }
 
-    /// Completes the request: what the kernel left undone is done by plain calls.
+    /// Plain calls do the rest of a short request.
     fn finish(self, result: i32) -> Completion {
         let Pending { file, offset, token, memory } = self;
         let done = to_count(result);
@@ -332,7 +322,6 @@ impl Pending {
     }
 }
 
-/// Copies whole pages into the first of the frames, or where they are mapped.
 fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) {
     let first = first_of(locks);
     let nr_whole = locks.partition_point(|lock| place_of(lock, first) < bytes.len());
@@ -351,7 +340,7 @@ fn copy_pages(bytes: &[u8], locks: &mut [Lock<WordRef>]) {
     }
 }
 
-/// The bytes a completion stands for; none for an answer that a plain call may do better than.
+/// Returns 0 if a plain call may still succeed.
 fn to_count(result: i32) -> io::Result<usize> {
     if let Ok(count) = usize::try_from(result) {
         return Ok(count);
@@ -361,10 +350,10 @@ fn to_count(result: i32) -> io::Result<usize> {
     if transient || is_refusal_of_direct(&error) { Ok(0) } else { Err(error) }
 }
 
-/// A ring that was seen to work: some sandboxes allow the setup and refuse the use.
+/// Some sandboxes allow the setup and refuse the use.
 fn open_ring(depth: u32) -> io::Result<IoUring> {
     let mut ring = IoUring::new(depth)?;
-    // SAFETY: S8 (the kernel gets only what is owned): a no-op brings no memory.
+    // SAFETY: S8 (the kernel gets only owned memory): a no-op has no memory.
     let pushed = unsafe { ring.submission().push(&opcode::Nop::new().build()) };
     pushed.expect("S8: a new ring has room for one entry");
     ring.submit_and_wait(1)?;

@@ -12,7 +12,6 @@ fn table(nr_frames: u32) -> Arc<PageTable> {
     Arc::new(PageTable::new(Arc::new(arena)))
 }
 
-/// Page `index` in frame `index`, locked.
 fn lock(table: &Arc<PageTable>, index: u32) -> Lock<WordRef> {
     let mut lock = table.word_ref(PageIndex(index.into())).expect("in range").lock();
     lock.install(table.arena().claim(FrameId(index)).expect("free"));
@@ -27,7 +26,6 @@ fn store(folder: &tempfile::TempDir, len: usize) -> Arc<StoreFile> {
     Arc::new(StoreFile::open(&path, options).expect("opens"))
 }
 
-/// Both ways of working; says so loudly where the system leaves only one.
 fn queues(depth: u32) -> [IoQueue; 2] {
     let queues = [IoQueue::new(depth, false), IoQueue::new(depth, true)];
     assert!(!queues[0].is_uring());
@@ -66,7 +64,6 @@ fn reads_through_a_part_arrive_in_their_frames() {
     }
 }
 
-/// Pages that are skipped lie in the middle, at the end of the file, and behind it.
 #[test]
 fn reads_skip_pages_that_have_no_frame() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -109,7 +106,6 @@ fn reads_skip_pages_that_have_no_frame() {
 
 const NR_PAGES: u32 = 40;
 
-/// Two pages at a time, each pair with the number of its first as its token.
 fn read_all(queue: &mut IoQueue, mut submit: impl FnMut(&mut IoQueue, u64, u32)) {
     for first in (0..NR_PAGES).step_by(2) {
         submit(queue, u64::from(first) * PAGE_BYTES as u64, first);
@@ -222,7 +218,7 @@ fn queue_works_from_another_thread() {
             let mut completions = Vec::new();
             queue.reap(1, &mut completions);
         });
-        // Sleeps until the reader dropped the lock that came back to it.
+        // Blocks until the reader drops the returned lock.
         let lock = table.page(PageIndex(0)).expect("made").lock();
         assert!(lock.bytes() == [1; PAGE_BYTES]);
         reader.join().expect("no panic");

@@ -1,11 +1,10 @@
-//! The arena: all the memory that is ever managed, reserved when the page cache is built.
+//! The arena: all managed memory, reserved when the page cache is built.
 //!
-//! **Problem.** The hard limit must hold at every moment, and memory safety must not depend on the
-//! page allocator being right: `pagetide-core` may hand out a frame twice, by a bug, and the worst
-//! that may follow is a refused claim.
+//! **Problem.** The hard limit must always hold, and memory safety must not depend on the page
+//! allocator: a frame handed out twice must only lead to a refused claim.
 //!
-//! **Idea.** One mapping, never grown. Beside it one atomic number a frame: a claim
-//! is a token that cannot be copied, and only the token opens the frame.
+//! **Idea.** One mapping that never grows, and one atomic number per frame. Only a token, which
+//! cannot be copied, gives access to a frame.
 //!
 //! ```text
 //!   versions[frame]:  31       30 ............ 19  18 ............. 0
@@ -15,17 +14,15 @@
 //!                   (carries the version)     (version + 1, lives in the word)
 //! ```
 //!
-//! **Data and invariants.** S3: at most one [`ClaimedFrame`] or page word stands for a frame at a
-//! time: `claim` sets the bit by compare-and-swap, a word consumes the token, eviction gives it
-//! back, `release` clears the bit. A token carries its arena's number and is refused elsewhere.
-//! The version travels with the frame, so (frame, version) does not come back before 2^19 installs
-//! and writes.
+//! **Data and invariants.** S3: at most one [`ClaimedFrame`] or page word stands for a frame.
+//! `claim` sets the bit atomically, a page word consumes the token, eviction returns it, and
+//! `release` clears the bit. Other arenas refuse the token. A pair (frame, version) recurs only
+//! after 2^19 installs and writes.
 //!
-//! **Ignored.** Which frame is given out: that is core's. A token that is dropped leaks its
-//! frame, which wastes memory and breaks nothing.
+//! **Ignored.** The choice of frames, which is core's. A dropped token leaks its frame.
 //!
 //! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023 (page states in
-//! one word); our per-frame claim is an addition.
+//! one word).
 
 use std::fmt;
 use std::ops::Range;
@@ -40,72 +37,71 @@ use crate::memory::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
 
 const CLAIMED: u32 = 1 << 31;
-/// A frame's version, modulo its width.
 pub(crate) const VERSION_MASK: u32 = (1 << 19) - 1;
 
-/// The most frames one arena holds: 2^28, which is 1 TiB.
+/// The maximum number of frames of an arena: 2^28, which is 1 TiB.
 pub const NR_FRAMES_MAX: u32 = 1 << 28;
 
-/// How an arena's memory is to be had.
+/// Options for an arena's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ArenaOptions {
-    /// Ask for 2 MiB pages (advice): faster copies, but memory comes in steps of 2 MiB.
+    /// Requests 2 MiB pages (advice): faster copies, but memory is allocated in steps of 2 MiB.
     pub huge_pages: bool,
-    /// Touch all of it now: building takes up to 1 s per 2 GiB, no later access waits for the
-    /// kernel.
+    /// Touches all memory when the arena is built, which takes up to 1 s per 2 GiB. Later accesses
+    /// do not wait for the kernel.
     pub pretouch: bool,
 }
 
-/// Frames whose memory is to come from one NUMA node.
+/// Frames with memory from one NUMA node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// The frames.
     pub frames: Range<FrameId>,
-    /// The node's number, as the system has it.
+    /// The system's number of the node.
     pub node: u32,
 }
 
-/// Why an arena could not be reserved.
+/// The reason why an arena could not be reserved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReserveError {
-    /// None, or more than [`NR_FRAMES_MAX`]; ask for a number in between.
+    /// Zero frames, or more than [`NR_FRAMES_MAX`]. Ask for a number in between.
     #[error("an arena holds 1 to {NR_FRAMES_MAX} frames of {FRAME_BYTES} bytes, not {nr_frames}")]
     FrameCount {
-        /// Frames asked for.
+        /// Frames requested.
         nr_frames: u32,
     },
-    /// Touching would take more than the machine has available; ask for less, or do not pre-touch.
+    /// Touching would take more memory than is available. Ask for less, or do not pre-touch.
     #[error("{wanted} asked for, {available} available on this machine")]
     NotAvailable {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: Bytes,
-        /// Bytes the kernel says it can give without swapping.
+        /// Bytes that the kernel can give without swapping.
         available: Bytes,
     },
-    /// The kernel does not give this process memory of that node: it is not online, the process is
-    /// confined to others, or the call is forbidden. Choose another node, or lift the confinement.
+    /// The kernel gives this process no memory of the node, which is offline or forbidden. Choose
+    /// another node, or lift the confinement.
     #[error("{wanted} could not be placed on node {node}")]
     NotBound {
         /// Bytes to be placed.
         wanted: Bytes,
         /// The node.
         node: u32,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
-    /// The kernel refused the mapping or the touching; ask for less.
+    /// The kernel refused the mapping or the touching. Ask for less.
     #[error("{wanted} could not be reserved")]
     Refused {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: Bytes,
-        /// What the kernel said.
+        /// The kernel's error.
         source: std::io::Error,
     },
 }
 
 impl ReserveError {
-    /// The kind of [`io::Error`](std::io::Error) that says the same.
+    /// Returns the matching [`io::ErrorKind`](std::io::ErrorKind).
     pub fn kind(&self) -> std::io::ErrorKind {
         match self {
             ReserveError::FrameCount { .. } => std::io::ErrorKind::InvalidInput,
@@ -123,28 +119,27 @@ impl From<ReserveError> for std::io::Error {
     }
 }
 
-/// Why a frame could not be claimed. Either means that the frame was chosen wrongly.
+/// The reason why a claim was refused: a wrong choice of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// The arena has no such frame; a bug in the caller.
+    /// The arena has no such frame, by a bug in the caller.
     #[error("{frame} is outside the arena's {nr_frames} frames")]
     OutOfRange {
-        /// The frame asked for.
+        /// The frame requested.
         frame: FrameId,
-        /// Frames there are.
+        /// Frames of the arena.
         nr_frames: u32,
     },
-    /// The frame is claimed: it was handed out twice. Drop the frame and count the event.
+    /// The frame was handed out twice. Drop the frame and count the event.
     #[error("{frame} is claimed already")]
     AlreadyClaimed {
-        /// The frame asked for.
+        /// The frame requested.
         frame: FrameId,
     },
 }
 
-/// The right to use one frame: unique, and given up only to a page word or by
-/// [`FrameArena::release`].
+/// The unique right to use one frame. Consumed by a page word or by [`FrameArena::release`].
 #[must_use = "a dropped claim loses its frame until the arena is dropped"]
 #[derive(PartialEq, Eq)]
 pub struct ClaimedFrame {
@@ -154,17 +149,16 @@ pub struct ClaimedFrame {
 }
 
 impl ClaimedFrame {
-    /// The frame claimed.
+    /// Returns the claimed frame.
     pub fn frame(&self) -> FrameId {
         self.frame
     }
 
-    /// The claim on a frame that was just taken out of its page word.
     pub(crate) fn from_parts(frame: FrameId, version: u32, arena: &FrameArena) -> ClaimedFrame {
         ClaimedFrame { frame, version, arena: arena.id }
     }
 
-    /// Turns the claim into what a page word of arena `arena` stores; panics in any other arena.
+    /// Panics if the claim is from another arena.
     pub(crate) fn into_parts(self, arena: &FrameArena) -> (FrameId, u32) {
         assert!(self.arena == arena.id, "S3: {} was claimed from another arena", self.frame);
         (self.frame, self.version)
@@ -180,18 +174,16 @@ impl fmt::Debug for ClaimedFrame {
 /// All frames, and the claims on them.
 ///
 /// # Concurrency
-/// Shared freely; every method takes `&self` and none takes a lock.
+/// Shared freely. Every method takes `&self` and none takes a lock.
 pub struct FrameArena {
     memory: FrameMemory,
-    /// `[nr_frames]`: claimed bit and the version the frame was released with.
+    /// `[nr_frames]`: the claimed bit, and the version at the last release.
     versions: Box<[AtomicU32]>,
-    /// What other processes are told by, if there are any.
     numbers: Option<Numbers>,
-    /// Which frames have no memory, where their pages' bytes may be elsewhere.
+    /// Frames without memory.
     bare: BareFrames,
-    /// All of it was touched when it was reserved.
     is_touched: bool,
-    /// Distinguishes this process's arenas from each other; never reused.
+    /// The number of this arena in the process. Never reused.
     id: u32,
 }
 
@@ -199,16 +191,16 @@ impl FrameArena {
     /// Reserves memory for `nr_frames` frames of one base page, 2 MiB aligned and zero.
     ///
     /// # Errors
-    /// [`ReserveError`], with the numbers. # Cost: one `mmap`, 4 bytes a frame, and the touching.
+    /// Fails with [`ReserveError`] if the kernel refuses. # Cost: one `mmap`, 4 bytes per frame,
+    /// and the touching.
     pub fn reserve(nr_frames: u32, options: ArenaOptions) -> Result<FrameArena, ReserveError> {
         FrameArena::reserve_on(nr_frames, &[], options)
     }
 
-    /// As [`FrameArena::reserve`]; the memory of each `place` comes from its node alone, the rest
-    /// from where the system pleases.
+    /// As [`FrameArena::reserve`], with the memory of each place from its node alone.
     ///
     /// # Errors
-    /// [`ReserveError`], with the numbers. Panics where a place leaves the arena.
+    /// Fails with [`ReserveError`] if the kernel refuses. Panics if a place is outside the arena.
     pub fn reserve_on(
         nr_frames: u32,
         places: &[Placement],
@@ -217,11 +209,11 @@ impl FrameArena {
         FrameArena::reserve_by(nr_frames, places, options, FrameMemory::reserve)
     }
 
-    /// As [`FrameArena::reserve`]; other processes can be given [views](crate::shared::FrameView)
+    /// As [`FrameArena::reserve`]. Other processes can be given [views](crate::shared::FrameView)
     /// of the frames.
     ///
     /// # Errors
-    /// [`ReserveError`], with the numbers.
+    /// Fails with [`ReserveError`] if the kernel refuses.
     pub fn reserve_shared(
         nr_frames: u32,
         options: ArenaOptions,
@@ -237,7 +229,6 @@ impl FrameArena {
         Ok(arena)
     }
 
-    /// An arena over what `reserve` makes of the number of frames and the wish for huge pages.
     fn reserve_by(
         nr_frames: u32,
         places: &[Placement],
@@ -277,58 +268,54 @@ impl FrameArena {
         })
     }
 
-    /// Frames in the arena, claimed or not.
+    /// Returns the number of frames, claimed or not.
     pub fn nr_frames(&self) -> u32 {
         self.memory.nr_frames()
     }
 
-    /// Bytes of the arena the kernel holds memory for right now: `mincore` over all of it.
+    /// Returns the arena's resident bytes, by `mincore`.
     ///
     /// # Cost
-    /// About 10 ns a frame.
+    /// About 10 ns per frame.
     pub fn count_resident_bytes(&self) -> u64 {
         self.memory.count_resident_bytes()
     }
 
-    /// Blocks of 2 MiB that become huge pages only by [`FrameArena::collapse`] and
-    /// [`FrameArena::make_huge`]: those of an arena
-    /// that other processes may look at, and that is to be of huge pages. Private memory becomes
-    /// huge as it is touched.
+    /// Returns the number of 2 MiB blocks that become huge only by [`FrameArena::collapse`] and
+    /// [`FrameArena::make_huge`]. Not 0 only in a shared arena with huge pages.
     pub fn nr_to_collapse(&self) -> u32 {
         self.memory.nr_to_collapse()
     }
 
-    /// Makes a huge page of the 2 MiB that begin with frame `512 * block`, if all of them are in
-    /// memory; returns whether they are. Contents stay what they are, for all processes that look
-    /// at them. Nothing happens where the system has no huge page (`MADV_COLLAPSE`, Linux 6.1).
+    /// Collapses the 2 MiB from frame `512 * block` into a huge page, if all frames have memory.
+    /// Returns true if they do. Contents are kept. Does nothing without free huge pages
+    /// (`MADV_COLLAPSE`, Linux 6.1).
     ///
     /// # Cost
-    /// 3 us to see that a frame is missing, else 0.2 to 5 ms.
+    /// 3 us to find a missing frame, otherwise 0.2 to 5 ms.
     pub fn collapse(&self, block: u32) -> bool {
         self.memory.collapse(block)
     }
 
-    /// Makes huge pages of the blocks that `frames` lie in, if they are among
-    /// [these](Self::nr_to_collapse), before they are used for the first time: once for each, and
-    /// again after a part of it was [taken again](Self::take_again). What was in them stays. Where
-    /// huge pages come slowly, most blocks are left to small ones.
+    /// Makes huge pages of the [collapsible](Self::nr_to_collapse) blocks that overlap `frames`,
+    /// before their first use, and again after a part was [taken again](Self::take_again). Contents
+    /// are kept. If huge pages are slow, most blocks stay small.
     ///
     /// # Cost
-    /// As long as 2 MiB take to clear, and 0.1 ms: less than to touch 512 frames one by one. Once
-    /// made, a load.
+    /// The time to clear 2 MiB, plus 0.1 ms: less than touching 512 frames. Afterwards one load.
     pub fn make_huge(&self, frames: Range<FrameId>) {
         self.memory.make_huge(frames.start.0..frames.end.0);
     }
 
-    /// Takes `frame` for the caller alone, to be used.
+    /// Takes `frame` for the caller's exclusive use.
     ///
     /// # Errors
-    /// [`ClaimError`]: the frame was chosen wrongly; nothing was changed.
+    /// Fails with [`ClaimError`] if the frame was chosen wrongly. Nothing was changed.
     pub fn claim(&self, frame: FrameId) -> Result<ClaimedFrame, ClaimError> {
         let Some(entry) = self.versions.get(frame.0 as usize) else {
             return Err(ClaimError::OutOfRange { frame, nr_frames: self.nr_frames() });
         };
-        // Acquire: what the last owner did to the frame happened before its release.
+        // Acquire: the last owner's use happened before its release.
         let before = entry.fetch_or(CLAIMED, Ordering::Acquire);
         if before & CLAIMED != 0 {
             return Err(ClaimError::AlreadyClaimed { frame });
@@ -336,37 +323,35 @@ impl FrameArena {
         Ok(ClaimedFrame { frame, version: before, arena: self.id })
     }
 
-    /// Gives a frame up, and returns its id for the page allocator. Its contents stay as they are.
+    /// Gives up a claim, and returns the frame's id for the page allocator. The contents stay.
     ///
-    /// Panics when the frame was claimed from another arena.
+    /// Panics if the frame was claimed from another arena.
     pub fn release(&self, claimed: ClaimedFrame) -> FrameId {
         let (frame, version) = claimed.into_parts(self);
-        // Release: pairs with the next claim. A plain store will do: S3, nothing else may write it
-        // but failing claims, which set a bit that is set already.
+        // Release: pairs with the next claim. S3: concurrently, only failing claims write the
+        // entry, without changing it.
         let entry = &self.versions[frame.0 as usize];
         let before = entry.swap(version & VERSION_MASK, Ordering::Release);
         assert!(before & CLAIMED != 0, "S3: {frame} was claimed until now");
         frame
     }
 
-    /// Where `frame` begins in memory. Having the address is no right to what is there.
+    /// Returns the address of `frame`. The address gives no right to access the memory.
     ///
-    /// Panics when the arena has no such frame.
+    /// Panics if the arena has no such frame.
     pub fn address(&self, frame: FrameId) -> *mut u8 {
         assert!(frame.0 < self.nr_frames(), "{frame} is outside the arena");
         self.memory.frame_ptr(frame.0)
     }
 
-    /// Starts bringing the line at `offset` of `frame` into the processor's cache, if there is such
-    /// a frame. Costs a few cycles, and changes nothing but time.
+    /// Prefetches the cache line at `offset` of `frame`, if it exists. Costs a few cycles.
     #[inline]
     pub fn fetch(&self, frame: FrameId, offset: usize) {
         self.memory.fetch(frame.0, offset);
     }
 
-    /// Starts bringing in what tells other processes of page `index` of the file that has the tag:
-    /// some pages ahead of its [`install`](crate::Lock::install). Costs a few cycles, and changes
-    /// nothing but time.
+    /// Prefetches the shared numbers of page `index` of the file with the tag, before its
+    /// [`install`](crate::Lock::install). Costs a few cycles.
     #[inline]
     pub fn fetch_hints(&self, tag: u32, index: PageIndex) {
         if let Some(numbers) = &self.numbers {
@@ -374,28 +359,27 @@ impl FrameArena {
         }
     }
 
-    /// Copies bytes of `frame` from `offset` to `target`; they mean something only if a
+    /// Copies bytes of `frame` from `offset` to `target`. The bytes are valid only if a
     /// [`ReadTicket`](crate::ReadTicket) taken before still holds afterwards.
     ///
-    /// Panics when the range leaves the frame. Takes no lock and writes nothing shared.
+    /// Panics if the range leaves the frame. Takes no lock and writes nothing shared.
     #[inline]
     pub fn read(&self, frame: FrameId, offset: usize, target: &mut [u8]) {
         self.memory.read(frame.0, offset, target);
     }
 
-    /// The two files that a [view](crate::shared::FrameView) of the frames is made of: the frames'
-    /// and their numbers'. `None` unless the arena was reserved to be shared.
+    /// Returns the two files of a [view](crate::shared::FrameView): the frames and their numbers.
+    /// `None` if the arena is not shared.
     pub fn shared_files(&self) -> Option<[BorrowedFd<'_>; 2]> {
         Some([self.memory.file()?, self.numbers.as_ref()?.file()])
     }
 
-    /// What other processes are told by, if there are any.
     #[inline]
     pub(crate) fn numbers(&self) -> Option<&Numbers> {
         self.numbers.as_ref()
     }
 
-    /// The contents of `frame` may change from here on, or be another page's.
+    /// Marks the contents of `frame` as changing.
     #[inline]
     pub(crate) fn begin_change(&self, frame: Option<FrameId>) {
         if let (Some(numbers), Some(frame)) = (&self.numbers, frame) {
@@ -403,7 +387,6 @@ impl FrameArena {
         }
     }
 
-    /// The contents of `frame` are a page's again.
     #[inline]
     pub(crate) fn end_change(&self, frame: Option<FrameId>) {
         if let (Some(numbers), Some(frame)) = (&self.numbers, frame) {
@@ -411,8 +394,7 @@ impl FrameArena {
         }
     }
 
-    /// `frame`, whose contents are being changed, is to be page `index` of the file that has the
-    /// tag.
+    /// Names the changing `frame` as page `index` of the file with the tag.
     #[inline]
     pub(crate) fn name(&self, frame: FrameId, tag: u32, index: PageIndex) {
         if let Some(numbers) = &self.numbers {
@@ -420,7 +402,6 @@ impl FrameArena {
         }
     }
 
-    /// `frame`, whose contents are being changed, is no page.
     #[inline]
     pub(crate) fn unname(&self, frame: FrameId) {
         if let Some(numbers) = &self.numbers {
@@ -428,7 +409,6 @@ impl FrameArena {
         }
     }
 
-    /// Whether other processes are told of frames.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.numbers.is_some()
@@ -452,7 +432,7 @@ fn next_arena_id() -> u32 {
     id
 }
 
-/// What the kernel says can be had without swapping; `None` where it does not say.
+/// Returns the memory that is available without swapping, if the kernel reports it.
 fn read_available_memory() -> Option<Bytes> {
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

@@ -95,7 +95,6 @@ mod on_linux {
         }
     }
 
-    /// Bytes of huge pages mapped at `address`, as the kernel counts them.
     fn read_huge_bytes(address: usize) -> u64 {
         let smaps = std::fs::read_to_string("/proc/self/smaps").expect("/proc is mounted");
         let start = format!("{address:x}-");
@@ -134,10 +133,10 @@ mod on_linux {
         assert_eq!(arenas.map(|arena| arena.expect("8 MiB").nr_to_collapse()), [0, 0]);
     }
 
-    /// As the kernel does by itself, minutes later: makes a huge page of what is there in part.
+    /// Collapses a partly present block, as the kernel does minutes later.
     fn collapse(arena: &FrameArena, block: u32) -> bool {
         let start = arena.memory().frame_ptr(block * 512).cast();
-        // SAFETY: S1 (512 frames of the arena); contents stay what they are.
+        // SAFETY: S1 (512 frames of the arena). The contents stay the same.
         unsafe { libc::madvise(start, 2 << 20, libc::MADV_COLLAPSE) == 0 }
     }
 
@@ -156,13 +155,13 @@ mod on_linux {
             if !collapse(&arena, 0) {
                 return eprintln!("SKIPPED: {NAME}: this kernel makes no huge pages on request");
             }
-            // All but the first frame of a block, and nothing of the other.
+            // All but the first frame of one block, and nothing of the next.
             arena.discard(FrameId(1)..FrameId(512)).expect("given back");
             let few = BLOCK + FRAME_BYTES as u64;
             assert_eq!(arena.count_resident_bytes(), few);
             assert!(!collapse(&arena, 0), "it is not to be made huge");
             assert_eq!((arena.count_resident_bytes(), collapse(&arena, 1)), (few, true));
-            // In service again, it may be; not as long as a frame is missing.
+            // Huge pages are allowed again only once all frames are in service.
             arena.take_again(FrameId(1)..FrameId(511));
             assert!(!collapse(&arena, 0));
             arena.take_again(FrameId(511)..FrameId(512));
@@ -192,7 +191,6 @@ mod on_linux {
     }
 }
 
-/// Which node each frame's memory came from, as the kernel tells; `None` where it does not.
 fn nodes_of(arena: &FrameArena) -> Option<Vec<u32>> {
     let address = arena.address(FrameId(0)) as usize;
     let maps = std::fs::read_to_string("/proc/self/numa_maps").ok()?;

@@ -1,26 +1,24 @@
-//! Raw copies in and out of memory that others may be accessing.
+//! Raw copies of memory that other threads may be accessing.
 //!
-//! **Problem.** An optimistic reader copies a frame while its owner may be overwriting it, and only
-//! afterwards learns whether the bytes mean anything. An ordinary `memcpy` of memory another thread
-//! writes is a data race: undefined, whatever is done with the bytes later.
+//! **Problem.** An optimistic reader copies a frame that its owner may be overwriting, and checks
+//! afterwards. An ordinary `memcpy` would be a data race.
 //!
-//! **Idea.** Such memory is a slice of atomic cells, and all accesses act like relaxed atomics: by
-//! inline assembly on x86-64, which the compiler cannot see through, and by a loop over the cells
-//! anywhere else (other machines, loom). Torn bytes are a wrong value, never undefined.
+//! **Idea.** The memory is a slice of atomic cells, accessed like relaxed atomics: by opaque
+//! assembly on x86-64, and by a loop over the cells elsewhere (other machines, loom). A race yields
+//! torn bytes, never undefined behaviour.
 //!
 //! ```text
 //!   reader:  page word -> copy_out -> acquire fence -> page word again: same? the bytes are whole
 //!   writer:  LOCK      -> release fence -> copy_in  -> unlock, version + 1
 //! ```
 //!
-//! **Invariants.** S2: the loop touches whole cells only, so that racing accesses are never of
-//! mixed sizes; a writer is the only writer of a frame, so it may edit a cell by load and store.
-//! Every call checks that its range is inside the cells.
+//! **Invariants.** S2: the loop accesses only whole cells, so racing accesses have the same size. A
+//! frame's only writer may edit a cell by load and store. Every call checks its range.
 //!
 //! **Ignored.** Non-temporal stores, and any order inside one copy.
 //!
-//! Source: H.-J. Boehm, "Can seqlocks get along with programming language memory models?",
-//! MSPC 2012.
+//! Source: H.-J. Boehm, "Can seqlocks get along with programming language memory models?", MSPC
+//! 2012.
 
 use std::sync::atomic::AtomicU64;
 
@@ -29,12 +27,12 @@ pub(crate) mod portable;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
-/// Copies bytes `at..at + target.len()` of `cells` into `target`; they may be torn.
+/// Copies bytes `at..at + target.len()` of `cells` into `target`. The bytes may be torn.
 ///
-/// Panics when the range leaves the cells.
+/// Panics if the range leaves the cells.
 #[inline]
 pub(crate) fn copy_out(cells: &[AtomicU64], at: usize, target: &mut [u8]) {
-    // SAFETY: S2 (racing copies are opaque) for the cells; `target` is an exclusive slice.
+    // SAFETY: S2 (racing copies are opaque) for the cells. `target` is an exclusive slice.
     unsafe { copy_out_to(cells, at, target.as_mut_ptr(), target.len()) };
 }
 
@@ -46,23 +44,23 @@ pub(crate) fn copy_out(cells: &[AtomicU64], at: usize, target: &mut [u8]) {
 pub(crate) unsafe fn copy_out_to(cells: &[AtomicU64], at: usize, target: *mut u8, len: usize) {
     check(cells, at, len);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: S2 (racing copies are opaque), of a range checked; the caller answers for the target.
+    // SAFETY: S2 (racing copies are opaque), of a checked range. The caller vouches for the target.
     unsafe {
         x86_64::copy(byte(cells, at).cast_const(), target, len);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    // SAFETY: S2 (racing copies are opaque) for the cells; the caller answers for the target.
+    // SAFETY: S2 (racing copies are opaque) for the cells. The caller vouches for the target.
     portable::copy_out(cells, at, unsafe { std::slice::from_raw_parts_mut(target, len) });
 }
 
-/// Copies `source` to byte `at` of `cells`, whose only writer the caller is; panics when the range
+/// Copies `source` to byte `at` of `cells`. The caller is their only writer. Panics if the range
 /// leaves the cells.
 #[inline]
 pub(crate) fn copy_in(cells: &[AtomicU64], at: usize, source: &[u8]) {
     check(cells, at, source.len());
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: S2 (racing copies are opaque), of a range checked; a slice that is lent is not
-    // changed, so it lies elsewhere.
+    // SAFETY: S2 (racing copies are opaque), of a checked range. A shared slice does not change, so
+    // it lies elsewhere.
     unsafe {
         x86_64::copy(source.as_ptr(), byte(cells, at), source.len());
     }
@@ -70,15 +68,14 @@ pub(crate) fn copy_in(cells: &[AtomicU64], at: usize, source: &[u8]) {
     portable::copy_in(cells, at, source);
 }
 
-/// Copies `len` bytes from byte `source` to byte `target` of `cells`, as [`copy_in`]; panics when a
-/// range leaves the cells, or the two overlap.
+/// As [`copy_in`], within `cells`. Panics if a range leaves the cells, or the ranges overlap.
 #[inline]
 pub(crate) fn copy_within(cells: &[AtomicU64], source: usize, target: usize, len: usize) {
     check(cells, source, len);
     check(cells, target, len);
     assert!(source.abs_diff(target) >= len, "S2: two ranges of a copy do not overlap");
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: S2 (racing copies are opaque), of two ranges checked.
+    // SAFETY: S2 (racing copies are opaque), of two checked ranges.
     unsafe {
         x86_64::copy(byte(cells, source).cast_const(), byte(cells, target), len);
     }
@@ -86,11 +83,11 @@ pub(crate) fn copy_within(cells: &[AtomicU64], source: usize, target: usize, len
     portable::copy_within(cells, source, target, len);
 }
 
-/// Zeroes `len` bytes from byte `at` of `cells`, as [`copy_in`]; panics when the range leaves them.
+/// Zeroes as [`copy_in`].
 pub(crate) fn zero(cells: &[AtomicU64], at: usize, len: usize) {
     check(cells, at, len);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: S2 (racing copies are opaque), of a range checked.
+    // SAFETY: S2 (racing copies are opaque), of a checked range.
     unsafe {
         x86_64::zero(byte(cells, at), len);
     }
@@ -104,7 +101,7 @@ fn check(cells: &[AtomicU64], at: usize, len: usize) {
     assert!(at <= end && len <= end - at, "S2: {len} bytes at {at} of {end}");
 }
 
-/// Byte `at` of the cells, for assembly that acts as their atomics would.
+/// For assembly that acts like the cells' atomics.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn byte(cells: &[AtomicU64], at: usize) -> *mut u8 {
@@ -120,7 +117,7 @@ mod tests {
         cells.iter().flat_map(|cell| cell.load(Ordering::Relaxed).to_ne_bytes()).collect()
     }
 
-    /// Lengths on both sides of each way's turn, at odd places.
+    /// Lengths around each limit, at odd positions.
     #[test]
     fn copies_touch_what_they_were_told_to() {
         let cells: Vec<AtomicU64> = (0..2048).map(|_| AtomicU64::new(!0)).collect();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const CELL: usize = size_of::<u64>();
 
-/// Eight bytes that several threads may access at once.
+/// Eight bytes with concurrent accesses.
 pub(crate) trait Cell {
     fn bytes(&self) -> [u8; CELL];
     fn set_bytes(&self, bytes: [u8; CELL]);
@@ -45,7 +45,7 @@ pub(crate) fn copy_within(cells: &[impl Cell], source: usize, target: usize, len
     }
 }
 
-/// Changes a part of a cell: what is left of it must have been loaded.
+/// Changes a part of a cell. A partial change loads the rest.
 fn edit(cell: &impl Cell, part: Range<usize>, change: impl FnOnce(&mut [u8])) {
     let mut bytes = if part.len() < CELL { cell.bytes() } else { [0; CELL] };
     change(&mut bytes[part]);

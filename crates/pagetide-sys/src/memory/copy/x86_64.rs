@@ -1,24 +1,24 @@
-//! Raw copies by assembly: what the compiler cannot see through.
+//! Raw copies by assembly, which is opaque to the compiler.
 //!
-//! Cost: on a 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages, median of 80 blocks of
-//! 2000: the wide loop 345 ns, `rep movsb` 346 ns, the C library's memcpy 343 ns. At 512 bytes to
-//! an unaligned target, with the look-up: 68 ns wide, 123-166 ns by `rep movsb`. A page cache hit
-//! as a whole, same machine and size, CPU time: 470 ns by 32-byte moves, 434 ns by 64-byte moves.
+//! Cost: 2-core EPYC guest, 4 KiB at random over 1 GiB of huge pages, median of 80 blocks of 2000:
+//! wide loop 345 ns, `rep movsb` 346 ns, C library 343 ns. 512 bytes to an unaligned target with
+//! the look-up: 68 ns wide, 123-166 ns by `rep movsb`. A whole page cache hit of 4 KiB, CPU time:
+//! 470 ns by 32-byte moves, 434 ns by 64-byte moves.
 
 use std::arch::asm;
 
-/// Bytes the widest loop moves in one turn.
+/// Bytes per turn of the AVX-512 loop.
 const WIDEST_BYTES: usize = 256;
-/// Bytes the wide loop moves in one turn.
+/// Bytes per turn of the AVX loop.
 const WIDE_BYTES: usize = 128;
-/// From this length on a string move is worth its start.
+/// The length from which `rep movsb` pays off.
 const STRING_BYTES_MIN: usize = 1024;
 
 /// Copies `len` bytes from `source` to `target`, as if by relaxed atomic byte accesses.
 ///
 /// # Safety
-/// Both ranges are mapped, `target` is writable, they do not overlap. Either may be accessed by
-/// other threads at the same time, if those too use this module or are the kernel.
+/// Both ranges are mapped, `target` is writable, they do not overlap. Concurrent accesses use this
+/// module, or are the kernel's.
 #[inline]
 pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
     let whole = len / WIDE_BYTES * WIDE_BYTES;
@@ -46,7 +46,7 @@ pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// A loop that moves four vector registers of `$width` bytes a turn, and does `$after` at its end.
+/// A loop that moves four vector registers of `$width` bytes per turn, and ends with `$after`.
 macro_rules! copy_loop {
     ($move:literal, $width:literal, [$a:literal, $b:literal, $c:literal, $d:literal],
      $after:literal, $source:ident, $target:ident, $len:ident) => {
@@ -74,11 +74,11 @@ macro_rules! copy_loop {
     };
 }
 
-/// As [`copy`], by 256 bytes. Half the stores of [`copy_wide`], which leaves the processor room
-/// to begin what comes after the copy before the copy is through.
+/// As [`copy`], by 256 bytes. Half the stores of [`copy_wide`] let the processor start later work
+/// earlier.
 ///
 /// # Safety
-/// As for [`copy`]; the processor has AVX-512, and `len` is a positive multiple of
+/// As for [`copy`]. The processor has AVX-512, and `len` is a positive multiple of
 /// [`WIDEST_BYTES`].
 #[inline]
 unsafe fn copy_widest(source: *const u8, target: *mut u8, len: usize) {
@@ -89,10 +89,8 @@ unsafe fn copy_widest(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy`], by 128 bytes.
-///
 /// # Safety
-/// As for [`copy`]; the processor has AVX, and `len` is a positive multiple of [`WIDE_BYTES`].
+/// As for [`copy`]. The processor has AVX, and `len` is a positive multiple of [`WIDE_BYTES`].
 #[inline]
 unsafe fn copy_wide(source: *const u8, target: *mut u8, len: usize) {
     // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges, and for AVX.
@@ -110,14 +108,12 @@ unsafe fn copy_wide(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy`], by the processor's own loop.
-///
 /// # Safety
 /// As for [`copy`].
 #[inline]
 unsafe fn copy_string(source: *const u8, target: *mut u8, len: usize) {
-    // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges; the direction
-    // flag is clear at every Rust function's entry.
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges. The direction flag
+    // is clear at every Rust function's entry.
     unsafe {
         asm!(
             "rep movsb",
@@ -129,8 +125,6 @@ unsafe fn copy_string(source: *const u8, target: *mut u8, len: usize) {
     }
 }
 
-/// As [`copy`], by 8 bytes and then by one.
-///
 /// # Safety
 /// As for [`copy`].
 #[inline]
@@ -173,8 +167,8 @@ unsafe fn copy_short(source: *const u8, target: *mut u8, len: usize) {
 /// # Safety
 /// As for [`copy`].
 pub(super) unsafe fn zero(target: *mut u8, len: usize) {
-    // SAFETY: S2 (racing copies are opaque): the caller vouches for the range; the direction
-    // flag is clear at every Rust function's entry.
+    // SAFETY: S2 (racing copies are opaque): the caller vouches for the range. The direction flag
+    // is clear at every Rust function's entry.
     unsafe {
         asm!(
             "rep stosb",
@@ -190,7 +184,7 @@ pub(super) unsafe fn zero(target: *mut u8, len: usize) {
 mod tests {
     use super::*;
 
-    /// All ways, also those this processor would not choose.
+    /// All ways, including the ones that this processor would not choose.
     #[test]
     fn each_way_copies_exactly() {
         let ways = [copy_string, copy_short, copy_wide];
@@ -199,8 +193,8 @@ mod tests {
                 let source: Vec<u8> = (0..len + offset).map(|at| at as u8 ^ 0x5a).collect();
                 let mut target = vec![0xee; len + offset + 1];
                 let (from, to) = (source[offset..].as_ptr(), target[offset..].as_mut_ptr());
-                // SAFETY: S2 (racing copies are opaque): both are slices `len` long from here,
-                // and nothing else has them.
+                // SAFETY: S2 (racing copies are opaque): both are slices of `len` bytes from here,
+                // and exclusive.
                 unsafe { way(from, to, len) };
                 assert!(target[offset..offset + len] == source[offset..]);
                 assert!(target[len + offset] == 0xee);

@@ -1,25 +1,22 @@
-//! Which blocks of a memory file are made huge pages of before they are used.
+//! Huge pages in a memory file before its blocks are used.
 //!
-//! **Problem.** The kernel makes huge pages of a memory file only where it is told to, block by
-//! block. That takes less than touching the frames one by one, unless the machine is a virtual one
-//! whose host has taken free memory back: it takes back whole blocks, so that small pages are at
-//! hand, and a huge one waits for the host.
+//! **Problem.** The kernel makes huge pages in a memory file only on request. A huge page is faster
+//! than touching its frames one by one, unless a virtual machine's host has taken back free memory.
 //!
-//! **Idea.** Each block is asked for once. After one that was slow to come, a few are left to small
-//! pages; what is in use becomes huge later, when there is time.
+//! **Idea.** Each block is requested once. After a slow request, a few blocks stay small until idle
+//! time.
 //!
-//! Source: Linux madvise(2), `MADV_COLLAPSE` (6.1 and later); Linux documentation, "Free Page
-//! Reporting" (mm/free_page_reporting).
+//! Source: Linux madvise(2), `MADV_COLLAPSE` (6.1 and later), and the Linux documentation, "Free
+//! Page Reporting" (mm/free_page_reporting).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
-/// CPU time of the caller from which a huge page is slow: clearing one takes a tenth to a quarter.
+/// The CPU time of a slow request. Clearing takes 10 to 25 % of this.
 const SLOW_NS: u64 = 1_000_000;
-/// Blocks left out after a slow one: were all slow, it would be an eighth of the time.
+/// Blocks skipped after a slow one. Limits the cost to an eighth if all are slow.
 const NR_LEFT_OUT: u32 = 4;
 
-/// What is known of each block.
 #[derive(Default)]
 pub(super) struct HugeAhead {
     asked: Box<[AtomicBool]>,
@@ -36,7 +33,7 @@ impl HugeAhead {
         self.asked.len()
     }
 
-    /// Whether the caller is to have this block made; there is one such caller, if any.
+    /// At most one caller per block gets true.
     #[inline]
     pub(super) fn is_next(&self, block: usize) -> bool {
         let is_new = |asked: &AtomicBool| !asked.load(Relaxed) && !asked.swap(true, Relaxed);
@@ -47,14 +44,13 @@ impl HugeAhead {
         self.nr_left_out.fetch_update(Relaxed, Relaxed, |nr| nr.checked_sub(1)).is_ok()
     }
 
-    /// A block took its caller so long.
     pub(super) fn note(&self, cpu_ns: u64) {
         if cpu_ns > SLOW_NS {
             self.nr_left_out.store(NR_LEFT_OUT, Relaxed);
         }
     }
 
-    /// These blocks are used again after their memory was given back: they may be asked for again.
+    /// Allows new requests for blocks that are used again.
     pub(super) fn forget(&self, blocks: Range<usize>) {
         let end = blocks.end.min(self.asked.len());
         for asked in &self.asked[blocks.start.min(end)..end] {

@@ -1,53 +1,47 @@
-//! Frames whose memory was given back to the system, and the huge pages that must not undo it.
+//! Frames with freed memory, and the huge pages that must not bring it back.
 //!
-//! **Problem.** Where memory is to be of huge pages, the kernel makes one of any 2 MiB of which a
-//! part is in use, sooner or later, and fills in the rest: memory that was given back is resident
-//! again, minutes later, without having been touched.
+//! **Problem.** With huge pages enabled, the kernel sooner or later makes a huge page of any partly
+//! used 2 MiB, which brings back freed memory.
 //!
-//! **Idea.** A block of which a frame was given back is advised to be of small pages, before it is
-//! given back, until all of its frames are to be used again.
+//! **Idea.** A block with a freed frame is advised to use small pages until all its frames are in
+//! use again.
 //!
 //! ```text
-//!   frames given back   |.........|..##...#.|#########|.........|     a bit each
+//!   freed frames        |.........|..##...#.|#########|.........|     one bit each
 //!   advice for a block  |  huge   |  small  |  small  |  huge   |
 //! ```
 //!
-//! **Data and invariants.** The bits are changed with their lock held, and the advice given before
-//! it is let go: a block with a bit is of small pages. Each change of advice from one block to the
-//! next is a mapping of its own to the kernel, which has not as many as it may take: where it
-//! refuses one, all of the memory is of small pages from then on.
+//! **Data and invariants.** Bits and advice change under one lock: a block with a bit has small
+//! pages. Each change of advice between neighbours costs a kernel mapping, which are limited. After
+//! a refusal, all memory uses small pages.
 //!
-//! **Ignored.** A huge page that exists and is given back in part: the kernel splits it by itself.
+//! **Ignored.** An existing huge page that is partly freed: the kernel splits it.
 //!
 //! Source: Linux documentation, "Transparent Hugepage Support" (admin-guide/mm/transhuge):
-//! `khugepaged`, `max_ptes_none`; madvise(2), `MADV_NOHUGEPAGE`.
+//! `khugepaged`, `max_ptes_none`. madvise(2), `MADV_NOHUGEPAGE`.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use super::FRAME_BYTES;
 
-/// Bytes of a huge page.
 pub(super) const BLOCK_BYTES: usize = crate::memory::addresses::HUGE_BYTES;
-/// Frames of a huge page.
 pub(super) const BLOCK_FRAMES: usize = BLOCK_BYTES / FRAME_BYTES;
 const WORDS_PER_BLOCK: usize = BLOCK_FRAMES / u64::BITS as usize;
 
-/// What is known of each frame.
 pub(super) struct GivenBack {
     blocks: Mutex<Blocks>,
 }
 
 struct Blocks {
     given_back: Box<[[u64; WORDS_PER_BLOCK]]>,
-    /// No block is huge any more: the kernel has refused an advice, or pages leave one by one.
+    /// True once the kernel has refused an advice, or pages leave one by one.
     all_small: bool,
 }
 
-/// What a block is to be made of. Tells whether the kernel took the advice.
+/// Returns false if the kernel refused.
 pub(super) type Advise<'a> = &'a dyn Fn(Range<usize>, PageSize) -> bool;
 
-/// Of what pages the processor is to have memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PageSize {
     Small,
@@ -55,23 +49,20 @@ pub(super) enum PageSize {
 }
 
 impl GivenBack {
-    /// For `len` bytes, none of them given back.
     pub(super) fn new(len: usize) -> GivenBack {
         let given_back = vec![[0; WORDS_PER_BLOCK]; len.div_ceil(BLOCK_BYTES)].into();
         GivenBack { blocks: Mutex::new(Blocks { given_back, all_small: false }) }
     }
 
-    /// These bytes are about to be given back; `advise` is told of blocks, as bytes.
+    /// `advise` gets whole blocks, in bytes.
     pub(super) fn give(&self, bytes: Range<usize>, advise: Advise<'_>) {
         self.change(bytes, PageSize::Small, advise);
     }
 
-    /// These bytes are to be used again.
     pub(super) fn take(&self, bytes: Range<usize>, advise: Advise<'_>) {
         self.change(bytes, PageSize::Huge, advise);
     }
 
-    /// All of it is of small pages from now on, for good.
     pub(super) fn give_all(&self, advise: Advise<'_>) {
         let mut blocks = self.blocks.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut blocks.all_small, true) {
@@ -112,7 +103,7 @@ impl Blocks {
     }
 }
 
-/// The frames of `block` that are in `bytes`, counted from its first.
+/// Counted from the block's first frame.
 fn within(bytes: &Range<usize>, block: usize) -> Range<usize> {
     let first = block * BLOCK_BYTES;
     let frame = |at: usize| at.saturating_sub(first).min(BLOCK_BYTES) / FRAME_BYTES;
@@ -137,7 +128,7 @@ mod tests {
 
     const FRAME: usize = FRAME_BYTES;
 
-    /// What was advised, in blocks.
+    /// In blocks.
     #[derive(Default)]
     struct Advice(RefCell<Vec<(Range<usize>, PageSize)>>);
 

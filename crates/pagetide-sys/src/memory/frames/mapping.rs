@@ -1,8 +1,7 @@
-//! The mapping itself: `mmap` with 2 MiB alignment, advice, and giving back.
+//! The mapping itself: `mmap` with 2 MiB alignment, advice, and freeing.
 //!
-//! Invariants (S1): `base` is 2 MiB aligned and `len` bytes from it are mapped readable and
-//! writable until drop; nothing else knows the address. No page of it is ever unmapped in between:
-//! [`Mapping::discard`] drops contents, not the mapping.
+//! Invariants (S1): `base` is 2 MiB aligned. `len` bytes from it stay mapped readable and writable
+//! until drop. Nothing else knows the address.
 
 use std::io;
 use std::ops::Range;
@@ -22,25 +21,23 @@ use crate::machine::{cpu::read_thread_cpu_time_ns, prefetch::fetch_line};
 use crate::memory::{addresses, copy};
 
 const READ_WRITE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
-/// Nodes a machine can have: the most any kernel is built for.
 const NODES_MAX: u32 = 1024;
-/// `mincore` is asked about this many bytes at a time: a vector of 64 KiB.
+/// A vector of 64 KiB.
 const MINCORE_BYTES: usize = (64 << 10) * FRAME_BYTES;
-/// What cannot be given back at once is tried again after such pauses, this often.
+/// Between attempts to free memory.
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSES_MAX: u32 = 200;
 
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
-    /// What is mapped, if others may map it too.
+    /// The mapped file, if other processes may map the memory.
     file: Option<OwnedFd>,
-    /// What is not to be made of huge pages, if anything else is.
+    /// The blocks to keep small, if huge pages are in use.
     given_back: Option<GivenBack>,
-    /// The blocks of a memory file that is to be of huge pages; none of private memory, which is
-    /// made of them as it is touched.
+    /// The blocks of a memory file that become huge pages on request. Empty for private memory.
     ahead: HugeAhead,
-    /// Blocks of a file may be huge pages.
+    /// True once blocks of a file may be huge pages.
     was_collapsed: AtomicBool,
 }
 
@@ -57,28 +54,26 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserve`], of small pages, and of which only what is touched is ever counted
-    /// against what the machine has. Nothing of it is merged with pages of the same contents (KSM):
-    /// a page that a pipe holds must stay the one that is stored to. Its address may be given away:
-    /// its provenance is exposed.
+    /// As [`Mapping::reserve`], with small pages, and without a commit charge for untouched memory.
+    /// KSM must not merge a page that a pipe holds. The provenance is exposed, because the address
+    /// may be given away.
     pub(super) fn reserve_thin(len: usize) -> io::Result<Mapping> {
         let mapping = Mapping::map(len, READ_WRITE, MapFlags::NORESERVE)?;
         mapping.advise(0..len, PageSize::Small);
-        // SAFETY: S1 (the range is this mapping); the advice changes no contents. A kernel that
-        // does not know it does not merge.
+        // SAFETY: S1 (the range is this mapping). The advice changes no contents. A kernel without
+        // the advice does not merge.
         let _ = unsafe { madvise(mapping.base().cast(), len, Advice::LinuxUnmergeable) };
         mapping.base().expose_provenance();
         Ok(mapping)
     }
 
-    /// As [`Mapping::reserve`], of a memory file in place of private memory: nothing but addresses
-    /// is taken before it is touched, however long it is.
+    /// As [`Mapping::reserve`], with a memory file. Untouched memory takes only addresses.
     pub(super) fn reserve_shared(len: usize, huge_pages: bool) -> io::Result<Mapping> {
         let mut mapping = Mapping::map(len, ProtFlags::empty(), MapFlags::empty())?;
         let file = crate::memory::mapped::memory_file("pagetide-frames", len)?;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: S1 (the range is this mapping, of which nothing was told yet): it is replaced
-        // by one of the file, which is as long and cannot shrink.
+        // SAFETY: S1 (the range is this mapping, which no other code knows yet): a mapping of the
+        // file replaces it. The file has the same length and cannot shrink.
         unsafe { mmap(mapping.base().cast(), len, READ_WRITE, flags, &file, 0) }?;
         mapping.file = Some(file);
         mapping.want_huge_pages(huge_pages);
@@ -86,7 +81,6 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Has all of it made of huge pages as it is touched, or of small ones.
     fn want_huge_pages(&mut self, huge_pages: bool) {
         self.advise(0..self.len, if huge_pages { PageSize::Huge } else { PageSize::Small });
         self.given_back = huge_pages.then(|| GivenBack::new(self.len));
@@ -98,8 +92,8 @@ impl Mapping {
         Ok(Mapping { base, len, file: None, given_back: None, ahead, was_collapsed })
     }
 
-    /// Has these bytes made of such pages, now and later; tells whether the kernel took that. One
-    /// built without huge pages answers EINVAL, which is as good.
+    /// Returns false if memory for the advice ran out. EINVAL, without huge pages in the kernel,
+    /// counts as success.
     fn advise(&self, bytes: Range<usize>, size: PageSize) -> bool {
         let advice = match size {
             PageSize::Small => Advice::LinuxNoHugepage,
@@ -107,20 +101,17 @@ impl Mapping {
         };
         let len = bytes.end.min(self.len) - bytes.start;
         let start = self.base().wrapping_add(bytes.start).cast();
-        // SAFETY: S1 (the range is this mapping's); the advice changes no contents.
+        // SAFETY: S1 (the range is this mapping's). The advice changes no contents.
         let taken = unsafe { madvise(start, len, advice) };
         taken != Err(Errno::NOMEM)
     }
 
-    /// These bytes are not to have more memory than they have now before they are
-    /// [taken again](Self::take_again): no huge page is made over them.
     pub(super) fn withhold(&self, bytes: Range<usize>) {
         if let Some(given_back) = &self.given_back {
             given_back.give(bytes, &|bytes, size| self.advise(bytes, size));
         }
     }
 
-    /// These bytes are to be used again.
     pub(super) fn take_again(&self, bytes: Range<usize>) {
         self.ahead.forget(bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES));
         if let Some(given_back) = &self.given_back {
@@ -128,16 +119,15 @@ impl Mapping {
         }
     }
 
-    /// None of it is made of huge pages from now on: pages may leave it one by one, and those huge
-    /// pages that are there are split as they do.
+    /// Existing huge pages are split when their pages leave.
     pub(super) fn stay_small(&self) {
         if let Some(given_back) = &self.given_back {
             given_back.give_all(&|bytes, size| self.advise(bytes, size));
         }
     }
 
-    /// Drops the contents of `len` bytes from `start`, whose place is filled again by other means
-    /// than a touch.
+    /// Drops the contents of `len` bytes from `start`, to be filled again by other means than a
+    /// touch.
     ///
     /// # Safety
     /// As for [`Mapping::discard`].
@@ -147,7 +137,6 @@ impl Mapping {
         Ok(unsafe { madvise(start, len, Advice::LinuxDontNeed) }?)
     }
 
-    /// What others may map, if this is shared.
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
@@ -178,7 +167,6 @@ impl Mapping {
         fetch_line(self.base().wrapping_add(at).cast_const());
     }
 
-    /// All of it, for accesses that may race.
     #[inline]
     pub(super) fn cells(&self) -> &[AtomicU64] {
         let cells = self.base().cast_const().cast();
@@ -186,15 +174,14 @@ impl Mapping {
         unsafe { slice::from_raw_parts(cells, self.len / size_of::<u64>()) }
     }
 
-    /// Has the pages of `len` bytes from `start` come from `node` and from nowhere else, as they
-    /// are touched. Pages that are present already stay where they are.
+    /// Present pages stay on their node.
     pub(super) fn bind(&self, start: usize, len: usize, node: u32) -> io::Result<()> {
         let mut mask = [0_u64; NODES_MAX as usize / 64];
         let Some(word) = mask.get_mut(node as usize / 64) else { return Err(Errno::INVAL.into()) };
         *word = 1 << (node % 64);
         let start = self.base().wrapping_add(start);
         // SAFETY: S1 (the caller checked that the range is this mapping's, and a placement changes
-        // no contents); S9: the mask lives until the call returns, and is as long as it says.
+        // no contents). S9: the mask lives until the call returns, and has the stated length.
         let status = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
@@ -202,7 +189,7 @@ impl Mapping {
                 len,
                 libc::MPOL_BIND,
                 mask.as_ptr(),
-                // The kernel counts one more than it looks at.
+                // The kernel reads one bit less than the stated number.
                 u64::from(NODES_MAX) + 1,
                 0,
             )
@@ -210,17 +197,15 @@ impl Mapping {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Processes that are forked do not have the mapping.
     pub(super) fn keep_from_children(&self) -> io::Result<()> {
-        // SAFETY: S1 (the range is this mapping); the advice changes no contents here.
+        // SAFETY: S1 (the range is this mapping). The advice changes no contents here.
         Ok(unsafe { madvise(self.base().cast(), self.len, Advice::LinuxDontFork) }?)
     }
 
-    /// Makes every page present now, so that no later access waits for the kernel.
     pub(super) fn touch(&self) -> io::Result<()> {
-        // SAFETY: S1 (the range is this mapping); populating changes no contents.
+        // SAFETY: S1 (the range is this mapping). Populating changes no contents.
         match unsafe { madvise(self.base().cast(), self.len, Advice::LinuxPopulateWrite) } {
-            // Kernels before 5.14 do not know the advice.
+            // Kernels before 5.14 lack the advice.
             Err(Errno::INVAL) => {
                 self.touch_by_writing();
                 Ok(())
@@ -231,13 +216,12 @@ impl Mapping {
 
     fn touch_by_writing(&self) {
         for at in (0..self.len).step_by(FRAME_BYTES) {
-            // SAFETY: S1 (`at` is inside the mapping); called while the arena is being built, when
+            // SAFETY: S1 (`at` is inside the mapping). Called while the arena is being built, when
             // no other thread has it, and all of it is still zero.
             unsafe { self.base().wrapping_add(at).write_volatile(0) };
         }
     }
 
-    /// Bytes of the mapping the kernel has memory for, as `mincore` tells it.
     pub(super) fn count_resident_bytes(&self) -> u64 {
         let mut present = vec![0_u8; MINCORE_BYTES / FRAME_BYTES];
         let starts = (0..self.len).step_by(MINCORE_BYTES);
@@ -248,7 +232,6 @@ impl Mapping {
         (pages.sum::<usize>() * FRAME_BYTES) as u64
     }
 
-    /// Pages present of those from `start`, as many as `present` is long.
     fn count_present(&self, start: usize, present: &mut [u8]) -> usize {
         let len = present.len() * FRAME_BYTES;
         assert!(start + len <= self.len, "S1: the pages are the mapping's");
@@ -258,12 +241,10 @@ impl Mapping {
         if result == 0 { present.iter().filter(|&&page| page & 1 != 0).count() } else { 0 }
     }
 
-    /// Blocks that the kernel makes huge pages of only where it is told to, one by one.
     pub(super) fn nr_to_collapse(&self) -> usize {
         self.ahead.nr_blocks()
     }
 
-    /// Makes a huge page of a block that is all in memory; false if a page of it is not.
     pub(super) fn collapse(&self, block: usize) -> bool {
         let is_full = self.is_full(block);
         if is_full {
@@ -272,8 +253,7 @@ impl Mapping {
         is_full
     }
 
-    /// Makes a huge page of a block, all in memory, of a mapping that is of small pages. The kernel
-    /// makes none there by itself, of which nothing would be known.
+    /// Reverts the advice afterwards, so that the kernel makes no other huge pages there.
     pub(super) fn collapse_one(&self, block: usize) {
         let bytes = block * BLOCK_BYTES..(block + 1) * BLOCK_BYTES;
         self.advise(bytes.clone(), PageSize::Huge);
@@ -281,20 +261,18 @@ impl Mapping {
         self.advise(bytes, PageSize::Small);
     }
 
-    /// Whether a block is all in memory.
     pub(super) fn is_full(&self, block: usize) -> bool {
         self.count_present(block * BLOCK_BYTES, &mut [0; BLOCK_FRAMES]) == BLOCK_FRAMES
     }
 
-    /// Makes huge pages of the blocks that these bytes lie in, unless that was asked for before;
-    /// what is not in memory of them comes into it.
+    /// Acts once per block. Absent pages become present.
     pub(super) fn make_huge(&self, bytes: Range<usize>) {
         for block in bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES) {
             if self.ahead.is_next(block) {
                 let started_ns = read_thread_cpu_time_ns();
                 let page = self.base().wrapping_add(bytes.start.max(block * BLOCK_BYTES));
-                // Nothing is made of nothing.
-                // SAFETY: S1 (inside the mapping); populating changes no contents.
+                // The kernel does not collapse an empty block.
+                // SAFETY: S1 (inside the mapping). Populating changes no contents.
                 let _ = unsafe { madvise(page.cast(), FRAME_BYTES, Advice::LinuxPopulateRead) };
                 self.ask_for_huge(block);
                 self.ahead.note(read_thread_cpu_time_ns() - started_ns);
@@ -302,26 +280,23 @@ impl Mapping {
         }
     }
 
-    /// Memory may be in pieces, just in use, or of small pages by advice; kernels before 6.1
-    /// cannot. It stays as it is then.
+    /// Fails silently if memory is fragmented or in use, if the advice is small pages, or before
+    /// Linux 6.1.
     fn ask_for_huge(&self, block: usize) {
         self.was_collapsed.store(true, Relaxed);
         let start = self.base().wrapping_add(block * BLOCK_BYTES).cast();
-        // SAFETY: S1 (a whole block of the mapping); contents stay what they are for all readers.
+        // SAFETY: S1 (a whole block of the mapping). Contents stay the same for all readers.
         let _ = unsafe { libc::madvise(start, BLOCK_BYTES, libc::MADV_COLLAPSE) };
     }
 
-    /// Makes small pages of the huge page that a page lies in, if it does, whose memory could not
-    /// be given back a part at a time.
     pub(super) fn split(&self, start: usize) {
         let start = self.base().wrapping_add(start).cast();
-        // SAFETY: S1 (inside the mapping); the advice changes no contents. Kernels before 5.4 do
-        // not know it, nor make a huge page of what is not one.
+        // SAFETY: S1 (inside the mapping). The advice changes no contents. Kernels before 5.4 lack
+        // the advice, and collapsing.
         let _ = unsafe { madvise(start, FRAME_BYTES, Advice::LinuxCold) };
     }
 
-    /// Drops the contents of `len` bytes from `start`, and [withholds](Self::withhold) them; they
-    /// read as zero afterwards.
+    /// Drops contents, and [withholds](Self::withhold) the memory.
     ///
     /// # Safety
     /// The range is inside the mapping, and the caller owns its frames exclusively.
@@ -329,19 +304,18 @@ impl Mapping {
         self.withhold(start..start + len);
         let first = self.base().wrapping_add(start).cast();
         let advice = match self.file {
-            // Private pages are dropped, those of a file removed from it.
             None => Advice::LinuxDontNeed,
             Some(_) => Advice::LinuxRemove,
         };
         let mut nr_pauses = 0;
         loop {
             // SAFETY: S1 (inside the mapping) and S4 (owned exclusively), both by the caller. A
-            // reader that still copies sees old bytes or zeros, and its ticket no longer holds.
+            // reader that is still copying sees old bytes or zeros, and its ticket is invalid.
             unsafe { madvise(first, len, advice) }?;
             if nr_pauses == PAUSES_MAX || !self.was_collapsed.load(Relaxed) {
                 return Ok(());
             }
-            // A huge page of which a part is being read from a device is not split, and keeps all.
+            // A huge page with a part under device I/O is not split, and keeps all memory.
             if self.count_present(start, &mut vec![0; len / FRAME_BYTES]) == 0 {
                 return Ok(());
             }

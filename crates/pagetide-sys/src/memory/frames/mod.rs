@@ -1,22 +1,22 @@
-//! Frame memory: one private mapping, reached by raw copies only.
+//! Frame memory: one private mapping, accessed only by raw copies.
 //!
-//! **Problem.** The frames are written by several threads and by the kernel, so no reference to
-//! them may exist outside a guard; yet the rest of the crate wants to speak of frames and offsets.
+//! **Problem.** Threads and the kernel write the frames, so no reference may exist outside a guard.
 //!
-//! **Idea.** This file owns the mapping and is the only one that turns (frame, offset, length) into
-//! an address. It checks bounds each time, always.
+//! **Idea.** Only this file turns (frame, offset, length) into an address, and always checks
+//! bounds.
 //!
 //! ```text
-//!   reserved:  |....|=========================|....|     over-reserved by 2 MiB, ends given back
+//!   reserved:  |....|=========================|....|     over-reserved by 2 MiB, ends unmapped
 //!                   ^ 2 MiB aligned            ^ nr_frames * PAGE_BYTES later
 //! ```
 //!
 //! **Invariants.** S1: `base..base + nr_frames * FRAME_BYTES` is mapped readable and writable from
-//! construction to drop; no byte of it belongs to any other Rust object.
+//! construction to drop. No other Rust object has a byte of it. Methods panic if a frame is outside
+//! the arena.
 //!
 //! **Ignored.** Frames larger than a base page.
 //!
-//! Under loom the mapping is a model of one (`model`); the checks are the same.
+//! Under loom, `model` replaces the mapping.
 
 use std::io;
 use std::ops::Range;
@@ -29,7 +29,7 @@ mod given_back;
 #[cfg_attr(loom, path = "model.rs")]
 mod mapping;
 
-/// Bytes in one frame. Two cells are enough for loom, which explores every order of every access.
+/// Bytes per frame. Two cells are enough for loom.
 pub(crate) const FRAME_BYTES: usize =
     if cfg!(loom) { 16 } else { pagetide_core::units::PAGE_BYTES };
 
@@ -39,10 +39,10 @@ pub(crate) struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Reserves memory for `nr_frames` frames, all zero; `huge_pages` is advice.
+    /// Reserves memory for `nr_frames` zero frames. `huge_pages` is advice.
     ///
     /// # Errors
-    /// What `mmap` says: usually `ENOMEM`.
+    /// Fails with the error of `mmap`, usually `ENOMEM`.
     pub(crate) fn reserve(nr_frames: u32, huge_pages: bool) -> io::Result<FrameMemory> {
         let len = nr_frames as usize * FRAME_BYTES;
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve(len, huge_pages)? })
@@ -54,8 +54,8 @@ impl FrameMemory {
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_shared(len, huge_pages)? })
     }
 
-    /// Addresses for `nr_frames` frames that may be given away, of small pages, and no memory but
-    /// what is touched, however many there are.
+    /// Reserves addresses for `nr_frames` frames of small pages, which may be given away. Only
+    /// touched pages take memory.
     ///
     /// # Errors
     /// As for [`FrameMemory::reserve`].
@@ -64,18 +64,15 @@ impl FrameMemory {
         Ok(FrameMemory { nr_frames, mapping: Mapping::reserve_thin(len)? })
     }
 
-    /// All of it, for accesses that may race.
     pub(crate) fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
         self.mapping.cells()
     }
 
-    /// The addresses of `frames`; panics when they are not in the arena.
     pub(crate) fn addresses(&self, frames: Range<u32>) -> Range<usize> {
         let (base, bytes) = (self.mapping.base().addr(), self.bytes_of(&frames));
         base + bytes.start..base + bytes.end
     }
 
-    /// The file that other processes can map, if there is one.
     pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.file()
     }
@@ -84,16 +81,13 @@ impl FrameMemory {
         self.nr_frames
     }
 
-    /// Copies `target.len()` bytes of `frame` from `offset`; they may be torn.
-    ///
-    /// Panics when the range leaves the frame or the arena.
+    /// Copies `target.len()` bytes of `frame` from `offset`. The bytes may be torn.
     #[inline]
     pub(crate) fn read(&self, frame: u32, offset: usize, target: &mut [u8]) {
         self.mapping.copy_out(self.locate(frame, offset, target.len()), target);
     }
 
-    /// Starts bringing the line at `offset` of `frame` into the processor's cache, if there is such
-    /// a frame.
+    /// Prefetches the cache line at `offset` of `frame`, if the frame exists.
     #[inline]
     pub(crate) fn fetch(&self, frame: u32, offset: usize) {
         if frame < self.nr_frames && offset < FRAME_BYTES {
@@ -101,20 +95,16 @@ impl FrameMemory {
         }
     }
 
-    /// Copies `source` to `offset` of `frame`; panics when out of bounds.
-    ///
     /// # Safety
-    /// The caller owns the frame exclusively (S4): no other thread writes it, no `&[u8]` of it
+    /// The caller owns the frame exclusively (S4): no other thread writes it, and no `&[u8]` of it
     /// lives.
     pub(crate) unsafe fn write(&self, frame: u32, offset: usize, source: &[u8]) {
         self.mapping.copy_in(self.locate(frame, offset, source.len()), source);
     }
 
-    /// Copies the whole of frame `source` to frame `target`; panics when out of bounds.
-    ///
     /// # Safety
-    /// As for [`write`](Self::write), of the target. The source is not written meanwhile, or the
-    /// copy is torn.
+    /// As for [`write`](Self::write), of the target. The copy is torn if the source is written
+    /// meanwhile.
     pub(crate) unsafe fn copy_frame(&self, source: u32, target: u32) {
         assert!(source != target, "S3: a frame that is claimed holds no page");
         let from = self.locate(source, 0, FRAME_BYTES);
@@ -122,8 +112,6 @@ impl FrameMemory {
         self.mapping.copy_within(from, to, FRAME_BYTES);
     }
 
-    /// Zeroes `range` of `frame`; panics when out of bounds.
-    ///
     /// # Safety
     /// As for [`write`](Self::write).
     pub(crate) unsafe fn fill_zero(&self, frame: u32, range: Range<usize>) {
@@ -131,22 +119,19 @@ impl FrameMemory {
         self.mapping.zero(self.locate(frame, range.start, len), len);
     }
 
-    /// The bytes of `frame`, as a slice; panics when the frame is not in the arena.
-    ///
     /// # Safety
     /// The frame is not written while the slice lives (S4): it is pinned, or locked by the caller.
     pub(crate) unsafe fn bytes(&self, frame: u32) -> &[u8] {
         let base = self.frame_ptr(frame).cast_const();
-        // SAFETY: S1 (checked ranges are mapped); the caller keeps writers away (S4).
+        // SAFETY: S1 (checked ranges are mapped). The caller keeps writers away (S4).
         unsafe { std::slice::from_raw_parts(base, FRAME_BYTES) }
     }
 
-    /// The first byte of `frame`: for the kernel, and for slices. Panics when not in the arena.
     pub(crate) fn frame_ptr(&self, frame: u32) -> *mut u8 {
         self.mapping.base().wrapping_add(self.locate(frame, 0, FRAME_BYTES))
     }
 
-    /// The one place where a frame and an offset become a position: S1's check.
+    /// S1's only check.
     #[inline]
     fn locate(&self, frame: u32, offset: usize, len: usize) -> usize {
         assert!(frame < self.nr_frames, "S1: frame {frame} of {}", self.nr_frames);
@@ -157,13 +142,12 @@ impl FrameMemory {
         frame as usize * FRAME_BYTES + offset
     }
 
-    /// Has the memory of `frames` come from `node`; panics when they are not in the arena.
+    /// Later touches allocate only on `node`.
     pub(crate) fn bind(&self, frames: Range<u32>, node: u32) -> io::Result<()> {
         let bytes = self.bytes_of(&frames);
         self.mapping.bind(bytes.start, bytes.len(), node)
     }
 
-    /// Processes that are forked do not have the mapping.
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         self.mapping.keep_from_children()
     }
@@ -172,33 +156,30 @@ impl FrameMemory {
         self.mapping.touch()
     }
 
-    /// Blocks of 2 MiB that become huge pages only where that is asked for.
+    /// Returns the number of 2 MiB blocks that become huge pages only on request.
     pub(crate) fn nr_to_collapse(&self) -> u32 {
         self.mapping.nr_to_collapse() as u32
     }
 
-    /// Makes a huge page of a block that is all in memory; false if it is not.
+    /// Makes a fully present block a huge page. Returns false if a page is absent.
     pub(crate) fn collapse(&self, block: u32) -> bool {
         self.mapping.collapse(block as usize)
     }
 
-    /// Makes a huge page of a block, all in memory, where all else is of small pages.
+    /// Makes a fully present block of a small-page mapping a huge page.
     pub(crate) fn collapse_one(&self, block: u32) {
         self.mapping.collapse_one(block as usize);
     }
 
-    /// Whether a block of 2 MiB is all in memory.
     pub(crate) fn is_full(&self, block: u32) -> bool {
         self.mapping.is_full(block as usize)
     }
 
-    /// Makes small pages of the huge one that a frame lies in, if it does.
     pub(crate) fn split(&self, frame: u32) {
         self.mapping.split(self.locate(frame, 0, FRAME_BYTES));
     }
 
-    /// Makes huge pages of what `frames` lie in, once for each; panics when they are not in the
-    /// arena.
+    /// Makes huge pages of the blocks of `frames`, once per block.
     pub(crate) fn make_huge(&self, frames: Range<u32>) {
         self.mapping.make_huge(self.bytes_of(&frames));
     }
@@ -207,17 +188,16 @@ impl FrameMemory {
         self.mapping.count_resident_bytes()
     }
 
-    /// Has `frames` get no memory but by their own use; panics when they are not in the arena.
+    /// Gives `frames` memory only by their own use.
     pub(crate) fn withhold(&self, frames: Range<u32>) {
         self.mapping.withhold(self.bytes_of(&frames));
     }
 
-    /// As before `frames` were withheld, or discarded; panics when they are not in the arena.
+    /// Reverts withholding or discarding `frames`.
     pub(crate) fn take_again(&self, frames: Range<u32>) {
         self.mapping.take_again(self.bytes_of(&frames));
     }
 
-    /// None of it is made of huge pages from now on.
     pub(crate) fn stay_small(&self) {
         self.mapping.stay_small();
     }
@@ -237,8 +217,7 @@ impl FrameMemory {
         frames.start as usize * FRAME_BYTES..frames.end as usize * FRAME_BYTES
     }
 
-    /// Gives the memory of `frames` back to the system, and [withholds](Self::withhold) them: they
-    /// read as zero afterwards.
+    /// Frees the memory of `frames`, which then read as zero, and [withholds](Self::withhold) them.
     ///
     /// # Safety
     /// The caller owns every one of the frames exclusively (S4).

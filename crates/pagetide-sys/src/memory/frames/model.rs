@@ -1,4 +1,4 @@
-//! A model of the mapping, for loom: cells that it watches, and no memory of the kernel's.
+//! A model of the mapping for loom, made of cells that loom watches.
 
 use std::io;
 use std::ops::Range;
@@ -53,7 +53,7 @@ impl Mapping {
         size_of_val(&*self.cells) as u64
     }
 
-    /// Loom's cells are no bytes.
+    /// Loom's cells are not bytes.
     pub(super) fn base(&self) -> *mut u8 {
         panic!("loom explores nothing that asks where frames are")
     }
@@ -62,7 +62,7 @@ impl Mapping {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Nothing that loom does not watch.
+    /// Loom could not watch these accesses.
     pub(super) fn cells(&self) -> &[std::sync::atomic::AtomicU64] {
         &[]
     }

@@ -1,12 +1,11 @@
-//! Frames that other processes may look at, where to find pages in them, and how to tell whether a
-//! look was good.
+//! Frames that other processes may read, an index of their pages, and a check of each read.
 //!
-//! **Problem.** Another process is to copy a resident page without asking, while we evict, refill
-//! and write as ever; and nothing it does may matter to us.
+//! **Problem.** Another process must copy a resident page without asking, while this process
+//! evicts, fills and writes, and must not affect this process.
 //!
-//! **Idea.** It maps the frames, and a file of numbers, both read-only. Each frame has a number,
-//! odd while a thread here holds the frame's page locked, and a key that says whose page it is. A
-//! hint leads from key to frame; it may be wrong, or missing, because the key is compared.
+//! **Idea.** The reader maps the frames and a file of numbers, both read-only. Each frame has a
+//! number, odd while the frame's page is locked, and a key that names the page. A hint leads from
+//! the key to the frame. Hints may be wrong or missing, because the key is compared.
 //!
 //! ```text
 //!   here     LOCK --> odd --> key, contents, or eviction --> even + 2 --> unlock
@@ -15,31 +14,25 @@
 //!   numbers  | number, key | .. || 8 hints | .. || tag, length, writes, marker, range | .. files
 //! ```
 //!
-//! A frame that is taken from its page stays odd until it is another page's. A key is a file's
-//! *tag* and the page's index; tags are never used again. A file that is hidden is found by
-//! no view, whatever its pages do, until it is shown again.
+//! An evicted frame stays odd until it holds another page. A key is a file's *tag*, which is never
+//! reused, and the page's index. No view finds a hidden file.
 //!
-//! Hints stand in buckets of one line, and are overwritten where a bucket is full: a reader that
-//! finds none has to ask, and is answered with the hint made anew ([`PageRef::publish`]). 64 pages
-//! that follow each other have buckets that follow each other, from one by chance on.
+//! Hints are in buckets of one cache line, and are overwritten if a bucket is full. A reader
+//! without a hint asks the server, which publishes it again ([`PageRef::publish`]). 64 consecutive
+//! pages have consecutive buckets, from a hashed start.
 //!
-//! *Writes* tells whether the file on disk is what it was when its tag was made: even, it was
-//! not changed through us since; odd, it was. So a process may read the file by itself, and
-//! offer what it has read, as long as the number has not changed meanwhile.
+//! *Writes* is even while the file on disk has not been changed by this process since the file got
+//! its tag. Another process may then read the file, and insert the bytes if the number is
+//! unchanged. A *range* can be shown only to the *viewer* that is changing it: other processes wait
+//! for the server's answer. The *marker* starts the next readahead window: its use is reported at
+//! once.
 //!
-//! A *range* of a file can be shown to one *viewer* alone: to the process that is changing it.
-//! Others ask then, and are told what is so once the change is made, or will never be.
+//! **Invariants.** S1 and S2 as for the library's own copies. S23: the mappings of a view are
+//! read-only, and live as long as the view (S28).
 //!
-//! The *marker* is the page whose use starts the next window of readahead: its reader says so at
-//! once, and not with what it read before and after.
+//! **Ignored.** The reader can read all frames, and must be trusted.
 //!
-//! **Invariants.** S1 and S2 as for our own copies; S23: the mappings of a view are read-only, and
-//! live as long as the view (S28).
-//!
-//! **Ignored.** What the other process does with what it sees: it is told about files it has open,
-//! and can see all the others' frames as well. It must be trusted as a reader.
-//!
-//! Source: Linux memfd_create(2), fcntl(2) `F_SEAL_SHRINK`; the number is a sequence lock's.
+//! Source: Linux memfd_create(2), fcntl(2) `F_SEAL_SHRINK`. The number is a sequence lock.
 //!
 //! [`PageRef::publish`]: crate::PageRef::publish
 
@@ -49,7 +42,7 @@ mod view;
 pub use positions::{NR_PLACES, Positions};
 pub use view::FrameView;
 
-/// The viewer that no view is of.
+/// The number of no viewer.
 pub const NO_VIEWER: u32 = (1 << 31) - 1;
 
 use std::ops::Range;
@@ -59,58 +52,58 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::memory::arena::FrameArena;
 use crate::memory::numbers::{REVOKED, range_word, with_viewer};
 
-/// What other processes may know of one file: its tag, its length, whether it was written.
+/// The shared state of one file: tag, length, writes, marker, range.
 ///
 /// # Concurrency
-/// Shared freely. No view finds it any more once it is dropped.
+/// Shared freely. Views stop finding the file when this is dropped.
 pub struct SharedFile {
     arena: Arc<FrameArena>,
     tag: u32,
 }
 
 impl SharedFile {
-    /// A tag for a file of `len` bytes whose pages will live in `arena`; `None` unless the arena is
-    /// shared, or if there are too many files.
+    /// Allocates a tag for a file of `len` bytes with pages in `arena`. `None` if the arena is not
+    /// shared, or has too many files.
     pub fn new(arena: &Arc<FrameArena>, len: u64) -> Option<SharedFile> {
         let tag = arena.numbers()?.take_tag(len);
         (tag != 0).then(|| SharedFile { arena: Arc::clone(arena), tag })
     }
 
-    /// Tells the file from all others, for ever. Never 0.
+    /// Returns the file's tag: unique for ever, never 0.
     pub fn tag(&self) -> u32 {
         self.tag
     }
 
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     #[inline]
     pub fn len(&self) -> &AtomicU64 {
         &self.words()[1]
     }
 
-    /// Odd once the file has been changed since the number was last made even.
+    /// Returns the number of writes, odd if the file has changed since the number was made even.
     #[inline]
     pub fn writes(&self) -> &AtomicU64 {
         &self.words()[2]
     }
 
-    /// The page whose reader is to say so at once; `u64::MAX` for none.
+    /// Returns the page with an immediate report of use, `u64::MAX` for none.
     #[inline]
     pub fn marker(&self) -> &AtomicU64 {
         &self.words()[3]
     }
 
-    /// No view finds the file from here on, until [`SharedFile::show`].
+    /// Hides the file from all views until [`SharedFile::show`].
     pub fn hide(&self) {
         self.words()[0].fetch_or(REVOKED, Ordering::SeqCst);
     }
 
-    /// Views find the file again.
+    /// Shows the file to views again.
     pub fn show(&self) {
         self.words()[0].fetch_and(!REVOKED, Ordering::SeqCst);
     }
 
-    /// Only views of this viewer find these pages from here on; 0 is for all. Where there is no
-    /// end, neither do others know the file's length.
+    /// Shows these pages only to this viewer, 0 for all. If the range has no end, the file's length
+    /// is hidden from other viewers as well.
     ///
     /// # Concurrency
     /// One thread at a time.

@@ -1,11 +1,10 @@
-//! File positions that several processes move by themselves.
+//! File positions that several processes move without a server.
 //!
-//! **Problem.** A read at the file position asks its server only where that is: a round trip of two
-//! threads for each call, which takes as long as copying 100 KiB.
+//! **Problem.** Asking the server for the position is a round trip between two threads, as long as
+//! copying 100 KiB.
 //!
-//! **Idea.** The position of an open file description is a word in a memory file that all processes
-//! under a server map. A reader moves it over what it is about to read, by compare-and-swap: the
-//! range is then its own alone.
+//! **Idea.** The position of an open file description is a word in a shared memory file. A reader
+//! moves it over its range by compare-and-swap, and then owns the range.
 //!
 //! ```text
 //!   word:    63       42 ......... 0        reader   12K --CAS--> 16K, copies 12K..16K
@@ -13,12 +12,11 @@
 //!                                           closed   the next reader asks the server
 //! ```
 //!
-//! **Data and invariants.** A word is one description's for ever. A closed one does not move again:
-//! the closer has the position instead. Every value is a position: bits that make none are
-//! not looked at, so that a process that scribbles over the file moves what it has mapped, and
-//! breaks nothing else. Servers therefore give words to descriptions that cannot write.
+//! **Data and invariants.** A word belongs to one description for ever. A closed word does not
+//! move: the closer holds the position. Any value is a valid position, so a client that overwrites
+//! the file breaks only its own positions. Only read-only descriptions get words.
 //!
-//! **Ignored.** Descriptions beyond [`NR_PLACES`]: they have no word.
+//! **Ignored.** Descriptions beyond [`NR_PLACES`].
 //!
 //! Source: the Open Group's read(), "atomic" with respect to the file offset.
 
@@ -30,39 +28,38 @@ use rustix::mm::ProtFlags;
 
 use crate::memory::mapped::{Mapped, memory_file};
 
-/// Descriptions that can have a word: a MiB of them.
+/// The maximum number of descriptions with a word: 1 MiB of words.
 pub const NR_PLACES: u32 = 1 << 17;
-/// Only the server moves it.
+/// A bit of a word that only the server moves.
 const CLOSED: u64 = 1 << 63;
-/// The bits of a position.
 const POSITION: u64 = (1 << 43) - 1;
 
-/// The words, mapped.
+/// The mapped words.
 ///
 /// # Concurrency
-/// Shared freely, among processes too. Never waits.
+/// Shared freely, among processes too. Never blocks.
 pub struct Positions {
     mapped: Mapped,
     file: Option<OwnedFd>,
-    /// Words that were given away; where the file was made.
+    /// Words allocated, in the process that made the file.
     nr_taken: AtomicU32,
 }
 
 impl Positions {
-    /// A new file of words.
+    /// Creates a file of words.
     ///
     /// # Errors
-    /// What the system says: of memory, or of descriptors.
+    /// Fails if memory or descriptors run out.
     pub fn new() -> io::Result<Positions> {
         let file = memory_file("pagetide-positions", len())?;
         let mapped = Positions::map(file.as_fd())?;
         Ok(Positions { mapped, file: Some(file), nr_taken: AtomicU32::new(0) })
     }
 
-    /// The positions of another process.
+    /// Maps the positions of another process.
     ///
     /// # Errors
-    /// What the system says; or the file is shorter than it should be.
+    /// Fails if the system refuses, or if the file is too short.
     pub fn open(file: BorrowedFd<'_>) -> io::Result<Positions> {
         if (rustix::fs::fstat(file)?.st_size as u64) < len() as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -71,10 +68,10 @@ impl Positions {
         Ok(Positions { mapped, file: None, nr_taken: AtomicU32::new(NR_PLACES) })
     }
 
-    /// Moves none from here on, and cannot: see [`FrameView::blank`](super::FrameView::blank).
+    /// Makes all positions inaccessible, see [`FrameView::blank`](super::FrameView::blank).
     ///
     /// # Errors
-    /// What the system says of mappings.
+    /// Fails if the system refuses the mapping.
     pub fn blank(&self) -> io::Result<()> {
         self.mapped.blank()
     }
@@ -83,13 +80,12 @@ impl Positions {
         Mapped::new(file, len(), ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// What another process opens; `None` there.
+    /// Returns the file for other processes to open. `None` in these processes.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }
 
-    /// A word for a description that is at `position`, never another's; `None` if there are
-    /// no more. Never 0.
+    /// Allocates an unused word with `position`. `None` if no word is left. Never 0.
     pub fn take(&self, position: u64) -> Option<u32> {
         let one_more = |nr: u32| (nr + 1 < NR_PLACES).then_some(nr + 1);
         let before = self.nr_taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
@@ -98,8 +94,8 @@ impl Positions {
         Some(place)
     }
 
-    /// Moves a position over the next `total` bytes of a file of `len`, as far as it has them;
-    /// returns where they begin, and how many they are. `None` if the word is closed.
+    /// Moves a position over the next `total` bytes, limited by the file's `len`. Returns the first
+    /// byte and the number of bytes. `None` if the word is closed.
     #[inline]
     pub fn advance(&self, place: u32, total: u64, len: u64) -> Option<(u64, u64)> {
         let word = self.word(place);
@@ -118,25 +114,24 @@ impl Positions {
         }
     }
 
-    /// Where the position is.
+    /// Returns the position.
     pub fn get(&self, place: u32) -> u64 {
         self.word(place).load(Ordering::Acquire) & POSITION
     }
 
-    /// Moves a position to `position`, and opens the word.
+    /// Sets the position, and opens the word.
     pub fn set(&self, place: u32, position: u64) {
         self.word(place).store(position & POSITION, Ordering::Release);
     }
 
-    /// Moves a position from `expected` to `position`, unless it has moved already. Returns whether
-    /// it did.
+    /// Moves a position from `expected` to `position`. Returns false if it had moved.
     pub fn replace(&self, place: u32, expected: u64, position: u64) -> bool {
         let word = self.word(place);
         let (release, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
         word.compare_exchange(expected & POSITION, position & POSITION, release, relaxed).is_ok()
     }
 
-    /// From here on, the caller alone has the position, and this is it.
+    /// Closes the word, and returns the position, which then belongs to the caller.
     pub fn close(&self, place: u32) -> u64 {
         self.word(place).fetch_or(CLOSED, Ordering::AcqRel) & POSITION
     }

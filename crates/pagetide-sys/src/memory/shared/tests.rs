@@ -116,7 +116,7 @@ fn pages_that_are_being_changed_are_known_to_their_viewer() {
 
 #[test]
 fn hints_that_were_lost_are_made_again() {
-    // Pages all over the file, and in order.
+    // Scattered pages, and consecutive pages.
     [97, 1].into_iter().for_each(check_hints);
 }
 
@@ -145,7 +145,6 @@ fn check_hints(step: u64) {
     }
 }
 
-/// Each page that leaves makes room for one hint, so all are found as long as buckets have room.
 #[test]
 fn hints_of_pages_that_left_take_no_room() {
     let both = both();

@@ -1,4 +1,4 @@
-//! The other side: frames and numbers of another process, mapped to be looked at.
+//! The reading side: frames and numbers of another process, mapped read-only.
 
 use crate::memory::copy::copy_out_to;
 use crate::memory::frames::FRAME_BYTES;
@@ -11,24 +11,24 @@ use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Another process's frames, mapped to be looked at.
+/// Another process's frames, mapped read-only.
 ///
 /// # Concurrency
-/// Shared freely. Never waits.
+/// Shared freely. Never blocks.
 pub struct FrameView {
     frames: Mapped,
     numbers: Mapped,
     layout: Layout,
-    /// The viewer's number; 0 for none.
+    /// The viewer's number, 0 for none.
     viewer: u32,
 }
 
 impl FrameView {
-    /// Maps the two files that [`FrameArena::shared_files`](crate::FrameArena::shared_files) names,
-    /// of an arena of `nr_frames` frames.
+    /// Maps the two files of [`FrameArena::shared_files`](crate::FrameArena::shared_files), of an
+    /// arena of `nr_frames` frames.
     ///
     /// # Errors
-    /// What the system says: of mappings, or of files that are not so long.
+    /// Fails if a mapping fails, or a file is too short.
     pub fn open(
         frames: BorrowedFd<'_>,
         numbers: BorrowedFd<'_>,
@@ -49,54 +49,54 @@ impl FrameView {
         Ok(FrameView { frames, numbers, layout, viewer: 0 })
     }
 
-    /// Finds pages that are shown to this viewer alone, too: see [`SharedFile::show_only_to`].
+    /// Also finds the pages shown only to this viewer, see [`SharedFile::show_only_to`].
     ///
     /// [`SharedFile::show_only_to`]: super::SharedFile::show_only_to
     pub fn of_viewer(self, viewer: u32) -> FrameView {
         FrameView { viewer, ..self }
     }
 
-    /// Looks at nothing from here on: no page is found any more, and no frame can be reached by
-    /// this process, which is about to lose the right to.
+    /// Makes all frames inaccessible to this process, which is about to lose the right to read
+    /// them. No page is found any more.
     ///
     /// # Errors
-    /// What the system says of mappings.
+    /// Fails if the system refuses the mapping.
     pub fn blank(&self) -> io::Result<()> {
         self.numbers.blank()?;
         self.frames.blank()
     }
 
-    /// The length in bytes of the file that has the tag, and its count of writes: see
-    /// [`shared`](super). `None` if it may not be looked at, or some of the pages may not.
+    /// Returns the length in bytes and the count of writes of the file with the tag, see
+    /// [`shared`](super). `None` if the file or some of the pages are hidden.
     #[inline]
     pub fn file(&self, tag: u32, pages: &Range<u64>) -> Option<(u64, u64)> {
         let start = self.layout.file(tag);
         let words = &self.numbers.words()[start..start + FILE_WORDS];
         let known = words[0].load(Ordering::Acquire);
         let is_it = known == u64::from(tag) || self.finds_in_part(known, tag, pages, &words[4]);
-        // Acquire: what follows, follows these.
+        // Acquire: later accesses follow these loads.
         let numbers = (words[1].load(Ordering::Acquire), words[2].load(Ordering::Acquire));
         (is_it && tag != 0).then_some(numbers)
     }
 
-    /// Whether the pages of a file are found, of which some are shown to one viewer alone.
+    /// For a range that only one viewer finds.
     #[cold]
     fn finds_in_part(&self, known: u64, tag: u32, pages: &Range<u64>, range: &AtomicU64) -> bool {
         let is_shown = known as u32 == tag && known & REVOKED == 0;
-        // Acquire, as the first word was: what is being changed since before is in it.
+        // Acquire, as for the first word: the range is as new.
         let is_in_range = || is_in_range(range.load(Ordering::Acquire), pages);
         is_shown && (known == known_to(tag, self.viewer) || !is_in_range())
     }
 
-    /// The page of the file that its reader is to tell of at once. A hint, and `u64::MAX` for none.
+    /// Returns the page with an immediate report of use, `u64::MAX` for none. A hint.
     #[inline]
     pub fn marker(&self, tag: u32) -> u64 {
         self.numbers.words()[self.layout.file(tag) + 3].load(Ordering::Relaxed)
     }
 
-    /// Copies bytes of page `index` of the file that has the tag, from `offset` on, to `target`;
-    /// returns whether they are the page's. If not, `target` holds anything: the page is not
-    /// resident, is just being changed, or is not found.
+    /// Copies bytes of page `index` of the file with the tag, from `offset`, to `target`. Returns
+    /// true if the copy is valid. Otherwise `target` has any bytes: the page is not resident, is
+    /// changing, or has no hint.
     ///
     /// # Safety
     /// `target` is valid for writes of `len` bytes, outside this view.
@@ -126,7 +126,7 @@ impl FrameView {
             if name.load(Ordering::Relaxed) != key {
                 continue;
             }
-            // SAFETY: S23 (frame and range were checked); the caller answers for the target.
+            // SAFETY: S23 (frame and range were checked). The caller vouches for the target.
             return before & 1 == 0 && unsafe { self.copy(frame, offset, target, len) } && {
                 fence(Ordering::Acquire);
                 is_still(number, before)
@@ -137,18 +137,18 @@ impl FrameView {
 
     /// As [`FrameView::read`], into a slice.
     pub fn read_into(&self, tag: u32, index: u64, offset: usize, target: &mut [u8]) -> bool {
-        // SAFETY: S23: the slice is the caller's, and so long.
+        // SAFETY: S23: the slice is the caller's, of that length.
         unsafe { self.read(tag, index, offset, target.as_mut_ptr(), target.len()) }
     }
 
-    /// Copies from a frame; always true.
+    /// Copies from a frame, and returns true.
     ///
     /// # Safety
-    /// `target` is valid for writes of `len` bytes; frame and range are inside the frames.
+    /// `target` is valid for writes of `len` bytes. Frame and range are inside the frames.
     #[inline]
     unsafe fn copy(&self, frame: usize, offset: usize, target: *mut u8, len: usize) -> bool {
         let at = frame * FRAME_BYTES + offset;
-        // SAFETY: S23 (checked ranges are mapped); the caller answers for the target.
+        // SAFETY: S23 (checked ranges are mapped). The caller vouches for the target.
         unsafe { copy_out_to(self.frames.words(), at, target, len) };
         true
     }
