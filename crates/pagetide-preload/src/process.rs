@@ -1,7 +1,7 @@
 //! This process's part in a run, from its environment.
 //!
 //! ```text
-//!   PAGETIDE_RUN=10:1:pagetide-4711-af03:536870912   version, flags, the server's name, the limit
+//!   PAGETIDE_RUN=16:1:pagetide-4711-af03:536870912   wire::VERSION, flags, server's name, limit
 //!   wiped page   this process's number and other state; zero in each child, however it was made
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //!   cargo run --release -p pagetide --example hash_map_in_a_region
 //!
-//! Needs Linux 5.19 or newer with userfaultfd allowed. Other programs must enable the feature
+//! Needs Linux 5.7 or newer with userfaultfd allowed. Other programs must enable the feature
 //! `allocator-api2`.
 
 use hashbrown::HashMap;

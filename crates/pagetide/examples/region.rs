@@ -2,7 +2,7 @@
 //!
 //!   cargo run --release -p pagetide --example region
 //!
-//! Needs Linux 5.19 or newer with userfaultfd allowed.
+//! Needs Linux 5.7 or newer with userfaultfd allowed.
 
 use pagetide::{Bytes, PageCache, RegionOptions};
 use std::sync::atomic::Ordering::Relaxed;

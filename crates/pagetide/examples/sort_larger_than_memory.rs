@@ -2,7 +2,7 @@
 //!
 //!   cargo run --release -p pagetide --example sort_larger_than_memory
 //!
-//! Needs Linux 5.19 or newer with userfaultfd allowed.
+//! Needs Linux 5.7 or newer with userfaultfd allowed.
 
 use pagetide::{Bytes, PageCache, RegionOptions};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -5,7 +5,7 @@
 //!   a: 70 90 80 --> the round of 80, with 70 to 90
 //! ```
 //!
-//! The row is a round that was played, so that its numbers belong together.
+//! The row is a round that was played. Its range of speeds and its hit ratio are of all rounds.
 
 use super::row::{Outcome, Row};
 use crate::results::Measured;
@@ -29,6 +29,10 @@ impl Rounds {
         median.row.rounds = self.0.len() as u32;
         median.row.ops_per_s_min = first.ops_per_s;
         median.row.ops_per_s_max = last.ops_per_s;
+        // The verdict states the hit ratio that the recorded results state.
+        let mut hits: Vec<f64> = self.0.iter().filter_map(|it| it.row.hit_ratio).collect();
+        hits.sort_by(f64::total_cmp);
+        median.row.hit_ratio = hits.get(hits.len() / 2).copied();
         median
     }
 
@@ -75,6 +79,14 @@ mod tests {
             rounds.push(outcome);
         }
         rounds
+    }
+
+    #[test]
+    fn the_hit_ratio_is_the_median_of_all_rounds_as_in_the_results() {
+        let mut rounds = rounds("lru", [90.0, 70.0, 80.0]);
+        rounds.0[1].row.hit_ratio = Some(0.95);
+        assert_eq!(rounds.median().row.hit_ratio, Some(0.9));
+        assert_eq!(rounds.to_results(&[])[1].median, 90.0);
     }
 
     #[test]

@@ -106,9 +106,9 @@ impl<'a> Judgement<'a> {
         let best = self
             .best
             .as_ref()
-            .map(|it| it.in_words(&format!("{}, the best of the others", it.other.subject)));
+            .map(|it| it.in_words(&format!("{}, the best other policy", it.other.subject)));
         let parts: Vec<String> = kernel.into_iter().chain(best).collect();
-        let said = format!("{}: {JUDGED} is {}.", self.workload, parts.join("; "));
+        let said = format!("{}: {JUDGED} is {}.", self.workload, parts.join(", and "));
         (!parts.is_empty()).then_some(said)
     }
 }
@@ -195,7 +195,7 @@ mod tests {
                 "zipf-scan: pagetide is behind the kernel (0.81x: although 50.0 % of pages were in \
                  memory, against 40.0 %; each read or write costs more).",
                 "uniform: pagetide is ahead of the kernel (2.00x: 36.0 % of pages were in memory, \
-                 against 30.0 %); ahead of lru, the best of the others (1.08x: 36.0 % of pages \
+                 against 30.0 %), and ahead of lru, the best other policy (1.08x: 36.0 % of pages \
                  were in memory, against 36.0 %; each read or write costs less).",
             ]
         );

@@ -95,7 +95,7 @@ fn table_is_printed_without_colours_or_bars_when_nobody_watches() {
     ]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let table = stdout(&output);
-    for part in ["wsprotect: ", "linux", "operations a second", "the best of the others (", "timed"]
+    for part in ["wsprotect: ", "linux", "operations a second", "the best other policy (", "timed"]
     {
         assert!(table.contains(part), "{part} is missing:\n{table}");
     }

@@ -62,74 +62,74 @@ mechanisms! {
     Generations = "generations", [Mglru, Mglru73, Mglru61], on,
         "How a folio came decides which generation it enters, and table accesses make it young; \
          off, all enter the youngest and leave in order of arrival.",
-        "multi-gen LRU specification, sections 3 and 5";
+        "multigen_lru.rst, \"Workflow overview\" (Linux documentation)";
     ColdInsertion = "cold-insertion", [Mglru, Mglru73, Mglru61], on,
         "What was only read enters the oldest generation; off, the one after it (in 6.18, max-2).",
-        "multi-gen LRU specification, sections 3, 13 (6.7) and 15";
+        "Linux 6.1, 6.7 and 6.18, lru_gen_add_folio()";
     Tiers = "tiers", [Mglru, Mglru73, Mglru61], on,
         "Folios of tiers that refault more than tier 0 move on instead of being evicted.",
-        "multi-gen LRU specification, sections 4 and 7";
+        "multigen_lru.rst, \"Eviction\", \"PID controller\" (Linux documentation)";
     TierMargin = "tier-margin", [Mglru, Mglru73, Mglru61], on,
         "Tiers are protected above 1.5 times the refault ratio of tier 0 (6.1: 2); off, above 1.",
-        "multi-gen LRU specification, sections 7 and 15";
+        "Linux 6.1 and 6.18, get_tier_idx()";
     LazyPromotion = "lazy-promotion", [Mglru, Mglru73], on,
         "Eviction moves a folio accessed five times or more on, whatever its tier.",
-        "multi-gen LRU specification, section 4";
+        "Linux 6.18, sort_folio()";
     StickyWorkingset = "sticky-workingset", [Mglru, Mglru73], on,
         "A folio that moves on stays marked as working set; off, as in 6.1, it starts over.",
-        "multi-gen LRU specification, sections 5 and 13 (6.14)";
+        "Linux 6.14, commit 4d5d14a01e2c";
     TwoStepPromotion = "two-step-promotion", [Mglru, Mglru73], on,
         "A folio found young by its table is promoted the second time; off, as in 6.1, the first.",
-        "multi-gen LRU specification, sections 4 and 13 (6.14)";
+        "Linux 6.14, commit 4d5d14a01e2c";
     MarkedInsertion = "marked-insertion", [Mglru73], on,
         "A folio read before its batch of 31 is listed enters max-2; off, as in 6.18, the oldest.",
-        "multi-gen LRU specification for 7.x, rule C1 (7.2)";
+        "Linux 7.2, \"use folio_mark_accessed to replace folio_set_active\", 2026";
     FaultMarks = "fault-marks", [Mglru73], on,
         "A fault marks its folio as read once; off, as in 6.18, it makes it active.",
-        "multi-gen LRU specification for 7.x, rule C2 (7.2)";
+        "Linux 7.2, \"use folio_mark_accessed to replace folio_set_active\", 2026";
     ThirdLook = "third-look", [Mglru73], on,
         "A victim found young joins the working set at the third observation; off, as in 6.18, at \
          the second.",
-        "multi-gen LRU specification for 7.x, rule C2 (7.2)";
+        "Linux 7.2, \"use folio_mark_accessed to replace folio_set_active\", 2026";
     AgingInLoop = "aging-in-loop", [Mglru73], on,
         "A pass starts a generation where one is due and goes on; off, as in 6.18, its priority \
          ends.",
-        "multi-gen LRU specification for 7.x, rule C3 (7.2)";
+        "Linux 7.2, \"improve reclaim loop and dirty folio handling\", 2026";
     ShortScans = "short-scans", [Mglru73], on,
         "A scan looks at 64 folios, by tiers chosen anew, and sorting is progress; off, as in \
          6.18, at all the priority allows, and only victims are.",
-        "multi-gen LRU specification for 7.x, rule C4 (7.2)";
+        "Linux 7.2, \"improve reclaim loop and dirty folio handling\", 2026";
     StopAtTarget = "stop-at-target", [Mglru73], on,
         "A pass for a group ends once its target is met; off, as in 6.18, once its budget is \
          spent.",
-        "multi-gen LRU specification for 7.x, rule C4 (7.1)";
+        "Linux 7.1, reclaim of a memory cgroup";
     DirtyVictims = "dirty-victims", [Mglru73], on,
         "Dirty folios are tried, refused, and come back young; off, as in 6.18, sorting moves them \
          on by one.",
-        "multi-gen LRU specification for 7.x, rule C6 (7.2)";
+        "Linux 7.2, \"improve reclaim loop and dirty folio handling\", 2026";
     Controller = "controller", [Mglru, Mglru73, Mglru61], on,
         "Refaults decide between anon and file and which tiers to protect; off, swappiness alone \
          decides and no tier is protected.",
-        "multi-gen LRU specification, section 7";
+        "multigen_lru.rst, \"PID controller\" (Linux documentation)";
     TypeByAllTiers = "type-by-all-tiers", [Mglru, Mglru73], on,
         "Anon and file are weighed by the refaults of all tiers; off, as in 6.1, of tier 0.",
-        "multi-gen LRU specification, sections 7 and 13 (6.14)";
+        "Linux 6.14, commit 37a260870f2c";
     IndependentTypes = "independent-types", [Mglru, Mglru73], on,
         "Anon and file retire their generations apart; off, as in 6.1, file waits for anon.",
-        "multi-gen LRU specification, sections 5 and 13 (6.14)";
+        "Linux 6.14, commit 798c0330c2ca";
     RefaultMemory = "refault-memory", [Mglru, Mglru73, Mglru61], on,
         "A page that comes back is known: its tier's refault counts, its history is restored.",
-        "multi-gen LRU specification, section 8";
+        "Linux 6.18, lru_gen_refault()";
     RefaultWindow = "refault-window", [Mglru, Mglru73], on,
         "A refault counts for four generations; off, as in 6.1, while its generation is evicted.",
-        "multi-gen LRU specification, sections 8 and 13 (6.14)";
+        "Linux 6.14, commit b1a71694fb00";
     AgingBySize = "aging-by-size", [Mglru61], on,
         "At three generations aging waits until half of all is young or the oldest is short; off, \
          as in 6.18, it does not wait.",
-        "multi-gen LRU specification, sections 5 and 13 (6.14)";
+        "Linux 6.1; removed by 6.14, commit 798c0330c2ca";
     Retry = "retry", [Mglru, Mglru73, Mglru61], on,
         "A refused victim that is clean again is tried once more, at once.",
-        "multi-gen LRU specification, section 6";
+        "Linux 6.18, evict_folios()";
     ScanPrefetch = "scan-prefetch", [Mglru, Mglru73, Mglru61, ActiveInactive, ActiveInactive315,
         ActiveInactive2013, ActiveInactiveVanilla], off,
         "A list scan asks for the next folio's descriptor early; no decision depends on it.",
@@ -137,52 +137,52 @@ mechanisms! {
     MinimalPatch = "minimal-patch", [Mglru61], off,
         "The series at its sixth patch: no table walks, no forced aging, no second trials, no \
          fairness between groups.",
-        "multi-gen LRU specification, sections 5 and 6 (M6)";
+        "the multi-gen LRU series of 2022, patch 6, \"minimal implementation\"";
     TableWalks = "table-walks", [Mglru, Mglru73, Mglru61], on,
         "Aging first walks page tables, so that pages accessed through them do not grow older.",
-        "multi-gen LRU specification, section 9, patch 8";
+        "multigen_lru.rst, \"Aging\" (Linux documentation); patch 8 of the series of 2022";
     BloomFilter = "bloom-filter", [Mglru, Mglru73, Mglru61], on,
         "Table walks skip leaf tables that were not dense in young pages the last time.",
-        "multi-gen LRU specification, section 9, patch 8";
+        "multigen_lru.rst, \"Bloom filters\" (Linux documentation)";
     LookAround = "look-around", [Mglru, Mglru73, Mglru61], on,
         "Eviction that finds a victim young also clears and counts up to 64 pages beside it.",
-        "multi-gen LRU specification, section 9, patch 7";
+        "multigen_lru.rst, \"Rmap/PT walk feedback\" (Linux documentation)";
     Activation = "activation", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
         ActiveInactiveVanilla], on,
         "The second access to an inactive folio moves it to the active list.",
-        "classic LRU specification, section 2";
+        "Linux 6.18, folio_mark_accessed()";
     RefaultDistance = "refault-distance", [ActiveInactive, ActiveInactive315, ActiveInactive2013],
         on,
         "A page that returns sooner than the active list is long is treated as part of the working \
          set.",
-        "classic LRU specification, sections 7 and 10";
+        "Linux, mm/workingset.c; \"thrash detection-based file cache sizing\", 2013";
     RefaultDeactivation = "refault-deactivation", [ActiveInactive], on,
         "After a refault was activated, one pass may deactivate though the inactive list is long.",
-        "classic LRU specification, section 5";
+        "Linux 6.18, prepare_scan_control()";
     SqrtRatio = "sqrt-ratio", [ActiveInactive], on,
         "The larger memory is, the smaller the part of it that has to stay inactive.",
-        "classic LRU specification, section 5";
+        "Linux 6.18, inactive_is_low()";
     ExecProtection = "exec-protection", [Mglru73, ActiveInactive, ActiveInactive315,
         ActiveInactive2013, ActiveInactiveVanilla], on,
         "Executable pages of files become and stay active when they are young once.",
-        "classic LRU specification, sections 3 and 4";
+        "Linux 6.18, folio_check_references() and shrink_active_list()";
     CostModel = "cost-model", [ActiveInactive, ActiveInactive315, ActiveInactive2013,
         ActiveInactiveVanilla], on,
         "The type whose scans and refaults cost more is scanned less.",
-        "classic LRU specification, section 6";
+        "Linux 6.18, get_scan_count()";
     CountedCosts = "counted-costs", [ActiveInactive], off,
         "Costs are taken from counters when a pass begins, as in 7.3; off, as in 6.18, each event \
          is charged.",
-        "multi-gen LRU specification for 7.x, rule C8 (7.3)";
+        "Linux 7.3, mm/vmscan.c";
     Challenge = "challenge", [ActiveInactive2013], on,
         "A page that returns in time stays inactive and has an active one put beside it.",
-        "classic LRU specification, section 10";
+        "\"thrash detection-based file cache sizing\", 2013";
     ShadowThrottle = "shadow-throttle", [ActiveInactive2013], on,
         "A file whose evicted pages do not come back leaves fewer shadows.",
-        "classic LRU specification, section 10.1";
+        "\"thrash detection-based file cache sizing\", 2013";
     ShadowShrinker = "shadow-shrinker", [ActiveInactive2013], on,
         "Of more shadows than two memories, those go that are older than this.",
-        "classic LRU specification, section 10.1";
+        "\"thrash detection-based file cache sizing\", 2013";
     SettingSelection = "setting-selection", [Pagetide], on,
         "Four designs are tried on samples, and the best one is in charge; off, the first is.",
         "miniature simulation, Waldspurger et al., 2017; the choice is our own";
@@ -199,7 +199,7 @@ mechanisms! {
     ShadowLimit = "shadow-limit", [Mglru, Mglru73, Mglru61, ActiveInactive, ActiveInactive315], on,
         "Of tree nodes that hold shadows alone, no more are kept than an eighth of the pages; only \
          replays that pay for nodes (--reclaim kernel-group) have such nodes.",
-        "classic LRU specification, section 8";
+        "Linux 6.18, mm/workingset.c, count_shadow_nodes()";
 }
 
 impl Mechanism {

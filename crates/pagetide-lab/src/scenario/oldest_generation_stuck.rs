@@ -34,7 +34,7 @@ const STALE: &str = "Frames that the old set holds after six passes over the new
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "oldest-generation-stuck",
     story: "A set of 1.1, 1.5 or 2 x memory read in six random orders, then another such set.",
-    source: "multi-gen LRU specification, section 15",
+    source: "random reads on a booted Linux 6.18.15",
     metrics: &[
         Metric::new(SIZES[0].1, HIT, &[SourceClaim::of_all("a fixed share would hit 91")]),
         Metric::new(
