@@ -8,7 +8,7 @@
 //!   accesses --(sample of the pages?)--> CurveTrace --sizes--> cells --> outcomes --> points
 //! ```
 //!
-//! The error is measured on LRU's curve and stands for the other policies, which replay the same
+//! The error is measured on LRU's curve and also stands for all policies that replay the same
 //! sample. Very small memories say little about a policy, so a sampled curve starts at some tens of
 //! frames.
 //!

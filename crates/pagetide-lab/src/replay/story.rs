@@ -51,7 +51,7 @@ impl Happening {
 /// One event of the history.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Event {
-    /// Number of the access among those of all pages, from 1.
+    /// Number of the access, counted from 1 over all pages.
     pub access: u64,
     /// The kind.
     pub what: Happening,

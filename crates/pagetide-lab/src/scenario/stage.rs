@@ -58,7 +58,7 @@ pub(super) struct Stage<'a> {
 impl<'a> Stage<'a> {
     pub(super) fn new(subject: PolicyVariant, seed: u64, keep_on: &'a dyn Fn(u64) -> bool) -> Self {
         let mut random = Random::new(seed);
-        // Drawn under every condition, so that the other draws stay the same.
+        // Drawn under every condition, so that later draws stay the same.
         let fold_phase = random.index(FOLD_MS);
         // Unused. Published rows include this draw.
         random.bits();

@@ -1,25 +1,23 @@
-//! What tiering is judged by: memory that is all fast, all slow, or placed with knowledge of what
-//! comes.
+//! Bounds for tiering: memory all fast, all slow, or placed with knowledge of the future.
 //!
 //! ```text
 //!   all-slow <= first-touch ? base ? hot-selection ? ... <= oracle <= all-fast
 //! ```
 //!
-//! **Problem.** A score means nothing alone. **Idea.** Play the same touches at the same prices
-//! with no decisions to make: that bounds what decisions can be worth. The oracle looks at each
-//! window of touches before it is played, and has the pages touched most in fast memory while it
-//! is; its moves are free, so no stage gets there.
+//! **Problem.** A score alone means nothing. **Idea.** Play the same touches at the same prices
+//! without decisions, as bounds. The oracle sees each window of touches before it is played, and
+//! puts its hottest pages into fast memory. Moves are free, so no stage reaches the oracle.
 //!
-//! **Data and invariants.** All hot pages are fast with the oracle; the share of their accesses
-//! that another machine serves from fast memory is its *recall*.
+//! **Data and invariants.** With the oracle all hot pages are fast. *Recall* is another machine's
+//! share of hot-page accesses served from fast memory.
 //!
-//! **Ignored.** That a very patient oracle would do better than the best of each window. Source:
-//! our own; the bounds are Belady's idea with two memories.
+//! **Ignored.** An oracle over several windows would do better. Source: our own. The bounds are
+//! Belady's idea with two memories.
 
 use super::access_loop::{AccessLoop, Node, TierAccess};
 use pagetide_core::ids::FrameId;
 
-/// Where pages are without decisions.
+/// A fixed placement of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Placement {
     AllFast,
@@ -27,7 +25,7 @@ pub(super) enum Placement {
     Oracle,
 }
 
-/// A machine that places pages as it is told.
+/// A machine with a fixed placement.
 #[derive(Debug)]
 pub(super) struct Flat {
     access_loop: AccessLoop,
@@ -70,7 +68,7 @@ impl Flat {
     }
 }
 
-/// Finds the pages that a window touches most.
+/// Finds the most-touched pages of a window.
 #[derive(Debug)]
 pub(super) struct Hottest {
     counts: Vec<u32>,
@@ -82,7 +80,7 @@ impl Hottest {
         Hottest { counts: vec![0; nr_pages as usize], pages: Vec::new() }
     }
 
-    /// At most `nr` pages, those touched most; of equals, the first.
+    /// Returns at most `nr` most-touched pages. Ties go to the first page.
     pub(super) fn of(&mut self, window: &[TierAccess], nr: u32) -> &[u32] {
         self.counts.fill(0);
         window.iter().for_each(|touch| self.counts[touch.page() as usize] += 1);

@@ -16,7 +16,7 @@
 //! ([`Machine::validate`]).
 //!
 //! **What it deliberately ignores.** Between two steps a task's list is up to 64 pages ahead of its
-//! time. Only another CPU that empties the list could notice.
+//! time. Only a CPU that empties the list could notice.
 //!
 //! Source: our own.
 

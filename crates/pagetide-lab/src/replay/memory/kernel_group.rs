@@ -19,7 +19,7 @@
 //!
 //! Ignored: changes of the process's memory, and the stock left by freed nodes.
 //!
-//! Source: the multi-gen LRU specification, section 15; the classic one, section 8.
+//! Source: the multi-gen LRU specification, section 15. The classic one, section 8.
 
 use super::page_tree::{PageTree, Slot};
 use crate::trace::DenseTrace;

@@ -17,7 +17,7 @@
 //! Ignored: levels above the second (a node for every 262,144 pages), and anonymous pages, which
 //! are in no file's tree.
 //!
-//! Source: the classic LRU specification, section 8; the multi-gen LRU specification, section 15.
+//! Source: the classic LRU specification, section 8. The multi-gen LRU specification, section 15.
 
 use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;
