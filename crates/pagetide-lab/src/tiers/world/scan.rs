@@ -49,7 +49,7 @@ impl World {
     /// Runs the scan, if core finds it due.
     pub(super) fn scan_some(&mut self, now_ns: u64) {
         let now = self.now();
-        // Without knobs, core derives the period from the gain.
+        // Without knobs, core derives the period from the cost.
         let worth = self.promotion.run_period(self.nr_slow_pages());
         let mut scan = self.scan.scan.clone();
         self.scan.due_ns = now_ns + worth.unwrap_or(scan.period()).0 * 1_000_000;
