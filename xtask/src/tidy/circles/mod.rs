@@ -1,8 +1,8 @@
-//! No circles of modules: inside a crate, too, arrows point down.
+//! Forbids circles of modules: inside a crate, too, arrows point down.
 //!
-//! Two modules that use each other are one module in two files: neither can be read, tested or
-//! moved without the other. Modules are compared with their siblings, each standing for all that
-//! is below it, so that rooms have an order and, inside a room, its files:
+//! Two modules that use each other are one module in two files. Neither can be read, tested or
+//! moved alone. Modules are compared with their siblings, each with everything below, so that
+//! folders have an order, and files in a folder:
 //!
 //! ```text
 //! api::file -> engine::fill     at the root: api -> engine
@@ -10,8 +10,8 @@
 //! engine::pass -> engine        no arrow: a module and what is below it are one family
 //! ```
 //!
-//! Judged are `use` lines and paths in code, tests left out; a name that a module only passes on is
-//! followed to its home. Deliberately ignored: methods, whose type was imported somewhere else.
+//! Reads `use` lines and paths in code outside tests, and follows re-exported names to their home.
+//! Deliberately ignored: methods of types imported elsewhere.
 
 mod modules;
 mod paths;
@@ -54,7 +54,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The arrows of a crate, under the module whose children they join.
+/// Returns the arrows of a crate, by the common parent module.
 fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
     let mut by_parent: BTreeMap<&[String], Arrows> = BTreeMap::new();
     for used in uses {
@@ -68,12 +68,12 @@ fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
     by_parent
 }
 
-/// How many names two modules share, from the root.
+/// Returns the length of the common prefix of two modules.
 fn nr_shared(one: &Module, other: &Module) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// The shortest way from `module` back to it.
+/// Returns the shortest circle through `module`.
 fn circle_through<'a>(arrows: &Arrows<'a>, module: &str) -> Option<Vec<&'a Use>> {
     let mut reached: BTreeSet<&str> = BTreeSet::new();
     let mut ways = VecDeque::from([(module, Vec::new())]);
