@@ -48,7 +48,6 @@ impl Change {
     }
 }
 
-/// Returns true if `file` is `path`, or in the folder `path`.
 fn is_in(file: &str, path: &str) -> bool {
     file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

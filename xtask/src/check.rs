@@ -27,7 +27,6 @@ const TOTAL: Duration = Duration::from_secs(700);
 /// Maximum duration with `--long`, also for each test step.
 const TOTAL_LONG: Duration = Duration::from_secs(4 * 3600);
 
-/// The options on the command line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     is_fast: bool,
@@ -53,7 +52,6 @@ impl Options {
     }
 }
 
-/// One step of the ladder.
 struct Step {
     name: &'static str,
     limit_seconds: u64,
@@ -151,7 +149,6 @@ const FAST: [Step; 5] = [
     step("unit tests", 300, Kind::Tests, suite::run_fast),
 ];
 
-/// Runs the ladder. Returns true if nothing failed.
 pub(crate) fn run(root: &Path, options: Options) -> bool {
     let start = Instant::now();
     let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
@@ -186,7 +183,6 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     sum.failed == 0
 }
 
-/// Returns the three longest steps with their times.
 fn longest(mut times: Vec<(Duration, &str)>) -> String {
     times.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let said = times.iter().take(3).map(|(time, name)| format!("{name} {} s", time.as_secs()));
@@ -352,7 +348,6 @@ fn miri(context: &StepContext) -> Outcome {
     Outcome::Done
 }
 
-/// Runs every fuzz target briefly.
 fn fuzz(context: &StepContext) -> Outcome {
     if let Some(why) = fuzz_is_missing() {
         return Outcome::Skipped(why);

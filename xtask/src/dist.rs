@@ -68,7 +68,6 @@ struct Dist<'a> {
 }
 
 impl Dist<'_> {
-    /// Empties the folder, and adds license and README.
     fn begin(&self) -> Result<(), String> {
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).map_err(|error| on(&self.folder, &error))?;
@@ -104,7 +103,6 @@ impl Dist<'_> {
         self.write("lib/pkgconfig/pagetide.pc", &pkg_config())
     }
 
-    /// Adds manual pages and completions, which the command prints.
     fn share(&self) -> Result<(), String> {
         let manuals = self.place("share/man/man1/pagetide.1")?;
         let folder = manuals.parent().expect("it is in one");

@@ -19,7 +19,6 @@ pub(crate) const PROGRAM: &str = "     Running ";
 /// Maximum output of a failed test in the report, in bytes.
 const SHOWN: usize = 8 << 10;
 
-/// A failed test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// The program and the test.
@@ -28,14 +27,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Returns the failed test for the report.
     pub(crate) fn block(&self) -> String {
         let Failure { name, output } = self;
         format!("FAILED: {name}\n{}\n", shortened(output).trim_end())
     }
 }
 
-/// Returns the failed tests of a log, in order.
 pub(crate) fn in_log(log: &str) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
     let (mut program, mut is_inside) = ("", false);

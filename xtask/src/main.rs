@@ -100,7 +100,6 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Returns the workspace's root.
 fn root() -> PathBuf {
     let manifest_dir =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());

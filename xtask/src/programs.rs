@@ -35,7 +35,6 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("tar", "tar"),
 ];
 
-/// Installs the missing programs, if possible.
 pub(crate) fn install(context: &StepContext) -> Outcome {
     let missing = missing_in(&search_path());
     if missing.is_empty() {

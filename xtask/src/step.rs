@@ -12,7 +12,6 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// The outcome of a command or a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
@@ -51,13 +50,11 @@ impl<'a> StepContext<'a> {
         Ok(StepContext { root, target_dir, log, deadline: Instant::now() + limit, env: Vec::new() })
     }
 
-    /// Adds a variable for all commands.
     pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> StepContext<'a> {
         self.env.push((name, value));
         self
     }
 
-    /// Returns true if the commands have the variable `name`.
     pub(crate) fn has_env(&self, name: &str) -> bool {
         let is_added = self.env.iter().any(|(added, _)| *added == name);
         is_added || std::env::var_os(name).is_some()
@@ -75,7 +72,6 @@ impl<'a> StepContext<'a> {
         &self.target_dir
     }
 
-    /// Returns the output of the step's commands so far.
     pub(crate) fn read_log(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()

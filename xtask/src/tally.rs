@@ -57,7 +57,6 @@ impl Tally {
         tally
     }
 
-    /// Counts a test or a step that could not be tried.
     pub(crate) fn skip(&mut self, what: &str, why: &str) {
         self.skipped += 1;
         self.reasons.push(format!("{SKIP_PREFIX}{what}: {why}"));
@@ -93,7 +92,6 @@ impl Tally {
         causes.iter().map(line).collect()
     }
 
-    /// Returns the last line of every check.
     pub(crate) fn summary(&self) -> String {
         let Tally { passed, failed, skipped, .. } = self;
         format!("{passed} passed, {failed} failed, {skipped} skipped")

@@ -42,18 +42,15 @@ impl Background {
         self.thread.is_awake()
     }
 
-    /// Returns the time of the next step.
     pub(crate) fn due_ns(&self) -> u64 {
         if self.is_awake() { self.busy_until_ns } else { u64::MAX }
     }
 
-    /// Extends the current step.
     pub(crate) fn add_ns(&mut self, nr: u64) {
         self.busy_until_ns += nr;
     }
 }
 
-/// A world with a reclaim thread.
 pub(crate) trait HasBackground: Driven + DrivenPass {
     fn background(&mut self) -> &mut Background;
 }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The options on the command line.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     is_long: bool,
@@ -39,7 +38,6 @@ impl Options {
     }
 }
 
-/// Paths for the commands.
 struct Bench {
     executable: PathBuf,
     results: PathBuf,

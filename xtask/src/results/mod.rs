@@ -31,7 +31,6 @@ pub(crate) const DOCUMENT: &str = "docs/results.md";
 pub(crate) const README: &str = "README.md";
 /// The page with the table of policies.
 pub(crate) const POLICIES: &str = "docs/policies.md";
-/// The folder of rows.
 const FOLDER: &str = "results/";
 const NOTES: &str = "results/notes.md";
 /// Rows of other documents, each with its own commit.
@@ -115,7 +114,6 @@ pub(crate) fn make(root: &Path) -> bool {
     }
 }
 
-/// Reads the documents with tables, and the files of the results' folder.
 fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let folder = root.join(FOLDER);
     let refuse = |error| format!("{}: {error}", folder.display());

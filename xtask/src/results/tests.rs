@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// Returns a row as the commands write it.
 fn row(commit: &str, case: &str, more: &str) -> String {
     format!(
         "{{\"command\":\"pagetide bench {case}\",\"commit\":\"{commit}\",\"machine\":\"a machine\",\

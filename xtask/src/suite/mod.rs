@@ -25,12 +25,10 @@ const ALL: [&str; 1] = ["--workspace"];
 /// The packages of a fast check.
 const FAST: [&str; 4] = ["-p", "pagetide-core", "-p", "xtask"];
 
-/// Compiles every test of the workspace.
 pub(crate) fn build_all(context: &StepContext) -> Outcome {
     build(context, &ALL).err().unwrap_or(Outcome::Done)
 }
 
-/// Runs every test of the workspace.
 pub(crate) fn run_all(context: &StepContext) -> Outcome {
     run(context, &ALL)
 }

@@ -4,7 +4,6 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A test program with its start options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     /// The package, and the target if the package has several: `pagetide-cli::run`.

@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 /// Interval of the list of running programs on the terminal.
 const WORD: Duration = Duration::from_secs(60);
 
-/// The result of one program.
 struct Ended<'a> {
     program: &'a Program,
     log: PathBuf,
@@ -174,7 +173,6 @@ fn lost_failure(ended: &Ended, output: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Makes a program that runs a shell script.
     fn program(name: &str, script: &str) -> Program {
         Program {
             name: name.to_owned(),

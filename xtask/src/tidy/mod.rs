@@ -34,14 +34,12 @@ use std::path::Path;
 
 use tree::Tree;
 
-/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     file: String,
     /// From 1, or 0 for the whole file.
     line: usize,
     what: String,
-    /// The remedy.
     instead: String,
 }
 
@@ -51,7 +49,6 @@ impl Finding {
     }
 }
 
-/// A house rule.
 struct Rule {
     name: &'static str,
     /// The reason, in one line.
@@ -117,7 +114,6 @@ pub(crate) fn run(root: &Path) -> bool {
     }
 }
 
-/// Prints every rule and its reason.
 pub(crate) fn list() {
     for rule in &RULES {
         println!("{:<22} {}", rule.name, rule.why);

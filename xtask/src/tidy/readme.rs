@@ -60,7 +60,6 @@ fn facts(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Returns the words that follow `command` in `text`.
 fn arguments_of<'a>(text: &'a str, command: &'a str) -> impl Iterator<Item = &'a str> {
     let after = text.match_indices(command).map(|(at, _)| &text[at + command.len()..]);
     after.filter_map(|rest| {

@@ -31,14 +31,12 @@ use serde::Serialize;
 const RANGE: u32 = 1024;
 /// Minimum frames for the replay of a sample.
 const SCALED_FRAMES_MIN: f64 = 32.0;
-/// Minimum sampled pages.
 const SAMPLED_PAGES_MIN: usize = 256;
 
 /// The sample has too few pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a sample of {pages} pages says nothing: at least {SAMPLED_PAGES_MIN} are needed")]
 pub struct SampleTooSmall {
-    /// Distinct sampled pages.
     pages: usize,
 }
 

@@ -95,7 +95,6 @@ pub struct StackDistances {
     slot_of: Vec<u32>,
     /// By slot.
     rank_in: Vec<u32>,
-    /// Fenwick tree over the slots.
     marks: Marks,
     slot_next: usize,
     nr_in_stack: u32,

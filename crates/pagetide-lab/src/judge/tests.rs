@@ -95,7 +95,6 @@ fn brute_force(entries: &[(u64, AccessKind)], frames: usize) -> u64 {
     reachable.first().expect("at least one memory is reachable").0
 }
 
-/// Mostly reads, and every other kind that the optimum reads.
 fn any_kind() -> impl Strategy<Value = AccessKind> {
     prop_oneof![
         4 => Just(AccessKind::Read),

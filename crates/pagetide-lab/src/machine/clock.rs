@@ -206,7 +206,6 @@ mod tests {
     }
 
     proptest! {
-        /// Events that plan events at random times.
         #[test]
         fn the_clock_never_goes_back(delays in prop::collection::vec(0_u64..50, 1..200)) {
             let mut agenda = Agenda::default();

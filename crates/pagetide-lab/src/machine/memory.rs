@@ -23,7 +23,6 @@ use pagetide_core::page_alloc::{
 use pagetide_core::units::Millis;
 use std::sync::Arc;
 
-/// Nanoseconds per unit of core's time.
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The work of a task under the zone's lock.
@@ -47,7 +46,6 @@ pub(super) struct Memory {
     zone: Zone,
     pcps: Vec<Pcp>,
     is_reclaim_active: bool,
-    /// Frames that a neighbour leaves free.
     nr_free_kept: Option<u64>,
 }
 

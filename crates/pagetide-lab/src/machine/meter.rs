@@ -11,7 +11,6 @@ use hdrhistogram::Histogram;
 const DIGITS: u8 = 2;
 const LONGEST_NS: u64 = 1 << 40;
 
-/// Counts since the restart.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     pub(super) start: Nanos,

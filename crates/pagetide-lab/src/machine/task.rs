@@ -21,7 +21,6 @@ use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{Drain, SlowPath, Starving, WatermarkLevel};
 use std::collections::VecDeque;
 
-/// Work of many steps.
 #[derive(Debug)]
 pub(super) enum Job {
     Alloc(AllocJob),
@@ -93,7 +92,6 @@ impl AllocJob {
     }
 }
 
-/// The stage of a task's current step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     /// Ready: continues the top job, or asks the workload.

@@ -23,7 +23,6 @@ const NS_PER_MS: u64 = 1_000_000;
 /// Maximum delay before the policy learns the time.
 const TELL_EVERY_NS: u64 = 10 * NS_PER_MS;
 
-/// The clock of one world.
 #[derive(Debug)]
 pub(super) struct VirtualClock {
     costs: ReplayCosts,

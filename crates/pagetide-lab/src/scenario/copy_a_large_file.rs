@@ -21,7 +21,6 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 const SET_PAGES: u32 = FRAMES / 2;
 const SET_READS: u32 = 4;
 const COPY_PAGES: u32 = 4 * FRAMES;
-/// Pages copied per read of the set.
 const COPIED_TO_A_READ: u32 = 8;
 
 pub(super) const SCENARIO: Scenario = Scenario {

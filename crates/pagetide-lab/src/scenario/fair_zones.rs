@@ -91,7 +91,6 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// The choice of a zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Placement {
     /// The first zone above its low watermark.
@@ -127,7 +126,6 @@ impl Zone {
         self.free.len() as u64 > self.marks.mark(level)
     }
 
-    /// Fills an absent page.
     fn fill(&mut self, page: u64, shadow: Option<ShadowEntry>) -> FrameId {
         let frame = self.free.pop().expect("background reclaim keeps up");
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
@@ -192,7 +190,6 @@ struct TwoZones {
     placement: Placement,
     zones: [Zone; 2],
     turns: FairZones,
-    /// The zone and frame of each resident page.
     resident: BTreeMap<u64, (usize, FrameId)>,
     shadows: BTreeMap<u64, ShadowEntry>,
     is_background_awake: bool,
@@ -231,7 +228,6 @@ impl TwoZones {
         self.run_background();
     }
 
-    /// Chooses the zone for a page.
     fn choose(&mut self) -> usize {
         for _ in 0..2 {
             let zones = &self.zones;

@@ -22,7 +22,6 @@ const FILE_PAGES: u32 = FRAMES / 4 * 11;
 /// Reads before the measurement.
 const RAMP: u32 = 100_000;
 const READS: u32 = 200_000;
-/// Points of the time series.
 const STEPS: u32 = 20;
 
 pub(super) const SCENARIO: Scenario = Scenario {

@@ -31,7 +31,6 @@ const STRETCH: u32 = 1 << 12;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stopped;
 
-/// Settings of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
     pub(super) memory: Memory,
@@ -51,12 +50,10 @@ impl Host {
         Host { memory: Memory::Machine { nr_frames }, ..Host::group(nr_frames) }
     }
 
-    /// Adds anonymous memory and a swap device.
     pub(super) fn with_swap(self, nr_pages: u64) -> Host {
         Host { swap_pages: Some(nr_pages), ..self }
     }
 
-    /// Sets the swappiness (0 to 200).
     pub(super) fn with_swappiness(self, swappiness: u8) -> Host {
         Host { swappiness, ..self }
     }
@@ -66,11 +63,9 @@ impl Host {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Area {
     first: u32,
-    /// Pages of the area.
     pub(super) nr_pages: u32,
 }
 
-/// All pages of a scenario.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     pages: DenseTrace,
@@ -82,13 +77,11 @@ impl Layout {
         Layout::default()
     }
 
-    /// Adds a program's memory.
     pub(super) fn anonymous(&mut self, nr_pages: u32) -> Area {
         self.pages.mark_anonymous(MappingId(self.nr_areas));
         self.file(nr_pages)
     }
 
-    /// Adds a file.
     pub(super) fn file(&mut self, nr_pages: u32) -> Area {
         let first = self.pages.nr_pages() as u32;
         let mapping = MappingId(self.nr_areas);
@@ -101,7 +94,6 @@ impl Layout {
     }
 }
 
-/// A running machine.
 pub(super) struct Machine<'a> {
     world: World<'a, fn(PageId)>,
     keep_on: &'a dyn Fn(u64) -> bool,
@@ -128,7 +120,6 @@ impl<'a> Machine<'a> {
         self.call(area, index, nr_pages, AccessKind::Read)
     }
 
-    /// Writes, like [`Machine::read`].
     pub(super) fn write(&mut self, area: Area, index: u32, nr_pages: u32) -> Result<u32, Stopped> {
         self.call(area, index, nr_pages, AccessKind::Write)
     }
@@ -203,7 +194,6 @@ impl<'a> Machine<'a> {
         self.world.outcome()
     }
 
-    /// Counts an access and calls `keep_on` now and then.
     fn tick(&mut self) -> Result<(), Stopped> {
         self.nr_played += 1;
         self.stretch_left -= 1;

@@ -29,7 +29,6 @@ const FILE_PAGES: u32 = 8 * SCALE;
 const ANON_PAGES: u32 = 44 * SCALE;
 /// Enough to run out for certain.
 const MORE_PAGES: u32 = 8 * SCALE;
-/// Anonymous pages per read of the file.
 const PAGES_TO_A_READ: u32 = 4;
 
 pub(super) const SCENARIO: Scenario = Scenario {

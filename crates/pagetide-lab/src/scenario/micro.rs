@@ -25,7 +25,6 @@ const ANON_PAGES: u32 = FRAMES / 10 * 6 / THREADS as u32;
 /// File pages of a thread.
 const FILE_PAGES: u32 = FRAMES / 10 * 12 / THREADS as u32;
 const SWAP_PAGES: u64 = 4 * FRAMES as u64;
-/// Accesses of all threads.
 const ACCESSES: u32 = 200_000;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -92,7 +91,6 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// A thread that sweeps an area in circles.
 struct Sweep {
     area: Area,
     at: u32,

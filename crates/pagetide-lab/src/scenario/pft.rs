@@ -17,7 +17,6 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::Counter;
 
 const CLIENTS: u32 = 4;
-/// Touches of a page.
 const USES: u32 = 2;
 const NONE: &[SourceClaim] = &[SourceClaim::of_all("2013 series: no significant impact")];
 

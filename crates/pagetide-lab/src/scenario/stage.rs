@@ -113,7 +113,6 @@ impl<'a> Stage<'a> {
         LruConfig { switches: self.subject.switches, ..LruConfig::file_only(nr_frames) }
     }
 
-    /// Returns the policy for such lists.
     pub(super) fn policy(&self) -> PolicyChoice {
         let tuning = Tuning { seed: self.sampling, ..Tuning::default() };
         PolicyChoice { name: self.subject.policy, config: PolicyConfig::Pagetide(tuning) }
@@ -133,7 +132,6 @@ impl<'a> Stage<'a> {
         self.measures.courses.push(Series { name, values });
     }
 
-    /// Adds the accesses of a finished machine.
     pub(super) fn end(&mut self, machine: Machine<'_>) {
         self.measures.accesses += machine.outcome().accesses;
     }

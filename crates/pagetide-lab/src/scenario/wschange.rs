@@ -23,7 +23,6 @@ use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 
-/// Pages of a file.
 const FILE_PAGES: u32 = FRAMES / 4 * 3;
 const FILES: usize = 3;
 const ROUNDS: usize = 2;
@@ -125,13 +124,11 @@ pub(super) struct Plan {
     reads_max: u32,
 }
 
-/// The result of one file in one round.
 struct FileRead {
     round: usize,
     nr_reads: u32,
     is_cached: bool,
     nr_resident: u32,
-    /// Misses of each read.
     missed: Vec<u32>,
 }
 

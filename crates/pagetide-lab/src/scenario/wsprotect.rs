@@ -104,7 +104,6 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Pages, and reads of the stream.
 struct Sizes {
     set: u32,
     stream: u32,
@@ -115,7 +114,6 @@ struct Sizes {
 struct Seen {
     /// Resident share of the set, in percent, starting before the stream.
     resident: Vec<f64>,
-    /// Misses of the stream.
     missed: Vec<u32>,
 }
 

@@ -25,7 +25,6 @@ use super::prices::{Item, TierPrices};
 use pagetide_core::ids::{FrameId, NodeId};
 use pagetide_core::tiering::TierCosts;
 
-/// Clock ticks per nanosecond.
 const TICKS_PER_NS: u64 = 1024;
 /// Averaging window for bandwidth.
 const LOAD_WINDOW_NS: u64 = 100_000_000;
@@ -73,7 +72,6 @@ impl Node {
     }
 }
 
-/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Word(u32);
 
@@ -148,7 +146,6 @@ impl Counts {
     }
 }
 
-/// The pages, the clock and the counts.
 #[derive(Debug)]
 pub(super) struct AccessLoop {
     words: Vec<Word>,
@@ -163,7 +160,6 @@ pub(super) struct AccessLoop {
     bandwidth: Bandwidth,
     /// Latency under load over idle latency, by node.
     factors: [f64; 2],
-    /// Share of writes in the last window, 0 to 1.
     write_share: f64,
     /// Ticks per nanosecond of a program thread, and of a helper thread.
     ticks_of_threads: f64,
@@ -258,7 +254,6 @@ impl AccessLoop {
         was_young
     }
 
-    /// Replaces the set of hot pages.
     pub(super) fn set_hot(&mut self, hottest: &[u32]) {
         self.words.iter_mut().for_each(|word| word.0 &= !Word::HOT);
         for &page in hottest {

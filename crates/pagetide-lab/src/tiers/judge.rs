@@ -17,7 +17,6 @@
 use super::access_loop::{AccessLoop, Node, TierAccess};
 use pagetide_core::ids::FrameId;
 
-/// A fixed placement of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Placement {
     AllFast,
@@ -25,7 +24,6 @@ pub(super) enum Placement {
     Oracle,
 }
 
-/// A machine with a fixed placement.
 #[derive(Debug)]
 pub(super) struct Flat {
     access_loop: AccessLoop,

@@ -23,7 +23,6 @@
 
 use super::prices::{Item, TierPrices};
 
-/// The largest factor.
 const FACTOR_MAX: f64 = 10.0;
 
 /// Bytes moved, by node (fast, slow).

@@ -27,7 +27,6 @@ struct Promoted {
     is_judged: bool,
 }
 
-/// Counts since the last restart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Migrations {
     pub(super) nr_promoted: u64,

@@ -58,7 +58,6 @@ pub(super) fn looks_right(line: &str) -> bool {
     words.len() == 5 && is_device(words[0]) && words[1..].iter().all(|word| is_number(word))
 }
 
-/// Returns true for "major,minor".
 fn is_device(word: &str) -> bool {
     let is_number = |part: &str| part.parse::<u32>().is_ok();
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))

@@ -62,7 +62,6 @@ struct Columns {
     time: Option<usize>,
 }
 
-/// A field of a row.
 struct Field<'l> {
     text: Cow<'l, [u8]>,
     /// Offset of the field in its row, bytes.
@@ -128,7 +127,6 @@ impl Csv {
         self.request(columns, columns.fields_of(line)).map(Some)
     }
 
-    /// Parses a row with quotation marks.
     fn parse_fields(&mut self, fields: &[Field<'_>]) -> Result<Option<Request>, Wrong> {
         let Some(columns) = self.columns else {
             self.columns = Columns::of_names(fields);
@@ -171,7 +169,6 @@ impl Csv {
 }
 
 impl Columns {
-    /// Returns the columns that the first line names.
     fn find(line: &[u8]) -> Option<Columns> {
         let fields = quoted_fields(line).ok()?;
         Columns::of_names(&fields)
@@ -246,7 +243,6 @@ fn unquote(row: &[u8], mut start: usize) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash.
 fn hash(word: &[u8]) -> u64 {
     word.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

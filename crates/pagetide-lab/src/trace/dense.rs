@@ -333,7 +333,6 @@ impl DenseTrace {
         self.pages()[rank as usize]
     }
 
-    /// Returns the pages, indexed by rank.
     pub(crate) fn pages(&self) -> &[PageId] {
         self.pages.pages()
     }

@@ -13,9 +13,7 @@ const PREFIX_BYTES: usize = 4096;
 const BUFFER_BYTES: usize = 64 << 10;
 /// Maximum length of a line with its line end, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The magic number of an xz stream.
 const XZ_MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
 /// The UTF-8 byte order mark that some editors write.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
@@ -94,7 +92,6 @@ impl Input {
         self.line_number
     }
 
-    /// Returns the offset of the next byte to read.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }

@@ -94,7 +94,6 @@ impl LineProblem {
     }
 }
 
-/// A problem, and its place if known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wrong {
     pub(super) problem: LineProblem,

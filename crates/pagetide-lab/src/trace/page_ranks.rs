@@ -83,7 +83,6 @@ impl PageRanks {
         guesses
     }
 
-    /// Returns the memory in use, in bytes.
     pub(super) fn bytes_held(&self) -> usize {
         4 * self.slots.capacity() + self.pages.capacity() * size_of::<PageId>()
     }

@@ -54,7 +54,6 @@ impl Request {
         Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0, at: None }
     }
 
-    /// Returns the same request at this time.
     pub(super) fn at(self, at: Option<Micros>) -> Request {
         Request { at, ..self }
     }

@@ -255,7 +255,6 @@ struct Lirs {
     /// Last accesses from bottom to top, one per distance for each page.
     stack: Vec<u32>,
     lir: Vec<u32>,
-    /// Resident HIR pages.
     queue: Vec<u32>,
     /// Evicted pages in the stack, with their eviction numbers.
     ghosts: Vec<(u64, u32)>,

@@ -21,7 +21,6 @@ fn outcomes(trace: &DenseTrace, frames: u32) -> Vec<(Contender, ReplayOutcome)> 
     Contender::all().map(|it| (it, replay::run(it, trace, frames))).collect()
 }
 
-/// Checks that no policy has fewer misses than the optimum.
 fn check_bound(name: &str, trace: &DenseTrace) {
     for frames in SIZES {
         let best = replay::run(Contender::Opt, trace, frames);

@@ -12,7 +12,6 @@ const NR_FRAMES: u32 = 4096;
 const NR_PAGES: u64 = 5000;
 const NR_ROUNDS: u64 = 20;
 
-/// Returns the hits of a loop, in percent.
 fn hits_of_loop(policy: PolicyName) -> u64 {
     let mut trace = DenseTrace::default();
     for index in (0..NR_ROUNDS).flat_map(|_| 0..NR_PAGES) {

@@ -12,7 +12,6 @@ use pagetide_lab::trace::DenseTrace;
 /// Miss ratios in units of 1/10,000, in the order of [`POLICIES`].
 type Row = (u32, [i64; POLICIES.len()]);
 
-/// The policies with their tolerances.
 const POLICIES: [(PolicyName, i64); 5] = [
     (PolicyName::Sieve, 0),
     (PolicyName::Arc, 0),

@@ -339,7 +339,6 @@ proptest! {
     }
 }
 
-/// Real traces, with the sizes of the golden table.
 #[test]
 fn real_traces_keep_all_the_bounds() {
     let test = "real_traces_keep_all_the_bounds";

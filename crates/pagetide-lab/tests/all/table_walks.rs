@@ -11,7 +11,6 @@ use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 const FRAMES: u32 = 4096;
 const SET: u64 = 1024;
 
-/// Pushes an access through the page table.
 fn push(trace: &mut DenseTrace, mapping: u32, index: u64) {
     let page = PageId { mapping: MappingId(mapping), index: PageIndex(index) };
     trace.push(Access { page, kind: AccessKind::Table, thread: 0 });

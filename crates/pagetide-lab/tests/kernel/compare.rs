@@ -38,9 +38,7 @@ const FOLDED: &str = "two lists, folded";
 const MGLRU_7_3: &str = "mglru-7.3";
 const COUNTED: &str = "two lists, counted";
 
-/// Kernel figures at one limit.
 pub(crate) struct Row {
-    /// The limit, in pages.
     limit: u32,
     /// Pages cached at the end, under the multi-gen LRU and under two lists.
     resident: Option<(u64, u64)>,
@@ -49,21 +47,18 @@ pub(crate) struct Row {
     two_lists: (f64, f64),
     /// Hit ratio with fresh statistics.
     fresh: Option<f64>,
-    /// Figures of 7.3.
     newest: Option<Newest>,
 }
 
 /// Figures of Linux 7.3 at the limit.
 pub(crate) struct Newest {
     mglru: (f64, f64),
-    /// Pages cached at the end, under the multi-gen LRU.
     resident: u64,
     /// Two lists folded every [`FOLD_EVERY`] reads, in 6.18 and in 7.3 (the rules are equal), and
     /// the cached pages.
     counted: Option<((f64, f64), u64)>,
 }
 
-/// The reference of a comparison.
 struct Kernel<'a> {
     what: &'a str,
     hit_ratio: (f64, f64),
@@ -71,14 +66,12 @@ struct Kernel<'a> {
     resident: Option<u64>,
 }
 
-/// The comparisons of one trace.
 struct Comparisons<'a> {
     name: &'a str,
     trace: &'a DenseTrace,
     missed: Vec<String>,
 }
 
-/// Makes all comparisons of a trace.
 pub(crate) fn check(name: &str, trace: &DenseTrace, rows: &[Row]) {
     let mut comparisons = Comparisons { name, trace, missed: Vec::new() };
     rows.iter().for_each(|row| comparisons.check_row(row));
@@ -133,7 +126,6 @@ impl Comparisons<'_> {
         }
     }
 
-    /// Compares the mean of these replays with the kernel's figures.
     fn compare(
         &mut self,
         limit: u32,
@@ -164,7 +156,6 @@ impl Comparisons<'_> {
     }
 }
 
-/// Returns figures of 6.18 and 7.3.
 pub(crate) fn row(
     limit: u32,
     resident: impl Into<Option<(u64, u64)>>,
@@ -177,12 +168,10 @@ pub(crate) fn row(
     Row { limit, resident: resident.into(), mglru, two_lists, fresh: Some(fresh), newest }
 }
 
-/// Returns figures of 6.18 with hit ratios only.
 pub(crate) fn plain(limit: u32, mglru: (f64, f64), two_lists: (f64, f64)) -> Row {
     Row { limit, resident: None, mglru, two_lists, fresh: None, newest: None }
 }
 
-/// Returns figures of 7.3.
 pub(crate) fn newest(
     mglru: (f64, f64),
     resident: u64,

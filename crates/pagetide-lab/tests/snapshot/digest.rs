@@ -6,7 +6,6 @@
 use pagetide_core::ids::PageId;
 use pagetide_core::vmstat::{Counter, VmStat};
 
-/// The digest of everything added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Digest(u64);
 
@@ -54,7 +53,6 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// The published test vectors.
 #[test]
 fn digests_are_those_of_the_publication() {
     for (text, expected) in [("", "cbf29ce484222325"), ("foobar", "85944171f73967e8")] {

@@ -122,7 +122,6 @@ pub(crate) fn tiers(policies: [&str; 2], seconds: u64) -> Vec<Row> {
         .collect()
 }
 
-/// Plays the memory-group runs.
 pub(crate) fn groups() -> Vec<Row> {
     let mut rows = Vec::new();
     for policy in subjects::policies() {

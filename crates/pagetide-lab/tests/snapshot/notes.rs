@@ -9,7 +9,6 @@ use pagetide_core::units::Millis;
 use pagetide_lab::replay::{TierMemory, ZoneMemory};
 use pagetide_lab::trace::{Access, DenseTrace};
 
-/// Mappings of the synthetic traces.
 const NR_MAPPINGS: u32 = 6;
 /// Pages of the longest mapping.
 const NR_PAGES: u64 = 500;

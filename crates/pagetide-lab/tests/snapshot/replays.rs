@@ -33,7 +33,6 @@ impl Play {
     }
 }
 
-/// Replays each play with each design, in every size.
 pub(crate) fn rows(plays: &[Play], designs: &[Design]) -> Vec<Row> {
     let sizes = |play| move |frames: &u32| (play, *frames);
     let runs: Vec<(&Play, u32, Design)> = plays
@@ -92,7 +91,6 @@ fn counters_of(outcome: &ReplayOutcome) -> Digest {
     digest
 }
 
-/// Plain reads in a limit.
 pub(crate) fn reads() -> Vec<Play> {
     let play = |(name, trace)| {
         let small = if name == "once" { &[96][..] } else { &[96, 333] };

@@ -25,12 +25,10 @@ pub(crate) fn policies() -> impl Iterator<Item = PolicyName> {
     PolicyName::ALL.iter().copied().filter(|policy| *policy != PolicyName::Pagetide)
 }
 
-/// Returns the policies without flips.
 pub(crate) fn plain() -> Vec<Design> {
     policies().map(|policy| Design { policy, flipped: None }).collect()
 }
 
-/// Returns the policies with each of their mechanisms flipped.
 pub(crate) fn flipped() -> Vec<Design> {
     let of = |policy| Mechanism::of(policy).map(move |it| Design { policy, flipped: Some(it) });
     policies().flat_map(of).collect()

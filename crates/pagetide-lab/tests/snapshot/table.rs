@@ -14,7 +14,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// One run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Row {
     /// The run, without spaces.
@@ -75,7 +74,6 @@ pub(crate) fn check_part(name: &str, rows: &[Row], is_known: impl Fn(&str) -> bo
     );
 }
 
-/// Returns key and outcome of each line.
 fn parse(text: &str) -> BTreeMap<String, String> {
     let split = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();

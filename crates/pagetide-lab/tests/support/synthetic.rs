@@ -3,7 +3,6 @@
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 
-/// Returns named traces of plain reads.
 pub(crate) fn reads() -> Vec<(&'static str, DenseTrace)> {
     let mut random = Random(7);
     let uniform = (0..20_000).map(|_| random.below(600)).collect::<Vec<_>>();

@@ -88,7 +88,6 @@ pub(super) fn changes(rows: &[&ResultRow]) -> String {
     table(&head, lines) + if none.is_empty() { "" } else { &below }
 }
 
-/// The name of no change.
 const UNCHANGED: &str = "as it is";
 
 pub(super) fn table(head: &[String], lines: impl Iterator<Item = Vec<String>>) -> String {

@@ -18,7 +18,6 @@ use super::plan::{Section, Shape};
 use super::rows::ResultRow;
 use cells::{against, distinct, measured};
 
-/// Returns the text above the tables.
 pub(super) fn head(commit: &str, machine: &str) -> String {
     format!(
         "# Results\n\n\

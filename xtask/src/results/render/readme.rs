@@ -13,7 +13,6 @@ const WORKLOADS: [(&str, &str, bool); 5] = [
     ("oltp", "70/30 random reads and writes, syncs", true),
 ];
 
-/// Returns the part made from the demo's rows.
 pub(in crate::results) fn part(rows: &[ResultRow]) -> String {
     let Some(first) = rows.first() else { return "Not measured.\n".to_owned() };
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));

@@ -44,7 +44,6 @@ pub(in crate::results) fn part(rows: &str) -> Result<String, String> {
     ))
 }
 
-/// Returns a policy's mean regret, and its cells.
 fn line(policy: &str, rows: &[RegretRow]) -> (f64, Vec<String>) {
     let regret = |row: &RegretRow| {
         let published = row.miss_ratios.iter().filter(|(name, _)| *name != OUR_OWN);

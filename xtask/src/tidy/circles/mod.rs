@@ -68,7 +68,6 @@ fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
     by_parent
 }
 
-/// Returns the length of the common prefix of two modules.
 fn nr_shared(one: &Module, other: &Module) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }

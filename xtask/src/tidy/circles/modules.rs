@@ -9,7 +9,6 @@ use super::paths::{Path, paths};
 /// A module by its path from the root of its crate. The root is empty.
 pub(super) type Module = Vec<String>;
 
-/// A use of a module by another of the same crate.
 #[derive(Debug)]
 pub(super) struct Use {
     pub(super) from: Module,

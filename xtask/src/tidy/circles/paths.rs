@@ -48,7 +48,6 @@ fn uses(code: &str) -> Vec<Range<usize>> {
     imports.map(|at| at..code[at..].find(';').map_or(code.len(), |length| at + length)).collect()
 }
 
-/// A reader of one `use` line.
 struct UseTree<'a> {
     code: &'a str,
     at: usize,

@@ -313,7 +313,6 @@ impl Machine {
         self.after_visit(id, visit, found);
     }
 
-    /// Releases a list's lock and wakes its waiter.
     fn release_list(&mut self, id: TaskId, cpu: CpuId) {
         let next = self.list_locks[cpu.0 as usize].release(id, &self.costs);
         if let Some((waiter, after)) = next {

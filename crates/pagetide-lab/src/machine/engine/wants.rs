@@ -7,7 +7,6 @@ use crate::machine::workload::{INBOX_PAGES_MAX, TaskId, View, Want};
 use pagetide_core::ids::Order;
 
 impl Machine {
-    /// Starts the workload's next request.
     pub(super) fn ask_workload(&mut self, id: TaskId) {
         let now = self.agenda.now();
         let task = &mut self.tasks[id.0 as usize];

@@ -145,7 +145,6 @@ impl Memory {
         }
     }
 
-    /// Returns the recorded swappiness, or the default.
     pub(super) fn swappiness(self) -> u8 {
         match self {
             Memory::Zone(zone) => zone.swappiness,
@@ -283,14 +282,12 @@ impl Frames {
         }
     }
 
-    /// Tells the per-CPU lists that background reclaim runs, so that the lists shrink.
     pub(super) fn set_reclaim_active(&mut self, reclaim_active: bool) {
         if let Frames::Zone(zone) = self {
             zone.set_reclaim_active(reclaim_active);
         }
     }
 
-    /// Returns the frames in use.
     pub(super) fn nr_used(&self, nr_frames_max: u32) -> u32 {
         match self {
             Frames::Group(free) => nr_frames_max - free.len() as u32,
@@ -299,7 +296,6 @@ impl Frames {
         }
     }
 
-    /// Records a change of a page's slot in the file's tree.
     pub(super) fn change_slot(&mut self, rank: u32, before: Slot, after: Slot) {
         if let Frames::KernelGroup(group) = self {
             group.change(rank, before, after);

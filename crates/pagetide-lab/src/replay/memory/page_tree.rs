@@ -23,10 +23,8 @@ use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;
 use std::collections::BTreeMap;
 
-/// Slots of a node, as a power of two.
 const SLOTS_SHIFT: u32 = 6;
 
-/// The content of a page's slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Slot {
     Empty,
@@ -110,7 +108,6 @@ impl PageTree {
         }
     }
 
-    /// Makes the missing nodes for the page.
     pub(super) fn grow(&mut self, rank: u32) {
         self.nr_nodes += self.nr_missing(rank);
         let leaf = &mut self.leaves[self.leaf_of[rank as usize] as usize];
@@ -156,7 +153,6 @@ impl PageTree {
         Some(at)
     }
 
-    /// Returns the ranks of the pages in a leaf.
     pub(super) fn ranks_in(&self, leaf: u32) -> &[u32] {
         let first = self.leaves[leaf as usize].first as usize;
         let next = self.leaves.get(leaf as usize + 1);

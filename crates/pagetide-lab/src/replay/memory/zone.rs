@@ -18,7 +18,6 @@ const CPU: CpuId = CpuId(0);
 /// Time between two ticks of the lists, as in the page cache.
 const TICK_MS: u64 = 1000;
 
-/// A zone and its lists.
 #[derive(Debug)]
 pub(in crate::replay) struct ZoneFrames {
     allocator: PageAllocator,

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 /// The group that pays for each mapping. Missing mappings belong to the root.
 pub(super) type Payers = BTreeMap<MappingId, GroupId>;
 
-/// Returns true if the recorded run had groups.
 pub(super) fn has_groups(trace: &DenseTrace) -> bool {
     trace.notes().iter().any(|(_, note)| matches!(note, Note::Group(GroupNote::Begin)))
 }
@@ -47,7 +46,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.nodes[0].lists.groups_mut()
     }
 
-    /// Applies a group note.
     pub(super) fn apply_group_note(&mut self, note: &GroupNote) {
         let Some(groups) = self.groups_mut() else { return };
         match *note {

@@ -16,7 +16,6 @@ use crate::trace::AccessKind;
 use pagetide_core::ids::PageId;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays entries in order, plain hits in runs.
     pub(super) fn play_entries(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         let mut at = 0;
         loop {

@@ -16,7 +16,6 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{PageId, PageType};
 use pagetide_core::lru;
 
-/// Returns true if the setup makes a plain world.
 pub(super) fn is_plain(setup: &Setup) -> bool {
     matches!(setup.memory, Memory::Group { .. }) && setup.swap_pages.is_none()
 }

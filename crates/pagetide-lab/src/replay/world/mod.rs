@@ -59,9 +59,7 @@ pub struct World<'a, Evicted> {
     nodes: Vec<Node>,
     /// First frame of slow memory. `nr_frames_max` with one node.
     slow_from: u32,
-    /// Set with several nodes.
     tiering: Option<Box<Tiering>>,
-    /// Groups of the recorded run.
     payers: Payers,
     rule: AccessRule,
     /// Victims of a synchronous pass. `None` during the pass.
@@ -69,14 +67,12 @@ pub struct World<'a, Evicted> {
     /// Rank of the last claimed page.
     last_claimed: u32,
     memory: Memory,
-    /// By rank.
     pages: Vec<Page>,
     /// Guards of each page, by rank, if the recorded run had any.
     nr_pins: Vec<u32>,
     tables: Tables,
     /// Rank of the page in each frame.
     rank_in: Vec<u32>,
-    /// Ranks of the pages locked for filling.
     filling: Vec<u32>,
     background: Background,
     clock: VirtualClock,
@@ -92,13 +88,11 @@ pub struct World<'a, Evicted> {
     /// Written pages (ranks in `dirty`) stay dirty until the flusher runs.
     has_flusher: bool,
     dirty: Vec<u32>,
-    /// Free slots of the swap device.
     swap_left: u64,
     accesses: u64,
     misses: u64,
     bypasses: u64,
     out_of_memory: u64,
-    /// Pages read ahead.
     pages_ahead: u64,
 }
 
@@ -416,7 +410,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 }
 
-/// Counters of reclaim by demotion.
 const DEMOTED: [Counter; 3] =
     [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
 

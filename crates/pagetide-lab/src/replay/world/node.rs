@@ -66,7 +66,6 @@ impl Node {
         self.range.contains(&frame.0)
     }
 
-    /// Returns the frames that hold pages.
     pub(super) fn nr_used(&self) -> u32 {
         self.frames.nr_used(self.range.len() as u32)
     }
@@ -79,7 +78,6 @@ impl Node {
         }
     }
 
-    /// Logs a newly bound folio.
     #[inline]
     pub(super) fn log_add(&mut self, folios: &Folios, frame: FrameId) {
         if self.log.add(folios, frame) == Room::Full {
@@ -94,7 +92,6 @@ impl Node {
         }
     }
 
-    /// Applies the log to the lists.
     pub(super) fn drain(&mut self) {
         self.lists.drain(&mut self.log);
     }

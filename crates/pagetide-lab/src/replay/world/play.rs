@@ -49,7 +49,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         true
     }
 
-    /// Plays entries after the first `nr_before`, with the notes before each.
     fn play_noted<'e>(
         &mut self,
         nr_before: u64,
@@ -67,7 +66,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Plays entries at these times, grouped by millisecond.
     fn play_timed(&mut self, mut ranks: &[u32], mut kinds: &[AccessKind], times: &[u32]) {
         for group in times.chunk_by(|one, next| one == next) {
             self.advance_to(Millis(group[0].into()));

@@ -306,9 +306,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
     }
 }
 
-/// The words of a leaf.
 struct Words<'a> {
-    /// Ranks of the leaf's pages, in page order.
     ranks: &'a [u32],
     trace: &'a DenseTrace,
     pages: &'a mut [Page],

@@ -15,7 +15,6 @@ use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::page_table::LeafId;
 use std::ops::Range;
 
-/// A leaf table.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) id: LeafId,
@@ -29,7 +28,6 @@ pub(super) struct Leaf {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) leaves: Vec<Leaf>,
-    /// In page order.
     pub(super) ranks: Vec<u32>,
 }
 

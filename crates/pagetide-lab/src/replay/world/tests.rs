@@ -5,10 +5,8 @@ use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_core::units::Millis;
 use std::ops::Range;
 
-/// Two designs with two kinds of lists each, and a plain one.
 const POLICIES: [PolicyName; 3] = [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Lru];
 
-/// A file with one entry a page.
 fn file(nr_pages: u32) -> DenseTrace {
     DenseTrace::from_reads((0..nr_pages).map(u64::from))
 }
@@ -210,7 +208,6 @@ fn kernel_group_keeps_its_limit_and_forgets_what_the_limit_on_shadows_says() {
     }
 }
 
-/// Files, anonymous memory and discards in groups hardly larger than their charges.
 #[test]
 fn tiny_kernel_groups_stay_whole() {
     let trace = with_anonymous(100, 3000);

@@ -28,7 +28,6 @@ use pagetide_core::vmstat::{Counter, VmStat};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::collections::BTreeMap;
 
-/// Maximum number of tiers.
 pub(super) const TIERS_MAX: usize = 8;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Upper bound on recorded times, so that damaged records do not overflow.
@@ -90,14 +89,12 @@ impl Serialize for TierCounts {
     }
 }
 
-/// Extra state of a world with several nodes.
 pub(super) struct Tiering {
     settings: RecordedTiers,
     topology: Topology,
     promotion: Promotion,
     scan: HintScan,
     now: Millis,
-    /// Scanned mappings.
     mappings: BTreeMap<MappingId, ScannedMapping>,
     counts: TierCounts,
     /// Moved pages in order, if requested.
@@ -225,7 +222,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.tiering = Some(tiering);
     }
 
-    /// Runs the hint scan once, if due.
     fn scan_hints(&mut self, tiering: &mut Tiering) {
         let now = tiering.now;
         let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();

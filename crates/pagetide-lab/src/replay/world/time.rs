@@ -68,7 +68,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Writes every dirty page back at once.
     fn flush(&mut self) {
         for at in 0..self.dirty.len() {
             let rank = self.dirty[at];

@@ -24,7 +24,6 @@ const BACKING_MASK: u64 = 0b11 << BACKING_SHIFT;
 const PAYLOAD_SHIFT: u32 = 4;
 const PLAIN_MASK: u64 = !((u32::MAX as u64) << PAYLOAD_SHIFT);
 
-/// The unpacked page word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
     Absent,
@@ -94,7 +93,6 @@ impl Page {
         self.0 = marks | u64::from(frame.0) << PAYLOAD_SHIFT;
     }
 
-    /// Returns a file page without marks.
     #[inline]
     pub(super) fn of_file(word: Word) -> Page {
         let mut page = Page::default();
@@ -102,7 +100,6 @@ impl Page {
         page
     }
 
-    /// Returns true for an absent file page.
     #[inline]
     pub(super) fn is_plainly_absent(self) -> bool {
         self.0 & (BACKING_MASK | RESIDENT) == 0

@@ -14,7 +14,6 @@
 
 use crate::random::Random;
 
-/// Pages with weights.
 #[derive(Debug)]
 pub(super) struct Alias {
     /// `[pages]`: share of the column (of 2^32) for the page itself, and the page of the rest.

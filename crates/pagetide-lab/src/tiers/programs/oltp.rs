@@ -19,7 +19,6 @@ use crate::random::Random;
 use crate::tiers::access_loop::TierAccess;
 
 const TABLES_MAX: u32 = 200;
-/// Minimum pages of a table.
 const TABLE_PAGES_MIN: u32 = 16;
 /// Leaves below one inner page.
 const FANOUT: u32 = 200;

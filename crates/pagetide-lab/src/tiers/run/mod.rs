@@ -216,7 +216,6 @@ impl TierSetup {
     }
 }
 
-/// See the module.
 const RATE_LIMIT_MB_PER_S: u64 = 256;
 /// Machine size over model size, for 64 GiB and 256 GiB a socket.
 const SCALE: u32 = 8192;
@@ -342,7 +341,6 @@ impl Model {
     }
 }
 
-/// Measured counts, in the model.
 struct Measured {
     elapsed_ns: u64,
     counts: Counts,

@@ -63,7 +63,6 @@ pub(super) struct WorldConfig {
     pub(super) scale: u32,
 }
 
-/// The machine.
 pub(super) struct World {
     access_loop: AccessLoop,
     folios: Arc<Folios>,
@@ -131,7 +130,6 @@ impl World {
         world
     }
 
-    /// Plays touches and due events.
     pub(super) fn play(&mut self, touches: &[TierAccess]) {
         let mut rest = touches;
         while !rest.is_empty() {
@@ -147,7 +145,6 @@ impl World {
         }
     }
 
-    /// Restarts the counts.
     pub(super) fn start_measuring(&mut self) {
         self.tally.restart();
     }
@@ -160,7 +157,6 @@ impl World {
         self.access_loop.set_hot(hottest);
     }
 
-    /// Returns the moves since the restart.
     pub(super) fn migrations(&self) -> Migrations {
         self.tally.sum(|page| self.access_loop.uses(page))
     }
@@ -246,7 +242,6 @@ impl World {
         }
     }
 
-    /// Handles the first access of a page.
     fn fault(&mut self, page: u32) {
         self.access_loop.charge(Item::PageFault, 1);
         let (node, frame) = self.alloc();
@@ -274,7 +269,6 @@ impl World {
         self.zones[node as usize].free(in_zone, Order::BASE);
     }
 
-    /// Puts an absent page into a frame.
     fn put(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         self.folios[frame].bind(page_id(page), PageType::Anon, flags);
         self.page_in[frame.0 as usize] = page;
@@ -282,7 +276,6 @@ impl World {
         self.log_add(node, frame);
     }
 
-    /// Logs a newly bound folio for the node's lruvec.
     fn log_add(&mut self, node: Node, frame: FrameId) {
         let (log, lists) = (&mut self.logs[node as usize], &mut self.lists[node as usize]);
         if log.add(&self.folios, frame) == Room::Full {

@@ -37,7 +37,6 @@ impl World {
         self.tally.demoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
     }
 
-    /// Moves the page to `frame`.
     fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         let before = self.access_loop.word(page).frame();
         self.folios[frame].bind_moved(&self.folios[before], flags);

@@ -21,7 +21,6 @@ use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{EntryFacts, HintScan, ScanChunk, ScannedMapping, scattered};
 use pagetide_core::units::Millis;
 
-/// Position of the scan, and time of the next run.
 #[derive(Debug)]
 pub(super) struct Scan {
     scan: HintScan,

@@ -27,7 +27,6 @@ impl Tables {
         self.touched[page as usize / LEAF_PAGES as usize] = true;
     }
 
-    /// Returns the touched leaves, in order.
     pub(super) fn touched(&self) -> impl Iterator<Item = LeafId> {
         let touched = (0..).zip(&self.touched).filter(|(_, is_touched)| **is_touched);
         touched.map(|(number, _)| LeafId { mapping: MappingId(0), number })

@@ -37,7 +37,6 @@ fn new_group(world: &mut GroupsWorld, parent: GroupId, config: GroupConfig) -> G
     world.create(parent, config).expect("a few groups fit")
 }
 
-/// Results of [`play_out_of_memory`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OutOfMemory {
     /// Failed reads of the file, in three passes over 8 pages.
@@ -69,12 +68,10 @@ pub(crate) fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
     OutOfMemory { failed_reads, anon_resident, anon_gained }
 }
 
-/// Results of [`play_sibling_protection`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SiblingProtection {
     /// Misses of the working set in its last pass, of 1024.
     pub(crate) misses_in_last_pass: u64,
-    /// Evicted pages of the working set.
     pub(crate) evictions: u64,
 }
 
@@ -100,14 +97,10 @@ pub(crate) fn play_sibling_protection(
     SiblingProtection { misses_in_last_pass, evictions: world.counts(guarded).evictions }
 }
 
-/// Results of [`play_fairness`], by group.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Fairness {
-    /// Shares of the pages read.
     pub(crate) shares_read: Vec<f64>,
-    /// Shares of the evictions.
     pub(crate) shares_evicted: Vec<f64>,
-    /// Shares of the resident pages.
     pub(crate) shares_resident: Vec<f64>,
 }
 

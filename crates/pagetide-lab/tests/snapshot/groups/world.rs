@@ -16,7 +16,6 @@ use std::sync::Arc;
 /// Reclaim attempts of an access for a limit, as in the kernel's charge.
 const RETRIES_MAX: u32 = 16;
 
-/// Settings of the memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupsSetup {
     pub(super) policy: PolicyName,
@@ -42,7 +41,6 @@ impl GroupsSetup {
     }
 }
 
-/// The result of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(super) enum AccessOutcome {
@@ -55,7 +53,6 @@ pub(super) enum AccessOutcome {
     },
 }
 
-/// Counts of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct GroupCounts {
     pub(super) accesses: u64,
@@ -70,7 +67,6 @@ enum Word {
     Resident(FrameId),
 }
 
-/// Groups over one memory.
 pub(super) struct GroupsWorld {
     folios: Arc<Folios>,
     groups: Groups,
