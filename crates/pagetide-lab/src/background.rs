@@ -1,8 +1,8 @@
 //! Background reclaim beside the accesses, in virtual time.
 //!
-//! Problem: a reclaim thread runs in parallel with the program, but a world has one thread. Idea:
-//! the reclaim thread has its own clock. A step (one batch of victims) takes the cost of its
-//! scanned folios. The next step runs when the accesses' clock has caught up.
+//! Problem: the reclaim thread runs in parallel, but a world has one thread. Idea: the reclaim
+//! thread has its own clock. A step (one batch of victims) costs its scanned folios, and the next
+//! waits for the accesses' clock.
 //!
 //! ```text
 //!   accesses    a a a M a a a M a a a a M a a
@@ -10,12 +10,11 @@
 //!                  free < low                    free >= high
 //! ```
 //!
-//! Assumed: the thread has its own CPU and waits for no lock or store. A batch is evicted at the
-//! end of its step. If accesses take frames faster, the zone falls to its min watermark and
-//! accesses reclaim directly, as in the kernel.
+//! Assumed: an own CPU and no waits. A batch is evicted at the end of its step. Faster accesses
+//! drain the zone to min and reclaim directly.
 //!
-//! Data: between steps, victims are isolated with unchanged words: an access finds them, a discard
-//! orphans them. Ignored: several nodes, each with a thread.
+//! Data: between steps an access still finds isolated victims, and a discard orphans them. Ignored:
+//! several nodes with a thread each.
 
 use pagetide_core::driver::{BackgroundThread, Driven, DrivenPass};
 use pagetide_core::lru::ReclaimBatch;

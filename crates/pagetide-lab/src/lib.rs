@@ -1,8 +1,7 @@
 //! The lab: replays recorded accesses through Pagetide's own decision code.
 //!
-//! The lab answers sizing and policy questions with the production code (`pagetide-core`), in
-//! virtual time, over a trace. Independent judges check the answers: no policy may beat Belady's
-//! optimum, and naive twins of the plain policies must have equal misses.
+//! The lab runs the production code (`pagetide-core`) over a trace in virtual time. Independent
+//! judges check it: no policy may beat Belady's optimum, and naive twins must have equal misses.
 //!
 //! ```text
 //!   trace --> replay     one program's accesses, once          curve, judge: the reference

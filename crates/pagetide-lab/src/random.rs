@@ -1,15 +1,14 @@
-//! Random numbers from a typed seed.
+//! Random numbers from a seed.
 //!
-//! **Problem.** A run must repeat exactly on any machine for ever, as documents cite results.
-//! **Idea.** SplitMix64: the state is one number, every state is good, and the output is a
-//! bijection of the state:
+//! **Problem.** A run must repeat exactly on any machine, as documents cite results. **Idea.**
+//! SplitMix64: one number of state, every state good, and a bijective output:
 //!
 //! ```text
 //!   seed --> new(seed)            one stream, for a scenario
 //!       `--> stream(seed, n)      one for each task, so that no task's draws shift another's
 //! ```
 //!
-//! **Ignored.** Secrecy. The bias of ranges by multiplication, under one part in 2^32 here.
+//! **Ignored.** Secrecy. The bias of ranges by multiplication, under one part in 2^32.
 //!
 //! Sources: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 //! Lemire, "Fast random integer generation in an interval", 2019 (without its rejection).

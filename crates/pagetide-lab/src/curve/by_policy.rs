@@ -1,20 +1,19 @@
 //! The miss-ratio curves of several policies: sizes, replays and points.
 //!
-//! Problem: one pass gives LRU's curve, but other policies need replays. A sample of the pages
-//! shrinks the sizes and adds an error. Idea: derive sizes and replays from the followed part of
-//! the trace, and points from the outcomes. The caller runs the replays.
+//! Problem: only LRU's curve comes from one pass, and a sample of pages adds an error. Idea: derive
+//! sizes and replays from the followed pages, and points from the outcomes. The caller runs the
+//! replays.
 //!
 //! ```text
 //!   accesses --(sample of the pages?)--> CurveTrace --sizes--> cells --> outcomes --> points
 //! ```
 //!
-//! The error is measured on LRU's curve and also stands for all policies that replay the same
-//! sample. Very small memories say little about a policy, so a sampled curve starts at some tens of
-//! frames.
+//! The error is LRU's, and stands for all policies. A sampled curve starts at some tens of frames,
+//! where replays become meaningful.
 //!
-//! Here `lru` is strict: each access is a use. Core's `lru` ignores repeated reads and table
-//! accesses. For plain reads and writes the two are equal. Stack distances ignore readahead. If
-//! recorded readahead is kept, `lru` is replayed too, and the error is measured without readahead.
+//! Here `lru` counts each access as a use, unlike core's `lru` for repeated reads and table
+//! accesses. Stack distances ignore readahead: with recorded readahead `lru` is replayed too, but
+//! its error is not.
 //!
 //! Sources: replaying a sample in a shrunken memory is Waldspurger, Saemundsson, Ahmad and Park,
 //! "Cache Modeling and Optimization using Miniature Simulations", USENIX ATC 2017.

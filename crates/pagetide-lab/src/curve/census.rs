@@ -1,16 +1,11 @@
 //! The census of a trace: counts, and reuse distances.
 //!
-//! **Problem.** Before a replay a user needs the number of accesses and pages, and the reuse, to
-//! choose sizes.
+//! **Problem.** Choosing sizes needs the footprint and the reuse. **Idea.** One pass over plain
+//! counters and an LRU stack.
 //!
-//! **Idea.** One pass feeds plain counters and an LRU stack.
+//! **Data and invariants.** Memory grows with distinct pages (about 64 bytes each).
 //!
-//! **Data and invariants.** Memory grows with distinct pages (about 64 bytes each), not with the
-//! trace.
-//!
-//! **Ignored.** Times. Sharing between threads.
-//!
-//! **Sources.** As the curve's, from the same distances.
+//! **Ignored.** Times. Sharing between threads. **Sources.** As the curve's.
 
 use super::StackDistances;
 use crate::trace::{Access, AccessKind, PageRanks};

@@ -1,7 +1,7 @@
 //! Miss-ratio curves: misses at every memory size.
 //!
-//! **Problem.** Sizing memory needs all sizes at once. A replay covers one size. One pass gives
-//! LRU's exact curve, and a sample takes a hundredth of it.
+//! **Problem.** A replay covers one size. One pass gives LRU's exact curve, a sample costs a
+//! hundredth.
 //!
 //! **Idea.**
 //!
@@ -10,18 +10,18 @@
 //!              shards.rs                     stack_distance.rs
 //! ```
 //!
-//! LRU keeps the most recently used pages at every size (inclusion). An access hits in n frames
-//! exactly if fewer than n other pages were used since the page's last use. One histogram of this
-//! number is the curve. Other policies are replayed size by size.
+//! LRU keeps the most recently used pages at every size. An access hits in n frames if fewer than n
+//! other pages were used since the page's last use. The histogram of this number is the curve.
+//! Other policies are replayed size by size.
 //!
-//! **Data and invariants.** The curve never rises with size. With as many frames as pages, only
-//! first uses miss.
+//! **Data and invariants.** The curve never rises with size. If all pages fit, only first uses
+//! miss.
 //!
-//! **Ignored.** Readahead and fills, which belong to the recorded run. Each access is a use. Core's
-//! `lru` treats repeated reads and table accesses differently.
+//! **Ignored.** Readahead and fills. Each access is a use, unlike core's `lru` for repeated reads
+//! and table accesses.
 //!
 //! **Sources.** Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage
-//! hierarchies", IBM Systems Journal 9(2), 1970; Waldspurger, Park, Garthwaite and Ahmad,
+//! hierarchies", IBM Systems Journal 9(2), 1970. Waldspurger, Park, Garthwaite and Ahmad,
 //! "Efficient MRC Construction with SHARDS", FAST 2015.
 
 mod by_policy;

@@ -1,27 +1,25 @@
 //! SHARDS: the LRU curve from a sample of the pages, with its error.
 //!
-//! **Problem.** An exact pass needs too much memory for a long trace, and a curve needs only a
-//! point or two of accuracy.
+//! **Problem.** An exact pass needs too much memory for long traces.
 //!
-//! **Idea.** Follow only pages with a hash below a threshold: all uses of a page or none. With a
-//! share R of the pages, every distance is R times the true one.
+//! **Idea.** Follow only pages with a hash below a threshold. With a share R of the pages,
+//! distances shrink by R.
 //!
 //! ```text
 //!   page --hash--> below R * 2^32 ? --> stack of the sample --> distance / R
 //! ```
 //!
-//! A hot page in or out of the sample shifts all ratios alike. Therefore the difference between the
-//! sampled accesses and the expected R * N counts as hits at the smallest size (the paper's "SHARDS
-//! adj").
+//! Hot pages in or out of the sample shift all ratios. Therefore missing or surplus accesses
+//! against R * N count as hits at the smallest size (the paper's "SHARDS adj").
 //!
-//! The error is measured. The hash splits the sampled pages into eight groups, each a SHARDS sample
-//! at rate R / 8. The error is the standard deviation of the eight results / sqrt(8).
+//! The error is measured: the hash splits the sample into eight groups at rate R / 8. The error is
+//! the standard deviation of their results / sqrt(8).
 //!
-//! **Data and invariants.** The hash is fixed and independent of the ranks' hash, so the same trace
-//! and rate give the same sample. At rate 1 the curve is exact and its error is 0.
+//! **Data and invariants.** The hash is fixed, so a trace and a rate give one sample. At rate 1 the
+//! curve is exact.
 //!
 //! **Ignored.** A fixed-size sample with a falling threshold (the paper's s_max). The error below 8
-//! / R frames, less than a frame a group.
+//! / R frames.
 //!
 //! **Sources.** Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS",
 //! FAST 2015. The error by groups is the textbook method of random groups (Wolter, "Introduction to

@@ -2,20 +2,19 @@
 //!
 //! **Problem.** A plain count walks the LRU stack at every access.
 //!
-//! **Idea.** Give each access a slot in time, and mark each page's last slot. The distance is the
-//! number of marks from the page's own on. A Fenwick tree counts the marks in O(log slots):
+//! **Idea.** Give each access a slot, and mark each page's last slot. A Fenwick tree counts the
+//! marks from a page's own on in O(log slots):
 //!
 //! ```text
 //!   slots   0  1  2  3  4  5            a was last used in slot 1, then c, b: distance 3
 //!   pages   .  a  .  c  b  <- a         (itself included); its mark moves from 1 to 5
 //! ```
 //!
-//! If the slots run out, the marked slots move together to the front, in order. Slots number twice
-//! the pages, so this costs O(1) an access, and memory does not grow with the trace.
+//! When the slots (twice the pages) run out, the marked ones move to the front: O(1) an access,
+//! with memory independent of the trace length.
 //!
-//! **Data and invariants.** `rank_in[slot]` is the page with its last use in the slot, or none.
-//! `slot_of[rank]` is the inverse. The tree holds a one for each slot with a page. A distance is at
-//! least 1: a page used twice in a row hits in one frame.
+//! **Data and invariants.** `rank_in[slot]` is the page last used in the slot, and `slot_of[rank]`
+//! the inverse. The tree holds a one for each such slot. A distance is at least 1.
 //!
 //! **Ignored.** Page sizes.
 //!

@@ -1,6 +1,6 @@
 //! Judges: independent miss counts.
 //!
-//! **Problem.** A replay of the product's code cannot check that code. Other code has to count.
+//! **Problem.** A replay of the product's code cannot check that code.
 //!
 //! **Idea.**
 //!
@@ -14,13 +14,13 @@
 //! ```
 //!
 //! **Data and invariants.** A judge shares no code with core or another judge, and is written to be
-//! obvious, not fast. Every judge inserts every missed page, evicts only when memory is full, and
-//! evicts one page at a time.
+//! obvious. Every judge inserts every missed page, and evicts one page at a time when memory is
+//! full.
 //!
 //! **Ignored.** Readahead, fills, discards, dirty pages, and time.
 //!
-//! **Sources.** Each judge names its own. `tests/all/golden.rs` checks the judges against the miss
-//! ratios of an established simulator.
+//! **Sources.** Each judge names its own. `tests/all/golden.rs` compares judges with an established
+//! simulator.
 
 pub mod naive_clock;
 pub mod naive_fifo;

@@ -1,8 +1,8 @@
-//! One-bit clock: a ring of frames and a hand. A use sets a page's bit. The hand clears bits, and
-//! evicts the first page with a clear bit.
+//! One-bit clock: a use sets a page's bit. The hand clears bits, and evicts the first page with a
+//! clear bit.
 //!
-//! A new page comes in with a clear bit, just behind the hand. A fixed ring and a moving hand share
-//! nothing with a queue that requeues.
+//! A new page enters with a clear bit, just behind the hand. A fixed ring shares nothing with a
+//! queue that requeues.
 //!
 //! Source: Corbato, "A paging experiment with the Multics system", 1968.
 

@@ -1,9 +1,9 @@
 //! Belady's OPT: evicts the page with the farthest next use. The bound for all policies.
 //!
-//! **Problem.** Find the fewest possible misses for a number of frames with a known future.
+//! **Problem.** Find the fewest possible misses for a number of frames.
 //!
-//! **Idea.** A backward pass finds the next use after each entry. A forward pass keeps the resident
-//! pages in a heap, farthest next use on top:
+//! **Idea.** A backward pass finds next uses. A forward pass keeps the resident pages in a heap,
+//! farthest next use on top:
 //!
 //! ```text
 //!   trace      a  b  a  c  b          heap at c (2 frames):  (never, a)  <- evict
@@ -13,21 +13,20 @@
 //! The bound holds for every replay of the trace:
 //!
 //! - A discarded page has no next use until its next miss.
-//! - A page read ahead comes without a miss under every policy, so the entry before the readahead
-//!   has no next use. The optimum takes such a page only if worth a frame.
+//! - Readahead brings a page without a miss under every policy, so the entry before has no next
+//!   use. The optimum takes the page only if worth a frame.
 //! - A page read past the page cache takes a frame only if worth one.
 //!
 //! **Data and invariants.** `next_of[rank]` is a resident page's next use, or `ABSENT`. Heap
-//! entries that differ are stale and skipped. One push per entry: O(n log n).
+//! entries that differ are stale. One push per entry: O(n log n).
 //!
-//! **Ignored.** Bypassing: a missed page always gets a frame, as in demand paging. Bypassing could
-//! lower the optimum, but no policy here may bypass.
+//! **Ignored.** Bypassing, which no policy here may do: a missed page always gets a frame.
 //!
 //! **Sources.** Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
 //! Systems Journal 5(2), 1966. Mattson et al., "Evaluation techniques for storage hierarchies",
 //! 1970. With free entries, keeping a page between two mentions is an interval worth a miss or
-//! nothing, and the greedy choice keeps the most intervals worth a miss (Carlisle and Lloyd, "On
-//! the k-coloring of intervals", Discrete Applied Mathematics 59(3), 1995).
+//! nothing, and the greedy choice keeps the most (Carlisle and Lloyd, "On the k-coloring of
+//! intervals", Discrete Applied Mathematics 59(3), 1995).
 
 use crate::trace::{AccessKind, DenseTrace};
 use std::collections::BinaryHeap;

@@ -1,7 +1,7 @@
 //! A lock in virtual time: first come, first served.
 //!
-//! **Problem.** Queues decide the cost of contention: the waiting order, and the hand-off time
-//! between CPUs. **Idea.** The kernel's queued spin lock, as a queue:
+//! **Problem.** Queue order and hand-off time decide the cost of contention. **Idea.** The kernel's
+//! queued spin lock, as a queue:
 //!
 //! ```text
 //!   ask:      free -> granted, after `acquire` (and `line_transfer` if another CPU had it last)
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! **Invariants.** Granted in queue order, to one task at a time. A release by another task panics.
-//! **Ignored.** Lock stealing, possible in a narrow window of a real queued spin lock. Readers
-//! beside writers. Sleeping waiters.
+//! **Ignored.** Lock stealing in the narrow window of a real queued spin lock. Readers beside
+//! writers. Sleeping waiters.
 //!
 //! Source: Linux's qspinlock, by its documentation and published measurements.
 

@@ -1,7 +1,7 @@
 //! A task: a workload on a CPU, and the progress of its request.
 //!
-//! **Problem.** A request may stop at a lock at its hundredth page, and resume later. **Idea.** Two
-//! nested state machines: a stack of jobs, and the stage of the current step:
+//! **Problem.** A request may stop at a lock and resume later. **Idea.** A stack of jobs, and the
+//! stage of the current step:
 //!
 //! ```text
 //!   jobs:   [ Alloc 300 more pages | DrainAll, for want of a page ]      last is first
@@ -10,8 +10,8 @@
 //!           Running --> Waiting                                          for a task, sleep, device
 //! ```
 //!
-//! **Invariants.** A task is on the agenda once, or in one lock's queue, or waiting for another
-//! task. **Ignored.** CPU sharing: a periodic worker and a task run in parallel on one CPU.
+//! **Invariants.** A task is on the agenda once, in one lock's queue, or waiting for a task.
+//! **Ignored.** CPU sharing: a periodic worker runs beside a task.
 
 use super::clock::Nanos;
 use super::memory::Visit;

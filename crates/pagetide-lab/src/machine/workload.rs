@@ -1,15 +1,14 @@
 //! Workloads: programs as state machines that make one request at a time.
 //!
-//! **Problem.** Many programs run side by side in one thread. **Idea.** The machine asks a workload
-//! for its next request, carries the request out, and asks again:
+//! **Problem.** Run many programs in one thread. **Idea.** The machine asks for a request, carries
+//! it out, and asks again:
 //!
 //! ```text
 //!   machine: step(view) --> Alloc 512 --> Compute 3 ms --> Free 512 oldest --> Sleep ... --> Done
 //! ```
 //!
-//! **Data.** The machine queues a task's pages, oldest first. A workload counts pages and never
-//! sees a frame. A block of several pages counts as one. **Ignored.** Page contents. Source: our
-//! own.
+//! **Data.** The machine queues a task's pages, oldest first. A workload counts pages (a block
+//! counts as one), and never sees a frame. **Ignored.** Page contents. Source: our own.
 
 use super::clock::Nanos;
 use super::device::DeviceId;

@@ -1,20 +1,17 @@
 //! Virtual time: the clock and its alarms.
 //!
-//! Problem: folds, flushes and background reclaim happen at set times, but a replay of forty
-//! million accesses a second cannot check a clock at each.
-//!
-//! Idea: time is a function of existing counters, and an access count replaces the check.
+//! Problem: folds, flushes and background reclaim need the time, but a check at each access is too
+//! slow. Idea: time is a function of existing counters, with the next check as an access count:
 //!
 //! ```text
 //!   now      = lead + accesses x hit + misses x (miss - hit)
 //!   look_at  = accesses + (due - now) / the dearest access     too early, never too late
 //! ```
 //!
-//! After an early check, the remaining distance at least halves, so the last check is exact. Alarms
-//! in accesses need no estimate. `lead` is the advance of the trace's times over the accesses'
-//! costs.
+//! Early checks at least halve the remaining distance, so the last is exact. `lead` is the advance
+//! of the trace's times over the costs.
 //!
-//! Ignored: parts of an access. An event in mid-access happens before the next access.
+//! Ignored: events in mid-access happen before the next access.
 
 use super::setup::{ReplayCosts, StatisticsFold};
 use pagetide_core::units::Millis;

@@ -1,7 +1,7 @@
-//! The setting timeline of a replay: the active setting over time, with its hits.
+//! The setting timeline of a replay: active settings with their hits.
 //!
-//! Problem: users trust an adaptive policy only if its choices are visible. Idea: read the
-//! selection every few accesses, and record each change with its reason:
+//! Problem: users must see the choices of an adaptive policy. Idea: read the selection every few
+//! accesses, and record each change with its reason:
 //!
 //! ```text
 //!   accesses   0 ........ 4096 ............ 9216 ..... end
@@ -9,8 +9,7 @@
 //!   points     o   o   o   o   o   o   o   o   o   o        for a plot
 //! ```
 //!
-//! Ignored: only the last of several changes within [`LOOK_EVERY`] entries is seen. Source: our
-//! own.
+//! Ignored: all but the last change within [`LOOK_EVERY`] entries. Source: our own.
 
 use super::{Setup, World};
 use crate::trace::DenseTrace;

@@ -1,7 +1,6 @@
 //! Replay: counts the misses of a policy on a trace with a number of frames.
 //!
-//! **Problem.** Sizing memory and choosing a policy need the results of the real code, with its
-//! batches and bounds, not of a model.
+//! **Problem.** Sizing and choice of policy need results of the real code, not of a model.
 //!
 //! **Idea.**
 //!
@@ -11,21 +10,18 @@
 //!                           +-- page words, frames, free list: plain vectors
 //! ```
 //!
-//! [`World`] stands in for the `pagetide` crate: it keeps page words and frames, runs direct
-//! reclaim when no frame is free, and carries out core's decisions. [`run`] drives it over a trace
-//! and counts.
+//! [`World`] stands in for the `pagetide` crate: page words, frames, direct reclaim, and core's
+//! decisions carried out. [`run`] drives it over a trace and counts.
 //!
-//! The [`Memory`] selects one of two uses. *What if* runs any trace at any size in a group's limit.
-//! *Again* repeats a record of one thread without background threads, in the recorded memory. A
-//! repetition evicts the same pages in the same order and ends with the same counters. This is the
-//! replay law.
+//! The [`Memory`] selects the use. *What if* runs any trace at any size. *Again* repeats a record
+//! of one thread without background threads in the recorded memory, with the same evictions and
+//! counters. This is the replay law.
 //!
 //! **Data and invariants.** The same trace, policy and frames give the same counters. Resident
-//! pages plus free frames are the memory at every step ([`World::validate`]).
+//! pages plus free frames are the memory ([`World::validate`]).
 //!
-//! **Ignored.** Threads: one thread accesses, and background reclaim (if the [`Memory`] has any)
-//! runs in virtual time. The store answers in a fixed time. Guards count only when a record is
-//! repeated.
+//! **Ignored.** Threads: background reclaim runs in virtual time. The store answers in a fixed
+//! time. Guards count only in *again*.
 //!
 //! **Sources.** The memory-group flow of the kernel's reclaim: the allocating thread makes room at
 //! the group's limit. The global flow: background reclaim between the watermarks.

@@ -1,7 +1,7 @@
-//! The history of one page: the result of each access, and the reason of each eviction.
+//! The history of one page: each access, and the reason of each eviction.
 //!
-//! Problem: counters cover all pages at once and cannot explain one eviction. Idea: replay the
-//! trace, and ask core for one folio's position before each entry and its shadow at each miss:
+//! Problem: counters cannot explain one eviction. Idea: ask core for one folio's position before
+//! each entry, and for its shadow at each miss:
 //!
 //! ```text
 //!   access 812   missed      evicted 512 evictions ago, ...
@@ -10,8 +10,8 @@
 //!         1544   evicted     at main, 0 credits; ...        as it stood before that access
 //! ```
 //!
-//! Ignored: the steps of a reclaim pass. An eviction shows the position before the access that
-//! evicted, including credits that the pass used up. Source: our own.
+//! Ignored: the steps of a reclaim pass. An eviction shows the position before its access, with the
+//! credits that the pass used up. Source: our own.
 
 use super::{Setup, World};
 use crate::trace::{AccessKind, DenseTrace};

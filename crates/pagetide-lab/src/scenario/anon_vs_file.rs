@@ -5,15 +5,12 @@
 //!   files       |<-- 0.6 x memory  -->|   read in random orders, eight passes
 //! ```
 //!
-//! The total is 1.35 x memory, but the hot part (0.19 + 0.6) fits. The cold anonymous pages should
-//! go to swap and make room for the files, depending on swappiness. At swappiness 0 swapping is
-//! forbidden, and the files thrash.
+//! The hot part (0.19 + 0.6 x memory) fits, so the cold anonymous pages should go to swap. At
+//! swappiness 0 they may not, and the files thrash.
 //!
-//! The multi-gen LRU of 6.18 swaps nothing here at any swappiness. New file pages join the oldest
-//! generation, which never empties, so nothing ages, and the anonymous pages stay two generations
-//! from the end. Their type is chosen, has nothing to evict, and files are evicted instead.
-//!
-//! The seed varies frames and every order.
+//! The multi-gen LRU of 6.18 never swaps here. New file pages join the oldest generation, so
+//! nothing ages, and the anonymous pages stay two generations from the end. Their type is chosen,
+//! has nothing to evict, and files pay.
 //!
 //! Source: the meaning of the kernel's swappiness, 0 (files only) to 200 (anonymous only).
 

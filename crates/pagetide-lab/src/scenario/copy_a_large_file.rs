@@ -6,10 +6,8 @@
 //!   copy     ========== 4 x memory ==========>   written once, just behind
 //! ```
 //!
-//! An everyday stream, half reads and half writes. Played twice: with a working set in use (one
-//! random read for every 8 pages copied), and with an idle one, as overnight.
-//!
-//! The seed varies frames, the set's start, the copy's calls, and every read of the set.
+//! Half reads, half writes. Played with a working set in use (a random read for every 8 pages
+//! copied), and with an idle one.
 //!
 //! Source: the thrash detection series of 2013 ("like a nightly backup evicting all the interactive
 //! user program data").

@@ -6,13 +6,11 @@
 //!   zone 1   [ a quarter ]                             by preference: what once got in stays
 //! ```
 //!
-//! Each zone has its own lists, clock and background reclaim, which frees as fast as pages are
-//! read. All pages are used equally often, so each activation is wrong, and each zone should evict
-//! in proportion to its size. By preference, the preferred zone keeps reclaiming and so keeps
-//! having room. A page in the second zone stays and passes for hot. In turns ([`FairZones`]) pages
-//! live equally long, as refault distances require.
-//!
-//! The seed varies frames and the start of the reads. Conditions have no effect.
+//! Each zone has its own lists, clock and background reclaim, which keeps up with the reads. All
+//! pages are used equally often, so each activation is wrong, and evictions should match zone
+//! sizes. By preference, reclaim keeps making room in the preferred zone, while pages in the second
+//! zone stay and pass for hot. In turns ([`FairZones`]) pages live equally long, as refault
+//! distances require. Conditions have no effect.
 //!
 //! Source: the thrash detection series of 2013, its first patch ("fundamentally relies on fair
 //! aging"), and the classic LRU specification, section 10.2.

@@ -5,10 +5,8 @@
 //!   file     |<--------------------- 11264 --------------------->|   one random page a call
 //! ```
 //!
-//! All pages are equally likely, so no policy hits more than memory's share for long. The
-//! difference is the work per eviction: folios scanned for each one evicted.
-//!
-//! The seed varies frames and every read.
+//! No policy hits more than memory's share for long. Policies differ in folios scanned per
+//! eviction.
 //!
 //! Source: the multi-gen LRU series, table A: fio, 72 jobs, 99 GiB in a group of 36 GiB, uniform.
 //! Its gain (+30 to 32 % operations) is CPU time, which a virtual machine lacks.

@@ -6,12 +6,11 @@
 //!   scans            |======== 0.5 x memory ========>|   from anywhere, four pages to a get
 //! ```
 //!
-//! A database's mix: look-ups want popular pages, reports read ranges once. Scans are not marked,
-//! so a policy knows only their behaviour. The same gets without scans show the cost of scans.
+//! A database's mix: look-ups want popular pages, reports read ranges once, unmarked. The same gets
+//! without scans show the cost of scans.
 //!
-//! The seed varies frames, popular keys, every get, and the starts of scans.
-//!
-//! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003). No number is claimed.
+//! Source: the classic argument for scan resistance (2Q, 1994, and ARC, 2003). No number is
+//! claimed.
 
 use super::machine::{Host, Layout, Stopped};
 use super::stage::{Stage, percent};

@@ -6,12 +6,10 @@
 //!   objects  ====>  a quarter, written; read once more when the tree is linked
 //! ```
 //!
-//! With room, each page misses once. With half, the headers must stay beside sources and objects
-//! used once a build.
+//! With room, each page misses once. With half, the headers must stay beside single-use sources and
+//! objects.
 //!
-//! The seed varies frames, header popularity, and the headers of each unit.
-//!
-//! Source: the thrash detection series of 2013 (kernbench); the scan prefetch patch of 2024 (its
+//! Source: the thrash detection series of 2013 (kernbench). The scan prefetch patch of 2024 (its
 //! fourth test, a build in a group that is too small). The tree is ours.
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};

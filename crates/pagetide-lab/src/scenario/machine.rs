@@ -1,8 +1,6 @@
 //! The machine of a scenario: the replay's world, driven call by call.
 //!
-//! **Problem.** "Read the file until fully cached" depends on misses, so no trace can hold it.
-//! Stories use files and calls, not ranks.
-//!
+//! **Problem.** Stories use files and calls, and react to misses ("read until fully cached").
 //! **Idea.**
 //!
 //! ```text
@@ -11,10 +9,10 @@
 //! ```
 //!
 //! A layout lists every page once, as a trace. The machine applies accesses to a world over this
-//! trace and counts absent pages.
+//! trace.
 //!
-//! **Data and invariants.** Areas are disjoint ranges of ranks, each with its own mapping. A call
-//! reads each page once. Misses count absent pages, not accesses.
+//! **Data and invariants.** Areas are disjoint ranges of ranks with own mappings. A call reads each
+//! page once. Misses count absent pages.
 //!
 //! **Ignored.** Readahead beyond the call. Time, except the cost of accesses and background
 //! reclaim.

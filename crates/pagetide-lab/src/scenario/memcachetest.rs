@@ -6,14 +6,12 @@
 //!   stream                        0, 0.1, 0.33 or 0.56 x memory, file pages, read once
 //! ```
 //!
-//! The store takes six tenths of memory, all equally hot. A stream that fits beside the store costs
-//! nothing. A longer stream must not swap out the store: store pages return, stream pages do not.
-//! Each stream is followed by another of new pages.
+//! The store takes six tenths of memory, all equally hot. A stream that does not fit beside the
+//! store must not swap it out: store pages return, stream pages do not. Each stream is followed by
+//! another of new pages.
 //!
-//! The series' losses came from unfair zones, as its middle column shows. Round-robin allocation
-//! alone fixed the losses. With one zone here, even the older design stays at 100.
-//!
-//! The seed varies frames, every access of the store, and the interleaving of the stream's calls.
+//! The series' losses came from unfair zones, as its middle column shows. With one zone here, even
+//! the older design stays at 100.
 //!
 //! Source: the thrash detection series of 2013: memcachetest with streams of 0, 375, 1252 and 2130
 //! MB. Operations are a share of the run without a stream.

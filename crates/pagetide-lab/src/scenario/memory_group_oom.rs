@@ -7,12 +7,9 @@
 //!   more                                                |+4..   until nothing of the file is left
 //! ```
 //!
-//! In the first part half the file must go, so running out of memory is reclaim's fault. Designs
-//! fail that may not touch a type's youngest generations, or give up after one scan that finds
-//! every page young. In the second part the program grows past the limit, and must run out once the
-//! file is gone.
-//!
-//! The seed varies frames and the file pages read meanwhile.
+//! First half the file must go. Running out of memory there is reclaim's fault: the design may not
+//! touch the youngest generations, or gives up when one scan finds every page young. Then the
+//! program grows past the limit, and must run out once the file is gone.
 //!
 //! Source: a memory group runs out of memory only if nothing in it can be reclaimed. The sizes (44
 //! anonymous and 8 of a file in 48, 64 pages for each MiB) are our own.

@@ -6,10 +6,8 @@
 //!   thread 1'  ====>  its quarter of a mapped file of 1.2 x memory, once and again
 //! ```
 //!
-//! Measures reclaim itself: folios scanned per eviction, the share of direct reclaim, and anonymous
-//! evictions caused by a file larger than the rest of memory.
-//!
-//! The seed varies frames, starts, and the interleaving.
+//! Measures reclaim: scans per eviction, the direct share, and anonymous evictions caused by the
+//! file.
 //!
 //! Source: the thrash detection series of 2013, micro ("a mix of anonymous and mapped file
 //! memory"). The sizes are ours.

@@ -1,8 +1,7 @@
 //! Scenarios: small machines that play a story under many seeds, beside published claims.
 //!
-//! **Problem.** A trace shows one program once. Reclaim designs are argued with other questions.
-//! Does a stream evict the old working set? Do anonymous or file pages give way? The answers depend
-//! on chance (start offsets, leftover frames), so one run proves little.
+//! **Problem.** A trace shows one program once, and details such as start offsets decide, so one
+//! run proves little.
 //!
 //! **Idea.**
 //!
@@ -14,20 +13,18 @@
 //!                          +-- x 10 seeds --> summarize: median, low and high --> SummaryRow
 //! ```
 //!
-//! A scenario reacts to results ("read until fully cached"), unlike a trace. A scenario drives the
-//! replay's [`World`](crate::replay::World) access by access. The seed chooses all open details:
-//! frames within 1/64, read offsets, pages per call, popularity order, interleaving, and a sampling
-//! policy's samples.
+//! A scenario reacts to results, and drives the replay's [`World`](crate::replay::World) access by
+//! access. The seed chooses all open details: frames within 1/64, read offsets, pages per call,
+//! popularity order, interleaving, and a sampling policy's samples.
 //!
 //! **Data and invariants.** The same scenario, subject and seed give the same measures. Each run
-//! measures every declared metric once, and no other. A claim is a source's text about a metric,
-//! empty without a source.
+//! measures every declared metric once. A claim is a source's text about a metric, or empty.
 //!
 //! **Ignored.** Time: a machine counts misses, residents and decisions. Threads: the caller plays
 //! seeds in parallel.
 //!
-//! **Sources.** Each scenario names its own. Sizes are divided so that memory is 4096 frames (16
-//! GiB become 16 MiB), with every ratio kept.
+//! **Sources.** Each scenario names its own. Sizes are scaled to 4096 frames of memory (16 GiB
+//! become 16 MiB).
 
 mod anon_vs_file;
 mod copy_a_large_file;

@@ -5,11 +5,8 @@
 //!   new set   |<---- as large          ---->|     6 passes; the old one is never read again
 //! ```
 //!
-//! For such a set it is best to keep a part and let the rest pass, so a frozen resident set is fine
-//! while the set lasts. When the set changes, frozen pages may wait in a generation (or on a list)
-//! that nothing drains, while new pages pass through the generation under eviction.
-//!
-//! The seed varies frames and every order.
+//! A frozen resident set is best while the set lasts. When the set changes, frozen pages may be
+//! stuck in a generation (or on a list) that nothing drains.
 //!
 //! Source: the multi-gen LRU specification, section 15 ("a FIFO with one admission test into a
 //! resident set that is frozen while any cold traffic lasts").

@@ -6,14 +6,12 @@
 //!   file 2                 the same       ... and 3, and the same round again
 //! ```
 //!
-//! One file fits, two do not. When the next file comes, the last file's pages are all active, and
-//! half of memory is too small to prove new pages. A policy that never ages active pages thrashes
-//! for ever.
+//! One file fits, two do not. The last file's pages are active when the next file comes, and half
+//! of memory is too small to prove new pages. A policy that never ages active pages thrashes for
+//! ever.
 //!
-//! Boots of one kernel differ. Stale statistics (`@stale-statistics`) save the two lists a read.
-//! Multi-gen never caches the first file of round 2 here, as in three boots of five.
-//!
-//! The seed varies frames, the start of the reads, and pages per call.
+//! Stale statistics (`@stale-statistics`) save the two lists a read. Multi-gen never caches the
+//! first file of round 2 here, as in three kernel boots of five.
 //!
 //! Sources: the thrash detection series of 2013 (16 GiB, files of 12 GiB, up to 30 reads). Booted
 //! 6.18 kernels (512 MiB, files of 300 MiB, 5 boots). Reads include the pass without misses, as in

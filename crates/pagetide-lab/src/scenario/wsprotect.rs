@@ -6,17 +6,14 @@
 //!   stream   |<--------------- 4352 -------------->|   read 10 times
 //! ```
 //!
-//! The stream refaults, but can never be cached. The set is not read meanwhile, so only its history
-//! protects it. Played on a fresh machine, and after wschange, with memory full of activated pages
-//! of old files.
+//! The stream can never be cached, and only its history protects the unread set. Played on a fresh
+//! machine, and after wschange, with memory full of activated pages of old files.
 //!
-//! The two lists' result after wschange depends on the fold of statistics (`@stale-statistics`):
-//! kernels kept 36 0 0 98 0 %. With live statistics the whole set is kept here.
+//! After wschange, the fold of statistics decides for the two lists (`@stale-statistics`): kernels
+//! kept 36 0 0 98 0 %. Live statistics keep the whole set here.
 //!
-//! Not reproduced: losses on a fresh machine (two kernel boots of five), and multi-gen keeping the
-//! set after wschange. The kernels kept all of it, but most seeds here keep nothing.
-//!
-//! The seed varies frames, starts and calls.
+//! Not reproduced: losses on a fresh machine (two kernel boots of five), and multi-gen after
+//! wschange: kernels kept all of the set, most seeds here nothing.
 //!
 //! Sources: the thrash detection series of 2013 (16 GiB, 4 GiB set, 17 GiB stream, 10 times).
 //! Booted 6.18 kernels (512 MiB, 110 MiB set, 544 MiB stream, 6 times, 5 boots).

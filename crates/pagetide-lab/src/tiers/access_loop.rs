@@ -1,8 +1,8 @@
 //! The access loop: the accesses of all threads, one after another, at the pace of the memory.
 //!
-//! **Problem.** A result needs some hundred million accesses, and almost all find their page
-//! resident. **Idea.** One loop with one word a page and one price per kind of access. The loop
-//! stops at an access that needs a decision, and when an event is due.
+//! **Problem.** A result needs some hundred million accesses, almost all to resident pages.
+//! **Idea.** One loop with one word a page and one price per kind of access. The loop stops when an
+//! access needs a decision or an event is due.
 //!
 //! ```text
 //!   word   [ frame, 26 bits | hot young armed resident slow ]
@@ -11,9 +11,8 @@
 //!          now ------------------------------> due: load window, scanner, reclaim thread
 //! ```
 //!
-//! All threads wait for memory in parallel: an access takes 1 / threads of its latency. A model may
-//! stand for a machine that is `scale` times as large. The model then has 1 / `scale` of the
-//! threads and bandwidth, and per-page event rates are equal.
+//! Threads wait in parallel: an access takes 1 / threads of its latency. A model of a machine
+//! `scale` times as large has 1 / `scale` of the threads and bandwidth, with equal rates per page.
 //!
 //! **Data and invariants.** Time is an integer in 1/1024 nanoseconds and never goes back. `uses`
 //! counts every access of a page.

@@ -5,14 +5,14 @@
 //! ```
 //!
 //! **Problem.** A score alone means nothing. **Idea.** Play the same touches at the same prices
-//! without decisions, as bounds. The oracle sees each window of touches before it is played, and
-//! puts its hottest pages into fast memory. Moves are free, so no stage reaches the oracle.
+//! without decisions. The oracle knows each window of touches, and moves its hottest pages into
+//! fast memory for free.
 //!
 //! **Data and invariants.** With the oracle all hot pages are fast. *Recall* is another machine's
 //! share of hot-page accesses served from fast memory.
 //!
-//! **Ignored.** An oracle over several windows would do better. Source: our own. The bounds are
-//! Belady's idea with two memories.
+//! **Ignored.** A better oracle over several windows. Source: our own. The bounds are Belady's idea
+//! with two memories.
 
 use super::access_loop::{AccessLoop, Node, TierAccess};
 use pagetide_core::ids::FrameId;

@@ -1,7 +1,7 @@
 //! Loaded latency: busy memory answers later.
 //!
-//! **Problem.** Promotions compete with the program for bandwidth, so idle latencies would make
-//! moves look free. **Idea.** The bytes moved by a node in one window set its latency in the next.
+//! **Problem.** Promotions compete with the program for bandwidth. **Idea.** A node's traffic in
+//! one window sets its latency in the next.
 //!
 //! ```text
 //!   latency          share = bytes read / readable + bytes written / writable
@@ -13,7 +13,7 @@
 //! ```
 //!
 //! **Data and invariants.** A migration reads from one node and writes to another. The factor is at
-//! least 1 and grows with the share.
+//! least 1.
 //!
 //! **Deliberately ignored.** Bursts within a window. DRAM bank timing.
 //!

@@ -1,8 +1,7 @@
 //! Fast and slow memory in virtual time: page placement and its gain.
 //!
-//! **Problem.** Hot-page selection was measured on servers with hundreds of gigabytes of two kinds
-//! of memory, for minutes a run. Thresholds and rates can be tuned only on such a server, and
-//! explained not even there.
+//! **Problem.** Hot-page selection was measured on large servers, for minutes a run.
+//! Thresholds and rates can be tuned only there.
 //!
 //! **Idea.** Core's decisions, thousands of times smaller, beside judges without decisions or with
 //! knowledge of the future:
@@ -28,7 +27,7 @@
 //! **Data and invariants.** The same set-up, program and seed give the same row.
 //!
 //! **Ignored.** Sockets, huge pages, file pages and write-back, caches, and interrupts to other
-//! CPUs at a move. Compare scores only within one set of prices.
+//! CPUs at a move. Scores compare only within one set of prices.
 //!
 //! **Sources.** The tiering specification, section 10, and the benchmark specification, section D.
 

@@ -1,7 +1,7 @@
 //! Prices of fast and slow memory: the only numbers of this world outside core.
 //!
-//! **Problem.** The gain of a move depends on access costs and on the cost of the move. **Idea.**
-//! One table of sourced prices. Callers can set each, and every result prints all.
+//! **Problem.** The gain of a move depends on access and move costs. **Idea.** One table of sourced
+//! prices. Callers can set each, and every result prints all.
 //!
 //! ```text
 //!   an access      cpu + latency(node, read or write) x how loaded the node is
@@ -9,21 +9,20 @@
 //!   beside it      demote and scan, by the reclaim thread; all of them move bytes
 //! ```
 //!
-//! The defaults describe two sockets with six DRAM and six Optane modules each, the machine of the
-//! published figures. Sources:
+//! The defaults describe the machine of the published figures: two sockets with six DRAM and six
+//! Optane modules each. Sources:
 //!
 //! - Latencies, and the bandwidth of six interleaved modules (39.4 GB/s read, 13.9 GB/s written, a
 //!   quarter for single cache lines because the medium has 256-byte lines): Izraelevitz et al.,
 //!   "Basic Performance Measurements of the Intel Optane DC Persistent Memory Module", 2019. A
-//!   write is a store and its write-back, which end at the memory controller.
+//!   write is a store and its write-back, up to the memory controller.
 //! - DRAM bandwidth: assumed, four fifths of six channels of DDR4-2666, and two thirds of that
 //!   value for writes.
 //! - `cpu`, the program's work between accesses with the page walk: assumed.
 //! - `hint_fault`, `page_fault`, `arm`, `move_page`, `demote`, `scan`: assumed, within a factor of
 //!   two of the kernel's paths.
 //!
-//! **Deliberately ignored.** Sockets, TLB-shootdown interrupts, and CPU caches: every access misses
-//! them.
+//! **Deliberately ignored.** Sockets, TLB shootdowns, and CPU caches: every access misses them.
 
 use crate::machine::{CostError, Price};
 use std::fmt;

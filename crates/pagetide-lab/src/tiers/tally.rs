@@ -5,9 +5,8 @@
 //!      |<----- under a minute? ---->|            ping-pong: demoted again so soon
 //! ```
 //!
-//! **Problem.** A high promotion rate may be useful work or the same work again, with equal scores.
-//! **Idea.** Remember the time and the use count of each promotion, and judge at the demotion or at
-//! the end.
+//! **Problem.** A high promotion rate may be useful work or repeated work. **Idea.** Remember the
+//! time and use count of each promotion, and judge at the demotion or at the end.
 //!
 //! **Data and invariants.** Only promotions since [`Tally::restart`] are judged. A page in fast
 //! memory at the end counts only if it already paid.

@@ -5,17 +5,16 @@
 //!                      ^------------- empty chunks return <--------'
 //! ```
 //!
-//! Data and invariants: the bytes, and the error that ends the bytes, come in the order of the
-//! reader. An empty chunk marks the end. The thread exits after the end, or at its next chunk after
-//! the [`Ahead`] is dropped. Nobody joins the thread, because its reader may be a pipe without a
-//! writer.
+//! Data and invariants: bytes and the final error come in the reader's order. An empty chunk marks
+//! the end. The thread exits at the end, or at its next chunk after the drop of [`Ahead`]. It is
+//! not joined, as its reader may be a pipe without a writer.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 const CHUNK_BYTES: usize = 64 << 10;
-/// Number of chunks that the thread reads ahead.
+/// Chunks read ahead.
 const NR_READY: usize = 2;
 
 type Chunk = io::Result<Vec<u8>>;

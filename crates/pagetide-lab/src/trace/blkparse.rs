@@ -5,9 +5,8 @@
 //!   dev    cpu      seq   time          pid  action RWBS  sector + sectors
 //! ```
 //!
-//! Only action Q counts: the request as submitted, before any merge, split or completion. Each
-//! device is a mapping. A sector is 512 bytes. A discard drops its pages. Requests without sectors
-//! (flushes, messages) and the summary at the end touch no page.
+//! Only action Q counts: the request as submitted. Each device is a mapping, a sector is 512 bytes,
+//! and a discard drops its pages. Requests without sectors and the final summary are skipped.
 //!
 //! Source: the blkparse(1) manual page, default output format.
 

@@ -5,17 +5,15 @@
 //!   0, 13053225291711363978, 737, 13               1,5633898,2a,512,42932745
 //! ```
 //!
-//! The page column is the first column with one of the names below. A number is a page number. If
-//! the first id is a word, all ids that are not numbers are hashed to pages: 64-bit FNV-1a, the
-//! same in every run. Only these two other columns are read:
+//! The page column is the first one with a name below. A number is a page number. If the first id
+//! is a word, other words are hashed to pages with 64-bit FNV-1a. Two more columns are read:
 //!
 //! ```text
 //!   op     a word, a SCSI operation code in hexadecimal, or 0 (a read) and 1 (a write)
 //!   time   seconds, whole or not, as in libCacheSim. A field that is no number means no time.
 //! ```
 //!
-//! Fields may be quoted as in RFC 4180, with commas, line ends and doubled quotation marks inside.
-//! Lines without a quotation mark, which are most lines, are simply cut at their commas.
+//! Fields may be quoted as in RFC 4180. Lines without a quotation mark are simply cut at commas.
 //!
 //! Sources: libCacheSim's data folder, SCSI block commands (operation codes), Twitter's cache trace
 //! (operation words), RFC 4180, and RFC 9923 (FNV hash, by Fowler, Noll and Vo).

@@ -1,11 +1,10 @@
-//! Problems of a line, and the place of each problem.
+//! Problems of a line, with their places.
 //!
 //! ```text
 //!   parser --> Wrong { problem, place } --LineSource--> "line 3, column 9: field ..."
 //! ```
 //!
-//! A parser cuts a line into fields and rarely counts bytes. The column is therefore computed from
-//! the memory address of the wrong field.
+//! Parsers rarely count bytes, so the memory address of the wrong field gives the column.
 
 /// A problem of a line of a text format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::PAGE_SHIFT;
 
-/// Maximum number of pages in one request: 64 GiB. A larger request means a damaged trace.
+/// Maximum pages in one request: 64 GiB. More means a damaged trace.
 const REQUEST_PAGES_MAX: u64 = 1 << 24;
 
 /// Some consecutive pages of one mapping, used together.

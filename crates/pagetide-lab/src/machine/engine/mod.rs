@@ -1,8 +1,7 @@
 //! The machine: tasks, locks and core's allocator, driven event by event.
 //!
-//! **Problem.** Hundreds of CPUs use the same memory at the same time, in one thread and in a
-//! repeatable order. **Idea.** The next event on the agenda belongs to one task. The task runs
-//! until it needs a lock, or has worked on [`QUANTUM`] pages:
+//! **Problem.** Run hundreds of CPUs in one thread and in a repeatable order. **Idea.** Each event
+//! belongs to one task, which runs until it needs a lock, or has worked on [`QUANTUM`] pages:
 //!
 //! ```text
 //!   agenda --> task --> Running   up to 64 pages from or to its own list, each at its price
@@ -11,12 +10,10 @@
 //!                       Leaving   releases: the first in the queue is next, after the hand-off
 //! ```
 //!
-//! **Data and invariants.** A call under the zone's lock happens when the lock is granted, so core
-//! sees calls in grant order. Pages in use + free + on lists = managed, at all times
-//! ([`Machine::validate`]).
+//! **Data and invariants.** Core sees calls under the zone's lock in grant order. Pages in use +
+//! free + on lists = managed ([`Machine::validate`]).
 //!
-//! **What it deliberately ignores.** Between two steps a task's list is up to 64 pages ahead of its
-//! time. Only a CPU that empties the list could notice.
+//! **What it deliberately ignores.** A task's list may be up to 64 pages ahead of its time.
 //!
 //! Source: our own.
 

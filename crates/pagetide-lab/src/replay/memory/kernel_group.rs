@@ -1,21 +1,18 @@
-//! A memory group with kernel accounting: the limit also pays for more than file pages.
+//! A memory group with kernel accounting: the limit also pays for tree nodes and more.
 //!
-//! Problem: a group limited to 15,000 pages caches some 14,500, and fewer the more of a file was
-//! touched. The limit also pays for page-tree nodes, the process, and pages charged ahead per CPU.
-//! A replay with the final number of frames would start too small.
-//!
-//! Idea: frames are plenty, and charges are scarce.
+//! Problem: a group limited to 15,000 pages caches some 14,500, because the limit also pays for
+//! page-tree nodes, the process, and pages charged ahead per CPU. Idea: frames are plenty, and
+//! charges are scarce.
 //!
 //! ```text
 //!   limit = others (28) | nodes / 7 | resident pages | stock (charged ahead) | left
 //! ```
 //!
-//! A page takes its charge from the stock. With an empty stock the group charges 64 pages and
-//! stocks 63. Near the limit it charges one. At the limit reclaim makes room. A page without a tree
-//! node also pays for nodes: 28 in 16 KiB.
+//! A page takes its charge from the stock. Without stock the group charges 64 pages, or one near
+//! the limit. At the limit reclaim makes room. New tree nodes also cost: 28 in 16 KiB.
 //!
 //! With the mechanism `shadow-limit` the group also drops leaves of only shadows, as
-//! [`ShadowBudget`] demands, and forgets the evictions.
+//! [`ShadowBudget`] demands.
 //!
 //! Ignored: changes of the process's memory, and the stock left by freed nodes.
 //!

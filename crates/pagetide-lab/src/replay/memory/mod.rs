@@ -1,10 +1,8 @@
 //! The memory of a replay: a group's limit, a machine's zone, or a recorded run's zone.
 //!
-//! **Problem.** A sizing question needs a memory of an exact page count. A recorded run had more:
-//! watermarks, per-CPU lists, retried allocations, dirty pages and pages in use. An exact
-//! repetition needs all of them.
-//!
-//! **Idea.** A few models behind four calls: take, free, drain, count.
+//! **Problem.** A sizing question needs an exact page count. Repeating a record needs watermarks,
+//! per-CPU lists, retries, dirty pages and pages in use. **Idea.** Models behind four calls: take,
+//! free, drain, count.
 //!
 //! ```text
 //!   Group        [ frame frame frame ... ]        reclaim when it is empty
@@ -14,11 +12,10 @@
 //!   Tiers        a zone a node, the fastest first
 //! ```
 //!
-//! **Data and invariants.** Free frames plus used frames are the memory. The zone has the layout of
-//! the `pagetide` crate. The replayed thread is CPU 0, so the lists of CPUs without threads stay
-//! empty.
+//! **Data and invariants.** Free plus used frames are the memory. The zone has the `pagetide`
+//! crate's layout. The replayed thread is CPU 0, and other CPUs' lists stay empty.
 //!
-//! **Ignored.** Resizing: a replay skips the resizes of a record.
+//! **Ignored.** Resizes in a record.
 //!
 //! **Sources.** The page allocator specification. The memory-group flow of the kernel's reclaim.
 

@@ -1,8 +1,7 @@
 //! The kernel's page tree of a file: nodes for resident pages and shadow entries.
 //!
-//! Problem: memory groups pay for nodes, so every page ever touched reduces the room for pages. A
-//! node lives while it holds a page or a shadow. Idea: count the contents of each node, and order
-//! the leaves of only shadows by age.
+//! Problem: memory groups pay for nodes, which live while they hold a page or a shadow. Idea: count
+//! the contents of each node, and order the shadow-only leaves by age.
 //!
 //! ```text
 //!   above   [ .  .  .  . ]            64 leaves of 64 slots: 4096 pages of one file
@@ -10,12 +9,10 @@
 //!   leaf  [P S . P] [S S . .]         the second holds shadows only: first to be dropped
 //! ```
 //!
-//! Data and invariants: a leaf is in the tree from [`PageTree::grow`] until empty. An upper node is
-//! in the tree while a leaf below is. `shadow_leaves` holds the leaves of only shadows, oldest
-//! first.
+//! Data and invariants: a leaf is in the tree from [`PageTree::grow`] until empty, an upper node
+//! while a leaf below is. `shadow_leaves` is ordered oldest first.
 //!
-//! Ignored: levels above the second (a node for every 262,144 pages), and anonymous pages, which
-//! are in no file's tree.
+//! Ignored: levels above the second (a node for every 262,144 pages), and anonymous pages.
 //!
 //! Source: the classic LRU specification, section 8. The multi-gen LRU specification, section 15.
 

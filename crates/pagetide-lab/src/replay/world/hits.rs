@@ -1,15 +1,14 @@
 //! Plain hits: the fast path for reads that only mark a folio.
 //!
-//! Problem: hits decide a replay's speed, but a trace entry can be anything. Idea: a tight loop
-//! over runs of certain hits.
+//! Problem: hits decide a replay's speed. Idea: a tight loop over runs of certain hits.
 //!
 //! ```text
 //!   entries    h h h h M h h W h h h h h h ...
 //!              `-----'   `-'   `-----------'        loops of hits; M, W: the long way
 //! ```
 //!
-//! A plain hit is a read of an unmarked file page in the fastest memory, other than the last page
-//! read through one open file. `apply_any` handles all entries, with the same result.
+//! A plain hit reads an unmarked file page in the fastest memory, other than the last page read
+//! through one open file. `apply_any` gives the same result for any entry.
 
 use super::World;
 use crate::trace::AccessKind;

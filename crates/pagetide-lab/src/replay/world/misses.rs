@@ -1,15 +1,15 @@
 //! Plain misses: the fast path for reads that fill one file page.
 //!
 //! Problem: each step of a miss checks groups, tiers, swap, guards and locks, mostly in vain. Idea:
-//! check once per world and once per page, and run only the remaining steps.
+//! check once per world and once per page.
 //!
 //! ```text
 //!   frame (reclaim, where there is none) --> bind --> what its shadow says --> word --> access log
 //! ```
 //!
-//! A world is plain if it is a group's limit over file pages. There only dirty pages resist
-//! reclaim, and every victim is evicted. A plain miss is a read of a page other than the last one
-//! read through one open file. `apply_any` handles all entries, with the same result.
+//! A world is plain if it is a group's limit over file pages: only dirty pages resist reclaim. A
+//! plain miss is a read of a page other than the last one read through one open file. `apply_any`
+//! gives the same result for any entry.
 
 use super::{AccessKind, Memory, Page, Setup, Word, World};
 use pagetide_core::folio::Flags;

@@ -1,7 +1,7 @@
 //! The nodes of a replay's memory, each with frames, lists and access log.
 //!
-//! Problem: fast and slow memory are reclaimed separately. Idea: the page cache's node, without
-//! locks and with one log for the one thread.
+//! Problem: fast and slow memory are reclaimed separately. Idea: the page cache's node without
+//! locks, with one log.
 //!
 //! Data and invariants: nodes partition the frames, fastest first. A folio is on the lists or in
 //! the log of its frame's node only.

@@ -1,11 +1,10 @@
 //! Allocation and reclaim in the virtual world: the driver's operations on plain vectors.
 //!
 //! The page cache runs the same loops ([`driver`]) with locks. Only a machine has background
-//! reclaim beside the accesses. Several nodes run their passes at once. In any other memory, waking
-//! the background does nothing.
+//! reclaim. Several nodes run their passes at once. Elsewhere waking does nothing.
 //!
-//! A claim takes the page's swap slot if needed. No lock is needed, because nothing happens between
-//! a claim and its end.
+//! A claim takes the page's swap slot. No lock is needed, as nothing happens between a claim and
+//! its end.
 
 use super::node::Node;
 use super::{Backing, Mark, Page, Word, World};

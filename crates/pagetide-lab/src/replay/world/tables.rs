@@ -1,14 +1,14 @@
 //! The page tables of a trace: leaf tables over neighbouring pages.
 //!
-//! Ranks are in order of first appearance. A list of ranks in page order, cut at leaf tables, finds
-//! neighbours. The first access through a page table makes the list, as most traces have none.
+//! A list of ranks in page order, cut at leaf tables, finds neighbours. The first table access
+//! makes the list, as most traces have none.
 //!
 //! ```text
 //!   ranks    [ 4 0 9 | 2 | 7 1 3 5 ]     in order of pages
 //!   leaves     0..3    3..4  4..8        each with its touched mark
 //! ```
 //!
-//! As in the page cache, a leaf is marked when a page becomes young, and unmarked by a walk.
+//! As in the page cache, a young page marks its leaf, and a walk clears the mark.
 
 use crate::trace::DenseTrace;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};

@@ -1,8 +1,7 @@
 //! The page word: the state of a page in eight bytes.
 //!
-//! A replay reads the word of a random page at every access, so the cost depends on how much of the
-//! page table fits into the CPU cache. As in the page cache, the upper bits hold the payload and
-//! the lowest two the tag.
+//! A replay reads a random word at every access, so small words save cache misses. The upper bits
+//! hold the payload, the lowest two the tag.
 //!
 //! ```text
 //!   [ shadow's 60 bits           | backing | 01 shadow ]
@@ -10,8 +9,8 @@
 //!   [ 0                          | backing | 00 absent ]
 //! ```
 //!
-//! Most accesses hit an unmarked file page, found by one comparison ([`Page::plain_frame`]).
-//! Invariant: only resident pages have marks.
+//! One comparison finds the common unmarked file page ([`Page::plain_frame`]). Invariant: only
+//! resident pages have marks.
 
 use pagetide_core::ids::FrameId;
 use pagetide_core::lru::ShadowEntry;

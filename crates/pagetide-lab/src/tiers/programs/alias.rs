@@ -1,8 +1,7 @@
 //! Draws a page by weight in constant time.
 //!
-//! **Problem.** Every access draws from tens of thousands of weights, and a search in cumulative
-//! weights costs more than the access. **Idea.** Columns of equal width, each shared by at most two
-//! pages:
+//! **Problem.** A search in cumulative weights costs more than the access. **Idea.** Columns of
+//! equal width, each shared by at most two pages:
 //!
 //! ```text
 //!   weights  A .5  B .2  C .3    columns  [ A     |-B- A--|-C---A ]    draw: a column, then
@@ -10,7 +9,7 @@
 //! ```
 //!
 //! Ignored: weight differences beyond 32 bits. Source: Walker, "An Efficient Method for Generating
-//! Discrete Random Variables with General Distributions", 1977; Vose's construction.
+//! Discrete Random Variables with General Distributions", 1977. Vose's construction.
 
 use crate::random::Random;
 

@@ -1,8 +1,8 @@
 //! Programs with pages drawn by weight.
 //!
-//! **pmbench.** The published figures of hot-page selection use this program with unpublished
-//! arguments. Assumed from the author's other series: four reads to a write, and a normal
-//! distribution of addresses over all of memory, centred, with a standard deviation of an eighth:
+//! **pmbench.** The program of the published figures of hot-page selection, with unpublished
+//! arguments. Assumed from the author's other series: four reads to a write, and normally
+//! distributed addresses, centred, with a standard deviation of an eighth of memory:
 //!
 //! ```text
 //!             _
@@ -12,12 +12,12 @@
 //!     0            pages
 //! ```
 //!
-//! **Zipf's law.** Popular keys of a key-value store are scattered over memory. Rank k has a weight
-//! of k^-skew, ranks have random pages, and one touch in ten is a write.
+//! **Zipf's law.** Popular keys scattered over memory: rank k has a weight of k^-skew, ranks have
+//! random pages, and one touch in ten is a write.
 //!
-//! Ignored: offsets in a page, and keys that share pages, which flattens the law. Source: the
-//! benchmark specification, section D; Yang and Seymour, "Pmbench: A Micro-Benchmark for Profiling
-//! Paging Performance", 2018; the usual benchmark of caches, as in YCSB.
+//! Ignored: offsets in a page, and keys that share pages. Source: the benchmark specification,
+//! section D. Yang and Seymour, "Pmbench: A Micro-Benchmark for Profiling Paging Performance",
+//! 2018. The usual benchmark of caches, as in YCSB.
 
 use super::AccessStream;
 use super::alias::Alias;

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! **Data and invariants.** Pages are 0 up to `nr_pages`. The same seed gives the same touches,
-//! independent of memory speed, so the judge may look ahead.
+//! independent of memory speed.
 //!
-//! **Deliberately ignored.** Accesses that hit a CPU cache. Threads: all are alike.
+//! **Deliberately ignored.** Accesses that hit a CPU cache. Differences between threads.
 
 mod alias;
 mod drawn;

@@ -6,13 +6,13 @@
 //!   transaction   10 points, 4 ranges of 100 rows, 4 rows changed, the log
 //! ```
 //!
-//! Problem: the series was also tested on databases. Idea: the queries of a transaction, in order,
-//! on B-trees laid out table after table: 100 rows a leaf, 200 leaves an inner page. A row is in
-//! the table's first hundredth three times in four (the "special" distribution), and uniform
-//! otherwise. Changes go to a circular log in 1/64 of memory.
+//! Problem: the series was also tested on databases. Idea: the queries of a transaction on B-trees,
+//! table after table: 100 rows a leaf, 200 leaves an inner page. Three queries in four go to a
+//! table's first hundredth (the "special" distribution), the rest anywhere. Changes go to a
+//! circular log in 1/64 of memory.
 //!
 //! Ignored: the buffer pool, and locks. Source: the seed's test with MySQL (200 tables of a million
-//! rows); sysbench 1.0's defaults, `rand-spec-pct` 1 and `rand-spec-res` 75.
+//! rows). sysbench 1.0's defaults, `rand-spec-pct` 1 and `rand-spec-res` 75.
 
 use super::AccessStream;
 use crate::random::Random;

@@ -1,29 +1,27 @@
 //! One run: a program on a machine, warmed up, then measured.
 //!
-//! **Problem.** The published figures are from a machine with tens of gigabytes. One memory scan
-//! takes a minute there, and the threshold settles in ten.
-//!
-//! **Idea.** A model with every amount `scale` times smaller, in real time:
+//! **Problem.** The published machine has tens of gigabytes: a scan takes a minute, and the
+//! threshold settles in ten. **Idea.** A model with every amount `scale` times smaller, in real
+//! time:
 //!
 //! ```text
 //!   machine          640 GiB   48 threads   79 GB/s   scan 256 MiB a run, 10 a second at most
 //!   model, 1 : 8192   80 MiB    x 1/8192   x 1/8192         8 pages,      10 a second
 //! ```
 //!
-//! Counts per page (accesses between scans, faults, moves) equal the machine's. A [`TierRow`]
-//! multiplies rates back up to the machine. Core keeps its default settings except amounts of
-//! memory.
+//! Counts per page equal the machine's. A [`TierRow`] multiplies rates back up. Core keeps its
+//! default settings except amounts of memory.
 //!
 //! **Data and invariants.** All subjects of one seed play the same touches for the same virtual
 //! time.
 //!
-//! **Ignored.** The program's history: it writes its memory once in address order, so the first
-//! part is in fast memory. Also everything that the prices ignore.
+//! **Ignored.** The program's history: it writes its memory once in address order, the first part
+//! into fast memory. Everything that the prices ignore.
 //!
-//! **Sources.** Ratio, distribution and periods: the benchmark specification, section D. Assumed
-//! here, as unpublished: two sockets with 64 GiB of DRAM and 256 GiB of Optane each, 48 threads,
-//! and the rate limit of 256 MB a second. With that limit, the limited runs promote about the
-//! published 165 MB a second. The replacement policy is two lists, the default of that kernel.
+//! **Sources.** Ratio, distribution and periods: the benchmark specification, section D. Assumed,
+//! as unpublished: two sockets with 64 GiB of DRAM and 256 GiB of Optane each, 48 threads, and a
+//! rate limit of 256 MB a second, which promotes about the published 165 MB a second. The
+//! replacement policy is two lists, the default of that kernel.
 
 use super::access_loop::{AccessLoop, Counts, Node, TierAccess};
 use super::judge::{Flat, Hottest, Placement};

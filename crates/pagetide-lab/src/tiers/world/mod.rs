@@ -1,9 +1,8 @@
 //! A machine with fast and slow memory, in virtual time.
 //!
-//! **Problem.** Tiering is three loops that interact only through pages: scan, promotion by faults,
-//! demotion by reclaim. Each looks fine alone.
-//!
-//! **Idea.** Core's decisions, two nodes in one frame numbering, and one clock for all costs:
+//! **Problem.** Scan, promotion and demotion interact only through pages, and each looks fine
+//! alone. **Idea.** Core's decisions, two nodes in one frame numbering, and one clock for all
+//! costs:
 //!
 //! ```text
 //!   frames   [ fast node .......... | slow node ...................................... ]
@@ -19,8 +18,8 @@
 //! armed only if slow, or if the judge that moved it tracks the result. Used frames = resident
 //! pages + unsettled demotions. The same set-up and seed give the same counts.
 //!
-//! **Ignored.** Files and write-back: all pages are anonymous, reached through a page table.
-//! Eviction: the slow node holds the rest. Locality between sockets.
+//! **Ignored.** Files and write-back: all pages are anonymous. Eviction: the slow node holds the
+//! rest. Locality between sockets.
 //!
 //! **Sources.** The tiering specification, sections 2 to 7 and 10.
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Problem: a moved page must always be on one list and in one frame, without a stale stamp. Idea:
-//! the page gets a new folio with the use flags. The binding resets the stamp. Ignored: moves that
-//! fail half way. Source: the tiering specification, sections 4 and 7.
+//! bind a new folio with the use flags, which resets the stamp. Ignored: moves that fail half way.
+//! Source: the tiering specification, sections 4 and 7.
 
 use super::World;
 use crate::tiers::access_loop::Node;

@@ -5,14 +5,13 @@
 //!   runs       >---  >---  >---               one a period, from where the last ended
 //! ```
 //!
-//! **Problem.** Core's scan works in chunks of 512 pages, the size of a huge page, but a small
-//! model has a few pages a run. **Idea.** Present memory as many mappings of one run each, so
-//! chunks end with mappings.
+//! **Problem.** Core scans in chunks of 512 pages, but a small model has a few pages a run.
+//! **Idea.** Many mappings of one run each end the chunks.
 //!
-//! **Data and invariants.** Only slow pages are armed, and their folios have the time stamp.
+//! **Data and invariants.** Only slow pages are armed, with a time stamp in their folios.
 //!
-//! **Deliberately ignored.** Delay of a thread's next run by its last: each run belongs to one of
-//! tens of threads. Source: the tiering specification, section 2.
+//! **Deliberately ignored.** A run does not delay its thread's next run, as there are tens of
+//! threads. Source: the tiering specification, section 2.
 
 use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;

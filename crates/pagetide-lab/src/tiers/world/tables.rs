@@ -4,9 +4,9 @@
 //!   leaf 0 [ 512 words ]   leaf 1 [ 512 words ]   ...      touched since the last walk, each?
 //! ```
 //!
-//! Problem: aging reads page tables, and a full walk finds little. Idea: as in the page cache, mark
-//! a leaf when one of its pages becomes young. A walk for one node skips the second node's pages
-//! and their young bits. Source: the multi-gen LRU specification, sections 8 and 9.
+//! Problem: a full page-table walk finds little. Idea: as in the page cache, a young page marks its
+//! leaf. A walk for one node skips the second node's pages and young bits. Source: the multi-gen
+//! LRU specification, sections 8 and 9.
 
 use super::World;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageIndex};
