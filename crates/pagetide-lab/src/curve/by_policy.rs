@@ -99,8 +99,7 @@ impl CurveTrace {
         }
     }
 
-    /// Ends the trace and takes its header. In a sample, successive reads were not successive in
-    /// the trace.
+    /// Ends the trace and takes its header. A sample loses the succession of reads.
     pub fn finish(&mut self, header: Option<&Header>) {
         self.reader = if self.sampler.is_some() { Reader::Recorded } else { Reader::of(header) };
     }

@@ -37,7 +37,7 @@ pub struct KindCount {
     pub entries: u64,
 }
 
-/// Reuse of pages. A distance counts the distinct pages since the last use, plus the page itself.
+/// Reuse of pages. A distance counts the distinct pages since the last use, including the page.
 /// `trace info --json` prints the field names, so they are stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Reuse {

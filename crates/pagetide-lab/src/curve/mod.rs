@@ -50,8 +50,8 @@ pub fn lru(trace: &DenseTrace) -> Histogram {
     distances.into_histogram()
 }
 
-/// Returns up to `nr_points` ascending sizes from `frames_min` to `frames_max`, evenly spaced by
-/// ratio, without repeats, including both ends.
+/// Returns up to `nr_points` ascending distinct sizes from `frames_min` to `frames_max` inclusive,
+/// evenly spaced by ratio.
 pub fn sizes(frames_min: u32, frames_max: u32, nr_points: usize) -> Vec<u32> {
     assert!(0 < frames_min && frames_min <= frames_max, "a range of sizes starts above 0");
     let (low, high) = (f64::from(frames_min), f64::from(frames_max));

@@ -59,8 +59,7 @@ impl Histogram {
         self.nr_first + self.by_distance.iter().skip(beyond).sum::<u64>()
     }
 
-    /// Returns the smallest memory that hits `share` (0 to 1) of the accesses that can hit, 0 if
-    /// none can.
+    /// Returns the smallest memory that hits `share` (0 to 1) of the accesses that can hit, else 0.
     pub fn frames_for(&self, share: f64) -> u64 {
         let wanted = ((self.nr_accesses - self.nr_first) as f64 * share).ceil() as u64;
         let mut nr_hits = 0;
@@ -113,8 +112,7 @@ impl StackDistances {
         }
     }
 
-    /// Counts an entry of a trace. An access uses the page, a discard removes it. Other entries are
-    /// ignored.
+    /// Counts an entry of a trace: an access uses the page, a discard removes it.
     pub fn apply(&mut self, rank: u32, kind: AccessKind) {
         if kind.is_access() {
             self.access(rank);

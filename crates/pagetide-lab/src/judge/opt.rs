@@ -49,8 +49,7 @@ pub struct Optimum {
     pub evictions: u64,
 }
 
-/// Returns, for each access or readahead, the position of the page's next mention if that is an
-/// access.
+/// Returns, for each access or readahead, the position of the page's next mention, if an access.
 ///
 /// Shape: `[nr_entries]` positions among entries. `u32::MAX` if there is none.
 pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
@@ -92,9 +91,8 @@ pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -
     judge_while(trace, next_uses, frames, |_| true).expect("nothing stopped it").misses
 }
 
-/// Returns all counts of the optimum with `frames` frames and a [`next_uses`] table. `keep_on` gets
-/// the number of entries since its last call, some ten thousands. If `keep_on` returns `false`, the
-/// result is `None`.
+/// Counts all with a [`next_uses`] table. `keep_on` gets the number of entries since its last call,
+/// some ten thousands. If `keep_on` returns `false`, the result is `None`.
 pub fn judge_while(
     trace: &DenseTrace,
     next_uses: &[u32],

@@ -72,20 +72,19 @@ const NAMES: [&str; 8] = [
 const LARGEST: u64 = 1_000_000_000;
 
 impl Costs {
-    /// Measured on a virtual machine with 2 CPUs of an AMD EPYC (family 26), Linux 6.18, while its
-    /// CPUs were two cores. If the host makes them two threads of one core, transfers cost little,
-    /// unlike on a machine of 56 cores. Named prices are medians of `cargo bench -p pagetide
-    /// --bench lock`:
+    /// Measured on a virtual machine with 2 CPUs of an AMD EPYC (family 26), Linux 6.18, while the
+    /// CPUs were two cores, not two threads of one. Named prices are medians of `cargo bench -p
+    /// pagetide --bench lock`:
     ///
     /// - `list_hit`: half of `pagetide bench alloc`'s fault loop with `refill`, 128 MiB at a time
-    ///   without the zone, 23.8 ns. A single pair takes 10.6 ns, because its frame's word stays in
-    ///   the nearest cache.
+    ///   without the zone, 23.8 ns. A single pair (10.6 ns) keeps its frame's word in the nearest
+    ///   cache.
     /// - `acquire` 4.9, `line_transfer` 88, `hand_off` 176 (22 between threads of a core).
     ///   Published between cores of a socket: 47 to 51 (Intel, 24 and 32 cores), between groups of
     ///   cores 107 and 115 (AMD), between sockets 108 to 197 (N. Viennot, "core-to-core latency").
-    /// - `zone_page` 20.2, `zone_lines` 1138: two threads take turns, each playing 28 programs that
+    /// - `zone_page` 20.2, `zone_lines` 1138: two threads take turns with 28 programs each that
     ///   take and return 128 MiB. 63 frames take 2501 ns, 2016 frames 41,919 ns. One thread with
-    ///   the same few frames pays 10 ns a frame, the price of a one-CPU machine.
+    ///   few frames pays 10 ns a frame.
     /// - `touch`: page_fault1's loop with one process (`mmap`, a write to each page, `munmap`, 128
     ///   MiB, no huge pages) takes 1876 ns a page, the median of seven runs of 1738 to 2721. Less
     ///   94 ns, published for a pair of Linux's allocator.
@@ -148,7 +147,7 @@ impl Price {
     /// Returns the index in `names`.
     ///
     /// # Errors
-    /// Fails with [`CostError::UnknownName`] if the name is not in `names`.
+    /// Fails with [`CostError::UnknownName`] if missing.
     pub fn index_in(&self, names: &'static [&'static str]) -> Result<usize, CostError> {
         let index = names.iter().position(|known| *known == self.name);
         index.ok_or_else(|| CostError::UnknownName { name: self.name.clone(), known: names })

@@ -52,8 +52,7 @@ impl FifoLock {
         self.is_moved
     }
 
-    /// Takes a free lock and returns the delay until the asker has it. Queues the asker and returns
-    /// `None` if the lock is held.
+    /// Takes a free lock and returns the delay, or queues the asker and returns `None`.
     pub fn ask(&mut self, asker: Asker, costs: &Costs) -> Option<Nanos> {
         let Some(holder) = self.holder else {
             self.take(asker);

@@ -159,8 +159,7 @@ impl Memory {
         self.nr_free_kept = Some(nr_free);
     }
 
-    /// Takes free frames out of service, or returns some, to keep the neighbour's number of free
-    /// frames. Needs the zone's lock.
+    /// Takes frames out of service, or returns some, for the neighbour. Needs the zone's lock.
     pub(super) fn flow_in(&mut self) {
         let Some(nr_free) = self.nr_free_kept else { return };
         let now = self.zone.nr_free();

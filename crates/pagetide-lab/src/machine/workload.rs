@@ -102,9 +102,8 @@ pub enum Want {
     },
     /// Runs the periodic work on this CPU's list: core may shrink the list.
     Tick,
-    /// Keeps exactly this many frames free in the zone from now on. Each visit ends by taking
-    /// frames out of service or returning some. Models a high-priority neighbour that takes no
-    /// time.
+    /// Keeps exactly this many frames free in the zone, by taking frames out of service or
+    /// returning some at each visit: a neighbour with priority that takes no time.
     Balloon {
         /// Number of free frames.
         nr_free: u64,

@@ -31,8 +31,8 @@ pub struct SettingStay {
     pub accesses: u64,
     /// Misses under the setting.
     pub misses: u64,
-    /// The lead at the change, in sampled accesses: hits of this setting that the previous one
-    /// missed, minus the reverse. `None` for the first setting.
+    /// The lead at the change, in sampled accesses: hits that only this setting had, minus hits
+    /// that only the previous one had. `None` for the first setting.
     pub lead: Option<i64>,
     /// Accesses until then that hit under only one of the two.
     pub nr_disagreed: Option<u64>,
@@ -66,9 +66,8 @@ pub struct Course {
     pub miniature_frames: u32,
 }
 
-/// Replays the trace and returns its timeline in about `nr_points` points. Returns `None` if the
-/// policy has no setting selection (or has it off), or `keep_on` ended the replay (see
-/// [`run_while`](super::run_while)).
+/// Replays the trace and returns its timeline in about `nr_points` points. Returns `None` without
+/// setting selection, or if `keep_on` ended the replay (see [`run_while`](super::run_while)).
 pub fn course_of(
     setup: Setup,
     trace: &DenseTrace,

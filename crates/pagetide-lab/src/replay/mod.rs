@@ -130,8 +130,8 @@ impl ReplayOutcome {
         if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
     }
 
-    /// Returns the bytes read from the store: a page for each miss (writes included), and the pages
-    /// read ahead.
+    /// Returns the bytes read from the store: a page for each miss (writes included) and for
+    /// readahead.
     pub fn device_read_bytes(&self) -> u64 {
         Bytes::from_pages(self.misses + self.pages_ahead).0
     }
@@ -218,7 +218,7 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutco
 }
 
 /// Replays like [`run`]. `keep_on` gets the number of entries since its last call, some ten
-/// thousands. If `keep_on` returns `false`, the replay ends with `None`.
+/// thousands, and ends the replay with `None` by returning `false`.
 pub fn run_while(
     contender: Contender,
     trace: &DenseTrace,

@@ -38,14 +38,14 @@ pub struct Setup {
     pub costs: ReplayCosts,
     /// Age of the statistics that the policy reads.
     pub statistics: StatisticsFold,
-    /// Minimum lifetime of an MGLRU generation. Misses get no frame while all generations are
-    /// younger. Zero disables the limit.
+    /// Minimum lifetime of an MGLRU generation. While all are younger, misses get no frame. Zero
+    /// disables the limit.
     pub min_ttl: Millis,
-    /// Capacity of the swap device in pages; 0 is no swap. Pages of anonymous mappings are
-    /// anonymous and accessed through the page table. With `None`, every page is a file page.
+    /// Capacity of the swap device in pages, 0 for no swap. Pages of anonymous mappings are
+    /// anonymous, accessed through the page table. With `None`, every page is a file page.
     pub swap_pages: Option<u64>,
-    /// Interval of the flusher. Written pages stay dirty until the flusher runs, or until reclaim
-    /// meets more dirty than clean pages. With `None`, a written page is clean at once.
+    /// Interval of the flusher, which also runs when reclaim meets more dirty than clean pages.
+    /// With `None`, a written page is clean at once.
     pub flush_every: Option<Millis>,
 }
 
@@ -69,8 +69,8 @@ impl Setup {
         }
     }
 
-    /// Returns the default setup for a question about a trace: the recorded run's kind of reclaim
-    /// and reads, at full speed.
+    /// Returns the default setup for a trace: the recorded kind of reclaim and reads, at full
+    /// speed.
     pub fn of_trace(policy: PolicyName, frames: u32, header: Option<&Header>) -> Setup {
         let reclaimer = header.and_then(|header| header.reclaimer);
         let setup = Setup::new(policy, Memory::reclaimed_by(reclaimer, frames));
@@ -94,13 +94,12 @@ pub enum Reader {
     /// As recorded: every read is a reference, unless marked as a repeat.
     Recorded,
     /// One open file for all reads, as in a replay on a kernel. For the kernel's policies, a read
-    /// of the page in which the last read ended is no reference. Published policies are unaffected.
+    /// of the page in which the last read ended is no reference.
     OneHandle,
 }
 
 impl Reader {
-    /// Returns the reader of a trace. A trace that no page cache recorded gets one open file, as in
-    /// a benchmark on a kernel.
+    /// Returns the reader of a trace: one open file, unless a page cache recorded it.
     pub fn of(header: Option<&Header>) -> Reader {
         match header {
             Some(header) if header.is_of_run() => Reader::Recorded,
@@ -122,7 +121,7 @@ pub struct ReplayCosts {
 
 impl Default for ReplayCosts {
     /// Hit and miss are measured on Linux 6.18 with 4 KiB reads from a fast device. The scan is an
-    /// assumption: kernel reclaim takes a microsecond a folio, within a factor of two.
+    /// assumption, within a factor of two of kernel reclaim.
     fn default() -> ReplayCosts {
         ReplayCosts { hit_ns: 5_000, miss_ns: 17_500, scan_ns: 1_000 }
     }
@@ -130,8 +129,7 @@ impl Default for ReplayCosts {
 
 /// Age of the statistics that a policy reads.
 ///
-/// The kernel keeps statistics per CPU and folds them every two seconds. Between folds, reclaim
-/// reads the last fold.
+/// The kernel keeps statistics per CPU and folds them every two seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatisticsFold {
     /// Exact: the kernel's view while `memory.stat` is read all the time.

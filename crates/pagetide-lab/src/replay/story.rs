@@ -69,8 +69,8 @@ pub struct Story {
     pub is_resident: bool,
 }
 
-/// Replays the trace and returns the history of the page with this rank. Returns `None` if
-/// `keep_on` ended the replay (see [`run_while`](super::run_while)).
+/// Replays the trace and returns the history of the page with this rank, or `None` if `keep_on`
+/// ended the replay (see [`run_while`](super::run_while)).
 pub fn story_of(
     setup: Setup,
     trace: &DenseTrace,

@@ -182,8 +182,8 @@ impl Zone {
     }
 }
 
-/// Two zones with one background thread. For each page read, the thread frees one page in each zone
-/// below its high watermark.
+/// Two zones with one background thread, which frees one page per page read in each zone below its
+/// high watermark.
 struct TwoZones {
     placement: Placement,
     zones: [Zone; 2],

@@ -113,7 +113,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Reads pages `index..index + nr_pages` of a file in one call, cut at its end. Returns the
-    /// number of absent pages.
+    /// absent pages.
     pub(super) fn read(&mut self, area: Area, index: u32, nr_pages: u32) -> Result<u32, Stopped> {
         self.call(area, index, nr_pages, AccessKind::Read)
     }
@@ -165,7 +165,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Reads a whole file once from page `start` and around, in calls of `call` pages. Returns the
-    /// number of absent pages.
+    /// absent pages.
     pub(super) fn read_all(&mut self, area: Area, start: u32, call: u32) -> Result<u32, Stopped> {
         let mut nr_absent = 0;
         for stretch in [start..area.nr_pages, 0..start] {

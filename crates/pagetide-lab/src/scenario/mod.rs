@@ -147,8 +147,8 @@ impl Scenario {
 
     /// Plays the scenario once.
     ///
-    /// `keep_on` gets the number of accesses since its last call, at most some thousands. If
-    /// `keep_on` returns `false`, the play ends with `None`.
+    /// `keep_on` gets the number of accesses since its last call, at most some thousands, and ends
+    /// the play with `None` by returning `false`.
     ///
     /// # Cost
     /// Some hundred thousand to a few million accesses of tens to hundreds of nanoseconds.

@@ -19,8 +19,7 @@ use pagetide_core::lru::own::Tuning;
 use pagetide_core::lru::{LruConfig, PolicyChoice, PolicyConfig};
 use pagetide_core::units::Millis;
 
-/// Size that a scenario's memory stands for when times are scaled with memory: the page cache of a
-/// 512 MiB machine, in pages.
+/// Page cache of the 512 MiB machine that a scenario's memory stands for in scaled times, in pages.
 const REAL_PAGES: u32 = 109_312;
 /// The kernel's two-second fold of statistics, scaled, in milliseconds.
 const FOLD_MS: u32 = 2_000 * FRAMES / REAL_PAGES;

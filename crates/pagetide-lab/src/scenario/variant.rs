@@ -32,8 +32,8 @@ pagetide_core::named! {
         /// None: statistics are exact.
         #[default]
         Tidy = "tidy",
-        /// Statistics are folded at intervals, at a phase from the seed, and stale in between. The
-        /// period is the kernel's two seconds, scaled with memory.
+        /// Statistics are folded at intervals, at a phase from the seed. The period is the kernel's
+        /// two seconds, scaled with memory.
         StaleStatistics = "stale-statistics",
     }
 }

@@ -174,8 +174,8 @@ impl TierPrices {
         Ok(self)
     }
 
-    /// Returns the accesses after which a promotion has repaid its fault, its move and the demotion
-    /// that made room. Counts reads in idle memory.
+    /// Returns the accesses that repay a promotion's fault, its move and the demotion that made
+    /// room. Counts reads in idle memory.
     pub fn accesses_to_earn_back(&self) -> u64 {
         let cost = self.of(Item::HintFault) + self.of(Item::MovePage) + self.of(Item::Demote);
         let gain = self.of(Item::SlowRead).saturating_sub(self.of(Item::FastRead));

@@ -43,12 +43,11 @@ pub struct Converted {
 
 /// Writes the rest of `trace` to `out` as a complete record.
 ///
-/// `keep_on` gets the number of entries since its last call. If `keep_on` returns `false`, the
-/// conversion ends with `None` and an unfinished record.
+/// `keep_on` gets the number of entries since its last call, and ends the conversion with `None`
+/// and an unfinished record by returning `false`.
 ///
 /// # Errors
-/// Fails with [`ConvertError::Trace`] or [`ConvertError::Write`] if the trace cannot be read or the
-/// record not written. The record is then unfinished.
+/// Fails with [`ConvertError::Trace`] or [`ConvertError::Write`], and leaves an unfinished record.
 pub fn convert(
     trace: &mut Trace,
     out: &mut impl Write,

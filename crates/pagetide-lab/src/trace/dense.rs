@@ -90,8 +90,8 @@ impl DenseTrace {
     /// Fails with the first error of the trace. The entries before the error are kept.
     ///
     /// # Cost
-    /// As [`DenseTrace::read`]. A second thread looks up pages in batches, which saves a third of
-    /// the time with many distinct pages.
+    /// As [`DenseTrace::read`]. A second thread for look-ups saves a third of the time with many
+    /// distinct pages.
     pub fn read_some(&mut self, trace: &mut Trace, nr_max: usize) -> Result<usize, TraceError> {
         let (mut ranks, mut known) = (take(&mut self.ranks), take(&mut self.pages));
         let read = thread::scope(|scope| {

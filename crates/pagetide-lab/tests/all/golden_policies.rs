@@ -80,9 +80,9 @@ fn loop_matches_golden() {
     check("loop_matches_golden", "lirs_loop.trace", &rows);
 }
 
-/// Pins W-TinyLFU to itself. The source's sketch ignores hits in the window, counts each candidate
-/// again at every comparison, and ages after 32 hits a frame instead of 10 increments a frame. Ours
-/// misses up to 0.13 less, and nowhere 0.005 more.
+/// Pins W-TinyLFU to itself. The source's sketch ignores hits in the window, counts candidates at
+/// every comparison, and ages after 32 hits a frame instead of 10 increments. Ours misses up to
+/// 0.13 less, and nowhere 0.005 more.
 #[test]
 fn w_tinylfu_is_never_worse_than_the_other_reading() {
     /// Frames, our miss ratio, and the source's.

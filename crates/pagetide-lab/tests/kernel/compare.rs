@@ -25,9 +25,8 @@ const READ_PERIOD: Millis = Millis(5);
 /// The kernel's period of folding.
 const PERIOD: Millis = Millis(2000);
 
-/// Known larger differences, which may not grow. Both rows have live statistics, unlike the kernel,
-/// and workloads where a single fold decides. With the reader's folds the differences are 0.04 and
-/// 0.02 points.
+/// Known larger differences, which may not grow. Unlike the kernel, both rows have live statistics,
+/// where a single fold decides. With the reader's folds the differences are 0.04 and 0.02 points.
 const FURTHER: [(&str, &str, u32, f64); 2] =
     [("cloudphysics", LIVE, 9795, 0.0095), ("P3", LIVE, 65_536, 0.0145)];
 const UNLIMITED: &str = "mglru, unlimited";

@@ -282,8 +282,7 @@ fn play((programs, nr_cpus, tuning): &(Programs, u32, PcpTuning)) -> (Machine, V
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// In use + free + on lists = managed after every step. No lock is held at the end. The same
-    /// programs take the same time again.
+    /// Frames are conserved after every step, no lock is held at the end, and runs repeat.
     #[test]
     fn frames_are_conserved_and_runs_repeat(case in programs()) {
         let (machine, asked) = play(&case);
@@ -325,8 +324,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// With all CPUs active, an allocation fails only if the zone is empty and every list is empty,
-    /// except for a frame that a free is passing to the zone.
+    /// With all CPUs active, an allocation fails only if zone and lists are empty, except for a
+    /// frame that a free is passing to the zone.
     #[test]
     fn no_allocation_fails_while_other_cpus_free_to_their_lists(case in programs()) {
         let (programs, nr_cpus, tuning) = case;

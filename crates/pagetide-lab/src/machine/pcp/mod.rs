@@ -192,7 +192,7 @@ pub struct PcpRow {
     /// Virtual CPUs.
     pub cpus: u32,
     /// Pages allocated, in GB (10^9 bytes) a second, as page_fault1 counts. Frees come in bursts,
-    /// too uneven for a short measurement.
+    /// too uneven to measure.
     pub allocated_gb_per_s: f64,
     /// Share of busy cycles spent waiting for the zone's lock, 0 to 1.
     pub lock_wait_share: f64,
@@ -222,8 +222,8 @@ pub struct PcpOutcome {
 /// Virtual time between samples, and between calls of `keep_on`.
 const STRETCH: Nanos = Nanos::from_millis(10);
 
-/// Runs `workload` with `tuning`. `keep_on` gets the finished share (0 to 1). If `keep_on` returns
-/// `false`, the run ends with `None`.
+/// Runs `workload` with `tuning`. `keep_on` gets the finished share (0 to 1), and ends the run with
+/// `None` by returning `false`.
 ///
 /// # Errors
 /// As [`Machine::new`]. The built-in workloads cause none.

@@ -49,8 +49,8 @@ impl Workload for FaultLoop {
     }
 }
 
-/// A series of compiler runs on one CPU. Each run allocates in steps over most of its life with
-/// short-lived children in between, writes its object file, and frees everything.
+/// Compiler runs on one CPU. Each allocates in steps over most of its life with short-lived
+/// children in between, writes its object file, and frees everything.
 #[derive(Debug)]
 pub(super) struct Compiler {
     pub(super) depth: u32,
@@ -140,9 +140,8 @@ impl Workload for Compiler {
     }
 }
 
-/// Allocates a window of one-block messages, works on each, sends all and waits until the receiver
-/// has freed all. The sender frees each tenth window itself. Sometimes the two swap CPUs, as under
-/// a scheduler.
+/// Allocates and works on a window of one-block messages, sends all, and waits until the receiver
+/// has freed all. The sender frees each tenth window itself. Sometimes the two swap CPUs.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) to: TaskId,
@@ -160,16 +159,15 @@ pub(super) enum SenderStage {
     Await,
 }
 
-/// A message of 10 KiB with headers: the order that the published kernels' `kmalloc` requests above
-/// two pages.
+/// A message of 10 KiB with headers: the published kernels' `kmalloc` order above two pages.
 const MESSAGE_ORDER: Order = Order(2);
-/// Messages before the receiver runs. With a wake-up of 17 us each way and 6.2 us of CPU a message,
-/// this number gives the published 11.5 us a message. The window is a socket buffer of 60 KiB.
+/// Messages before the receiver runs. With 17 us a wake-up and 6.2 us of CPU a message, this gives
+/// the published 11.5 us a message. A socket buffer of 60 KiB.
 const WINDOW: u32 = 6;
 /// Windows per window freed by the sender.
 const WINDOWS_PER_LOCAL: u64 = 10;
-/// Windows between CPU swaps. The published tuning grew the lists by 3.0 GB, 5885 pages a CPU. The
-/// tuning grows a list by at most the pages that went one way before the direction changed.
+/// Windows between CPU swaps. The published tuning grew the lists by 3.0 GB, 5885 pages a CPU. A
+/// list grows by at most the pages moved in one direction.
 const WINDOWS_PER_SWAP: u64 = 5885 / (WINDOW as u64 * MESSAGE_ORDER.nr_frames() as u64);
 
 impl Sender {
@@ -234,8 +232,8 @@ impl Workload for Receiver {
         use ReceiverStage::{Consume, Grow, Receive, Shrink};
         let (next, want) = match self.stage {
             Receive => (Grow, Want::Receive { nr_pages: WINDOW }),
-            // A message made 1.29 allocations on such a machine: the message itself, and slab pages
-            // of both sides, here about one page a window of six.
+            // A message made 1.29 allocations: the message, and slab pages of both sides, here one
+            // page a window of six.
             Grow => (Shrink, Want::Alloc { nr_pages: 1, each: Nanos::ZERO }),
             Shrink => (Consume, Want::Free { nr_pages: 1, end: End::Newest, each: Nanos::ZERO }),
             Consume => {

@@ -34,8 +34,8 @@ fn every_workload_runs_repeats_by_seed_and_loses_no_frame() {
     }
 }
 
-/// Loops of 16 MiB on 16 CPUs in a zone of 4 GiB, short of memory from 100 ms on. The least limit
-/// is four batches. Returns per CPU the idle listed pages before and after, and the pages
+/// Loops of 16 MiB on 16 CPUs in a zone of 4 GiB, short of memory from 100 ms on, with a least
+/// limit of four batches. Returns per CPU the idle listed pages before and after, and pages
 /// allocated.
 fn pressed(tuning: PcpTuning) -> (u64, u64, u64) {
     const NR_CPUS: u32 = 16;

@@ -40,15 +40,15 @@ use pagetide_core::units::Millis;
 /// The memory of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// A limit of `nr_frames` page frames, for sizing questions. Reclaim meets no dirty or pinned
-    /// pages, as both depend on the recorded size.
+    /// A limit of `nr_frames` page frames, for sizing questions. No page is dirty or pinned at
+    /// reclaim.
     Group {
         /// The limit, in frames.
         nr_frames: u32,
     },
-    /// A limit as the kernel charges a group. About 28 pages belong to the process. Page-cache tree
-    /// nodes, including shadow-only nodes, take one page for every seven. Writes and guards as in a
-    /// group. Only this memory supports the mechanism `shadow-limit`.
+    /// A limit as the kernel charges a group. The process takes about 28 pages, and page-tree nodes
+    /// (including shadow-only nodes) one for every seven. Writes and guards as in a group. Only
+    /// this memory supports `shadow-limit`.
     KernelGroup {
         /// The limit, in pages.
         limit_pages: u32,
@@ -106,7 +106,7 @@ impl Memory {
         }
     }
 
-    /// Returns the memory of a recorded run. Returns `None` if the header is damaged or of no run.
+    /// Returns the memory of a recorded run, or `None` if the header is damaged or of no run.
     pub fn of_record(header: &Header) -> Option<Memory> {
         let nr_frames = u32::try_from(header.memory_frames).ok()?;
         let nr_frames_max = u32::try_from(header.memory_frames_max).ok()?;

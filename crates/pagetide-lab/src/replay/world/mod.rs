@@ -79,7 +79,7 @@ pub struct World<'a, Evicted> {
     follows_trace: bool,
     /// A group's limit over file pages: see `misses.rs`.
     is_plain: bool,
-    /// All reads use one open file. `last_read` is the rank of the page in which the last read
+    /// One open file for all reads. `last_read` is the rank of the page in which the last read
     /// ended.
     has_one_handle: bool,
     last_read: u32,

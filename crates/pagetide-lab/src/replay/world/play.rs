@@ -16,7 +16,7 @@ const STRETCH: usize = 1 << 16;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
     /// Plays the whole trace. `keep_on` gets the number of entries since its last call, some ten
-    /// thousands. If `keep_on` returns `false`, the play ends and returns `false`.
+    /// thousands, and ends the play with `false` by returning `false`.
     pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
         self.play_by(STRETCH, |_, entries| keep_on(entries))
     }

@@ -29,7 +29,7 @@ fn path_of(group: GroupId) -> String {
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Allocates a frame for the page of this rank. Returns `None` if no frame comes free.
+    /// Allocates a frame for the page of this rank, or returns `None`.
     ///
     /// As in the papers, a group's reclaim knows the incoming page. As in the page cache, a zone's
     /// does not.
@@ -94,8 +94,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         driver::describe_lru_gen(self, &path_of, detail)
     }
 
-    /// Drops shadows above the group's limit after a pass down to this priority. The kernel drops
-    /// after each priority, the replay at the end.
+    /// Drops shadows above the group's limit, once after a pass. The kernel drops after each
+    /// priority.
     #[inline]
     fn trim_shadows(&mut self, last_priority: u8) {
         let Node { frames: Frames::KernelGroup(group), lists, .. } = &mut self.nodes[0] else {
@@ -313,8 +313,8 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Reports the words of `range` with frames of the node to `look`. Takes the young bits that
-    /// `takes` selects. Returns true if young pages of other nodes remain.
+    /// Reports the words of `range` in the node to `look`, and takes the young bits that `takes`
+    /// selects. Returns true if young pages of other nodes remain.
     fn read(
         self,
         range: Range<u64>,

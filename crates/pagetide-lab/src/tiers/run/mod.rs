@@ -138,8 +138,8 @@ impl std::str::FromStr for Ratio {
 }
 
 impl TierSetup {
-    /// Returns the model of the presumed published machine: see the module. Fast memory is a fifth.
-    /// The program takes 19/20 of all memory.
+    /// Returns the model of the presumed published machine: see the module. A fifth of memory is
+    /// fast. The program takes 19/20.
     pub fn published() -> TierSetup {
         TierSetup::scaled(SCALE)
     }
@@ -257,8 +257,8 @@ pub struct TierOutcome {
     pub migration_bytes: u64,
 }
 
-/// Runs `program` with pages placed by `subject`. `keep_on` gets the finished share (0 to 1). If
-/// `keep_on` returns `false`, the run ends with `None`.
+/// Runs `program` with pages placed by `subject`. `keep_on` gets the finished share (0 to 1), and
+/// ends the run with `None` by returning `false`.
 ///
 /// # Panics
 /// Panics if the frames cannot hold the program's pages, or [`TierSetup::topology`] fails.

@@ -76,7 +76,7 @@ pub(crate) struct SiblingProtection {
 }
 
 /// Two groups share a limit of 4096 pages. One rereads its set of 1024 pages after every 4096 pages
-/// streamed by its sibling. `protection` should keep the set.
+/// streamed by its sibling.
 ///
 /// Expected: no miss with `min` or `low` of at least 1024. Without protection the policy decides.
 pub(crate) fn play_sibling_protection(
