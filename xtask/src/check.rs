@@ -235,8 +235,7 @@ fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
     tally
 }
 
-/// Prints the failed tests, or without any the log without its successes. The report shows the
-/// tests' output.
+/// Prints the names of the failed tests, or the log without its successes if there are none.
 fn print_failure(step: &Step, context: &StepContext, tally: &Tally, log: &str) {
     for failure in &tally.failures {
         println!("    {}", failure.name);

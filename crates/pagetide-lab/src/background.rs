@@ -10,7 +10,7 @@
 //!                  free < low                    free >= high
 //! ```
 //!
-//! Assumed: an own CPU and no waits. A batch is evicted at the end of its step. Faster accesses
+//! Assumed: a separate CPU and no waits. A batch is evicted at the end of its step. Faster accesses
 //! drain the zone to min and reclaim directly.
 //!
 //! Data: between steps an access still finds isolated victims, and a discard orphans them. Ignored:

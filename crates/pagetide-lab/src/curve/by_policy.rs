@@ -26,7 +26,7 @@ use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, Millis};
 use serde::Serialize;
 
-/// Number of pages over the smallest memory of a curve.
+/// Maximum ratio of all pages to the smallest memory of a curve.
 const RANGE: u32 = 1024;
 /// Minimum frames for the replay of a sample.
 const SCALED_FRAMES_MIN: f64 = 32.0;

@@ -190,7 +190,7 @@ impl Memory {
         self.zone.stats().nr_frames_taken + self.zone.stats().nr_frames_returned
     }
 
-    /// Walks everything. `nr_in_use` pages are in use.
+    /// Panics on a broken invariant. `nr_in_use` pages are in use.
     pub(super) fn validate(&self, nr_in_use: u64) {
         self.zone.validate();
         self.pcps.iter().for_each(|pcp| pcp.validate(&self.table));

@@ -294,7 +294,7 @@ impl AccessLoop {
         *uses = uses.wrapping_add(1);
     }
 
-    /// Charges `nr` items to one program thread while the other threads run.
+    /// Charges `nr` items to one program thread. The rest run on.
     pub(super) fn charge(&mut self, item: Item, nr: u64) {
         self.now += ((self.prices.of(item) * nr) as f64 * self.ticks_of_threads) as u64;
     }

@@ -23,7 +23,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         let _ = self.fill_unasked(rank, lru::AccessPath::Around);
     }
 
-    /// Skips the page if no frame is free.
+    /// Skips the page if no frame comes free.
     fn fill_unasked(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         if self.frame_of(rank).is_some() {
             return None;

@@ -191,7 +191,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         Some(counts)
     }
 
-    /// Applies a note of a record. Only a recorded run's memory does.
+    /// Applies a note of a record. Other memories ignore notes.
     pub fn apply_note(&mut self, note: &Note) {
         if !self.memory.repeats_the_run() {
             return;

@@ -164,7 +164,7 @@ impl World {
         self.promotion.hot_threshold()
     }
 
-    /// Walks everything.
+    /// Panics on a broken invariant.
     ///
     /// # Cost
     /// O(pages + frames).
