@@ -10,7 +10,7 @@
 //! number, the locks are queues, and everything has a price:
 //!
 //! ```text
-//!   workloads (workload.rs)     want: alloc, free, compute, send, sleep, device
+//!   workloads (workload.rs)     requests: alloc, free, compute, send, sleep, device
 //!        |
 //!   tasks (task.rs) ------> engine/ --------> agenda (clock.rs): the next event, and its time
 //!        |                     |

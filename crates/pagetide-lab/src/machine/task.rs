@@ -4,7 +4,7 @@
 //! stage of the current step:
 //!
 //! ```text
-//!   jobs:   [ Alloc 300 more pages | DrainAll, for want of a page ]      last is first
+//!   jobs:   [ Alloc 300 more pages | DrainAll, to find a page ]          last is first
 //!   stage:  Running --> AtZone --> InZone --> Leaving --> Running        a visit to the zone
 //!           Running --> AtList --> Running                               another CPU's list
 //!           Running --> Waiting                                          for a task, sleep, device

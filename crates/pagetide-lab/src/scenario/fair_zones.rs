@@ -3,7 +3,7 @@
 //! ```text
 //!   file     ====================================>     memory and a tenth more, 20 times, in order
 //!   zone 0   [      three quarters of memory      ]    preferred: its pages come and go
-//!   zone 1   [ a quarter ]                             by preference: what once got in stays
+//!   zone 1   [ a quarter ]                             by preference: pages that got in stay
 //! ```
 //!
 //! Each zone has its own lists, clock and background reclaim, which keeps up with the reads. All

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   Layout   file 0: ranks 0..3072    file 1: ranks 3072..6144    ...
-//!   read(area, 70, 4)  ->  fill what is absent of pages 70..74, as one group; then read each
+//!   read(area, 70, 4)  ->  fill the absent pages of 70..74, as one group; then read each
 //! ```
 //!
 //! A layout lists every page once, as a trace. The machine applies accesses to a world over this

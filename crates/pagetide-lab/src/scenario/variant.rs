@@ -4,7 +4,7 @@
 //!   mglru                               the policy as it is
 //!   mglru~tiers                         without tiers, which are on by default
 //!   mglru~tiers~lazy-promotion          without either
-//!   active-inactive@stale-statistics    on a machine whose statistics lag
+//!   active-inactive@stale-statistics    with statistics that lag
 //! ```
 //!
 //! `~` flips a default-on mechanism off, and a default-off mechanism on. A mechanism that the

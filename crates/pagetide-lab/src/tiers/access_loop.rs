@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   word   [ frame, 26 bits | hot young armed resident slow ]
-//!   play   touch touch touch touch -X  not resident, armed, or not young: the world's
+//!   play   touch touch touch touch -X  not resident, armed, or not young: to the world
 //!          |    price each   |
 //!          now ------------------------------> due: load window, scanner, reclaim thread
 //! ```

@@ -1,7 +1,7 @@
 //! The outcome of promotions: paid, or undone soon.
 //!
 //! ```text
-//!   promoted ---- accesses ---- demoted          paid:      as many accesses as earn the cost back
+//!   promoted ---- accesses ---- demoted          paid:      enough accesses to repay the cost
 //!      |<----- under a minute? ---->|            ping-pong: demoted again so soon
 //! ```
 //!

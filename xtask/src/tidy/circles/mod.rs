@@ -7,7 +7,7 @@
 //! ```text
 //! api::file -> engine::fill     at the root: api -> engine
 //! engine::fill -> engine::pass  in engine:   fill -> pass
-//! engine::pass -> engine        no arrow: a module and what is below it are one family
+//! engine::pass -> engine        no arrow: a module and its children are one family
 //! ```
 //!
 //! Reads `use` lines and paths in code outside tests, and follows re-exported names to their home.

@@ -5,7 +5,7 @@
 //!   Compiler      /^^|__/^^|__   30000 pages a second or so, small children in between
 //!   Sender/Receiver   blocks taken on one CPU and returned on another, in lock step
 //!   Loader        /------   gigabytes once, then next to nothing
-//!   Neighbour     from some moment on leaves a given number of frames free
+//!   Neighbour     later leaves a given number of frames free
 //!   Worker        a tick of its CPU's list each second
 //! ```
 //!

@@ -7,8 +7,8 @@
 //! ```text
 //!   Group        [ frame frame frame ... ]        reclaim when it is empty
 //!   KernelGroup  charges against a limit          reclaim when a page or its nodes get none
-//!   Machine      per-CPU list <--> core's zone    core's slow path says when to reclaim, and wakes
-//!   Zone         per-CPU list <--> core's zone    the background, which only a machine has
+//!   Machine      per-CPU list <--> core's zone    core's slow path reclaims, or wakes background
+//!   Zone         per-CPU list <--> core's zone    the same without background reclaim
 //!   Tiers        a zone a node, the fastest first
 //! ```
 //!

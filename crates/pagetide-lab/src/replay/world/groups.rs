@@ -1,7 +1,7 @@
 //! Memory groups in the replay of a recorded run: the page cache's charges without locks.
 //!
 //! ```text
-//!   note   Begin: lists by group       Set: made, or changed, and pages go until it fits
+//!   note   Begin: lists by group       Set: create or change, then evict to the limit
 //!          Join: the group of a mapping's pages        Remove, Reclaim
 //!   fill   charge --full--> reclaim below that limit --> charge --> frame
 //! ```

@@ -4,7 +4,7 @@
 //! check once per world and once per page.
 //!
 //! ```text
-//!   frame (reclaim, where there is none) --> bind --> what its shadow says --> word --> access log
+//!   frame (reclaim if there is none) --> bind --> refault by its shadow --> word --> access log
 //! ```
 //!
 //! A world is plain if it is a group's limit over file pages: only dirty pages resist reclaim. A

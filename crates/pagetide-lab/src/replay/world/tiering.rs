@@ -1,7 +1,7 @@
 //! Fast and slow memory in a replay: the page cache's moves in single steps without locks.
 //!
 //! ```text
-//!   note   Mapping: what scans will see       Tick: the zones' time, and a scan, if it is due
+//!   note   Mapping: a mapping to scan         Tick: the zones' time, and a scan, if it is due
 //!   hit    of an armed page   --> core: stay | arm again | move to the fast node
 //!          no or little room  --> background passes, at once: the slowest node's first
 //!   pass   over a node with slower ones: a victim moves down, if there is a frame

@@ -1,7 +1,7 @@
 //! The program's page table: touched leaf tables, and their entries.
 //!
 //! ```text
-//!   leaf 0 [ 512 words ]   leaf 1 [ 512 words ]   ...      touched since the last walk, each?
+//!   leaf 0 [ 512 words ]   leaf 1 [ 512 words ]   ...      each with its touched mark
 //! ```
 //!
 //! Problem: a full page-table walk finds little. Idea: as in the page cache, a young page marks its
