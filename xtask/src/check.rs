@@ -62,7 +62,6 @@ struct Step {
 }
 
 impl Step {
-    /// Restricts the step to changes of these files.
     const fn following(self, follows: &'static [&'static str]) -> Step {
         Step { follows, ..self }
     }

@@ -26,7 +26,6 @@ use std::time::Duration;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LIMIT: Duration = Duration::from_secs(3600);
 const PRELOAD: &str = "libpagetide_preload.so";
-/// Path of each shell's completions below a prefix.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/pagetide"),
     ("zsh", "share/zsh/site-functions/_pagetide"),
@@ -179,7 +178,6 @@ impl Dist<'_> {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// Returns a path in the folder, and makes its parent.
     fn place(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.folder.join(name);
         let parent = path.parent().expect("it is in a folder");

@@ -21,7 +21,6 @@ const SHOWN: usize = 8 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The program and the test.
     pub(crate) name: String,
     pub(crate) output: String,
 }

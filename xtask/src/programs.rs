@@ -60,7 +60,6 @@ pub(crate) fn install(context: &StepContext) -> Outcome {
     }
 }
 
-/// Returns the packages of the programs found in none of the folders.
 fn missing_in(folders: &[std::path::PathBuf]) -> Vec<&'static str> {
     let is_there = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
     PROGRAMS.iter().filter(|(name, _)| !is_there(name)).map(|(_, package)| *package).collect()

@@ -61,7 +61,6 @@ pub(crate) fn run(context: &StepContext) -> Outcome {
     }
 }
 
-/// Builds the wheel, installs it and runs the tests with it.
 fn run_wheel(
     context: &StepContext,
     folder: &Path,
@@ -164,7 +163,6 @@ pub(crate) fn with_command<T>(
     Ok(built)
 }
 
-/// Prepares the environment with build and test tools. Returns the reason of a failure.
 fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<String> {
     let has_tools = ["-c", "import numpy, pytest"];
     if context.command(python, &has_tools, &[]) != Outcome::Done {

@@ -22,12 +22,10 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// The folder, log and deadline of a step.
 pub(crate) struct StepContext<'a> {
     root: &'a Path,
     target_dir: PathBuf,
     log: PathBuf,
-    /// Time limit of the commands.
     deadline: Instant,
     /// Extra variables of every command.
     env: Vec<(&'static str, &'static str)>,

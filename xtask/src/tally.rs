@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Prefix of a line that reports a skip.
 pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
 
-/// Counts of one step, or of all.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
@@ -27,12 +26,10 @@ pub(crate) struct Tally {
     pub(crate) skipped: u64,
     /// The reasons: `SKIPPED: <test>: <why>` lines.
     pub(crate) reasons: Vec<String>,
-    /// The failed tests named in the log.
     pub(crate) failures: Vec<Failure>,
 }
 
 impl Tally {
-    /// Reads the output of `cargo test`.
     pub(crate) fn from_log(log: &str) -> Tally {
         let mut tally = Tally { failures: failures::in_log(log), ..Tally::default() };
         let mut ignored = 0;

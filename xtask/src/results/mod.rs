@@ -25,11 +25,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The generated document.
 pub(crate) const DOCUMENT: &str = "docs/results.md";
-/// The README with the demo's table.
 pub(crate) const README: &str = "README.md";
-/// The page with the table of policies.
 pub(crate) const POLICIES: &str = "docs/policies.md";
 const FOLDER: &str = "results/";
 const NOTES: &str = "results/notes.md";

@@ -15,13 +15,11 @@ pub(super) struct Section {
     /// The rows are in `results/<name>.jsonl`.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// A description of the rows, in a sentence or two.
     pub(super) note: &'static str,
     pub(super) shape: Shape,
     pub(super) commands: &'static [&'static str],
 }
 
-/// The comparison in a section's tables.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Shape {
     /// Each subject with its references.
@@ -32,7 +30,6 @@ pub(super) enum Shape {
     Changes,
 }
 
-/// Traces that `lab make` makes for `{made}`.
 pub(super) const MADE_TRACES: [&str; 2] = ["zscan", "habits"];
 
 pub(super) const SECTIONS: [Section; 12] = [

@@ -20,9 +20,7 @@ use programs::Program;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The packages of a full check.
 const ALL: [&str; 1] = ["--workspace"];
-/// The packages of a fast check.
 const FAST: [&str; 4] = ["-p", "pagetide-core", "-p", "xtask"];
 
 pub(crate) fn build_all(context: &StepContext) -> Outcome {

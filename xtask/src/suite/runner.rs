@@ -33,7 +33,6 @@ struct Ended<'a> {
     time: Duration,
 }
 
-/// The end of a program, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Exited(ExitStatus),
@@ -124,7 +123,6 @@ fn start(context: &StepContext, program: &Program, log: &Path) -> io::Result<Opt
     command.stdout(output.try_clone()?).stderr(output).status().map(Some)
 }
 
-/// Copies a program's log into the step's log, and prints its line.
 fn report(context: &StepContext, ended: &Ended) -> io::Result<Outcome> {
     let bytes = fs::read(&ended.log)?;
     let mut output = String::from_utf8_lossy(&bytes).into_owned();
@@ -184,7 +182,6 @@ mod tests {
         }
     }
 
-    /// Returns the outcome and the tally of a run, and the step's log.
     fn run_all(name: &str, seconds: u64, programs: &[Program]) -> (Outcome, Tally, String) {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let name = format!("test of programs {name}");

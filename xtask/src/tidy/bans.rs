@@ -28,7 +28,6 @@ pub(super) const COMMENTED_OUT: Rule = Rule {
     canary: || Tree::of(&[("src/a.rs", "// let frame = pool.take();\n")]),
 };
 
-/// A banned piece of code, with the exception for tests and the replacement.
 struct Ban {
     code: &'static str,
     is_fine_in_tests: bool,

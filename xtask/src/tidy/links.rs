@@ -52,7 +52,6 @@ fn targets(text: &str) -> impl Iterator<Item = &str> {
     inside.filter_map(|target| target.split_whitespace().next())
 }
 
-/// Returns the reason why `target` in the document `path` is broken.
 fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;

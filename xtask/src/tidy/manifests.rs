@@ -14,7 +14,6 @@ pub(super) const RULE: Rule = Rule {
     },
 };
 
-/// Prefixes of the required lines.
 const LINES: [&str; 6] =
     ["description = ", "version", "license", "readme", "keywords", "categories"];
 

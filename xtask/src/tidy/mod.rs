@@ -51,7 +51,6 @@ impl Finding {
 
 struct Rule {
     name: &'static str,
-    /// The reason, in one line.
     why: &'static str,
     check: fn(&Tree) -> Vec<Finding>,
     /// A minimal tree that breaks the rule.

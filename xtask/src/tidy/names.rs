@@ -38,7 +38,6 @@ fn is_several(places: &[(&str, usize)]) -> bool {
     places.iter().any(|(path, _)| *path != places[0].0)
 }
 
-/// Returns public types outside tests, with their lines from 0.
 pub(super) fn public_types(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     source.code_lines().filter(|(line, _)| !source.is_test_line(*line)).filter_map(
         |(line, code)| {

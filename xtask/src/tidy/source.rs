@@ -74,7 +74,6 @@ impl Source {
         self.code.lines().enumerate()
     }
 
-    /// Returns the line of byte `at`.
     pub(super) fn line_of(&self, at: usize) -> usize {
         self.code[..at].bytes().filter(|&byte| byte == b'\n').count()
     }

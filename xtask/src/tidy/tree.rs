@@ -7,7 +7,6 @@ use std::process::Command;
 
 use super::source::Source;
 
-/// One workspace crate.
 #[derive(Debug, Clone)]
 pub(super) struct Crate {
     pub(super) name: String,
@@ -38,7 +37,6 @@ impl Tree {
         Ok(Tree { crates: read_crates(root)?, sources: take_apart(&files), files })
     }
 
-    /// Returns a tree of these files.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
         let files = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
@@ -54,7 +52,6 @@ impl Tree {
         self
     }
 
-    /// Returns true if `path` is a file or a folder of the tree.
     pub(super) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let folder = format!("{path}/");
@@ -67,7 +64,6 @@ impl Tree {
                 .is_some_and(|(p, _)| p.starts_with(&folder))
     }
 
-    /// Returns the `.md` files.
     pub(super) fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         all.filter(|(path, _)| path.ends_with(".md"))

@@ -7,7 +7,7 @@
 //!
 //! Problem: I/O waits are a main reason why CPUs allocate in bursts. Idea: bytes move one request
 //! at a time, and latencies overlap. Invariant: requests end in order. Ignored: reordering, reads
-//! against writes, failing. Source: our own; a queue with one server.
+//! against writes, failing. Source: our own, a queue with one server.
 
 use super::clock::Nanos;
 

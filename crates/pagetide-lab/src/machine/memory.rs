@@ -40,7 +40,6 @@ pub(super) enum Visit {
     Balloon { nr_free: u64 },
 }
 
-/// One zone and its per-CPU lists.
 pub(super) struct Memory {
     table: Arc<FrameTable>,
     zone: Zone,
@@ -180,7 +179,6 @@ impl Memory {
         }
     }
 
-    /// Returns the blocks that entered or left the zone since the start.
     pub(super) fn nr_blocks_through_zone(&self) -> u64 {
         self.zone.stats().nr_blocks_taken + self.zone.stats().nr_blocks_returned
     }

@@ -40,7 +40,7 @@
 //!
 //! # Sources
 //!
-//! The page allocator specification, section 3, for the order of locks and calls; prices in
+//! The page allocator specification, section 3, for the order of locks and calls. Prices:
 //! [`Costs::HOST`].
 
 mod clock;

@@ -52,7 +52,6 @@ pub(super) enum Job {
     },
 }
 
-/// The part of a list to shed.
 #[derive(Debug)]
 pub(super) enum Shed {
     /// All.

@@ -21,7 +21,6 @@ const DATA_PAGES: u32 = 4 * FRAMES;
 const SKEW: f64 = 0.9;
 /// Gets before the measurement.
 const WARM_GETS: u32 = 40_000;
-/// Measured gets.
 const GETS: u32 = 120_000;
 const SCAN_PAGES: u32 = FRAMES / 2;
 /// Scanned pages between two gets.

@@ -11,8 +11,8 @@
 //! A layout lists every page once, as a trace. The machine applies accesses to a world over this
 //! trace.
 //!
-//! **Data and invariants.** Areas are disjoint ranges of ranks with separate mappings. A call reads each
-//! page once. Misses count absent pages.
+//! **Data and invariants.** Areas are disjoint ranges of ranks with separate mappings. A call reads
+//! each page once. Misses count absent pages.
 //!
 //! **Ignored.** Readahead beyond the call. Time, except the cost of accesses and background
 //! reclaim.

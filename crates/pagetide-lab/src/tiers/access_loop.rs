@@ -25,7 +25,6 @@ use pagetide_core::ids::{FrameId, NodeId};
 use pagetide_core::tiering::TierCosts;
 
 const TICKS_PER_NS: u64 = 1024;
-/// Averaging window for bandwidth.
 const LOAD_WINDOW_NS: u64 = 100_000_000;
 const PAGE_BYTES: u64 = pagetide_core::units::PAGE_BYTES as u64;
 
@@ -246,7 +245,6 @@ impl AccessLoop {
         self.words[page as usize].0 |= Word::YOUNG;
     }
 
-    /// Clears the young bit and returns its old value.
     pub(super) fn take_young(&mut self, page: u32) -> bool {
         let was_young = self.word(page).is_young();
         self.words[page as usize].0 &= !Word::YOUNG;

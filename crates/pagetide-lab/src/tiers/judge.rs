@@ -66,7 +66,6 @@ impl Flat {
     }
 }
 
-/// Finds the most-touched pages of a window.
 #[derive(Debug)]
 pub(super) struct Hottest {
     counts: Vec<u32>,

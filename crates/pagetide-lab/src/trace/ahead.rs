@@ -14,7 +14,6 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks read ahead.
 const NR_READY: usize = 2;
 
 type Chunk = io::Result<Vec<u8>>;

@@ -50,7 +50,6 @@ impl TextParser for Blkparse {
     }
 }
 
-/// Returns true if the line looks like output of `blkparse`.
 pub(super) fn looks_right(line: &str) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');

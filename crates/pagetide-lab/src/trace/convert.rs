@@ -10,7 +10,6 @@ use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use std::io::{self, Write};
 
-/// Bytes buffered before a write.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Entries between two calls of `keep_on`.
 const STRETCH: u64 = 1 << 16;

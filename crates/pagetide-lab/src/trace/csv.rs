@@ -116,7 +116,6 @@ impl LineParser for Csv {
 }
 
 impl Csv {
-    /// Parses a line without a quotation mark.
     fn parse_plain(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
         let Some(columns) = self.columns else { return self.name_columns(line) };
         if line.is_empty() || line.starts_with(b"#") {

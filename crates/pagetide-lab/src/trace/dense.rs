@@ -29,7 +29,6 @@ const BATCH: usize = 4096;
 /// Maximum batches waiting for the look-up thread.
 const BATCHES_READY: usize = 4;
 
-/// Keeps the items at the positions marked true.
 fn retain<T>(items: &mut Vec<T>, is_kept: &[bool]) {
     let mut places = is_kept.iter();
     items.retain(|_| *places.next().expect("a place for each item"));

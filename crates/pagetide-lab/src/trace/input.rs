@@ -9,13 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes at the front of the file that format detection may read.
 const PREFIX_BYTES: usize = 4096;
-/// Size of the buffer for compressed bytes and of the buffer for decompressed bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Maximum length of a line with its line end, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const XZ_MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
-/// The UTF-8 byte order mark that some editors write.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// The magic number of a gzip member, and the code of "deflate".
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];

@@ -117,7 +117,6 @@ impl From<LineProblem> for Wrong {
 }
 
 impl Wrong {
-    /// Returns true if the wrong field begins in `bytes`.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         let start = bytes.as_ptr().addr();
         let is_there = |at: usize| (start..=start + bytes.len()).contains(&at);

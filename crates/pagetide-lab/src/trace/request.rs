@@ -58,12 +58,10 @@ impl Request {
         Request { at, ..self }
     }
 
-    /// Returns the page `nth` pages after the first.
     pub(super) fn page_at(&self, nth: u64) -> PageId {
         PageId { mapping: self.mapping, index: PageIndex(self.first.wrapping_add(nth)) }
     }
 
-    /// Returns a request of `nr_pages` pages from `first`.
     pub(super) fn pages(
         mapping: MappingId,
         first: u64,

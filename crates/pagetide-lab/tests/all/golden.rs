@@ -1,8 +1,8 @@
 //! The judges and the readers against published miss ratios of real traces, to four digits.
 //!
 //! Source of the numbers: libCacheSim, run once over the same files with object sizes ignored (its
-//! LRU, FIFO, CLOCK with one bit, and Belady). The traces: OLTP from Megiddo and Modha, FAST 2003;
-//! 2_pools, sprite and loop from Jiang and Zhang's LIRS distribution.
+//! LRU, FIFO, CLOCK with one bit, and Belady). The traces: OLTP from Megiddo and Modha, FAST 2003,
+//! and 2_pools, sprite and loop from Jiang and Zhang's LIRS distribution.
 
 use crate::support::{find_trace, load_trace};
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};

@@ -207,7 +207,6 @@ fn a_repeated_read_is_no_reference() {
     }
 }
 
-/// A record on disk replays the same accesses.
 #[test]
 fn a_recorded_run_replays_as_the_run_itself() {
     let original = crate::synthetic::mixed(11, 5000);
@@ -299,7 +298,6 @@ proptest! {
         }
     }
 
-    /// The same in a recorded run's memory, with dirty, pinned and locked pages.
     #[test]
     fn the_world_of_a_record_stays_whole(
         seed in any::<u64>(),

@@ -11,7 +11,6 @@ use pagetide_core::sizing::{PageKey, ReuseSample};
 use pagetide_lab::curve::{self, sizes};
 use pagetide_lab::trace::{AccessKind, DenseTrace};
 
-/// Returns the mean and largest difference of hit ratios, in points.
 fn error(trace: &DenseTrace, nr_frames: u32) -> (f64, f64) {
     let exact = curve::lru(trace);
     let mut sample = ReuseSample::new(nr_frames);

@@ -19,7 +19,6 @@ fn row(what: String, policy: &str, switches: String, frames: u32, counters: Dige
     Row { what, policy, switches, frames, hits: None, evictions: None, counters }
 }
 
-/// Plays every scenario once with each design and condition.
 pub(crate) fn scenarios(designs: &[Design], conditions: &[Condition]) -> Vec<Row> {
     let of_scenario = |scenario| {
         let with = move |condition: &Condition| (scenario, *condition);

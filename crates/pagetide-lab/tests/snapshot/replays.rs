@@ -209,7 +209,6 @@ fn tier_variants() -> Vec<(&'static str, replay::TierMemory)> {
     ]
 }
 
-/// Makes the pages of mapping 1 anonymous.
 fn with_anonymous(trace: &DenseTrace) -> DenseTrace {
     let mut anonymous = DenseTrace::default();
     anonymous.mark_anonymous(MappingId(1));

@@ -29,7 +29,6 @@ pub(super) fn head(commit: &str, machine: &str) -> String {
     )
 }
 
-/// Returns a section: its commands and its tables, or a sentence without rows.
 pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
     let title = format!("\n## {}\n\n{}\n\n", section.title, section.note);
     if rows.is_empty() {

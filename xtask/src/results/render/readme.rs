@@ -53,7 +53,6 @@ pub(in crate::results) fn part(rows: &[ResultRow]) -> String {
     )
 }
 
-/// Returns an integer with commas between thousands.
 fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

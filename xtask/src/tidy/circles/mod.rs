@@ -54,7 +54,6 @@ fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Returns the arrows of a crate, by the common parent module.
 fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
     let mut by_parent: BTreeMap<&[String], Arrows> = BTreeMap::new();
     for used in uses {

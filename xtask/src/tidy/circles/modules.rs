@@ -54,7 +54,6 @@ pub(super) fn uses(tree: &Tree, folder: &str) -> Vec<Use> {
     named.into_iter().filter_map(lead).collect()
 }
 
-/// Returns the module of a file, by its place below `src/`.
 fn module_of(file: &str) -> Module {
     let mut names: Module = file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if matches!(names.last().map(String::as_str), Some("mod" | "lib" | "main")) {

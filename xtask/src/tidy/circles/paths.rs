@@ -22,7 +22,6 @@ pub(super) struct Path {
     pub(super) name: Option<String>,
 }
 
-/// Returns the paths outside tests.
 pub(super) fn paths(source: &Source) -> Vec<Path> {
     let uses = uses(&source.code);
     let mut found = Vec::new();

@@ -62,7 +62,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Makes the page resident. Returns `None` if no frame comes free.
     pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         let payer = self.charge(rank)?;
         let found = match kind {

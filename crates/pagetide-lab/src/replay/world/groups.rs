@@ -35,7 +35,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         driver::charge_group(self, || named.unwrap_or(GroupId::ROOT))
     }
 
-    /// Refunds the charge of a page that got no frame.
     pub(super) fn refund(&mut self, payer: GroupId) {
         if let Some(groups) = self.groups_mut() {
             groups.cancel_charge(payer);

@@ -21,7 +21,6 @@ pub(super) fn is_plain(setup: &Setup) -> bool {
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays an entry if it is a plain miss. Returns true if played.
     #[inline]
     pub(super) fn play_miss(&mut self, rank: u32, kind: AccessKind) -> bool {
         let is_plain = self.is_plain

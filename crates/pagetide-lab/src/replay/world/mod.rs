@@ -71,7 +71,6 @@ pub struct World<'a, Evicted> {
     /// Guards of each page, by rank, if the recorded run had any.
     nr_pins: Vec<u32>,
     tables: Tables,
-    /// Rank of the page in each frame.
     rank_in: Vec<u32>,
     filling: Vec<u32>,
     background: Background,

@@ -85,7 +85,6 @@ impl Node {
         }
     }
 
-    /// Logs that a folio wanted by reclaim is clean.
     pub(super) fn log_rotation(&mut self, frame: FrameId) {
         if self.log.rotate(frame) == Room::Full {
             self.drain();

@@ -20,7 +20,6 @@ pub(super) struct Leaf {
     pub(super) id: LeafId,
     /// Range in [`Tables::ranks`].
     pub(super) span: Range<usize>,
-    /// A page became young since the last walk.
     pub(super) is_touched: bool,
 }
 

@@ -400,7 +400,6 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Plays a part of the current or next window.
     fn play_some(&mut self) {
         if self.at == self.window.len() {
             self.window.clear();

@@ -209,13 +209,11 @@ impl World {
         self.plan();
     }
 
-    /// Makes the loop stop at the next due event.
     fn plan(&mut self) {
         let next = self.scan.due_ns().min(self.background.due_ns());
         self.access_loop.stop_at_ns(next);
     }
 
-    /// Handles faults and young bits of an access.
     fn attend_to(&mut self, page: u32) {
         let word = self.access_loop.word(page);
         if !word.is_resident() {
@@ -254,7 +252,6 @@ impl World {
         found.expect("memory holds its program")
     }
 
-    /// Takes a frame of this node if more than `level` stay free.
     fn take_frame(&mut self, node: Node, level: Option<WatermarkLevel>) -> Option<(Node, FrameId)> {
         let request = AllocRequest::fast(Order::BASE).at(level);
         let frame = self.zones[node as usize].alloc(&request)?;
