@@ -400,7 +400,6 @@ fn miri_is_missing() -> Option<String> {
     None
 }
 
-/// Returns the output of a quick local command, or `None` if the command fails.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new("timeout")
         .arg("20")

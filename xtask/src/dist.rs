@@ -112,7 +112,6 @@ impl Dist<'_> {
         Ok(())
     }
 
-    /// Adds packages for installers, if the packaging tools are installed.
     fn packages(&self) -> Result<(), String> {
         let folder = self.folder.to_string_lossy().into_owned();
         if succeeds("cargo", &["deb", "--version"]) {
@@ -167,7 +166,6 @@ impl Dist<'_> {
         }
     }
 
-    /// Returns the output of the built command.
     fn ask(&self, arguments: &[&str]) -> Result<String, String> {
         let command = self.folder.join("bin/pagetide");
         let output = Command::new(&command).args(arguments).output();

@@ -87,7 +87,6 @@ pub(crate) fn shortened(output: &str) -> String {
     format!("{head}{}{middle}{}", &output[begin..end], &output[tail..])
 }
 
-/// Returns the first character boundary at or after `at`.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }

@@ -21,7 +21,6 @@ const COMPANIONS: [&str; 6] =
 /// For long tests only.
 const ENGINES: [&str; 3] = ["distributed", "mpi4py", "ray"];
 const MATURIN: [&str; 1] = ["maturin>=1.9,<2"];
-/// The package's folder, below the root.
 const DOOR: &str = "crates/pagetide-py";
 
 /// Builds the package and runs its tests. Skipped without Python or an index.

@@ -83,7 +83,6 @@ impl<'a> StepContext<'a> {
         self.command("cargo", arguments, env)
     }
 
-    /// Runs `program` from the root. The log gets its output.
     pub(crate) fn command(
         &self,
         program: &str,

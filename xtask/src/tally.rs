@@ -15,7 +15,6 @@ use crate::failures::{self, Failure};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Prefix of a line that reports a skip.
 pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -59,7 +58,6 @@ impl Tally {
         self.reasons.push(format!("{SKIP_PREFIX}{what}: {why}"));
     }
 
-    /// Returns the tests that ran or tried to.
     pub(crate) fn nr_tests(&self) -> u64 {
         self.passed + self.failed + self.skipped
     }

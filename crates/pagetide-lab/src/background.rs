@@ -20,7 +20,6 @@ use pagetide_core::driver::{BackgroundThread, Driven, DrivenPass};
 use pagetide_core::lru::ReclaimBatch;
 use std::mem::take;
 
-/// The first node's reclaim thread.
 #[derive(Debug)]
 pub(crate) struct Background {
     scan_ns: u64,

@@ -107,7 +107,6 @@ impl Made {
     }
 }
 
-/// Returns `rounds` rounds up and down.
 fn zigzag(rounds: u64) -> impl Iterator<Item = u64> {
     (0..LOOP_PAGES * rounds).map(|at| {
         let step = at % (2 * LOOP_PAGES);

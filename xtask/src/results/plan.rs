@@ -9,7 +9,6 @@
 //!                              without its trace is left out, by name
 //! ```
 
-/// One section: a file of rows in `results/`, and a table in the document.
 #[derive(Debug)]
 pub(super) struct Section {
     /// The rows are in `results/<name>.jsonl`.

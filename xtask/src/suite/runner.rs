@@ -42,7 +42,6 @@ enum End {
     NotStarted,
 }
 
-/// Runs the programs in order. Done if each succeeded.
 pub(super) fn run(context: &StepContext, programs: &[Program]) -> Outcome {
     let width = std::thread::available_parallelism().map_or(2, usize::from);
     println!("{} programs, {width} at a time", programs.len());
@@ -64,7 +63,6 @@ pub(super) fn run(context: &StepContext, programs: &[Program]) -> Outcome {
     })
 }
 
-/// Reports each program that has ended, until all have.
 fn collect(context: &StepContext, programs: &[Program], told: &mpsc::Receiver<Ended>) -> Outcome {
     let (begun, mut outcome) = (Instant::now(), Outcome::Done);
     let mut left: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();

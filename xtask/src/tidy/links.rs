@@ -66,7 +66,6 @@ fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
     (!has_heading).then(|| format!("{target}: no heading of {file} has this anchor"))
 }
 
-/// Resolves `file` from the folder of `path`.
 fn resolve(path: &str, file: &str) -> String {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();

@@ -99,7 +99,6 @@ pub(crate) fn report(root: &Path) -> Result<String, String> {
     Ok(report)
 }
 
-/// Prints the report. Returns true if the report is empty.
 pub(crate) fn run(root: &Path) -> bool {
     match report(root) {
         Ok(report) if report.is_empty() => {

@@ -26,7 +26,6 @@ pub(super) struct Source {
     pub(super) test_modules: Vec<String>,
 }
 
-/// The kind of a part of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
@@ -65,7 +64,6 @@ impl Source {
         self.is_test.get(line).copied().unwrap_or(false)
     }
 
-    /// Returns the number of lines outside tests, with comments and blank lines.
     pub(super) fn nr_lines(&self) -> usize {
         self.is_test.iter().filter(|is_test| !**is_test).count()
     }
@@ -123,7 +121,6 @@ fn stretch(bytes: &[u8], at: usize) -> (Kind, usize) {
     }
 }
 
-/// Returns true if `byte` can be part of a name.
 pub(super) fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
@@ -182,7 +179,6 @@ fn raw_string(bytes: &[u8], hashes: usize) -> (Kind, usize) {
     (Kind::Literal, length.min(bytes.len()))
 }
 
-/// Returns true if the path is a test's.
 fn is_test_file(path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     let folders = format!("/{path}");
@@ -191,7 +187,6 @@ fn is_test_file(path: &str) -> bool {
         || ["/tests/", "/benches/", "/fuzz/"].iter().any(|folder| folders.contains(folder))
 }
 
-/// Returns the test lines, and the test modules in separate files.
 fn test_parts(path: &str, code: &str) -> (Vec<bool>, Vec<String>) {
     let line = |at: usize| code[..at.min(code.len())].matches('\n').count();
     let nr_lines = code.lines().count();
@@ -220,7 +215,6 @@ fn semicolon(code: &str) -> usize {
     code.find(';').unwrap_or(code.len())
 }
 
-/// Returns true if `text` has `word` as a whole word.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     words_at(text, word).next().is_some()
 }

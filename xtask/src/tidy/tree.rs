@@ -21,7 +21,6 @@ pub(super) struct Crate {
 pub(super) struct Tree {
     /// Contents, empty for a file that is not UTF-8.
     pub(super) files: BTreeMap<String, String>,
-    /// The Rust files, split.
     pub(super) sources: BTreeMap<String, Source>,
     pub(super) crates: Vec<Crate>,
 }
@@ -43,7 +42,6 @@ impl Tree {
         Tree { sources: take_apart(&files), files, crates: Vec::new() }
     }
 
-    /// Adds a crate in `crates/<name>`.
     #[cfg(test)]
     pub(super) fn with_crate(mut self, name: &str, dependencies: &[&str]) -> Tree {
         let dependencies = dependencies.iter().map(|&name| name.to_owned()).collect();

@@ -62,7 +62,6 @@ fn listed_twice(soundness: &str) -> Vec<Finding> {
     found
 }
 
-/// Returns the words of the form S12 in `text`.
 fn invariants(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii() || !is_word(c as u8));
     words.filter(|word| {

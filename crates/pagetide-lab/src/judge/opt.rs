@@ -191,7 +191,6 @@ impl Memory {
         next != NEVER && (!is_full || self.look_at_farthest().is_some_and(|(at, _)| next < at))
     }
 
-    /// Returns the resident page with the farthest next use.
     fn look_at_farthest(&mut self) -> Option<(u32, u32)> {
         while let Some(&(next, rank)) = self.farthest.peek() {
             if self.next_of[rank as usize] == next {

@@ -67,7 +67,6 @@ impl VirtualClock {
         self.lead_ns + hits * hit_ns + counted.misses * miss_ns
     }
 
-    /// Moves the clock forward to `now_ns`. Returns true if it moved.
     pub(super) fn advance(&mut self, counted: Counted, now_ns: u64) -> bool {
         let ahead_ns = now_ns.saturating_sub(self.now_ns(counted));
         self.lead_ns += ahead_ns;
@@ -81,7 +80,6 @@ impl VirtualClock {
         self.fold.as_mut().is_some_and(|fold| fold.rings(now_ns)) || is_due_by_count
     }
 
-    /// Returns true if a flush was due, and schedules the next.
     pub(super) fn takes_flush(&mut self, now_ns: u64) -> bool {
         self.flush.as_mut().is_some_and(|flush| flush.rings(now_ns))
     }

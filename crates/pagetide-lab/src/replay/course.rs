@@ -16,7 +16,6 @@ use crate::trace::DenseTrace;
 use pagetide_core::lru::own::{SelectionSummary, SettingChange};
 use serde::Serialize;
 
-/// Entries between two reads of the selection.
 const LOOK_EVERY: usize = 64;
 
 /// A period under one setting.

@@ -19,7 +19,6 @@ use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 const ANON_PAGES: u32 = FRAMES / 4 * 3;
-/// The hot part, at the start.
 const HOT_PAGES: u32 = ANON_PAGES / 4;
 const FILE_PAGES: u32 = FRAMES / 10 * 6;
 const PASSES: u32 = 8;

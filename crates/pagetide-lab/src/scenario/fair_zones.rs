@@ -96,7 +96,6 @@ enum Placement {
     InTurns,
 }
 
-/// Frames with their own lists and watermarks.
 struct Zone {
     marks: Watermarks,
     folios: Arc<Folios>,

@@ -25,7 +25,6 @@ const GETS: u32 = 120_000;
 const SCAN_PAGES: u32 = FRAMES / 2;
 /// Scanned pages between two gets.
 const SCAN_CALL: u32 = 4;
-/// Gets between two scans.
 const PAUSE_GETS: u32 = 2_000;
 
 pub(super) const SCENARIO: Scenario = Scenario {

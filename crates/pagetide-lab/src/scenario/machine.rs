@@ -38,12 +38,10 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Returns a memory group with this limit, for files only.
     pub(super) fn group(nr_frames: u32) -> Host {
         Host { memory: Memory::Group { nr_frames }, swappiness: 60, swap_pages: None }
     }
 
-    /// Returns a machine with background reclaim, for files only.
     pub(super) fn machine(nr_frames: u32) -> Host {
         Host { memory: Memory::Machine { nr_frames }, ..Host::group(nr_frames) }
     }
@@ -155,7 +153,6 @@ impl<'a> Machine<'a> {
         ranks.filter(|&rank| !self.world.is_resident(rank)).count() as u32
     }
 
-    /// Brings in the absent pages as one group.
     fn fill(&mut self, ranks: Range<u32>) {
         let first = ranks.start;
         for rank in ranks {
@@ -183,7 +180,6 @@ impl<'a> Machine<'a> {
         area.nr_pages - self.count_absent_of(area, 0..area.nr_pages)
     }
 
-    /// Returns the number of absent pages in part of an area.
     pub(super) fn count_absent_of(&self, area: Area, pages: Range<u32>) -> u32 {
         self.count_absent(area.first + pages.start..area.first + pages.end)
     }

@@ -75,12 +75,10 @@ impl<'a> Stage<'a> {
         1 << self.random.index(6)
     }
 
-    /// Returns the start of the reads, and the pages per call.
     pub(super) fn vary_read(&mut self, nr_pages: u32) -> (u32, u32) {
         (self.random.index(nr_pages), self.vary_call())
     }
 
-    /// Returns an empty machine with `layout`'s pages.
     pub(super) fn machine<'b>(&self, layout: &'b Layout, host: Host) -> Machine<'b>
     where
         'a: 'b,

@@ -107,7 +107,6 @@ struct Sizes {
     stream_reads: u32,
 }
 
-/// Results after each read of the stream.
 struct Seen {
     /// Resident share of the set, in percent, starting before the stream.
     resident: Vec<f64>,

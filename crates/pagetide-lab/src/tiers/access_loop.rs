@@ -117,7 +117,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Returns the accesses after `before`.
     pub(super) fn since(&self, before: &Counts) -> Counts {
         Counts { by_kind: std::array::from_fn(|at| self.by_kind[at] - before.by_kind[at]) }
     }

@@ -16,7 +16,6 @@
 /// Time limit of a ping-pong: the longest scan period.
 const PING_PONG_NS: u64 = 60_000_000_000;
 
-/// The last promotion of a page.
 #[derive(Clone, Copy, Debug)]
 struct Promoted {
     at_ns: u64,

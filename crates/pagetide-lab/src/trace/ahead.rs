@@ -18,7 +18,6 @@ const NR_READY: usize = 2;
 
 type Chunk = io::Result<Vec<u8>>;
 
-/// A reader of the bytes that the thread has read ahead.
 pub(super) struct Ahead {
     ready: Receiver<Chunk>,
     spent: Sender<Vec<u8>>,
@@ -41,7 +40,6 @@ impl Ahead {
     }
 }
 
-/// Sends the chunks of `reader` until the end, an error, or the drop of the receiver.
 fn send_all(mut reader: impl Read, ready: &SyncSender<Chunk>, empty: &Receiver<Vec<u8>>) {
     loop {
         let mut chunk = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));

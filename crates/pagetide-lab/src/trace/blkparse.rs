@@ -18,7 +18,6 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Default)]
 pub(super) struct Blkparse {
     mappings: Mappings,
-    /// True once the summary has begun.
     is_over: bool,
 }
 

@@ -44,7 +44,6 @@ fn longest_requests(format: Format) -> Vec<u8> {
     }
 }
 
-/// Returns a record of three entries, in the largest possible memory.
 fn record_of_a_large_memory() -> Vec<u8> {
     let header = Header {
         memory_frames: 1 << 28,

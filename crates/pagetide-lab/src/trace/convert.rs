@@ -11,7 +11,6 @@ use pagetide_core::units::PAGE_SHIFT;
 use std::io::{self, Write};
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// Entries between two calls of `keep_on`.
 const STRETCH: u64 = 1 << 16;
 
 /// An error of a conversion.

@@ -66,7 +66,6 @@ struct Field<'l> {
     start: usize,
 }
 
-/// Returns true if `line` names a column for the page.
 pub(super) fn has_page_column(line: &str) -> bool {
     Columns::find(line.as_bytes()).is_some()
 }
@@ -139,7 +138,6 @@ impl Csv {
         self.columns.map(|_| None).ok_or(LineProblem::NoPageColumn.into())
     }
 
-    /// Returns the request of a row's page, operation and time.
     fn request(&mut self, columns: Columns, fields: [Option<&[u8]>; 3]) -> Result<Request, Wrong> {
         let [page, op, time] = fields;
         let page = self.page(page.ok_or(LineProblem::NoField { field: "page" })?)?;

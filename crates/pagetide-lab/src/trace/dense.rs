@@ -24,7 +24,6 @@ use std::mem::take;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Entries looked up in one batch.
 const BATCH: usize = 4096;
 /// Maximum batches waiting for the look-up thread.
 const BATCHES_READY: usize = 4;

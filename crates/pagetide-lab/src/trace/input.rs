@@ -20,7 +20,6 @@ const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 type DynRead = Box<dyn Read + Send>;
 
-/// The number of decompressed bytes read so far, shared with other code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BytesRead(Arc<AtomicU64>);
 
@@ -43,7 +42,6 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// The bytes of a trace, and the position in the bytes.
 pub(super) struct Input {
     reader: BufReader<DynRead>,
     offset: u64,
@@ -127,7 +125,6 @@ impl Input {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// Returns the length of the next line, if the buffer holds the whole line.
     fn find_line(&self) -> Option<usize> {
         let end = memchr(b'\n', self.reader.buffer())?;
         Some(end + 1).filter(|len| *len as u64 <= LINE_BYTES_MAX)
@@ -178,7 +175,6 @@ fn peek(mut reader: DynRead, wanted: usize) -> io::Result<(Vec<u8>, DynRead)> {
     Ok((front, Box::new(whole)))
 }
 
-/// Fills `out` as far as possible, and returns the number of bytes filled.
 fn read_full(reader: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < out.len() {

@@ -82,7 +82,6 @@ fn words_of(field: &str) -> &'static str {
 }
 
 impl LineProblem {
-    /// Returns the problem with the wrong field, which gives the column.
     pub(super) fn at(self, field: impl AsRef<[u8]>) -> Wrong {
         Wrong { problem: self, place: Place::Address(field.as_ref().as_ptr().addr()) }
     }

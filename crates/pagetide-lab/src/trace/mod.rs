@@ -159,7 +159,6 @@ pub enum TraceError {
 /// Requests to read ahead.
 const REQUESTS_READY: usize = 256;
 
-/// A format's reader.
 trait Source: Send {
     /// Returns the next request, or `None` at the end, on every call. Only a [`TraceError::Line`]
     /// or a [`TraceError::Damaged`] can be skipped by calling again.
@@ -190,7 +189,6 @@ trait Source: Send {
     }
 }
 
-/// The parser of a line format.
 trait LineParser: Send {
     /// Returns the request on `line` (without the line end), or `None` without one.
     fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong>;
@@ -203,7 +201,6 @@ trait LineParser: Send {
 
 /// The parser of a line format that is split as text, which doubles the total work.
 trait TextParser: Send {
-    /// Parses one line like [`LineParser::parse_line`].
     fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong>;
 }
 
@@ -250,7 +247,6 @@ pub struct Trace {
     /// Requests read ahead, never empty. `ready[at]` is in progress with its remaining pages.
     ready: Vec<Request>,
     at: usize,
-    /// The error after the requests in `ready`.
     failure: Option<TraceError>,
     /// The first time in the trace.
     start: Option<Micros>,
@@ -308,7 +304,6 @@ impl Trace {
         })
     }
 
-    /// Advances to the next valid request. Returns false at the end.
     #[inline]
     fn advance(&mut self) -> Result<bool, TraceError> {
         if self.at + 1 >= self.ready.len() && !self.make_ready()? {

@@ -80,7 +80,6 @@ impl PerfScript {
     }
 }
 
-/// Returns `last - first`, or `None` if `first` is larger.
 fn length(first: u64, last: u64) -> Option<u64> {
     last.checked_sub(first)
 }

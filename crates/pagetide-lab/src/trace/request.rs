@@ -21,7 +21,6 @@ pub(super) struct Request {
     pub(super) nr_pages: u64,
     pub(super) kind: AccessKind,
     pub(super) thread: u32,
-    /// The time by the trace's clock, if the trace has times.
     pub(super) at: Option<Micros>,
 }
 

@@ -13,7 +13,6 @@ fn open(bytes: &[u8], name: &str, format: Option<Format>) -> Result<Trace, Trace
     Trace::from_reader(Cursor::new(bytes.to_vec()), name, format)
 }
 
-/// Returns mapping, index and kind of every access of a sound trace.
 fn read(bytes: &[u8], format: Option<Format>) -> Vec<(u32, u64, AccessKind)> {
     let trace = open(bytes, "", format).expect("the trace opens");
     let access = |access: Result<Access, TraceError>| {
@@ -27,7 +26,6 @@ fn detected(bytes: &[u8]) -> Option<Format> {
     open(bytes, "", None).ok().map(|trace| trace.format())
 }
 
-/// Returns the first error of a trace, printed.
 fn complaint(bytes: &[u8], format: Format) -> String {
     let opened = open(bytes, "", Some(format));
     let error = match opened {

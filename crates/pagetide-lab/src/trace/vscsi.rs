@@ -24,7 +24,6 @@ enum Version {
     Two,
 }
 
-/// The fields of a record in use.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     command: u16,

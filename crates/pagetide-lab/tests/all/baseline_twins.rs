@@ -14,7 +14,6 @@ trait Twin {
     fn access(&mut self, page: u32) -> bool;
 }
 
-/// Takes a page out of a queue. Returns true if present.
 fn take(queue: &mut Vec<u32>, page: u32) -> bool {
     let at = queue.iter().position(|other| *other == page);
     at.map(|at| queue.remove(at)).is_some()

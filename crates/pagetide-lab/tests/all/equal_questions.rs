@@ -47,7 +47,6 @@ fn the_optimum_is_never_above_another_with_readahead_or_without() {
     }
 }
 
-/// Dropped readahead leaves no trace for any policy.
 #[test]
 fn without_readahead_a_record_is_its_accesses() {
     let given = crate::records::recorded(9, 12_000);
@@ -71,7 +70,6 @@ fn without_readahead_a_record_is_its_accesses() {
     }
 }
 
-/// With readahead a stream misses only once, and the same bytes are read.
 #[test]
 fn readahead_is_given_to_every_column() {
     let trace = crate::records::stream(1000, 8);
@@ -93,7 +91,6 @@ fn a_discarded_page_is_missed_again_by_all() {
     }
 }
 
-/// No policy beats the optimum in a machine's memory.
 #[test]
 fn a_machines_policies_do_not_beat_the_optimum_of_its_memory() {
     let trace = without_readahead(&crate::records::recorded(3, 12_000));

@@ -72,7 +72,6 @@ fn loop_matches_golden() {
     check("loop_matches_golden", "lirs_loop.trace", &rows);
 }
 
-/// Checks every reader on a real file: requests and distinct pages.
 #[test]
 fn real_files_have_their_known_extent() {
     let test = "real_files_have_their_known_extent";

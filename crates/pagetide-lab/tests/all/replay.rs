@@ -31,7 +31,6 @@ fn check_twins(name: &str, trace: &DenseTrace, frames: u32) {
     }
 }
 
-/// Checks that no policy beats the optimum or loses a miss.
 fn check_bounds(name: &str, trace: &DenseTrace, next_uses: &[u32], frames: u32) {
     let best = opt::count_misses_with(trace, next_uses, frames as usize);
     for &policy in PolicyName::ALL {
@@ -248,7 +247,6 @@ fn a_recorded_run_replays_as_the_run_itself() {
     assert_eq!(replay(&replayed), replay(&original));
 }
 
-/// Every page that came in is resident or was evicted.
 #[test]
 fn optimum_counts_its_evictions() {
     let trace = DenseTrace::from_reads([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5]);
@@ -282,7 +280,6 @@ fn names_parse_back_and_strangers_are_told_the_choice() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any entries at any size lose nothing at any step.
     #[test]
     fn the_world_stays_whole(seed in any::<u64>(), frames in 1..150u32) {
         let trace = crate::synthetic::mixed(seed, 600);

@@ -28,7 +28,6 @@ fn set_and_scan(rounds: u64) -> DenseTrace {
     trace
 }
 
-/// Returns the misses on pages of the set after their first use.
 fn misses_on_set(trace: &DenseTrace, switches: Switches) -> u64 {
     let setup = Setup { switches, ..Setup::new(PolicyName::Mglru, FRAMES) };
     let mut world = World::new(setup, trace, |_| {});

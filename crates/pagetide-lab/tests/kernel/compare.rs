@@ -22,7 +22,6 @@ const FOLD_EVERY: u64 = 500;
 const RESIDENT_TOLERANCE: u64 = 100;
 /// Approximate period of the kernel's folds under the reader of `memory.stat`.
 const READ_PERIOD: Millis = Millis(5);
-/// The kernel's period of folding.
 const PERIOD: Millis = Millis(2000);
 
 /// Known larger differences, which may not grow. Unlike the kernel, both rows have live statistics,

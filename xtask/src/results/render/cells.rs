@@ -30,7 +30,6 @@ pub(super) fn reference_of(row: &ResultRow) -> String {
     row.reference.clone().unwrap_or_default().replace('|', "/")
 }
 
-/// Returns each item once, in order of first appearance.
 pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.fold(Vec::new(), |mut found, one| {
         if !found.contains(&one) {

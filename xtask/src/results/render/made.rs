@@ -1,6 +1,5 @@
 //! A generated part of a document, between two marks.
 
-/// The marks before and after the part.
 const BEGIN: &str = "<!-- made by `cargo x results` -->\n";
 const END: &str = "<!-- end -->\n";
 

@@ -71,7 +71,6 @@ fn nr_shared(one: &Module, other: &Module) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// Returns the shortest circle through `module`.
 fn circle_through<'a>(arrows: &Arrows<'a>, module: &str) -> Option<Vec<&'a Use>> {
     let mut reached: BTreeSet<&str> = BTreeSet::new();
     let mut ways = VecDeque::from([(module, Vec::new())]);

@@ -39,7 +39,6 @@ pub(super) fn paths(source: &Source) -> Vec<Path> {
     found
 }
 
-/// Returns the range between each `use` and its semicolon.
 fn uses(code: &str) -> Vec<Range<usize>> {
     let starts = words_at(code, "use").map(|at| at + "use".len());
     // `impl Trait + use<'a>` is no import.

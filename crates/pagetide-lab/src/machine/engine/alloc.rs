@@ -97,7 +97,6 @@ impl Machine {
         }
     }
 
-    /// Plans a visit to the zone after `after` of work on the list.
     fn leave_list(&mut self, id: TaskId, after: Nanos, visit: Visit) {
         if matches!(visit, Visit::Refill(_) | Visit::Drain(..)) {
             let asker = self.asker(id);
@@ -147,7 +146,6 @@ impl Machine {
         frame.is_some()
     }
 
-    /// Continues the job after the release of the zone's lock.
     pub(super) fn after_visit(&mut self, id: TaskId, visit: Visit, found: bool) {
         let cpu = self.task(id).cpu;
         let is_shedding = matches!(self.task(id).jobs.last(), Some(Job::Shed { .. }));

@@ -16,7 +16,6 @@ use crate::machine::workload::TaskId;
 use pagetide_core::ids::CpuId;
 
 impl Machine {
-    /// Asks for the lock of the next list, or ends the job.
     pub(super) fn ask_list(&mut self, id: TaskId) {
         let Some(&Job::Shed { cpu, end, .. }) = self.task(id).jobs.last() else {
             unreachable!("a shedding is under way");

@@ -97,7 +97,6 @@ impl Machine {
         self.plan(id, Nanos::ZERO, Stage::Running);
     }
 
-    /// Wakes the first sender waiting for this inbox.
     fn wake_sender(&mut self, id: TaskId) {
         let task = self.task(id);
         let sender =

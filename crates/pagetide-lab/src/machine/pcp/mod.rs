@@ -315,7 +315,6 @@ const COMPILER_LIFE: Nanos = Nanos::from_secs(1);
 const MESSAGE_WORK: Nanos = Nanos(3_000);
 /// Pages of 2 GiB.
 const LOADER_PAGES: u32 = 524_288;
-/// Start of the memory shortage.
 const PRESSURE_FROM: Nanos = Nanos::from_secs(2);
 
 fn populate(machine: &mut Machine, workload: PcpWorkload, costs: &Costs) {
@@ -370,7 +369,6 @@ fn pairs(machine: &mut Machine, cpus: std::ops::Range<u32>) {
     }
 }
 
-/// Returns the middle of LOW and HIGH.
 fn between_low_and_high(managed: u64) -> u64 {
     let marks = Watermarks::for_zone(&WatermarkInputs::single_zone(managed));
     let (low, high) = (marks.mark(WatermarkLevel::Low), marks.mark(WatermarkLevel::High));

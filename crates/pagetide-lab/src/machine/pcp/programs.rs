@@ -279,7 +279,6 @@ impl Workload for Loader {
     }
 }
 
-/// From `from` on, leaves `nr_free` frames free.
 #[derive(Debug)]
 pub(super) struct Neighbour {
     pub(super) from: Nanos,

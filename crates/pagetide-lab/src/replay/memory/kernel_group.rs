@@ -32,7 +32,6 @@ const NODE_SLOTS: u32 = 64;
 /// Pages charged at once, if the limit allows.
 const CHARGE_BATCH: u32 = 64;
 
-/// Charges of a group, and its free frames.
 #[derive(Debug)]
 pub(in super::super) struct KernelGroup {
     free: Vec<FrameId>,
@@ -42,7 +41,6 @@ pub(in super::super) struct KernelGroup {
     /// Charged and unused pages.
     stock: u32,
     tree: PageTree,
-    /// The shadow limit, if enabled.
     budget: Option<ShadowBudget>,
 }
 
@@ -64,7 +62,6 @@ impl KernelGroup {
         }
     }
 
-    /// Takes a frame if the group can charge for it.
     pub(super) fn take(&mut self) -> Option<FrameId> {
         if self.charge(1) { self.free.pop() } else { None }
     }

@@ -29,7 +29,6 @@ pub(in super::super) enum Slot {
     Page,
 }
 
-/// The trees of all files of a trace.
 #[derive(Debug)]
 pub(super) struct PageTree {
     /// By rank.
@@ -141,7 +140,6 @@ impl PageTree {
         }
     }
 
-    /// Drops and returns the oldest shadow-only leaf.
     pub(super) fn drop_oldest(&mut self) -> Option<u32> {
         let (_, at) = self.shadow_leaves.pop_first()?;
         let leaf = &mut self.leaves[at as usize];

@@ -13,7 +13,6 @@ use pagetide_core::page_alloc::{
 use pagetide_core::tiering::{Headroom, background_target, room_for_demoted};
 use pagetide_core::units::Millis;
 
-/// The CPU of the only thread.
 const CPU: CpuId = CpuId(0);
 /// Time between two ticks of the lists, as in the page cache.
 const TICK_MS: u64 = 1000;

@@ -34,7 +34,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Plays the plain hits at the front. Returns their number.
     #[inline]
     fn play_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
         let until_look = self.look_at.saturating_sub(self.accesses);

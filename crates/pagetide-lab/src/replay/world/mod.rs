@@ -64,7 +64,6 @@ pub struct World<'a, Evicted> {
     rule: AccessRule,
     /// Victims of a synchronous pass. `None` during the pass.
     batch: Option<Box<ReclaimBatch>>,
-    /// Rank of the last claimed page.
     last_claimed: u32,
     memory: Memory,
     pages: Vec<Page>,
@@ -364,7 +363,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    /// Frees the page's swap slot, if any.
     fn leave_swap(&mut self, rank: u32) -> Backing {
         let page = &mut self.pages[rank as usize];
         if page.backing() == Backing::Swap {

@@ -21,7 +21,6 @@ use pagetide_core::units::Millis;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One kind of memory.
 pub(super) struct Node {
     pub(super) frames: Frames,
     pub(super) lists: NodeLists,

@@ -51,7 +51,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Allocates a frame without reclaim.
     pub(super) fn take_free(&mut self, rank: u32) -> Option<FrameId> {
         let frame = driver::take_above_low(self)?;
         let has_slot = self.grow_tree(rank);

@@ -18,7 +18,6 @@ use std::ops::Range;
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) id: LeafId,
-    /// Range in [`Tables::ranks`].
     pub(super) span: Range<usize>,
     pub(super) is_touched: bool,
 }

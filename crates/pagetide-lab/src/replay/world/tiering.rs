@@ -97,7 +97,6 @@ pub(super) struct Tiering {
     now: Millis,
     mappings: BTreeMap<MappingId, ScannedMapping>,
     counts: TierCounts,
-    /// Moved pages in order, if requested.
     moves: Option<Vec<(PageId, AccessKind)>>,
 }
 
@@ -141,7 +140,6 @@ impl Tiering {
         demotion.find_frame(|node, level| nodes[node.index()].frames.take(Some(level)))
     }
 
-    /// Returns true if a victim is too hot to demote.
     pub(super) fn spares(&mut self, folio: &Folio, is_armed: bool) -> bool {
         self.promotion.spares(self.now, folio, is_armed)
     }

@@ -51,7 +51,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         };
     }
 
-    /// Wakes background reclaim at the low watermark.
     pub(super) fn wake_background_thread(&mut self) {
         let now_ns = self.now_ns();
         if self.memory.has_background() && background::wake(self, now_ns) {

@@ -41,7 +41,6 @@ pub(super) enum Backing {
     Swap = 2,
 }
 
-/// A mark of a resident page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
     /// Accessed through the page table since the last scan.
@@ -136,7 +135,6 @@ impl Page {
         before
     }
 
-    /// Clears a mark. Returns the old mark.
     #[inline]
     pub(super) fn take(&mut self, mark: Mark) -> bool {
         let before = self.has(mark);

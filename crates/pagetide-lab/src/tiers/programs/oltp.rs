@@ -89,7 +89,6 @@ impl Oltp {
         }
     }
 
-    /// Writes a row's log entry.
     fn log(&mut self) -> TierAccess {
         let first = self.nr_tables * self.table_pages;
         let page = first + self.log_rows / ROWS_A_LOG_PAGE;

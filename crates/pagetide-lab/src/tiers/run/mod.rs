@@ -350,7 +350,6 @@ struct Player<'a> {
     model: Model,
     program: &'a mut dyn AccessStream,
     window: Vec<TierAccess>,
-    /// Played touches of the window.
     at: usize,
     hottest: Hottest,
     nr_hottest: u32,

@@ -71,7 +71,6 @@ pub(super) struct World {
     logs: [AccessLog; 2],
     /// Frames of the fast node, and first frame of the slow node.
     nr_fast: u32,
-    /// Page in each used frame.
     page_in: Vec<u32>,
     tables: Tables,
     topology: Topology,

@@ -20,7 +20,6 @@ use pagetide_core::tiering::{Headroom, Migration, Promotion};
 use pagetide_core::units::Millis;
 
 impl World {
-    /// Promotes a slow page, if a frame is still free.
     pub(super) fn promote(&mut self, page: u32, frame: FrameId) {
         driver::promote(self, &mut { page }, frame);
         if self.access_loop.word(page).node() == Node::Fast {

@@ -77,7 +77,6 @@ impl World {
         nth * self.scan.run_pages
     }
 
-    /// Arms a page if core wants. Returns true if armed.
     fn arm_if_wanted(&mut self, page: u32, now: Millis) -> bool {
         if page >= self.access_loop.nr_pages() {
             return false;
