@@ -4,10 +4,10 @@
 //! format > tidy > clippy > no-OS check > docs > build > tests > python > loom > Miri > fuzz
 //! ```
 //!
-//! The whole ladder should take less than [`TOTAL`] from an empty target folder on two CPUs. Tests
-//! run in parallel in the dev profile (slightly optimised, see Cargo.toml). Loom, Miri and fuzzing
-//! run only if the checked code has changed ([`crate::changed`]). A check that the machine cannot
-//! run (no nightly, no network for a compile target) is skipped, counted, and printed last.
+//! The ladder should take less than [`TOTAL`] from an empty target folder on two CPUs. Tests run in
+//! parallel in the dev profile (see Cargo.toml). Loom, Miri and fuzzing run only for changed code
+//! ([`crate::changed`]). A check that the machine cannot run (no nightly, no network) is skipped,
+//! counted, and printed last.
 
 use std::ffi::OsString;
 use std::io::Write as _;

@@ -1,8 +1,7 @@
 //! Counts tests, including the tests that did not really run.
 //!
-//! libtest prints `ok` for a test that returned early, for example without a permission. Such a
-//! test prints `SKIPPED: <test>: <why>`, and `--show-output` puts the line into the step's log. The
-//! tally moves such tests from passed to skipped, and the report ends with them.
+//! libtest prints `ok` for a test that returned early. Such a test prints `SKIPPED: <test>: <why>`,
+//! which `--show-output` puts into the log. The tally moves the test from passed to skipped.
 //!
 //! ```text
 //! step log --> "test result: ok. 12 passed; ..."  --> passed, failed

@@ -1,7 +1,7 @@
 //! `cargo x measure` and `cargo x results`: the numbers of docs/results.md, and the document.
 //!
-//! Problem: numbers copied by hand come from many commits, and no reader knows which still hold.
-//! Idea: commands write rows, and the document is made only from rows.
+//! Problem: numbers copied by hand come from many commits. Idea: commands write rows, and the
+//! document is made only from rows.
 //!
 //! ```text
 //!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
@@ -11,8 +11,8 @@
 //!   pagetide lab seeds --run  --> results/seeds.jsonl  --> docs/seeds.md, which the command makes
 //! ```
 //!
-//! `results/notes.md` holds figures that no command reproduces, each with its commit. The document
-//! links to the notes. Ignored: rows of an older commit.
+//! `results/notes.md` holds figures that no command reproduces, each with its commit. Ignored: rows
+//! of an older commit.
 
 pub(crate) mod measure;
 mod plan;

@@ -1,7 +1,6 @@
 //! Builds the tests and runs them in parallel.
 //!
-//! **Problem.** `cargo test` runs test programs one after another. Many leave CPUs idle, with a
-//! single test or waiting for a disk or a child process.
+//! **Problem.** `cargo test` runs test programs one after another, and many leave CPUs idle.
 //!
 //! ```text
 //! cargo test --no-run --message-format=json --> programs   the test programs that cargo has built

@@ -1,15 +1,14 @@
 //! House rules that a machine can check.
 //!
-//! Prose drifts: a README names a removed command, or a comment cites a renumbered invariant. Each
-//! rule keeps one such fact true. A rule is a function from a [`Tree`] (every file, and the crates)
-//! to findings:
+//! Prose drifts: a README names a removed command, or a comment cites a renumbered invariant. A
+//! rule is a function from a [`Tree`] (every file, and the crates) to findings:
 //!
 //! ```text
 //! files, cargo metadata --> Tree --> rule, rule, rule --> file:line: problem, reason, remedy
 //! canary (an example that must fail) ---^
 //! ```
 //!
-//! Every rule has a canary, and one test runs all: a rule that cannot fail is no rule.
+//! Every rule has a canary, and one test runs all.
 //!
 //! Deliberately ignored: checks of rustc, clippy and rustfmt, and matters of taste.
 

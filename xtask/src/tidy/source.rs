@@ -1,7 +1,7 @@
 //! Splits a Rust file into code, comments, and test lines.
 //!
-//! Rules look for words in code or in comments. Each file is copied twice: one copy with only code,
-//! one with only comments, and spaces for the rest. Lines and columns stay the same:
+//! Rules look for words in code or in comments. Each file has two copies with the same lines and
+//! columns: one with only code, one with only comments, and spaces for the rest:
 //!
 //! ```text
 //! text      let a = "x"; // why

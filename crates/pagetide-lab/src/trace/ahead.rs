@@ -5,9 +5,9 @@
 //!                      ^------------- empty chunks return <--------'
 //! ```
 //!
-//! Data and invariants: bytes and the final error come in the reader's order. An empty chunk marks
-//! the end. The thread exits at the end, or at its next chunk after the drop of [`Ahead`]. It is
-//! not joined, as its reader may be a pipe without a writer.
+//! Data and invariants: bytes and the final error come in order. An empty chunk marks the end. The
+//! thread exits at the end, or at its next chunk after the drop of [`Ahead`]. Nobody joins the
+//! thread, as its reader may block.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -1,15 +1,15 @@
 //! A limit on the pages that a trace may claim, by its length.
 //!
-//! Problem: a short line may ask for 64 GiB, and a small file may exhaust memory. Idea: each byte
-//! of the trace allows a number of pages. A larger claim means damage, or another format.
+//! Problem: a small file may claim pages that exhaust memory. Idea: each byte of the trace allows a
+//! number of pages. A larger claim means damage, or another format.
 //!
 //! ```text
 //!   pages of all requests so far  <=  PAGES_ALLOWED + PAGES_A_BYTE x bytes read so far
 //! ```
 //!
-//! A request of 160 MiB on each line is accepted, and so is one request of 4 GiB in any file.
+//! 160 MiB on each line are accepted, and one request of 4 GiB in any file.
 //!
-//! Ignored: compression. The counted bytes are decompressed bytes.
+//! Ignored: compression. Decompressed bytes count.
 
 use super::input::BytesRead;
 use super::{Request, TraceError};

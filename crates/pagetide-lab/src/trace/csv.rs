@@ -5,15 +5,15 @@
 //!   0, 13053225291711363978, 737, 13               1,5633898,2a,512,42932745
 //! ```
 //!
-//! The page column is the first one with a name below. A number is a page number. If the first id
-//! is a word, other words are hashed to pages with 64-bit FNV-1a. Two more columns are read:
+//! The first column with a name below is the page. If the first id is a word, words are hashed to
+//! pages with 64-bit FNV-1a. Two more columns are read:
 //!
 //! ```text
 //!   op     a word, a SCSI operation code in hexadecimal, or 0 (a read) and 1 (a write)
 //!   time   seconds, whole or not, as in libCacheSim. A field that is no number means no time.
 //! ```
 //!
-//! Fields may be quoted as in RFC 4180. Lines without a quotation mark are simply cut at commas.
+//! Fields may be quoted as in RFC 4180.
 //!
 //! Sources: libCacheSim's data folder, SCSI block commands (operation codes), Twitter's cache trace
 //! (operation words), RFC 4180, and RFC 9923 (FNV hash, by Fowler, Noll and Vo).

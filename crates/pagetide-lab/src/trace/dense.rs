@@ -1,9 +1,7 @@
 //! A renumbered trace: pages become ranks 0, 1, 2, ... in order of first appearance.
 //!
-//! **Problem.** Replays look up a page at every access. With ranks a look-up is an array index, and
-//! twelve million accesses fit in 60 MB.
-//!
-//! **Idea.**
+//! **Problem.** Replays look up a page at every access. **Idea.** With ranks a look-up is an array
+//! index, and twelve million accesses fit in 60 MB.
 //!
 //! ```text
 //!   accesses:  Px70  Px9  Px70  Px3        ranks:  0  1  0  2
@@ -11,7 +9,7 @@
 //! ```
 //!
 //! **Data and invariants.** `ranks`, `kinds` and `times` have the same length, but `times` is empty
-//! without times. Times never go back. Notes are separate, each with the number of entries before.
+//! without times. Times never go back. Each note has the number of entries before.
 //!
 //! **Ignored.** Threads, fractions of a millisecond, and times beyond 49 days. At most 2^32 - 1
 //! distinct pages.

@@ -1,8 +1,6 @@
 //! Traces: recorded accesses as one stream, whatever the file format.
 //!
-//! **Problem.** A dozen formats list page accesses. The lab needs only the accesses.
-//!
-//! **Idea.**
+//! **Problem.** A dozen formats list page accesses. **Idea.**
 //!
 //! ```text
 //!   file -> zstd, gzip, xz? -> which format? -> requests -> split into pages -> Access, ...
@@ -13,13 +11,13 @@
 //! A reader turns one line or record into one request of consecutive pages. [`Trace`] cuts requests
 //! into pages.
 //!
-//! **Data and invariants.** Reading streams: memory does not grow with the trace, except for the
-//! names of distinct files. A trace ends after its first error, which names the line and column (or
-//! the byte of the decompressed file) and the expected value.
+//! **Data and invariants.** Memory does not grow with the trace, except for the names of distinct
+//! files. A trace ends after its first error, which names the line and column (or the byte of the
+//! decompressed file) and the expected value.
 //!
 //! **Ignored.** Latencies. Request times count from the first request, in whole milliseconds. In
-//! block and object traces one id is one page: object sizes are ignored, as in the published miss
-//! ratios. Byte offsets (fio, MSR, lackey) are cut into 4 KiB pages.
+//! block and object traces one id is one page, whatever its size, as in the published miss ratios.
+//! Byte offsets (fio, MSR, lackey) are cut into 4 KiB pages.
 //!
 //! **Sources.** Each reader names its source. The table is in `docs/formats.md`.
 

@@ -8,13 +8,12 @@
 //!   kdamond.0 9 [2] 7.1: damon:damon_aggregated: target_id=0 nr_regions=11 4096-16384: 3 9 table
 //! ```
 //!
-//! The kernel's own `trace` and `trace_pipe` files, without the group, are accepted too. Each
-//! (device, inode) and each DAMON target is a mapping. Offsets and addresses are bytes. Mapping
-//! pages around a fault and adding pages to the page cache are no accesses. These and all other
-//! events are skipped.
+//! The kernel's `trace` and `trace_pipe` files, without the group, are accepted too. Each (device,
+//! inode) and each DAMON target is a mapping. Offsets and addresses are bytes. Other events are
+//! skipped, also mappings around a fault and additions to the page cache.
 //!
-//! A DAMON line reports an accessed region, not its pages. Every page of the region counts as one
-//! access a line, which overstates large regions.
+//! A DAMON line reports an accessed region. Every page counts as one access a line, which
+//! overstates large regions.
 //!
 //! Sources: the format files of `events/filemap` in tracefs, and the kernel's documentation of
 //! DAMON, "Tracepoints for Monitoring Results".

@@ -1,8 +1,7 @@
 //! Core's baselines against slow twins written from the papers: the same misses on every trace.
 //!
-//! The twins share no code with core. A queue is a vector with the oldest element first, and a
-//! ghost is a page number in a vector. W-TinyLFU has no twin, as the sketch would have to be the
-//! same. `golden_policies.rs` pins its misses.
+//! The twins share no code with core. A queue is a vector, oldest first. A ghost is a page number
+//! in a vector. W-TinyLFU would need the same sketch, so `golden_policies.rs` pins its misses.
 
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::replay::{self, Contender};

@@ -1,8 +1,8 @@
-//! The live estimate of the curve against the exact curve, at the precision of a running cache.
+//! The live estimate of the curve against the exact curve.
 //!
 //! Each row is a trace and a memory. The error is the mean over 16 sizes from a quarter to four
-//! times the memory, evenly spaced by ratio. Memories up to 512 frames are not sampled and have
-//! only the width of the buckets as error.
+//! times the memory, evenly spaced by ratio. Memories up to 512 frames are not sampled, with the
+//! width of the buckets as error.
 //!
 //! Not verified: curves of policies other than LRU, which have none.
 

@@ -2,8 +2,8 @@
 //!
 //! Source of the numbers: Linux 6.18.15 and 7.3.4, one process reading 4 KiB pages without
 //! readahead in a memory group, a fresh boot for each value. The replay uses the same accounting
-//! ([`pagetide_lab::replay::Memory::KernelGroup`]). All accesses are reads, and pages are numbered
-//! by trace id, which decides the shared tree nodes.
+//! ([`pagetide_lab::replay::Memory::KernelGroup`]). All accesses are reads. Pages are numbered by
+//! trace id, for the same shared tree nodes.
 //!
 //! Seven comparisons. Only the first runs without the kernel's limit on shadows.
 //!
@@ -17,15 +17,14 @@
 //!   two lists, counted folds every 500 reads, 7 phases  6.18 and 7.3, the reader itself folding
 //! ```
 //!
-//! Folded rows are means over the phases. Boots of one kernel differ by up to 1.25 points, as the
-//! phases do. 7.3 has no folded row of two lists, as its guests were slower. The final number of
-//! cached pages is compared if known.
+//! Folded rows are means over the phases. Boots of one kernel differ by up to 1.25 points. 7.3 has
+//! no folded row of two lists, as its guests were slower. The final number of cached pages is
+//! compared if known.
 //!
 //! `dumps.rs` compares the generations of 4000 pages.
 //!
-//! Not verified: the evicted pages, only the hits. The zipf rows use another random sequence than
-//! the kernel's, with the same distribution, pages and length. 7.3 has no hit ratios for synthetic
-//! traces.
+//! Not verified: the evicted pages. The zipf rows use another random sequence than the kernel's,
+//! with the same distribution, pages and length. 7.3 has no hit ratios for synthetic traces.
 
 mod compare;
 mod dumps;

@@ -1,10 +1,8 @@
 //! Snapshots of short runs: hits, evictions in order, and every counter.
 //!
-//! **Problem.** Refactoring moves decisions between files. Other tests miss a victim evicted one
-//! place earlier.
-//!
-//! **Idea.** Thousands of short runs, each a row in a text file: the run, and its outcome, with
-//! sequences as 64-bit digests. A changed row fails the test by name.
+//! **Problem.** Refactoring moves decisions, and other tests miss a victim evicted one place
+//! earlier. **Idea.** Thousands of short runs, each a row in a text file: the run and its outcome,
+//! with sequences as 64-bit digests. A changed row fails the test by name.
 //!
 //! ```text
 //!   cargo test -p pagetide-lab --test snapshot                           compares
@@ -19,11 +17,10 @@
 //! | `machines.txt` | per-CPU lists, fast and slow memory, groups |
 //! | `real.txt` | published traces: with `PAGETIDE_TRACES` |
 //!
-//! **Intended changes.** A commit that changes behaviour rewrites the files, and says what moved
-//! and why. The policy `pagetide` is left out, as it still changes. `tests/all/pagetide.rs` bounds
-//! its results.
+//! **Intended changes.** A commit that changes behaviour rewrites the files, and gives the reason.
+//! The policy `pagetide` still changes, so `tests/all/pagetide.rs` covers it instead.
 //!
-//! **Not here.** Durations. The real page cache, which the replay law ties to these runs.
+//! **Not here.** Durations. The real page cache, which the replay law covers.
 
 #[path = "../support/records.rs"]
 #[expect(dead_code, reason = "its streams and cut files are other tests'")]

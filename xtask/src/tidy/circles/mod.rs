@@ -1,8 +1,7 @@
 //! Forbids circles of modules: inside a crate, too, arrows point down.
 //!
-//! Two modules that use each other are one module in two files. Neither can be read, tested or
-//! moved alone. Modules are compared with their siblings, each with everything below, so that
-//! folders have an order, and files in a folder:
+//! Two modules that use each other are one module in two files. Modules are compared with their
+//! siblings, each with everything below, so that folders have an order, and files in a folder:
 //!
 //! ```text
 //! api::file -> engine::fill     at the root: api -> engine
@@ -10,8 +9,8 @@
 //! engine::pass -> engine        no arrow: a module and its children are one family
 //! ```
 //!
-//! Reads `use` lines and paths in code outside tests, and follows re-exported names to their home.
-//! Deliberately ignored: methods of types imported elsewhere.
+//! Reads `use` lines and paths in code outside tests, and follows re-exports. Deliberately ignored:
+//! methods of types imported elsewhere.
 
 mod modules;
 mod paths;
