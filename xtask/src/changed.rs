@@ -1,5 +1,4 @@
-//! Lists the files that a change touches. The expensive steps of a check run only if their files
-//! changed.
+//! Lists the files of a change, so that expensive steps run only for changed files.
 //!
 //! ```text
 //! HEAD is a merge      --> the difference to its first parent
@@ -37,8 +36,8 @@ impl Change {
         Some(Change { since, files })
     }
 
-    /// Returns the reason why a step that checks these files and folders need not run. Returns
-    /// `None` if one of them has changed.
+    /// Returns the reason to leave out a step that checks these paths, or `None` if one has
+    /// changed.
     pub(crate) fn excuse(&self, followed: &[&str]) -> Option<String> {
         let follows = |file: &String| followed.iter().any(|path| is_in(file, path));
         if followed.is_empty() || self.files.iter().any(follows) {
@@ -49,13 +48,12 @@ impl Change {
     }
 }
 
-/// Returns true if `file` is `path`, or in the folder `path`.
 fn is_in(file: &str, path: &str) -> bool {
     file.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns the output of git. Returns `None` if git fails, or if a command other than `diff` and
-/// `ls-files` prints nothing.
+/// Returns the output of git, or `None` if git fails. Empty output is a failure except for `diff`
+/// and `ls-files`.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).current_dir(root).output().ok()?;
     let is_empty_list = matches!(arguments[0], "diff" | "ls-files");
@@ -79,7 +77,6 @@ mod tests {
         assert_eq!(why, "nothing in crates/a/s, fuzz has changed since 1f (--long runs it)");
     }
 
-    /// Makes an empty folder for a repository.
     fn repository(name: &str) -> std::path::PathBuf {
         let name = format!("pagetide-changed-{name}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
@@ -87,8 +84,8 @@ mod tests {
         folder
     }
 
-    /// Runs git in `folder` with a test user, without this machine's configuration. Returns false
-    /// if a command fails or git is missing.
+    /// Runs git in `folder` with a test user and without this machine's configuration. Returns
+    /// false if a command fails or git is missing.
     fn run(folder: &Path, lines: &[&str]) -> bool {
         let user = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"];
         lines.iter().all(|line| {

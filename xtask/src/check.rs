@@ -4,12 +4,10 @@
 //! format > tidy > clippy > no-OS check > docs > build > tests > python > loom > Miri > fuzz
 //! ```
 //!
-//! The whole ladder should take less than [`TOTAL`] from an empty target folder on two CPUs. Tests
-//! run in the dev profile (optimised a little, see Cargo.toml) and side by side. Loom checks only
-//! code with interleavings, and Miri only code with index arithmetic. Loom, Miri and fuzzing run
-//! only if the code that they check has changed ([`crate::changed`]). A check that the machine
-//! cannot run (no nightly, no network for a compile target) is skipped by name, counted, and
-//! printed last.
+//! The ladder should take less than [`TOTAL`] from an empty target folder on two CPUs. Tests run in
+//! parallel in the dev profile (see Cargo.toml). Loom, Miri and fuzzing run only for changed code
+//! ([`crate::changed`]). A check that the machine cannot run (no nightly, no network) is skipped,
+//! counted, and printed last.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,12 +22,11 @@ use crate::suite;
 use crate::tally::{self, Tally};
 use crate::tidy;
 
-/// Maximum duration of a whole check. Steps that can be skipped get only the remaining time.
+/// Maximum duration of a check. Steps that can be skipped get the remaining time.
 const TOTAL: Duration = Duration::from_secs(700);
-/// Maximum duration of a check with `--long`, and of each of its steps that runs tests.
+/// Maximum duration with `--long`, also for each test step.
 const TOTAL_LONG: Duration = Duration::from_secs(4 * 3600);
 
-/// The options on the command line.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
     is_fast: bool,
@@ -55,18 +52,16 @@ impl Options {
     }
 }
 
-/// One step of the ladder.
 struct Step {
     name: &'static str,
     limit_seconds: u64,
     kind: Kind,
     work: fn(&StepContext) -> Outcome,
-    /// The files and folders that the step checks. The step always runs if the list is empty.
+    /// The files and folders that the step checks. An empty list means always.
     follows: &'static [&'static str],
 }
 
 impl Step {
-    /// Returns the same step, which runs only if one of these files has changed.
     const fn following(self, follows: &'static [&'static str]) -> Step {
         Step { follows, ..self }
     }
@@ -74,13 +69,13 @@ impl Step {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Reads the code. Its log is shown only if it fails.
+    /// Reads the code. The log is shown only on failure.
     Lint,
-    /// Runs tests. Its log holds test results to count.
+    /// Runs tests, and counts the results in the log.
     Tests,
-    /// Runs tests in the remaining time. Past it, the step is a loud skip and not a failure.
+    /// Runs tests in the remaining time. A timeout is a skip, not a failure.
     DeepTests,
-    /// Runs in the remaining time as `DeepTests` does. Its results are not counted as tests.
+    /// Like `DeepTests`, without counting results as tests.
     Deep,
 }
 
@@ -103,7 +98,7 @@ const fn step(
     Step { name, limit_seconds, kind, work, follows: &[] }
 }
 
-/// Runs before all other steps, and only with `--install`.
+/// Runs first, and only with `--install`.
 const INSTALL: Step = step("programs", 900, Kind::Lint, programs::install);
 
 const FULL: [Step; 11] = [
@@ -153,7 +148,6 @@ const FAST: [Step; 5] = [
     step("unit tests", 300, Kind::Tests, suite::run_fast),
 ];
 
-/// Runs the ladder. Returns true if nothing failed.
 pub(crate) fn run(root: &Path, options: Options) -> bool {
     let start = Instant::now();
     let steps: &[Step] = if options.is_fast { &FAST } else { &FULL };
@@ -188,14 +182,13 @@ pub(crate) fn run(root: &Path, options: Options) -> bool {
     sum.failed == 0
 }
 
-/// Returns the three longest steps with their times.
 fn longest(mut times: Vec<(Duration, &str)>) -> String {
     times.sort_by_key(|(time, _)| std::cmp::Reverse(*time));
     let said = times.iter().take(3).map(|(time, name)| format!("{name} {} s", time.as_secs()));
     said.collect::<Vec<_>>().join(", ")
 }
 
-/// Counts a step that need not run as skipped, and prints its line.
+/// Counts an unneeded step as skipped, and prints its line.
 fn leave_out(step: &Step, why: &str) -> Tally {
     println!("{:<20} {:7.1} s  SKIPPED", step.name, 0.0);
     let mut tally = Tally::default();
@@ -241,8 +234,7 @@ fn climb(root: &Path, step: &Step, is_long: bool, left: Duration) -> Tally {
     tally
 }
 
-/// Prints the names of the failed tests. The end of the report shows their output. If the log names
-/// no failed test, prints the log without its successes.
+/// Prints the names of the failed tests, or the log without its successes if there are none.
 fn print_failure(step: &Step, context: &StepContext, tally: &Tally, log: &str) {
     for failure in &tally.failures {
         println!("    {}", failure.name);
@@ -253,7 +245,7 @@ fn print_failure(step: &Step, context: &StepContext, tally: &Tally, log: &str) {
     println!("^ output of {}, whole in {}", step.name, context.log().display());
 }
 
-/// Returns the outcome of a step. A step that ran no test is skipped, and not passed.
+/// Returns the outcome of a step. A test step without tests is skipped, not passed.
 fn judge(kind: Kind, outcome: Outcome, tally: &Tally, limit: Duration) -> Outcome {
     match outcome {
         Outcome::Done if kind.counts_tests() && tally.nr_tests() == 0 => {
@@ -297,10 +289,10 @@ fn docs(context: &StepContext) -> Outcome {
 
 const NO_OS: &str = "x86_64-unknown-none";
 
-/// Proves that core is pure: no standard library exists for this target.
+/// Proves that core is pure: the target has no standard library.
 fn core_without_an_os(context: &StepContext) -> Outcome {
     if !has_target(NO_OS) {
-        // The only download of a check. Its timeout is for machines without a network.
+        // The only download of a check. The timeout is for machines without a network.
         let added = context.command("timeout", &["60", "rustup", "target", "add", NO_OS], &[]);
         if added != Outcome::Done {
             return Outcome::Skipped(format!("the target {NO_OS} cannot be added with rustup"));
@@ -314,11 +306,11 @@ fn has_target(target: &str) -> bool {
     libdir.is_some_and(|dir| Path::new(dir.trim()).is_dir())
 }
 
-/// Runs every interleaving that loom can find for the page word and the code built on it.
+/// Runs every interleaving of the page word and the code on top.
 fn loom(context: &StepContext) -> Outcome {
     let env = [
         ("RUSTFLAGS", OsString::from("--cfg loom")),
-        // A separate folder: the flags would rebuild everything in the common one.
+        // A separate folder, because the flags would rebuild everything in the common one.
         ("CARGO_TARGET_DIR", context.target_dir().join("loom").into_os_string()),
         // Loom's tests are built once and run for a minute.
         ("CARGO_PROFILE_RELEASE_LTO", OsString::from("off")),
@@ -327,7 +319,7 @@ fn loom(context: &StepContext) -> Outcome {
     context.cargo_with(&[&command[..], &["--locked", "loom", "--", "--show-output"]].concat(), &env)
 }
 
-/// Looks for undefined behaviour and index mistakes in code that an interpreter can run quickly.
+/// Looks for undefined behaviour and index errors in code that an interpreter runs quickly.
 fn miri(context: &StepContext) -> Outcome {
     if let Some(why) = miri_is_missing() {
         return Outcome::Skipped(why);
@@ -354,7 +346,6 @@ fn miri(context: &StepContext) -> Outcome {
     Outcome::Done
 }
 
-/// Runs every fuzz target briefly, to see that each still builds and passes.
 fn fuzz(context: &StepContext) -> Outcome {
     if let Some(why) = fuzz_is_missing() {
         return Outcome::Skipped(why);
@@ -409,7 +400,6 @@ fn miri_is_missing() -> Option<String> {
     None
 }
 
-/// Returns the output of a quick local command, or `None` if the command fails.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = std::process::Command::new("timeout")
         .arg("20")

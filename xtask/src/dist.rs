@@ -1,8 +1,8 @@
-//! `cargo x dist`: all that is handed out, in one folder, with checksums.
+//! `cargo x dist`: the distribution in one folder, with checksums.
 //!
 //! ```text
 //!   <target folder>/release/dist/
-//!     bin/pagetide                      the command; it has the library of `run` inside
+//!     bin/pagetide                      the command, with the library of `run` inside
 //!     lib/pagetide/                     that library as a file, for an installation for all users
 //!     lib/ include/ lib/pkgconfig/      libpagetide.so and .a, pagetide.h, pagetide.pc
 //!     share/                            manual pages, completions
@@ -10,9 +10,9 @@
 //!     SHA256SUMS
 //! ```
 //!
-//! `bin`, `lib`, `include` and `share` can be copied to a prefix as they are.
+//! `bin`, `lib`, `include` and `share` can be copied to a prefix.
 //!
-//! Ignored: other machines than this one; signatures; archives.
+//! Ignored: other machines than this one, signatures, archives.
 
 use crate::python::with_command;
 use crate::step::{Outcome, StepContext};
@@ -26,14 +26,13 @@ use std::time::Duration;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const LIMIT: Duration = Duration::from_secs(3600);
 const PRELOAD: &str = "libpagetide_preload.so";
-/// Where each shell looks for completions below a prefix.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/pagetide"),
     ("zsh", "share/zsh/site-functions/_pagetide"),
     ("fish", "share/fish/vendor_completions.d/pagetide.fish"),
 ];
 
-/// Builds it; true when all that can be made on this machine was.
+/// Builds the distribution. Returns true if everything possible on this machine was built.
 pub(crate) fn run(root: &Path) -> bool {
     match make(root) {
         Ok(folder) => {
@@ -68,7 +67,6 @@ struct Dist<'a> {
 }
 
 impl Dist<'_> {
-    /// An empty folder, and the texts that go along.
     fn begin(&self) -> Result<(), String> {
         if self.folder.exists() {
             fs::remove_dir_all(&self.folder).map_err(|error| on(&self.folder, &error))?;
@@ -79,14 +77,14 @@ impl Dist<'_> {
         Ok(())
     }
 
-    /// The command, and the library of `run` as it is inside.
+    /// Adds the command, and its embedded library of `run`.
     fn command(&self) -> Result<(), String> {
         self.cargo(&["build", "--release", "--locked", "--package", "pagetide-cli"])?;
         self.copy(&self.built.join("pagetide"), "bin/pagetide")?;
         self.copy(&self.built.join("deps").join(PRELOAD), &format!("lib/pagetide/{PRELOAD}"))
     }
 
-    /// The C library, as `cargo cinstall` lays it out.
+    /// Adds the C library, laid out as by `cargo cinstall`.
     fn library(&self) -> Result<(), String> {
         let (whole, soname) = (library_name(3), library_name(2));
         let linked = format!("link-arg=-Wl,-soname,{soname}");
@@ -104,7 +102,6 @@ impl Dist<'_> {
         self.write("lib/pkgconfig/pagetide.pc", &pkg_config())
     }
 
-    /// Manual pages and completions, of the command itself.
     fn share(&self) -> Result<(), String> {
         let manuals = self.place("share/man/man1/pagetide.1")?;
         let folder = manuals.parent().expect("it is in one");
@@ -115,7 +112,6 @@ impl Dist<'_> {
         Ok(())
     }
 
-    /// What other installers take, where their makers are installed.
     fn packages(&self) -> Result<(), String> {
         let folder = self.folder.to_string_lossy().into_owned();
         if succeeds("cargo", &["deb", "--version"]) {
@@ -141,7 +137,7 @@ impl Dist<'_> {
         }
     }
 
-    /// SHA-256 of every file, as `sha256sum --check` reads them.
+    /// Writes the SHA-256 of every file, for `sha256sum --check`.
     fn sums(&self) -> Result<(), String> {
         let sum = "find . -type f ! -name SHA256SUMS -printf '%P\\0' | sort -z \
                    | xargs -0 sha256sum > SHA256SUMS";
@@ -170,7 +166,6 @@ impl Dist<'_> {
         }
     }
 
-    /// What the command that was built prints.
     fn ask(&self, arguments: &[&str]) -> Result<String, String> {
         let command = self.folder.join("bin/pagetide");
         let output = Command::new(&command).args(arguments).output();
@@ -181,7 +176,6 @@ impl Dist<'_> {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// A path in the folder, below a folder that exists.
     fn place(&self, name: &str) -> Result<PathBuf, String> {
         let path = self.folder.join(name);
         let parent = path.parent().expect("it is in a folder");
@@ -208,14 +202,14 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
 }
 
-/// The C library's file name with so many parts of the version. Before 1.0 two of them have to be
-/// the same for a program to go on.
+/// Returns the C library's file name with this many version parts. Before 1.0, programs depend on
+/// two.
 fn library_name(nr_parts: usize) -> String {
     let parts: Vec<&str> = VERSION.split('.').take(nr_parts).collect();
     format!("libpagetide.so.{}", parts.join("."))
 }
 
-/// Relative to where it is, so that the folder can be copied anywhere.
+/// Uses relative paths, so that the folder can be copied anywhere.
 fn pkg_config() -> String {
     format!(
         "\

@@ -14,28 +14,24 @@
 //! The report of a check ends with the failed tests. An output longer than [`SHOWN`] keeps its
 //! panic message and its end.
 
-/// Prefix of the line that names a program. It stands before the program's output.
+/// Prefix of the line that names a program, before its output.
 pub(crate) const PROGRAM: &str = "     Running ";
 /// Maximum output of a failed test in the report, in bytes.
 const SHOWN: usize = 8 << 10;
 
-/// A failed test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// The program and the test.
     pub(crate) name: String,
     pub(crate) output: String,
 }
 
 impl Failure {
-    /// Returns the failed test as the report of a check shows it.
     pub(crate) fn block(&self) -> String {
         let Failure { name, output } = self;
         format!("FAILED: {name}\n{}\n", shortened(output).trim_end())
     }
 }
 
-/// Returns the failed tests of a log, in their order.
 pub(crate) fn in_log(log: &str) -> Vec<Failure> {
     let mut failures: Vec<Failure> = Vec::new();
     let (mut program, mut is_inside) = ("", false);
@@ -45,7 +41,7 @@ pub(crate) fn in_log(log: &str) -> Vec<Failure> {
             program = name.split(" (").next().unwrap_or(name);
             is_inside = false;
         } else if line == "failures:" {
-            // The second such line is followed by names only.
+            // Only names follow the second such line.
             let is_first = lines.peek().is_some_and(|next| next.trim().is_empty());
             is_inside = is_first;
         } else if let (true, Some(test)) = (is_inside, test_of(line)) {
@@ -64,7 +60,7 @@ fn test_of(line: &str) -> Option<&str> {
     line.strip_prefix("---- ")?.strip_suffix(" stdout ----")
 }
 
-/// Returns a failed test in the format of libtest, for a program that could not print one.
+/// Returns a failed test in libtest's format, for a program that could not print one.
 pub(crate) fn of_program(name: &str, output: &str) -> String {
     let output: String = output.lines().map(|line| format!("  {line}\n")).collect();
     format!(
@@ -73,8 +69,8 @@ pub(crate) fn of_program(name: &str, output: &str) -> String {
     )
 }
 
-/// Returns at most [`SHOWN`] bytes of an output, and a line for each part that is left out. If the
-/// output is too long, half of the bytes start at the first panic, and half are the end.
+/// Returns at most [`SHOWN`] bytes of an output, and a line for each omitted part. Half of the
+/// bytes start at the first panic, half are the end.
 pub(crate) fn shortened(output: &str) -> String {
     if output.len() <= SHOWN {
         return output.to_owned();
@@ -91,7 +87,6 @@ pub(crate) fn shortened(output: &str) -> String {
     format!("{head}{}{middle}{}", &output[begin..end], &output[tail..])
 }
 
-/// Returns the first index at or after `at` that does not split a character.
 fn boundary(text: &str, at: usize) -> usize {
     (at..text.len()).find(|place| text.is_char_boundary(*place)).unwrap_or(text.len())
 }

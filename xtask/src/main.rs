@@ -1,7 +1,6 @@
-//! The project's own checks: `cargo x check` is all of CI, `cargo x tidy` is the house rules.
+//! The project's checks: `cargo x check` is all of CI, `cargo x tidy` is the house rules.
 //!
-//! Everything a reviewer would otherwise have to remember runs here, by the same command on a
-//! laptop and in CI:
+//! The same commands run on a laptop and in CI:
 //!
 //! ```text
 //! main ----> check ----> step      one command: a log file, a time limit, a verdict
@@ -9,13 +8,13 @@
 //!   |          |-------> suite/    the test programs, side by side
 //!   |          |-------> tally     test counts and loud skips, read from the logs
 //!   |          |-------> failures  the failed tests in a log, each with its output
-//!   |          |-------> programs  what tests run, from Debian's packages
-//!   |-------> dist              what is handed out, with checksums
-//!   |-------> results/              what is measured, and the document of its rows
+//!   |          |-------> programs  programs for tests, from Debian's packages
+//!   |-------> dist              the distribution, with checksums
+//!   |-------> results/              measurements, and the document of their rows
 //!   '-------> tidy/                 one small rule a file, each with an example that must fail
 //! ```
 //!
-//! Without `--install` it installs nothing but the no-OS compile target, and never needs root.
+//! Without `--install`, xtask installs only the no-OS compile target. Root is never needed.
 #![forbid(unsafe_code)]
 
 mod changed;
@@ -62,7 +61,7 @@ Exit: 0 all well, 1 something failed, 2 usage. Logs: <target folder>/xtask/<step
 The last line of `check` is always `N passed, N failed, N skipped`.
 ";
 
-/// The commands a README may name after `cargo x`.
+/// The commands that a README may name after `cargo x`.
 const COMMANDS: [&str; 5] = ["check", "tidy", "measure", "results", "dist"];
 
 fn main() -> ExitCode {
@@ -101,7 +100,6 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The workspace's root: the folder above this crate's.
 fn root() -> PathBuf {
     let manifest_dir =
         std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());

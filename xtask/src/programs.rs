@@ -1,21 +1,20 @@
-//! The programs that tests run, from Debian's packages: all at once, before any test looks for one.
+//! Installs the programs that tests run, from Debian's packages.
 //!
 //! ```text
 //!   --install --> which are missing? --none--> ok
-//!                      |  root, and apt-get --> update, install --> ok, or SKIPPED: what it said
+//!                      |  root, and apt-get --> update, install --> ok, or SKIPPED: the error
 //!                      `--not so--> SKIPPED: the command to type
 //! ```
 //!
-//! A program that is missing is a loud skip of each test that wants it; so what cannot be installed
-//! here is a skip as well, and no failure. No package starts a service: the database server is
-//! started by its test, in a folder of its own.
+//! A missing program makes its tests skip loudly, so a failed installation is a skip too. No
+//! package starts a service: a test starts the database server in its own folder.
 //!
-//! Ignored: which version a package has. The tests print what they find wrong, whatever it is.
+//! Ignored: package versions.
 
 use crate::step::{Outcome, StepContext};
 use std::path::Path;
 
-/// A program, and the package of Debian 12 it comes from.
+/// A program, and its package in Debian 12.
 const PROGRAMS: [(&str, &str); 17] = [
     ("bindfs", "bindfs"),
     ("busybox", "busybox-static"),
@@ -36,7 +35,6 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("tar", "tar"),
 ];
 
-/// Installs what is missing, where that is possible.
 pub(crate) fn install(context: &StepContext) -> Outcome {
     let missing = missing_in(&search_path());
     if missing.is_empty() {
@@ -47,7 +45,7 @@ pub(crate) fn install(context: &StepContext) -> Outcome {
         return Outcome::Skipped(format!("not root, or no apt-get; by hand: {by_hand}"));
     }
     let quiet = [("DEBIAN_FRONTEND", "noninteractive".into())];
-    // Lists that cannot be brought up to date may do all the same.
+    // Outdated lists may still work.
     let updated = context.command("apt-get", &["update", "-qq"], &quiet);
     let options = ["install", "-y", "-qq", "--no-install-recommends"];
     match context.command("apt-get", &[&options[..], &missing].concat(), &quiet) {
@@ -62,20 +60,19 @@ pub(crate) fn install(context: &StepContext) -> Outcome {
     }
 }
 
-/// The packages of the programs that are in none of the folders.
 fn missing_in(folders: &[std::path::PathBuf]) -> Vec<&'static str> {
     let is_there = |name: &str| folders.iter().any(|folder| folder.join(name).is_file());
     PROGRAMS.iter().filter(|(name, _)| !is_there(name)).map(|(_, package)| *package).collect()
 }
 
-/// Where tests look for programs; servers are in a folder that not every user has in the path.
+/// Returns the folders with programs. Servers are in a folder outside many users' path.
 fn search_path() -> Vec<std::path::PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).chain(["/usr/sbin".into()]).collect()
 }
 
 fn rights_and_tool() -> bool {
-    // The folder of a process belongs to the user it runs as.
+    // A process's folder belongs to its user.
     let is_root = std::fs::metadata("/proc/self")
         .is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     is_root && Path::new("/usr/bin/apt-get").is_file()

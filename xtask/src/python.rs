@@ -1,5 +1,4 @@
-//! The Python door's own tests, run by pytest in a virtual environment that a check makes for
-//! itself below the target folder.
+//! Runs the Python package's tests with pytest, in a virtual environment below the target folder.
 //!
 //! ```text
 //! <target folder>/python/   bin/python with numpy, pytest and others: installed once
@@ -7,8 +6,8 @@
 //!                 wheels/   --long: the package as maturin builds it, to be installed
 //! ```
 //!
-//! The extension module comes from cargo, with the packages and features that the tests were built
-//! with: the code that they share is not compiled again. The long form builds the wheel as well.
+//! Cargo builds the extension module with the packages and features of the tests, so shared code is
+//! compiled once. The long form also builds the wheel.
 
 use crate::step::{LONG, Outcome, StepContext};
 use std::ffi::OsString;
@@ -16,16 +15,15 @@ use std::path::Path;
 use std::{fs, io};
 
 const PACKAGES: [&str; 2] = ["numpy>=1.26", "pytest>=8"];
-/// What the package works with where it is there; tests that want one skip loudly without.
+/// Optional packages. Tests that need a missing one skip loudly.
 const COMPANIONS: [&str; 6] =
     ["fsspec", "matplotlib", "pandas", "pyarrow", "pytest-asyncio", "zarr>=3"];
-/// For the long forms alone.
+/// For long tests only.
 const ENGINES: [&str; 3] = ["distributed", "mpi4py", "ray"];
 const MATURIN: [&str; 1] = ["maturin>=1.9,<2"];
-/// Where the package is, below the root.
 const DOOR: &str = "crates/pagetide-py";
 
-/// Builds the package and runs its tests; skipped where there is no Python or no index.
+/// Builds the package and runs its tests. Skipped without Python or an index.
 pub(crate) fn run(context: &StepContext) -> Outcome {
     let is_new_enough = "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))";
     match context.command("python3", &["-c", is_new_enough], &[]) {
@@ -50,7 +48,7 @@ pub(crate) fn run(context: &StepContext) -> Outcome {
     if let Err(error) = lay_out(context, &package) {
         return Outcome::Skipped(format!("{} cannot be made: {error}", package.display()));
     }
-    // Nothing is left behind among the sources.
+    // Keeps the source folder clean.
     let clean = ("PYTHONDONTWRITEBYTECODE", OsString::from("1"));
     let test = ["-m", "pytest", "-q", "-p", "no:cacheprovider", DOOR];
     let here = ("PYTHONPATH", package.into_os_string());
@@ -62,7 +60,6 @@ pub(crate) fn run(context: &StepContext) -> Outcome {
     }
 }
 
-/// Builds the wheel, installs it and runs the tests with it.
 fn run_wheel(
     context: &StepContext,
     folder: &Path,
@@ -96,11 +93,11 @@ fn run_wheel(
     }
 }
 
-/// Lays the package out in the folder `package`, and the command beside Python, as an installation
-/// has them.
+/// Lays out the package in the folder `package`, and the command beside Python, like an
+/// installation.
 ///
 /// # Errors
-/// A file cannot be read or written.
+/// Fails if a file cannot be read or written.
 fn lay_out(context: &StepContext, package: &Path) -> io::Result<()> {
     let (door, built) = (context.root().join(DOOR), context.target_dir().join("debug"));
     if package.exists() {
@@ -126,7 +123,7 @@ fn lay_out(context: &StepContext, package: &Path) -> io::Result<()> {
     fs::copy(built.join("pagetide"), command).map(drop)
 }
 
-/// The tables of entry points in `pyproject.toml`, as `entry_points.txt` of an installation.
+/// Converts the tables of entry points in `pyproject.toml` to `entry_points.txt`.
 fn entry_points(project: &str) -> String {
     let mut text = String::new();
     let mut is_inside = false;
@@ -145,11 +142,11 @@ fn entry_points(project: &str) -> String {
     text
 }
 
-/// Does `build` while the command, if it is built, lies where maturin takes it from: what is there
-/// is installed beside Python. The command has its library inside.
+/// Runs `build` with the command, if built, in maturin's folder for scripts, to be installed beside
+/// Python.
 ///
 /// # Errors
-/// Where it cannot be put there.
+/// Fails if the command cannot be copied there.
 pub(crate) fn with_command<T>(
     door: &Path,
     command: &Path,
@@ -165,7 +162,6 @@ pub(crate) fn with_command<T>(
     Ok(built)
 }
 
-/// Has the environment's folder hold what builds and tests; says why it cannot.
 fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<String> {
     let has_tools = ["-c", "import numpy, pytest"];
     if context.command(python, &has_tools, &[]) != Outcome::Done {
@@ -187,7 +183,7 @@ fn install_tools(context: &StepContext, folder: &str, python: &str) -> Option<St
     None
 }
 
-/// Whether pip could; a machine without a network must not hang here.
+/// Returns true if pip succeeded. The timeout is for machines without a network.
 fn install(context: &StepContext, python: &str, packages: &[&str]) -> bool {
     let pip = ["300", python, "-m", "pip", "install", "-q", "--retries", "0"];
     context.command("timeout", &[&pip[..], packages].concat(), &[]) == Outcome::Done

@@ -1,9 +1,8 @@
-//! Runs one command of a check: its output goes to a log, its time is limited.
+//! Runs the commands of a check with a log and a time limit.
 //!
-//! A check that hangs is worse than one that fails, so every command runs under `timeout`
-//! (coreutils), which ends the whole process group. Output goes to a file and not through a pipe: a
-//! forgotten grandchild that keeps a pipe open cannot hold the check up, and the log survives it.
-//! What takes long says each minute where it is: with the last line of its log.
+//! Every command runs under `timeout` (coreutils), which ends the whole process group of a hung
+//! check. Output goes to a file, as a forgotten grandchild could hold a pipe open. A long step
+//! prints the last line of its log each minute.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -13,31 +12,28 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How a command, and so a step, ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
     Failed,
     /// Ended by its time limit.
     TimedOut,
-    /// Could not be tried here, and why. Always reported by name.
+    /// Could not be tried, with the reason. Always reported by name.
     Skipped(String),
 }
 
-/// Where a step runs, where it writes, and how long it may take.
 pub(crate) struct StepContext<'a> {
     root: &'a Path,
     target_dir: PathBuf,
     log: PathBuf,
-    /// Commands of this step end here at the latest.
     deadline: Instant,
-    /// What every command of the step finds in its environment.
+    /// Extra variables of every command.
     env: Vec<(&'static str, &'static str)>,
 }
 
-/// `timeout`'s own exit status for a command that it ended, and the one after `--kill-after`.
+/// `timeout`'s exit status for an ended command, and after `--kill-after`.
 pub(crate) const TIMED_OUT: [i32; 2] = [124, 137];
-/// The variable that asks tests for their long form, if it is `1`.
+/// The variable that enables long tests, if `1`.
 pub(crate) const LONG: &str = "PAGETIDE_LONG";
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -52,13 +48,11 @@ impl<'a> StepContext<'a> {
         Ok(StepContext { root, target_dir, log, deadline: Instant::now() + limit, env: Vec::new() })
     }
 
-    /// The same context, with a variable that all its commands find.
     pub(crate) fn with_env(mut self, name: &'static str, value: &'static str) -> StepContext<'a> {
         self.env.push((name, value));
         self
     }
 
-    /// Returns true if the commands find the variable `name` in their environment.
     pub(crate) fn has_env(&self, name: &str) -> bool {
         let is_added = self.env.iter().any(|(added, _)| *added == name);
         is_added || std::env::var_os(name).is_some()
@@ -76,7 +70,6 @@ impl<'a> StepContext<'a> {
         &self.target_dir
     }
 
-    /// Everything the step's commands printed so far.
     pub(crate) fn read_log(&self) -> String {
         let bytes = fs::read(&self.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -90,7 +83,6 @@ impl<'a> StepContext<'a> {
         self.command("cargo", arguments, env)
     }
 
-    /// Runs `program` from the root, its output appended to the log.
     pub(crate) fn command(
         &self,
         program: &str,
@@ -100,8 +92,8 @@ impl<'a> StepContext<'a> {
         self.command_into(&self.log, program, arguments, env)
     }
 
-    /// Runs `program` from the root: its standard output goes to the end of the file `output`, and
-    /// its standard error to the log.
+    /// Runs `program` from the root. Appends its standard output to the file `output`, and its
+    /// standard error to the log.
     pub(crate) fn command_into(
         &self,
         output: &Path,
@@ -119,8 +111,8 @@ impl<'a> StepContext<'a> {
         }
     }
 
-    /// A command that starts `program` in the root and ends it at the deadline; `None` if the
-    /// deadline has passed.
+    /// Returns a command that runs `program` in the root until the deadline, or `None` after the
+    /// deadline.
     pub(crate) fn limited(&self, program: impl AsRef<OsStr>) -> Option<Command> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -131,7 +123,7 @@ impl<'a> StepContext<'a> {
             .arg("--kill-after=10")
             .arg(left.as_secs().max(1).to_string())
             .arg(program)
-            // Set by the `cargo run` around this process; they would leak into the inner builds.
+            // Set by the `cargo run` around this process, and not meant for the inner builds.
             .env_remove("CARGO_MANIFEST_DIR")
             .env_remove("RUSTUP_TOOLCHAIN_SOURCE")
             .envs(self.env.iter().copied())
@@ -157,7 +149,7 @@ impl<'a> StepContext<'a> {
         })
     }
 
-    /// Ends the step's line, and begins one as long.
+    /// Ends the step's line with its progress, and begins another.
     fn say_where(&self, elapsed: Duration) {
         let log = self.read_log();
         let last = log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no word yet");
@@ -180,7 +172,7 @@ mod tests {
 
     fn context(name: &str, limit: Duration) -> StepContext<'static> {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-        // The tests' own logs: a running check writes beside them.
+        // Separate names, as a running check writes its logs beside.
         StepContext::new(root, &format!("test of {name}"), limit)
             .expect("the target folder is writable")
     }

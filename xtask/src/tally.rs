@@ -1,44 +1,38 @@
-//! Counts tests, and finds the tests that did not really run.
+//! Counts tests, including the tests that did not really run.
 //!
-//! libtest says `ok` for a test that found no permission and returned early. Such a test prints a
-//! line `SKIPPED: <test>: <why>`; `--show-output` makes libtest show what passing tests printed, so
-//! the line is in the step's log without any helper in the tests. Here it is taken out of the
-//! passed and put where people look: at the end.
+//! libtest prints `ok` for a test that returned early. Such a test prints `SKIPPED: <test>: <why>`,
+//! which `--show-output` puts into the log. The tally moves the test from passed to skipped.
 //!
 //! ```text
 //! step log --> "test result: ok. 12 passed; ..."  --> passed, failed
 //!          --> "SKIPPED: uffd_moves: no right"    --> skipped, by name (and no longer passed)
 //! ```
 //!
-//! Ignored: measured benchmarks, and filtered-out tests (a filter is this tool's own choice).
+//! Ignored: measured benchmarks, and tests filtered out by this tool.
 
 use crate::failures::{self, Failure};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a line that reports a skip begins.
 pub(crate) const SKIP_PREFIX: &str = "SKIPPED: ";
 
-/// What the tests of one step, or of all of them, came to.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// Tests (or steps) that did not run; one may have several reasons.
+    /// Tests or steps that did not run. One may have several reasons.
     pub(crate) skipped: u64,
     /// The reasons: `SKIPPED: <test>: <why>` lines.
     pub(crate) reasons: Vec<String>,
-    /// The failed tests that the log names.
     pub(crate) failures: Vec<Failure>,
 }
 
 impl Tally {
-    /// Reads what `cargo test` printed.
     pub(crate) fn from_log(log: &str) -> Tally {
         let mut tally = Tally { failures: failures::in_log(log), ..Tally::default() };
         let mut ignored = 0;
         for line in log.lines() {
-            // A result that is indented is quoted from another log.
+            // An indented result is quoted from another log.
             if let Some(result) = line.strip_prefix("test result: ") {
                 tally.passed += count_before(result, "passed");
                 tally.failed += count_before(result, "failed");
@@ -58,13 +52,11 @@ impl Tally {
         tally
     }
 
-    /// Counts a test or a step that could not be tried.
     pub(crate) fn skip(&mut self, what: &str, why: &str) {
         self.skipped += 1;
         self.reasons.push(format!("{SKIP_PREFIX}{what}: {why}"));
     }
 
-    /// Tests that ran or tried to.
     pub(crate) fn nr_tests(&self) -> u64 {
         self.passed + self.failed + self.skipped
     }
@@ -77,7 +69,7 @@ impl Tally {
         self.failures.extend(other.failures);
     }
 
-    /// The reasons, a line a cause with all that it kept from running: most tests first.
+    /// Returns a line per cause with all its tests, the largest first.
     pub(crate) fn by_cause(&self) -> Vec<String> {
         let mut causes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for line in &self.reasons {
@@ -94,20 +86,19 @@ impl Tally {
         causes.iter().map(line).collect()
     }
 
-    /// The last line of every check.
     pub(crate) fn summary(&self) -> String {
         let Tally { passed, failed, skipped, .. } = self;
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 
-/// The test's name in `SKIPPED: <test>: <why>`.
+/// Returns the test's name in `SKIPPED: <test>: <why>`.
 fn skipped_test(line: &str) -> &str {
     let rest = line.trim_start_matches(SKIP_PREFIX);
     rest.split_once(": ").map_or(rest, |(test, _)| test)
 }
 
-/// The number in front of `word` in `ok. 12 passed; 0 failed; ...`; 0 where it does not stand.
+/// Returns the number before `word` in `ok. 12 passed; 0 failed; ...`, or 0.
 fn count_before(result: &str, word: &str) -> u64 {
     let mut last = 0;
     for token in result.split([' ', ';', '.']) {
@@ -119,7 +110,7 @@ fn count_before(result: &str, word: &str) -> u64 {
     0
 }
 
-/// A failing step's log without what went well: passing tests, and what they printed.
+/// Removes passing tests and their output from a failed step's log.
 pub(crate) fn without_successes(log: &str) -> String {
     let mut kept = String::new();
     let mut in_successes = false;

@@ -1,21 +1,18 @@
-//! The virtual world: recorded accesses replayed through Pagetide's own decision code.
+//! The lab: replays recorded accesses through Pagetide's own decision code.
 //!
-//! How much memory does a program need, and which policy serves it best? The lab answers with the
-//! code that runs for real (`pagetide-core`), in virtual time, over a trace, and lets independent
-//! judges check the answers: Belady's optimum is a bound no policy may beat, and naive twins of the
-//! plain policies must agree to the last miss.
+//! The lab runs the production code (`pagetide-core`) over a trace in virtual time. Independent
+//! judges check it: no policy may beat Belady's optimum, and naive twins must have equal misses.
 //!
 //! ```text
-//!   trace --> replay     one program's accesses, once          curve, judge: what to hold it to
-//!             scenario   a story that reacts to what it finds, over many seeds
+//!   trace --> replay     one program's accesses, once          curve, judge: the reference
+//!             scenario   a story that reacts to results, over many seeds
 //!             machine    many CPUs and their locks, over the page allocator
-//!             tiers      fast and slow memory: what is promoted, and what it is worth
-//!   made                 traces made up from a seed
+//!             tiers      fast and slow memory: promotions, and their gain
+//!   made                 synthetic traces from a seed
 //!   background           reclaim beside the accesses, of replay and tiers
 //! ```
 //!
-//! Not inside: Linux, files managed for real, clocks that tick by themselves, threads, randomness
-//! without a seed.
+//! Not inside: Linux, real files, real clocks, threads, randomness without a seed.
 #![forbid(unsafe_code)]
 
 mod background;

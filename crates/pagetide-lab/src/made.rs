@@ -1,10 +1,10 @@
-//! Traces made up from a seed: the habits that policies are argued with, in pure form.
+//! Synthetic traces from a seed: typical access patterns in pure form.
 //!
 //! ```text
 //!   zipf      skewed, and never changing                      frequency wins
 //!   zscan     every second access to a page never seen again  probation wins
 //!   loop      one and a half memories, round and round        nothing but keeping a part helps
-//!   shift     four skewed sets, one after the other           what was hot must go
+//!   shift     four skewed sets, one after the other           old hot pages must go
 //!   zigzag    up and down, one and a half memories            recency wins
 //!   slide     new pages, and looks back at not so new ones    recency wins
 //!   habits    skewed, then a loop, then a zigzag              changing with it wins
@@ -14,7 +14,7 @@ use crate::random::Random;
 use crate::scenario::zipf::Popularity;
 use crate::trace::DenseTrace;
 
-/// A trace that is made, by habit. Sizes are in pages.
+/// A synthetic trace, by pattern. Sizes are in pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Made {
     /// Zipf's popularity over 1,000,000 pages, 5,000,000 accesses.
@@ -22,19 +22,18 @@ pub enum Made {
         /// The exponent.
         skew: f64,
     },
-    /// As zipf 0.9, but every second access goes to a page never seen again.
+    /// Zipf 0.9, with every second access to a new page.
     ZipfAndScan,
     /// 30,000 pages in order, 50 times.
     Loop,
-    /// Zipf 0.9 over 40,000 fresh pages, 500,000 accesses; four times.
+    /// Zipf 0.9 over 40,000 fresh pages, 500,000 accesses, four times.
     Shift,
     /// 0 up to 29,999 and down again, 25 times.
     Zigzag,
-    /// Every fourth access to the next page, the others as far back from there as Pareto says: half
-    /// of them farther than 2,000 pages, one in ten farther than 20,000; 2,000,000 accesses.
+    /// Every fourth access to the next page, the rest back from there by Pareto's law: half beyond
+    /// 2,000 pages, a tenth beyond 20,000. 2,000,000 accesses.
     Slide,
-    /// One habit after the other, each over pages of its own: 500,000 accesses as shift's, 16
-    /// rounds of the loop, 8 of the zigzag up and down.
+    /// Shift's 500,000 accesses, 16 rounds of the loop, 8 of the zigzag, each over its own pages.
     Habits,
 }
 
@@ -49,7 +48,7 @@ const LOOK_BACK_MIN: f64 = 1000.0;
 const LOOK_BACK_SHAPE: f64 = 1.0;
 
 impl Made {
-    /// Each by the name that people type.
+    /// Each pattern with its name on the command line.
     pub const NAMED: [(&'static str, Made); 8] = [
         ("zipf90", Made::Zipf { skew: 0.9 }),
         ("zipf99", Made::Zipf { skew: 0.99 }),
@@ -61,12 +60,12 @@ impl Made {
         ("habits", Made::Habits),
     ];
 
-    /// The trace.
+    /// Returns the trace.
     pub fn trace(self) -> DenseTrace {
         DenseTrace::from_reads(self.reads())
     }
 
-    /// The pages it reads, in order.
+    /// Returns the pages read, in order.
     pub fn reads(self) -> Box<dyn Iterator<Item = u64>> {
         let mut random = Random::new(SEED);
         match self {
@@ -108,7 +107,6 @@ impl Made {
     }
 }
 
-/// Up and down, so many times one of both.
 fn zigzag(rounds: u64) -> impl Iterator<Item = u64> {
     (0..LOOP_PAGES * rounds).map(|at| {
         let step = at % (2 * LOOP_PAGES);
@@ -116,7 +114,7 @@ fn zigzag(rounds: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// How far back: Pareto's distribution, by its inverse.
+/// Draws a distance back from Pareto's distribution.
 fn look_back(random: &mut Random) -> u64 {
     (LOOK_BACK_MIN * random.unit().max(f64::MIN_POSITIVE).powf(-LOOK_BACK_SHAPE.recip())) as u64
 }

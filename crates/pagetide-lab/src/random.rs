@@ -1,18 +1,16 @@
-//! Random numbers from a seed that can be typed in.
+//! Random numbers from a seed.
 //!
-//! **Problem.** A run must be repeatable, to the last page and nanosecond, on any machine and for
-//! ever: results in documents depend on it. **Idea.** SplitMix64, whose state is one number, whose
-//! every state is good, and whose output is a bijection of it:
+//! **Problem.** A run must repeat exactly on any machine, as documents cite results. **Idea.**
+//! SplitMix64: one number of state, every state good, and a bijective output:
 //!
 //! ```text
 //!   seed --> new(seed)            one stream, for a scenario
 //!       `--> stream(seed, n)      one for each task, so that no task's draws shift another's
 //! ```
 //!
-//! **Ignored.** Secrecy; and the slight unevenness of a range by multiplication, under one part in
-//! 2^32 for the ranges used here.
+//! **Ignored.** Secrecy. The bias of ranges by multiplication, under one part in 2^32.
 //!
-//! Sources: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014;
+//! Sources: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 //! Lemire, "Fast random integer generation in an interval", 2019 (without its rejection).
 
 /// A stream of random numbers.
@@ -22,21 +20,21 @@ pub struct Random(u64);
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
-    /// The stream of a seed.
+    /// Returns the stream of a seed.
     pub fn new(seed: u64) -> Random {
-        // One step apart, seeds 0, 1, 2, ... would give the same stream, shifted.
+        // Scrambled, because plain seeds 0, 1, 2, ... would give one stream, shifted.
         let mut scrambled = Random(seed ^ 0x70a6_e71d_e000_0000);
         Random(scrambled.bits())
     }
 
-    /// The stream number `stream` of a seed.
+    /// Returns stream number `stream` of a seed.
     pub fn stream(seed: u64, stream: u64) -> Random {
         let mut whole = Random(seed);
         let base = whole.bits();
         Random(base ^ stream.wrapping_mul(GOLDEN))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         let mut word = self.0;
@@ -45,29 +43,29 @@ impl Random {
         word ^ word >> 31
     }
 
-    /// A number from 0 up to, not including, `end`; 0 when `end` is 0.
+    /// Returns a number from 0 up to, excluding, `end`. Returns 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// An index from 0 up to, not including, `end`.
+    /// Returns an index from 0 up to, excluding, `end`.
     pub fn index(&mut self, end: u32) -> u32 {
         assert!(end > 0, "no number is below zero");
         self.below(u64::from(end)) as u32
     }
 
-    /// A number from 0 up to but not 1.
+    /// Returns a number from 0 up to, excluding, 1.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// `mean` give or take up to `percent` of it, evenly.
+    /// Returns `mean`, varied evenly by up to `percent` of it.
     pub fn around(&mut self, mean: u64, percent: u64) -> u64 {
         let spread = mean * percent / 100;
         mean - spread + self.below(2 * spread + 1)
     }
 
-    /// The numbers below `end` in random order.
+    /// Returns the numbers below `end` in random order.
     pub fn order(&mut self, end: u32) -> Vec<u32> {
         let mut order: Vec<u32> = (0..end).collect();
         for last in (1..end).rev() {

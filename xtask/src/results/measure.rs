@@ -1,8 +1,8 @@
-//! `cargo x measure`: every planned command, one after the other, each appending its rows.
+//! `cargo x measure`: runs every planned command, which appends its rows.
 //!
-//! The release build comes first, so that the executable is the tree's; an old file of rows goes
-//! when its section is measured again. For numbers that mean something: an idle machine, as root
-//! (memory cgroups), fio and sqlite3 installed, and nothing to commit.
+//! Builds a release of the tree first. Measuring a section again replaces its file of rows.
+//! Meaningful numbers need an idle machine, root (memory cgroups), fio and sqlite3, and a clean
+//! tree.
 
 use super::plan::{MADE_TRACES, SECTIONS, Section};
 use std::fs;
@@ -10,16 +10,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// What the command line asked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
     is_long: bool,
-    /// Only these sections; all of them if none is named.
+    /// Only these sections, or all if empty.
     sections: Vec<String>,
 }
 
 impl Options {
-    /// `None` where a word is neither a flag nor a section.
+    /// Returns `None` if a word is neither a flag nor a section.
     pub(crate) fn parse(words: &[&str]) -> Option<Options> {
         let mut options = Options::default();
         for &word in words {
@@ -39,16 +38,15 @@ impl Options {
     }
 }
 
-/// Where things are while commands run.
 struct Bench {
     executable: PathBuf,
     results: PathBuf,
-    /// Made traces, and the commands' own files; removed at the end.
+    /// Synthetic traces and temporary files, removed at the end.
     scratch: PathBuf,
     traces: Option<PathBuf>,
 }
 
-/// Measures; true when every command that could run did.
+/// Measures. Returns true if every command that could run succeeded.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     match prepare(root) {
         Ok(bench) => {
@@ -93,7 +91,7 @@ fn measure_all(bench: &Bench, options: &Options) -> bool {
     let mut all_well = true;
     for section in SECTIONS.iter().filter(|section| options.wants(section)) {
         let rows = bench.results.join(format!("{}.jsonl", section.name));
-        // Rows of an earlier measuring; there may be none.
+        // Rows of an earlier measurement, if any.
         let _ = fs::remove_file(&rows);
         for command in section.commands {
             let Some(words) = fill_in(command, bench, options.is_long) else {
@@ -116,7 +114,7 @@ fn measure_all(bench: &Bench, options: &Options) -> bool {
     all_well
 }
 
-/// The words of a command; `None` where it needs a trace that is not there.
+/// Returns the words of a command, or `None` if a trace is missing.
 fn fill_in(command: &str, bench: &Bench, is_long: bool) -> Option<Vec<String>> {
     let [runs, seeds] = if is_long { ["9", "10"] } else { ["3", "3"] };
     let traces = bench.traces.as_deref().unwrap_or(Path::new(""));

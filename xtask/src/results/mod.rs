@@ -1,8 +1,7 @@
 //! `cargo x measure` and `cargo x results`: the numbers of docs/results.md, and the document.
 //!
-//! Problem: numbers that are copied into a document by hand are of many commits, and no reader can
-//! tell which still hold. Idea: commands write their rows down, and the document is made of them,
-//! or not at all.
+//! Problem: numbers copied by hand come from many commits. Idea: commands write rows, and the
+//! document is made only from rows.
 //!
 //! ```text
 //!   plan.rs: sections, commands --measure.rs--> results/<section>.jsonl
@@ -12,8 +11,8 @@
 //!   pagetide lab seeds --run  --> results/seeds.jsonl  --> docs/seeds.md, which the command makes
 //! ```
 //!
-//! What no command of ours makes again stands in `results/notes.md`, each figure with its commit;
-//! the document links to it. Ignored: whether the rows are of the newest commit.
+//! `results/notes.md` holds figures that no command reproduces, each with its commit. Ignored: rows
+//! of an older commit.
 
 pub(crate) mod measure;
 mod plan;
@@ -26,23 +25,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// What is made.
 pub(crate) const DOCUMENT: &str = "docs/results.md";
-/// What has the demo's table in it.
 pub(crate) const README: &str = "README.md";
-/// What has the table of policies in it.
 pub(crate) const POLICIES: &str = "docs/policies.md";
-/// What they are made of.
 const FOLDER: &str = "results/";
 const NOTES: &str = "results/notes.md";
-/// Rows of other documents, each of a commit of their own.
+/// Rows of other documents, each with its own commit.
 const REGRET: &str = "results/regret.jsonl";
 const SEEDS: &str = "results/seeds.jsonl";
 
-/// The document that the files (by path from the root) make, or `None` where none has rows.
+/// Returns the document made from the files (by path from the root), or `None` without rows.
 ///
 /// # Errors
-/// A sentence: a line that is no row, a file that is no section's, rows of several commits.
+/// Returns a sentence if a line is no row, a file has no section, or the rows have several commits.
 pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String>, String> {
     let is_rows = |path: &&String| {
         let is_apart = [REGRET, SEEDS].contains(&path.as_str());
@@ -73,7 +68,7 @@ pub(crate) fn document(files: &BTreeMap<String, String>) -> Result<Option<String
     Ok(Some(text))
 }
 
-/// The README with the demo's rows in it, or as it is where there is no place for them.
+/// Returns the README with the demo's rows, if it has a place for them.
 ///
 /// # Errors
 /// As [`document`].
@@ -84,16 +79,16 @@ pub(crate) fn readme(files: &BTreeMap<String, String>) -> Result<String, String>
     Ok(render::made::with_part(text, &render::readme::part(&rows)))
 }
 
-/// The page of policies with their table in it, or as it is where there is no place for it.
+/// Returns the page of policies with their table, if it has a place for one.
 ///
 /// # Errors
-/// A line that is no row.
+/// Fails if a line is no row.
 pub(crate) fn policies(files: &BTreeMap<String, String>) -> Result<String, String> {
     let text = |path| files.get(path).map_or("", String::as_str);
     Ok(render::made::with_part(text(POLICIES), &render::regret::part(text(REGRET))?))
 }
 
-/// Makes the document of the rows below `root`; true where there are some that belong together.
+/// Makes the documents from the rows below `root`. Returns true if consistent rows exist.
 pub(crate) fn make(root: &Path) -> bool {
     let write = |path: &str, text: &str| {
         fs::write(root.join(path), text).map_err(|error| format!("{path}: {error}"))
@@ -116,7 +111,6 @@ pub(crate) fn make(root: &Path) -> bool {
     }
 }
 
-/// The documents with places for tables, and the files of the results' folder.
 fn read(root: &Path) -> Result<BTreeMap<String, String>, String> {
     let folder = root.join(FOLDER);
     let refuse = |error| format!("{}: {error}", folder.display());

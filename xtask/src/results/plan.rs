@@ -1,38 +1,34 @@
-//! What is measured: the sections of docs/results.md, and the commands whose rows they show.
+//! The plan of measurements: the sections of docs/results.md with their commands.
 //!
-//! A command is `pagetide`'s arguments, with these words filled in when it is run:
+//! A command is `pagetide`'s arguments, with these words filled in:
 //!
 //! ```text
 //!   {runs} {seeds}   3 and 3; with --long 9 and 10
 //!   {made}                     a folder of traces that `pagetide lab make` has made
-//!   {traces}                   PAGETIDE_TRACES, the folder of published traces; where a trace is
-//!                              not there, the command is left out, by name
+//!   {traces}                   PAGETIDE_TRACES, the folder of published traces; a command
+//!                              without its trace is left out, by name
 //! ```
 
-/// One section: a file of rows in `results/`, and a table in the document.
 #[derive(Debug)]
 pub(super) struct Section {
     /// The rows are in `results/<name>.jsonl`.
     pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the rows are, in a sentence or two.
     pub(super) note: &'static str,
     pub(super) shape: Shape,
     pub(super) commands: &'static [&'static str],
 }
 
-/// What a section's tables compare.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Shape {
     /// Each subject with its references.
     Against,
     /// Subjects with each other.
     Subjects,
-    /// What one change makes of a case: "trace, change".
+    /// The effect of one change on a case: "trace, change".
     Changes,
 }
 
-/// Traces that `lab make` makes for `{made}`.
 pub(super) const MADE_TRACES: [&str; 2] = ["zscan", "habits"];
 
 pub(super) const SECTIONS: [Section; 12] = [

@@ -1,4 +1,4 @@
-//! The rows in `results/*.jsonl`: read, and refused where they cannot be shown together.
+//! Reads the rows in `results/*.jsonl`, and refuses inconsistent ones.
 
 use serde::Deserialize;
 
@@ -23,10 +23,10 @@ pub(super) struct ResultRow {
     pub(super) verdict: Option<String>,
 }
 
-/// The rows of one file.
+/// Returns the rows of one file.
 ///
 /// # Errors
-/// A line that is no row, by its number.
+/// Names the first line that is no row.
 pub(super) fn parse(path: &str, text: &str) -> Result<Vec<ResultRow>, String> {
     let row = |(line, text): (usize, &str)| {
         serde_json::from_str(text).map_err(|error| format!("{path}:{}: {error}", line + 1))
@@ -34,10 +34,10 @@ pub(super) fn parse(path: &str, text: &str) -> Result<Vec<ResultRow>, String> {
     text.lines().enumerate().map(row).collect()
 }
 
-/// The one commit and the one machine that all rows are of.
+/// Returns the common commit and machine of all rows.
 ///
 /// # Errors
-/// A sentence: rows of several commits or machines, of none, or of a tree with changes.
+/// Returns a sentence if rows have several commits or machines, none, or uncommitted changes.
 pub(super) fn origin<'a>(
     rows: impl Iterator<Item = &'a ResultRow> + Clone,
 ) -> Result<(&'a str, &'a str), String> {

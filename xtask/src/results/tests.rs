@@ -1,8 +1,7 @@
-//! The maker on made-up rows: what it shows, and what it refuses.
+//! Tests of the documents from synthetic rows.
 
 use super::*;
 
-/// A row as the commands write it.
 fn row(commit: &str, case: &str, more: &str) -> String {
     format!(
         "{{\"command\":\"pagetide bench {case}\",\"commit\":\"{commit}\",\"machine\":\"a machine\",\

@@ -1,16 +1,15 @@
-//! Builds the tests and runs them side by side, which `cargo test` does not.
+//! Builds the tests and runs them in parallel.
 //!
-//! **Problem.** `cargo test` starts one test program after another. Many programs leave CPUs idle:
-//! they hold one test, or wait for a disk or a child process.
+//! **Problem.** `cargo test` runs test programs one after another, and many leave CPUs idle.
 //!
 //! ```text
-//! cargo test --no-run --message-format=json --> programs   which test programs cargo has built
+//! cargo test --no-run --message-format=json --> programs   the test programs that cargo has built
 //! one thread a CPU, longest program first   --> runner     runs them, a log each
 //! step log, in the order of their ends      --> tally, failures
 //! ```
 //!
-//! Each program runs in the folder of its package and with the variables that cargo sets. Doc
-//! tests are one more program: `cargo test --doc`. A program without a result is a failed test.
+//! Each program gets its package's folder and cargo's variables. Doc tests are one more program:
+//! `cargo test --doc`. A program without a result is a failed test.
 
 mod programs;
 mod runner;
@@ -20,27 +19,21 @@ use programs::Program;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The packages of a full check.
 const ALL: [&str; 1] = ["--workspace"];
-/// The packages of a fast check.
 const FAST: [&str; 4] = ["-p", "pagetide-core", "-p", "xtask"];
 
-/// Compiles every test of the workspace.
 pub(crate) fn build_all(context: &StepContext) -> Outcome {
     build(context, &ALL).err().unwrap_or(Outcome::Done)
 }
 
-/// Runs every test of the workspace.
 pub(crate) fn run_all(context: &StepContext) -> Outcome {
     run(context, &ALL)
 }
 
-/// Compiles the tests of a fast check.
 pub(crate) fn build_fast(context: &StepContext) -> Outcome {
     build(context, &FAST).err().unwrap_or(Outcome::Done)
 }
 
-/// Runs the tests of a fast check.
 pub(crate) fn run_fast(context: &StepContext) -> Outcome {
     run(context, &FAST)
 }
@@ -55,8 +48,7 @@ fn run(context: &StepContext, packages: &[&str]) -> Outcome {
     runner::run(context, &programs)
 }
 
-/// Compiles the tests and returns their programs. If they are compiled already, this takes a
-/// second.
+/// Compiles the tests and returns their programs. Takes a second if nothing changed.
 ///
 /// # Errors
 /// Fails with the outcome of the step if the compiler failed or the time was over.
@@ -78,8 +70,7 @@ fn build(context: &StepContext, packages: &[&str]) -> Result<Vec<Program>, Outco
     Ok(programs::of_messages(&messages, &libraries))
 }
 
-/// Returns the folder of rustc's own shared libraries. The tests of a procedural macro are linked
-/// with them.
+/// Returns the folder of rustc's shared libraries, which tests of a procedural macro need.
 fn sysroot_libraries() -> Option<PathBuf> {
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     let sysroot = String::from_utf8(output.stdout).ok()?;

@@ -1,10 +1,9 @@
-//! The test programs that cargo has built, and how cargo would start them.
+//! The test programs that cargo has built, and how to start them.
 
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// A program that runs tests, and how to start it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
     /// The package, and the target if the package has several: `pagetide-cli::run`.
@@ -13,12 +12,11 @@ pub(super) struct Program {
     pub(super) arguments: Vec<OsString>,
     pub(super) folder: PathBuf,
     pub(super) env: Vec<(&'static str, OsString)>,
-    /// True if the program ends with a line `test result: ...`. A benchmark does not.
+    /// True if the output ends with a line `test result: ...`, unlike a benchmark's.
     pub(super) has_result: bool,
 }
 
-/// The longest-running programs, longest first. A long program that starts late keeps one CPU busy
-/// while all other CPUs are idle.
+/// The longest programs, longest first, so that none runs alone at the end.
 const LONGEST: [&str; 8] = [
     "pagetide-cli::run",
     "pagetide-cli::cli",
@@ -79,7 +77,7 @@ fn package_name(id: &str) -> Option<&str> {
     }
 }
 
-/// Returns the loader's search path for shared libraries, as cargo sets it.
+/// Returns the search path for shared libraries, as cargo sets it.
 fn search_path(program: &Path, libraries: Option<&Path>) -> Option<OsString> {
     let dependencies = program.parent()?;
     let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Runs test programs side by side, as many at a time as there are CPUs.
+//! Runs test programs in parallel, one per CPU.
 //!
 //! ```text
 //! queue of programs --> thread, thread --> <target folder>/xtask/tests/<program>.log
@@ -6,9 +6,9 @@
 //!                             `--> ended: its log goes to the step's log, a line to the terminal
 //! ```
 //!
-//! The output of a program stays together in the step's log. A program that ends without success
-//! and without a failed test (a signal, the time limit) gets a failed test of its own name there,
-//! in the format of libtest, so that no failure is lost and one parser reads all of them.
+//! A program's output stays together in the step's log. A program that fails without a failed test
+//! (a signal, the time limit) is logged as a failed test in the format of libtest, so that one
+//! parser reads all failures.
 
 use super::programs::Program;
 use crate::failures;
@@ -23,10 +23,9 @@ use std::sync::Mutex;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Interval of the terminal's list of running programs.
+/// Interval of the list of running programs on the terminal.
 const WORD: Duration = Duration::from_secs(60);
 
-/// How one program ended.
 struct Ended<'a> {
     program: &'a Program,
     log: PathBuf,
@@ -34,17 +33,15 @@ struct Ended<'a> {
     time: Duration,
 }
 
-/// The end of a program, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
     Exited(ExitStatus),
-    /// The time limit of the step ended it, or passed before it started.
+    /// Ended by the time limit of the step, or never started because of it.
     TimedOut,
-    /// It could not be started.
+    /// Could not be started.
     NotStarted,
 }
 
-/// Runs the programs in their order. Done if each of them succeeded.
 pub(super) fn run(context: &StepContext, programs: &[Program]) -> Outcome {
     let width = std::thread::available_parallelism().map_or(2, usize::from);
     println!("{} programs, {width} at a time", programs.len());
@@ -66,7 +63,6 @@ pub(super) fn run(context: &StepContext, programs: &[Program]) -> Outcome {
     })
 }
 
-/// Reports each program that has ended, until all have.
 fn collect(context: &StepContext, programs: &[Program], told: &mpsc::Receiver<Ended>) -> Outcome {
     let (begun, mut outcome) = (Instant::now(), Outcome::Done);
     let mut left: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
@@ -125,7 +121,6 @@ fn start(context: &StepContext, program: &Program, log: &Path) -> io::Result<Opt
     command.stdout(output.try_clone()?).stderr(output).status().map(Some)
 }
 
-/// Copies a program's log into the step's log, and prints its line.
 fn report(context: &StepContext, ended: &Ended) -> io::Result<Outcome> {
     let bytes = fs::read(&ended.log)?;
     let mut output = String::from_utf8_lossy(&bytes).into_owned();
@@ -151,8 +146,7 @@ impl Ended<'_> {
     }
 }
 
-/// Returns a failed test in libtest's format to add to a program's output. Returns `None` if the
-/// output already names a failed test, or if the program succeeded.
+/// Returns a failed test in libtest's format for a program that failed without one, else `None`.
 fn lost_failure(ended: &Ended, output: &str) -> Option<String> {
     let tally = Tally::from_log(output);
     let has_result = output.lines().any(|line| line.starts_with("test result: "));
@@ -175,7 +169,6 @@ fn lost_failure(ended: &Ended, output: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Makes a program that runs a shell script.
     fn program(name: &str, script: &str) -> Program {
         Program {
             name: name.to_owned(),
@@ -187,7 +180,6 @@ mod tests {
         }
     }
 
-    /// Returns the outcome and the tally of a run, and the step's log.
     fn run_all(name: &str, seconds: u64, programs: &[Program]) -> (Outcome, Tally, String) {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         let name = format!("test of programs {name}");
@@ -215,8 +207,7 @@ mod tests {
         if std::thread::available_parallelism().map_or(2, usize::from) < 2 {
             return eprintln!("SKIPPED: programs_run_side_by_side: there is one CPU");
         }
-        // Each program waits until the second one has begun. If the programs ran one after another,
-        // they would reach the limit.
+        // Each program waits for the start of the second. In sequence they would reach the limit.
         let folder = std::env::temp_dir().join(format!("pagetide-beside-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let meet = |own: &str, other: &str| {
@@ -265,7 +256,7 @@ mod tests {
 
     #[test]
     fn programs_that_reach_the_time_limit_are_failed_tests() {
-        // There are more programs than run at a time, so some never start.
+        // More programs than run at a time, so some never start.
         let nr = std::thread::available_parallelism().map_or(2, usize::from) + 1;
         let hangs = |nth: usize| program(&format!("hangs {nth}"), "sleep 60");
         let programs: Vec<Program> = (0..nr).map(hangs).collect();

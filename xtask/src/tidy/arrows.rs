@@ -1,4 +1,4 @@
-//! The crates, and the one direction of their arrows.
+//! The crates, and the direction of their dependencies.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     canary: || Tree::default().with_crate("pagetide-core", &["pagetide-sys"]),
 };
 
-/// What each crate may use of ours. Dev-dependencies are free: tests may compare the two worlds.
+/// Allowed dependencies between our crates. Dev-dependencies are free.
 const ARROWS: [(&str, &[&str]); 13] = [
     ("pagetide-core", &[]),
     ("pagetide-sys", &["pagetide-core"]),
@@ -28,11 +28,11 @@ const ARROWS: [(&str, &[&str]); 13] = [
             "pagetide-core",
             "pagetide-sys",
             "pagetide-embed",
-            // Not linked: it is among the command's bytes.
+            // Not linked: the command embeds its bytes.
             "pagetide-preload",
         ],
     ),
-    // No page cache in other people's programs: what asks for pages, and nothing that has them.
+    // No page cache in foreign programs: only the client code.
     ("pagetide-preload", &["pagetide-run", "pagetide-core", "pagetide-sys"]),
     ("pagetide-capi", &["pagetide"]),
     ("pagetide-py", &["pagetide", "pagetide-core", "pagetide-lab", "pagetide-sweep"]),

@@ -1,4 +1,4 @@
-//! Code that a finished project does not hold, each with what to write in its place.
+//! Banned code, each with its replacement.
 
 use super::source::{Source, is_word};
 use super::tree::Tree;
@@ -28,7 +28,6 @@ pub(super) const COMMENTED_OUT: Rule = Rule {
     canary: || Tree::of(&[("src/a.rs", "// let frame = pool.take();\n")]),
 };
 
-/// A banned piece of code, whether tests may have it, and what to write instead.
 struct Ban {
     code: &'static str,
     is_fine_in_tests: bool,
@@ -70,7 +69,7 @@ fn banned_code(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Whether `code` has `wanted`, and not only as the end of a longer name.
+/// Returns true if `code` has `wanted`, not as the end of a longer name.
 fn contains_whole(code: &str, wanted: &str) -> bool {
     let starts_name = wanted.bytes().next().is_some_and(is_word);
     code.match_indices(wanted)
@@ -105,12 +104,12 @@ fn commented_out(tree: &Tree) -> Vec<Finding> {
 fn commented_out_lines(source: &Source) -> impl Iterator<Item = usize> {
     let lines = source.comments.lines().enumerate();
     let plain = lines.filter_map(|(line, text)| Some((line, text.trim().strip_prefix("//")?)));
-    // Doc comments may well show code.
+    // Doc comments may show code.
     let plain = plain.filter(|(_, text)| !text.starts_with(['/', '!']));
     plain.filter(|(_, text)| looks_like_code(text.trim())).map(|(line, _)| line)
 }
 
-/// Statements only; prose may end in a semicolon or begin with `let` too, so both ends must agree.
+/// Matches statements only. Prose may begin or end like one, so both ends must match.
 fn looks_like_code(text: &str) -> bool {
     let ends_statement = text.ends_with(';');
     let opens_block = text.ends_with('{');

@@ -1,4 +1,4 @@
-//! One way to lay out modules: a module with children is a folder, and `mod.rs` inside it.
+//! One module layout: a module with children is a folder with `mod.rs`.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -11,7 +11,7 @@ pub(super) const RULE: Rule = Rule {
     canary: || Tree::of(&[("src/page.rs", "mod word;\n"), ("src/page/word.rs", "")]),
 };
 
-/// A file in `tests/` is a crate of its own, which keeps its modules in a folder beside it.
+/// A file in `tests/` is a crate of its own, with its modules in a folder beside.
 fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for path in tree.sources.keys().filter(|path| !is_integration_test(path)) {

@@ -1,4 +1,4 @@
-//! Relative links in the documents lead somewhere, anchors included.
+//! Checks that relative links in the documents resolve, with their anchors.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -30,7 +30,7 @@ fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Lines outside code fences, with inline code blanked.
+/// Returns lines outside code fences, with inline code blanked.
 fn prose_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     let mut in_fence = false;
     text.lines().enumerate().filter_map(move |(line, text)| {
@@ -40,19 +40,18 @@ fn prose_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
     })
 }
 
-/// Every second piece between backticks is code.
+/// Blanks the code: every second part between backticks.
 fn without_code(text: &str) -> String {
     text.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
 
-/// What stands in the round brackets of `[text](target)`, with a title cut off.
+/// Returns the targets of `[text](target)`, without titles.
 fn targets(text: &str) -> impl Iterator<Item = &str> {
     let after = text.match_indices("](").map(|(at, mark)| &text[at + mark.len()..]);
     let inside = after.filter_map(|rest| rest.split(')').next());
     inside.filter_map(|target| target.split_whitespace().next())
 }
 
-/// Why `target`, written in the document `path`, leads nowhere.
 fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -67,7 +66,6 @@ fn broken(tree: &Tree, path: &str, target: &str) -> Option<String> {
     (!has_heading).then(|| format!("{target}: no heading of {file} has this anchor"))
 }
 
-/// `file` as seen from the folder that `path` is in.
 fn resolve(path: &str, file: &str) -> String {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -90,7 +88,8 @@ fn headings(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// The anchor that forges make of a heading: lower case, spaces to dashes, no punctuation.
+/// Returns the anchor of a heading, as forges make it: lower case, dashes for spaces, no
+/// punctuation.
 fn anchor_of(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()

@@ -1,4 +1,4 @@
-//! What `cargo package` asks of a crate that is published, and what its readers look for.
+//! The manifest lines of published crates that `cargo package` and readers need.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -14,7 +14,6 @@ pub(super) const RULE: Rule = Rule {
     },
 };
 
-/// How each published manifest begins one of its lines.
 const LINES: [&str; 6] =
     ["description = ", "version", "license", "readme", "keywords", "categories"];
 

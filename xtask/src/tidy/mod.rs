@@ -1,17 +1,16 @@
-//! House rules that a machine can check, so that a review need not.
+//! House rules that a machine can check.
 //!
-//! Prose drifts: a README names a command that went, a comment cites an invariant that was
-//! renumbered, an arrow between two crates appears in passing. Each rule here keeps one such thing
-//! true. A rule is a function from a [`Tree`] (every file, and the crates) to findings:
+//! Prose drifts: a README names a removed command, or a comment cites a renumbered invariant. A
+//! rule is a function from a [`Tree`] (every file, and the crates) to findings:
 //!
 //! ```text
-//! files, cargo metadata --> Tree --> rule, rule, rule --> file:line: what, why, instead
+//! files, cargo metadata --> Tree --> rule, rule, rule --> file:line: problem, reason, remedy
 //! canary (an example that must fail) ---^
 //! ```
 //!
-//! Every rule brings a canary, and one test runs them all: a rule that cannot fail is not a rule.
+//! Every rule has a canary, and one test runs all.
 //!
-//! Deliberately ignored: what rustc, clippy and rustfmt already say, and matters of taste.
+//! Deliberately ignored: checks of rustc, clippy and rustfmt, and matters of taste.
 
 mod arrows;
 mod bans;
@@ -34,14 +33,12 @@ use std::path::Path;
 
 use tree::Tree;
 
-/// One place that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     file: String,
-    /// From 1; 0 where the whole file is meant.
+    /// From 1, or 0 for the whole file.
     line: usize,
     what: String,
-    /// What to do about it.
     instead: String,
 }
 
@@ -51,13 +48,11 @@ impl Finding {
     }
 }
 
-/// A house rule.
 struct Rule {
     name: &'static str,
-    /// The reason, in one line.
     why: &'static str,
     check: fn(&Tree) -> Vec<Finding>,
-    /// A tree that breaks the rule, in as few lines as possible.
+    /// A minimal tree that breaks the rule.
     #[cfg(test)]
     canary: fn() -> Tree,
 }
@@ -85,10 +80,10 @@ const RULES: [Rule; 20] = [
     vocabulary::GLOSSARY,
 ];
 
-/// What is wrong with the tree at `root`, as text; empty when nothing is.
+/// Returns the violations in the tree at `root` as text, empty if there are none.
 ///
 /// # Errors
-/// Also text: why the tree could not be read.
+/// Returns the reason as text if the tree cannot be read.
 pub(crate) fn report(root: &Path) -> Result<String, String> {
     let tree = Tree::read(root)?;
     let mut report = String::new();
@@ -103,7 +98,6 @@ pub(crate) fn report(root: &Path) -> Result<String, String> {
     Ok(report)
 }
 
-/// Prints the report; true when there is nothing to say.
 pub(crate) fn run(root: &Path) -> bool {
     match report(root) {
         Ok(report) if report.is_empty() => {
@@ -117,7 +111,6 @@ pub(crate) fn run(root: &Path) -> bool {
     }
 }
 
-/// Prints every rule and its reason.
 pub(crate) fn list() {
     for rule in &RULES {
         println!("{:<22} {}", rule.name, rule.why);

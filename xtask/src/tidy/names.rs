@@ -1,4 +1,4 @@
-//! A public type name is used once in the workspace.
+//! Checks that a public type name is used once in the workspace.
 
 use std::collections::BTreeMap;
 
@@ -33,12 +33,11 @@ fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Whether these are several types. Two in one file are one, built in two ways under a `cfg`.
+/// Returns true for types in several files. Two in one file are variants under a `cfg`.
 fn is_several(places: &[(&str, usize)]) -> bool {
     places.iter().any(|(path, _)| *path != places[0].0)
 }
 
-/// Public types outside tests, with their lines from 0.
 pub(super) fn public_types(source: &Source) -> impl Iterator<Item = (usize, &str)> {
     source.code_lines().filter(|(line, _)| !source.is_test_line(*line)).filter_map(
         |(line, code)| {

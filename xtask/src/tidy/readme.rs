@@ -1,4 +1,4 @@
-//! The facts a README states: commands, the Rust version, the crates, the files it names.
+//! Checks facts in a README: commands, the Rust version, the crates, and file names.
 
 use super::source::{has_word, is_word};
 use super::tree::Tree;
@@ -60,7 +60,6 @@ fn facts(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The words that follow `command` in `text`.
 fn arguments_of<'a>(text: &'a str, command: &'a str) -> impl Iterator<Item = &'a str> {
     let after = text.match_indices(command).map(|(at, _)| &text[at + command.len()..]);
     after.filter_map(|rest| {
@@ -69,7 +68,8 @@ fn arguments_of<'a>(text: &'a str, command: &'a str) -> impl Iterator<Item = &'a
     })
 }
 
-/// Whether the command-line crate has an enum variant of this name; clap makes it a subcommand.
+/// Returns true if the command-line crate has an enum variant of this name, which clap makes a
+/// subcommand.
 fn has_subcommand(tree: &Tree, name: &str) -> bool {
     let variant: String = name.split('-').map(capitalised).collect();
     let cli = tree.sources.iter().filter(|(path, _)| path.starts_with("crates/pagetide-cli/src/"));
@@ -81,7 +81,7 @@ fn capitalised(word: &str) -> String {
     format!("{}{rest}", first.to_ascii_uppercase())
 }
 
-/// Every `Rust 1.x` is the `rust-version` that cargo enforces.
+/// Checks every `Rust 1.x` against the `rust-version` in Cargo.toml.
 fn rust_version(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &str)) {
     let manifest = tree.files.get("Cargo.toml").map_or("", String::as_str);
     let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = "));
@@ -103,7 +103,7 @@ fn rust_version(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &
     }
 }
 
-/// The rows of the table under the heading `Map` are exactly the workspace's crates.
+/// Checks that the table under the heading `Map` lists exactly the workspace's crates.
 fn crate_map(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &str)) {
     let mut in_map = false;
     let mut listed = Vec::new();
@@ -124,7 +124,7 @@ fn crate_map(tree: &Tree, readme: &str, say: &mut impl FnMut(usize, String, &str
     }
 }
 
-/// Paths of the project in backticks or links, in every document about the present.
+/// Checks project paths in backticks or links, in every document about the present.
 fn paths(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (document, text) in tree.documents().filter(|(path, _)| *path != "CHANGELOG.md") {
@@ -139,8 +139,8 @@ fn paths(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Paths in backticks that begin with a crate's short name: `core/lru/` for what is in the sources
-/// of `pagetide-core`.
+/// Returns paths in backticks with a crate's short name: `core/lru/` for the sources of
+/// `pagetide-core`.
 fn rooms(tree: &Tree, text: &str) -> impl Iterator<Item = String> {
     let code = text.split('`').skip(1).step_by(2).filter(|code| !code.contains([' ', '*']));
     code.filter_map(|code| {
@@ -153,7 +153,8 @@ fn rooms(tree: &Tree, text: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Words of `text` that are paths into the project's own folders. A pattern (`crates/*`) is none.
+/// Returns the words of `text` that are paths into the project's folders, without patterns
+/// (`crates/*`).
 fn project_paths(text: &str) -> impl Iterator<Item = &str> {
     let is_path = |c: char| c.is_ascii() && (is_word(c as u8) || "./-*".contains(c));
     let words = text.split(move |c: char| !is_path(c)).map(|word| word.trim_end_matches('.'));

@@ -1,5 +1,5 @@
-//! docs/results.md, and the numbers in the README and in docs/policies.md, are what the rows in
-//! `results/` make.
+//! Checks that docs/results.md and the numbers in the README and docs/policies.md match the rows in
+//! `results/`.
 
 use super::tree::Tree;
 use super::{Finding, Rule};

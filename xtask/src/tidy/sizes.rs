@@ -1,4 +1,4 @@
-//! Files and functions small enough to hold in the head.
+//! Size limits of files and functions.
 
 use super::source::words_at;
 use super::tree::Tree;
@@ -43,7 +43,7 @@ fn functions(tree: &Tree) -> Vec<Finding> {
     for (path, source) in &tree.sources {
         for at in words_at(&source.code, "fn") {
             let first = source.line_of(at);
-            // `fn(u32)` is a type; only a named function has a body.
+            // `fn(u32)` is a type. Only a named function has a body.
             let is_named = source.code[at + 2..].trim_start().starts_with(|c: char| c != '(');
             let Some(body) = source.body_after(at).filter(|_| is_named) else { continue };
             let nr_lines = source.line_of(body.end) - first + 1;

@@ -1,8 +1,7 @@
-//! Takes a Rust file apart: code, comments, and which lines are tests.
+//! Splits a Rust file into code, comments, and test lines.
 //!
-//! The rules look for words. A word in a string or a comment is not code, so each file is copied
-//! twice, once with everything but code blanked out, once with everything but comments; lines and
-//! columns stay where they are:
+//! Rules look for words in code or in comments. Each file has two copies with the same lines and
+//! columns: one with only code, one with only comments, and spaces for the rest:
 //!
 //! ```text
 //! text      let a = "x"; // why
@@ -10,25 +9,23 @@
 //! comments               // why
 //! ```
 //!
-//! Not a parser: macros and attributes are just text to it, and braces in code must balance, which
-//! rustc has already checked.
+//! Not a parser: macros and attributes are text, and braces must balance, as rustc checks.
 
 use std::ops::Range;
 
-/// One Rust file, taken apart. Line numbers count from 0 here, and from 1 in findings.
+/// One Rust file, split. Lines count from 0 here, and from 1 in findings.
 #[derive(Debug)]
 pub(super) struct Source {
     /// Code, with comments and the contents of literals as spaces.
     pub(super) code: String,
     /// Comments, with everything else as spaces.
     pub(super) comments: String,
-    /// Whether a line is in a test module or the file is a test.
+    /// By line: in a test module or a test file.
     is_test: Vec<bool>,
-    /// Modules that are tests and live in other files: `#[cfg(test)] mod name;`.
+    /// Test modules in separate files: `#[cfg(test)] mod name;`.
     pub(super) test_modules: Vec<String>,
 }
 
-/// What one stretch of a file is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Code,
@@ -58,7 +55,7 @@ impl Source {
         Source { code, comments, is_test, test_modules }
     }
 
-    /// Takes the whole file for a test, because of what its parent module says.
+    /// Marks the whole file as a test, after its declaration by the parent module.
     pub(super) fn mark_as_test(&mut self) {
         self.is_test.fill(true);
     }
@@ -67,22 +64,19 @@ impl Source {
         self.is_test.get(line).copied().unwrap_or(false)
     }
 
-    /// Lines that are not tests, comments and blank ones included.
     pub(super) fn nr_lines(&self) -> usize {
         self.is_test.iter().filter(|is_test| !**is_test).count()
     }
 
-    /// Code lines with their numbers.
     pub(super) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code.lines().enumerate()
     }
 
-    /// The line that holds byte `at`.
     pub(super) fn line_of(&self, at: usize) -> usize {
         self.code[..at].bytes().filter(|&byte| byte == b'\n').count()
     }
 
-    /// The braces that open first after `at`, if a `;` does not end the item before.
+    /// Returns the first braces opened after `at`, or `None` if a `;` ends the item before.
     pub(super) fn body_after(&self, at: usize) -> Option<Range<usize>> {
         let mut nested = 0;
         for (offset, byte) in self.code.bytes().enumerate().skip(at) {
@@ -98,7 +92,7 @@ impl Source {
     }
 }
 
-/// Offset just past the brace that closes the one at `open`.
+/// Returns the offset after the brace that closes the one at `open`.
 fn closing_brace(code: &str, open: usize) -> usize {
     let mut depth = 0;
     for (offset, byte) in code.bytes().enumerate().skip(open) {
@@ -112,7 +106,7 @@ fn closing_brace(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// What starts at `at`, and how many bytes of it there are (at least one).
+/// Returns the kind and length (at least 1) of the part at `at`.
 fn stretch(bytes: &[u8], at: usize) -> (Kind, usize) {
     let rest = &bytes[at..];
     let follows_word = at > 0 && is_word(bytes[at - 1]);
@@ -127,7 +121,6 @@ fn stretch(bytes: &[u8], at: usize) -> (Kind, usize) {
     }
 }
 
-/// Whether `byte` can stand in a name.
 pub(super) fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
@@ -149,7 +142,7 @@ fn block_comment(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Length of a literal in `quote`s, with backslash escapes.
+/// Returns the length of a literal in `quote`s, with backslash escapes.
 fn quoted(bytes: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < bytes.len() {
@@ -162,7 +155,7 @@ fn quoted(bytes: &[u8], quote: u8) -> usize {
     bytes.len()
 }
 
-/// A character literal, or the quote of a lifetime.
+/// Reads a character literal, or the quote of a lifetime.
 fn character(bytes: &[u8]) -> (Kind, usize) {
     let is_literal = match bytes {
         [_, b'\\', ..] => true,
@@ -174,7 +167,7 @@ fn character(bytes: &[u8]) -> (Kind, usize) {
     if is_literal { (Kind::Literal, quoted(bytes, b'\'')) } else { (Kind::Code, 1) }
 }
 
-/// A raw string whose hashes start at `hashes`, or a raw name such as `r#type`.
+/// Reads a raw string with hashes from `hashes`, or a raw name such as `r#type`.
 fn raw_string(bytes: &[u8], hashes: usize) -> (Kind, usize) {
     let nr_hashes = bytes[hashes..].iter().take_while(|&&byte| byte == b'#').count();
     let open = hashes + nr_hashes;
@@ -186,7 +179,6 @@ fn raw_string(bytes: &[u8], hashes: usize) -> (Kind, usize) {
     (Kind::Literal, length.min(bytes.len()))
 }
 
-/// Whether a whole file is a test, by where it stands.
 fn is_test_file(path: &str) -> bool {
     let file = path.rsplit('/').next().unwrap_or(path);
     let folders = format!("/{path}");
@@ -195,7 +187,6 @@ fn is_test_file(path: &str) -> bool {
         || ["/tests/", "/benches/", "/fuzz/"].iter().any(|folder| folders.contains(folder))
 }
 
-/// Which lines are tests, and the test modules that live in other files.
 fn test_parts(path: &str, code: &str) -> (Vec<bool>, Vec<String>) {
     let line = |at: usize| code[..at.min(code.len())].matches('\n').count();
     let nr_lines = code.lines().count();
@@ -207,7 +198,7 @@ fn test_parts(path: &str, code: &str) -> (Vec<bool>, Vec<String>) {
         let end = start + find(&code.as_bytes()[start..], b"]");
         from = end;
         if has_word(&code[start..end], "test") && !code[start..end].contains("not(test") {
-            // The item under the attribute: up to its closing brace, or its semicolon.
+            // The item under the attribute, up to its closing brace or its semicolon.
             let item = end + find(&code.as_bytes()[end..], b"{").min(semicolon(&code[end..]));
             let has_body = code[item..].starts_with('{');
             let stop = if has_body { closing_brace(code, item) } else { item };
@@ -224,12 +215,11 @@ fn semicolon(code: &str) -> usize {
     code.find(';').unwrap_or(code.len())
 }
 
-/// Whether `word` stands in `text` as a whole word.
 pub(super) fn has_word(text: &str, word: &str) -> bool {
     words_at(text, word).next().is_some()
 }
 
-/// Where `word` stands in `text` as a whole word.
+/// Returns the offsets of `word` in `text` as a whole word.
 pub(super) fn words_at<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = text.as_bytes();
     text.match_indices(word).map(|(at, _)| at).filter(move |&at| {

@@ -1,4 +1,4 @@
-//! What may stand in a line of text.
+//! Rules for lines of text.
 
 use super::tree::Tree;
 use super::{Finding, Rule};
@@ -29,7 +29,7 @@ pub(super) const MACHINE_PATH: Rule = Rule {
 
 const COLUMNS_MAX: usize = 100;
 
-/// First folders of paths that belong to a person or a build machine.
+/// First folders of personal or build-machine paths.
 const PERSONAL_ROOTS: [&str; 7] = ["home", "root", "Users", "work", "workspace", "builds", "mnt"];
 
 fn ascii(tree: &Tree) -> Vec<Finding> {
@@ -75,7 +75,7 @@ fn machine_path(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Whether a path in `text` begins with `/folder/`, and not only contains it.
+/// Returns true if a path in `text` begins with `/folder/`.
 fn has_root(text: &str, folder: &str) -> bool {
     text.match_indices(&format!("/{folder}/")).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -1,4 +1,4 @@
-//! The project as the rules see it: every text file, and the crates with their arrows.
+//! The project as the rules see it: every text file, and the crates with their dependencies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,45 +7,41 @@ use std::process::Command;
 
 use super::source::Source;
 
-/// One workspace crate.
 #[derive(Debug, Clone)]
 pub(super) struct Crate {
     pub(super) name: String,
     /// Folder, relative to the root.
     pub(super) folder: String,
-    /// Names of the crates it depends on, dev-dependencies excepted.
+    /// Names of its dependencies, without dev-dependencies.
     pub(super) dependencies: Vec<String>,
 }
 
 /// All files by path from the root, with `/`, and all crates.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    /// Contents; empty for a file that is not UTF-8.
+    /// Contents, empty for a file that is not UTF-8.
     pub(super) files: BTreeMap<String, String>,
-    /// The Rust files among them, taken apart.
     pub(super) sources: BTreeMap<String, Source>,
     pub(super) crates: Vec<Crate>,
 }
 
 impl Tree {
-    /// Reads the tree at `root`, leaving out `.git` and build output.
+    /// Reads the tree at `root`, without `.git` and build output.
     ///
     /// # Errors
-    /// A file or `cargo metadata` could not be read.
+    /// Fails if a file or `cargo metadata` cannot be read.
     pub(super) fn read(root: &Path) -> Result<Tree, String> {
         let mut files = BTreeMap::new();
         collect_files(root, "", &mut files)?;
         Ok(Tree { crates: read_crates(root)?, sources: take_apart(&files), files })
     }
 
-    /// A tree of these files, as if on disk.
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Tree {
         let files = files.iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
         Tree { sources: take_apart(&files), files, crates: Vec::new() }
     }
 
-    /// Adds a crate in `crates/<name>`.
     #[cfg(test)]
     pub(super) fn with_crate(mut self, name: &str, dependencies: &[&str]) -> Tree {
         let dependencies = dependencies.iter().map(|&name| name.to_owned()).collect();
@@ -54,7 +50,6 @@ impl Tree {
         self
     }
 
-    /// Whether `path` is a file or a folder of the tree.
     pub(super) fn has(&self, path: &str) -> bool {
         let path = path.trim_end_matches('/');
         let folder = format!("{path}/");
@@ -67,7 +62,6 @@ impl Tree {
                 .is_some_and(|(p, _)| p.starts_with(&folder))
     }
 
-    /// The files whose name ends in `.md`.
     pub(super) fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         all.filter(|(path, _)| path.ends_with(".md"))
@@ -95,7 +89,7 @@ fn take_apart(files: &BTreeMap<String, String>) -> BTreeMap<String, Source> {
     sources
 }
 
-/// Where the modules that `path` declares live, with a `/` at the end.
+/// Returns the folder of the modules that `path` declares, with a final `/`.
 fn module_folder(path: &str) -> String {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     match file {
@@ -104,7 +98,7 @@ fn module_folder(path: &str) -> String {
     }
 }
 
-/// Folders that git, cargo and the fuzzer make, beside those cargo marks.
+/// Folders made by git, cargo and the fuzzer, besides folders marked by cargo.
 const MADE: [&str; 4] = [".git", "target", "corpus", "artifacts"];
 
 fn collect_files(
@@ -113,7 +107,7 @@ fn collect_files(
     files: &mut BTreeMap<String, String>,
 ) -> Result<(), String> {
     let unreadable = |error| format!("cannot read {}: {error}\n", folder.display());
-    // Cargo marks every target folder, whatever its name, with this file.
+    // Cargo marks every target folder with this file.
     if folder.join("CACHEDIR.TAG").exists() {
         return Ok(());
     }
@@ -132,7 +126,7 @@ fn collect_files(
     Ok(())
 }
 
-/// Asks cargo, which knows every way a manifest can be written.
+/// Asks cargo, which knows every form of manifest.
 fn read_crates(root: &Path) -> Result<Vec<Crate>, String> {
     let output = Command::new("cargo")
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])

@@ -1,4 +1,4 @@
-//! What must stand beside `unsafe`. Where it may stand, rustc says: the lint `unsafe_code`.
+//! Requires comments beside `unsafe`. The lint `unsafe_code` decides where it may stand.
 
 use super::source::{has_word, is_word};
 use super::tree::Tree;
@@ -48,7 +48,7 @@ fn says_why(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Numbers that two invariants have: a comment that cites one could mean either.
+/// Finds duplicate invariant numbers, as a citation would be ambiguous.
 fn listed_twice(soundness: &str) -> Vec<Finding> {
     let mut listed = BTreeSet::new();
     let mut found = Vec::new();
@@ -62,7 +62,6 @@ fn listed_twice(soundness: &str) -> Vec<Finding> {
     found
 }
 
-/// The words of the form S12 in `text`.
 fn invariants(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|c: char| !c.is_ascii() || !is_word(c as u8));
     words.filter(|word| {

@@ -1,4 +1,4 @@
-//! Words are settled once: public type names use them, and the glossary knows the types it names.
+//! Checks words in public type names, and type names in the glossary.
 
 use super::names::public_types;
 use super::source::{has_word, words_at};
@@ -23,7 +23,7 @@ pub(super) const GLOSSARY: Rule = Rule {
 
 const GLOSSARY_FILE: &str = "docs/glossary.md";
 
-/// Words that say nothing anywhere in a type's name.
+/// Words without meaning in a type's name.
 const EMPTY: [(&str, &str); 6] = [
     ("Data", "what the bytes are: Page, Contents, Record"),
     ("Info", "which facts: Stats, Layout, Range"),
@@ -33,7 +33,7 @@ const EMPTY: [(&str, &str); 6] = [
     ("Helper", "what it helps to do"),
 ];
 
-/// Words that are fine beside another word, and too wide alone.
+/// Words that need another word beside.
 const BARE: [(&str, &str); 6] = [
     ("Cache", "PageCache, or the list or log it is"),
     ("Handle", "what it is a handle to: File, PageGuard"),
@@ -66,7 +66,7 @@ fn banned_word(name: &str) -> Option<&'static (&'static str, &'static str)> {
     empty.or_else(|| BARE.iter().find(|(banned, _)| name == *banned))
 }
 
-/// `PageCacheStats` as `Page`, `Cache`, `Stats`.
+/// Splits `PageCacheStats` into `Page`, `Cache`, `Stats`.
 fn upper_camel_words(name: &str) -> Vec<&str> {
     let starts = name.match_indices(|c: char| c.is_ascii_uppercase()).map(|(at, _)| at);
     let mut cuts: Vec<usize> = starts.chain([name.len()]).collect();
@@ -93,7 +93,7 @@ fn glossary(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Names in backticks that are written like types.
+/// Returns names in backticks that look like types.
 fn type_names(text: &str) -> impl Iterator<Item = &str> {
     let code = text.split('`').skip(1).step_by(2);
     code.filter(|name| {

@@ -1,23 +1,19 @@
-//! The curves of several policies: which sizes, which replays, which points.
+//! The miss-ratio curves of several policies: sizes, replays and points.
 //!
-//! Problem: LRU's curve comes from one pass, the others' from replays; in a sample of the pages
-//! sizes shrink, and all of it has an error. Idea: the trace as far as it is followed says which
-//! sizes make sense and which replays are needed, and makes points of their outcomes; running them
-//! is the caller's.
+//! Problem: only LRU's curve comes from one pass, and a sample of pages adds an error. Idea: derive
+//! sizes and replays from the followed pages, and points from the outcomes. The caller runs the
+//! replays.
 //!
 //! ```text
 //!   accesses --(sample of the pages?)--> CurveTrace --sizes--> cells --> outcomes --> points
 //! ```
 //!
-//! The error is measured on LRU's curve; the replays of the other policies are of the same sample,
-//! and its error stands for theirs. A replay in a memory of very few frames says little about any
-//! policy, so a sampled curve starts where the shrunken memory has some tens.
+//! The error is LRU's, and stands for all policies. A sampled curve starts at some tens of frames,
+//! where replays become meaningful.
 //!
-//! Here `lru` is strict: each access is a use. In a replay it is core's, for which a repeated read
-//! or a table access is not; for traces of plain reads and writes they are the same. Stack
-//! distances know nothing of readahead: where all get what was recorded, `lru` is replayed as
-//! the others are,
-//! and the error stays that of the curve without.
+//! Here `lru` counts each access as a use, unlike core's `lru` for repeated reads and table
+//! accesses. Stack distances ignore readahead: with recorded readahead `lru` is replayed too, but
+//! its error is not.
 //!
 //! Sources: replaying a sample in a shrunken memory is Waldspurger, Saemundsson, Ahmad and Park,
 //! "Cache Modeling and Optimization using Miniature Simulations", USENIX ATC 2017.
@@ -30,39 +26,37 @@ use pagetide_core::lru::PolicyName;
 use pagetide_core::units::{Bytes, Millis};
 use serde::Serialize;
 
-/// The smallest memory of a curve is this part of the pages, or more.
+/// Maximum ratio of all pages to the smallest memory of a curve.
 const RANGE: u32 = 1024;
-/// The fewest frames a sampled page set is replayed in.
+/// Minimum frames for the replay of a sample.
 const SCALED_FRAMES_MIN: f64 = 32.0;
-/// The fewest sampled pages that say anything.
 const SAMPLED_PAGES_MIN: usize = 256;
 
-/// A sample that is too small to say anything.
+/// The sample has too few pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a sample of {pages} pages says nothing: at least {SAMPLED_PAGES_MIN} are needed")]
 pub struct SampleTooSmall {
-    /// Distinct pages in it.
     pages: usize,
 }
 
-/// A point of a curve. The field names are what `mrc --json` prints, and stay.
+/// A point of a curve. `mrc --json` prints the field names, so they are stable.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct CurvePoint {
-    /// The contender's name.
+    /// Name of the policy.
     pub policy: &'static str,
     /// Memory, in frames.
     pub frames: u32,
-    /// The same in bytes.
+    /// Memory, in bytes.
     pub memory_bytes: u64,
     /// Misses per access.
     pub miss_ratio: f64,
-    /// Bytes from the store, by misses and by readahead.
+    /// Bytes from the store, including readahead.
     pub device_read_bytes: u64,
-    /// One standard error of the miss ratio, from sampling; 0 when every page was followed.
+    /// One standard error of the miss ratio from sampling, 0 without sampling.
     pub miss_ratio_error: f64,
 }
 
-/// The trace, or as much of it as is followed.
+/// The trace, or a sample of its pages.
 #[derive(Clone, Debug)]
 pub struct CurveTrace {
     sampler: Option<Sampler>,
@@ -72,14 +66,13 @@ pub struct CurveTrace {
 }
 
 impl CurveTrace {
-    /// A trace without entries; with a sampler, only the pages that it takes are followed.
+    /// Returns an empty trace. A sampler limits the pages that are followed.
     pub fn new(sampler: Option<Sampler>) -> CurveTrace {
         let trace = DenseTrace::default();
         CurveTrace { sampler, trace, nr_accesses: 0, reader: Reader::Recorded }
     }
 
-    /// A trace that is in memory, whose reads are these; with a sampler, as much of it as is
-    /// followed.
+    /// Returns a trace in memory with this reader, or the part that the sampler takes.
     pub fn of(trace: DenseTrace, reader: Reader, sampler: Option<Sampler>) -> CurveTrace {
         let nr_accesses = trace.nr_accesses();
         let Some(sampler) = sampler else {
@@ -98,7 +91,7 @@ impl CurveTrace {
         CurveTrace { sampler: Some(sampler), trace: sample, nr_accesses, reader }
     }
 
-    /// Appends the entry that `from` has just given.
+    /// Appends the entry last returned by `from`.
     pub fn push_from(&mut self, from: &Trace, access: Access) {
         self.nr_accesses += u64::from(access.kind.is_access());
         if self.sampler.is_none_or(|sampler| sampler.takes(access.page)) {
@@ -106,36 +99,35 @@ impl CurveTrace {
         }
     }
 
-    /// The whole trace was read, and had this header. In a sample, reads that follow each other did
-    /// not in the trace.
+    /// Ends the trace and takes its header. A sample loses the succession of reads.
     pub fn finish(&mut self, header: Option<&Header>) {
         self.reader = if self.sampler.is_some() { Reader::Recorded } else { Reader::of(header) };
     }
 
-    /// Its entries.
+    /// Returns the entries.
     pub fn trace(&self) -> &DenseTrace {
         &self.trace
     }
 
-    /// The same, to take readahead out.
+    /// Returns the entries, for removing readahead.
     pub fn trace_mut(&mut self) -> &mut DenseTrace {
         &mut self.trace
     }
 
-    /// Accesses of the whole trace.
+    /// Returns the accesses of the whole trace.
     pub fn nr_accesses(&self) -> u64 {
         self.nr_accesses
     }
 
-    /// Distinct pages of the whole trace; estimated where sampled.
+    /// Returns the distinct pages of the whole trace, estimated from a sample.
     pub fn nr_pages(&self) -> u64 {
         (opt::count_pages(&self.trace) as f64 / self.sampler().rate()).round() as u64
     }
 
-    /// Up to so many sizes, evenly spaced by ratio up to the size of all pages.
+    /// Returns up to `nr_points` sizes, evenly spaced by ratio, up to all pages.
     ///
     /// # Errors
-    /// Where the sample is too small.
+    /// Fails with [`SampleTooSmall`] if the sample has too few pages.
     pub fn sizes(&self, nr_points: usize) -> Result<Vec<u32>, SampleTooSmall> {
         let pages = self.trace.nr_pages();
         if self.sampler.is_some() && pages < SAMPLED_PAGES_MIN {
@@ -150,7 +142,7 @@ impl CurveTrace {
         Ok(super::sizes(frames_min, frames_max, nr_points))
     }
 
-    /// The replays that the curves need, contender by contender.
+    /// Returns the replays to run, policy by policy.
     pub fn cells(&self, contenders: &[Contender], sizes: &[u32]) -> Vec<Cell> {
         let setup =
             |policy, frames: u32| Setup { reader: self.reader, ..Setup::new(policy, frames) };
@@ -160,7 +152,8 @@ impl CurveTrace {
             .collect()
     }
 
-    /// The curves' points, contender by contender, given what the cells came to, in their order.
+    /// Returns the points of the curves, policy by policy. `outcomes` are in the order of the
+    /// cells.
     ///
     /// # Cost
     /// A pass over the trace, for LRU's curve and the error.
@@ -193,7 +186,7 @@ impl CurveTrace {
         pairs(contenders, sizes).map(point).collect()
     }
 
-    /// Whether stack distances have the answer.
+    /// Returns true if stack distances give the curve.
     fn has_curve(&self, contender: Contender) -> bool {
         contender == Contender::Policy(PolicyName::Lru)
             && ReadaheadUse::of(&self.trace) != ReadaheadUse::Recorded

@@ -1,17 +1,11 @@
-//! What is in a trace: a count of everything, and how soon pages come back.
+//! The census of a trace: counts, and reuse distances.
 //!
-//! **Problem.** Before a replay: how many accesses there are, of how many pages, whether anything
-//! is used twice at all, and so which sizes are worth asking for.
+//! **Problem.** Choosing sizes needs the footprint and the reuse. **Idea.** One pass over plain
+//! counters and an LRU stack.
 //!
-//! **Idea.** One pass; each access goes into plain counters and into an LRU stack, whose distances
-//! say how much memory would have caught it.
+//! **Data and invariants.** Memory grows with distinct pages (about 64 bytes each).
 //!
-//! **Data and invariants.** Memory grows with distinct pages (about 64 bytes each), not with the
-//! trace.
-//!
-//! **Ignored.** Times. Which thread shares which page.
-//!
-//! **Sources.** As the curve's: the distances are its own.
+//! **Ignored.** Times. Sharing between threads. **Sources.** As the curve's.
 
 use super::StackDistances;
 use crate::trace::{Access, AccessKind, PageRanks};
@@ -19,50 +13,50 @@ use pagetide_core::ids::MappingId;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// Counts of a trace under way.
+/// Counts of a trace in progress.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
     pages: PageRanks,
-    /// By rank: accesses, as far as 2.
+    /// Accesses by rank, up to 2.
     uses: Vec<u8>,
     distances: StackDistances,
     by_kind: [u64; AccessKind::ALL.len()],
     threads: BTreeSet<u32>,
     mappings: BTreeSet<MappingId>,
-    /// The entry before: its thread and mapping are in the sets.
+    /// The previous entry, already in the sets.
     last: Option<Access>,
     nr_pages_accessed: u64,
 }
 
-/// How many entries of a kind there are.
+/// The number of entries of a kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct KindCount {
-    /// The kind's name, in small letters with hyphens.
+    /// The kind's name in kebab-case.
     pub name: &'static str,
-    /// Entries of it.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// How soon pages come back. Distances are in pages: those used since, the page itself included.
-/// The field names are what `trace info --json` prints, and stay.
+/// Reuse of pages. A distance counts the distinct pages since the last use, including the page.
+/// `trace info --json` prints the field names, so they are stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Reuse {
-    /// Accesses that no memory would have hit.
+    /// Accesses that miss in any memory.
     pub first_uses: u64,
     /// Pages accessed exactly once.
     pub pages_used_once: u64,
-    /// Half of the accesses that can hit have at most this distance; 0 where none can.
+    /// Median distance of the accesses that can hit, 0 if none can.
     pub distance_p50: u64,
-    /// Nine in ten have: so many frames of LRU catch them.
+    /// 90th percentile: this many LRU frames catch nine in ten.
     pub distance_p90: u64,
-    /// Ninety-nine in a hundred have.
+    /// 99th percentile.
     pub distance_p99: u64,
-    /// All have: memory beyond so many frames changes nothing.
+    /// Maximum: more frames change nothing.
     pub distance_max: u64,
 }
 
 impl Census {
-    /// Nothing counted yet.
+    /// Returns an empty census.
     pub fn new() -> Census {
         Census::default()
     }
@@ -89,7 +83,7 @@ impl Census {
         self.distances.apply(rank, access.kind);
     }
 
-    /// Entries by kind, in the order of the kinds' codes; kinds without any left out.
+    /// Returns the entries by kind, in code order, without empty kinds.
     pub fn kinds(&self) -> impl Iterator<Item = KindCount> + '_ {
         let counts = AccessKind::ALL.iter().zip(self.by_kind);
         counts
@@ -97,38 +91,38 @@ impl Census {
             .map(|(kind, entries)| KindCount { name: name_of(*kind), entries })
     }
 
-    /// Entries of all kinds.
+    /// Returns the entries of all kinds.
     pub fn nr_entries(&self) -> u64 {
         self.by_kind.iter().sum()
     }
 
-    /// Entries that are accesses.
+    /// Returns the entries that are accesses.
     pub fn nr_accesses(&self) -> u64 {
         let counts = AccessKind::ALL.iter().zip(self.by_kind);
         counts.filter(|(kind, _)| kind.is_access()).map(|(_, entries)| entries).sum()
     }
 
-    /// Distinct pages in entries of any kind.
+    /// Returns the distinct pages in entries of any kind.
     pub fn nr_pages(&self) -> u64 {
         self.pages.pages().len() as u64
     }
 
-    /// Distinct pages accessed: the footprint.
+    /// Returns the distinct pages accessed: the footprint.
     pub fn nr_pages_accessed(&self) -> u64 {
         self.nr_pages_accessed
     }
 
-    /// Distinct mappings: files, disks.
+    /// Returns the distinct mappings: files, disks.
     pub fn nr_mappings(&self) -> u64 {
         self.mappings.len() as u64
     }
 
-    /// Distinct threads.
+    /// Returns the distinct threads.
     pub fn nr_threads(&self) -> u64 {
         self.threads.len() as u64
     }
 
-    /// How soon pages came back.
+    /// Returns the reuse of pages.
     pub fn into_reuse(self) -> Reuse {
         let pages_used_once = self.uses.iter().filter(|&&uses| uses == 1).count() as u64;
         let histogram = self.distances.into_histogram();

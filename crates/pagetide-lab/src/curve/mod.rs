@@ -1,7 +1,7 @@
-//! Miss-ratio curves: how many accesses miss, at every size of memory.
+//! Miss-ratio curves: misses at every memory size.
 //!
-//! **Problem.** "How much memory do I need?" asks for all sizes at once. A replay answers for one
-//! size; an exact curve of LRU costs one pass, and a sampled one a hundredth of it.
+//! **Problem.** A replay covers one size. One pass gives LRU's exact curve, a sample costs a
+//! hundredth.
 //!
 //! **Idea.**
 //!
@@ -10,20 +10,18 @@
 //!              shards.rs                     stack_distance.rs
 //! ```
 //!
-//! LRU keeps, at every size, the pages used most recently (inclusion): an access hits in a memory
-//! of n frames exactly when fewer than n other pages were used since its page was used last. So
-//! one histogram of that number holds the whole curve. Other policies have no such property, and
-//! are replayed size by size.
+//! LRU keeps the most recently used pages at every size. An access hits in n frames if fewer than n
+//! other pages were used since the page's last use. The histogram of this number is the curve.
+//! Other policies are replayed size by size.
 //!
-//! **Data and invariants.** The curve never rises with the size. At as many frames as there are
-//! pages, only first uses miss.
+//! **Data and invariants.** The curve never rises with size. If all pages fit, only first uses
+//! miss.
 //!
-//! **Ignored.** Everything but accesses and discards: readahead and fills are the recorded run's
-//! own doing. Each access is a use, be it through a descriptor or a table; the policy `lru` in a
-//! replay is the kernel's kind, which counts repeated reads and table accesses differently.
+//! **Ignored.** Readahead and fills. Each access is a use, unlike core's `lru` for repeated reads
+//! and table accesses.
 //!
 //! **Sources.** Mattson, Gecsei, Slutz and Traiger, "Evaluation techniques for storage
-//! hierarchies", IBM Systems Journal 9(2), 1970; Waldspurger, Park, Garthwaite and Ahmad,
+//! hierarchies", IBM Systems Journal 9(2), 1970. Waldspurger, Park, Garthwaite and Ahmad,
 //! "Efficient MRC Construction with SHARDS", FAST 2015.
 
 mod by_policy;
@@ -40,10 +38,10 @@ pub use stack_distance::{Histogram, StackDistances};
 
 use crate::trace::DenseTrace;
 
-/// The exact curve of LRU over a trace.
+/// Returns the exact curve of LRU over a trace.
 ///
 /// # Cost
-/// O(log pages) an access; 20 bytes a page.
+/// O(log pages) an access, 20 bytes a page.
 pub fn lru(trace: &DenseTrace) -> Histogram {
     let mut distances = StackDistances::new();
     for (rank, kind) in trace.entries() {
@@ -52,8 +50,8 @@ pub fn lru(trace: &DenseTrace) -> Histogram {
     distances.into_histogram()
 }
 
-/// Up to `nr_points` sizes from `frames_min` to `frames_max`, evenly spaced by ratio: small
-/// memories are where curves bend. Ascending, without repeats, both ends included.
+/// Returns up to `nr_points` ascending distinct sizes from `frames_min` to `frames_max` inclusive,
+/// evenly spaced by ratio.
 pub fn sizes(frames_min: u32, frames_max: u32, nr_points: usize) -> Vec<u32> {
     assert!(0 < frames_min && frames_min <= frames_max, "a range of sizes starts above 0");
     let (low, high) = (f64::from(frames_min), f64::from(frames_max));

@@ -1,30 +1,25 @@
-//! SHARDS: the LRU curve from a sample of the pages, and how far it may be off.
+//! SHARDS: the LRU curve from a sample of the pages, with its error.
 //!
-//! **Problem.** A long trace has more pages than an exact pass has memory, and a curve is wanted to
-//! a point or two, not to the last miss.
+//! **Problem.** An exact pass needs too much memory for long traces.
 //!
-//! **Idea.** Follow only the pages whose hash falls below a threshold: all uses of a page or none,
-//! so that reuse stays what it was. With a share R of the pages, every distance is R times the true
-//! one.
+//! **Idea.** Follow only pages with a hash below a threshold. With a share R of the pages,
+//! distances shrink by R.
 //!
 //! ```text
 //!   page --hash--> below R * 2^32 ? --> stack of the sample --> distance / R
 //! ```
 //!
-//! A hot page in or out of the sample shifts all ratios alike; so the sample's accesses are
-//! compared with the R * N there should be, and the difference counted as hits at the smallest
-//! size (the paper's "SHARDS adj").
+//! Hot pages in or out of the sample shift all ratios. Therefore missing or surplus accesses
+//! against R * N count as hits at the smallest size (the paper's "SHARDS adj").
 //!
-//! The error is measured, not assumed. The hash also deals the sampled pages into eight groups;
-//! each group is a SHARDS sample of its own at rate R / 8, and the spread of their eight answers
-//! is what the answer of all together is uncertain by: standard deviation / sqrt(8).
+//! The error is measured: the hash splits the sample into eight groups at rate R / 8. The error is
+//! the standard deviation of their results / sqrt(8).
 //!
-//! **Data and invariants.** The hash is fixed and independent of the one that ranks use: the same
-//! trace and rate give the same sample, always. At rate 1 the curve is the exact one, and its error
-//! 0.
+//! **Data and invariants.** The hash is fixed, so a trace and a rate give one sample. At rate 1 the
+//! curve is exact.
 //!
-//! **Ignored.** A fixed-size sample with a falling threshold (the paper's s_max): the rate is the
-//! caller's. The curve's error below 8 / R frames, where a group has less than a frame.
+//! **Ignored.** A fixed-size sample with a falling threshold (the paper's s_max). The error below 8
+//! / R frames.
 //!
 //! **Sources.** Waldspurger, Park, Garthwaite and Ahmad, "Efficient MRC Construction with SHARDS",
 //! FAST 2015. The error by groups is the textbook method of random groups (Wolter, "Introduction to
@@ -36,7 +31,7 @@ use pagetide_core::ids::PageId;
 
 const NR_GROUPS: usize = 8;
 
-/// Which pages are followed.
+/// The choice of sampled pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampler {
     rate: f64,
@@ -44,36 +39,36 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// A sample of the share `rate` of the pages; `None` unless 0 < rate <= 1.
+    /// Returns a sampler of the share `rate` of the pages, or `None` unless 0 < rate <= 1.
     pub fn new(rate: f64) -> Option<Sampler> {
         let is_share = 0.0 < rate && rate <= 1.0;
         let threshold = (rate * (1_u64 << 32) as f64).round() as u64;
         (is_share && threshold > 0).then_some(Sampler { rate, threshold })
     }
 
-    /// The share of the pages followed.
+    /// Returns the share of sampled pages.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Whether the page is in the sample.
+    /// Returns true if the page is in the sample.
     pub fn takes(&self, page: PageId) -> bool {
         hash(page) >> 32 < self.threshold
     }
 
-    /// The size that stands for `frames` among the sampled pages, at least 1.
+    /// Returns the size among sampled pages that stands for `frames`, at least 1.
     pub fn scale(&self, frames: u32) -> u32 {
         // At most `frames`, so it fits.
         ((f64::from(frames) * self.rate).round() as u32).max(1)
     }
 
-    /// The miss ratio of the whole trace of `nr_accesses`, given the sample's `misses`.
+    /// Returns the miss ratio of a trace of `nr_accesses` from the sample's `misses`.
     pub fn miss_ratio(&self, misses: u64, nr_accesses: u64) -> f64 {
         adjusted(misses, nr_accesses, self.rate)
     }
 }
 
-/// An LRU curve from a sample, with its uncertainty.
+/// An LRU curve from a sample, with its error.
 #[derive(Clone, Debug)]
 pub struct SampledCurve {
     sampler: Sampler,
@@ -83,11 +78,10 @@ pub struct SampledCurve {
 }
 
 impl SampledCurve {
-    /// The curve of a trace of `nr_accesses`, of which `sample` has only the pages that `sampler`
-    /// takes.
+    /// Returns the curve of a trace of `nr_accesses`. `sample` has the pages that `sampler` takes.
     ///
     /// # Cost
-    /// Two passes over the sample; O(log pages) an access.
+    /// Two passes over the sample. O(log pages) an access.
     pub fn new(sampler: Sampler, sample: &DenseTrace, nr_accesses: u64) -> SampledCurve {
         let mut groups = vec![StackDistances::new(); NR_GROUPS];
         if sampler.rate < 1.0 {
@@ -105,12 +99,12 @@ impl SampledCurve {
         }
     }
 
-    /// The miss ratio at `frames`; 0 for an empty trace.
+    /// Returns the miss ratio at `frames`, 0 for an empty trace.
     pub fn miss_ratio(&self, frames: u32) -> f64 {
         ratio_at(&self.whole, frames, self.nr_accesses, self.sampler.rate)
     }
 
-    /// One standard error of [`SampledCurve::miss_ratio`]; 0 when all pages are in the sample.
+    /// Returns one standard error of [`SampledCurve::miss_ratio`], 0 without sampling.
     pub fn error(&self, frames: u32) -> f64 {
         if self.sampler.rate >= 1.0 {
             return 0.0;
@@ -140,13 +134,12 @@ fn adjusted(misses: u64, nr_accesses: u64, rate: f64) -> f64 {
     (misses as f64 / (nr_accesses as f64 * rate)).min(1.0)
 }
 
-/// The page's group, from bits that the threshold does not look at.
+/// Returns the page's group, from bits that the threshold ignores.
 fn group(page: PageId) -> u8 {
     (hash(page) % NR_GROUPS as u64) as u8
 }
 
-/// Mixes mapping and index (the finalizer of MurmurHash3, twice, so that neither bit leans on the
-/// other).
+/// Mixes mapping and index with the finalizer of MurmurHash3, twice to decorrelate the bits.
 fn hash(page: PageId) -> u64 {
     mix(mix(page.index.0.wrapping_add(0x9e37_79b9_7f4a_7c15)) ^ u64::from(page.mapping.0))
 }

@@ -1,71 +1,65 @@
-//! Stack distances: how many pages were used since this one was used last.
+//! Stack distances: the number of distinct pages used since a page's last use.
 //!
-//! **Problem.** Counting the distinct pages between two uses of a page takes, done plainly, a walk
-//! over the whole LRU stack at every access.
+//! **Problem.** A plain count walks the LRU stack at every access.
 //!
-//! **Idea.** Give each access a slot in time and mark the slots that are some page's last use. The
-//! distance is the number of marks after the page's own, which a Fenwick tree counts in O(log
-//! slots):
+//! **Idea.** Give each access a slot, and mark each page's last slot. A Fenwick tree counts the
+//! marks from a page's own on in O(log slots):
 //!
 //! ```text
 //!   slots   0  1  2  3  4  5            a was last used in slot 1, then c, b: distance 3
 //!   pages   .  a  .  c  b  <- a         (itself included); its mark moves from 1 to 5
 //! ```
 //!
-//! When the slots run out, the marked ones are moved together to the front, in order. There are
-//! twice as many slots as pages, so that this costs O(1) an access and memory does not grow with
-//! the trace.
+//! When the slots (twice the pages) run out, the marked ones move to the front: O(1) an access,
+//! with memory independent of the trace length.
 //!
-//! **Data and invariants.** `rank_in[slot]` is the page whose last use the slot is, or none, and
-//! `slot_of[rank]` the other way round. The tree holds a one for each slot that has a page. A
-//! distance is at least 1: a page used twice in a row hits in a memory of one frame.
+//! **Data and invariants.** `rank_in[slot]` is the page last used in the slot, and `slot_of[rank]`
+//! the inverse. The tree holds a one for each such slot. A distance is at least 1.
 //!
-//! **Ignored.** Sizes of pages: all are alike.
+//! **Ignored.** Page sizes.
 //!
 //! **Sources.** Bennett and Kruskal, "LRU stack processing", IBM Journal of Research and
-//! Development 19(4), 1975; Fenwick, "A new data structure for cumulative frequency tables",
+//! Development 19(4), 1975. Fenwick, "A new data structure for cumulative frequency tables",
 //! Software: Practice and Experience 24(3), 1994.
 
 use crate::trace::AccessKind;
 
-/// "No slot", "no page".
+/// No slot, or no page.
 const NONE: u32 = u32::MAX;
 const SLOTS_MIN: usize = 1024;
 
-/// How often each stack distance was seen: the whole LRU curve.
+/// Counts of each stack distance: the whole LRU curve.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Histogram {
-    /// `[distance]` accesses; slot 0 stays empty.
+    /// `[distance]` accesses. Slot 0 stays empty.
     by_distance: Vec<u64>,
     nr_first: u64,
     nr_accesses: u64,
 }
 
 impl Histogram {
-    /// Accesses counted.
+    /// Returns the accesses counted.
     pub fn nr_accesses(&self) -> u64 {
         self.nr_accesses
     }
 
-    /// Accesses that no memory would have hit: a page's first, and its first after a discard.
+    /// Returns the accesses that miss in any memory: a page's first, and its first after a discard.
     pub fn nr_first(&self) -> u64 {
         self.nr_first
     }
 
-    /// The most pages that were in the stack between two uses of a page, it included: memory
-    /// beyond this changes nothing.
+    /// Returns the largest distance. More memory changes nothing.
     pub fn distance_max(&self) -> u64 {
         (self.by_distance.len() as u64).saturating_sub(1)
     }
 
-    /// Accesses that miss in a memory of `frames`. Costs O(distances).
+    /// Returns the misses in a memory of `frames`. Costs O(distances).
     pub fn misses(&self, frames: u64) -> u64 {
         let beyond = usize::try_from(frames.saturating_add(1)).unwrap_or(usize::MAX);
         self.nr_first + self.by_distance.iter().skip(beyond).sum::<u64>()
     }
 
-    /// The smallest memory that hits `share` (0 to 1) of the accesses that can hit at all; 0 where
-    /// none can.
+    /// Returns the smallest memory that hits `share` (0 to 1) of the accesses that can hit, else 0.
     pub fn frames_for(&self, share: f64) -> u64 {
         let wanted = ((self.nr_accesses - self.nr_first) as f64 * share).ceil() as u64;
         let mut nr_hits = 0;
@@ -89,17 +83,16 @@ impl Histogram {
     }
 }
 
-/// The LRU stack of a trace under way.
+/// The LRU stack of a trace in progress.
 ///
 /// # Cost
-/// O(log pages) an access; about 28 bytes a page, the histogram included.
+/// O(log pages) an access. About 28 bytes a page, including the histogram.
 #[derive(Clone, Debug)]
 pub struct StackDistances {
     /// By rank.
     slot_of: Vec<u32>,
     /// By slot.
     rank_in: Vec<u32>,
-    /// Fenwick tree over the slots.
     marks: Marks,
     slot_next: usize,
     nr_in_stack: u32,
@@ -107,7 +100,7 @@ pub struct StackDistances {
 }
 
 impl StackDistances {
-    /// An empty stack.
+    /// Returns an empty stack.
     pub fn new() -> StackDistances {
         StackDistances {
             slot_of: Vec::new(),
@@ -119,8 +112,7 @@ impl StackDistances {
         }
     }
 
-    /// Counts an entry of a trace: an access is a use, a discard takes the page out, the rest is
-    /// nothing.
+    /// Counts an entry of a trace: an access uses the page, a discard removes it.
     pub fn apply(&mut self, rank: u32, kind: AccessKind) {
         if kind.is_access() {
             self.access(rank);
@@ -129,8 +121,7 @@ impl StackDistances {
         }
     }
 
-    /// Counts a use of the page of `rank`. Returns its distance, itself included; `None` when it
-    /// was not in the stack.
+    /// Counts a use of the page. Returns its distance, or `None` if it was not in the stack.
     pub fn access(&mut self, rank: u32) -> Option<u32> {
         if self.slot_of.len() <= rank as usize {
             self.slot_of.resize(rank as usize + 1, NONE);
@@ -148,12 +139,12 @@ impl StackDistances {
         distance
     }
 
-    /// What was counted.
+    /// Returns the counts.
     pub fn into_histogram(self) -> Histogram {
         self.histogram
     }
 
-    /// Takes the page out; returns where it was, 1 for the top.
+    /// Removes the page. Returns its position, 1 for the top.
     fn remove(&mut self, rank: u32) -> Option<u32> {
         let slot = std::mem::replace(self.slot_of.get_mut(rank as usize)?, NONE);
         if slot == NONE {

@@ -1,4 +1,4 @@
-//! Curves against a naive LRU, and samples against the whole.
+//! Tests of curves against a naive LRU, and of samples against the whole.
 
 use super::*;
 use crate::judge::naive_lru;
@@ -66,7 +66,7 @@ fn a_discarded_page_is_new_again() {
     assert_eq!(curve.misses(1), 3, "with page 2 gone, page 1 is on top");
 }
 
-/// More accesses than slots, so that slots are moved together many times.
+/// Moves slots together many times.
 #[test]
 fn the_curve_agrees_with_a_naive_lru_past_the_last_slot() {
     let trace = skewed(20_000, 700);
@@ -119,7 +119,7 @@ fn a_sample_of_everything_is_exact() {
     }
 }
 
-/// The stated error must cover the true one, and must not be so wide that it says nothing.
+/// The stated error must cover the true one without being too wide.
 #[test]
 fn a_sample_is_off_by_about_what_it_says() {
     let (nr_accesses, nr_pages) = (300_000, 40_000);

@@ -1,7 +1,6 @@
-//! Judges: independent answers to "how many misses should that have been?".
+//! Judges: independent miss counts.
 //!
-//! **Problem.** A replay that runs the product's own code cannot tell whether that code is right.
-//! Other code has to count.
+//! **Problem.** A replay of the product's code cannot check that code.
 //!
 //! **Idea.**
 //!
@@ -14,14 +13,14 @@
 //!   naive_*     lru, fifo, clock must have exactly as many
 //! ```
 //!
-//! **Data and invariants.** A judge shares no code with core and none with another judge; it is
-//! written to be seen to be right, not to be fast. Every judge inserts every missed page, evicts
-//! only when memory is full, and evicts one page at a time.
+//! **Data and invariants.** A judge shares no code with core or another judge, and is written to be
+//! obvious. Every judge inserts every missed page, and evicts one page at a time when memory is
+//! full.
 //!
-//! **Ignored.** Readahead, fills and discards (only accesses are judged), dirty pages, and time.
+//! **Ignored.** Readahead, fills, discards, dirty pages, and time.
 //!
-//! **Sources.** Each judge names its own. They are checked against the miss ratios of an
-//! established simulator in `tests/all/golden.rs`.
+//! **Sources.** Each judge names its own. `tests/all/golden.rs` compares judges with an established
+//! simulator.
 
 pub mod naive_clock;
 pub mod naive_fifo;

@@ -1,8 +1,8 @@
-//! Clock, one bit: a ring of frames and a hand. A used page's bit is set; the hand clears bits, and
-//! takes the first page without one.
+//! One-bit clock: a use sets a page's bit. The hand clears bits, and evicts the first page with a
+//! clear bit.
 //!
-//! A new page comes in with its bit clear, where the hand just was. Written with a fixed ring and a
-//! moving hand, as first described, so that it shares nothing with a queue that requeues.
+//! A new page enters with a clear bit, just behind the hand. A fixed ring shares nothing with a
+//! queue that requeues.
 //!
 //! Source: Corbato, "A paging experiment with the Multics system", 1968.
 
@@ -14,7 +14,7 @@ struct Slot {
     is_used: bool,
 }
 
-/// The misses of one-bit clock with `frames` frames. O(n log frames), amortised.
+/// Returns the misses of one-bit clock with `frames` frames. O(n log frames), amortised.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut ring: Vec<Slot> = Vec::new();

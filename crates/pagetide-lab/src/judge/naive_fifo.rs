@@ -1,9 +1,9 @@
-//! First in, first out: a queue of pages in order of arrival, and a set of those in it.
+//! FIFO: a queue of pages in order of arrival, and the set of its pages.
 
 use crate::trace::DenseTrace;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The misses of FIFO with `frames` frames. O(n log frames).
+/// Returns the misses of FIFO with `frames` frames. O(n log frames).
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut arrivals: VecDeque<u32> = VecDeque::new();

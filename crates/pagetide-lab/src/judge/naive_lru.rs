@@ -1,12 +1,12 @@
-//! LRU by the book: stamp each page with the access that used it last; evict the oldest stamp.
+//! LRU by the book: stamps each page with its last access, and evicts the oldest stamp.
 //!
-//! Two ordered maps that mirror each other, and nothing else: page to stamp, stamp to page. No
-//! lists, no links, so it can share no mistake with a linked list.
+//! Two ordered maps mirror each other: page to stamp, stamp to page. Without lists, the code cannot
+//! share a bug with a linked list.
 
 use crate::trace::DenseTrace;
 use std::collections::BTreeMap;
 
-/// The misses of LRU with `frames` frames. O(n log frames).
+/// Returns the misses of LRU with `frames` frames. O(n log frames).
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     assert!(frames > 0, "a memory of no frames holds nothing to judge");
     let mut stamp_of: BTreeMap<u32, u64> = BTreeMap::new();

@@ -1,62 +1,57 @@
-//! Belady's OPT: evict the page whose next use is farthest away. The bound for all policies.
+//! Belady's OPT: evicts the page with the farthest next use. The bound for all policies.
 //!
-//! **Problem.** How few misses are possible at all, for a memory of so many frames, if the future
-//! were known?
+//! **Problem.** Find the fewest possible misses for a number of frames.
 //!
-//! **Idea.** One pass from the back finds, for each entry, when the same page is used next. One
-//! pass from the front keeps the resident pages in a heap, farthest next use on top:
+//! **Idea.** A backward pass finds next uses. A forward pass keeps the resident pages in a heap,
+//! farthest next use on top:
 //!
 //! ```text
 //!   trace      a  b  a  c  b          heap at c (2 frames):  (never, a)  <- evict
 //!   next use   2  4  -  -  -                                 (4, b)
 //! ```
 //!
-//! The question is that of the trace as it is, so that the answer bounds every replay of it:
+//! The bound holds for every replay of the trace:
 //!
-//! - A page that is discarded is not used again until it is missed again.
-//! - A page that readahead brings comes without a miss, under every policy. Until then no access
-//!   needs it: the entry before readahead has no next use. The optimum takes such a page only where
-//!   it is worth a frame, which no policy can do better.
-//! - A page that was read past the page cache takes a frame only where it is worth one.
+//! - A discarded page has no next use until its next miss.
+//! - Readahead brings a page without a miss under every policy, so the entry before has no next
+//!   use. The optimum takes the page only if worth a frame.
+//! - A page read past the page cache takes a frame only if worth one.
 //!
-//! **Data and invariants.** `next_of[rank]` is a resident page's next use, or `ABSENT`. An entry of
-//! the heap that says otherwise is stale, and skipped. One push per entry: O(n log n).
+//! **Data and invariants.** `next_of[rank]` is a resident page's next use, or `ABSENT`. Heap
+//! entries that differ are stale. One push per entry: O(n log n).
 //!
-//! **Ignored.** Bypassing: a missed page always gets a frame, as demand paging must. With bypassing
-//! allowed the optimum can be lower, but no policy here may bypass.
+//! **Ignored.** Bypassing, which no policy here may do: a missed page always gets a frame.
 //!
 //! **Sources.** Belady, "A study of replacement algorithms for a virtual-storage computer", IBM
-//! Systems Journal 5(2), 1966; Mattson et al., "Evaluation techniques for storage hierarchies",
-//! 1970. That the rule is the best one also where some entries cost nothing: what is kept from one
-//! mention of a page to the next is an interval worth a miss or nothing, and of intervals of one
-//! worth the greedy choice keeps the most (Carlisle and Lloyd, "On the k-coloring of intervals",
-//! Discrete Applied Mathematics 59(3), 1995).
+//! Systems Journal 5(2), 1966. Mattson et al., "Evaluation techniques for storage hierarchies",
+//! 1970. With free entries, keeping a page between two mentions is an interval worth a miss or
+//! nothing, and the greedy choice keeps the most (Carlisle and Lloyd, "On the k-coloring of
+//! intervals", Discrete Applied Mathematics 59(3), 1995).
 
 use crate::trace::{AccessKind, DenseTrace};
 use std::collections::BinaryHeap;
 
-/// "Not used again".
+/// No next use.
 const NEVER: u32 = u32::MAX;
-/// "Not resident": no entry is used next at position 0.
+/// Not resident. No next use is at position 0.
 const ABSENT: u32 = 0;
-/// Entries judged between two calls of `keep_on`.
+/// Entries between two calls of `keep_on`.
 const STRETCH: u64 = 1 << 16;
 
-/// What the optimum did.
+/// Counts of the optimum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Optimum {
-    /// Accesses whose page was absent.
+    /// Accesses of absent pages.
     pub misses: u64,
-    /// Pages that readahead brought and that were used.
+    /// Pages read ahead and used.
     pub pages_ahead: u64,
-    /// Pages that had to go for others.
+    /// Pages evicted.
     pub evictions: u64,
 }
 
-/// For each entry of the trace that mentions a page (an access, or readahead), the position of the
-/// page's next mention, if that is an access.
+/// Returns, for each access or readahead, the position of the page's next mention, if an access.
 ///
-/// Shape: `[nr_entries]` positions among entries; `u32::MAX` where there is none.
+/// Shape: `[nr_entries]` positions among entries. `u32::MAX` if there is none.
 pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
     let nr_entries = u32::try_from(trace.nr_entries()).expect("a trace of under 2^32 entries");
     let mut upcoming = vec![NEVER; trace.nr_pages()];
@@ -74,7 +69,7 @@ pub fn next_uses(trace: &DenseTrace) -> Vec<u32> {
     next_uses
 }
 
-/// How many distinct pages are accessed: the misses no memory avoids, without readahead.
+/// Returns the number of distinct accessed pages: the cold misses, without readahead.
 pub fn count_pages(trace: &DenseTrace) -> u64 {
     let mut is_seen = vec![false; trace.nr_pages()];
     trace
@@ -83,22 +78,21 @@ pub fn count_pages(trace: &DenseTrace) -> u64 {
         .count() as u64
 }
 
-/// The fewest misses possible with `frames` frames.
+/// Returns the fewest possible misses with `frames` frames.
 ///
 /// # Cost
-/// O(n log n) time; 12 to 20 bytes an entry.
+/// O(n log n) time. 12 to 20 bytes an entry.
 pub fn count_misses(trace: &DenseTrace, frames: usize) -> u64 {
     count_misses_with(trace, &next_uses(trace), frames)
 }
 
-/// As [`count_misses`], with the table of [`next_uses`] at hand: for many sizes of one trace.
+/// Counts like [`count_misses`] with a given [`next_uses`] table, for many sizes of one trace.
 pub fn count_misses_with(trace: &DenseTrace, next_uses: &[u32], frames: usize) -> u64 {
     judge_while(trace, next_uses, frames, |_| true).expect("nothing stopped it").misses
 }
 
-/// All that the optimum does with `frames` frames, given the table of [`next_uses`]. `keep_on`
-/// is given how many entries were judged since it was asked last, some ten thousands, and its
-/// `false` ends the count with `None`.
+/// Counts all with a [`next_uses`] table. `keep_on` gets the number of entries since its last call,
+/// some ten thousands. If `keep_on` returns `false`, the result is `None`.
 pub fn judge_while(
     trace: &DenseTrace,
     next_uses: &[u32],
@@ -124,13 +118,12 @@ pub fn judge_while(
     keep_on(nr_judged).then_some(memory.best)
 }
 
-/// The resident pages.
 struct Memory {
     frames: usize,
     nr_resident: usize,
-    /// By rank: the next use, or [`ABSENT`].
+    /// Next use by rank, or [`ABSENT`].
     next_of: Vec<u32>,
-    /// By rank: brought by readahead, and not used yet.
+    /// By rank: read ahead and not used yet.
     is_ahead: Vec<bool>,
     farthest: BinaryHeap<(u32, u32)>,
     best: Optimum,
@@ -192,13 +185,12 @@ impl Memory {
         self.farthest.push((next, rank));
     }
 
-    /// Whether a page that is used next at `next` is better kept than one of those that are here.
+    /// Returns true if a page with this next use deserves a frame more than some resident page.
     fn is_worth_a_frame(&mut self, next: u32) -> bool {
         let is_full = self.nr_resident == self.frames;
         next != NEVER && (!is_full || self.look_at_farthest().is_some_and(|(at, _)| next < at))
     }
 
-    /// The resident page whose next use is farthest away.
     fn look_at_farthest(&mut self) -> Option<(u32, u32)> {
         while let Some(&(next, rank)) = self.farthest.peek() {
             if self.next_of[rank as usize] == next {

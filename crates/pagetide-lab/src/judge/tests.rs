@@ -1,4 +1,4 @@
-//! The judges judged: by hand on small traces, by brute force on tiny ones, by each other on more.
+//! Tests of the judges by hand, by brute force, and against each other.
 
 use super::{naive_clock, naive_fifo, naive_lru, opt};
 use crate::trace::{Access, AccessKind, DenseTrace};
@@ -24,13 +24,13 @@ fn a_loop_longer_than_memory_defeats_lru_fifo_and_clock_alike() {
         assert_eq!(misses(&trace, 9), 1000);
         assert_eq!(misses(&trace, 10), 10);
     }
-    // After the first turn OPT misses once in every 9 accesses.
+    // After the first round OPT misses once in every 9 accesses.
     assert_eq!(opt::count_misses(&trace, 9), 10 + 990 / 9);
 }
 
 #[test]
 fn clock_gives_a_used_page_a_second_chance() {
-    // Frames 2: 1 and 2 arrive, 1 is used, 3 comes: the hand spares 1 and takes 2.
+    // 2 frames: 1 and 2 arrive, 1 is used, 3 comes: the hand spares 1 and takes 2.
     let trace = DenseTrace::from_reads([1, 2, 1, 3, 1, 2]);
     assert_eq!(naive_clock::count_misses(&trace, 2), 4);
     assert_eq!(naive_fifo::count_misses(&trace, 2), 5);
@@ -63,8 +63,7 @@ fn naive_judges_know_accesses_alone_and_opt_all_there_is() {
     assert_eq!(opt::count_misses(&trace, 3), 4);
 }
 
-/// The fewest misses over every choice of victims, by following all of them at once. Where a page
-/// comes unasked, or is read past the page cache, leaving it out is a choice as well.
+/// Follows every choice of victims at once. Readahead and bypassing reads may also be left out.
 fn brute_force(entries: &[(u64, AccessKind)], frames: usize) -> u64 {
     let mut reachable = BTreeSet::from([(0u64, BTreeSet::<u64>::new())]);
     for &(page, kind) in entries {
@@ -96,7 +95,6 @@ fn brute_force(entries: &[(u64, AccessKind)], frames: usize) -> u64 {
     reachable.first().expect("at least one memory is reachable").0
 }
 
-/// Mostly reads, and all else that the optimum looks at.
 fn any_kind() -> impl Strategy<Value = AccessKind> {
     prop_oneof![
         4 => Just(AccessKind::Read),
@@ -140,7 +138,7 @@ proptest! {
         prop_assert!(lru >= best);
         prop_assert!(naive_fifo::count_misses(&trace, frames) >= best);
         prop_assert!(naive_clock::count_misses(&trace, frames) >= best);
-        // LRU and OPT are stack algorithms: a frame more never hurts.
+        // LRU and OPT are stack algorithms: one more frame never hurts.
         let more = frames + 1;
         prop_assert!(naive_lru::count_misses(&trace, more) <= lru);
         prop_assert!(opt::count_misses(&trace, more) <= best);

@@ -1,16 +1,16 @@
-//! Virtual time: whole nanoseconds, and the agenda of what happens when.
+//! Virtual time in nanoseconds, and the agenda of events.
 //!
-//! **Problem.** Two things planned for one moment must happen in the same order in every run, or a
-//! seed means nothing. **Idea.** A heap ordered by moment, then by the order of planning.
+//! **Problem.** Simultaneous events must happen in the same order in every run. **Idea.** A heap
+//! ordered by time, then by order of planning.
 //!
 //! ```text
 //!   plan(at, what) --> [ (moment, number, what), ... ] --> advance(): the earliest one,
 //!                                                          and now = its moment
 //! ```
 //!
-//! **Invariants.** Nothing is planned for the past; `now` never goes back. **Ignored.** Taking back
-//! what was planned: a task that may be woken early is not on the agenda but in a queue.
-//! Source: the textbook's event-driven simulation.
+//! **Invariants.** No event is planned for the past. `now` never goes back. **Ignored.**
+//! Cancelling: a task that may be woken early waits in a queue instead. Source: the textbook's
+//! event-driven simulation.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -18,32 +18,32 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// Nanoseconds of virtual time: a moment since the start of the machine, or a duration.
+/// Nanoseconds of virtual time: a time since the machine's start, or a duration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The start, or no time at all.
+    /// The start, or no time.
     pub const ZERO: Nanos = Nanos(0);
-    /// Later than anything happens.
+    /// Later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// So many microseconds.
+    /// Returns this many microseconds.
     pub const fn from_micros(micros: u64) -> Nanos {
         Nanos(micros * 1_000)
     }
 
-    /// So many milliseconds.
+    /// Returns this many milliseconds.
     pub const fn from_millis(millis: u64) -> Nanos {
         Nanos(millis * 1_000_000)
     }
 
-    /// So many seconds.
+    /// Returns this many seconds.
     pub const fn from_secs(seconds: u64) -> Nanos {
         Nanos(seconds * 1_000_000_000)
     }
 
-    /// As seconds, for people.
+    /// Returns seconds, for people.
     pub fn as_secs(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Nanos {
 #[derive(Clone, Debug)]
 struct Planned<T> {
     at: Nanos,
-    /// Counts plans: those for one moment keep their order.
+    /// Keeps the order of simultaneous events.
     number: u64,
     what: T,
 }
@@ -125,7 +125,7 @@ impl<T> Ord for Planned<T> {
     }
 }
 
-/// What will happen, earliest first, and the present moment.
+/// The current time, and future events, earliest first.
 #[derive(Clone, Debug)]
 pub struct Agenda<T> {
     planned: BinaryHeap<Reverse<Planned<T>>>,
@@ -140,24 +140,24 @@ impl<T> Default for Agenda<T> {
 }
 
 impl<T> Agenda<T> {
-    /// The present.
+    /// Returns the current time.
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Lets `what` happen at `at`, after all that is planned for that moment already.
+    /// Plans an event at `at`, after the events planned for that time before.
     pub fn plan(&mut self, at: Nanos, what: T) {
         assert!(at >= self.now, "planned for {at}, but it is {} already", self.now);
         self.nr_planned += 1;
         self.planned.push(Reverse(Planned { at, number: self.nr_planned, what }));
     }
 
-    /// When the next thing happens.
+    /// Returns the time of the next event.
     pub fn peek(&self) -> Option<Nanos> {
         self.planned.peek().map(|Reverse(next)| next.at)
     }
 
-    /// Moves the present to the next thing, and takes it off the agenda.
+    /// Moves the time to the next event and removes the event.
     pub fn advance(&mut self) -> Option<T> {
         let Reverse(next) = self.planned.pop()?;
         assert!(next.at >= self.now, "virtual time does not go back");
@@ -165,7 +165,7 @@ impl<T> Agenda<T> {
         Some(next.what)
     }
 
-    /// Moves the present to `to`, where nothing happens before.
+    /// Moves the time to `to`, before any event.
     pub fn pass(&mut self, to: Nanos) {
         assert!(to >= self.now, "virtual time does not go back");
         assert!(self.peek().is_none_or(|next| next >= to), "something is planned before {to}");
@@ -206,7 +206,6 @@ mod tests {
     }
 
     proptest! {
-        /// Things that plan others, for random moments ahead.
         #[test]
         fn the_clock_never_goes_back(delays in prop::collection::vec(0_u64..50, 1..200)) {
             let mut agenda = Agenda::default();

@@ -1,10 +1,10 @@
-//! What things cost on a virtual CPU: the only numbers in the machine that are not core's.
+//! Prices on a virtual CPU: the only numbers of the machine outside core.
 //!
-//! **Problem.** Virtual time is worth what its prices are. **Idea.** One table, each price with
-//! where it was measured, printed with every report, and each can be set from outside.
+//! **Problem.** Virtual time is only as good as its prices. **Idea.** One table of measured prices.
+//! Every report prints the table, and callers can set each price.
 //!
-//! **Deliberately ignored.** Caches beyond the lock's line and the zone's (a page's own are in
-//! `zone_page` and `touch`), memory bandwidth shared by CPUs, sockets, turbo, hyperthreads.
+//! **Deliberately ignored.** Caches beyond the lines of the lock and the zone (`zone_page` and
+//! `touch` include a page's own), shared memory bandwidth, sockets, turbo, hyperthreads.
 
 use super::clock::Nanos;
 use std::str::FromStr;
@@ -16,44 +16,44 @@ pub struct Costs {
     pub list_hit: Nanos,
     /// Taking a free lock.
     pub acquire: Nanos,
-    /// From a release to the first waiter's first instruction inside.
+    /// From a release to the first waiter's first instruction.
     pub hand_off: Nanos,
-    /// Added to `acquire` when another CPU had the lock last.
+    /// Added to `acquire` if another CPU held the lock last.
     pub line_transfer: Nanos,
-    /// A block moved between the zone's lists and a CPU's, under the zone's lock.
+    /// A block moved between the zone and a CPU's list, under the zone's lock.
     pub zone_page: Nanos,
-    /// The zone's own lines, once a hold, when another CPU had its lock last.
+    /// The zone's cache lines, once a hold, if another CPU held the lock last.
     pub zone_lines: Nanos,
-    /// A page fault, clearing the page and unmapping it, but for the allocator's part.
+    /// A page fault, clearing and unmapping, without the allocator's part.
     pub touch: Nanos,
-    /// From one task's sending to another's waking on another CPU.
+    /// From one task's send to the receiver's wake-up on another CPU.
     pub wake: Nanos,
 }
 
-/// A price that is none.
+/// An invalid price.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CostError {
-    /// Not NAME=NUMBER; write it so.
+    /// Not NAME=NUMBER. Write the price like this.
     #[error("{text:?} is no price: write NAME=NUMBER, as in zone_page=40")]
     NotAPrice {
-        /// What was written.
+        /// The input.
         text: String,
     },
-    /// There is no such price; the message names those there are.
+    /// An unknown name. The message lists the known names.
     #[error("no price is called {name:?}: there are {}", known.join(", "))]
     UnknownName {
-        /// What was written.
+        /// The input.
         name: String,
-        /// What it could have been.
+        /// The known names.
         known: &'static [&'static str],
     },
-    /// A thousand million is the most a price may be: a second, where it is a time.
+    /// Above the maximum of 10^9, which is a second for a time.
     #[error("{name}={number} is more than a price may be, {LARGEST}")]
     TooLarge {
         /// The price's name.
         name: String,
-        /// What was written.
+        /// The input.
         number: u64,
     },
 }
@@ -72,26 +72,23 @@ const NAMES: [&str; 8] = [
 const LARGEST: u64 = 1_000_000_000;
 
 impl Costs {
-    /// Measured on the machine this was written on: a virtual machine with 2 CPUs of an AMD EPYC
-    /// (family 26), Linux 6.18, while its two CPUs were two cores. Its host at times makes them two
-    /// threads of one core, between which nothing costs much; a machine of 56 programs on 56 cores
-    /// is never like that. Prices by name are of `cargo bench -p pagetide --bench lock`, medians:
+    /// Measured on a virtual machine with 2 CPUs of an AMD EPYC (family 26), Linux 6.18, while the
+    /// CPUs were two cores, not two threads of one. Named prices are medians of `cargo bench -p
+    /// pagetide --bench lock`:
     ///
     /// - `list_hit`: half of `pagetide bench alloc`'s fault loop with `refill`, 128 MiB at a time
-    ///   and nothing through the zone, 23.8 ns. A single pair, 10.6 ns, finds its frame's word in
-    ///   the nearest cache, as only the smallest of the workloads would;
-    /// - `acquire` 4.9, `line_transfer` 88, `hand_off` 176 (22 between threads of a core). Between
-    ///   cores of one socket others publish 47 to 51 (Intel, 24 and 32 cores), between groups of
-    ///   cores 107 and 115 (AMD), between sockets 108 to 197 (N. Viennot, "core-to-core latency");
-    /// - `zone_page` 20.2, `zone_lines` 1138: two threads by turns, each playing 28 programs that
-    ///   take and return 128 MiB, so that a hold finds the zone in the other CPU's caches and half
-    ///   of its frames' words in none: 2501 ns for 63 frames, 41,919 for 2016. With one thread
-    ///   and the same few frames again and again it is 10 ns a frame and nothing else, which is the
-    ///   price of a machine with one CPU;
+    ///   without the zone, 23.8 ns. A single pair (10.6 ns) keeps its frame's word in the nearest
+    ///   cache.
+    /// - `acquire` 4.9, `line_transfer` 88, `hand_off` 176 (22 between threads of a core).
+    ///   Published between cores of a socket: 47 to 51 (Intel, 24 and 32 cores), between groups of
+    ///   cores 107 and 115 (AMD), between sockets 108 to 197 (N. Viennot, "core-to-core latency").
+    /// - `zone_page` 20.2, `zone_lines` 1138: two threads take turns with 28 programs each that
+    ///   take and return 128 MiB. 63 frames take 2501 ns, 2016 frames 41,919 ns. One thread with
+    ///   few frames pays 10 ns a frame.
     /// - `touch`: page_fault1's loop with one process (`mmap`, a write to each page, `munmap`, 128
-    ///   MiB, no huge pages) takes 1876 ns a page here, the median of seven runs of 1738 to 2721;
-    ///   less the 94 ns that Linux's allocator is published to take for a pair;
-    /// - `wake`: the fastest wake-up across its CPUs.
+    ///   MiB, no huge pages) takes 1876 ns a page, the median of seven runs of 1738 to 2721. Less
+    ///   94 ns, published for a pair of Linux's allocator.
+    /// - `wake`: the fastest wake-up across CPUs.
     pub const HOST: Costs = Costs {
         list_hit: Nanos(12),
         acquire: Nanos(5),
@@ -103,7 +100,7 @@ impl Costs {
         wake: Nanos(17_000),
     };
 
-    /// Each price with its name.
+    /// Returns each price with its name.
     pub fn named(&self) -> [(&'static str, Nanos); 8] {
         let Costs { list_hit, acquire, hand_off, line_transfer, .. } = *self;
         let Costs { zone_page, zone_lines, touch, wake, .. } = *self;
@@ -112,10 +109,10 @@ impl Costs {
         std::array::from_fn(|at| (NAMES[at], prices[at]))
     }
 
-    /// The same prices, but for one.
+    /// Replaces one price.
     ///
     /// # Errors
-    /// [`CostError::UnknownName`], if these prices have none of that name.
+    /// Fails with [`CostError::UnknownName`] if the name is unknown.
     pub fn with(mut self, price: &Price) -> Result<Costs, CostError> {
         let slot = match price.index_in(&NAMES)? {
             0 => &mut self.list_hit,
@@ -138,20 +135,19 @@ impl Default for Costs {
     }
 }
 
-/// One price, as people write it: `zone_page=40`. What it is a price of is found out by the table
-/// of prices it is set in.
+/// One price on the command line: `zone_page=40`. The table of prices checks the name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Price {
     name: String,
-    /// In the unit of its table: nanoseconds, mostly.
+    /// The value, mostly in nanoseconds.
     pub number: u64,
 }
 
 impl Price {
-    /// Which of `names` it is.
+    /// Returns the index in `names`.
     ///
     /// # Errors
-    /// [`CostError::UnknownName`], if it is none of them.
+    /// Fails with [`CostError::UnknownName`] if missing.
     pub fn index_in(&self, names: &'static [&'static str]) -> Result<usize, CostError> {
         let index = names.iter().position(|known| *known == self.name);
         index.ok_or_else(|| CostError::UnknownName { name: self.name.clone(), known: names })

@@ -1,17 +1,17 @@
-//! A device: requests in order, each after a latency, at so many bytes a second.
+//! A device: serves requests in order, with a latency and a bandwidth.
 //!
 //! ```text
-//!   ask(now, bytes):  |--- others' bytes ---|--- ours ---|--- latency ---| done
+//!   ask(now, bytes):  |--- earlier bytes ---|--- ours ---|--- latency ---| done
 //!                    now                     busy until
 //! ```
 //!
-//! Problem: I/O waits are a large part of why CPUs allocate in bursts. Idea: bytes pass one request
-//! at a time, latencies of different requests overlap. Invariant: done in the order asked. Ignored:
-//! reordering, reads against writes, failing. Source: our own; a queue with one server.
+//! Problem: I/O waits are a main reason why CPUs allocate in bursts. Idea: bytes move one request
+//! at a time, and latencies overlap. Invariant: requests end in order. Ignored: reordering, reads
+//! against writes, failing. Source: our own, a queue with one server.
 
 use super::clock::Nanos;
 
-/// A device, and until when it moves bytes already asked for.
+/// A device, and the end of its queued transfers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Device {
     /// From the last byte moved to the answer.
@@ -25,13 +25,13 @@ pub struct Device {
 pub struct DeviceId(pub u32);
 
 impl Device {
-    /// An idle device.
+    /// Returns an idle device.
     pub const fn new(latency: Nanos, bytes_per_s: u64) -> Device {
         assert!(bytes_per_s > 0, "a device moves bytes");
         Device { latency, bytes_per_s, busy_until: Nanos::ZERO }
     }
 
-    /// Queues a request of so many bytes: the moment it is done.
+    /// Queues a request. Returns its end.
     pub fn ask(&mut self, now: Nanos, bytes: u64) -> Nanos {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_s);
         let moving = Nanos(u64::try_from(nanos).unwrap_or(u64::MAX));

@@ -1,7 +1,6 @@
 //! A lock in virtual time: first come, first served.
 //!
-//! **Problem.** What contention costs is decided by queues: which CPU waits behind which, and how
-//! long the lock has no owner while it moves from one CPU to the next. **Idea.** The kernel's
+//! **Problem.** Queue order and hand-off time decide the cost of contention. **Idea.** The kernel's
 //! queued spin lock, as a queue:
 //!
 //! ```text
@@ -10,9 +9,9 @@
 //!   release:  the first of the queue is granted it, `hand_off` later
 //! ```
 //!
-//! **Invariants.** Granted in the order asked; never to two. A release by another than the holder
-//! is a bug, and panics. **Ignored.** Stealing a lock between its release and its hand-off, as a
-//! real queued spin lock allows in a narrow window; readers beside writers; sleeping while waiting.
+//! **Invariants.** Granted in queue order, to one task at a time. A release by another task panics.
+//! **Ignored.** Lock stealing in the narrow window of a real queued spin lock. Readers beside
+//! writers. Sleeping waiters.
 //!
 //! Source: Linux's qspinlock, by its documentation and published measurements.
 
@@ -27,34 +26,33 @@ use std::collections::VecDeque;
 pub struct Asker {
     /// The task.
     pub task: TaskId,
-    /// Where it runs.
+    /// The task's CPU.
     pub cpu: CpuId,
 }
 
-/// A lock that serves in order.
+/// A FIFO lock.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FifoLock {
     holder: Option<Asker>,
     waiters: VecDeque<Asker>,
-    /// The CPU in whose caches the lock's line is.
+    /// The CPU with the lock's cache line.
     line_at: Option<CpuId>,
-    /// It, and what it protects, came to the holder from another CPU.
+    /// The lock and its data came to the holder from another CPU.
     is_moved: bool,
 }
 
 impl FifoLock {
-    /// Whether it is held, or being handed on.
+    /// Returns true if the lock is held or being handed over.
     pub fn is_held(&self) -> bool {
         self.holder.is_some()
     }
 
-    /// Whether another CPU than the holder's had it last.
+    /// Returns true if another CPU than the holder's held the lock last.
     pub fn is_moved(&self) -> bool {
         self.is_moved
     }
 
-    /// Takes a free lock, and says after how long it is the asker's; `None` puts the asker in the
-    /// queue, to be named by a later [`FifoLock::release`].
+    /// Takes a free lock and returns the delay, or queues the asker and returns `None`.
     pub fn ask(&mut self, asker: Asker, costs: &Costs) -> Option<Nanos> {
         let Some(holder) = self.holder else {
             self.take(asker);
@@ -66,7 +64,7 @@ impl FifoLock {
         None
     }
 
-    /// Takes a free lock at no cost of its own; `false` when it is held.
+    /// Takes a free lock at no cost. Returns `false` if the lock is held.
     pub fn try_take(&mut self, asker: Asker) -> bool {
         let is_free = self.holder.is_none();
         if is_free {
@@ -75,7 +73,7 @@ impl FifoLock {
         is_free
     }
 
-    /// Lets go, and hands over to the first in the queue: the task to wake, and after how long.
+    /// Releases the lock to the first waiter. Returns the task to wake, and the delay.
     pub fn release(&mut self, task: TaskId, costs: &Costs) -> Option<(TaskId, Nanos)> {
         let holder = self.holder.take().expect("a held lock is released");
         assert!(holder.task == task, "{task:?} releases what {:?} holds", holder.task);
@@ -123,7 +121,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any order of asking and releasing: granted in the order asked, each once.
+        /// Grants follow the order of asking, once each, for any sequence.
         #[test]
         fn first_come_first_served(asks in prop::collection::vec(any::<bool>(), 1..200)) {
             let mut lock = FifoLock::default();

@@ -1,9 +1,8 @@
-//! Core's page allocator, cut at its locks: what a task does between taking and releasing one.
+//! Core's page allocator, split at its locks.
 //!
-//! **Problem.** The real world calls core with a lock held for the length of a call. In virtual
-//! time a call must be able to end in "wait for the zone", while all other tasks go on.
-//! **Idea.** The seam's calls one by one (`pagetide_core::page_alloc`, "The seam"), each marked
-//! with the lock the machine must hold for it:
+//! **Problem.** A call in virtual time may end in "wait for the zone" while other tasks run.
+//! **Idea.** The single calls of `pagetide_core::page_alloc` ("The seam"), each with the lock that
+//! the machine must hold:
 //!
 //! ```text
 //!              this CPU's list              and the zone                  the zone only
@@ -12,8 +11,7 @@
 //!   tick       tick, full_drain ---------^
 //! ```
 //!
-//! **Invariants.** No decision here: every number that moves a page is core's.
-//! **Ignored.** More than one zone.
+//! **Invariants.** Core makes every decision. **Ignored.** More than one zone.
 
 use super::clock::Nanos;
 use super::workload::End;
@@ -25,31 +23,28 @@ use pagetide_core::page_alloc::{
 use pagetide_core::units::Millis;
 use std::sync::Arc;
 
-/// Nanoseconds in core's unit of time.
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// What a task does while it has the zone's lock.
+/// The work of a task under the zone's lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Visit {
-    /// Fetches a batch to its own CPU's list, and takes one page of it.
+    /// Fetches a batch to its own CPU's list, and takes one page.
     Refill(AllocRequest),
-    /// Takes one page, as its list's lock was not to be had.
+    /// Takes one page, bypassing the locked list.
     TakePast(AllocRequest),
-    /// Carries out what core decided about this CPU's list.
+    /// Carries out core's decision about this CPU's list.
     Drain(CpuId, Drain),
-    /// Returns one page, as the list's lock was not to be had.
+    /// Frees one page, bypassing the locked list.
     GivePast(End),
-    /// From now on a neighbour leaves so many frames free.
+    /// Sets the frames that a neighbour leaves free.
     Balloon { nr_free: u64 },
 }
 
-/// One zone, and the lists of so many CPUs.
 pub(super) struct Memory {
     table: Arc<FrameTable>,
     zone: Zone,
     pcps: Vec<Pcp>,
     is_reclaim_active: bool,
-    /// Frames that a neighbour leaves free.
     nr_free_kept: Option<u64>,
 }
 
@@ -85,17 +80,16 @@ impl Memory {
         &self.pcps[cpu.0 as usize]
     }
 
-    /// Frames on all lists.
     pub(super) fn nr_listed(&self) -> u64 {
         self.pcps.iter().map(|pcp| u64::from(pcp.count())).sum()
     }
 
-    /// A page of the CPU's own list. Its lock is held.
+    /// Takes a page from the CPU's list. Needs the list's lock.
     pub(super) fn take(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         self.pcps[cpu.0 as usize].alloc(&self.table, request)
     }
 
-    /// A page to the CPU's own list. Its lock is held; the answer asks for [`Visit::Drain`].
+    /// Frees a page to the CPU's list. Needs the list's lock. The result asks for [`Visit::Drain`].
     pub(super) fn give(&mut self, cpu: CpuId, frame: FrameId, now: Nanos) -> Option<Drain> {
         let signals = ZoneSignals {
             reclaim_active: self.is_reclaim_active,
@@ -105,7 +99,7 @@ impl Memory {
         self.pcps[cpu.0 as usize].free(&self.table, frame, order, signals)
     }
 
-    /// What time takes off the CPU's list, in pieces, the first last. Its lock is held.
+    /// Returns the drains of a tick in pieces, the first last. Needs the list's lock.
     pub(super) fn tick(&mut self, cpu: CpuId) -> Vec<Drain> {
         let pcp = &mut self.pcps[cpu.0 as usize];
         let drain = pcp.tick();
@@ -116,44 +110,43 @@ impl Memory {
         pieces
     }
 
-    /// A piece of what empties the CPU's list. Its lock is held.
+    /// Returns the next piece of a full drain. Needs the list's lock.
     pub(super) fn full_drain(&self, cpu: CpuId) -> Option<Drain> {
         self.pcps[cpu.0 as usize].full_drain()
     }
 
-    /// Lists keep nothing while the answer lives.
+    /// Keeps lists empty while the result lives.
     pub(super) fn starve(&self) -> Starving {
         Starving::new(&self.table)
     }
 
-    /// Background reclaim was woken: lists keep little until the zone is at HIGH.
+    /// Marks background reclaim active: lists keep little until the zone is at HIGH.
     pub(super) fn wake_reclaim(&mut self) {
         self.is_reclaim_active = true;
     }
 
-    /// Under the zone's lock: fetches a batch (and the list's lock) and takes one.
+    /// Fetches a batch and takes one page. Needs both locks.
     pub(super) fn refill(&mut self, cpu: CpuId, request: &AllocRequest) -> Option<FrameId> {
         self.pcps[cpu.0 as usize].refill(&mut self.zone, request)
     }
 
-    /// Under the zone's lock alone.
+    /// Takes a page. Needs only the zone's lock.
     pub(super) fn take_past(&mut self, request: &AllocRequest) -> Option<FrameId> {
         self.zone.alloc(request)
     }
 
-    /// Under the zone's lock, and the list's.
+    /// Drains a list. Needs both locks.
     pub(super) fn drain(&mut self, cpu: CpuId, drain: Drain) {
         self.pcps[cpu.0 as usize].drain(&mut self.zone, drain);
         self.settle();
     }
 
-    /// Under the zone's lock alone.
+    /// Frees a page. Needs only the zone's lock.
     pub(super) fn give_past(&mut self, frame: FrameId) {
         self.zone.free(frame, self.order_of(frame));
         self.settle();
     }
 
-    /// The order of an allocated block.
     pub(super) fn order_of(&self, frame: FrameId) -> Order {
         match self.table.state(frame) {
             FrameState::Allocated(order) => order,
@@ -161,13 +154,11 @@ impl Memory {
         }
     }
 
-    /// From now on a neighbour leaves so many frames free.
     pub(super) fn keep_free(&mut self, nr_free: u64) {
         self.nr_free_kept = Some(nr_free);
     }
 
-    /// Under the zone's lock: takes free frames out of service, or gives them back, until as many
-    /// are free as the neighbour leaves, as far as there are any.
+    /// Takes frames out of service, or returns some, for the neighbour. Needs the zone's lock.
     pub(super) fn flow_in(&mut self) {
         let Some(nr_free) = self.nr_free_kept else { return };
         let now = self.zone.nr_free();
@@ -180,7 +171,7 @@ impl Memory {
         self.settle();
     }
 
-    /// Background reclaim is done when the zone is above HIGH.
+    /// Ends background reclaim above HIGH.
     fn settle(&mut self) {
         let high = self.zone.watermarks().mark(WatermarkLevel::High);
         if self.is_reclaim_active && self.zone.nr_free() > high {
@@ -188,17 +179,16 @@ impl Memory {
         }
     }
 
-    /// Blocks that entered or left the zone's lists, since the start.
     pub(super) fn nr_blocks_through_zone(&self) -> u64 {
         self.zone.stats().nr_blocks_taken + self.zone.stats().nr_blocks_returned
     }
 
-    /// Frames that entered or left the zone's lists, since the start.
+    /// Returns the frames that entered or left the zone since the start.
     pub(super) fn nr_through_zone(&self) -> u64 {
         self.zone.stats().nr_frames_taken + self.zone.stats().nr_frames_returned
     }
 
-    /// Walks everything; `nr_in_use` pages are in use.
+    /// Panics on a broken invariant. `nr_in_use` pages are in use.
     pub(super) fn validate(&self, nr_in_use: u64) {
         self.zone.validate();
         self.pcps.iter().for_each(|pcp| pcp.validate(&self.table));

@@ -1,18 +1,16 @@
-//! What the machine counts, and the samples it takes.
+//! Counters and samples of the machine.
 //!
-//! Problem: a table wants a few numbers over a stretch of time, a plot wants a course. Idea:
-//! counters and histograms that can be started anew after the warm-up, and a sample at fixed
-//! intervals. Ignored: intervals that straddle the start of the measured stretch count where they
-//! end.
+//! Problem: a table needs totals, a plot needs a time series. Idea: counters and histograms that
+//! restart after the warm-up, and samples at fixed intervals. Ignored: the measurement counts an
+//! operation when it ends, even if begun before the restart.
 
 use super::clock::Nanos;
 use hdrhistogram::Histogram;
 
-/// Latencies have two significant digits, and end at 18 minutes.
+/// Latencies have two significant digits and end at 18 minutes.
 const DIGITS: u8 = 2;
 const LONGEST_NS: u64 = 1 << 40;
 
-/// Counts over the measured stretch.
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     pub(super) start: Nanos,
@@ -24,7 +22,7 @@ pub(super) struct Meter {
     pub(super) nr_through_zone_at_start: u64,
     pub(super) allocs: Histogram<u64>,
     pub(super) frees: Histogram<u64>,
-    /// The sum and number of samples of frames on all lists.
+    /// Sum and number of the samples of listed frames.
     pub(super) listed: (u64, u64),
 }
 
@@ -47,42 +45,42 @@ impl Meter {
     }
 }
 
-/// What a run measured, from the start of the measured stretch to its end.
+/// Results of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// How long it was.
+    /// Duration.
     pub elapsed: Nanos,
-    /// CPU used by all tasks, waiting for the zone's lock included.
+    /// CPU time of all tasks, including lock waits.
     pub busy: Nanos,
-    /// Of that, waiting in the queue of the zone's lock.
+    /// The part of `busy` spent in the queue of the zone's lock.
     pub waited: Nanos,
-    /// Pages taken by tasks.
+    /// Pages allocated.
     pub nr_taken: u64,
-    /// Pages given back by tasks.
+    /// Pages freed.
     pub nr_freed: u64,
-    /// Pages asked for and not got.
+    /// Failed page requests.
     pub nr_failed: u64,
-    /// The 99th percentile of an allocation, page by page.
+    /// 99th percentile of a page allocation.
     pub alloc_p99: Nanos,
-    /// The 99th percentile of a return.
+    /// 99th percentile of a page free.
     pub free_p99: Nanos,
-    /// Pages that entered or left the zone's lists.
+    /// Pages that entered or left the zone.
     pub zone_pages: u64,
-    /// Pages on per-CPU lists, the mean over the samples.
+    /// Mean number of pages on per-CPU lists.
     pub idle_pages: u64,
 }
 
 /// One sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// When.
+    /// Time of the sample.
     pub at: Nanos,
-    /// The limit of the first CPU's list, frames.
+    /// Limit of the first CPU's list, in frames.
     pub high: u32,
-    /// What is on it, frames.
+    /// Length of the first CPU's list, in frames.
     pub count: u32,
-    /// What is on all lists, frames.
+    /// Length of all lists, in frames.
     pub listed: u64,
-    /// What is free in the zone, frames.
+    /// Free frames in the zone.
     pub free: u64,
 }

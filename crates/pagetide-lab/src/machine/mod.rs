@@ -1,18 +1,18 @@
-//! A virtual machine: many CPUs, in virtual time, over core's own page allocator.
+//! A virtual machine: many CPUs in virtual time over core's page allocator.
 //!
 //! # Problem
 //!
-//! What a lock costs shows on machines with tens of CPUs, which few have, and never twice the same.
+//! The cost of a lock shows only on machines with tens of CPUs, and varies between runs.
 //!
 //! # Idea
 //!
-//! Core's allocator does not know whether its caller's CPU exists. So the CPUs are virtual, their
-//! clock is a number, the locks around core are queues, and everything has a price:
+//! Core's allocator does not know if its CPUs are real. So the CPUs are virtual, the clock is a
+//! number, the locks are queues, and everything has a price:
 //!
 //! ```text
-//!   workloads (workload.rs)     want: alloc, free, compute, send, sleep, device
+//!   workloads (workload.rs)     requests: alloc, free, compute, send, sleep, device
 //!        |
-//!   tasks (task.rs) ------> engine/ --------> agenda (clock.rs): what is next, and when
+//!   tasks (task.rs) ------> engine/ --------> agenda (clock.rs): the next event, and its time
 //!        |                     |
 //!        |        locks (lock.rs), devices (device.rs), prices (costs.rs)
 //!        v                     v
@@ -22,26 +22,25 @@
 //! | file | idea |
 //! |---|---|
 //! | `clock` | nanoseconds and the agenda |
-//! | `lock`, `device`, `costs` | what makes CPUs wait |
-//! | `workload`, `task` | what programs want, and how far they are |
+//! | `lock`, `device`, `costs` | causes of waiting |
+//! | `workload`, `task` | requests of programs, and their progress |
 //! | `memory`, `engine` | core's calls between the locks; the loop |
-//! | `meter` | what is counted |
-//! | `pcp` | the workloads of the per-CPU lists' tunings, and their table |
+//! | `meter` | counters |
+//! | `pcp` | workloads of the per-CPU lists, and their table |
 //!
 //! # Data and invariants
 //!
-//! The same configuration and seed give the same counters to the last nanosecond. Time never goes
-//! back. Locks are granted in the order asked. Pages in use + free + on lists = managed, always.
+//! The same configuration and seed give the same counters. Time never goes back. Locks are granted
+//! in order. Pages in use + free + on lists = managed, always.
 //!
 //! # What it deliberately ignores
 //!
-//! Whatever has no price in [`Costs`]: memory bandwidth, other caches than a lock's line, sockets
-//! and nodes, interrupts, preemption, reclaim. Only ratios between runs of one machine mean
-//! something.
+//! Everything without a price in [`Costs`]: memory bandwidth, caches beyond a lock's line, sockets
+//! and nodes, interrupts, preemption, reclaim. Compare only runs of one machine, by ratio.
 //!
 //! # Sources
 //!
-//! The page allocator specification, section 3, for the order of locks and calls; prices in
+//! The page allocator specification, section 3, for the order of locks and calls. Prices:
 //! [`Costs::HOST`].
 
 mod clock;

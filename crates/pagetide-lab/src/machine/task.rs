@@ -1,19 +1,17 @@
-//! A task: a workload on a CPU, and how far it is with what it wanted.
+//! A task: a workload on a CPU, and the progress of its request.
 //!
-//! **Problem.** A want may stop at a lock in the middle of its hundredth page, and go on later.
-//! **Idea.** Two small machines, one inside the other: the jobs still to be done, and the stage of
-//! the one step under way:
+//! **Problem.** A request may stop at a lock and resume later. **Idea.** A stack of jobs, and the
+//! stage of the current step:
 //!
 //! ```text
-//!   jobs:   [ Alloc 300 more pages | DrainAll, for want of a page ]      last is first
+//!   jobs:   [ Alloc 300 more pages | DrainAll, to find a page ]          last is first
 //!   stage:  Running --> AtZone --> InZone --> Leaving --> Running        a visit to the zone
 //!           Running --> AtList --> Running                               another CPU's list
 //!           Running --> Waiting                                          for a task, sleep, device
 //! ```
 //!
-//! **Invariants.** A task is on the agenda once, or in one lock's queue, or waiting for another
-//! task.
-//! **Ignored.** Two tasks on a CPU run side by side; the periodic workers are the only case.
+//! **Invariants.** A task is on the agenda once, in one lock's queue, or waiting for a task.
+//! **Ignored.** CPU sharing: a periodic worker runs beside a task.
 
 use super::clock::Nanos;
 use super::memory::Visit;
@@ -23,7 +21,6 @@ use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{Drain, SlowPath, Starving, WatermarkLevel};
 use std::collections::VecDeque;
 
-/// A piece of work that may take many steps.
 #[derive(Debug)]
 pub(super) enum Job {
     Alloc(AllocJob),
@@ -32,7 +29,7 @@ pub(super) enum Job {
         end: End,
         each: Nanos,
     },
-    /// Another task has room: hand pages over.
+    /// Sends pages once the receiver has room.
     Send {
         to: TaskId,
         nr_pages: u32,
@@ -40,11 +37,11 @@ pub(super) enum Job {
     Receive {
         nr_pages: u32,
     },
-    /// Another task has dealt with all that was sent to it: go on.
+    /// Waits until the receiver has processed everything sent.
     AwaitReceipt {
         by: TaskId,
     },
-    /// Sheds lists from `cpu` up to, not including, `end`.
+    /// Sheds the lists from `cpu` up to, excluding, `end`.
     Shed {
         cpu: u32,
         end: u32,
@@ -55,12 +52,11 @@ pub(super) enum Job {
     },
 }
 
-/// How much of a list goes.
 #[derive(Debug)]
 pub(super) enum Shed {
-    /// All of it.
+    /// All.
     Full,
-    /// What time takes off it.
+    /// The part that a tick removes.
     Tick,
     /// These drains, the last first.
     Pieces(Vec<Drain>),
@@ -72,21 +68,21 @@ pub(super) struct AllocJob {
     pub(super) order: Order,
     pub(super) each: Nanos,
     pub(super) level: Option<WatermarkLevel>,
-    /// The way through core's attempts, once the fast path has failed.
+    /// State of core's attempts after a failed fast path.
     pub(super) path: Option<SlowPath>,
-    /// From when it emptied the lists until it has its page, or none.
+    /// Held from the drain of the lists until the page is found or given up.
     pub(super) starving: Option<Starving>,
 }
 
 impl AllocJob {
-    /// The level of a first attempt, which [`SlowPath`] begins with as well.
+    /// Level of the first attempt, which [`SlowPath`] repeats.
     pub(super) const FAST: Option<WatermarkLevel> = Some(WatermarkLevel::Low);
 
     pub(super) fn new(nr_left: u32, order: Order, each: Nanos) -> AllocJob {
         AllocJob { nr_left, order, each, level: AllocJob::FAST, path: None, starving: None }
     }
 
-    /// One page less to go, or given up on; the next begins at the beginning.
+    /// Starts over for the next page.
     pub(super) fn next_page(&mut self) {
         self.nr_left -= 1;
         self.level = AllocJob::FAST;
@@ -95,24 +91,23 @@ impl AllocJob {
     }
 }
 
-/// Where a task is with its current step.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
-    /// The top job goes on, or the workload is asked.
+    /// Ready: continues the top job, or asks the workload.
     Running,
     /// About to ask for the zone's lock.
     AtZone(Visit),
-    /// Has it, or is in its queue since `asked`.
+    /// Holds the zone's lock, or has queued for it since `asked`.
     InZone { visit: Visit, asked: Nanos, is_contended: bool },
-    /// Has done its visit; lets go.
+    /// Done with its visit, about to release.
     Leaving { visit: Visit, found: bool },
-    /// Has the list's lock, or is in its queue.
+    /// Holds the list's lock, or is in its queue.
     AtList,
-    /// Nothing to do with a list's lock held: the next drain, or let go.
+    /// Holds the list's lock: does the next drain, or releases.
     WithList,
-    /// Wakes when another task does something.
+    /// Waits for another task.
     Waiting,
-    /// For good.
+    /// Ended.
     Done,
 }
 
@@ -125,9 +120,9 @@ pub(super) struct Task {
     /// Oldest first.
     pub(super) held: VecDeque<FrameId>,
     pub(super) inbox: VecDeque<FrameId>,
-    /// Tasks that wait for room in the inbox, or for it to be empty, in order.
+    /// Tasks waiting for room in the inbox, or for an empty inbox, in order.
     pub(super) senders: VecDeque<TaskId>,
     pub(super) nr_failed: u64,
-    /// When the allocation or return under way began.
+    /// Start of the current allocation or free.
     pub(super) began: Nanos,
 }

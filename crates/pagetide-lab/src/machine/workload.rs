@@ -1,15 +1,14 @@
-//! Workloads: what programs do to memory, as machines that say one thing at a time.
+//! Workloads: programs as state machines that make one request at a time.
 //!
-//! **Problem.** Many programs must go on side by side in one thread. **Idea.** A workload is asked
-//! for its next want; the machine carries it out, however long that takes, and asks again:
+//! **Problem.** Run many programs in one thread. **Idea.** The machine asks for a request, carries
+//! it out, and asks again:
 //!
 //! ```text
 //!   machine: step(view) --> Alloc 512 --> Compute 3 ms --> Free 512 oldest --> Sleep ... --> Done
 //! ```
 //!
-//! **Data.** Pages a task holds are in a queue of the machine's, oldest first: a workload counts
-//! pages and never sees a frame. A block of several pages is one in that queue, wherever pages are
-//! counted here. **Ignored.** Which contents a page has. Source: our own.
+//! **Data.** The machine queues a task's pages, oldest first. A workload counts pages (a block
+//! counts as one), and never sees a frame. **Ignored.** Page contents. Source: our own.
 
 use super::clock::Nanos;
 use super::device::DeviceId;
@@ -22,106 +21,105 @@ pub struct TaskId(pub u32);
 
 /// One program.
 pub trait Workload {
-    /// What it does next, now that its last want is done.
+    /// Returns the next request, once the last is done.
     fn step(&mut self, view: &mut View<'_>) -> Want;
 }
 
-/// What a workload may know when it is asked.
+/// The state that a workload can see.
 #[derive(Debug)]
 pub struct View<'a> {
-    /// The present.
+    /// The current time.
     pub now: Nanos,
-    /// Pages it holds.
+    /// Pages held.
     pub nr_held: u64,
-    /// Pages it asked for and did not get, since it began.
+    /// Failed page requests since the start.
     pub nr_failed: u64,
-    /// Its own random numbers.
+    /// The workload's own random numbers.
     pub random: &'a mut Random,
 }
 
-/// A workload's next want.
+/// A workload's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// The CPU, for so long.
+    /// Uses the CPU for this time.
     Compute(Nanos),
-    /// So many pages, one after the other, doing something with each as it comes.
+    /// Allocates pages one by one and works on each.
     Alloc {
-        /// How many.
+        /// Number of pages.
         nr_pages: u32,
-        /// CPU per page.
+        /// CPU time per page.
         each: Nanos,
     },
-    /// So many blocks of 2^order pages, likewise.
+    /// Allocates blocks of 2^order pages, likewise.
     AllocBlocks {
-        /// How many.
+        /// Number of blocks.
         nr_blocks: u32,
-        /// Of which size; one that has a per-CPU list.
+        /// Order of a block, which must have a per-CPU list.
         order: Order,
-        /// CPU per block.
+        /// CPU time per block.
         each: Nanos,
     },
-    /// To let go of so many of its pages (all, when it has fewer), one after the other.
+    /// Frees up to `nr_pages` held pages one by one.
     Free {
-        /// How many.
+        /// Number of pages.
         nr_pages: u32,
-        /// Which first.
+        /// The end of the queue.
         end: End,
-        /// CPU per page.
+        /// CPU time per page.
         each: Nanos,
     },
-    /// To hand its oldest pages (all, when it has fewer) to another task; waits while that task
-    /// has more than [`INBOX_PAGES_MAX`] waiting.
+    /// Sends up to `nr_pages` of the oldest pages to another task. Waits while more than
+    /// [`INBOX_PAGES_MAX`] wait there.
     Send {
-        /// The task it is for.
+        /// The receiver.
         to: TaskId,
-        /// How many.
+        /// Number of pages.
         nr_pages: u32,
     },
-    /// To wait until so many pages were sent to it, and hold them.
+    /// Waits for this many sent pages, and holds them.
     Receive {
-        /// How many.
+        /// Number of pages.
         nr_pages: u32,
     },
-    /// To wait until a task has nothing left of what was sent to it, and waits for more.
+    /// Waits until a task has received everything sent and waits for more.
     AwaitReceipt {
         /// The receiver.
         by: TaskId,
     },
-    /// To go on on another task's CPU, and that one on this task's, if it waits for pages.
+    /// Swaps CPUs with another task, if that task waits for pages.
     Swap {
-        /// The task it is exchanged with.
+        /// The other task.
         with: TaskId,
     },
-    /// Not to run for so long.
+    /// Sleeps for this time.
     Sleep(Nanos),
-    /// To wait until the device has moved so many bytes.
+    /// Waits until the device has moved this many bytes.
     Device {
-        /// Which.
+        /// The device.
         device: DeviceId,
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// The periodic work on this CPU's list: let it shrink by what core says.
+    /// Runs the periodic work on this CPU's list: core may shrink the list.
     Tick,
-    /// To leave exactly so many frames free in the zone from now on, by taking frames out of
-    /// service or giving them back at the end of each visit: a neighbour whose needs come first
-    /// and take no time.
+    /// Keeps exactly this many frames free in the zone, by taking frames out of service or
+    /// returning some at each visit: a neighbour with priority that takes no time.
     Balloon {
-        /// How many.
+        /// Number of free frames.
         nr_free: u64,
     },
-    /// Nothing any more. What it holds stays held.
+    /// Ends the task, which keeps its pages.
     Done,
 }
 
-/// Which of a task's pages go first.
+/// The order of freeing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Those it has longest.
+    /// Longest-held pages first.
     Oldest,
-    /// Those it got last.
+    /// Newest pages first.
     Newest,
 }
 
-/// Pages that may wait in a task's inbox: 4 MiB, a large socket buffer.
+/// Capacity of an inbox, in pages: 4 MiB, a large socket buffer.
 pub const INBOX_PAGES_MAX: usize = 1024;

@@ -1,28 +1,27 @@
-//! A cell of a table of replays: one contender at one size.
+//! A cell of a table of replays: one policy at one size.
 //!
-//! Problem: a size may be far beyond the trace's pages, and memory that no page will use is still
-//! memory of the machine that replays. Idea: frames beyond the pages change no miss, so a cell
-//! never holds more, whatever size it stands for.
+//! Problem: a size may be far beyond the trace's pages, and unused frames still cost real memory.
+//! Idea: a cell never holds more frames than the trace has pages.
 //!
-//! Ignored: how cells are run side by side, which is their callers' to decide.
+//! Ignored: parallel runs, which callers schedule.
 
 use super::{Contender, Memory, ReplayOutcome, Setup, bytes_needed, run_setup_while, run_while};
 use crate::trace::DenseTrace;
 use pagetide_core::lru::PolicyName;
 
-/// One replay to be made.
+/// A planned replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// What is run.
+    /// The policy or the optimum.
     pub contender: Contender,
-    /// The size it stands for, in frames.
+    /// The size that the cell stands for, in frames.
     pub frames: u32,
-    /// What runs, if it is a policy.
+    /// The setup of a policy.
     pub setup: Option<Setup>,
 }
 
 impl Cell {
-    /// A contender at a size; `setup` makes a policy's setup.
+    /// Returns a cell. `setup` makes a policy's setup.
     pub fn new(
         contender: Contender,
         frames: u32,
@@ -35,7 +34,7 @@ impl Cell {
         Cell { contender, frames, setup }
     }
 
-    /// Replays `trace`; `keep_on` as for [`run_while`].
+    /// Replays `trace`, with `keep_on` as for [`run_while`].
     pub fn run_while(
         &self,
         trace: &DenseTrace,
@@ -47,19 +46,20 @@ impl Cell {
         }
     }
 
-    /// The most memory that replaying `trace` takes besides it, in bytes.
+    /// Returns the maximum memory of the replay besides `trace`, in bytes.
     pub fn bytes_needed(&self, trace: &DenseTrace) -> u64 {
         let held = self.held(trace).map(|setup| setup.memory.nr_frames_max());
         let frames = held.unwrap_or_else(|| self.frames_held(trace));
         bytes_needed(self.contender, trace, frames)
     }
 
-    /// The setup, in no more memory than can matter. A machine keeps frames free by its size.
+    /// Returns the setup without useless memory. A machine keeps its size, which decides the free
+    /// frames.
     fn held(&self, trace: &DenseTrace) -> Option<Setup> {
         let setup = self.setup?;
         let memory = match setup.memory {
             Memory::Group { .. } => Memory::Group { nr_frames: self.frames_held(trace) },
-            // Every page and its nodes fit twice as many, and the group's other charges.
+            // Twice the pages hold every page with its nodes. 128 covers the other charges.
             Memory::KernelGroup { limit_pages } => Memory::KernelGroup {
                 limit_pages: limit_pages.min(nr_pages(trace).saturating_mul(2).saturating_add(128)),
             },

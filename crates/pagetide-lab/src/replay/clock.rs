@@ -1,29 +1,25 @@
-//! Virtual time: what the clock says, and what has to be done when.
+//! Virtual time: the clock and its alarms.
 //!
-//! Problem: folds, flushes and background reclaim happen at times, and a replay makes forty
-//! million accesses a second: a look at a clock at each is too much.
-//!
-//! Idea: time is a function of what was counted anyway, and an alarm in accesses replaces the look.
+//! Problem: folds, flushes and background reclaim need the time, but a check at each access is too
+//! slow. Idea: time is a function of existing counters, with the next check as an access count:
 //!
 //! ```text
 //!   now      = lead + accesses x hit + misses x (miss - hit)
 //!   look_at  = accesses + (due - now) / the dearest access     too early, never too late
 //! ```
 //!
-//! At a look that came too early the rest of the way is halved again, or better; the last one is on
-//! the spot. What is due after so many accesses needs no guess.
-//! `lead` is how far the trace's own times ran ahead of the accesses' costs.
+//! Early checks at least halve the remaining distance, so the last is exact. `lead` is the advance
+//! of the trace's times over the costs.
 //!
-//! Ignored: parts of an access. What is due in the middle of one is done before the next.
+//! Ignored: events in mid-access happen before the next access.
 
 use super::setup::{ReplayCosts, StatisticsFold};
 use pagetide_core::units::Millis;
 
 const NS_PER_MS: u64 = 1_000_000;
-/// How late the policy may learn the time.
+/// Maximum delay before the policy learns the time.
 const TELL_EVERY_NS: u64 = 10 * NS_PER_MS;
 
-/// The clock of one world.
 #[derive(Debug)]
 pub(super) struct VirtualClock {
     costs: ReplayCosts,
@@ -34,14 +30,14 @@ pub(super) struct VirtualClock {
     flush: Option<Alarm>,
 }
 
-/// Something that is done every so often: in nanoseconds, or in accesses.
+/// A repeated event, in nanoseconds or accesses.
 #[derive(Debug)]
 struct Alarm {
     due: u64,
     every: u64,
 }
 
-/// How many accesses and misses there were: the hands of the clock.
+/// Accesses and misses, which determine the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) accesses: u64,
@@ -71,33 +67,30 @@ impl VirtualClock {
         self.lead_ns + hits * hit_ns + counted.misses * miss_ns
     }
 
-    /// Moves the clock on to `now_ns`, if that is later; says whether it was.
     pub(super) fn advance(&mut self, counted: Counted, now_ns: u64) -> bool {
         let ahead_ns = now_ns.saturating_sub(self.now_ns(counted));
         self.lead_ns += ahead_ns;
         ahead_ns > 0
     }
 
-    /// Whether a fold was due; the next one is later.
+    /// Returns true if a fold was due, and schedules the next.
     pub(super) fn takes_fold(&mut self, counted: Counted, now_ns: u64) -> bool {
         let by_count = self.fold_by_count.as_mut();
         let is_due_by_count = by_count.is_some_and(|fold| fold.rings(counted.accesses));
         self.fold.as_mut().is_some_and(|fold| fold.rings(now_ns)) || is_due_by_count
     }
 
-    /// Whether a flush was due.
     pub(super) fn takes_flush(&mut self, now_ns: u64) -> bool {
         self.flush.as_mut().is_some_and(|flush| flush.rings(now_ns))
     }
 
-    /// Makes the flusher come now.
     pub(super) fn wake_flusher(&mut self, now_ns: u64) {
         if let Some(flush) = &mut self.flush {
             flush.due = now_ns;
         }
     }
 
-    /// The count of accesses at which to look again, if nothing changes meanwhile.
+    /// Returns the access count of the next check.
     pub(super) fn next_look(&self, counted: Counted) -> u64 {
         let now_ns = self.now_ns(counted);
         let due = |alarm: &Option<Alarm>| alarm.as_ref().map_or(u64::MAX, |alarm| alarm.due);
@@ -114,7 +107,7 @@ impl Alarm {
         Alarm { due: first.0.saturating_mul(NS_PER_MS), every }
     }
 
-    /// However many were missed, it rings once.
+    /// Rings once, even after several missed periods.
     fn rings(&mut self, now: u64) -> bool {
         let is_due = now >= self.due;
         if is_due {
@@ -125,12 +118,10 @@ impl Alarm {
     }
 }
 
-/// The time in whole milliseconds.
 pub(super) fn millis(now_ns: u64) -> Millis {
     Millis(now_ns / NS_PER_MS)
 }
 
-/// The time in nanoseconds.
 pub(super) fn nanos(now: Millis) -> u64 {
     now.0.saturating_mul(NS_PER_MS)
 }

@@ -1,7 +1,7 @@
-//! The course of a replay: which setting was in charge when, and how often it hit meanwhile.
+//! The setting timeline of a replay: active settings with their hits.
 //!
-//! Problem: a policy that adapts is believed once one can see what it did and why. Idea: stop every
-//! few accesses, look at the selection, and write down each change with what it was won by:
+//! Problem: users must see the choices of an adaptive policy. Idea: read the selection every few
+//! accesses, and record each change with its reason:
 //!
 //! ```text
 //!   accesses   0 ........ 4096 ............ 9216 ..... end
@@ -9,67 +9,64 @@
 //!   points     o   o   o   o   o   o   o   o   o   o        for a plot
 //! ```
 //!
-//! Ignored: what happens between two looks ([`LOOK_EVERY`] entries); of several changes there, the
-//! last is seen. Source: our own.
+//! Ignored: all but the last change within [`LOOK_EVERY`] entries. Source: our own.
 
 use super::{Setup, World};
 use crate::trace::DenseTrace;
 use pagetide_core::lru::own::{SelectionSummary, SettingChange};
 use serde::Serialize;
 
-/// Entries between two looks.
 const LOOK_EVERY: usize = 64;
 
-/// A stretch of accesses under one setting.
+/// A period under one setting.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SettingStay {
     /// The setting.
     #[serde(rename = "in_charge")]
     pub setting: &'static str,
-    /// Accesses before it took charge.
+    /// Accesses before the setting took over.
     pub since: u64,
-    /// Accesses under it.
+    /// Accesses under the setting.
     pub accesses: u64,
-    /// Those of them that missed.
+    /// Misses under the setting.
     pub misses: u64,
-    /// The lead it won by: sampled accesses that it would have hit and the setting before missed,
-    /// less the others. `None` for the first.
+    /// The lead at the change, in sampled accesses: hits that only this setting had, minus hits
+    /// that only the previous one had. `None` for the first setting.
     pub lead: Option<i64>,
-    /// Accesses at which the two disagreed, by then.
+    /// Accesses until then that hit under only one of the two.
     pub nr_disagreed: Option<u64>,
-    /// Hits that the setting before had lost to it by then, in all.
+    /// Total hits lost by the previous setting until then.
     pub lost: Option<u64>,
-    /// What those had to be worth: the sampled frames that had to move.
+    /// Required value of `lost`: the sampled frames that had to move.
     pub price: Option<u64>,
 }
 
-/// A point of the hit ratio's course.
+/// A point of the hit ratio over time.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct CoursePoint {
     /// Accesses so far.
     pub accesses: u64,
-    /// Share of the accesses since the last point that hit.
+    /// Share of hits since the last point, 0 to 1.
     pub hit_ratio: f64,
-    /// The setting in charge.
+    /// The active setting.
     pub setting: &'static str,
 }
 
-/// How a replay went.
+/// The setting timeline of a replay.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Course {
-    /// The settings in charge, one after the other.
+    /// Active settings, in order.
     pub stays: Vec<SettingStay>,
-    /// The hit ratio's course.
+    /// Hit ratio over time.
     pub points: Vec<CoursePoint>,
-    /// A page in so many is sampled.
+    /// Pages per sampled page.
     pub sampled_one_in: u32,
     /// Frames of each miniature.
     pub miniature_frames: u32,
 }
 
-/// Replays the trace and writes down its course, in about `nr_points` points. `None`: the policy
-/// does not choose between settings (or has that switched off), or `keep_on` ended it (see
-/// [`run_while`](super::run_while)).
+/// Replays the trace and returns its timeline in about `nr_points` points. Returns `None` without
+/// setting selection, or if `keep_on` ended the replay (see [`run_while`](super::run_while)).
 pub fn course_of(
     setup: Setup,
     trace: &DenseTrace,
@@ -89,7 +86,6 @@ pub fn course_of(
     ended.then(|| clerk.end(world.outcome().accesses, world.outcome().misses))
 }
 
-/// Writes it down.
 struct Clerk {
     course: Course,
     nr_changes: u64,

@@ -1,7 +1,6 @@
-//! Replay: a trace, a policy, so many frames; how many misses?
+//! Replay: counts the misses of a policy on a trace with a number of frames.
 //!
-//! **Problem.** To size memory or to choose a policy one has to know what the real thing would have
-//! done: the very code, with its batches and its bounds, not a model of it.
+//! **Problem.** Sizing and choice of policy need results of the real code, not of a model.
 //!
 //! **Idea.**
 //!
@@ -11,24 +10,21 @@
 //!                           +-- page words, frames, free list: plain vectors
 //! ```
 //!
-//! [`World`] does for core what the `pagetide` crate does on real files: it keeps page words and
-//! frames, runs a direct reclaim pass when there is no free frame, and carries out what the pass
-//! says. It decides nothing. [`run`] drives it over a trace and counts.
+//! [`World`] stands in for the `pagetide` crate: page words, frames, direct reclaim, and core's
+//! decisions carried out. [`run`] drives it over a trace and counts.
 //!
-//! Two uses, told apart by the [`Memory`]: *what if* (any trace, any size, in a group's limit), and
-//! *again*: a record of one thread without background threads, in the memory it had, evicts the
-//! same pages in the same order and ends with the same counters. That is the replay law.
+//! The [`Memory`] selects the use. *What if* runs any trace at any size. *Again* repeats a record
+//! of one thread without background threads in the recorded memory, with the same evictions and
+//! counters. This is the replay law.
 //!
-//! **Data and invariants.** The same trace, policy and frames give the same outcome to the last
-//! counter, always. Resident pages and free frames together are the memory, at every step
-//! ([`World::validate`]).
+//! **Data and invariants.** The same trace, policy and frames give the same counters. Resident
+//! pages plus free frames are the memory ([`World::validate`]).
 //!
-//! **Ignored.** Threads: one thread accesses; background reclaim, where the [`Memory`] has any,
-//! runs beside it in virtual time. The store answers in a fixed time. Guards, but for repeating a
-//! record.
+//! **Ignored.** Threads: background reclaim runs in virtual time. The store answers in a fixed
+//! time. Guards count only in *again*.
 //!
-//! **Sources.** The memory-group flow of the kernel's reclaim: the allocating thread itself makes
-//! room when the group is at its limit. The global flow: background reclaim between the watermarks.
+//! **Sources.** The memory-group flow of the kernel's reclaim: the allocating thread makes room at
+//! the group's limit. The global flow: background reclaim between the watermarks.
 
 mod cell;
 mod clock;
@@ -57,16 +53,16 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// What can be run over a trace.
+/// A subject of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Contender {
     /// One of core's policies.
     Policy(PolicyName),
-    /// Belady's optimum, "opt": knows the future, so it is only a bound.
+    /// Belady's optimum, "opt": a bound that knows the future.
     Opt,
 }
 
-/// A name that is neither a policy's nor "opt".
+/// An unknown name: no policy and not "opt".
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{unknown} (and opt, in the lab)")]
 pub struct UnknownContender {
@@ -74,12 +70,12 @@ pub struct UnknownContender {
 }
 
 impl Contender {
-    /// All of core's policies, then the optimum.
+    /// Returns all of core's policies, then the optimum.
     pub fn all() -> impl Iterator<Item = Contender> {
         PolicyName::ALL.iter().copied().map(Contender::Policy).chain([Contender::Opt])
     }
 
-    /// The name as typed.
+    /// Returns the name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Contender::Policy(name) => name.as_str(),
@@ -107,55 +103,53 @@ impl FromStr for Contender {
     }
 }
 
-/// What a replay counted.
+/// Counts of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplayOutcome {
-    /// Accesses: readahead, fills and discards do not count.
+    /// Accesses, without readahead, fills and discards.
     pub accesses: u64,
-    /// Accesses that found their page absent, be it at the access or at the fill before it.
+    /// Accesses of absent pages, including pages absent at the preceding fill.
     pub misses: u64,
-    /// Misses on a file's pages for which no frame came free; they did not become resident.
+    /// Misses on file pages that got no frame. The pages stayed absent.
     pub bypasses: u64,
-    /// The same for anonymous pages: no memory, and no swap. A real program would have ended at the
-    /// first; the replay goes on.
+    /// Misses on anonymous pages without memory or swap. A real program would end at the first.
     pub out_of_memory: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// Pages that the recorded readahead brought in, where the trace still has it; of the optimum,
-    /// those it had a use for.
+    /// Pages read by recorded readahead. The optimum counts only used pages.
     pub pages_ahead: u64,
-    /// Core's counters; all zero for the optimum.
+    /// Core's counters, all zero for the optimum.
     pub vmstat: VmStat,
-    /// What each kind of memory did, where there were several.
+    /// Counts of each tier, if several.
     pub tiers: Option<TierCounts>,
 }
 
 impl ReplayOutcome {
-    /// Misses per access; 0 for an empty trace.
+    /// Returns misses per access, 0 for an empty trace.
     pub fn miss_ratio(&self) -> f64 {
         if self.accesses == 0 { 0.0 } else { self.misses as f64 / self.accesses as f64 }
     }
 
-    /// Bytes that came from the store: a page for each miss, and those that came unasked. As if
-    /// each write that missed had read its page first.
+    /// Returns the bytes read from the store: a page for each miss (writes included) and for
+    /// readahead.
     pub fn device_read_bytes(&self) -> u64 {
         Bytes::from_pages(self.misses + self.pages_ahead).0
     }
 
-    /// Misses on pages that a shadow entry remembered. Policies without shadow entries have none.
+    /// Returns the misses on pages with a shadow entry. Always 0 for policies without shadow
+    /// entries.
     pub fn refaults(&self) -> u64 {
         self.vmstat.read(Counter::WorkingsetRefaultAnon)
             + self.vmstat.read(Counter::WorkingsetRefaultFile)
     }
 
-    /// Refaults whose pages were taken for hot at once.
+    /// Returns the refaults that were activated.
     pub fn activations(&self) -> u64 {
         self.vmstat.read(Counter::WorkingsetActivateAnon)
             + self.vmstat.read(Counter::WorkingsetActivateFile)
     }
 
-    /// The outcome as a line of a report. `seconds` is how long the replay took by the caller's
-    /// clock; the lab has none.
+    /// Returns a report row. The caller measures `seconds`, as the lab has no clock.
     pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> ReplayRow {
         ReplayRow {
             policy: contender.as_str(),
@@ -176,38 +170,38 @@ impl ReplayOutcome {
     }
 }
 
-/// A line of a report. The field names are what `replay --json` prints, and stay.
+/// A report row. `replay --json` prints the field names, so they are stable.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct ReplayRow {
-    /// The contender's name.
+    /// Name of the policy.
     pub policy: &'static str,
     /// Memory, in frames.
     pub frames: u32,
-    /// The same in bytes.
+    /// Memory, in bytes.
     pub memory_bytes: u64,
     /// Accesses replayed.
     pub accesses: u64,
-    /// Accesses that missed.
+    /// Misses.
     pub misses: u64,
     /// Misses per access.
     pub miss_ratio: f64,
-    /// Bytes from the store, by misses and by readahead.
+    /// Bytes from the store, including readahead.
     pub device_read_bytes: u64,
     /// Pages evicted.
     pub evictions: u64,
-    /// Misses on pages a shadow entry remembered.
+    /// Misses on pages with a shadow entry.
     pub refaults: u64,
-    /// Refaults taken for hot at once.
+    /// Activated refaults.
     pub activations: u64,
-    /// How long the replay took.
+    /// Duration of the replay.
     pub seconds: f64,
-    /// The lowest miss ratio, where the row is the mean of several replays.
+    /// Lowest miss ratio, if the row is a mean of several replays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_ratio_min: Option<f64>,
-    /// The highest.
+    /// Highest miss ratio, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub miss_ratio_max: Option<f64>,
-    /// What each kind of memory did, where there were several.
+    /// Counts of each tier, if several.
     #[serde(flatten)]
     pub tiers: Option<TierCounts>,
 }
@@ -215,7 +209,7 @@ pub struct ReplayRow {
 /// Replays the whole trace with `frames` frames.
 ///
 /// # Cost
-/// 68 bytes a frame and 8 bytes a page of the trace; tens to a few hundred nanoseconds an access.
+/// 68 bytes a frame and 8 bytes a page of the trace. Tens to a few hundred nanoseconds an access.
 pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutcome {
     match contender {
         Contender::Policy(name) => run_observed(Setup::new(name, frames), trace, |_| {}),
@@ -223,8 +217,8 @@ pub fn run(contender: Contender, trace: &DenseTrace, frames: u32) -> ReplayOutco
     }
 }
 
-/// As [`run`], but stops early: `keep_on` is given how many entries were replayed since it was
-/// asked last, some ten thousands, and its `false` ends the replay with `None`.
+/// Replays like [`run`]. `keep_on` gets the number of entries since its last call, some ten
+/// thousands, and ends the replay with `None` by returning `false`.
 pub fn run_while(
     contender: Contender,
     trace: &DenseTrace,
@@ -242,7 +236,7 @@ pub fn run_setup(setup: Setup, trace: &DenseTrace) -> ReplayOutcome {
     run_observed(setup, trace, |_| {})
 }
 
-/// As [`run_while`], in any setup.
+/// Replays in any setup, with the `keep_on` of [`run_while`].
 pub fn run_setup_while(
     setup: Setup,
     trace: &DenseTrace,
@@ -252,11 +246,11 @@ pub fn run_setup_while(
     world.play(keep_on).then(|| world.outcome())
 }
 
-/// The most memory a [`run`] with `frames` frames takes besides the trace, in bytes.
+/// Returns the maximum memory of a [`run`] besides the trace, in bytes.
 pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u64 {
     const FRAME_BYTES: u64 = 96;
     const PAGE_BYTES: u64 = 64;
-    // The optimum's next uses, and a heap that at worst has an entry for each.
+    // The optimum's next uses, and at worst one heap entry for each.
     const OPT_ENTRY_BYTES: u64 = 4 + 16;
     match contender {
         Contender::Policy(_) => {
@@ -266,7 +260,7 @@ pub fn bytes_needed(contender: Contender, trace: &DenseTrace, frames: u32) -> u6
     }
 }
 
-/// As [`run`], for a policy in any setup, and tells `evicted` of each eviction in order.
+/// Replays a policy in any setup and reports each eviction to `evicted` in order.
 pub fn run_observed(
     setup: Setup,
     trace: &DenseTrace,

@@ -1,8 +1,8 @@
-//! Folded statistics at several phases: a mean and a range instead of one number.
+//! Folded statistics at several phases: mean and range.
 //!
-//! Problem: with statistics that are summed up every two seconds, what a replay counts depends on
-//! when in the trace the first sum is made, by up to a point of hit ratio; it is not known when a
-//! machine's was. Idea: replay at evenly spaced phases of the period, report their mean and range.
+//! Problem: with statistics folded every two seconds, the phase of the fold changes the hit ratio
+//! by up to a point, and a machine's phase is unknown. Idea: replay at evenly spaced phases, and
+//! report mean and range.
 //!
 //! ```text
 //!   phase 0   |---------|---------|---------|
@@ -10,17 +10,17 @@
 //!   ...                                          7 replays, 7 outcomes
 //! ```
 //!
-//! Ignored: that the real distribution of phases need not be even.
+//! Ignored: real phases need not be uniform.
 
 use super::{Contender, ReplayOutcome, ReplayRow, Setup, StatisticsFold};
 use pagetide_core::units::Millis;
 use pagetide_core::vmstat::VmStat;
 
-/// How many phases of a period are tried.
+/// Number of phases.
 pub const NR_PHASES: u64 = 7;
 
 impl Setup {
-    /// This setup with statistics folded every `period`, once for each of [`NR_PHASES`] phases.
+    /// Returns this setup with a fold every `period`, at each of [`NR_PHASES`] phases.
     pub fn phases(self, period: Millis) -> impl Iterator<Item = Setup> {
         (0..NR_PHASES).map(move |at| {
             let phase = Millis(period.0 * at / NR_PHASES);
@@ -28,7 +28,7 @@ impl Setup {
         })
     }
 
-    /// The same with a fold every so many accesses.
+    /// Returns this setup with a fold every `nr_reads` accesses, at each phase.
     pub fn phases_of_reads(self, nr_reads: u64) -> impl Iterator<Item = Setup> {
         (0..NR_PHASES).map(move |at| {
             let phase = nr_reads * at / NR_PHASES;
@@ -42,7 +42,7 @@ impl Setup {
 pub struct Phases(pub Vec<ReplayOutcome>);
 
 impl Phases {
-    /// The mean of each number, rounded; the counters and the tiers are the first phase's.
+    /// Returns the rounded mean of each number, with the first phase's counters and tiers.
     pub fn mean(&self) -> ReplayOutcome {
         let vmstat: VmStat = self.0.first().expect("phases have outcomes").vmstat;
         ReplayOutcome {
@@ -57,13 +57,13 @@ impl Phases {
         }
     }
 
-    /// The lowest and the highest miss ratio.
+    /// Returns the lowest and the highest miss ratio.
     pub fn miss_ratio_range(&self) -> (f64, f64) {
         let ratios = self.0.iter().map(ReplayOutcome::miss_ratio);
         ratios.fold((f64::MAX, f64::MIN), |(low, high), ratio| (low.min(ratio), high.max(ratio)))
     }
 
-    /// The means as a line of a report, with the range of the miss ratio.
+    /// Returns the means as a report row, with the range of the miss ratio.
     pub fn to_row(&self, contender: Contender, frames: u32, seconds: f64) -> ReplayRow {
         let (low, high) = self.miss_ratio_range();
         ReplayRow {

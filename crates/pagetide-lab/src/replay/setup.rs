@@ -1,15 +1,14 @@
-//! What a replay runs: policy, mechanisms, memory, and what there is around them.
+//! Replay options: policy, mechanisms, memory, clock and page types.
 //!
-//! Problem: "which policy, at which size" is the short question. The long one has a clock (work
-//! that is done every two seconds depends on how long an access takes), statistics that lag,
-//! anonymous pages and a swap device, and a flusher. Idea: one plain value holds the answers to all
-//! of it, and [`Setup::new`] is the short question.
+//! Problem: a result depends on more than policy and size: the clock, statistics that lag,
+//! anonymous pages with swap, and a flusher. Idea: one plain value holds all options.
+//! [`Setup::new`] fills in defaults.
 //!
 //! ```text
 //!   Setup { policy, switches, tuning, memory,        the decisions
 //!           swappiness
-//!           clock, costs, statistics                 when
-//!           swap_pages, flush_every }                what pages are, and how they get clean
+//!           clock, costs, statistics                 the times
+//!           swap_pages, flush_every }                page types, and cleaning
 //! ```
 
 use super::Memory;
@@ -18,41 +17,40 @@ use pagetide_core::lru::{PolicyName, Switches};
 use pagetide_core::record::Header;
 use pagetide_core::units::Millis;
 
-/// What a replay runs: a policy, with these mechanisms, in this memory, by this clock.
+/// All options of a replay.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// The policy.
     pub policy: PolicyName,
-    /// Which of its mechanisms are on.
+    /// Enabled mechanisms of the policy.
     pub switches: Switches,
     /// The constants of the policy called pagetide.
     pub tuning: Tuning,
-    /// The memory, and with it what reclaims.
+    /// The memory, including its kind of reclaim.
     pub memory: Memory,
-    /// How willing to evict anonymous pages, 0 to 200.
+    /// Preference for evicting anonymous pages, 0 to 200.
     pub swappiness: u8,
-    /// When an access happens.
+    /// The time of an access.
     pub clock: ReplayClock,
-    /// Whose reads they are.
+    /// The source of the reads.
     pub reader: Reader,
-    /// How long it takes.
+    /// Duration of accesses and scans.
     pub costs: ReplayCosts,
-    /// How old the statistics are that the policy reads.
+    /// Age of the statistics that the policy reads.
     pub statistics: StatisticsFold,
-    /// How long the multi-gen LRU keeps a generation at least; while all are younger, misses get no
-    /// frame. Zero asks for nothing.
+    /// Minimum lifetime of an MGLRU generation. While all are younger, misses get no frame. Zero
+    /// disables the limit.
     pub min_ttl: Millis,
-    /// `None`: every page is a file's, whatever the trace says. Otherwise pages of anonymous
-    /// mappings are anonymous, are accessed through the table, and so many of them fit on the swap
-    /// device; 0 is no swap.
+    /// Capacity of the swap device in pages, 0 for no swap. Pages of anonymous mappings are
+    /// anonymous, accessed through the page table. With `None`, every page is a file page.
     pub swap_pages: Option<u64>,
-    /// `None`: a written page is clean at once. Otherwise written pages are dirty until a flusher
-    /// comes, so often, or sooner when reclaim meets more dirty pages than clean ones.
+    /// Interval of the flusher, which also runs when reclaim meets more dirty than clean pages.
+    /// With `None`, a written page is clean at once.
     pub flush_every: Option<Millis>,
 }
 
 impl Setup {
-    /// The policy as it is, in this memory; files only, live statistics, the trace's clock.
+    /// Returns the default setup: file pages only, live statistics, the trace's clock.
     pub fn new(policy: PolicyName, memory: impl Into<Memory>) -> Setup {
         let memory = memory.into();
         Setup {
@@ -71,8 +69,8 @@ impl Setup {
         }
     }
 
-    /// What a question about a trace means unless it says otherwise: with what made room in the
-    /// recorded run, read as it was, and as fast as it goes.
+    /// Returns the default setup for a trace: the recorded kind of reclaim and reads, at full
+    /// speed.
     pub fn of_trace(policy: PolicyName, frames: u32, header: Option<&Header>) -> Setup {
         let reclaimer = header.and_then(|header| header.reclaimer);
         let setup = Setup::new(policy, Memory::reclaimed_by(reclaimer, frames));
@@ -80,30 +78,28 @@ impl Setup {
     }
 }
 
-/// When an access happens.
+/// The time of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayClock {
-    /// At its time in the trace, or once the one before it is done, whichever is later. Traces
-    /// without times run as with [`ReplayClock::Costs`].
+    /// The later of the recorded time and the end of the previous access. A trace without times
+    /// runs as with [`ReplayClock::Costs`].
     Trace,
-    /// Once the one before it is done: the trace is run as fast as it goes.
+    /// The end of the previous access: the trace runs at full speed.
     Costs,
 }
 
-/// Whose reads they are.
+/// The source of the reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reader {
-    /// As the trace says: every read is a reference, unless it is one that says it repeats.
+    /// As recorded: every read is a reference, unless marked as a repeat.
     Recorded,
-    /// One open file that all is read through, as when a trace is replayed on a kernel: to the
-    /// kernel's policies, reading the page again in which the last read ended is no reference. The
-    /// published policies have no such rule, and nothing changes for them.
+    /// One open file for all reads, as in a replay on a kernel. For the kernel's policies, a read
+    /// of the page in which the last read ended is no reference.
     OneHandle,
 }
 
 impl Reader {
-    /// What made a trace's reads. One that no page cache recorded is taken for the reads of one
-    /// open file, as a benchmark that replays it on a kernel makes them.
+    /// Returns the reader of a trace: one open file, unless a page cache recorded it.
     pub fn of(header: Option<&Header>) -> Reader {
         match header {
             Some(header) if header.is_of_run() => Reader::Recorded,
@@ -112,47 +108,44 @@ impl Reader {
     }
 }
 
-/// What things take, in nanoseconds.
+/// Durations in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplayCosts {
-    /// An access that hits.
+    /// A hit.
     pub hit_ns: u64,
-    /// An access that misses, reclaim and store included.
+    /// A miss, including reclaim and store.
     pub miss_ns: u64,
-    /// A folio that background reclaim looks at: how fast that runs beside the accesses.
+    /// A folio scanned by background reclaim.
     pub scan_ns: u64,
 }
 
 impl Default for ReplayCosts {
-    /// Hit and miss as measured on Linux 6.18 with reads of 4 KiB from a fast device. The scan is
-    /// an assumption: a microsecond a folio is what the kernel's reclaim takes, within a factor of
-    /// two.
+    /// Hit and miss are measured on Linux 6.18 with 4 KiB reads from a fast device. The scan is an
+    /// assumption, within a factor of two of kernel reclaim.
     fn default() -> ReplayCosts {
         ReplayCosts { hit_ns: 5_000, miss_ns: 17_500, scan_ns: 1_000 }
     }
 }
 
-/// How old the statistics are that a policy reads.
+/// Age of the statistics that a policy reads.
 ///
-/// The kernel keeps them per CPU and folds them together every two seconds; what reclaim reads in
-/// between is as old as the last fold.
+/// The kernel keeps statistics per CPU and folds them every two seconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StatisticsFold {
-    /// As they are: what the kernel sees while `memory.stat` is read all the time.
+    /// Exact: the kernel's view while `memory.stat` is read all the time.
     Live,
-    /// As they were at the last fold; all zero before the first.
+    /// The state at the last fold; all zero before the first.
     Every {
-        /// From one fold to the next, at least 1 ms.
+        /// Time between folds, at least 1 ms.
         period: Millis,
-        /// The first fold's time.
+        /// Time of the first fold.
         phase: Millis,
     },
-    /// The same, counted in accesses: a program that itself reads `memory.stat` after so many. No
-    /// clock decides.
+    /// Folds counted in accesses: a program reads `memory.stat` at this interval.
     EveryReads {
-        /// From one fold to the next, at least 1.
+        /// Accesses between folds, at least 1.
         nr_reads: u64,
-        /// Accesses before the first.
+        /// Accesses before the first fold.
         phase: u64,
     },
 }

@@ -1,8 +1,7 @@
-//! The story of one page: what each of its accesses met, and why it was evicted.
+//! The history of one page: each access, and the reason of each eviction.
 //!
-//! Problem: "why was this page gone?" is what people ask of a page cache, and counters answer for
-//! all pages at once. Idea: replay the trace and, for one page, ask core where its folio stands
-//! before each entry, and what its shadow remembers when it comes back:
+//! Problem: counters cannot explain one eviction. Idea: ask core for one folio's position before
+//! each entry, and for its shadow at each miss:
 //!
 //! ```text
 //!   access 812   missed      evicted 512 evictions ago, ...
@@ -11,8 +10,8 @@
 //!         1544   evicted     at main, 0 credits; ...        as it stood before that access
 //! ```
 //!
-//! Ignored: the steps of a reclaim pass. Where a folio stood is told as of before the access that
-//! evicted it: credits it still had then, the pass used up. Source: our own.
+//! Ignored: the steps of a reclaim pass. An eviction shows the position before its access, with the
+//! credits that the pass used up. Source: our own.
 
 use super::{Setup, World};
 use crate::trace::{AccessKind, DenseTrace};
@@ -20,24 +19,24 @@ use pagetide_core::ids::PageId;
 use serde::Serialize;
 use std::cell::Cell;
 
-/// What happened to the page.
+/// A kind of event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Happening {
-    /// It was accessed, and resident.
+    /// An access that hit.
     Hit,
-    /// It was accessed, and not.
+    /// An access that missed.
     Missed,
-    /// It became resident, for its own access or ahead of it.
+    /// The page became resident, by an access or readahead.
     CameIn,
-    /// It was evicted.
+    /// The page was evicted.
     Evicted,
-    /// It was dropped: truncated, or no longer wanted.
+    /// The page was dropped: truncated, or no longer wanted.
     Dropped,
 }
 
 impl Happening {
-    /// The word for people.
+    /// Returns the word for people.
     pub const fn as_str(self) -> &'static str {
         match self {
             Happening::Hit => "hit",
@@ -49,29 +48,29 @@ impl Happening {
     }
 }
 
-/// One line of the story.
+/// One event of the history.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Event {
-    /// The access at which it happened, of all pages', counted from 1.
+    /// Number of the access, counted from 1 over all pages.
     pub access: u64,
-    /// What.
+    /// The kind.
     pub what: Happening,
-    /// Where the folio stood (hit, came in, evicted), or what was remembered (missed); empty where
-    /// nothing was.
+    /// Position of the folio (hit, came in, evicted), or its shadow (missed). Empty if there is
+    /// none.
     pub state: String,
 }
 
-/// All that happened to a page, in order.
+/// The history of a page.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Story {
-    /// The lines.
+    /// The events, in order.
     pub events: Vec<Event>,
-    /// Whether it was resident at the end.
+    /// Set if the page was resident at the end.
     pub is_resident: bool,
 }
 
-/// Replays the trace and tells the story of the page of this rank. `None`: `keep_on` ended it (see
-/// [`run_while`](super::run_while)).
+/// Replays the trace and returns the history of the page with this rank, or `None` if `keep_on`
+/// ended the replay (see [`run_while`](super::run_while)).
 pub fn story_of(
     setup: Setup,
     trace: &DenseTrace,
@@ -114,7 +113,6 @@ pub fn story_of(
     Some(story)
 }
 
-/// Whether an entry is an access.
 fn is_access(kind: AccessKind) -> bool {
     use AccessKind::{Bypass, Read, ReadAgain, Table, TableWrite, Write};
     matches!(kind, Read | ReadAgain | Write | Table | TableWrite | Bypass)
@@ -126,7 +124,6 @@ mod tests {
     use crate::replay::run_observed;
     use pagetide_core::lru::PolicyName;
 
-    /// Each page's story agrees with what the replay counts, for every policy.
     #[test]
     fn the_stories_of_all_pages_add_up() {
         let trace = DenseTrace::from_reads((0..2000_u64).map(|at| at * at % 97 % 24));

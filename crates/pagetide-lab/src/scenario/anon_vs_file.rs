@@ -1,20 +1,16 @@
-//! anon-vs-file: memory a program once needed against files it needs now, at each swappiness.
+//! anon-vs-file: unused anonymous memory against files in use, at each swappiness.
 //!
 //! ```text
 //!   anonymous   |<-- 0.75 x memory -->|   all touched once; then only a quarter of it, hot
 //!   files       |<-- 0.6 x memory  -->|   read in random orders, eight passes
 //! ```
 //!
-//! Together 1.35 x memory; what is hot, 0.19 + 0.6, fits. The cold anonymous pages should go to the
-//! swap device and make room for the files; how soon depends on how willing reclaim is to swap. At
-//! swappiness 0 it may not, and the files thrash in what is left.
+//! The hot part (0.19 + 0.6 x memory) fits, so the cold anonymous pages should go to swap. At
+//! swappiness 0 they may not, and the files thrash.
 //!
-//! The multi-gen LRU of 6.18 swaps nothing here at any swappiness: new file pages keep joining the
-//! oldest generation, so it never empties, so nothing ages, so the anonymous pages stay two
-//! generations from the end, however cold. Its type is chosen, found to have nothing to evict, and
-//! the other type pays.
-//!
-//! The seed varies frames, and every order.
+//! The multi-gen LRU of 6.18 never swaps here. New file pages join the oldest generation, so
+//! nothing ages, and the anonymous pages stay two generations from the end. Their type is chosen,
+//! has nothing to evict, and files pay.
 //!
 //! Source: the meaning of the kernel's swappiness, 0 (files only) to 200 (anonymous only).
 
@@ -23,13 +19,12 @@ use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 const ANON_PAGES: u32 = FRAMES / 4 * 3;
-/// The hot part of them: these first ones.
 const HOT_PAGES: u32 = ANON_PAGES / 4;
 const FILE_PAGES: u32 = FRAMES / 10 * 6;
 const PASSES: u32 = 8;
 const SWAP_PAGES: u64 = 4 * FRAMES as u64;
-/// Swappiness, and the metrics: hits of the last pass, cold anonymous pages that are gone, and what
-/// all passes missed.
+/// Swappiness, and the metrics: hits of the last pass, evicted cold anonymous pages, and misses of
+/// all passes.
 const WILLING: [(u8, &str, &str, &str); 4] = [
     (0, "file_hit_percent_s0", "cold_swapped_percent_s0", "missed_percent_s0"),
     (60, "file_hit_percent_s60", "cold_swapped_percent_s60", "missed_percent_s60"),

@@ -6,11 +6,8 @@
 //!   copy     ========== 4 x memory ==========>   written once, just behind
 //! ```
 //!
-//! The everyday form of a stream, with as many written pages as read ones. Played twice: with a
-//! working set that is in use meanwhile (one read of a random page of it for every 8 pages copied),
-//! and with one that is left alone, as overnight.
-//!
-//! The seed varies frames, the set's start, the copy's calls, and every read of the set.
+//! Half reads, half writes. Played with a working set in use (a random read for every 8 pages
+//! copied), and with an idle one.
 //!
 //! Source: the thrash detection series of 2013 ("like a nightly backup evicting all the interactive
 //! user program data").
@@ -22,7 +19,6 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 const SET_PAGES: u32 = FRAMES / 2;
 const SET_READS: u32 = 4;
 const COPY_PAGES: u32 = 4 * FRAMES;
-/// Pages copied for each read of the set.
 const COPIED_TO_A_READ: u32 = 8;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -69,7 +65,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Returns the hits of the set during the copy and what is left of it, both in percent.
+/// Returns the set's hits during the copy and its resident share after, in percent.
 fn run(
     stage: &mut Stage<'_>,
     nr_frames: u32,

@@ -1,20 +1,16 @@
-//! fair-zones: one file over two zones of memory, which are filled by preference, and in turns.
+//! fair-zones: one file over two zones of memory, filled by preference or in turns.
 //!
 //! ```text
 //!   file     ====================================>     memory and a tenth more, 20 times, in order
 //!   zone 0   [      three quarters of memory      ]    preferred: its pages come and go
-//!   zone 1   [ a quarter ]                             by preference: what once got in stays
+//!   zone 1   [ a quarter ]                             by preference: pages that got in stay
 //! ```
 //!
-//! Each zone has lists and a clock of its own, and background reclaim that frees as fast as pages
-//! are read. No page of the file is used sooner than any other, so each activation is a wrong one,
-//! and a zone should lose pages as it is large. An allocator that takes the first zone with room
-//! keeps that zone's reclaim running, and so finds room there again; a page in the other zone is
-//! still there when it is read again, and passes for hot. Taking turns
-//! ([`FairZones`]) gives pages equal time in memory, without which no refault distance means
-//! anything.
-//!
-//! The seed varies frames, and where the reads start. A condition changes nothing here.
+//! Each zone has its own lists, clock and background reclaim, which keeps up with the reads. All
+//! pages are used equally often, so each activation is wrong, and evictions should match zone
+//! sizes. By preference, reclaim keeps making room in the preferred zone, while pages in the second
+//! zone stay and pass for hot. In turns ([`FairZones`]) pages live equally long, as refault
+//! distances require. Conditions have no effect.
 //!
 //! Source: the thrash detection series of 2013, its first patch ("fundamentally relies on fair
 //! aging"), and the classic LRU specification, section 10.2.
@@ -93,15 +89,13 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Which zone a page comes to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Placement {
-    /// The first that is above its low watermark.
+    /// The first zone above its low watermark.
     ByPreference,
     InTurns,
 }
 
-/// Frames with lists and watermarks of their own.
 struct Zone {
     marks: Watermarks,
     folios: Arc<Folios>,
@@ -129,7 +123,6 @@ impl Zone {
         self.free.len() as u64 > self.marks.mark(level)
     }
 
-    /// Takes in a page that was absent.
     fn fill(&mut self, page: u64, shadow: Option<ShadowEntry>) -> FrameId {
         let frame = self.free.pop().expect("background reclaim keeps up");
         let id = PageId { mapping: MappingId(0), index: PageIndex(page) };
@@ -146,7 +139,6 @@ impl Zone {
         frame
     }
 
-    /// What an access asks for is done in time.
     fn touch(&mut self, marked: Marked, frame: FrameId) {
         if marked == Marked::Log {
             let room = self.log.touch(frame);
@@ -160,7 +152,7 @@ impl Zone {
         }
     }
 
-    /// Frees a page, or a few where the policy takes them together; says which.
+    /// Frees a page, or a batch if the policy does. Returns the pages.
     fn reclaim(&mut self) -> Vec<(u64, Option<ShadowEntry>)> {
         self.lruvec.drain(&mut self.log);
         let mut pass = ReclaimPass::background(&self.lruvec, 1);
@@ -179,7 +171,7 @@ impl Zone {
                 Step::TryEvict => {
                     batch.victims_mut().iter_mut().for_each(|it| it.verdict = Verdict::Claimed);
                 }
-                // Nothing is mapped, and so nothing is young.
+                // No page is mapped, so none is young.
                 Step::Look | Step::WalkTables => {}
                 Step::Done => break,
             }
@@ -189,13 +181,12 @@ impl Zone {
     }
 }
 
-/// Two zones, and a background thread for both that frees as fast as pages are read: for each page
-/// that came in, one of each zone below its high watermark.
+/// Two zones with one background thread, which frees one page per page read in each zone below its
+/// high watermark.
 struct TwoZones {
     placement: Placement,
     zones: [Zone; 2],
     turns: FairZones,
-    /// Where a page is.
     resident: BTreeMap<u64, (usize, FrameId)>,
     shadows: BTreeMap<u64, ShadowEntry>,
     is_background_awake: bool,
@@ -234,7 +225,6 @@ impl TwoZones {
         self.run_background();
     }
 
-    /// The zone that is to take a page in.
     fn choose(&mut self) -> usize {
         for _ in 0..2 {
             let zones = &self.zones;

@@ -1,17 +1,15 @@
-//! fio-randread: uniform reads of a file of 2.75 x memory. Nothing to learn; what does it cost?
+//! fio-randread: uniform reads of a file of 2.75 x memory, a test of reclaim cost.
 //!
 //! ```text
 //!   memory   |<------ 4096 ------>|
 //!   file     |<--------------------- 11264 --------------------->|   one random page a call
 //! ```
 //!
-//! Every page is as likely as any other, so no policy hits more than memory's share for long. What
-//! differs is the work per eviction: folios looked at for each one taken.
+//! No policy hits more than memory's share for long. Policies differ in folios scanned per
+//! eviction.
 //!
-//! The seed varies frames and every read.
-//!
-//! Source: the multi-gen LRU series, table A: fio, 72 jobs, 99 GiB in a group of 36 GiB, uniform;
-//! its gain (+30 to 32 % operations) is processor time, which a virtual machine does not have.
+//! Source: the multi-gen LRU series, table A: fio, 72 jobs, 99 GiB in a group of 36 GiB, uniform.
+//! Its gain (+30 to 32 % operations) is CPU time, which a virtual machine lacks.
 
 use super::machine::{Host, Layout, Stopped};
 use super::stage::{Stage, percent};
@@ -19,10 +17,9 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::{Counter, VmStat};
 
 const FILE_PAGES: u32 = FRAMES / 4 * 11;
-/// Reads before anything is counted.
+/// Reads before the measurement.
 const RAMP: u32 = 100_000;
 const READS: u32 = 200_000;
-/// Points of the course.
 const STEPS: u32 = 20;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -70,13 +67,13 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Folios looked at for each one evicted, between two readings of the counters.
+/// Returns the folios scanned per eviction between two readings of the counters.
 fn scanned_per_evicted(before: &VmStat, after: &VmStat) -> f64 {
     let since = |counters: &[Counter]| {
         let read = |vmstat: &VmStat| counters.iter().map(|it| vmstat.read(*it)).sum::<u64>();
         read(after) - read(before)
     };
-    // What an active list's scan looked at counts too: it is work for the same eviction.
+    // Scans of an active list serve the same evictions.
     let scanned = since(&[Counter::PgscanDirect, Counter::PgscanBackground, Counter::Pgrefill]);
     let evicted = since(&[Counter::PgstealDirect, Counter::PgstealBackground]);
     scanned as f64 / evicted.max(1) as f64

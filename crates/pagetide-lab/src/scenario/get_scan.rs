@@ -1,4 +1,4 @@
-//! get-scan: random gets of a popular few, beside long scans.
+//! get-scan: random gets of a few popular pages, beside long scans.
 //!
 //! ```text
 //!   data     |<-------------------- 4 x memory -------------------->|
@@ -6,13 +6,11 @@
 //!   scans            |======== 0.5 x memory ========>|   from anywhere, four pages to a get
 //! ```
 //!
-//! A database's mix: point look-ups want what is popular, reports read ranges once. A scan's pages
-//! are in no way marked; a policy has only their behaviour to tell them by. The same gets are
-//! played a second time without scans: the difference is what scans cost.
+//! A database's mix: look-ups want popular pages, reports read ranges once, unmarked. The same gets
+//! without scans show the cost of scans.
 //!
-//! The seed varies frames, which keys are popular, every get, and where scans start.
-//!
-//! Source: the classic argument for scan resistance (2Q, 1994; ARC, 2003); no number is claimed.
+//! Source: the classic argument for scan resistance (2Q, 1994, and ARC, 2003). No number is
+//! claimed.
 
 use super::machine::{Host, Layout, Stopped};
 use super::stage::{Stage, percent};
@@ -21,14 +19,12 @@ use super::{FRAMES, Metric, Scenario};
 
 const DATA_PAGES: u32 = 4 * FRAMES;
 const SKEW: f64 = 0.9;
-/// Gets before anything is counted.
+/// Gets before the measurement.
 const WARM_GETS: u32 = 40_000;
-/// Gets that are counted.
 const GETS: u32 = 120_000;
 const SCAN_PAGES: u32 = FRAMES / 2;
-/// Pages a scan reads between two gets.
+/// Scanned pages between two gets.
 const SCAN_CALL: u32 = 4;
-/// Gets between two scans.
 const PAUSE_GETS: u32 = 2_000;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -71,7 +67,7 @@ struct Seen {
 }
 
 fn run(stage: &mut Stage<'_>, nr_frames: u32, gets: &[u32], scans: Scans) -> Result<Seen, Stopped> {
-    /// Gets to a point of the course.
+    /// Gets per point of the time series.
     const STEP: usize = 4_000;
     let mut layout = Layout::new();
     let data = layout.file(DATA_PAGES);

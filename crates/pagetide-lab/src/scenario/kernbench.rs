@@ -1,4 +1,4 @@
-//! kernbench: a tree is compiled and linked, twice, where all of it fits and in half of that.
+//! kernbench: compiles and links a tree twice, with enough memory and with half.
 //!
 //! ```text
 //!   sources  ====>  a quarter of memory, each page once a build        |<-- 4096, or 1536 -->|
@@ -6,12 +6,10 @@
 //!   objects  ====>  a quarter, written; read once more when the tree is linked
 //! ```
 //!
-//! With room there is nothing to decide: each page is missed once. In half of it the headers are
-//! what must stay, beside sources and objects that come once a build.
+//! With room, each page misses once. With half, the headers must stay beside single-use sources and
+//! objects.
 //!
-//! The seed varies frames, which headers are popular, and which of them a unit asks for.
-//!
-//! Source: the thrash detection series of 2013 (kernbench); the scan prefetch patch of 2024 (its
+//! Source: the thrash detection series of 2013 (kernbench). The scan prefetch patch of 2024 (its
 //! fourth test, a build in a group that is too small). The tree is ours.
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
@@ -63,7 +61,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Compiles each unit, then links; returns how many pages a read missed.
+/// Compiles each unit, then links. Returns the missed pages.
 fn build(
     stage: &mut Stage<'_>,
     machine: &mut Machine<'_>,

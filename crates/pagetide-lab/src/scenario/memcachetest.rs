@@ -1,4 +1,4 @@
-//! memcachetest: a key-value store in memory, beside use-once streams that grow.
+//! memcachetest: an in-memory key-value store beside growing use-once streams.
 //!
 //! ```text
 //!   memory   |<------------------- 4096 ------------------->|
@@ -6,19 +6,15 @@
 //!   stream                        0, 0.1, 0.33 or 0.56 x memory, file pages, read once
 //! ```
 //!
-//! Six tenths of memory are hot, without a favourite. A stream that fits beside them costs nothing;
-//! one that does not must not push the store onto the swap device, as every page of the store comes
-//! back and no page of the stream does. Each stream is followed by another of the same length, of
-//! new pages.
+//! The store takes six tenths of memory, all equally hot. A stream that does not fit beside the
+//! store must not swap it out: store pages return, stream pages do not. Each stream is followed by
+//! another of new pages.
 //!
-//! What the series measured before it was, as its middle column tells, the work of unfair zones: a
-//! page's life depended on the zone it fell into, and round-robin allocation alone mended it. There
-//! is one zone here, so even the design before the series stays at 100.
+//! The series' losses came from unfair zones, as its middle column shows. With one zone here, even
+//! the older design stays at 100.
 //!
-//! The seed varies frames, every access of the store, and how the stream's calls fall among them.
-//!
-//! Source: the thrash detection series of 2013: memcachetest with streams of 0, 375, 1252 and
-//! 2130 MB; its operations, as a share of those without a stream.
+//! Source: the thrash detection series of 2013: memcachetest with streams of 0, 375, 1252 and 2130
+//! MB. Operations are a share of the run without a stream.
 
 use super::machine::{Host, Layout, Stopped};
 use super::stage::{Stage, percent};
@@ -28,10 +24,10 @@ use pagetide_core::vmstat::Counter;
 
 const STORE_PAGES: u32 = FRAMES / 10 * 6;
 const SWAP_PAGES: u64 = 4 * FRAMES as u64;
-/// Accesses of the store while one stream passes.
+/// Accesses of the store per stream.
 const OPS: u32 = 20_000;
 const STREAMS: u32 = 4;
-/// A stream's pages in hundredths of memory, and its metrics: operations, faults, pages swapped.
+/// Stream length in hundredths of memory, and its metrics: operations, faults, pages swapped.
 const SIZES: [(u32, [&str; 3]); 4] = [
     (0, ["ops_percent_0x", "store_faults_0x", "swapped_0x"]),
     (10, ["ops_percent_0.1x", "store_faults_0.1x", "swapped_0.1x"]),
@@ -127,7 +123,7 @@ fn run(stage: &mut Stage<'_>, nr_frames: u32, stream_pages: u32) -> Result<Seen,
         let mut read = 0;
         for nr_ops in 0..OPS {
             nr_faults += u64::from(machine.touch(store, stage.random.index(STORE_PAGES))?);
-            // As far along in the stream as in the operations, within a call or two.
+            // Keeps the stream in step with the operations, within a call or two.
             let due = u64::from(stream_pages) * u64::from(nr_ops) / u64::from(OPS);
             if u64::from(read) < due && stage.random.index(2) == 0 {
                 machine.read(stream, read, call)?;

@@ -1,4 +1,4 @@
-//! memory-group-oom: a group without swap whose file pages must go before a process is killed.
+//! memory-group-oom: a group without swap should evict file pages before a kill.
 //!
 //! ```text
 //!   limit       |<----------------- 48 ---------------->|
@@ -7,17 +7,12 @@
 //!   more                                                |+4..   until nothing of the file is left
 //! ```
 //!
-//! In the first part four of the eight have to be given up, and there is plenty: running out of
-//! memory here is reclaim's fault, not the program's. It is how a design fails that must not look
-//! at a type's youngest generations, or gives up when one look over everything finds all of it
-//! young. In the second part the program goes on to the limit and beyond, and running out is right
-//! once the file is gone.
+//! First half the file must go. Running out of memory there is reclaim's fault: the design may not
+//! touch the youngest generations, or gives up when one scan finds every page young. Then the
+//! program grows past the limit, and must run out once the file is gone.
 //!
-//! The seed varies frames, and which page of the file is read meanwhile.
-//!
-//! Source: a memory group's promise, that it is out of memory only when nothing in it can be
-//! reclaimed. The sizes (44 anonymous and 8 of a file in 48, without swap; 64 pages for each MiB)
-//! are this scenario's own: a few too many, and most of the file to spare.
+//! Source: a memory group runs out of memory only if nothing in it can be reclaimed. The sizes (44
+//! anonymous and 8 of a file in 48, 64 pages for each MiB) are our own.
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};
@@ -29,9 +24,8 @@ const SCALE: u32 = 64;
 const LIMIT: u32 = 48 * SCALE;
 const FILE_PAGES: u32 = 8 * SCALE;
 const ANON_PAGES: u32 = 44 * SCALE;
-/// As much again as the limit could hold, to run out for certain.
+/// Enough to run out for certain.
 const MORE_PAGES: u32 = 8 * SCALE;
-/// Anonymous pages to one read of the file.
 const PAGES_TO_A_READ: u32 = 4;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -85,8 +79,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Touches the area page by page, and reads a page of the file now and then, until memory runs out
-/// or all of it was touched.
+/// Touches the area page by page with some reads of the file, until done or out of memory.
 fn grow(
     machine: &mut Machine<'_>,
     area: Area,

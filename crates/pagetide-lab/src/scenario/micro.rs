@@ -1,4 +1,4 @@
-//! micro: threads that sweep anonymous memory and a mapped file, together more than memory.
+//! micro: threads sweep anonymous memory and a mapped file, together more than memory.
 //!
 //! ```text
 //!   thread 1   ====>  its quarter of 0.6 x memory, anonymous, round and round
@@ -6,14 +6,11 @@
 //!   thread 1'  ====>  its quarter of a mapped file of 1.2 x memory, once and again
 //! ```
 //!
-//! What is measured is reclaim itself: how many folios it looks at for each one it takes, how much
-//! of that the allocating threads had to do, and whether anonymous pages paid for a file that is
-//! larger than what is left.
-//!
-//! The seed varies frames, starts, and the interleaving.
+//! Measures reclaim: scans per eviction, the direct share, and anonymous evictions caused by the
+//! file.
 //!
 //! Source: the thrash detection series of 2013, micro ("a mix of anonymous and mapped file
-//! memory"); its sizes are not given, these are ours.
+//! memory"). The sizes are ours.
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};
@@ -26,7 +23,6 @@ const ANON_PAGES: u32 = FRAMES / 10 * 6 / THREADS as u32;
 /// File pages of a thread.
 const FILE_PAGES: u32 = FRAMES / 10 * 12 / THREADS as u32;
 const SWAP_PAGES: u64 = 4 * FRAMES as u64;
-/// Accesses, all threads together.
 const ACCESSES: u32 = 200_000;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -93,7 +89,6 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// A thread that goes round and round.
 struct Sweep {
     area: Area,
     at: u32,

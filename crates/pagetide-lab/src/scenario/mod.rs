@@ -1,10 +1,7 @@
-//! Scenarios: small machines with a story, played over and over, with the claim beside the result.
+//! Scenarios: small machines that play a story under many seeds, beside published claims.
 //!
-//! **Problem.** A trace says what one program did once. The questions that designs of reclaim are
-//! argued with are other ones: does a new working set get in, does a stream push the old one out,
-//! which gives way when anonymous and file pages compete? Their answers depend on details outside
-//! any control (where a read starts, what comes first, how many frames are left over), so one run
-//! proves little.
+//! **Problem.** A trace shows one program once, and details such as start offsets decide, so one
+//! run proves little.
 //!
 //! **Idea.**
 //!
@@ -16,21 +13,18 @@
 //!                          +-- x 10 seeds --> summarize: median, low and high --> SummaryRow
 //! ```
 //!
-//! A scenario reacts to what it finds ("read until fully cached"), so it is no trace: it drives the
-//! replay's own [`World`](crate::replay::World) access by access. The seed chooses everything the
-//! story leaves open: frames within 1/64, where reading starts, how many pages a call reads, the
-//! order of popularity, which accesses are interleaved, and what a policy that samples samples.
+//! A scenario reacts to results, and drives the replay's [`World`](crate::replay::World) access by
+//! access. The seed chooses all open details: frames within 1/64, read offsets, pages per call,
+//! popularity order, interleaving, and a sampling policy's samples.
 //!
-//! **Data and invariants.** The same scenario, subject and seed give the same measures, always.
-//! Every metric a scenario declares is measured once a run, and no other. A claim is what a source
-//! says of the same metric, as text; where no source says anything it is empty.
+//! **Data and invariants.** The same scenario, subject and seed give the same measures. Each run
+//! measures every declared metric once. A claim is a source's text about a metric, or empty.
 //!
-//! **Ignored.** Seconds: a machine counts misses, residents and decisions, never how long they
-//! took. Threads of our own: a caller that wants many seeds at once plays them on threads of its
-//! own.
+//! **Ignored.** Time: a machine counts misses, residents and decisions. Threads: the caller plays
+//! seeds in parallel.
 //!
-//! **Sources.** Each scenario names its own. Sizes are the sources', divided so that memory is 4096
-//! frames (a 16 GiB machine becomes 16 MiB) with every ratio kept.
+//! **Sources.** Each scenario names its own. Sizes are scaled to 4096 frames of memory (16 GiB
+//! become 16 MiB).
 
 mod anon_vs_file;
 mod copy_a_large_file;
@@ -61,40 +55,40 @@ use machine::Stopped;
 use stage::Stage;
 use std::fmt;
 
-/// Frames of a scenario's machine, before the seed's variation.
+/// Frames of a machine, before the seed's variation.
 const FRAMES: u32 = 4096;
 
-/// A story, with what is measured in it.
+/// A story and its metrics.
 #[derive(Debug)]
 pub struct Scenario {
-    /// The name as typed.
+    /// The name on the command line.
     pub name: &'static str,
-    /// One sentence: what happens.
+    /// The story, in one sentence.
     pub story: &'static str,
-    /// Where it comes from.
+    /// The source of the scenario.
     pub source: &'static str,
-    /// What is measured, in the order of reports.
+    /// The metrics, in report order.
     pub metrics: &'static [Metric],
     play: fn(&mut Stage<'_>) -> Result<(), Stopped>,
 }
 
-/// One number a scenario measures.
+/// One measured number.
 #[derive(Debug)]
 pub struct Metric {
-    /// Its name in rows; ends in its unit where it is not a count.
+    /// The name in rows. Ends in the unit unless a count.
     pub name: &'static str,
-    /// One sentence: what it counts, and which way is better.
+    /// The meaning and the better direction, in one sentence.
     pub meaning: &'static str,
-    /// What sources say of it.
+    /// Published claims.
     pub claims: &'static [SourceClaim],
 }
 
-/// What a source says of a metric.
+/// A published claim about a metric.
 #[derive(Debug)]
 pub struct SourceClaim {
-    /// The policy it is about; of any policy without one.
+    /// The policy, or `None` for any policy.
     pub policy: Option<&'static str>,
-    /// What it says.
+    /// The text of the claim.
     pub says: &'static str,
 }
 
@@ -117,7 +111,7 @@ impl Metric {
         Metric { name, meaning, claims }
     }
 
-    /// What is claimed of it for this policy; empty where no source says anything.
+    /// Returns the claim for this policy, empty if no source makes one.
     pub fn claim(&self, policy: &str) -> &'static str {
         let of_policy = self.claims.iter().find(|claim| claim.policy == Some(policy));
         let claim = of_policy.or_else(|| self.claims.iter().find(|claim| claim.policy.is_none()));
@@ -126,7 +120,7 @@ impl Metric {
 }
 
 impl Scenario {
-    /// All of them, in the order of lists.
+    /// All scenarios, in list order.
     pub const ALL: &'static [Scenario] = &[
         wschange::SCENARIO,
         wsprotect::SCENARIO,
@@ -143,21 +137,21 @@ impl Scenario {
         fio_randread::SCENARIO,
     ];
 
-    /// The scenario of this name.
+    /// Returns the scenario of this name.
     ///
     /// # Errors
-    /// [`UnknownScenario`], whose message lists those there are.
+    /// Fails with [`UnknownScenario`] if there is none. The message lists all names.
     pub fn named(name: &str) -> Result<&'static Scenario, UnknownScenario> {
         Scenario::ALL.iter().find(|it| it.name == name).ok_or(UnknownScenario)
     }
 
-    /// Plays it once.
+    /// Plays the scenario once.
     ///
-    /// `keep_on` is given how many accesses were played since it was asked last, some thousands at
-    /// the most; its `false` ends the play with `None`.
+    /// `keep_on` gets the number of accesses since its last call, at most some thousands, and ends
+    /// the play with `None` by returning `false`.
     ///
     /// # Cost
-    /// Some hundred thousand to a few million accesses, of tens to hundreds of nanoseconds each.
+    /// Some hundred thousand to a few million accesses of tens to hundreds of nanoseconds.
     pub fn play(
         &self,
         subject: PolicyVariant,
@@ -177,7 +171,7 @@ impl Scenario {
     }
 }
 
-/// An unknown scenario; the message lists those there are.
+/// An unknown scenario. The message lists all names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownScenario;
 

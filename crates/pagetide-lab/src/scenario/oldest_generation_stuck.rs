@@ -1,16 +1,12 @@
-//! oldest-generation-stuck: a set larger than memory, then another: which still holds the frames?
+//! oldest-generation-stuck: a set larger than memory, then another one.
 //!
 //! ```text
 //!   old set   |<---- 1.1 to 2 x memory ---->|     6 passes, each in another order
 //!   new set   |<---- as large          ---->|     6 passes; the old one is never read again
 //! ```
 //!
-//! A set larger than memory is served best by keeping some of it and letting the rest pass by, so
-//! a frozen resident set is no fault while the set lasts. It becomes one when the set changes and
-//! what is protected waits in a generation (or on a list) that nothing drains: new pages join and
-//! leave the generation under eviction, the others are stuck.
-//!
-//! The seed varies frames and every order.
+//! A frozen resident set is best while the set lasts. When the set changes, frozen pages may be
+//! stuck in a generation (or on a list) that nothing drains.
 //!
 //! Source: the multi-gen LRU specification, section 15 ("a FIFO with one admission test into a
 //! resident set that is frozen while any cold traffic lasts").
@@ -21,7 +17,7 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 use crate::random::Random;
 
 const PASSES: u32 = 6;
-/// Size of a set in tenths of memory, and the metrics it is measured by.
+/// Size of a set in tenths of memory, and its metrics.
 const SIZES: [(u32, &str, &str); 3] = [
     (11, "hit_percent_1.1x", "stale_percent_1.1x"),
     (15, "hit_percent_1.5x", "stale_percent_1.5x"),
@@ -81,7 +77,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Reads every page of the set once; returns the hits, in percent.
+/// Reads every page of the set once. Returns the hits, in percent.
 fn visit(machine: &mut Machine<'_>, set: Area, random: &mut Random) -> Result<f64, Stopped> {
     let mut nr_missed = 0;
     for index in random.order(set.nr_pages) {

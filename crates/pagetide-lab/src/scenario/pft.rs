@@ -1,14 +1,13 @@
-//! pft: programs fault memory in and leave, where there is room for all of them.
+//! pft: programs fault memory in and leave, with room for all.
 //!
 //! ```text
 //!   memory   |<--------------------- 4096 --------------------->|
 //!   clients  |<-- 1 of 6 -->|<-- 1 of 6 -->|<-- ... 4 -->|   each page twice, interleaved
 //! ```
 //!
-//! Nothing is evicted, so nothing should be looked at: what a design of reclaim costs here is what
-//! it does for pages that are in no danger.
+//! Nothing is evicted, so every scan is wasted work of the design.
 //!
-//! The seed varies frames, and how the clients are interleaved.
+//! The seed varies frames, and the interleaving of the clients.
 //!
 //! Source: the thrash detection series of 2013 (pft, "no significant impact").
 
@@ -18,7 +17,6 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 use pagetide_core::vmstat::Counter;
 
 const CLIENTS: u32 = 4;
-/// Touches of a page.
 const USES: u32 = 2;
 const NONE: &[SourceClaim] = &[SourceClaim::of_all("2013 series: no significant impact")];
 

@@ -1,34 +1,34 @@
-//! Many seeds as one row: the middle, and how far the ends are from it.
+//! Summarizes many seeds in one row: median and range.
 //!
-//! The median is the middle value, of an even number of seeds the mean of the middle two; low and
-//! high are the extremes, not a deviation: a design that fails on one seed in ten should show it.
+//! Low and high are the extremes, so that a failure on one seed in ten shows. The median of an even
+//! number of seeds is the mean of the middle two.
 
 use super::{Measures, Metric, PolicyVariant, Scenario};
 use serde::Serialize;
 
-/// A metric of a scenario under a subject, over several seeds. The field names are what `lab run
-/// --json` prints, and stay.
+/// A metric of a scenario under a subject, over several seeds. `lab run --json` prints the field
+/// names, so they are stable.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SummaryRow {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: &'static str,
     /// The subject, as typed.
     pub policy: String,
-    /// The metric's name.
+    /// Name of the metric.
     pub metric: &'static str,
-    /// The middle value.
+    /// Median.
     pub median: f64,
-    /// The smallest value.
+    /// Minimum.
     pub low: f64,
-    /// The largest value.
+    /// Maximum.
     pub high: f64,
-    /// How many seeds were played.
+    /// Number of seeds.
     pub seeds: u64,
-    /// What a source says; empty where none does.
+    /// Published claim, or empty.
     pub claim: &'static str,
 }
 
-/// One row a metric, from one play a seed.
+/// Returns one row a metric, from one play a seed.
 pub fn summarize(
     scenario: &Scenario,
     subject: PolicyVariant,

@@ -1,4 +1,4 @@
-//! What holds for every scenario.
+//! Tests of every scenario.
 
 use super::*;
 use pagetide_core::lru::PolicyName;
@@ -89,15 +89,14 @@ fn a_group_without_swap_gives_up_its_file_before_it_runs_out() {
     }
 }
 
-/// No page is used sooner than another, so each activation is a wrong one.
+/// Pages are used equally often, so each activation is wrong.
 #[test]
 fn zones_that_take_turns_let_pages_live_equally_long_and_activate_none() {
     for seed in 1..=10 {
         let measures = play("fair-zones", PolicyName::ActiveInactive2013, seed);
         assert_eq!(value(&measures, "activated_percent_in_turns"), 0.0, "seed {seed}");
         let evictions = value(&measures, "small_zone_evictions_percent_in_turns");
-        // A zone gives one page more than its distance, and distances are small numbers: 9
-        // of 34, where they are 24 and 8.
+        // A zone gives one page more than its distance, 9 of 34 with distances of 24 and 8.
         assert!((24.0..27.5).contains(&evictions), "seed {seed}: {evictions}");
         let wrong = value(&measures, "activated_percent_by_preference");
         assert!(wrong > 20.0, "seed {seed}: {wrong}, nearly all of a zone of 25");
@@ -154,7 +153,7 @@ fn our_own_policy_takes_up_a_new_set_and_keeps_an_idle_one_whatever_the_seed() {
     }
 }
 
-/// Ahead of both of the kernel's designs in the worst of some seeds: more hits, or fewer misses.
+/// Beats both kernel designs in the worst of some seeds: more hits, or fewer misses.
 #[test]
 fn our_own_policy_is_ahead_of_the_kernels() {
     let more = [

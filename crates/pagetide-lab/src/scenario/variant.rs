@@ -1,41 +1,39 @@
-//! What plays: a policy, with some of its mechanisms turned the other way, under some condition.
+//! A subject: a policy, flipped mechanisms, and a condition.
 //!
 //! ```text
 //!   mglru                               the policy as it is
 //!   mglru~tiers                         without tiers, which are on by default
 //!   mglru~tiers~lazy-promotion          without either
-//!   active-inactive@stale-statistics    on a machine whose statistics lag
+//!   active-inactive@stale-statistics    with statistics that lag
 //! ```
 //!
-//! `~` flips: off what is on by default, on what is off. A mechanism the policy does not have is an
-//! error, as it would change nothing. `@` names what a real machine does to a policy and a tidy one
-//! does not.
+//! `~` flips a default-on mechanism off, and a default-off mechanism on. A mechanism that the
+//! policy lacks is an error. `@` names a condition of real machines.
 
 use pagetide_core::lru::{Mechanism, PolicyName, Switches, UnknownMechanism, UnknownPolicy};
 use std::fmt;
 use std::str::FromStr;
 
-/// A policy, its switches, and the condition it plays under.
+/// A policy, its switches, and its condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicyVariant {
     /// The policy.
     pub policy: PolicyName,
-    /// Which of its mechanisms are on.
+    /// Enabled mechanisms.
     pub switches: Switches,
-    /// What the machine does to it.
+    /// The condition.
     pub condition: Condition,
 }
 
 pagetide_core::named! {
-    /// What a machine does to the policies on it.
+    /// A condition of the machine.
     #[derive(Default)]
     pub enum Condition or UnknownCondition("unknown condition") {
-        /// Nothing: statistics are as things are.
+        /// None: statistics are exact.
         #[default]
         Tidy = "tidy",
-        /// Statistics are summed up every so often, at a phase that the seed decides, and are as
-        /// old as the last sum in between. The period is the kernel's two seconds, scaled with
-        /// memory.
+        /// Statistics are folded at intervals, at a phase from the seed. The period is the kernel's
+        /// two seconds, scaled with memory.
         StaleStatistics = "stale-statistics",
     }
 }
@@ -64,17 +62,17 @@ impl fmt::Display for PolicyVariant {
     }
 }
 
-/// Why a text names no subject.
+/// A parse error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseVariantError {
-    /// The first word is no policy's name.
+    /// The first word is no policy.
     #[error(transparent)]
     Policy(#[from] UnknownPolicy),
-    /// A word behind a `~` is no mechanism's name.
+    /// The word after `~` is no mechanism.
     #[error(transparent)]
     Mechanism(#[from] UnknownMechanism),
-    /// The policy has no such mechanism: flipping it would change nothing.
+    /// The policy lacks the mechanism.
     #[error("{policy} has no mechanism {mechanism}")]
     NotItsMechanism {
         /// The policy.
@@ -82,7 +80,7 @@ pub enum ParseVariantError {
         /// The mechanism.
         mechanism: Mechanism,
     },
-    /// The word behind `@` is no condition's name.
+    /// The word after `@` is no condition.
     #[error(transparent)]
     Condition(#[from] UnknownCondition),
 }

@@ -1,4 +1,4 @@
-//! wschange: does a new working set get in where an old one is established?
+//! wschange: tests if a new working set displaces an established one.
 //!
 //! ```text
 //!   memory   |<------------- 4096 ------------->|
@@ -6,30 +6,27 @@
 //!   file 2                 the same       ... and 3, and the same round again
 //! ```
 //!
-//! Every file alone fits; two do not. When the next file comes, the last one's pages are all
-//! "proven", and half of memory is not enough to prove anything: a policy that never doubts what
-//! it protects thrashes for ever.
+//! One file fits, two do not. The last file's pages are active when the next file comes, and half
+//! of memory is too small to prove new pages. A policy that never ages active pages thrashes for
+//! ever.
 //!
-//! Boots of one kernel differ. Stale statistics (`@stale-statistics`) save the two lists a read;
-//! multi-gen never takes up the first file of round 2 here, as in three boots of five.
+//! Stale statistics (`@stale-statistics`) save the two lists a read. Multi-gen never caches the
+//! first file of round 2 here, as in three kernel boots of five.
 //!
-//! The seed varies frames, the page at which reading starts, and how many pages a call reads.
-//!
-//! Sources: the thrash detection series of 2013 (16 GiB, files of 12 GiB, up to 30 reads); booted
-//! 6.18 kernels (512 MiB, files of 300 MiB, 5 boots), whose reads are counted here as its table
-//! does: the pass that missed nothing is one of them.
+//! Sources: the thrash detection series of 2013 (16 GiB, files of 12 GiB, up to 30 reads). Booted
+//! 6.18 kernels (512 MiB, files of 300 MiB, 5 boots). Reads include the pass without misses, as in
+//! the series' table.
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};
 use super::{FRAMES, Metric, Scenario, SourceClaim};
 
-/// A file's pages.
 const FILE_PAGES: u32 = FRAMES / 4 * 3;
 const FILES: usize = 3;
 const ROUNDS: usize = 2;
 /// Reads after which a file counts as never cached.
 const READS_MAX: u32 = 30;
-/// Reads of a file once it is cached, "for activation".
+/// Reads of a cached file, "for activation".
 const READS_MORE: u32 = 2;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -117,7 +114,7 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// How the files are read, as far as the seed decides it.
+/// The seed's choices for reading.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     start: u32,
@@ -125,13 +122,11 @@ pub(super) struct Plan {
     reads_max: u32,
 }
 
-/// What became of one file in one round.
 struct FileRead {
     round: usize,
     nr_reads: u32,
     is_cached: bool,
     nr_resident: u32,
-    /// Misses of each read.
     missed: Vec<u32>,
 }
 
@@ -147,7 +142,7 @@ impl Plan {
         Plan { start, call, reads_max }
     }
 
-    /// Two rounds over fresh files, for a machine with a past.
+    /// Plays two rounds over fresh files, to age a machine.
     pub(super) fn wear(
         &self,
         machine: &mut Machine<'_>,
@@ -194,7 +189,6 @@ impl Plan {
     }
 }
 
-/// The files, of so many pages each.
 pub(super) fn files(layout: &mut Layout, nr_pages: u32) -> [Area; FILES] {
     std::array::from_fn(|_| layout.file(nr_pages))
 }

@@ -1,4 +1,4 @@
-//! wsprotect: does an established working set survive a stream that is larger than memory?
+//! wsprotect: tests if an established working set survives a stream larger than memory.
 //!
 //! ```text
 //!   memory   |<------------- 4096 ------------->|
@@ -6,22 +6,17 @@
 //!   stream   |<--------------- 4352 -------------->|   read 10 times
 //! ```
 //!
-//! The stream refaults, and no page of it is worth keeping: it can never be cached. The set is not
-//! read meanwhile, so nothing but history speaks for it. Played twice: on an empty machine, and on
-//! one on which wschange has just ended, whose memory is full of proven pages of files that are
-//! gone.
+//! The stream can never be cached, and only its history protects the unread set. Played on a fresh
+//! machine, and after wschange, with memory full of activated pages of old files.
 //!
-//! What the two lists keep after wschange depends on when statistics are folded, which
-//! `@stale-statistics` plays: kernels kept 36 0 0 98 0 %. With fresh ones all of it is kept here.
+//! After wschange, the fold of statistics decides for the two lists (`@stale-statistics`): kernels
+//! kept 36 0 0 98 0 %. Live statistics keep the whole set here.
 //!
-//! Not reproduced: the losses on a fresh machine (two kernel boots of five), and that multi-gen
-//! keeps the set after wschange (the kernels all of it; most seeds here nothing): where a file of
-//! wschange is frozen, so is the room for a set.
+//! Not reproduced: losses on a fresh machine (two kernel boots of five), and multi-gen after
+//! wschange: kernels kept all of the set, most seeds here nothing.
 //!
-//! The seed varies frames, starts and calls.
-//!
-//! Sources: the thrash detection series of 2013 (16 GiB, 4 GiB set, 17 GiB stream, 10 times);
-//! booted 6.18 kernels (512 MiB, 110 MiB set, 544 MiB stream, 6 times, 5 boots).
+//! Sources: the thrash detection series of 2013 (16 GiB, 4 GiB set, 17 GiB stream, 10 times).
+//! Booted 6.18 kernels (512 MiB, 110 MiB set, 544 MiB stream, 6 times, 5 boots).
 
 use super::machine::{Area, Host, Layout, Machine, Stopped};
 use super::stage::{Stage, percent};
@@ -30,10 +25,10 @@ use super::{FRAMES, Metric, Scenario, SourceClaim};
 
 /// The series' 4, 17 and 16 GiB.
 const FRESH: Sizes = Sizes { set: FRAMES / 4, stream: FRAMES / 16 * 17, stream_reads: 10 };
-/// The booted kernels' 110, 544 and 427 MiB: beside one file of wschange, the set still fits.
+/// The booted kernels' 110, 544 and 427 MiB. The set fits beside one wschange file.
 const WORN: Sizes = Sizes { set: FRAMES * 110 / 427, stream: FRAMES * 544 / 427, stream_reads: 6 };
 const WORN_FILE_PAGES: u32 = FRAMES * 300 / 427;
-/// How often such a file is read at most.
+/// Maximum reads of a wschange file.
 const WORN_READS_MAX: u32 = 8;
 const SET_READS: u32 = 5;
 
@@ -106,22 +101,19 @@ fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     Ok(())
 }
 
-/// Pages, and how often the stream is read.
 struct Sizes {
     set: u32,
     stream: u32,
     stream_reads: u32,
 }
 
-/// What was seen after each read of the stream.
 struct Seen {
-    /// The set's share, in percent; first before the stream.
+    /// Resident share of the set, in percent, starting before the stream.
     resident: Vec<f64>,
-    /// The stream's misses.
     missed: Vec<u32>,
 }
 
-/// Reads the set, then the stream; both from page `start`, in calls of `call` pages.
+/// Reads the set, then the stream, both from page `start` in calls of `call` pages.
 fn protect(
     machine: &mut Machine<'_>,
     (set, stream): (Area, Area),

@@ -1,26 +1,26 @@
-//! Popularities as Zipf found them: few items that are asked for all the time, many hardly ever.
+//! Zipf popularity: few items are requested often, many hardly ever.
 //!
-//! A table of cumulative chances by rank, and the items in random order, so that neighbours are not
-//! equally popular. Source: the distribution of the benchmarks that the scenarios repeat.
+//! A table of cumulative weights by rank, and the items in random order, so that neighbours differ
+//! in popularity. Source: the distribution of the benchmarks that the scenarios repeat.
 
 use crate::random::Random;
 
-/// Zipf's popularity over so many items, the items in random order.
+/// Zipf's popularity over items in random order.
 #[derive(Debug)]
 pub struct Popularity {
-    /// `[items]`, the chance of this rank or a better one.
+    /// `[items]`: chance of this rank or a better one.
     cumulative: Vec<f64>,
-    /// `[items]`, the item of each rank.
+    /// `[items]`: item of each rank.
     items: Vec<u32>,
 }
 
 impl Popularity {
-    /// Item of rank k with a chance in proportion to `k^-skew`.
+    /// Weights the item of rank k with `k^-skew`.
     pub fn new(random: &mut Random, nr_items: u32, skew: f64) -> Popularity {
         Popularity { items: random.order(nr_items), ..Popularity::in_order(nr_items, skew) }
     }
 
-    /// The same, the items in the order of their popularity.
+    /// Returns the same with items in order of popularity.
     pub fn in_order(nr_items: u32, skew: f64) -> Popularity {
         let mut sum = 0.0;
         let mut cumulative: Vec<f64> = Vec::with_capacity(nr_items as usize);
@@ -32,7 +32,7 @@ impl Popularity {
         Popularity { cumulative, items: (0..nr_items).collect() }
     }
 
-    /// The next item.
+    /// Draws the next item.
     pub fn next(&self, random: &mut Random) -> u32 {
         let at = random.unit();
         let rank = self.cumulative.partition_point(|chance| *chance <= at);

@@ -1,90 +1,85 @@
-//! The loop over accesses: those of all threads, one after another, at the pace of their memory.
+//! The access loop: the accesses of all threads, one after another, at the pace of the memory.
 //!
-//! **Problem.** A result needs some hundred million accesses; what almost all of them do is to find
-//! a page where it is. **Idea.** One loop with a word a page and a price for each kind of access
-//! does those; it stops at the first access that needs a decision, and when something is
-//! due.
+//! **Problem.** A result needs some hundred million accesses, almost all to resident pages.
+//! **Idea.** One loop with one word a page and one price per kind of access. The loop stops when an
+//! access needs a decision or an event is due.
 //!
 //! ```text
 //!   word   [ frame, 26 bits | hot young armed resident slow ]
-//!   play   touch touch touch touch -X  not resident, armed, or not young: the world's
+//!   play   touch touch touch touch -X  not resident, armed, or not young: to the world
 //!          |    price each   |
 //!          now ------------------------------> due: load window, scanner, reclaim thread
 //! ```
 //!
-//! All threads wait for memory side by side: an access takes 1 / threads of its latency. The
-//! machine may be a model of one that is `scale` times as large; then it has one part in `scale` of
-//! the threads and of the bandwidth, and everything of a page happens as often as over there.
+//! Threads wait in parallel: an access takes 1 / threads of its latency. A model of a machine
+//! `scale` times as large has 1 / `scale` of the threads and bandwidth, with equal rates per page.
 //!
-//! **Data and invariants.** Time is in 1/1024 nanoseconds and whole, and never goes back. `uses`
+//! **Data and invariants.** Time is an integer in 1/1024 nanoseconds and never goes back. `uses`
 //! counts every access of a page.
 //!
-//! **Deliberately ignored.** Which thread accesses what: all are alike.
+//! **Deliberately ignored.** The thread of an access.
 
 use super::load::{Bandwidth, Moved};
 use super::prices::{Item, TierPrices};
 use pagetide_core::ids::{FrameId, NodeId};
 use pagetide_core::tiering::TierCosts;
 
-/// Ticks of its clock in a nanosecond.
 const TICKS_PER_NS: u64 = 1024;
-/// How long bandwidth is averaged over.
 const LOAD_WINDOW_NS: u64 = 100_000_000;
 const PAGE_BYTES: u64 = pagetide_core::units::PAGE_BYTES as u64;
 
-/// One access: a page, and whether it is written.
+/// One access of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierAccess(u32);
 
 impl TierAccess {
-    /// A read.
+    /// Returns a read.
     pub const fn read(page: u32) -> TierAccess {
         TierAccess(page << 1)
     }
 
-    /// A write.
+    /// Returns a write.
     pub const fn write(page: u32) -> TierAccess {
         TierAccess(page << 1 | 1)
     }
 
-    /// The page.
+    /// Returns the page.
     pub const fn page(self) -> u32 {
         self.0 >> 1
     }
 
-    /// Whether it is written.
+    /// Returns true for a write.
     pub const fn is_write(self) -> bool {
         self.0 & 1 != 0
     }
 }
 
-/// One of the two memories.
+/// One of the two memory nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Node {
-    /// The fast one.
+    /// Fast memory.
     Fast = 0,
-    /// The slow one.
+    /// Slow memory.
     Slow = 1,
 }
 
 impl Node {
-    /// The node as core knows it.
+    /// Returns core's identifier of the node.
     pub const fn id(self) -> NodeId {
         NodeId(self as u8)
     }
 }
 
-/// What is known of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Word(u32);
 
 impl Word {
     const SLOW: u32 = 1 << 0;
     const RESIDENT: u32 = 1 << 1;
-    /// Inaccessible: the next access is a hint fault.
+    /// The next access is a hint fault.
     const ARMED: u32 = 1 << 2;
     const YOUNG: u32 = 1 << 3;
-    /// Among the hottest of the window, as only the judge knows.
+    /// Among the hottest of the window. Only the judge knows.
     const HOT: u32 = 1 << 4;
     const FRAME_SHIFT: u32 = 6;
     const PLAIN_MASK: u32 = Self::RESIDENT | Self::ARMED | Self::YOUNG;
@@ -115,7 +110,6 @@ impl Word {
     }
 }
 
-/// What it counted, in accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Counts {
     /// `[hot, node, write]`.
@@ -123,7 +117,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Those of `self` that came after `before`.
     pub(super) fn since(&self, before: &Counts) -> Counts {
         Counts { by_kind: std::array::from_fn(|at| self.by_kind[at] - before.by_kind[at]) }
     }
@@ -132,12 +125,11 @@ impl Counts {
         self.by_kind.iter().sum()
     }
 
-    /// Accesses of the node.
     pub(super) fn of(&self, node: Node) -> u64 {
         self.sum(|at| at >> 1 & 1 == node as usize)
     }
 
-    /// Accesses of pages that the judge calls hot; of all of them, and of those in fast memory.
+    /// Returns the accesses of hot pages: all, and in fast memory.
     pub(super) fn hot(&self) -> (u64, u64) {
         (self.sum(|at| at >> 2 == 1), self.sum(|at| at >> 1 == 0b10))
     }
@@ -151,36 +143,33 @@ impl Counts {
     }
 }
 
-/// The pages, the clock and the counts.
 #[derive(Debug)]
 pub(super) struct AccessLoop {
     words: Vec<Word>,
-    /// Accesses of each page so far.
     uses: Vec<u32>,
     now: u64,
-    /// When to stop for what is due.
+    /// Time of the next event, in ticks.
     stop_at: u64,
-    /// `[node, write]`, in ticks, loaded.
+    /// Price under load, by `[node, write]`, in ticks.
     cost: [u64; 4],
     counts: Counts,
     prices: TierPrices,
     bandwidth: Bandwidth,
-    /// How busy the nodes are: times as long as in idle memory.
+    /// Latency under load over idle latency, by node.
     factors: [f64; 2],
-    /// The share of accesses that wrote in the last window.
     write_share: f64,
-    /// Ticks that a nanosecond of one of the threads, and of a thread beside them, is.
+    /// Ticks per nanosecond of a program thread, and of a helper thread.
     ticks_of_threads: f64,
     ticks_of_helper: u64,
-    /// When the load window began, what was counted by then, and what migrations moved in it.
+    /// Start of the load window, with the counts at the start and the bytes migrated since.
     window_start: u64,
     window_counts: Counts,
     window_moved: Moved,
 }
 
 impl AccessLoop {
-    /// `nr_pages` absent pages, and a machine of so many threads of which this is one part in
-    /// `scale`.
+    /// Returns a loop over `nr_pages` absent pages, as 1 / `scale` of a machine with `threads`
+    /// threads.
     pub(super) fn new(prices: TierPrices, nr_pages: u32, threads: u32, scale: u32) -> AccessLoop {
         let mut access_loop = AccessLoop {
             words: vec![Word::default(); nr_pages as usize],
@@ -203,12 +192,11 @@ impl AccessLoop {
         access_loop
     }
 
-    /// The time, in nanoseconds.
     pub(super) fn now_ns(&self) -> u64 {
         self.now / TICKS_PER_NS
     }
 
-    /// Has [`AccessLoop::play`] stop at this time, and whenever the load is to be looked at.
+    /// Makes [`AccessLoop::play`] stop at this time, or at the end of the load window.
     pub(super) fn stop_at_ns(&mut self, at_ns: u64) {
         self.stop_at = at_ns.saturating_mul(TICKS_PER_NS).min(self.window_end());
     }
@@ -229,12 +217,12 @@ impl AccessLoop {
         self.words[page as usize]
     }
 
-    /// Accesses of the page so far; wraps.
+    /// Returns the number of accesses of the page, which wraps.
     pub(super) fn uses(&self, page: u32) -> u32 {
         self.uses[page as usize]
     }
 
-    /// Puts the page into a frame of a node: resident, young, not armed. Whether it is hot stays.
+    /// Puts the page into a frame: resident, young, not armed. The hot bit stays.
     pub(super) fn place(&mut self, page: u32, node: Node, frame: FrameId) {
         debug_assert!(frame.0 < 1 << (32 - Word::FRAME_SHIFT));
         let word = &mut self.words[page as usize];
@@ -256,14 +244,12 @@ impl AccessLoop {
         self.words[page as usize].0 |= Word::YOUNG;
     }
 
-    /// Clears the page's young bit; says whether it was set.
     pub(super) fn take_young(&mut self, page: u32) -> bool {
         let was_young = self.word(page).is_young();
         self.words[page as usize].0 &= !Word::YOUNG;
         was_young
     }
 
-    /// Names the pages that are hot from here on, and no others.
     pub(super) fn set_hot(&mut self, hottest: &[u32]) {
         self.words.iter_mut().for_each(|word| word.0 &= !Word::HOT);
         for &page in hottest {
@@ -271,7 +257,7 @@ impl AccessLoop {
         }
     }
 
-    /// Plays touches until one needs attention or something is due; returns how many it played.
+    /// Plays touches until one needs a decision or an event is due. Returns the number played.
     #[inline]
     pub(super) fn play(&mut self, touches: &[TierAccess]) -> usize {
         let AccessLoop { words, uses, cost, counts, stop_at, .. } = self;
@@ -294,7 +280,7 @@ impl AccessLoop {
         nr_played
     }
 
-    /// Plays one touch of a resident page, whatever its word says beside that.
+    /// Plays one touch of a resident page in any state.
     pub(super) fn play_one(&mut self, touch: TierAccess) {
         let word = self.word(touch.page());
         debug_assert!(word.is_resident());
@@ -305,23 +291,22 @@ impl AccessLoop {
         *uses = uses.wrapping_add(1);
     }
 
-    /// One of the threads does `nr` times something of this price, and the others go on.
+    /// Charges `nr` items to one program thread. The rest run on.
     pub(super) fn charge(&mut self, item: Item, nr: u64) {
         self.now += ((self.prices.of(item) * nr) as f64 * self.ticks_of_threads) as u64;
     }
 
-    /// How long a thread beside the program's takes for something of this price, in nanoseconds.
+    /// Returns the duration of an item on a helper thread, in nanoseconds.
     pub(super) fn helper_ns(&self, item: Item) -> u64 {
         self.prices.of(item) * self.ticks_of_helper / TICKS_PER_NS
     }
 
-    /// A page is copied from one node to the other.
     pub(super) fn count_copy(&mut self, from: Node, to: Node) {
         self.window_moved.read[from as usize] += PAGE_BYTES;
         self.window_moved.written[to as usize] += PAGE_BYTES;
     }
 
-    /// Ends the load window if it is over: the next one's latencies follow from it.
+    /// Ends the load window if due, and derives the latencies of the next window.
     pub(super) fn look_at_load(&mut self) {
         if self.now < self.window_end() {
             return;
@@ -349,8 +334,7 @@ impl AccessLoop {
         self.window_start + LOAD_WINDOW_NS * TICKS_PER_NS
     }
 
-    /// What things cost now, as a machine could measure it; how many pages are slow, the world
-    /// knows.
+    /// Returns the current costs. The caller sets the number of slow pages.
     pub(super) fn tier_costs(&self) -> TierCosts {
         let latency = |node: usize, read: Item, write: Item| {
             let [read, write] = [read, write].map(|item| self.prices.of(item) as f64);

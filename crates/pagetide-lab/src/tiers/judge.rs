@@ -1,25 +1,22 @@
-//! What tiering is judged by: memory that is all fast, all slow, or placed with knowledge of what
-//! comes.
+//! Bounds for tiering: memory all fast, all slow, or placed with knowledge of the future.
 //!
 //! ```text
 //!   all-slow <= first-touch ? base ? hot-selection ? ... <= oracle <= all-fast
 //! ```
 //!
-//! **Problem.** A score means nothing alone. **Idea.** Play the same touches at the same prices
-//! with no decisions to make: that bounds what decisions can be worth. The oracle looks at each
-//! window of touches before it is played, and has the pages touched most in fast memory while it
-//! is; its moves are free, so no stage gets there.
+//! **Problem.** A score alone means nothing. **Idea.** Play the same touches at the same prices
+//! without decisions. The oracle knows each window of touches, and moves its hottest pages into
+//! fast memory for free.
 //!
-//! **Data and invariants.** All hot pages are fast with the oracle; the share of their accesses
-//! that another machine serves from fast memory is its *recall*.
+//! **Data and invariants.** With the oracle all hot pages are fast. *Recall* is another machine's
+//! share of hot-page accesses served from fast memory.
 //!
-//! **Ignored.** That a very patient oracle would do better than the best of each window. Source:
-//! our own; the bounds are Belady's idea with two memories.
+//! **Ignored.** A better oracle over several windows. Source: our own. The bounds are Belady's idea
+//! with two memories.
 
 use super::access_loop::{AccessLoop, Node, TierAccess};
 use pagetide_core::ids::FrameId;
 
-/// Where pages are without decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Placement {
     AllFast,
@@ -27,7 +24,6 @@ pub(super) enum Placement {
     Oracle,
 }
 
-/// A machine that places pages as it is told.
 #[derive(Debug)]
 pub(super) struct Flat {
     access_loop: AccessLoop,
@@ -70,7 +66,6 @@ impl Flat {
     }
 }
 
-/// Finds the pages that a window touches most.
 #[derive(Debug)]
 pub(super) struct Hottest {
     counts: Vec<u32>,
@@ -82,7 +77,7 @@ impl Hottest {
         Hottest { counts: vec![0; nr_pages as usize], pages: Vec::new() }
     }
 
-    /// At most `nr` pages, those touched most; of equals, the first.
+    /// Returns at most `nr` most-touched pages. Ties go to the first page.
     pub(super) fn of(&mut self, window: &[TierAccess], nr: u32) -> &[u32] {
         self.counts.fill(0);
         window.iter().for_each(|touch| self.counts[touch.page() as usize] += 1);

@@ -1,8 +1,7 @@
-//! Loaded latency: memory that is busy answers later.
+//! Loaded latency: busy memory answers later.
 //!
-//! **Problem.** Promotions compete with the program for bandwidth, and slow memory saturates first;
-//! idle latencies would make moving pages look free. **Idea.** What each node moved over the last
-//! window says how long an access takes in the next.
+//! **Problem.** Promotions compete with the program for bandwidth. **Idea.** A node's traffic in
+//! one window sets its latency in the next.
 //!
 //! ```text
 //!   latency          share = bytes read / readable + bytes written / writable
@@ -13,19 +12,17 @@
 //!         0  .5  1
 //! ```
 //!
-//! **Data and invariants.** Bytes are counted where they are moved: a migration reads of one node
-//! and writes to the other. The factor is never below 1, and grows with the share.
+//! **Data and invariants.** A migration reads from one node and writes to another. The factor is at
+//! least 1.
 //!
-//! **Deliberately ignored.** Bursts within a window; the time of day of a bank.
+//! **Deliberately ignored.** Bursts within a window. DRAM bank timing.
 //!
 //! Sources: the curve is Sakasegawa's approximation of a queue with several servers ("An
-//! approximation formula", 1977), with its exponent for six channels, 2.74, rounded to 3, and its
-//! factor chosen so that latency has doubled at four fifths of the bandwidth, as loaded-latency
-//! measurements show.
+//! approximation formula", 1977). The exponent for six channels, 2.74, is rounded to 3. The factor
+//! doubles latency at four fifths of the bandwidth, as in loaded-latency measurements.
 
 use super::prices::{Item, TierPrices};
 
-/// The largest factor.
 const FACTOR_MAX: f64 = 10.0;
 
 /// Bytes moved, by node (fast, slow).
@@ -35,7 +32,7 @@ pub(super) struct Moved {
     pub(super) written: [u64; 2],
 }
 
-/// Bandwidth of both nodes, in bytes a nanosecond of the machine as it is modelled.
+/// Bandwidth of both nodes in the model, in bytes a nanosecond.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bandwidth {
     readable: [f64; 2],
@@ -43,7 +40,7 @@ pub(super) struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// Of a machine that has one part in `scale` of the bandwidth of the prices.
+    /// Returns 1 / `scale` of the bandwidth of the prices.
     pub(super) fn new(prices: &TierPrices, scale: u32) -> Bandwidth {
         let per_ns = |item| prices.of(item) as f64 / 1000.0 / f64::from(scale);
         Bandwidth {
@@ -52,8 +49,7 @@ impl Bandwidth {
         }
     }
 
-    /// How many times as long as in idle memory an access takes, by node, after a window of
-    /// `elapsed_ns` in which so much was moved.
+    /// Returns the latency factor of each node after a window of `elapsed_ns`.
     pub(super) fn factors(&self, moved: &Moved, elapsed_ns: u64) -> [f64; 2] {
         let elapsed = (elapsed_ns as f64).max(1.0);
         std::array::from_fn(|node| {

@@ -1,11 +1,10 @@
-//! Fast and slow memory in virtual time: which pages should live where, and what it is worth.
+//! Fast and slow memory in virtual time: page placement and its gain.
 //!
-//! **Problem.** Hot-page selection was measured on servers with hundreds of gigabytes of two kinds
-//! of memory, for minutes a run. Whether a threshold or a rate is right can be found out there only
-//! on one, and why it is right not even there.
+//! **Problem.** Hot-page selection was measured on large servers, for minutes a run.
+//! Thresholds and rates can be tuned only there.
 //!
-//! **Idea.** Core's own decisions, thousands of times smaller, beside judges that make none or know
-//! the future:
+//! **Idea.** Core's decisions, thousands of times smaller, beside judges without decisions or with
+//! knowledge of the future:
 //!
 //! ```text
 //!   programs/ --touches--> run.rs --> world/: core decides     --> TierRow: score, MB/s, precision
@@ -15,20 +14,20 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `prices` | what an access and a move cost, and where the numbers come from |
+//! | `prices` | sourced prices of accesses and moves |
 //! | `load` | busy memory answers later |
 //! | `access_loop` | the loop over accesses, and its clock |
-//! | `programs` | what is touched |
+//! | `programs` | streams of touches |
 //! | `world` | the machine: scan, hint faults, promotion, demotion |
-//! | `tally` | whether promotions paid |
+//! | `tally` | the outcome of promotions |
 //! | `judge` | all fast, all slow, and the oracle |
 //! | `run` | set-up, warm-up, measurement, rows |
-//! | `published` | what others measured |
+//! | `published` | published measurements |
 //!
-//! **Data and invariants.** The same set-up, program and seed give the same row, to the last digit.
+//! **Data and invariants.** The same set-up, program and seed give the same row.
 //!
-//! **Ignored.** Sockets, huge pages, file pages and their write-back, caches, and what interrupts
-//! cost other CPUs when a page moves. Scores are comparable within one set of prices only.
+//! **Ignored.** Sockets, huge pages, file pages and write-back, caches, and interrupts to other
+//! CPUs at a move. Scores compare only within one set of prices.
 //!
 //! **Sources.** The tiering specification, section 10, and the benchmark specification, section D.
 

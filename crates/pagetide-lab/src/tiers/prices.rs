@@ -1,8 +1,7 @@
-//! What fast and slow memory cost: the only numbers of this world that are not core's.
+//! Prices of fast and slow memory: the only numbers of this world outside core.
 //!
-//! **Problem.** Whether a page is worth moving depends on what an access costs here and there, and
-//! on what the move costs. **Idea.** One table of prices, each with where it comes from; each can
-//! be set from outside, and all are printed with every result.
+//! **Problem.** The gain of a move depends on access and move costs. **Idea.** One table of sourced
+//! prices. Callers can set each, and every result prints all.
 //!
 //! ```text
 //!   an access      cpu + latency(node, read or write) x how loaded the node is
@@ -10,65 +9,64 @@
 //!   beside it      demote and scan, by the reclaim thread; all of them move bytes
 //! ```
 //!
-//! The usual prices are of a machine with two sockets, six DRAM and six Optane modules each, as the
-//! published figures were measured on one. Sources, price by price:
+//! The defaults describe the machine of the published figures: two sockets with six DRAM and six
+//! Optane modules each. Sources:
 //!
-//! - latencies, and the bandwidth of six interleaved modules (39.4 GB/s read, 13.9 GB/s written, a
-//!   quarter of it for single cache lines, since the medium has lines of 256 bytes): Izraelevitz et
-//!   al., "Basic Performance Measurements of the Intel Optane DC Persistent Memory Module", 2019; a
-//!   write is a store and its write-back, which end at the memory controller;
-//! - bandwidth of DRAM: assumed, four fifths of what six channels of DDR4-2666 have, and two thirds
-//!   of that for writes;
-//! - `cpu`, what the program does between two accesses, page walk included: assumed;
-//! - `hint_fault`, `page_fault`, `arm`, `move_page`, `demote`, `scan`: assumed, what the kernel's
-//!   paths of that kind take within a factor of two.
+//! - Latencies, and the bandwidth of six interleaved modules (39.4 GB/s read, 13.9 GB/s written, a
+//!   quarter for single cache lines because the medium has 256-byte lines): Izraelevitz et al.,
+//!   "Basic Performance Measurements of the Intel Optane DC Persistent Memory Module", 2019. A
+//!   write is a store and its write-back, up to the memory controller.
+//! - DRAM bandwidth: assumed, four fifths of six channels of DDR4-2666, and two thirds of that
+//!   value for writes.
+//! - `cpu`, the program's work between accesses with the page walk: assumed.
+//! - `hint_fault`, `page_fault`, `arm`, `move_page`, `demote`, `scan`: assumed, within a factor of
+//!   two of the kernel's paths.
 //!
-//! **Deliberately ignored.** Which socket a thread and its page are on; interrupts to other CPUs
-//! when a page is unmapped; caches: every access is one that missed them.
+//! **Deliberately ignored.** Sockets, TLB shootdowns, and CPU caches: every access misses them.
 
 use crate::machine::{CostError, Price};
 use std::fmt;
 
-/// Something that has a price.
+/// A priced item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
     /// A read of idle fast memory, in nanoseconds.
     FastRead,
-    /// A write to it.
+    /// A write to idle fast memory, in nanoseconds.
     FastWrite,
-    /// How much can be read of all of it, in MB (10^6 bytes) a second.
+    /// Read bandwidth of all fast memory, in MB (10^6 bytes) a second.
     FastReadMb,
-    /// How much can be written.
+    /// Write bandwidth of all fast memory, in MB (10^6 bytes) a second.
     FastWriteMb,
-    /// Bytes that one access moves.
+    /// Bytes moved by one access.
     FastLine,
     /// As [`Item::FastRead`], of slow memory.
     SlowRead,
-    /// As [`Item::FastWrite`].
+    /// As [`Item::FastWrite`], of slow memory.
     SlowWrite,
-    /// As [`Item::FastReadMb`].
+    /// As [`Item::FastReadMb`], of slow memory.
     SlowReadMb,
-    /// As [`Item::FastWriteMb`].
+    /// As [`Item::FastWriteMb`], of slow memory.
     SlowWriteMb,
-    /// As [`Item::FastLine`].
+    /// As [`Item::FastLine`], of slow memory.
     SlowLine,
-    /// What the program does for each access beside waiting for memory.
+    /// The program's work per access besides memory.
     Cpu,
-    /// A hint fault that leaves its page where it is.
+    /// A hint fault without a move.
     HintFault,
     /// The first access of a page: a fault that clears a frame.
     PageFault,
     /// Making one page-table entry inaccessible.
     Arm,
-    /// Moving a page within a hint fault: copy, reverse map, translation caches.
+    /// Moving a page in a hint fault: copy, reverse map, TLB flush.
     MovePage,
     /// Demoting a page, by the reclaim thread.
     Demote,
-    /// Looking at a folio, by the reclaim thread.
+    /// Scanning a folio, by the reclaim thread.
     Scan,
 }
 
-/// `[items]`: name, and the usual price.
+/// `[items]`: name and default price.
 const TABLE: [(&str, u64); 17] = [
     ("fast_read", 101),
     ("fast_write", 57),
@@ -99,21 +97,21 @@ const NAMES: [&str; 17] = {
     names
 };
 
-/// All prices: nanoseconds, but for the bandwidths (MB a second) and line lengths (bytes).
+/// All prices, in nanoseconds, MB a second (bandwidths), or bytes (line lengths).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierPrices([u64; 17]);
 
-/// Prices that are impossible together.
+/// An impossible combination of prices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PriceError {
-    /// Nothing takes no time, and nothing moves no bytes; set it above zero.
+    /// A zero price. Set a value above zero.
     #[error("{name} is 0: memory takes time and moves bytes; set it to 1 or more")]
     Zero {
         /// The price.
         name: &'static str,
     },
-    /// What is called slow is not slower; swap the two.
+    /// Slow memory is not slower. Swap the two.
     #[error(
         "slow memory reads in {slow_ns} ns, fast memory in {fast_ns} ns: these are one tier; make \
          slow_read the larger"
@@ -138,30 +136,30 @@ impl TierPrices {
         TierPrices(prices)
     };
 
-    /// The price of an item.
+    /// Returns the price of an item.
     pub const fn of(&self, item: Item) -> u64 {
         self.0[item as usize]
     }
 
-    /// The same prices, but for one.
+    /// Replaces the price of an item.
     pub const fn set(mut self, item: Item, number: u64) -> TierPrices {
         self.0[item as usize] = number;
         self
     }
 
-    /// The same prices, but for one that is given.
+    /// Replaces one named price.
     ///
     /// # Errors
-    /// [`CostError::UnknownName`].
+    /// Fails with [`CostError::UnknownName`] if the name is unknown.
     pub fn with(mut self, price: &Price) -> Result<TierPrices, CostError> {
         self.0[price.index_in(&NAMES)?] = price.number;
         Ok(self)
     }
 
-    /// Whether a machine can have these prices.
+    /// Checks that a machine can have these prices.
     ///
     /// # Errors
-    /// [`PriceError`], at the first that it cannot.
+    /// Fails with [`PriceError`] for the first impossible price.
     pub fn check(self) -> Result<TierPrices, PriceError> {
         let may_be_zero = [Item::Cpu, Item::Arm, Item::Scan].map(|item| item as usize);
         for (at, name) in NAMES.into_iter().enumerate() {
@@ -176,8 +174,8 @@ impl TierPrices {
         Ok(self)
     }
 
-    /// How many accesses a promotion has to serve before it has earned back what it cost: the
-    /// fault, the move, and the move of the page that made room. In idle memory, all reads.
+    /// Returns the accesses that repay a promotion's fault, its move and the demotion that made
+    /// room. Counts reads in idle memory.
     pub fn accesses_to_earn_back(&self) -> u64 {
         let cost = self.of(Item::HintFault) + self.of(Item::MovePage) + self.of(Item::Demote);
         let gain = self.of(Item::SlowRead).saturating_sub(self.of(Item::FastRead));
@@ -192,7 +190,6 @@ impl Default for TierPrices {
 }
 
 impl fmt::Display for TierPrices {
-    /// All of them, in a line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let listed = NAMES.iter().zip(self.0).map(|(name, number)| format!("{name} {number}"));
         write!(f, "{}", listed.collect::<Vec<_>>().join(", "))

@@ -1,18 +1,18 @@
-//! What was published of hot-page selection, to stand beside what the lab measures.
+//! Published figures of hot-page selection, to print beside the lab's.
 //!
 //! Source: Huang Ying, "memory tiering: hot page selection", version 4, June 2022: pmbench on a
 //! server with two sockets, DRAM and PMEM.
 
 use pagetide_core::tiering::Stage;
 
-/// One line of the published table.
+/// One row of the published table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PublishedScore {
     /// The mechanisms.
     pub stage: Stage,
     /// Accesses a second.
     pub score: f64,
-    /// Promoted, MB a second.
+    /// Promotion rate, in MB a second.
     pub promotion_mb_per_s: f64,
 }
 
@@ -29,13 +29,13 @@ impl PublishedScore {
         PublishedScore::new(Stage::AutoThreshold, 170_495_294.0, 136.9),
     ];
 
-    /// The line of the stage of this name.
+    /// Returns the row of the stage with this name.
     pub fn named(stage: &str) -> Option<PublishedScore> {
         PublishedScore::PMBENCH.into_iter().find(|line| line.stage.as_str() == stage)
     }
 }
 
-/// How much more `now` is than `before`, in percent.
+/// Returns the change from `before` to `now`, in percent.
 pub fn change(before: f64, now: f64) -> f64 {
     (now / before - 1.0) * 100.0
 }

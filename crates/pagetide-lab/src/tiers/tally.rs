@@ -1,47 +1,42 @@
-//! What became of promotions: whether they paid, and whether they came to nothing.
+//! The outcome of promotions: paid, or undone soon.
 //!
 //! ```text
-//!   promoted ---- accesses ---- demoted          paid:      as many accesses as earn the cost back
+//!   promoted ---- accesses ---- demoted          paid:      enough accesses to repay the cost
 //!      |<----- under a minute? ---->|            ping-pong: demoted again so soon
 //! ```
 //!
-//! **Problem.** A high promotion rate may be work well done or done over and over; the score alone
-//! does not say which. **Idea.** Remember of each page when it was promoted and how often it had
-//! been used by then; when it is demoted, or at the end, judge.
+//! **Problem.** A high promotion rate may be useful work or repeated work. **Idea.** Remember the
+//! time and use count of each promotion, and judge at the demotion or at the end.
 //!
-//! **Data and invariants.** Only promotions since [`Tally::restart`] are judged. One still in fast
-//! memory at the end counts as paid if it already was, and is left out if not: its time may come.
+//! **Data and invariants.** Only promotions since [`Tally::restart`] are judged. A page in fast
+//! memory at the end counts only if it already paid.
 //!
-//! **Ignored.** Which pages were demoted to make room. Source: our own; the papers publish no such
-//! figures.
+//! **Ignored.** Pages demoted to make room. Source: our own. The papers publish no such figures.
 
-/// How soon a demotion makes a promotion a mistake: the longest scan period.
+/// Time limit of a ping-pong: the longest scan period.
 const PING_PONG_NS: u64 = 60_000_000_000;
 
-/// Of one page, while it is where it was promoted to.
 #[derive(Clone, Copy, Debug)]
 struct Promoted {
     at_ns: u64,
-    /// Accesses to the page by then.
+    /// Accesses of the page at the promotion.
     uses: u32,
-    /// It has been judged: the page is demoted, or was promoted before the tally began.
+    /// Set after a demotion, or before the tally began.
     is_judged: bool,
 }
 
-/// Counts since the last restart.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Migrations {
     pub(super) nr_promoted: u64,
     pub(super) nr_demoted: u64,
     pub(super) nr_hint_faults: u64,
-    /// Promotions that were demoted within the minute.
+    /// Promotions demoted within the minute.
     pub(super) nr_ping_pong: u64,
-    /// Promotions judged, and those of them that paid.
+    /// Judged promotions, and the paid ones among them.
     pub(super) nr_judged: u64,
     pub(super) nr_paid: u64,
 }
 
-/// The judge of promotions.
 #[derive(Debug)]
 pub(super) struct Tally {
     /// `[pages]`.
@@ -51,7 +46,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// No promotions yet; one pays with so many accesses.
+    /// Returns an empty tally. A promotion pays after `uses_to_pay` accesses.
     pub(super) fn new(nr_pages: u32, uses_to_pay: u64) -> Tally {
         let none = Promoted { at_ns: 0, uses: 0, is_judged: true };
         Tally {
@@ -61,7 +56,7 @@ impl Tally {
         }
     }
 
-    /// Counts from zero; promotions so far are not judged.
+    /// Resets the counts and excludes the promotions so far.
     pub(super) fn restart(&mut self) {
         self.promoted.iter_mut().for_each(|page| page.is_judged = true);
         self.counts = Migrations::default();
@@ -88,8 +83,8 @@ impl Tally {
         self.counts.nr_paid += u64::from(uses.wrapping_sub(page.uses) >= self.uses_to_pay);
     }
 
-    /// All counts, with those promotions judged that paid already. `uses` says how often each page
-    /// has been used.
+    /// Returns all counts, including promotions that paid already. `uses` returns the accesses of a
+    /// page.
     pub(super) fn sum(&self, uses: impl Fn(u32) -> u32) -> Migrations {
         let pays = |(page, promoted): &(u32, &Promoted)| {
             let so_far = uses(*page).wrapping_sub(promoted.uses);

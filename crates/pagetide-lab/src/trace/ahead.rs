@@ -5,22 +5,19 @@
 //!                      ^------------- empty chunks return <--------'
 //! ```
 //!
-//! Data and invariants: the bytes, and the error that ends the bytes, come in the order of the
-//! reader. An empty chunk marks the end. The thread exits after the end, or at its next chunk after
-//! the [`Ahead`] is dropped. Nobody joins the thread, because its reader may be a pipe without a
-//! writer.
+//! Data and invariants: bytes and the final error come in order. An empty chunk marks the end. The
+//! thread exits at the end, or at its next chunk after the drop of [`Ahead`]. Nobody joins the
+//! thread, as its reader may block.
 
 use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 
 const CHUNK_BYTES: usize = 64 << 10;
-/// Number of chunks that the thread reads ahead.
 const NR_READY: usize = 2;
 
 type Chunk = io::Result<Vec<u8>>;
 
-/// A reader of the bytes that the thread has read ahead.
 pub(super) struct Ahead {
     ready: Receiver<Chunk>,
     spent: Sender<Vec<u8>>,
@@ -43,7 +40,6 @@ impl Ahead {
     }
 }
 
-/// Sends the chunks of `reader` until the end, an error, or the drop of the receiver.
 fn send_all(mut reader: impl Read, ready: &SyncSender<Chunk>, empty: &Receiver<Vec<u8>>) {
     loop {
         let mut chunk = empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES));

@@ -5,9 +5,8 @@
 //!   dev    cpu      seq   time          pid  action RWBS  sector + sectors
 //! ```
 //!
-//! Only action Q counts: the request as submitted, before any merge, split or completion. Each
-//! device is a mapping. A sector is 512 bytes. A discard drops its pages. Requests without sectors
-//! (flushes, messages) and the summary at the end touch no page.
+//! Only action Q counts: the request as submitted. Each device is a mapping, a sector is 512 bytes,
+//! and a discard drops its pages. Requests without sectors and the final summary are skipped.
 //!
 //! Source: the blkparse(1) manual page, default output format.
 
@@ -19,7 +18,6 @@ const SECTOR_BYTES: u64 = 512;
 #[derive(Default)]
 pub(super) struct Blkparse {
     mappings: Mappings,
-    /// True once the summary has begun.
     is_over: bool,
 }
 
@@ -51,14 +49,12 @@ impl TextParser for Blkparse {
     }
 }
 
-/// Returns true if the line looks like output of `blkparse`.
 pub(super) fn looks_right(line: &str) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().take(5).collect();
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     words.len() == 5 && is_device(words[0]) && words[1..].iter().all(|word| is_number(word))
 }
 
-/// Returns true for "major,minor".
 fn is_device(word: &str) -> bool {
     let is_number = |part: &str| part.parse::<u32>().is_ok();
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))

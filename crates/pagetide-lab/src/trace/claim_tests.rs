@@ -1,12 +1,12 @@
-//! Short files with long requests: readers stop where the length of the file does not allow more.
+//! Short files with long requests are refused.
 
 use super::{Access, AccessKind, Format, Header, PAGES_A_BYTE, PAGES_ALLOWED, Trace, TraceError};
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::record::Encoder;
 use std::io::Cursor;
 
-/// Returns about 7 KB of a format, with requests of the maximum length. If a request of the format
-/// may have several pages, the total is at least 2^28 pages.
+/// Returns about 7 KB of a format with the longest requests: at least 2^28 pages, if requests may
+/// have several pages.
 fn longest_requests(format: Format) -> Vec<u8> {
     let lines = |first: &str, line: &str| {
         let nr = 7000 / line.len();
@@ -44,7 +44,6 @@ fn longest_requests(format: Format) -> Vec<u8> {
     }
 }
 
-/// Returns a record of three entries, in the largest possible memory.
 fn record_of_a_large_memory() -> Vec<u8> {
     let header = Header {
         memory_frames: 1 << 28,

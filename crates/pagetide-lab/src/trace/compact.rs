@@ -43,7 +43,7 @@ impl Compact {
         Ok(Compact { input, header, decoder, bytes, used, notes, ending })
     }
 
-    /// Reads until the buffer holds the longest possible entry, or the file ends.
+    /// Fills the buffer with the longest possible entry, or to the end.
     fn refill(&mut self) -> Result<(), TraceError> {
         if self.bytes.len() - self.used < ENTRY_BYTES_MAX {
             self.bytes.drain(..self.used);
@@ -84,7 +84,7 @@ impl Source for Compact {
         }
     }
 
-    /// Appends one request only, because [`Source::notes`] belong to the place before that request.
+    /// Appends only one request, as [`Source::notes`] belong before it.
     fn append_requests(&mut self, ready: &mut Vec<Request>) -> Result<(), TraceError> {
         ready.extend(self.next_request()?);
         Ok(())

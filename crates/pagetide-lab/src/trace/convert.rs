@@ -1,30 +1,26 @@
-//! Conversion of any trace to the compact access record, which is smaller and faster to read than
-//! text.
+//! Converts any trace to the compact access record, which is smaller and faster to read.
 //!
-//! Problem: reading a text trace costs more than replaying the accesses, each time. Idea: write the
-//! accesses once as our own record, one buffer at a time. A record keeps its header. A trace of
-//! another format gets a header that names no run.
+//! Problem: reading a text trace costs more than the replay. Idea: write our own record once, one
+//! buffer at a time. A record keeps its header. Other formats get a header without a run.
 //!
-//! Ignored: facts of other formats beyond pages (times, object sizes, file names).
+//! Ignored: times, object sizes, file names.
 
 use super::{Header, Trace, TraceError};
 use pagetide_core::record::Encoder;
 use pagetide_core::units::PAGE_SHIFT;
 use std::io::{self, Write};
 
-/// Bytes buffered before a write.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Number of entries between two calls of `keep_on`.
 const STRETCH: u64 = 1 << 16;
 
-/// The reason why a trace cannot be converted.
+/// An error of a conversion.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConvertError {
     /// The trace cannot be read further.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The record cannot be written. The operating system gives the reason.
+    /// The record cannot be written.
     #[error("cannot write the record")]
     Write {
         /// The error of the operating system.
@@ -32,25 +28,24 @@ pub enum ConvertError {
     },
 }
 
-/// The counts of a finished conversion.
+/// Counts of a conversion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Converted {
-    /// Number of entries.
+    /// Entries.
     pub entries: u64,
-    /// Number of entries that are accesses.
+    /// Entries that are accesses.
     pub accesses: u64,
-    /// Number of bytes passed to the writer.
+    /// Bytes passed to the writer.
     pub bytes: u64,
 }
 
 /// Writes the rest of `trace` to `out` as a complete record.
 ///
-/// Calls `keep_on` with the number of entries since the previous call. If `keep_on` returns false,
-/// the conversion ends with `None` and leaves an unfinished record.
+/// `keep_on` gets the number of entries since its last call, and ends the conversion with `None`
+/// and an unfinished record by returning `false`.
 ///
 /// # Errors
-/// Fails with [`ConvertError::Trace`] if the trace cannot be read, and with [`ConvertError::Write`]
-/// if the record cannot be written. The record is then unfinished.
+/// Fails with [`ConvertError::Trace`] or [`ConvertError::Write`], and leaves an unfinished record.
 pub fn convert(
     trace: &mut Trace,
     out: &mut impl Write,

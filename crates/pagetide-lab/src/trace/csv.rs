@@ -5,17 +5,15 @@
 //!   0, 13053225291711363978, 737, 13               1,5633898,2a,512,42932745
 //! ```
 //!
-//! The page column is the first column with one of the names below. A number is a page number. If
-//! the first id is a word, all ids that are not numbers are hashed to pages: 64-bit FNV-1a, the
-//! same in every run. Only these two other columns are read:
+//! The first column with a name below is the page. If the first id is a word, words are hashed to
+//! pages with 64-bit FNV-1a. Two more columns are read:
 //!
 //! ```text
 //!   op     a word, a SCSI operation code in hexadecimal, or 0 (a read) and 1 (a write)
 //!   time   seconds, whole or not, as in libCacheSim. A field that is no number means no time.
 //! ```
 //!
-//! Fields may be quoted as in RFC 4180, with commas, line ends and doubled quotation marks inside.
-//! Lines without a quotation mark, which are most lines, are simply cut at their commas.
+//! Fields may be quoted as in RFC 4180.
 //!
 //! Sources: libCacheSim's data folder, SCSI block commands (operation codes), Twitter's cache trace
 //! (operation words), RFC 4180, and RFC 9923 (FNV hash, by Fowler, Noll and Vo).
@@ -62,14 +60,12 @@ struct Columns {
     time: Option<usize>,
 }
 
-/// A field of a row.
 struct Field<'l> {
     text: Cow<'l, [u8]>,
     /// Offset of the field in its row, bytes.
     start: usize,
 }
 
-/// Returns true if `line` names a column for the page.
 pub(super) fn has_page_column(line: &str) -> bool {
     Columns::find(line.as_bytes()).is_some()
 }
@@ -119,7 +115,6 @@ impl LineParser for Csv {
 }
 
 impl Csv {
-    /// Parses a line without a quotation mark.
     fn parse_plain(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong> {
         let Some(columns) = self.columns else { return self.name_columns(line) };
         if line.is_empty() || line.starts_with(b"#") {
@@ -128,7 +123,6 @@ impl Csv {
         self.request(columns, columns.fields_of(line)).map(Some)
     }
 
-    /// Parses a row with quotation marks.
     fn parse_fields(&mut self, fields: &[Field<'_>]) -> Result<Option<Request>, Wrong> {
         let Some(columns) = self.columns else {
             self.columns = Columns::of_names(fields);
@@ -144,7 +138,6 @@ impl Csv {
         self.columns.map(|_| None).ok_or(LineProblem::NoPageColumn.into())
     }
 
-    /// Returns the request of a row's page, operation and time.
     fn request(&mut self, columns: Columns, fields: [Option<&[u8]>; 3]) -> Result<Request, Wrong> {
         let [page, op, time] = fields;
         let page = self.page(page.ok_or(LineProblem::NoField { field: "page" })?)?;
@@ -171,7 +164,6 @@ impl Csv {
 }
 
 impl Columns {
-    /// Returns the columns that the first line names.
     fn find(line: &[u8]) -> Option<Columns> {
         let fields = quoted_fields(line).ok()?;
         Columns::of_names(&fields)
@@ -246,7 +238,6 @@ fn unquote(row: &[u8], mut start: usize) -> Option<(Vec<u8>, usize)> {
     }
 }
 
-/// Returns the 64-bit FNV-1a hash.
 fn hash(word: &[u8]) -> u64 {
     word.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

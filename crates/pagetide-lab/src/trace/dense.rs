@@ -1,18 +1,15 @@
 //! A renumbered trace: pages become ranks 0, 1, 2, ... in order of first appearance.
 //!
-//! **Problem.** Replays and checks look up a page at every access. With ranks a look-up is an array
-//! index, and a trace of twelve million accesses fits in 60 MB.
-//!
-//! **Idea.**
+//! **Problem.** Replays look up a page at every access. **Idea.** With ranks a look-up is an array
+//! index, and twelve million accesses fit in 60 MB.
 //!
 //! ```text
 //!   accesses:  Px70  Px9  Px70  Px3        ranks:  0  1  0  2
 //!                                          pages:  [Px70, Px9, Px3]
 //! ```
 //!
-//! **Data and invariants.** `ranks` and `kinds` have the same length. `times` has that length too,
-//! or is empty if no times are known. Times never go back. The notes of a record are stored
-//! separately, each with the number of entries before the note.
+//! **Data and invariants.** `ranks`, `kinds` and `times` have the same length, but `times` is empty
+//! without times. Times never go back. Each note has the number of entries before.
 //!
 //! **Ignored.** Threads, fractions of a millisecond, and times beyond 49 days. At most 2^32 - 1
 //! distinct pages.
@@ -25,19 +22,17 @@ use std::mem::take;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-/// Number of entries looked up in one batch.
 const BATCH: usize = 4096;
-/// Maximum number of batches waiting for the look-up thread.
+/// Maximum batches waiting for the look-up thread.
 const BATCHES_READY: usize = 4;
 
-/// Keeps the items at the positions marked true.
 fn retain<T>(items: &mut Vec<T>, is_kept: &[bool]) {
     let mut places = is_kept.iter();
     items.retain(|_| *places.next().expect("a place for each item"));
 }
 
-/// A whole trace in memory, renumbered. Shape: one rank and one kind per entry, and one time per
-/// entry if the trace has times.
+/// A whole trace in memory, renumbered. Shape: one rank, one kind, and (with times) one time per
+/// entry.
 #[derive(Clone, Debug, Default)]
 pub struct DenseTrace {
     ranks: Vec<u32>,
@@ -84,15 +79,15 @@ impl DenseTrace {
         Ok(dense)
     }
 
-    /// Reads up to `nr_max` more entries and returns the number read, which is smaller only at the
-    /// end. Notes after the last entry of the trace are not read.
+    /// Reads up to `nr_max` more entries. Returns the number read, smaller only at the end. Notes
+    /// after the last entry are not read.
     ///
     /// # Errors
     /// Fails with the first error of the trace. The entries before the error are kept.
     ///
     /// # Cost
-    /// The cost of [`DenseTrace::read`]. With many distinct pages this takes a third less time than
-    /// to push each entry, because a second thread looks up the pages in batches.
+    /// As [`DenseTrace::read`]. A second thread for look-ups saves a third of the time with many
+    /// distinct pages.
     pub fn read_some(&mut self, trace: &mut Trace, nr_max: usize) -> Result<usize, TraceError> {
         let (mut ranks, mut known) = (take(&mut self.ranks), take(&mut self.pages));
         let read = thread::scope(|scope| {
@@ -119,7 +114,7 @@ impl DenseTrace {
         read
     }
 
-    /// Reads one batch into `pages` without the ranks. The caller looks up the pages.
+    /// Reads one batch into `pages`, without looking up the ranks.
     fn read_batch(
         &mut self,
         trace: &mut Trace,
@@ -136,8 +131,7 @@ impl DenseTrace {
         Ok(())
     }
 
-    /// Appends the entry that `trace` has just returned, with its time, its page type and the notes
-    /// before the entry.
+    /// Appends the entry last returned by `trace`, with its time, page type and notes.
     pub fn push_from(&mut self, trace: &Trace, access: Access) {
         self.note_from(trace, access.page.mapping, access.kind, 1);
         self.ranks.push(self.pages.rank_of(access.page));
@@ -159,13 +153,12 @@ impl DenseTrace {
         self.notes.extend(notes.iter().map(|note| (nr_before, *note)));
     }
 
-    /// Returns the notes of the record in order, each with the number of entries before the note.
+    /// Returns the notes in order, each with the number of entries before.
     pub fn notes(&self) -> &[(u64, Note)] {
         &self.notes
     }
 
-    /// Returns a trace of plain reads of these page indexes in one mapping, for synthetic
-    /// workloads.
+    /// Returns plain reads of these page indexes in one mapping.
     pub fn from_reads(indexes: impl IntoIterator<Item = u64>) -> DenseTrace {
         let mut trace = DenseTrace::default();
         for index in indexes {
@@ -181,8 +174,7 @@ impl DenseTrace {
         self.ranks.push(self.pages.rank_of(access.page));
     }
 
-    /// Appends `nr_entries` entries without their ranks. An entry without a time gets the time of
-    /// the entry before.
+    /// Appends `nr_entries` entries without ranks. A missing time repeats the last one.
     #[inline]
     fn note(&mut self, kind: AccessKind, nr_entries: usize, time: Option<Millis>) {
         let nr_before = self.kinds.len();
@@ -199,8 +191,8 @@ impl DenseTrace {
         (0..nr_entries).for_each(|_| self.times.push(time.max(last)));
     }
 
-    /// Appends one entry at `time`. Entries before the first entry with a time get time 0. A time
-    /// before the time of the last entry is raised to that time.
+    /// Appends one entry at `time`. Earlier entries without a time get 0. A time that goes back is
+    /// raised to the last one.
     pub fn push_at(&mut self, access: Access, time: Millis) {
         self.note(access.kind, 1, Some(time));
         self.ranks.push(self.pages.rank_of(access.page));
@@ -211,15 +203,15 @@ impl DenseTrace {
         (!self.times.is_empty()).then_some(&self.times)
     }
 
-    /// Marks the pages of `mapping` as anonymous memory, for all entries of the trace.
+    /// Marks the pages of `mapping` as anonymous in the whole trace.
     pub fn mark_anonymous(&mut self, mapping: MappingId) {
         if let Err(at) = self.anonymous.binary_search(&mapping) {
             self.anonymous.insert(at, mapping);
         }
     }
 
-    /// Returns the type of the page. The cost is a binary search over the anonymous mappings, and
-    /// most traces have none.
+    /// Returns the type of the page. Costs a binary search over the anonymous mappings, mostly
+    /// none.
     pub fn page_type(&self, page: PageId) -> PageType {
         match self.anonymous.binary_search(&page.mapping) {
             Ok(_) => PageType::Anon,
@@ -244,17 +236,15 @@ impl DenseTrace {
         }
     }
 
-    /// Returns true if the trace has pages that were read without an access.
+    /// Returns true if the trace has pages read without an access.
     pub fn has_readahead(&self) -> bool {
         self.kinds.iter().any(|kind| kind.is_unasked())
     }
 
-    /// Drops readahead and the pages read around misses, so that only real accesses remain. The
-    /// pages keep their ranks.
+    /// Drops readahead and the pages read around misses. The pages keep their ranks.
     ///
-    /// A recorded run chose its readahead by its own misses. A replay that counts readahead must
-    /// give this readahead to every policy alike. A replay that compares which pages to keep uses
-    /// none.
+    /// A recorded run chose its readahead by its own misses. A replay must give this readahead to
+    /// every policy alike, or to none.
     pub fn drop_readahead(&mut self) {
         let is_kept: Vec<bool> = self.kinds.iter().map(|kind| !kind.is_unasked()).collect();
         let mut nr_kept_before = 0;
@@ -275,32 +265,29 @@ impl DenseTrace {
         self.ranks.iter().copied().zip(self.kinds.iter().copied())
     }
 
-    /// Returns every entry in order, in slices of `len` (the last may be shorter), for callers that
-    /// check for interruption between slices.
+    /// Returns every entry in order, in slices of `len` (the last may be shorter).
     pub fn stretches(&self, len: usize) -> impl Iterator<Item = (&[u32], &[AccessKind])> {
         self.ranks.chunks(len).zip(self.kinds.chunks(len))
     }
 
-    /// Returns the number of entries, including entries that are not accesses.
+    /// Returns the number of entries of all kinds.
     pub fn nr_entries(&self) -> u64 {
         self.kinds.len() as u64
     }
 
-    /// Returns the ranks of the entries that are accesses (without readahead, fills, discards and
-    /// the like).
+    /// Returns the ranks of the entries that are accesses.
     pub fn access_ranks(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.entries().filter(|(_, kind)| kind.is_access()).map(|(rank, _)| rank)
     }
 
-    /// Returns the pages that a recorded run evicted, in order. A replay of the run should evict
-    /// the same pages. Other traces have none.
+    /// Returns the pages that a recorded run evicted, in order. A replay should evict the same.
     pub fn recorded_evictions(&self) -> impl Iterator<Item = PageId> + '_ {
         let evicted = self.entries().filter(|(_, kind)| *kind == AccessKind::Evict);
         evicted.map(|(rank, _)| self.page(rank))
     }
 
-    /// Returns the pages that a recorded run moved to slower memory (`Demote`) and to fast memory
-    /// (`Promote`), in order.
+    /// Returns the pages that a recorded run moved to slower (`Demote`) and fast (`Promote`)
+    /// memory, in order.
     pub fn recorded_moves(&self) -> impl Iterator<Item = (PageId, AccessKind)> + '_ {
         let is_move = |kind| matches!(kind, AccessKind::Demote | AccessKind::Promote);
         let moved = self.entries().filter(move |(_, kind)| is_move(*kind));
@@ -322,7 +309,7 @@ impl DenseTrace {
         self.nr_accesses
     }
 
-    /// Returns the number of distinct pages. Every rank is below this number.
+    /// Returns the number of distinct pages, above every rank.
     pub fn nr_pages(&self) -> usize {
         self.pages.pages().len()
     }
@@ -333,7 +320,6 @@ impl DenseTrace {
         self.pages()[rank as usize]
     }
 
-    /// Returns the pages, indexed by rank.
     pub(crate) fn pages(&self) -> &[PageId] {
         self.pages.pages()
     }

@@ -1,7 +1,7 @@
-//! Facts about a trace besides its entries, known after the whole trace is read.
+//! Facts about a trace besides its entries, known at the end.
 //!
 //! A record that ends inside an entry is an error, unless malformed lines are skipped. A record
-//! that ends between two entries is usable: the recorded program was killed, or still runs.
+//! that ends between entries is usable: the program was killed, or still runs.
 
 use super::{DenseTrace, Ending, Format, Header, Note, Trace, TraceError};
 use serde::Serialize;
@@ -9,20 +9,20 @@ use serde::Serialize;
 /// Facts about a trace besides its entries.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The named or detected format.
+    /// Named or detected format.
     pub format: Format,
     /// The header of the recorded run, if the format has one.
     pub header: Option<Header>,
-    /// Number of malformed lines and cut-off records skipped.
+    /// Malformed lines and cut-off records skipped.
     pub nr_skipped: u64,
     /// Notes of the record after its last entry.
     pub notes: Vec<Note>,
-    /// True if the record ends between two entries: the recorded program was killed, or still runs.
+    /// True if the record ends between two entries.
     pub is_unfinished: bool,
 }
 
 impl Facts {
-    /// Returns the facts of a fully read trace with `nr_accesses` accesses.
+    /// Returns the facts of a fully read trace.
     ///
     /// # Errors
     /// Fails with [`TraceError::NoAccesses`] if `nr_accesses` is 0. Fails with
@@ -47,20 +47,20 @@ impl Facts {
     }
 }
 
-/// The use of a trace's readahead in all replays of the trace.
+/// The use of a trace's readahead in replays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReadaheadUse {
-    /// The original trace has accesses only.
+    /// The trace has accesses only.
     None,
-    /// The readahead was removed from the trace.
+    /// The readahead was removed.
     Without,
-    /// Every policy gets the readahead of the trace.
+    /// Every policy gets the recorded readahead.
     Recorded,
 }
 
 impl ReadaheadUse {
-    /// Returns the use for replays of the unchanged trace.
+    /// Returns the use for the unchanged trace.
     pub fn of(trace: &DenseTrace) -> ReadaheadUse {
         if trace.has_readahead() { ReadaheadUse::Recorded } else { ReadaheadUse::None }
     }
@@ -74,7 +74,7 @@ impl ReadaheadUse {
         }
     }
 
-    /// Removes the readahead from the trace, and returns whether there was any.
+    /// Removes the readahead. Returns [`ReadaheadUse::None`] if there was none.
     pub fn take_from(trace: &mut DenseTrace) -> ReadaheadUse {
         if !trace.has_readahead() {
             return ReadaheadUse::None;

@@ -45,14 +45,14 @@ pagetide_core::named! {
     }
 }
 
-/// Minimum length in bytes of an all-text file start that rules out binary numbers.
+/// Minimum bytes of text at the start that rule out binary numbers.
 const TEXT_BYTES_MIN: usize = 24;
 
-/// Rejects a file that cannot begin with `prefix` in this format. Text formats are checked line by
-/// line later.
+/// Rejects a file that cannot begin with `prefix` in this format. Text formats are checked by line
+/// later.
 ///
 /// # Errors
-/// Fails with [`TraceError::OtherFormat`] if the start of the file contradicts the format.
+/// Fails with [`TraceError::OtherFormat`] if the start contradicts the format.
 pub(super) fn check(format: Format, prefix: &[u8]) -> Result<(), TraceError> {
     let is_text = prefix.len() >= TEXT_BYTES_MIN && is_text(prefix);
     let (offset, expected) = match format {
@@ -79,8 +79,7 @@ fn is_text(prefix: &[u8]) -> bool {
     prefix.iter().all(|&byte| byte == b'\t' || byte == b'\n' || byte == b'\r' || byte >= b' ')
 }
 
-/// Detects the format by the first bytes and the name of the file. Returns `None` instead of a
-/// guess.
+/// Detects the format by the first bytes and the name. Returns `None` instead of a guess.
 pub(super) fn detect(prefix: &[u8], name: &str) -> Option<Format> {
     if prefix.starts_with(&MAGIC) {
         return Some(Format::Compact);
@@ -132,8 +131,8 @@ fn detect_text(text: &str) -> Option<Format> {
     }
 }
 
-/// Returns true if the records at the front are plausible: time does not go back, every object has
-/// a size, and the next access is later than the current one, or never.
+/// Returns true if the first records are plausible: ascending times, non-zero sizes, and next
+/// accesses in the future.
 fn looks_oracle_general(prefix: &[u8]) -> bool {
     let mut time_last = 0;
     let mut nr_records = 0;

@@ -9,22 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes at the front of the file that format detection may read.
 const PREFIX_BYTES: usize = 4096;
-/// Size of the buffer for compressed bytes and of the buffer for decompressed bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Maximum length of a line with its line end, bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// The magic number of a zstd frame.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// The magic number of an xz stream.
 const XZ_MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
-/// The UTF-8 byte order mark that some editors write.
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 /// The magic number of a gzip member, and the code of "deflate".
 const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 type DynRead = Box<dyn Read + Send>;
 
-/// The number of decompressed bytes read so far, shared with other code.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BytesRead(Arc<AtomicU64>);
 
@@ -47,7 +42,6 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// The bytes of a trace, and the position in the bytes.
 pub(super) struct Input {
     reader: BufReader<DynRead>,
     offset: u64,
@@ -94,7 +88,6 @@ impl Input {
         self.line_number
     }
 
-    /// Returns the offset of the next byte to read.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -132,7 +125,6 @@ impl Input {
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// Returns the length of the next line, if the buffer holds the whole line.
     fn find_line(&self) -> Option<usize> {
         let end = memchr(b'\n', self.reader.buffer())?;
         Some(end + 1).filter(|len| *len as u64 <= LINE_BYTES_MAX)
@@ -183,7 +175,6 @@ fn peek(mut reader: DynRead, wanted: usize) -> io::Result<(Vec<u8>, DynRead)> {
     Ok((front, Box::new(whole)))
 }
 
-/// Fills `out` as far as possible, and returns the number of bytes filled.
 fn read_full(reader: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < out.len() {

@@ -1,11 +1,10 @@
-//! Problems of a line, and the place of each problem.
+//! Problems of a line, with their places.
 //!
 //! ```text
 //!   parser --> Wrong { problem, place } --LineSource--> "line 3, column 9: field ..."
 //! ```
 //!
-//! A parser cuts a line into fields and rarely counts bytes. The column is therefore computed from
-//! the memory address of the wrong field.
+//! Parsers rarely count bytes, so the memory address of the wrong field gives the column.
 
 /// A problem of a line of a text format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -83,7 +82,6 @@ fn words_of(field: &str) -> &'static str {
 }
 
 impl LineProblem {
-    /// Returns the problem with the wrong field, which gives the column.
     pub(super) fn at(self, field: impl AsRef<[u8]>) -> Wrong {
         Wrong { problem: self, place: Place::Address(field.as_ref().as_ptr().addr()) }
     }
@@ -94,7 +92,6 @@ impl LineProblem {
     }
 }
 
-/// A problem, and its place if known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wrong {
     pub(super) problem: LineProblem,
@@ -119,7 +116,6 @@ impl From<LineProblem> for Wrong {
 }
 
 impl Wrong {
-    /// Returns true if the wrong field begins in `bytes`.
     pub(super) fn is_in(&self, bytes: &[u8]) -> bool {
         let start = bytes.as_ptr().addr();
         let is_there = |at: usize| (start..=start + bytes.len()).contains(&at);

@@ -9,7 +9,6 @@ pub(super) struct Mappings {
 }
 
 impl Mappings {
-    /// Returns the number of the file `name`. A new name gets the next number.
     pub(super) fn number(&mut self, name: &str) -> MappingId {
         if let Some(&number) = self.numbers.get(name) {
             return number;

@@ -1,9 +1,6 @@
 //! Traces: recorded accesses as one stream, whatever the file format.
 //!
-//! **Problem.** Block traces, object traces, memory traces and our own records all list page
-//! accesses, in a dozen formats. The code after this module needs only the accesses.
-//!
-//! **Idea.**
+//! **Problem.** A dozen formats list page accesses. **Idea.**
 //!
 //! ```text
 //!   file -> zstd, gzip, xz? -> which format? -> requests -> split into pages -> Access, ...
@@ -11,17 +8,16 @@
 //!                                              a format
 //! ```
 //!
-//! A format's reader turns one line or record into one request: some consecutive pages of one
-//! mapping. [`Trace`] cuts the requests into pages, so readers and callers do not have to.
+//! A reader turns one line or record into one request of consecutive pages. [`Trace`] cuts requests
+//! into pages.
 //!
-//! **Data and invariants.** Reading streams: memory does not grow with the trace. The formats that
-//! name files are the exception: they keep one name per distinct file. A trace ends after its first
-//! error. An error names the line and column (or the byte of the decompressed file) and the
-//! expected value.
+//! **Data and invariants.** Memory does not grow with the trace, except for the names of distinct
+//! files. A trace ends after its first error, which names the line and column (or the byte of the
+//! decompressed file) and the expected value.
 //!
-//! **Ignored.** Latencies. Request times are counted from the first request and rounded down to
-//! milliseconds. In block and object traces one id is one page: object sizes are ignored, as in the
-//! published miss ratios of these traces. Byte offsets (fio, MSR, lackey) are cut into 4 KiB pages.
+//! **Ignored.** Latencies. Request times count from the first request, in whole milliseconds. In
+//! block and object traces one id is one page, whatever its size, as in the published miss ratios.
+//! Byte offsets (fio, MSR, lackey) are cut into 4 KiB pages.
 //!
 //! **Sources.** Each reader names its source. The table is in `docs/formats.md`.
 
@@ -78,11 +74,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The reason why a trace cannot be opened or read further.
+/// An error of opening or reading a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The file cannot be opened. The operating system gives the reason.
+    /// The file cannot be opened.
     #[error("cannot open the trace")]
     Open {
         /// The error of the operating system.
@@ -91,68 +87,66 @@ pub enum TraceError {
     /// The file cannot be read further, or the compressed data is damaged.
     #[error("cannot read the trace at byte {offset}")]
     Read {
-        /// The byte of the decompressed file.
+        /// Byte of the decompressed file.
         offset: u64,
-        /// The error of the operating system or of the decompressor.
+        /// The error of the operating system or the decompressor.
         source: io::Error,
     },
-    /// The file looks like no known format. The caller can name the format.
+    /// The format is unknown. The caller can name it.
     #[error("cannot tell the trace's format from its name or its first bytes")]
     UnknownFormat,
-    /// The file does not begin as a file of the named format does.
+    /// The start of the file contradicts the named format.
     #[error("byte {offset}: this is no {format} trace: expected {expected}")]
     OtherFormat {
         /// The named format.
         format: Format,
-        /// The byte of the decompressed file.
+        /// Byte of the decompressed file.
         offset: usize,
-        /// The contents that a file of the named format has at that byte.
+        /// The expected contents at that byte.
         expected: &'static str,
     },
     /// The file is empty.
     #[error("the trace is empty")]
     Empty,
-    /// A line does not follow the format. Check the format, or repair the line.
+    /// A malformed line. Check the format, or repair the line.
     #[error("line {line}, column {column}: {problem}")]
     Line {
         /// The line, from 1.
         line: u64,
-        /// The byte of the line where the field begins, from 1.
+        /// First byte of the field in the line, from 1.
         column: u64,
         /// The problem of the field.
         problem: LineProblem,
     },
-    /// The file ends inside a record of fixed length. The download is incomplete or the format
-    /// wrong.
+    /// The file ends inside a record of fixed length: an incomplete download, or a wrong format.
     #[error("the trace ends inside the {record_bytes}-byte record at byte {offset}")]
     Cut {
-        /// The byte at which the record starts.
+        /// Byte of the record's start.
         offset: u64,
-        /// The expected length of the record, bytes.
+        /// Expected length of the record, in bytes.
         record_bytes: usize,
     },
-    /// The requests ask for more pages than a trace of this length can hold. The file is damaged,
-    /// or of another format.
+    /// The requests have too many pages for the length of the trace: damaged, or another format.
     #[error(
         "the first {bytes} bytes of the trace claim {pages} pages, more than {PAGES_A_BYTE} a byte \
          and {PAGES_ALLOWED}: it is damaged, or of another format"
     )]
     TooManyPages {
-        /// The number of pages that the requests ask for.
+        /// Pages requested.
         pages: u64,
-        /// The number of decompressed bytes read so far.
+        /// Decompressed bytes read so far.
         bytes: u64,
     },
-    /// A record of fixed length holds impossible values. The file is damaged, or of another format.
+    /// A record of fixed length with impossible values: damaged, or another format.
     #[error("the record at byte {offset} makes no sense: too long, or past the end of numbers")]
     Damaged {
-        /// The byte at which the record starts.
+        /// Byte of the record's start.
         offset: u64,
     },
-    /// A record ends inside an entry. The earlier entries can be used by skipping malformed parts.
+    /// A record ends inside an entry. Skipping malformed parts keeps the earlier entries.
     #[error("the record is cut off inside an entry")]
     CutOff,
-    /// The trace holds no access, so a policy has nothing to do.
+    /// The trace holds no access.
     #[error("the trace has no accesses")]
     NoAccesses,
     /// A damaged access record.
@@ -160,19 +154,16 @@ pub enum TraceError {
     Record(#[from] RecordError),
 }
 
-/// Number of requests to read ahead.
+/// Requests to read ahead.
 const REQUESTS_READY: usize = 256;
 
-/// A format's reader.
 trait Source: Send {
-    /// Returns the next request, or `None` at the end, on every call. After an error the caller
-    /// calls again only if the error is a [`TraceError::Line`] or a [`TraceError::Damaged`], which
-    /// can be skipped.
+    /// Returns the next request, or `None` at the end, on every call. Only a [`TraceError::Line`]
+    /// or a [`TraceError::Damaged`] can be skipped by calling again.
     fn next_request(&mut self) -> Result<Option<Request>, TraceError>;
 
-    /// Appends the next requests: at least one, except at the end and at an error. An error is
-    /// returned after the requests before it are appended. A batch avoids that each request waits
-    /// for the store of the previous one.
+    /// Appends at least one request, except at the end or an error. Requests before an error are
+    /// appended first. A batch overlaps the stores of its requests.
     fn append_requests(&mut self, ready: &mut Vec<Request>) -> Result<(), TraceError> {
         for _ in 0..REQUESTS_READY {
             let Some(request) = self.next_request()? else { break };
@@ -181,7 +172,6 @@ trait Source: Send {
         Ok(())
     }
 
-    /// Returns the header, if the format has one.
     fn header(&self) -> Option<&Header> {
         None
     }
@@ -191,27 +181,24 @@ trait Source: Send {
         &[]
     }
 
-    /// Returns how the trace ended, if the format records it.
+    /// Returns the end of the record, if the format has one.
     fn ending(&self) -> Option<Ending> {
         None
     }
 }
 
-/// The parser of a line format.
 trait LineParser: Send {
-    /// Returns the request on `line` (without the line end), or `None` if the line holds no
-    /// request.
+    /// Returns the request on `line` (without the line end), or `None` without one.
     fn parse_line(&mut self, line: &[u8]) -> Result<Option<Request>, Wrong>;
 
-    /// Checks the end of the file, for formats with entries that span lines.
+    /// Checks the end of the file, for entries that span lines.
     fn finish(&mut self) -> Result<(), Wrong> {
         Ok(())
     }
 }
 
-/// The parser of a line format that is split as text. This is as slow as all other work together.
+/// The parser of a line format that is split as text, which doubles the total work.
 trait TextParser: Send {
-    /// Parses one line like [`LineParser::parse_line`].
     fn parse_text(&mut self, line: &str) -> Result<Option<Request>, Wrong>;
 }
 
@@ -255,12 +242,11 @@ pub struct Trace {
     source: Box<dyn Source>,
     format: Format,
     claim: Claim,
-    /// Requests read ahead, never empty. `ready[at]` is in progress and holds its remaining pages.
+    /// Requests read ahead, never empty. `ready[at]` is in progress with its remaining pages.
     ready: Vec<Request>,
     at: usize,
-    /// The error after the requests in `ready`.
     failure: Option<TraceError>,
-    /// The time of the first request that has a time.
+    /// The first time in the trace.
     start: Option<Micros>,
     is_over: bool,
     is_lenient: bool,
@@ -270,8 +256,8 @@ pub struct Trace {
 impl Trace {
     /// Opens the trace at `path`, decompressing zstd, gzip and xz.
     ///
-    /// Without `format`, the format is detected from the file name and the first 4 KiB. The raw
-    /// formats have no marker and must be named.
+    /// Without `format`, the file name and the first 4 KiB decide. The raw formats have no marker
+    /// and must be named.
     ///
     /// # Errors
     /// Fails with [`TraceError::Open`], [`TraceError::Empty`], [`TraceError::UnknownFormat`] or
@@ -316,7 +302,6 @@ impl Trace {
         })
     }
 
-    /// Advances to the next request, if the request is valid. Returns false at the end.
     #[inline]
     fn advance(&mut self) -> Result<bool, TraceError> {
         if self.at + 1 >= self.ready.len() && !self.make_ready()? {
@@ -329,7 +314,7 @@ impl Trace {
         Ok(true)
     }
 
-    /// Reads more requests and keeps the current one, which carries the current time.
+    /// Reads more requests and keeps the current one, which has the current time.
     fn make_ready(&mut self) -> Result<bool, TraceError> {
         if let Some(error) = self.failure.take() {
             return Err(error);
@@ -345,9 +330,8 @@ impl Trace {
         Ok(true)
     }
 
-    /// Skips and counts malformed lines from here on, instead of ending the trace. A record of
-    /// fixed length that the end of the file cuts off is skipped too. A first line that must name
-    /// the columns cannot be skipped.
+    /// Skips and counts malformed lines from here on, including a fixed-length record cut off by
+    /// the end of the file. A first line that must name columns cannot be skipped.
     pub fn skip_malformed(&mut self) {
         self.is_lenient = true;
     }
@@ -381,14 +365,14 @@ impl Trace {
         self.format
     }
 
-    /// Returns the time of the last access since the first request with a time. Returns `None` in
-    /// formats without times. The time goes back if the times of the trace go back.
+    /// Returns the time of the last access since the first request with a time, or `None` without
+    /// times. May go back if the trace does.
     pub fn time(&self) -> Option<Millis> {
         let (Micros(at), Micros(start)) = (self.ready[self.at].at?, self.start?);
         Some(Millis(at.saturating_sub(start) / 1000))
     }
 
-    /// Returns the type of the pages: anonymous in the formats that trace the memory of a program.
+    /// Returns the type of the pages: anonymous if the format traces a program's memory.
     pub fn page_type(&self) -> PageType {
         match self.format {
             Format::Lackey | Format::U64LeRw => PageType::Anon,
@@ -396,18 +380,18 @@ impl Trace {
         }
     }
 
-    /// Returns the header of the recorded run. Only [`Format::Compact`] has one.
+    /// Returns the header of the recorded run, only for [`Format::Compact`].
     pub fn header(&self) -> Option<&Header> {
         self.source.header()
     }
 
-    /// Returns the notes between the last access and the access before it. After the end of the
-    /// iteration, returns the notes after the last access. Only [`Format::Compact`] has notes.
+    /// Returns the notes before the last access, or at the end the notes after it. Only for
+    /// [`Format::Compact`].
     pub fn notes(&self) -> &[Note] {
         self.source.notes()
     }
 
-    /// Returns how the record ended, once the iteration has ended. Only [`Format::Compact`] has it.
+    /// Returns the end of the record after the iteration, only for [`Format::Compact`].
     pub fn ending(&self) -> Option<Ending> {
         self.source.ending()
     }
@@ -443,8 +427,7 @@ fn source_of(format: Format, input: Input, prefix: &[u8]) -> Result<Box<dyn Sour
 }
 
 impl Trace {
-    /// Returns the next pages of one request, at most `nr_max` and at least one: the rest of the
-    /// current request, or the start of the next.
+    /// Returns one to `nr_max` pages of the current or the next request.
     #[inline]
     fn next_pages(&mut self, nr_max: u64) -> Option<Result<Request, TraceError>> {
         while !self.is_over {

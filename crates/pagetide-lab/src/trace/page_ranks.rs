@@ -1,21 +1,19 @@
 //! Ranks of pages, in order of first appearance.
 //!
-//! Problem: each entry of a trace needs a look-up. With many distinct pages a look-up waits twice
-//! for memory, and this takes half of the read time. Idea: look up many pages together, so that the
-//! waits overlap.
+//! Problem: each look-up waits twice for memory, half of the read time with many pages. Idea: look
+//! up many pages together, so that the waits overlap.
 //!
 //! ```text
 //!   pages    a  b  c  d      slot of each, at once --> page of each, at once --> ranks
 //!                            pages in other slots, and new pages: one by one, in order
 //! ```
 //!
-//! Data and invariants: `pages[rank_of(page)] == page`. The index is an open-addressing table of
-//! ranks, at most half full, with a fixed hash: the same trace always gives the same ranks. A rank
-//! never changes, so a found rank stays right while other pages are added.
+//! Data and invariants: `pages[rank_of(page)] == page`. The index is an open-addressing table, at
+//! most half full, with a fixed hash, so ranks are deterministic. A rank never changes.
 
 use pagetide_core::ids::PageId;
 
-/// Number of pages looked up together, about the number of parallel cache misses of a processor.
+/// Pages looked up together, about a CPU's parallel cache misses.
 const TOGETHER: usize = 32;
 
 /// Pages and their ranks, in order of first appearance.
@@ -63,8 +61,8 @@ impl PageRanks {
         }
     }
 
-    /// Returns the ranks of the pages found in their first slot. The iterations are independent, so
-    /// the processor overlaps all memory waits.
+    /// Returns the ranks of the pages found in their first slot. Independent iterations overlap the
+    /// memory waits.
     fn guess(&self, pages: &[PageId]) -> [Option<u32>; TOGETHER] {
         let mut marked = [0; TOGETHER];
         let mut guesses = [None; TOGETHER];
@@ -83,7 +81,6 @@ impl PageRanks {
         guesses
     }
 
-    /// Returns the memory in use, in bytes.
     pub(super) fn bytes_held(&self) -> usize {
         4 * self.slots.capacity() + self.pages.capacity() * size_of::<PageId>()
     }

@@ -8,14 +8,12 @@
 //!   kdamond.0 9 [2] 7.1: damon:damon_aggregated: target_id=0 nr_regions=11 4096-16384: 3 9 table
 //! ```
 //!
-//! The kernel's own `trace` and `trace_pipe` files leave out the group, and are accepted too. Each
-//! (device, inode) and each DAMON target is a mapping. Offsets and addresses are bytes. The kernel
-//! maps pages around a fault and adds pages to its page cache without an access of the program.
-//! These events are skipped, and so is every other event.
+//! The kernel's `trace` and `trace_pipe` files, without the group, are accepted too. Each (device,
+//! inode) and each DAMON target is a mapping. Offsets and addresses are bytes. Other events are
+//! skipped, also mappings around a fault and additions to the page cache.
 //!
-//! A DAMON line reports that a region was accessed in one aggregation interval, without the pages.
-//! Each line counts every page of a region with at least one access as one access. This overstates
-//! the accesses, the more the larger the regions are.
+//! A DAMON line reports an accessed region. Every page counts as one access a line, which
+//! overstates large regions.
 //!
 //! Sources: the format files of `events/filemap` in tracefs, and the kernel's documentation of
 //! DAMON, "Tracepoints for Monitoring Results".
@@ -81,7 +79,6 @@ impl PerfScript {
     }
 }
 
-/// Returns `last - first`, or `None` if `first` is larger.
 fn length(first: u64, last: u64) -> Option<u64> {
     last.checked_sub(first)
 }

@@ -10,7 +10,7 @@ use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::record::AccessKind;
 use pagetide_core::units::PAGE_SHIFT;
 
-/// Maximum number of pages in one request: 64 GiB. A larger request means a damaged trace.
+/// Maximum pages in one request: 64 GiB. More means a damaged trace.
 const REQUEST_PAGES_MAX: u64 = 1 << 24;
 
 /// Some consecutive pages of one mapping, used together.
@@ -21,7 +21,6 @@ pub(super) struct Request {
     pub(super) nr_pages: u64,
     pub(super) kind: AccessKind,
     pub(super) thread: u32,
-    /// The time by the trace's clock, if the trace has times.
     pub(super) at: Option<Micros>,
 }
 
@@ -54,17 +53,14 @@ impl Request {
         Request { mapping: MappingId(0), first: index, nr_pages: 1, kind, thread: 0, at: None }
     }
 
-    /// Returns the same request at this time.
     pub(super) fn at(self, at: Option<Micros>) -> Request {
         Request { at, ..self }
     }
 
-    /// Returns the page `nth` pages after the first.
     pub(super) fn page_at(&self, nth: u64) -> PageId {
         PageId { mapping: self.mapping, index: PageIndex(self.first.wrapping_add(nth)) }
     }
 
-    /// Returns a request of `nr_pages` pages from `first`.
     pub(super) fn pages(
         mapping: MappingId,
         first: u64,

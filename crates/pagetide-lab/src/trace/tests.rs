@@ -1,4 +1,4 @@
-//! Each format read from a few lines or bytes, and each kind of damage located.
+//! Tests of each format, and the place of each kind of damage.
 
 use super::AccessKind::{Discard, Read, Table, TableWrite, Write};
 use super::*;
@@ -13,7 +13,6 @@ fn open(bytes: &[u8], name: &str, format: Option<Format>) -> Result<Trace, Trace
     Trace::from_reader(Cursor::new(bytes.to_vec()), name, format)
 }
 
-/// Mapping, index and kind of every access; the trace must be sound.
 fn read(bytes: &[u8], format: Option<Format>) -> Vec<(u32, u64, AccessKind)> {
     let trace = open(bytes, "", format).expect("the trace opens");
     let access = |access: Result<Access, TraceError>| {
@@ -27,7 +26,6 @@ fn detected(bytes: &[u8]) -> Option<Format> {
     open(bytes, "", None).ok().map(|trace| trace.format())
 }
 
-/// The first error of a trace, printed.
 fn complaint(bytes: &[u8], format: Format) -> String {
     let opened = open(bytes, "", Some(format));
     let error = match opened {
@@ -39,7 +37,7 @@ fn complaint(bytes: &[u8], format: Format) -> String {
         Err(error) => error,
     };
     let said = error.to_string();
-    // What is expected has a test of its own.
+    // Another test checks the expected value.
     said.split_once(": expected ").map_or(said.clone(), |(problem, _)| problem.to_owned())
 }
 
@@ -255,7 +253,7 @@ fn perf_script_reads_filemap_and_damon_events() {
     let accesses =
         [(0, 0, Read), (0, 1, Read), (0, 2, Table), (1, 1, Read), (2, 1, Table), (2, 2, Table)];
     assert_eq!(read(text, None), accesses);
-    // As the kernel's own trace has it, the group left out.
+    // The kernel's own trace, without the group.
     let plain = b"# tracer: nop
    my-cat-93      [001] ..... 12.3: mm_filemap_get_pages: dev=254:0 ino=4fa7d ofs=4096-12287
    my-cat-93      [001] d..1. 12.4: mm_filemap_fault: dev=254:0 ino=2ae ofs=0\n";
@@ -312,7 +310,7 @@ fn vscsi_records_of_both_versions() {
 #[test]
 fn compact_records_bring_header_and_ending() {
     let page = |mapping, index| PageId { mapping: MappingId(mapping), index: PageIndex(index) };
-    // Long enough for several refills, and threads and mappings that must be carried through.
+    // Several refills, with changing threads and mappings.
     let accesses: Vec<Access> = (0..50_000u32)
         .map(|i| Access {
             page: page(i % 3, u64::from(i.wrapping_mul(2_654_435_761) % 1_000_000)),
@@ -496,7 +494,7 @@ proptest! {
         format in prop::sample::select(&Format::ALL[..]),
     ) {
         if let Ok(trace) = open(&bytes, "", Some(format)) {
-            // A request may be long; what matters is that reading goes on or ends in order.
+            // A request may be long. Reading must continue or end in order.
             let _ = trace.take(1000).filter(Result::is_err).count();
         }
         let _ = open(&bytes, "", None);
@@ -526,7 +524,7 @@ fn csv_fields_may_be_quoted_and_ids_may_be_words() {
 
     let words = b"id,op\nabc,r\n\"a,\n\"\"b\",w\nabc,r\n12,r\n";
     let pages: Vec<(u32, u64, AccessKind)> = read(words, None);
-    // The published value of FNV-1a for "abc" by 64 bits.
+    // The published 64-bit FNV-1a of "abc".
     assert_eq!(pages[0], (0, 0xe71f_a219_0541_574b, Read));
     assert_eq!((pages[2], pages[3]), (pages[0], (0, 12, Read)));
     assert!(pages[1].1 != pages[0].1 && pages[1].2 == Write);
@@ -550,8 +548,7 @@ fn csv_complaints_name_line_and_column() {
     assert_eq!(complain(&endless), format!("line 2, column 3: {open}"));
 }
 
-/// Each format, named for a file of every other kind: an error says where the file differs and
-/// what was expected there.
+/// Names each format for files of other kinds: the error gives the place and the expectation.
 #[test]
 fn another_format_than_the_named_one_is_refused_with_place_and_expectation() {
     let binary: Vec<u8> =
@@ -577,7 +574,7 @@ fn another_format_than_the_named_one_is_refused_with_place_and_expectation() {
 
 #[test]
 fn xz_is_decompressed_and_cut_off_where_it_is() {
-    // `printf '3\n1\n2\n' | xz -c`, and the same once more.
+    // `printf '3\n1\n2\n' | xz -c`, twice.
     let packed = XZ.repeat(2);
     assert_eq!(detected(&packed), Some(Format::Decimal));
     let pages: Vec<u64> = read(&packed, None).iter().map(|access| access.1).collect();

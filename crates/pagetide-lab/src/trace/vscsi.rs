@@ -5,8 +5,8 @@
 //!   2   u16 command | u16 version | u32 serial | u32 bytes | u32 pieces | u64 block | u64 us | u64
 //! ```
 //!
-//! The upper byte of the version field holds the version. A block is 512 bytes. Blocks are
-//! converted to pages. SCSI commands other than reads and writes are skipped.
+//! The upper byte of the version field holds the version. A block is 512 bytes. Commands other than
+//! reads and writes are skipped.
 //!
 //! Sources: Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015, for the
 //! traces. libCacheSim's documentation for the record layout. SCSI block commands for the command
@@ -24,7 +24,6 @@ enum Version {
     Two,
 }
 
-/// The fields of a record in use.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     command: u16,
@@ -72,8 +71,7 @@ impl Source for Vscsi {
     }
 }
 
-/// Returns true if the file starts with one or two records of one version, each with the version
-/// number and a SCSI read or write command.
+/// Returns true if the first one or two records have the same version and a read or write command.
 pub(super) fn looks_right(prefix: &[u8]) -> bool {
     version_of(prefix).is_some_and(|version| {
         let (first, second) = match version {

@@ -1,21 +1,18 @@
-//! Core's baselines against twins written straight from the papers, with plain vectors: the same
-//! misses on every trace, without any trace from elsewhere.
+//! Core's baselines against slow twins written from the papers: the same misses on every trace.
 //!
-//! The twins share no code with core. They are slow and mean to be obvious: a queue is a vector
-//! whose first element is the oldest, a ghost is a page number in a vector. W-TinyLFU has none, as
-//! its sketch would have to be the same; `golden_policies.rs` pins it.
+//! The twins share no code with core. A queue is a vector, oldest first. A ghost is a page number
+//! in a vector. W-TinyLFU would need the same sketch, so `golden_policies.rs` pins its misses.
 
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::replay::{self, Contender};
 use pagetide_lab::trace::DenseTrace;
 use proptest::prelude::*;
 
-/// A twin: is told of each access, answers whether it missed.
+/// A twin takes each access, and returns true for a miss.
 trait Twin {
     fn access(&mut self, page: u32) -> bool;
 }
 
-/// Takes a page out of a queue; whether it was there.
 fn take(queue: &mut Vec<u32>, page: u32) -> bool {
     let at = queue.iter().position(|other| *other == page);
     at.map(|at| queue.remove(at)).is_some()
@@ -39,7 +36,7 @@ impl Twin for Sieve {
                 self.hand = (self.hand + 1) % self.frames;
             }
             self.queue.remove(self.hand);
-            // Past the youngest the hand is back at the oldest, before the newcomer joins.
+            // Past the youngest page the hand wraps to the oldest, before the newcomer joins.
             self.hand = if self.hand == self.queue.len() { 0 } else { self.hand };
         }
         self.queue.push((page, false));
@@ -98,7 +95,7 @@ impl Twin for S3Fifo {
 
 struct Clock2QPlus {
     frames: usize,
-    /// Page, how many were admitted before it, and the bit.
+    /// Page, number of pages admitted before, and the bit.
     small: Vec<(u32, usize, bool)>,
     main: Vec<(u32, bool)>,
     ghosts: Vec<u32>,
@@ -249,16 +246,15 @@ impl Twin for Arc {
     }
 }
 
-/// LIRS by the sum of so many distances.
+/// LIRS by the sum of this many distances.
 struct Lirs {
     distances: usize,
     frames: usize,
-    /// Accesses of pages from the bottom to the top, of each as many as there are distances.
+    /// Last accesses from bottom to top, one per distance for each page.
     stack: Vec<u32>,
     lir: Vec<u32>,
-    /// Resident HIR pages.
     queue: Vec<u32>,
-    /// Evicted pages in the stack, and the numbers of their evictions.
+    /// Evicted pages in the stack, with their eviction numbers.
     ghosts: Vec<(u64, u32)>,
     evictions: u64,
 }

@@ -1,8 +1,8 @@
-//! Tables of recorded runs: every column answers the same question, and none beats the optimum.
+//! Replays of synthetic records: every policy gets the same accesses, and none beats the optimum.
 //!
-//! The records are made up from a seed, of what a page cache writes down: streams with windows read
-//! ahead of them, some in vain, random reads with what is around, calls of several pages, writes,
-//! guards and cut files. The command's tests ask the same of a record of the page cache itself.
+//! The records imitate a page cache: streams with readahead (some unused), random reads with
+//! surrounding pages, calls of several pages, writes, guards and truncated files. The command's
+//! tests check a real record.
 
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::judge::opt;
@@ -21,7 +21,6 @@ fn outcomes(trace: &DenseTrace, frames: u32) -> Vec<(Contender, ReplayOutcome)> 
     Contender::all().map(|it| (it, replay::run(it, trace, frames))).collect()
 }
 
-/// No column of a table of `trace` has fewer misses than the optimum's.
 fn check_bound(name: &str, trace: &DenseTrace) {
     for frames in SIZES {
         let best = replay::run(Contender::Opt, trace, frames);
@@ -48,7 +47,6 @@ fn the_optimum_is_never_above_another_with_readahead_or_without() {
     }
 }
 
-/// Readahead taken away is as if it had never been there, to every column.
 #[test]
 fn without_readahead_a_record_is_its_accesses() {
     let given = crate::records::recorded(9, 12_000);
@@ -72,7 +70,6 @@ fn without_readahead_a_record_is_its_accesses() {
     }
 }
 
-/// A stream read ahead once: with it no read misses but at the start, and the same bytes are read.
 #[test]
 fn readahead_is_given_to_every_column() {
     let trace = crate::records::stream(1000, 8);
@@ -86,7 +83,6 @@ fn readahead_is_given_to_every_column() {
     }
 }
 
-/// What was discarded is not there any more, and the optimum cannot help it.
 #[test]
 fn a_discarded_page_is_missed_again_by_all() {
     let trace = crate::records::cut_files(50, 20);
@@ -95,7 +91,6 @@ fn a_discarded_page_is_missed_again_by_all() {
     }
 }
 
-/// In the memory the run had, with background reclaim or without: no policy is better either.
 #[test]
 fn a_machines_policies_do_not_beat_the_optimum_of_its_memory() {
     let trace = without_readahead(&crate::records::recorded(3, 12_000));

@@ -1,8 +1,7 @@
-//! Policies that share memory out, where background reclaim keeps some of it free.
+//! Policies that divide memory, beside frames kept free by background reclaim.
 //!
-//! A loop that is a little longer than memory is what both designs are for: most of it can stay.
-//! Told of all frames, of which some never hold a page, they let in every page and turned over
-//! like LRU: 0 % of hits.
+//! Both designs keep most of a loop slightly longer than memory. If told of all frames, including
+//! free ones, they would admit every page and never hit.
 
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::PolicyName;
@@ -13,7 +12,6 @@ const NR_FRAMES: u32 = 4096;
 const NR_PAGES: u64 = 5000;
 const NR_ROUNDS: u64 = 20;
 
-/// Hits of a loop, in hundredths.
 fn hits_of_loop(policy: PolicyName) -> u64 {
     let mut trace = DenseTrace::default();
     for index in (0..NR_ROUNDS).flat_map(|_| 0..NR_PAGES) {
@@ -38,7 +36,7 @@ fn w_tinylfu_keeps_most_of_a_loop_beside_frames_kept_free() {
     assert!((60..82).contains(&hits), "{hits} % hits");
 }
 
-/// The canary: it takes more than a background to hit in this loop.
+/// The canary: LRU does not hit in this loop.
 #[test]
 fn lru_keeps_nothing_of_it() {
     assert_eq!(hits_of_loop(PolicyName::Lru), 0);

@@ -1,8 +1,8 @@
-//! The judges and the readers against published miss ratios: four digits, real traces.
+//! The judges and the readers against published miss ratios of real traces, to four digits.
 //!
 //! Source of the numbers: libCacheSim, run once over the same files with object sizes ignored (its
-//! LRU, FIFO, CLOCK with one bit, and Belady). The traces: OLTP from Megiddo and Modha, FAST 2003;
-//! 2_pools, sprite and loop from Jiang and Zhang's LIRS distribution.
+//! LRU, FIFO, CLOCK with one bit, and Belady). The traces: OLTP from Megiddo and Modha, FAST 2003,
+//! and 2_pools, sprite and loop from Jiang and Zhang's LIRS distribution.
 
 use crate::support::{find_trace, load_trace};
 use pagetide_lab::judge::{naive_clock, naive_fifo, naive_lru, opt};
@@ -11,7 +11,7 @@ use pagetide_lab::trace::{Format, Trace};
 /// Frames, then miss ratios in units of 1/10,000: LRU, FIFO, clock, OPT.
 type Row = (usize, [u64; 4]);
 
-/// Rounds to four digits as the source printed them: by the exact value of the nearest `f64`.
+/// Rounds to four digits as the source did, by the exact value of the nearest `f64`.
 fn ratio_e4(misses: u64, accesses: u64) -> u64 {
     let digits = format!("{:.4}", misses as f64 / accesses as f64).replace('.', "");
     digits.parse().expect("five digits")
@@ -72,7 +72,6 @@ fn loop_matches_golden() {
     check("loop_matches_golden", "lirs_loop.trace", &rows);
 }
 
-/// Every reader against the known extent of a real file: requests, and distinct pages.
 #[test]
 fn real_files_have_their_known_extent() {
     let test = "real_files_have_their_known_extent";

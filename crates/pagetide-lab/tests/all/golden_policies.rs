@@ -1,9 +1,8 @@
-//! Core's baselines, replayed over real traces, against published miss ratios.
+//! Core's baselines on real traces, against published miss ratios.
 //!
-//! Source of the numbers: libCacheSim, run once over the same files with object sizes ignored.
-//! SIEVE and ARC are defined to the last eviction by their papers, so they must agree to the fourth
-//! digit; the others' papers leave choices open, so they must come within 0.005 but where a row
-//! says otherwise.
+//! Source of the numbers: libCacheSim, run once over the same files with object sizes ignored. The
+//! papers define SIEVE and ARC exactly, so both must agree to four digits. The remaining papers
+//! leave choices open, with a tolerance of 0.005 unless a row has another.
 
 use crate::support::load_trace;
 use pagetide_core::lru::PolicyName;
@@ -13,7 +12,6 @@ use pagetide_lab::trace::DenseTrace;
 /// Miss ratios in units of 1/10,000, in the order of [`POLICIES`].
 type Row = (u32, [i64; POLICIES.len()]);
 
-/// The policies, and how far each may be from its number.
 const POLICIES: [(PolicyName, i64); 5] = [
     (PolicyName::Sieve, 0),
     (PolicyName::Arc, 0),
@@ -82,12 +80,12 @@ fn loop_matches_golden() {
     check("loop_matches_golden", "lirs_loop.trace", &rows);
 }
 
-/// W-TinyLFU is pinned to itself: the source's sketch does not count hits in the window, counts
-/// each candidate once more whenever it is compared, and ages after 32 hits a frame rather than 10
-/// increments a frame. Ours misses up to 0.13 less, and nowhere 0.005 more.
+/// Pins W-TinyLFU to itself. The source's sketch ignores hits in the window, counts candidates at
+/// every comparison, and ages after 32 hits a frame instead of 10 increments. Ours misses up to
+/// 0.13 less, and nowhere 0.005 more.
 #[test]
 fn w_tinylfu_is_never_worse_than_the_other_reading() {
-    /// Frames, ours, the source's.
+    /// Frames, our miss ratio, and the source's.
     type Pinned = (u32, i64, i64);
 
     let test = "w_tinylfu_is_never_worse_than_the_other_reading";

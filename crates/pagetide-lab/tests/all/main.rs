@@ -1,4 +1,4 @@
-//! Most integration tests, in one program: each program costs seconds to compile and to link.
+//! Most integration tests, in one program to save compile and link time.
 
 #[path = "../support/records.rs"]
 mod records;

@@ -1,13 +1,12 @@
-//! Our own policy: pinned to its misses on small made-up traces.
+//! Our own policy: pinned misses on small synthetic traces.
 //!
-//! The bounds that hold for every policy (never better than the optimum, the same replay ends the
-//! same) are in `replay.rs`.
+//! `replay.rs` checks the bounds for every policy.
 
 use pagetide_core::lru::PolicyName;
 use pagetide_lab::replay::{self, Contender};
 
-/// Misses with 100 frames. A change of the policy moves them: print the new ones, and run
-/// the crate pagetide-tune to see whether it was for the better.
+/// Misses with 100 frames. After a change of the policy, print new numbers, and judge the change
+/// with the crate pagetide-tune.
 #[test]
 fn small_traces_miss_as_pinned() {
     let pinned: [(&str, u64); 6] = [

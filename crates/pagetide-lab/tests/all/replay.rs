@@ -1,4 +1,4 @@
-//! Core's policies, replayed: against the naive twins, against the optimum, and against themselves.
+//! Replays of core's policies against the naive twins, the optimum, and themselves.
 
 use pagetide_core::ids::{PageId, PageIndex};
 use pagetide_core::lru::{PolicyName, Switches};
@@ -31,7 +31,6 @@ fn check_twins(name: &str, trace: &DenseTrace, frames: u32) {
     }
 }
 
-/// Every policy: no miss fewer than the optimum, nothing lost, every miss accounted for.
 fn check_bounds(name: &str, trace: &DenseTrace, next_uses: &[u32], frames: u32) {
     let best = opt::count_misses_with(trace, next_uses, frames as usize);
     for &policy in PolicyName::ALL {
@@ -118,7 +117,7 @@ fn misses_of(policy: PolicyName, frames: u32, entries: &[(u64, AccessKind)]) -> 
     replay::run(Contender::Policy(policy), &trace, frames).misses
 }
 
-/// A call of several pages brings them all in before it copies the first: one miss a page.
+/// A call of several pages fills all before copying the first: one miss a page.
 #[test]
 fn a_fill_is_the_miss_of_the_access_after_it() {
     let call = [(1, Fill), (2, Fill), (1, Read), (2, Read), (2, Fill), (2, Read)];
@@ -127,7 +126,7 @@ fn a_fill_is_the_miss_of_the_access_after_it() {
     }
 }
 
-/// What was read around others comes into frames that are free, and no page leaves for it.
+/// Pages read around take only free frames, and evict nothing.
 #[test]
 fn neighbours_come_where_there_is_room() {
     let entries = [(1, Read), (2, Around), (3, Around), (1, Read), (2, Read), (3, Read)];
@@ -138,7 +137,6 @@ fn neighbours_come_where_there_is_room() {
     }
 }
 
-/// Nothing of a run's own circumstances counts in a memory that was not the run's.
 #[test]
 fn a_limit_ignores_what_stood_in_the_recorded_runs_way() {
     let plain = [(1, Table), (2, Write), (3, Read), (4, Read), (1, Read), (2, Read)];
@@ -188,7 +186,7 @@ fn a_damaged_header_is_no_memory() {
     }
 }
 
-/// Reclaim meets page 1 first; young, it stays, and page 2 goes.
+/// Reclaim meets page 1 first. The young page 1 stays, and page 2 goes.
 #[test]
 fn a_table_access_spares_a_page_once() {
     let entries =
@@ -208,7 +206,6 @@ fn a_repeated_read_is_no_reference() {
     }
 }
 
-/// What was recorded is what is replayed: the same accesses by way of a record on disk.
 #[test]
 fn a_recorded_run_replays_as_the_run_itself() {
     let original = crate::synthetic::mixed(11, 5000);
@@ -250,7 +247,6 @@ fn a_recorded_run_replays_as_the_run_itself() {
     assert_eq!(replay(&replayed), replay(&original));
 }
 
-/// Belady's row is consistent with itself: what came in is resident or was evicted.
 #[test]
 fn optimum_counts_its_evictions() {
     let trace = DenseTrace::from_reads([1, 2, 3, 4, 1, 2, 5, 1, 2, 3, 4, 5]);
@@ -284,7 +280,6 @@ fn names_parse_back_and_strangers_are_told_the_choice() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Every kind of entry, any size: nothing is lost, at any step.
     #[test]
     fn the_world_stays_whole(seed in any::<u64>(), frames in 1..150u32) {
         let trace = crate::synthetic::mixed(seed, 600);
@@ -300,7 +295,6 @@ proptest! {
         }
     }
 
-    /// So it does in a recorded run's memory, where pages are dirty, pinned and locked as well.
     #[test]
     fn the_world_of_a_record_stays_whole(
         seed in any::<u64>(),
@@ -340,7 +334,6 @@ proptest! {
     }
 }
 
-/// Real traces: sizes as in the golden table.
 #[test]
 fn real_traces_keep_all_the_bounds() {
     let test = "real_traces_keep_all_the_bounds";
@@ -366,7 +359,6 @@ fn real_traces_keep_all_the_bounds() {
     }
 }
 
-/// A replay can be stopped inside, and is told of every entry when it is not.
 #[test]
 fn a_replay_stops_when_told_and_counts_all_entries_when_not() {
     let trace = DenseTrace::from_reads((0..200_000).map(|step| step * step % 997));

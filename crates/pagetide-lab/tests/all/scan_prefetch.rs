@@ -1,5 +1,5 @@
-//! Prefetching the next folio of a scan changes time, and no decision: with it on and off, every
-//! policy that has it evicts the same pages in the same order and counts the same.
+//! Prefetch of a scan's next folio changes no decision: on or off, every policy has the same
+//! evictions and counters.
 //!
 //! Source: the scan prefetch specification, section 3.
 

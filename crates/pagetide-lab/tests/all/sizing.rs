@@ -1,17 +1,16 @@
-//! The live estimate of the curve against the exact one, at the precision a running cache has.
+//! The live estimate of the curve against the exact curve.
 //!
-//! Each row is a trace and a memory; the error is the mean over 16 sizes from a quarter of that
-//! memory to four times it, evenly spaced by ratio. A memory of up to 512 frames is not sampled:
-//! what is left there is the width of the buckets.
+//! Each row is a trace and a memory. The error is the mean over 16 sizes from a quarter to four
+//! times the memory, evenly spaced by ratio. Memories up to 512 frames are not sampled, with the
+//! width of the buckets as error.
 //!
-//! Not verified: that policies other than LRU have such a curve. They have not.
+//! Not verified: curves of policies other than LRU, which have none.
 
 use crate::support::load_trace;
 use pagetide_core::sizing::{PageKey, ReuseSample};
 use pagetide_lab::curve::{self, sizes};
 use pagetide_lab::trace::{AccessKind, DenseTrace};
 
-/// Mean and largest difference of hit ratios, in points.
 fn error(trace: &DenseTrace, nr_frames: u32) -> (f64, f64) {
     let exact = curve::lru(trace);
     let mut sample = ReuseSample::new(nr_frames);
@@ -58,7 +57,7 @@ fn zipf_curves_are_known_to_a_point() {
 #[test]
 fn the_step_of_a_loop_is_found() {
     let trace = DenseTrace::from_reads((0..2_000_000).map(|step| step % 50_000));
-    // Where the step is sharp, a twentieth of a size counts as all or nothing.
+    // At a sharp step, a twentieth of a size counts as all or nothing.
     check("loop", &trace, &[(16_384, 8.0), (65_536, 8.0)]);
 }
 
@@ -79,7 +78,7 @@ fn curves_of_traces_are_known_to_two_points() {
     }
 }
 
-/// `nr_accesses` of `nr_pages` pages, of which the n-th most popular has weight n^-`skew`.
+/// Returns `nr_accesses` of `nr_pages` pages, with weight n^-`skew` for the n-th most popular.
 fn zipf(nr_pages: u64, skew: f64, nr_accesses: u64) -> DenseTrace {
     let mut total = 0.0;
     let sums: Vec<f64> = (1..=nr_pages)

@@ -1,4 +1,4 @@
-//! Page tables and time in the lab: what walks, their filter, look-around and `min_ttl` are worth.
+//! Gains from page-table walks, their filter, look-around and `min_ttl`.
 
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::page_table::LookCounts;
@@ -11,14 +11,13 @@ use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 const FRAMES: u32 = 4096;
 const SET: u64 = 1024;
 
-/// An access through the table of a mapping.
 fn push(trace: &mut DenseTrace, mapping: u32, index: u64) {
     let page = PageId { mapping: MappingId(mapping), index: PageIndex(index) };
     trace.push(Access { page, kind: AccessKind::Table, thread: 0 });
 }
 
-/// A working set of [`SET`] pages used in turn, and between two of its pages two of a scan that
-/// never comes back; all through tables.
+/// Returns a working set of [`SET`] pages used in turn, with two new pages of a scan after each,
+/// all through page tables.
 fn set_and_scan(rounds: u64) -> DenseTrace {
     let mut trace = DenseTrace::default();
     for at in 0..rounds * SET {
@@ -29,7 +28,6 @@ fn set_and_scan(rounds: u64) -> DenseTrace {
     trace
 }
 
-/// Misses on pages of the set after their first use.
 fn misses_on_set(trace: &DenseTrace, switches: Switches) -> u64 {
     let setup = Setup { switches, ..Setup::new(PolicyName::Mglru, FRAMES) };
     let mut world = World::new(setup, trace, |_| {});
@@ -45,8 +43,8 @@ fn misses_on_set(trace: &DenseTrace, switches: Switches) -> u64 {
     on_set - SET
 }
 
-/// Each round misses the whole set where nothing is kept. With walks it is lost in part while
-/// memory fills, and then never; without, every round loses some of it.
+/// With walks, part of the set is lost while memory fills, then nothing. Without walks, every round
+/// loses some.
 #[test]
 fn a_set_used_through_tables_survives_a_scan_if_tables_are_walked() {
     let walks_alone =
@@ -62,8 +60,8 @@ fn a_set_used_through_tables_survives_a_scan_if_tables_are_walked() {
     assert!(left > 4 * walked && left_longer > left + SET, "{left}, {left_longer}");
 }
 
-/// A set of two full leaf tables, and one page in each of [`SPARSE`] others, all used in each
-/// round; then aging on request. At last all that is not young is evicted.
+/// Uses two full leaf tables and one page in each of [`SPARSE`] more in each round, with aging on
+/// request. Finally evicts all pages that are not young.
 fn age_sparse(switches: Switches) -> (LookCounts, u64, u64) {
     const SPARSE: u64 = 2000;
     const ROUNDS: u64 = 6;
@@ -93,12 +91,13 @@ fn the_filter_spares_walks_of_sparse_tables_and_keeps_the_set() {
     assert_eq!((filtered_misses, all_misses), (0, 0), "the set is there");
     assert_eq!((all.nr_leaves, all.nr_skipped), (rounds * 2002, 0));
     assert_eq!(filtered.nr_leaves + filtered.nr_skipped, all.nr_leaves);
-    // The first walk knows nothing; later ones read the two leaves of the set, and strangers that
-    // pass: with so few members, none or one.
+    // The first walk reads everything. Later walks read the set's two leaves and at most one false
+    // positive of the filter.
     assert!((2002 + 2 * (rounds - 1)..2012 + 2 * (rounds - 1)).contains(&filtered.nr_leaves));
 }
 
-/// Specification, section 11: nothing younger than `min_ttl` is evicted; misses get no frame.
+/// Specification, section 11: generations younger than `min_ttl` are not evicted, so misses get no
+/// frame.
 #[test]
 fn young_generations_are_not_evicted_and_reads_go_past_memory() {
     let trace = DenseTrace::from_reads((0..3000).map(|at| at % 1500));

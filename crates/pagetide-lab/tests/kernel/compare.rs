@@ -1,7 +1,7 @@
-//! A row of a kernel's numbers, and the replays that are compared with it.
+//! Kernel figures, and the replays compared with them.
 //!
-//! Each row is one limit of a memory group; each comparison is the mean of some replays against the
-//! range of two boots, and is printed as it is made.
+//! A row is one limit of a memory group. A comparison checks the mean of some replays against the
+//! range of two boots, and is printed.
 
 use crate::support::load_trace;
 use pagetide_core::ids::{PageId, PageIndex};
@@ -10,24 +10,22 @@ use pagetide_core::units::Millis;
 use pagetide_lab::replay::{self, Memory, Phases, Reader, ReplayClock, ReplayOutcome, Setup};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 
-/// How far from the kernel's figures a replay may be.
+/// Maximum difference from the kernel's hit ratio.
 const MGLRU_TOLERANCE: f64 = 0.0035;
 const FRESH_TOLERANCE: f64 = 0.004;
 const FOLDED_TOLERANCE: f64 = 0.009;
 const NEWEST_TOLERANCE: f64 = 0.003;
-/// So many reads, and the program that made them read `memory.stat` once.
+/// Reads between two reads of `memory.stat` by the same program.
 const FOLD_EVERY: u64 = 500;
-/// How far from the kernel's number of resident pages: a pass frees 32 to 64 pages more than are
-/// used at once, and up to 63 are charged ahead.
+/// Maximum difference from the kernel's resident pages. A pass frees 32 to 64 surplus pages, and up
+/// to 63 pages are charged ahead.
 const RESIDENT_TOLERANCE: u64 = 100;
-/// How often the reader of `memory.stat` made the kernel fold, about.
+/// Approximate period of the kernel's folds under the reader of `memory.stat`.
 const READ_PERIOD: Millis = Millis(5);
-/// The kernel's period of folding.
 const PERIOD: Millis = Millis(2000);
 
-/// Comparisons that are further off, and how far they may be: nothing else may, and none of these
-/// may get worse. Both are of live statistics, which is not what the kernel had, and of workloads
-/// where a fold more or less decides: with the reader's folds they are 0.04 and 0.02 points off.
+/// Known larger differences, which may not grow. Unlike the kernel, both rows have live statistics,
+/// where a single fold decides. With the reader's folds the differences are 0.04 and 0.02 points.
 const FURTHER: [(&str, &str, u32, f64); 2] =
     [("cloudphysics", LIVE, 9795, 0.0095), ("P3", LIVE, 65_536, 0.0145)];
 const UNLIMITED: &str = "mglru, unlimited";
@@ -38,32 +36,27 @@ const FOLDED: &str = "two lists, folded";
 const MGLRU_7_3: &str = "mglru-7.3";
 const COUNTED: &str = "two lists, counted";
 
-/// What the kernel did at one limit of a group.
 pub(crate) struct Row {
-    /// The limit, in pages.
     limit: u32,
-    /// Pages the cache held at the end, under the multi-gen LRU and under two lists.
+    /// Pages cached at the end, under the multi-gen LRU and under two lists.
     resident: Option<(u64, u64)>,
-    /// Hit ratios of two boots; once the same where there was one.
+    /// Hit ratios of two boots, equal if there was one.
     mglru: (f64, f64),
     two_lists: (f64, f64),
-    /// With statistics kept fresh.
+    /// Hit ratio with fresh statistics.
     fresh: Option<f64>,
-    /// What 7.3 did.
     newest: Option<Newest>,
 }
 
-/// What Linux 7.3 did at the limit.
+/// Figures of Linux 7.3 at the limit.
 pub(crate) struct Newest {
     mglru: (f64, f64),
-    /// Pages the cache held at the end, under the multi-gen LRU.
     resident: u64,
-    /// Two lists that are folded every [`FOLD_EVERY`] reads, in 6.18 and in 7.3, whose rules are
-    /// the same; and the pages held.
+    /// Two lists folded every [`FOLD_EVERY`] reads, in 6.18 and in 7.3 (the rules are equal), and
+    /// the cached pages.
     counted: Option<((f64, f64), u64)>,
 }
 
-/// What a replay is compared with.
 struct Kernel<'a> {
     what: &'a str,
     hit_ratio: (f64, f64),
@@ -71,14 +64,12 @@ struct Kernel<'a> {
     resident: Option<u64>,
 }
 
-/// The comparisons of one trace, printed as they are made.
 struct Comparisons<'a> {
     name: &'a str,
     trace: &'a DenseTrace,
     missed: Vec<String>,
 }
 
-/// Makes all comparisons of a trace.
 pub(crate) fn check(name: &str, trace: &DenseTrace, rows: &[Row]) {
     let mut comparisons = Comparisons { name, trace, missed: Vec::new() };
     rows.iter().for_each(|row| comparisons.check_row(row));
@@ -133,7 +124,6 @@ impl Comparisons<'_> {
         }
     }
 
-    /// Compares the mean of these replays with what the kernel did.
     fn compare(
         &mut self,
         limit: u32,
@@ -164,7 +154,6 @@ impl Comparisons<'_> {
     }
 }
 
-/// What 6.18 did, and 7.3.
 pub(crate) fn row(
     limit: u32,
     resident: impl Into<Option<(u64, u64)>>,
@@ -177,12 +166,10 @@ pub(crate) fn row(
     Row { limit, resident: resident.into(), mglru, two_lists, fresh: Some(fresh), newest }
 }
 
-/// Of 6.18, where nothing is known but hit ratios.
 pub(crate) fn plain(limit: u32, mglru: (f64, f64), two_lists: (f64, f64)) -> Row {
     Row { limit, resident: None, mglru, two_lists, fresh: None, newest: None }
 }
 
-/// What 7.3 did.
 pub(crate) fn newest(
     mglru: (f64, f64),
     resident: u64,
@@ -191,7 +178,7 @@ pub(crate) fn newest(
     Newest { mglru, resident, counted: counted.into() }
 }
 
-/// The first `accesses` accesses of a trace, as reads of pages numbered in the order of their ids.
+/// Returns the first `accesses` accesses of a trace as reads of pages numbered by id.
 pub(crate) fn load_prefix(test: &str, file: &str, accesses: u64) -> Option<DenseTrace> {
     let trace = load_trace(test, file)?;
     let prefix = || trace.entries().take(accesses as usize);

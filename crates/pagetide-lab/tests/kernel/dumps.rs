@@ -1,13 +1,12 @@
-//! Where 4000 pages stand among the generations, as a kernel's `lru_gen` file says.
+//! Generations of 4000 pages, compared with a kernel's `lru_gen` file.
 //!
-//! Measured on booted kernels, in a fresh memory group without reclaim, with a program that read,
-//! faulted or wrote 4000 pages; some 20 of them were still in a batch when the file was read. No
-//! trace is needed: here these pages are read, and the text of the same shape is compared.
+//! Measured on booted kernels in a fresh memory group without reclaim: a program read, faulted or
+//! wrote 4000 pages. Some 20 pages were still in a batch at the dump.
 //!
 //! ```text
 //!                                            6.18               7.3
-//!   single random reads                      4000 at 0          129 at 0, the others at 1
-//!   reads of what readahead brought          4000 at 0          4000 at 0
+//!   single random reads                      4000 at 0          129 at 0, the rest at 1
+//!   reads of pages read ahead                4000 at 0          4000 at 0
 //!   faults on a file, in random order        at 2; aged: 2      at 1; aged: 3
 //!   faults on anonymous memory               at 2; aged: 2      at 2; aged: 3
 //!   written, and to be evicted while dirty   at 1               at 2
@@ -36,8 +35,8 @@ fn push(trace: &mut DenseTrace, index: u64, kind: AccessKind) {
     trace.push(Access { page, kind, thread: 0 });
 }
 
-/// Plays the trace in more memory than it needs, carries the commands out, and reads how many pages
-/// are in each generation that has some.
+/// Plays the trace with spare memory, runs the commands, and returns the pages in each non-empty
+/// generation.
 fn dump(policy: PolicyName, trace: &DenseTrace, commands: &str) -> Vec<(u64, u64)> {
     let setup = Setup {
         swap_pages: Some(2 * NR_PAGES),
@@ -52,7 +51,7 @@ fn dump(policy: PolicyName, trace: &DenseTrace, commands: &str) -> Vec<(u64, u64
     text.lines().skip(2).map(sizes_in).filter(|(_, nr_pages)| *nr_pages > 0).collect()
 }
 
-/// Of a line `seq age anon file`: the generation, and pages of both types.
+/// Returns the generation and the pages of both types, from a line `seq age anon file`.
 fn sizes_in(line: &str) -> (u64, u64) {
     let numbers: Vec<u64> =
         line.split_whitespace().map(|word| word.parse().expect("a number")).collect();
@@ -70,7 +69,7 @@ fn of_31_single_reads_one_is_cold_in_7_3() {
     assert_eq!(dumps, [vec![(0, 4000)], vec![(0, 129), (1, 3871)]]);
 }
 
-/// Whole batches, as of large folios, which never wait in one.
+/// Whole batches, as from large folios, which never wait in a batch.
 #[test]
 fn what_readahead_brings_is_cold_in_both() {
     let mut trace = DenseTrace::default();
@@ -95,7 +94,8 @@ fn the_same_of_anonymous_pages_which_enter_alike() {
     assert_eq!(in_both(&trace, "+ 0 0 3"), [vec![(2, 4000)], vec![(3, 4000)]]);
 }
 
-/// None can go: in 6.18 they are sorted into the next generation, in 7.3 refused and put back.
+/// Dirty pages cannot go. 6.18 sorts them into the next generation, 7.3 refuses them and puts them
+/// back.
 #[test]
 fn dirty_pages_that_were_to_be_evicted_are_active_in_7_3() {
     let trace = in_random_order(AccessKind::Write);

@@ -1,12 +1,11 @@
-//! Core's kernel policies, replayed, against the kernel itself: hit ratios within parts of a point.
+//! Replays of core's kernel policies against the kernel: hit ratios within fractions of a point.
 //!
 //! Source of the numbers: Linux 6.18.15 and 7.3.4, one process reading 4 KiB pages without
-//! readahead in a memory group, a fresh boot for each value. The replay runs in such a group, too,
-//! whose limit also pays for tree nodes and what else is charged
-//! ([`pagetide_lab::replay::Memory::KernelGroup`]). As in the kernel's runs, everything is a read,
-//! and pages are numbered in the order of the trace's ids: that says which share a node.
+//! readahead in a memory group, a fresh boot for each value. The replay uses the same accounting
+//! ([`pagetide_lab::replay::Memory::KernelGroup`]). All accesses are reads. Pages are numbered by
+//! trace id, for the same shared tree nodes.
 //!
-//! Seven comparisons; only the first is without the kernel's limit on shadows.
+//! Seven comparisons. Only the first runs without the kernel's limit on shadows.
 //!
 //! ```text
 //!   mglru, unlimited   live statistics                  6.18 left alone, the range of two boots
@@ -18,16 +17,14 @@
 //!   two lists, counted folds every 500 reads, 7 phases  6.18 and 7.3, the reader itself folding
 //! ```
 //!
-//! Folded ones are means over the phases. Kernels left alone differ from boot to boot by up to 1.25
-//! points, as the phases do: no such row of two lists in 7.3 is here, whose guests were slower.
-//! Where it is known how many pages the cache held at the end, that is compared, too.
+//! Folded rows are means over the phases. Boots of one kernel differ by up to 1.25 points. 7.3 has
+//! no folded row of two lists, as its guests were slower. The final number of cached pages is
+//! compared if known.
 //!
-//! In `dumps.rs`: where 4000 pages stand among the generations of each kernel, of which no trace is
-//! needed.
+//! `dumps.rs` compares the generations of 4000 pages.
 //!
-//! Not verified: that the same pages are evicted; only how many hits come of it. The zipf rows are
-//! of another random sequence than the kernel's: the same distribution, pages and length. Of 7.3 no
-//! hit ratio of a trace made here was measured.
+//! Not verified: the evicted pages. The zipf rows use another random sequence than the kernel's,
+//! with the same distribution, pages and length. 7.3 has no hit ratios for synthetic traces.
 
 mod compare;
 mod dumps;
@@ -196,7 +193,7 @@ fn synthetic_traces_hit_as_in_the_kernel() {
     check("cyclic-36000", &cyclic, &[plain(32_768, (0.0003, 0.0005), (0.0010, 0.0011))]);
 }
 
-/// Whether tests of many seconds are wanted; otherwise says that `test` is skipped.
+/// Returns true if long tests are enabled. Otherwise reports `test` as skipped.
 fn wants_long(test: &str) -> bool {
     let wants = env::var_os("PAGETIDE_LONG").is_some_and(|set| set == "1");
     if !wants {
@@ -205,7 +202,7 @@ fn wants_long(test: &str) -> bool {
     wants
 }
 
-/// Independent reads, the page of rank r with weight `r^-exponent`, from a fixed seed.
+/// Independent reads from a fixed seed, with weight `r^-exponent` for the page of rank r.
 fn zipf(nr_pages: u32, exponent: f64, nr_reads: usize) -> DenseTrace {
     let mut sum = 0.0;
     let mut sums = Vec::new();
@@ -215,7 +212,7 @@ fn zipf(nr_pages: u32, exponent: f64, nr_reads: usize) -> DenseTrace {
     }
     let mut state = 11_u64;
     let mut reads = || {
-        // SplitMix64; its upper 53 bits are an even step of the whole.
+        // SplitMix64. The upper 53 bits give a uniform share.
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,12 +1,11 @@
-//! A 64-bit fingerprint of a sequence, the same on every machine and with every compiler.
+//! A portable 64-bit digest of a sequence.
 //!
-//! FNV-1a, by Fowler, Noll and Vo, over the little-endian bytes: short, public and unchanging,
-//! which a hasher of the standard library does not promise to be. It only has to notice accidents.
+//! FNV-1a, by Fowler, Noll and Vo, over the little-endian bytes. Unlike the standard library's
+//! hashers, FNV-1a never changes. The digest only detects accidents.
 
 use pagetide_core::ids::PageId;
 use pagetide_core::vmstat::{Counter, VmStat};
 
-/// The fingerprint of what was added so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Digest(u64);
 
@@ -28,8 +27,7 @@ impl Digest {
         self.add_number(page.index.0);
     }
 
-    /// A name with its number. Zeros are left out: a new counter of things that did not happen
-    /// changes nothing.
+    /// Adds a named number. Skips zero, so that a new counter that counted nothing changes nothing.
     pub(crate) fn add_count(&mut self, name: &str, number: u64) {
         if number > 0 {
             self.add_bytes(name.as_bytes());
@@ -37,7 +35,7 @@ impl Digest {
         }
     }
 
-    /// A name with its measure, to nine digits: the last ones depend on the order of additions.
+    /// Adds a named measure to nine digits, as the last ones depend on the order of additions.
     pub(crate) fn add_measure(&mut self, name: &str, measure: f64) {
         self.add_bytes(format!("{name}={measure:.8e};").as_bytes());
     }
@@ -55,7 +53,6 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// The published test vectors.
 #[test]
 fn digests_are_those_of_the_publication() {
     for (text, expected) in [("", "cbf29ce484222325"), ("foobar", "85944171f73967e8")] {

@@ -1,4 +1,4 @@
-//! Scenarios, virtual CPUs, fast and slow memory, and groups: what they measure, as digests.
+//! Digests of scenarios, virtual CPUs, fast and slow memory, and groups.
 
 use crate::digest::Digest;
 use crate::groups;
@@ -19,7 +19,6 @@ fn row(what: String, policy: &str, switches: String, frames: u32, counters: Dige
     Row { what, policy, switches, frames, hits: None, evictions: None, counters }
 }
 
-/// Every scenario, played once by each design under each condition.
 pub(crate) fn scenarios(designs: &[Design], conditions: &[Condition]) -> Vec<Row> {
     let of_scenario = |scenario| {
         let with = move |condition: &Condition| (scenario, *condition);
@@ -47,7 +46,7 @@ pub(crate) fn scenarios(designs: &[Design], conditions: &[Condition]) -> Vec<Row
         .collect()
 }
 
-/// Every workload of the per-CPU lists with every tuning: its first moments, in a smaller machine.
+/// Runs every workload of the per-CPU lists with every tuning, briefly and in a smaller machine.
 pub(crate) fn per_cpu_lists(nr_frames: u32, millis: u64) -> Vec<Row> {
     let plan = pcp::PcpPlan {
         nr_frames,
@@ -76,8 +75,8 @@ pub(crate) fn per_cpu_lists(nr_frames: u32, millis: u64) -> Vec<Row> {
     runs.par_iter().map(run).collect()
 }
 
-/// Every program over fast and slow memory: by each policy as tiering ships, and by two in every
-/// stage and judge.
+/// Runs every program over fast and slow memory: each policy with default tiering, two policies in
+/// every stage and judge.
 pub(crate) fn tiers(policies: [&str; 2], seconds: u64) -> Vec<Row> {
     let (warm_up, measured) = (Nanos::from_secs(seconds * 2), Nanos::from_secs(seconds));
     let setup = TierSetup { warm_up, measured, ..TierSetup::published() };
@@ -122,7 +121,6 @@ pub(crate) fn tiers(policies: [&str; 2], seconds: u64) -> Vec<Row> {
         .collect()
 }
 
-/// The plays of several groups.
 pub(crate) fn groups() -> Vec<Row> {
     let mut rows = Vec::new();
     for policy in subjects::policies() {

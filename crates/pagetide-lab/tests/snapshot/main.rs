@@ -1,17 +1,15 @@
-//! What a redesign must leave equal, run by run: hits, evictions in order, every counter.
+//! Snapshots of short runs: hits, evictions in order, and every counter.
 //!
-//! **Problem.** Decisions are moved from file to file, behind other traits, into one loop. Tests of
-//! a stated result notice what they state; a victim that comes one place earlier they do not.
-//!
-//! **Idea.** Thousands of short runs, each a line in a text file beside this one: what was run, and
-//! the outcome, sequences as 64-bit digests. A run that is not as it was fails, and is named.
+//! **Problem.** Refactoring moves decisions, and other tests miss a victim evicted one place
+//! earlier. **Idea.** Thousands of short runs, each a row in a text file: the run and its outcome,
+//! with sequences as 64-bit digests. A changed row fails the test by name.
 //!
 //! ```text
 //!   cargo test -p pagetide-lab --test snapshot                           compares
 //!   PAGETIDE_SNAPSHOT=write cargo test -p pagetide-lab --test snapshot   writes the files anew
 //! ```
 //!
-//! | file | what |
+//! | file | runs |
 //! |---|---|
 //! | `replays.txt` | every policy: reads in a limit; every kind of entry, memory, time; records |
 //! | `switches.txt` | every switch of every policy, alone, in a dozen of these |
@@ -19,12 +17,10 @@
 //! | `machines.txt` | per-CPU lists, fast and slow memory, groups |
 //! | `real.txt` | published traces: with `PAGETIDE_TRACES` |
 //!
-//! **What moves may.** The files are written anew where behaviour is meant to change, in the commit
-//! that changes it, which says what moved and why. The policy `pagetide` is not here: it is still
-//! being made, and what it must reach is bounded by tests of its own (`tests/all/pagetide.rs`).
+//! **Intended changes.** A commit that changes behaviour rewrites the files, and gives the reason.
+//! The policy `pagetide` still changes, so `tests/all/pagetide.rs` covers it instead.
 //!
-//! **Not here.** How long anything takes; the real page cache, whose runs the replay law ties to
-//! these.
+//! **Not here.** Durations. The real page cache, which the replay law covers.
 
 #[path = "../support/records.rs"]
 #[expect(dead_code, reason = "its streams and cut files are other tests'")]
@@ -75,7 +71,7 @@ fn machines_are_as_they_were() {
     table::check("machines", &rows);
 }
 
-/// Files and sizes. Switches are tried at the first size of those that are short.
+/// Files and sizes. Short files also try switches at the first size.
 const REAL: [(&str, &[u32]); 7] = [
     ("lirs_2_pools.trace", &[450, 1000]),
     ("lirs_sprite.trace", &[600, 100]),
@@ -85,7 +81,7 @@ const REAL: [(&str, &[u32]); 7] = [
     ("arc_OLTP.lis.zst", &[5000]),
     ("cloudPhysicsIO.oracleGeneral.bin.zst", &[9795]),
 ];
-/// Traces with more entries are replayed by the policies as they are only.
+/// Longer traces, in entries, are replayed without flipped switches only.
 const SHORT: u64 = 120_000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Notes between the entries of a record: ticks and mappings for tiers, and what groups do.
+//! Notes in records: ticks and mappings for tiers, and group changes.
 
 use pagetide_core::group::GroupConfig;
 use pagetide_core::ids::{GroupId, MappingId};
@@ -9,13 +9,12 @@ use pagetide_core::units::Millis;
 use pagetide_lab::replay::{TierMemory, ZoneMemory};
 use pagetide_lab::trace::{Access, DenseTrace};
 
-/// Mappings of the made traces.
 const NR_MAPPINGS: u32 = 6;
-/// Pages of the longest.
+/// Pages of the longest mapping.
 const NR_PAGES: u64 = 500;
 
-/// So many fast frames, half as many of middling memory, and twice as many slow ones; scans are
-/// short and frequent, so that a few thousand entries see many.
+/// Returns `nr_fast` fast frames, half as many middling and twice as many slow ones, with short and
+/// frequent scans for short traces.
 pub(crate) fn tiers_of(nr_fast: u32) -> TierMemory {
     let node = |nr_frames: u32, distance| RecordedNode {
         nr_frames,
@@ -47,7 +46,7 @@ pub(crate) fn tiers_of(nr_fast: u32) -> TierMemory {
     }
 }
 
-/// The entries, with every mapping known from the start and a tick after every 20th.
+/// Adds every mapping at the start, and a tick at every 20th entry.
 pub(crate) fn with_ticks(trace: &DenseTrace) -> DenseTrace {
     let mapping = |id| ScannedMapping { id: MappingId(id), nr_pages: NR_PAGES, created: Millis(0) };
     let mut noted = DenseTrace::default();
@@ -59,8 +58,8 @@ pub(crate) fn with_ticks(trace: &DenseTrace) -> DenseTrace {
     noted
 }
 
-/// The entries, in a tree of three groups: limits that shrink and grow, protection, reclaim on
-/// request, a group that is removed and made again.
+/// Adds a tree of three groups: changing limits, protection, reclaim on request, and a group
+/// removed and made again.
 pub(crate) fn with_groups(trace: &DenseTrace) -> DenseTrace {
     let (top, first, second) = (GroupId(1), GroupId(2), GroupId(3));
     let set = |group, parent, config| GroupNote::Set { group, parent, config };
@@ -97,7 +96,7 @@ pub(crate) fn with_groups(trace: &DenseTrace) -> DenseTrace {
     noted
 }
 
-/// Appends the entries, each after the notes for its place.
+/// Appends the entries, each after its notes.
 fn push_with(noted: &mut DenseTrace, trace: &DenseTrace, notes: impl Fn(u64) -> Vec<Note>) {
     for (nth, (rank, kind)) in (1..).zip(trace.entries()) {
         noted.push_notes(&notes(nth));

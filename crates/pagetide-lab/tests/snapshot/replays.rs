@@ -1,4 +1,4 @@
-//! Replays: each kind of memory, and each kind of circumstance, over made traces.
+//! Replays in each kind of memory and circumstance, over synthetic traces.
 
 use crate::digest::Digest;
 use crate::notes;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 type MakeSetup = fn(PolicyName, u32) -> Setup;
 
-/// A trace, and what it is replayed in.
+/// A trace with its replay setup.
 pub(crate) struct Play {
     what: String,
     trace: DenseTrace,
@@ -33,7 +33,6 @@ impl Play {
     }
 }
 
-/// Replays each with each design, in every size.
 pub(crate) fn rows(plays: &[Play], designs: &[Design]) -> Vec<Row> {
     let sizes = |play| move |frames: &u32| (play, *frames);
     let runs: Vec<(&Play, u32, Design)> = plays
@@ -48,7 +47,6 @@ pub(crate) fn rows(plays: &[Play], designs: &[Design]) -> Vec<Row> {
     runs.par_iter().map(run).collect()
 }
 
-/// One replay as a row.
 pub(crate) fn replayed(
     what: &str,
     design: Design,
@@ -64,7 +62,7 @@ pub(crate) fn replayed(
         policy: design.policy.to_string(),
         switches: design.switches_text(),
         frames,
-        // A fill is a miss, whether or not the access after it is in the trace.
+        // A fill counts as a miss even if its access is cut off.
         hits: outcome.accesses.checked_sub(outcome.misses),
         evictions: Some(evictions),
         counters: counters_of(&outcome),
@@ -86,14 +84,13 @@ fn counters_of(outcome: &ReplayOutcome) -> Digest {
     digest.add_counters(&outcome.vmstat);
     if let Some(tiers) = &outcome.tiers {
         let text = serde_json::to_string(tiers).expect("it serializes");
-        // By the names that they had: the snapshot is of what happens, not of its names.
+        // Keeps the old names, so that a rename changes no snapshot.
         let text = text.replace("resident_pages_by_tier", "resident");
         digest.add_bytes(text.replace("served_by_tier", "served").as_bytes());
     }
     digest
 }
 
-/// Plain reads in a limit.
 pub(crate) fn reads() -> Vec<Play> {
     let play = |(name, trace)| {
         let small = if name == "once" { &[96][..] } else { &[96, 333] };
@@ -104,7 +101,7 @@ pub(crate) fn reads() -> Vec<Play> {
     synthetic::reads().into_iter().map(play).collect()
 }
 
-/// Everything else: kinds of entries, of memory, of time; records of runs, with tiers and groups.
+/// All other entries, memories and times, and records with tiers and groups.
 pub(crate) fn circumstances() -> Vec<Play> {
     let mixed = || synthetic::mixed(3, 7_000);
     let recorded = || records::recorded(1, 6_000);
@@ -143,7 +140,7 @@ pub(crate) fn circumstances() -> Vec<Play> {
     ]
 }
 
-/// A swap device, a flusher, statistics that lag, a clock that waits for misses.
+/// Swap, a flusher, stale statistics, and a clock with costs.
 fn swapping(policy: PolicyName, frames: u32) -> Setup {
     Setup {
         swap_pages: Some(150),
@@ -174,7 +171,7 @@ fn tiers(policy: PolicyName, nr_fast: u32) -> Setup {
     Setup::new(policy, Memory::Tiers(notes::tiers_of(nr_fast)))
 }
 
-/// Two policies in each tuning of the per-CPU lists, and with each switch of tiering flipped.
+/// Runs two policies in each tuning of the per-CPU lists, and with each switch of tiering flipped.
 pub(crate) fn memory_rows(policies: [PolicyName; 2]) -> Vec<Row> {
     let mixed = synthetic::mixed(5, 12_000);
     let ticked = notes::with_ticks(&records::recorded(2, 10_000));
@@ -212,7 +209,6 @@ fn tier_variants() -> Vec<(&'static str, replay::TierMemory)> {
     ]
 }
 
-/// The same entries, where the pages of mapping 1 are anonymous.
 fn with_anonymous(trace: &DenseTrace) -> DenseTrace {
     let mut anonymous = DenseTrace::default();
     anonymous.mark_anonymous(MappingId(1));
@@ -223,7 +219,7 @@ fn with_anonymous(trace: &DenseTrace) -> DenseTrace {
     anonymous
 }
 
-/// The same entries, a millisecond after every third.
+/// Adds a millisecond after every third entry.
 fn with_times(trace: &DenseTrace) -> DenseTrace {
     let mut timed = DenseTrace::default();
     for (nth, (rank, kind)) in (0..).zip(trace.entries()) {

@@ -1,8 +1,8 @@
-//! The policies and switches that are compared.
+//! The compared policies and switches.
 
 use pagetide_core::lru::{Mechanism, PolicyName, Switches};
 
-/// A policy with at most one mechanism turned the other way.
+/// A policy with at most one flipped mechanism.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Design {
     pub(crate) policy: PolicyName,
@@ -15,23 +15,20 @@ impl Design {
         self.flipped.map_or(usual, |mechanism| usual.flipped(mechanism))
     }
 
-    /// As it stands in rows.
     pub(crate) fn switches_text(self) -> String {
         self.flipped.map_or_else(|| "-".to_owned(), |mechanism| format!("~{mechanism}"))
     }
 }
 
-/// Every policy but `pagetide`, which is its own and may change; see the head of the test.
+/// Returns every policy except `pagetide`, which may change (see `main.rs`).
 pub(crate) fn policies() -> impl Iterator<Item = PolicyName> {
     PolicyName::ALL.iter().copied().filter(|policy| *policy != PolicyName::Pagetide)
 }
 
-/// They, as they are.
 pub(crate) fn plain() -> Vec<Design> {
     policies().map(|policy| Design { policy, flipped: None }).collect()
 }
 
-/// They, with each of their mechanisms flipped.
 pub(crate) fn flipped() -> Vec<Design> {
     let of = |policy| Mechanism::of(policy).map(move |it| Design { policy, flipped: Some(it) });
     policies().flat_map(of).collect()

@@ -1,30 +1,29 @@
-//! Rows in a text file: written when asked, compared otherwise.
+//! Snapshot rows in a text file.
 //!
 //! ```text
 //!   what            policy  switches  frames  hits   evictions         counters
 //!   limit/mixed     mglru   ~tiers    96      1402   6f0c1e0b2d9a4471  e3a1...
-//!   ^ the key, up to here                     ^ the outcome: `-` where the run does not tell
+//!   ^ the key, up to here                     ^ the outcome: `-` if unknown
 //! ```
 //!
-//! With `PAGETIDE_SNAPSHOT=write` a file is made anew and the test passes; `git diff` then says
-//! what moved. Without, every row must be there as it was, and none may be missing or new.
+//! With `PAGETIDE_SNAPSHOT=write` the file is rewritten and the test passes. Otherwise a changed,
+//! missing or new row fails the test.
 
 use crate::digest::Digest;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
-/// One run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Row {
-    /// What was run: no spaces.
+    /// The run, without spaces.
     pub(crate) what: String,
     pub(crate) policy: String,
-    /// Which switches are turned the other way; `-` for none.
+    /// Flipped switches, or `-`.
     pub(crate) switches: String,
     pub(crate) frames: u32,
     pub(crate) hits: Option<u64>,
-    /// Of the evicted pages, in order.
+    /// Digest of the evicted pages, in order.
     pub(crate) evictions: Option<Digest>,
     pub(crate) counters: Digest,
 }
@@ -50,7 +49,7 @@ pub(crate) fn check(name: &str, rows: &[Row]) {
     check_part(name, rows, |_| true);
 }
 
-/// The same, of those rows of the file of which `is_known` knows what was run.
+/// Compares only the file's rows with a known run.
 pub(crate) fn check_part(name: &str, rows: &[Row], is_known: impl Fn(&str) -> bool) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/snapshot/{name}.txt"));
     let now: BTreeMap<String, String> = rows.iter().map(|row| (row.key(), row.outcome())).collect();
@@ -75,7 +74,6 @@ pub(crate) fn check_part(name: &str, rows: &[Row], is_known: impl Fn(&str) -> bo
     );
 }
 
-/// Key and outcome of each line.
 fn parse(text: &str) -> BTreeMap<String, String> {
     let split = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();

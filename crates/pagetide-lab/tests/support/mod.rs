@@ -1,8 +1,7 @@
-//! Real traces for tests: looked for in the folder named by `PAGETIDE_TRACES`, skipped loudly.
+//! Real traces for tests, from the folder named by `PAGETIDE_TRACES`.
 //!
-//! The traces are too large, and not ours, to be kept here. A test that cannot find its trace
-//! prints `SKIPPED: test: why` and appends the same line to the file named by
-//! `PAGETIDE_SKIP_LOG`, if set, so that skips can be counted.
+//! A test without its trace prints `SKIPPED: test: why`. The file named by `PAGETIDE_SKIP_LOG`, if
+//! set, gets the same line, so that skips can be counted.
 
 use pagetide_lab::trace::{DenseTrace, Trace};
 use std::env;
@@ -10,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The path of the trace `file`, or `None` after saying that `test` is skipped.
+/// Returns the path of the trace `file`, or `None` after reporting `test` as skipped.
 pub(crate) fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
     let Some(folder) = env::var_os("PAGETIDE_TRACES") else {
         skip(test, &format!("PAGETIDE_TRACES is not set, wanted {file}"));
@@ -24,7 +23,8 @@ pub(crate) fn find_trace(test: &str, file: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// The trace `file` in memory, its format detected, or `None` after saying that `test` is skipped.
+/// Loads the trace `file` in its detected format, or returns `None` after reporting `test` as
+/// skipped.
 pub(crate) fn load_trace(test: &str, file: &str) -> Option<DenseTrace> {
     let path = find_trace(test, file)?;
     let mut trace = Trace::open(&path, None).expect("the trace opens");

@@ -1,10 +1,10 @@
-//! Small records as a page cache writes them, made up from a seed: with readahead.
+//! Small synthetic records of a page cache, with readahead.
 
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 
-/// What a run of a page cache records, from a seed: three files read front to back again and
-/// again, with windows of readahead that sometimes are never read, between reads at random.
+/// Returns a record of a page cache: repeated sequential reads of three files, with readahead that
+/// is sometimes unused, between random reads.
 pub(crate) fn recorded(seed: u64, nr_entries: u64) -> DenseTrace {
     let mut random = Random(seed);
     let mut trace = DenseTrace::default();
@@ -43,7 +43,7 @@ pub(crate) fn recorded(seed: u64, nr_entries: u64) -> DenseTrace {
     trace
 }
 
-/// A file read front to back, in windows read ahead: a miss, then none.
+/// Returns a sequential read of a file with readahead: one miss.
 pub(crate) fn stream(nr_pages: u64, window: u64) -> DenseTrace {
     let mut trace = DenseTrace::default();
     push(&mut trace, 0, 0, AccessKind::Read);
@@ -57,7 +57,7 @@ pub(crate) fn stream(nr_pages: u64, window: u64) -> DenseTrace {
     trace
 }
 
-/// A file read whole and cut to nothing, so many times.
+/// Returns a file read whole and then truncated, `nr_times` times.
 pub(crate) fn cut_files(nr_pages: u64, nr_times: u64) -> DenseTrace {
     let mut trace = DenseTrace::default();
     for _ in 0..nr_times {

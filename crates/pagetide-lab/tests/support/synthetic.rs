@@ -1,9 +1,8 @@
-//! Small traces made up on the spot, each with one habit that some policy gets wrong.
+//! Small synthetic traces, each hard for some policy.
 
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_lab::trace::{Access, AccessKind, DenseTrace};
 
-/// Name and trace; plain reads only.
 pub(crate) fn reads() -> Vec<(&'static str, DenseTrace)> {
     let mut random = Random(7);
     let uniform = (0..20_000).map(|_| random.below(600)).collect::<Vec<_>>();
@@ -27,7 +26,7 @@ pub(crate) fn reads() -> Vec<(&'static str, DenseTrace)> {
     ]
 }
 
-/// Every kind of entry, over three files, from a seed.
+/// Returns every kind of entry, over three files, from a seed.
 pub(crate) fn mixed(seed: u64, nr_entries: usize) -> DenseTrace {
     let mut random = Random(seed);
     let mut trace = DenseTrace::default();

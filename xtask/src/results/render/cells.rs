@@ -1,25 +1,25 @@
-//! What stands in one cell.
+//! The text of one cell.
 
 use super::super::rows::ResultRow;
 
-/// The median, and in brackets its range where there is one.
+/// Returns the median with its range in brackets, if any.
 pub(super) fn measured(row: &ResultRow) -> String {
     figure(row.median) + &range(Some(row.min), Some(row.max))
 }
 
-/// The median, and in brackets its ratio to the reference, but of what is a ratio itself.
+/// Returns the median with its ratio to the reference in brackets, unless the median is a ratio.
 pub(super) fn short(row: &ResultRow) -> String {
     let ratio = row.ratio.filter(|_| !row.unit.starts_with('%'));
     figure(row.median) + &ratio.map_or(String::new(), |ratio| format!(" ({ratio:.2})"))
 }
 
-/// The ratio to the reference, and in brackets its range; empty without.
+/// Returns the ratio to the reference with its range in brackets, or empty.
 fn ratio(row: &ResultRow) -> String {
     let range = range(row.ratio_min, row.ratio_max);
     row.ratio.map_or(String::new(), |ratio| format!("{ratio:.2}{range}"))
 }
 
-/// The reference with its median, and how far ahead of it the subject is; `None` without one.
+/// Returns the reference with its median and the subject's lead, or `None`.
 pub(super) fn against(row: &ResultRow) -> Option<String> {
     let median =
         row.reference_median.map_or(String::new(), |median| format!(" {}", figure(median)));
@@ -30,7 +30,6 @@ pub(super) fn reference_of(row: &ResultRow) -> String {
     row.reference.clone().unwrap_or_default().replace('|', "/")
 }
 
-/// Each once, in the order in which they come.
 pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.fold(Vec::new(), |mut found, one| {
         if !found.contains(&one) {
@@ -46,7 +45,7 @@ fn range(low: Option<f64>, high: Option<f64>) -> String {
     ends.map_or(String::new(), |(low, high)| format!(" ({low}-{high})"))
 }
 
-/// A number with about three digits that say something.
+/// Returns a number with about three significant digits.
 pub(super) fn figure(value: f64) -> String {
     match value.abs() {
         _ if value.fract() == 0.0 => format!("{value:.0}"),

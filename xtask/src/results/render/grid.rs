@@ -3,7 +3,7 @@
 use super::super::rows::ResultRow;
 use super::cells::{distinct, figure, reference_of, short};
 
-/// Subjects by cases: a line a subject where these are at least as many as the cases.
+/// Renders subjects by cases: a line a subject if subjects are at least as many as cases.
 pub(super) fn subjects(rows: &[&ResultRow]) -> String {
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let keys = distinct(rows.iter().map(|row| (row.case.as_str(), row.unit.as_str())));
@@ -29,7 +29,7 @@ pub(super) fn subjects(rows: &[&ResultRow]) -> String {
     table(&head, lines.into_iter())
 }
 
-/// A line a case and unit, a column a subject, and what the source says, if it does.
+/// Renders a line a case and unit, a column a subject, and the source's claim, if any.
 fn across(rows: &[&ResultRow], subjects: &[&str], keys: &[(&str, &str)]) -> String {
     let says = |row: &&&ResultRow| row.reference.is_some() && row.reference_median.is_none();
     let has_saying = rows.iter().any(|row| says(&row));
@@ -52,7 +52,7 @@ fn across(rows: &[&ResultRow], subjects: &[&str], keys: &[(&str, &str)]) -> Stri
     table(&head, lines)
 }
 
-/// What the source says, once for all subjects of which it says the same.
+/// Returns the source's claims, each once with its subjects.
 fn sayings(rows: &[&ResultRow]) -> String {
     let each = distinct(rows.iter().map(|row| reference_of(row))).into_iter().map(|saying| {
         let of = rows.iter().filter(|row| reference_of(row) == saying);
@@ -62,8 +62,8 @@ fn sayings(rows: &[&ResultRow]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// What is changed by what it is changed in: the change is the last part of the case. Changes that
-/// make no difference anywhere are named below the table.
+/// Renders changes by subject. The last part of the case is the change. Changes without any effect
+/// are listed below the table.
 pub(super) fn changes(rows: &[&ResultRow]) -> String {
     let parts = |row: &ResultRow| {
         let (of, change) = row.case.rsplit_once(", ").unwrap_or(("", &row.case));
@@ -88,7 +88,6 @@ pub(super) fn changes(rows: &[&ResultRow]) -> String {
     table(&head, lines) + if none.is_empty() { "" } else { &below }
 }
 
-/// The change that is none.
 const UNCHANGED: &str = "as it is";
 
 pub(super) fn table(head: &[String], lines: impl Iterator<Item = Vec<String>>) -> String {

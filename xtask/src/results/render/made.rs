@@ -1,10 +1,9 @@
-//! A part of a document that is made of rows: between two marks, where it has them.
+//! A generated part of a document, between two marks.
 
-/// Before and after the part.
 const BEGIN: &str = "<!-- made by `cargo x results` -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// `document` with this part; as it is where it has no place for it.
+/// Returns `document` with this part, or unchanged without marks.
 pub(in crate::results) fn with_part(document: &str, part: &str) -> String {
     let place = document
         .split_once(BEGIN)

@@ -1,7 +1,7 @@
-//! The document: what all rows have in common, then the tables of each section.
+//! The document: the common facts of all rows, then the tables of each section.
 //!
-//! A figure beside what it was measured against is a line; of many subjects, each is a line or a
-//! column, whichever are fewer columns; of one thing changed at a time, each change is a line:
+//! A figure with a reference is a line. Many subjects are lines or columns, with the fewer columns.
+//! Single changes are lines:
 //!
 //! ```text
 //!   | case | ns | against         |   | case | lru | mglru |   | changed   | a trace, mglru |
@@ -18,7 +18,6 @@ use super::plan::{Section, Shape};
 use super::rows::ResultRow;
 use cells::{against, distinct, measured};
 
-/// What stands above the tables.
 pub(super) fn head(commit: &str, machine: &str) -> String {
     format!(
         "# Results\n\n\
@@ -30,7 +29,6 @@ pub(super) fn head(commit: &str, machine: &str) -> String {
     )
 }
 
-/// A section: its commands, and its tables. Without rows, a sentence that says so.
 pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
     let title = format!("\n## {}\n\n{}\n\n", section.title, section.note);
     if rows.is_empty() {
@@ -48,8 +46,8 @@ pub(super) fn section(section: &Section, rows: &[ResultRow]) -> String {
     format!("{title}{commands}\n{tables}")
 }
 
-/// A line for each case and subject, with all that it was measured against; cases of many subjects
-/// in a table of their own.
+/// Renders a line for each case and subject with its references. Cases of many subjects get their
+/// own table.
 fn by_case(rows: &[&ResultRow]) -> String {
     let subjects = |case: &str| {
         distinct(rows.iter().filter(|row| row.case == case).map(|row| row.subject.as_str())).len()
@@ -61,10 +59,10 @@ fn by_case(rows: &[&ResultRow]) -> String {
     tables.map(|(rows, table)| table(&rows)).collect::<Vec<_>>().join("\n")
 }
 
-/// Subjects of one case that are compared with each other rather than with a reference.
+/// Minimum subjects of a case for comparing them with each other instead of a reference.
 const MANY: usize = 3;
 
-/// A line for each case and subject. Where there is one subject, it heads the column of figures.
+/// Renders a line for each case and subject. A single subject heads the column of figures.
 fn lines(rows: &[&ResultRow]) -> String {
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
     let has_one = subjects.len() == 1;

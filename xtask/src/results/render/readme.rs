@@ -4,7 +4,7 @@ use super::cells::distinct;
 use super::grid::table;
 use crate::results::rows::ResultRow;
 
-/// What the demo's workloads are, in the order of the table, and whether they run for a time.
+/// The demo's workloads in table order: name, description, and true for a timed run.
 const WORKLOADS: [(&str, &str, bool); 5] = [
     ("wschange", "three files of 0.75x memory, each read until it stays", false),
     ("wsprotect", "one file of 1.06x memory, streamed over and over", false),
@@ -13,7 +13,6 @@ const WORKLOADS: [(&str, &str, bool); 5] = [
     ("oltp", "70/30 random reads and writes, syncs", true),
 ];
 
-/// What the demo's rows make.
 pub(in crate::results) fn part(rows: &[ResultRow]) -> String {
     let Some(first) = rows.first() else { return "Not measured.\n".to_owned() };
     let subjects = distinct(rows.iter().map(|row| row.subject.as_str()));
@@ -54,7 +53,6 @@ pub(in crate::results) fn part(rows: &[ResultRow]) -> String {
     )
 }
 
-/// Whole, with commas between thousands.
 fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();

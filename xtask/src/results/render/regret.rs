@@ -1,13 +1,13 @@
-//! The policies over many rows of trace and memory: by their regret, a line a policy.
+//! The table of policies by regret over many traces and memories.
 //!
-//! The regret of a policy on a row is how many more points of accesses it misses than the best of
-//! those that somebody published: not our own, and not the optimum.
+//! The regret of a policy on a row is its miss ratio minus the best published policy's, in points.
+//! Our own policy and the optimum do not count as published.
 
 use super::grid::table;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// What each policy misses of a row's accesses, as `pagetide-tune --policies` writes it.
+/// Miss ratios of the policies on a row, as `pagetide-tune --policies` writes them.
 #[derive(Debug, Deserialize)]
 struct RegretRow {
     row: String,
@@ -17,13 +17,13 @@ struct RegretRow {
 }
 
 const OUR_OWN: &str = "pagetide";
-/// A policy this near to the best, in points, is as good.
+/// Distance from the best, in points, that counts as equal.
 const NEAR: f64 = 1.0;
 
-/// The table, and what it is of.
+/// Returns the table and its description.
 ///
 /// # Errors
-/// A line that is no row, or of a tree with changes.
+/// Fails if a line is no row, or the tree had changes.
 pub(in crate::results) fn part(rows: &str) -> Result<String, String> {
     let parse = |line| serde_json::from_str(line).map_err(|error| format!("a row: {error}"));
     let rows: Vec<RegretRow> = rows.lines().map(parse).collect::<Result<_, String>>()?;
@@ -44,7 +44,6 @@ pub(in crate::results) fn part(rows: &str) -> Result<String, String> {
     ))
 }
 
-/// A policy's mean regret, and its cells.
 fn line(policy: &str, rows: &[RegretRow]) -> (f64, Vec<String>) {
     let regret = |row: &RegretRow| {
         let published = row.miss_ratios.iter().filter(|(name, _)| *name != OUR_OWN);

@@ -1,17 +1,16 @@
-//! No circles of modules: inside a crate, too, arrows point down.
+//! Forbids circles of modules: inside a crate, too, arrows point down.
 //!
-//! Two modules that use each other are one module in two files: neither can be read, tested or
-//! moved without the other. Modules are compared with their siblings, each standing for all that
-//! is below it, so that rooms have an order and, inside a room, its files:
+//! Two modules that use each other are one module in two files. Modules are compared with their
+//! siblings, each with everything below, so that folders have an order, and files in a folder:
 //!
 //! ```text
 //! api::file -> engine::fill     at the root: api -> engine
 //! engine::fill -> engine::pass  in engine:   fill -> pass
-//! engine::pass -> engine        no arrow: a module and what is below it are one family
+//! engine::pass -> engine        no arrow: a module and its children are one family
 //! ```
 //!
-//! Judged are `use` lines and paths in code, tests left out; a name that a module only passes on is
-//! followed to its home. Deliberately ignored: methods, whose type was imported somewhere else.
+//! Reads `use` lines and paths in code outside tests, and follows re-exports. Deliberately ignored:
+//! methods of types imported elsewhere.
 
 mod modules;
 mod paths;
@@ -54,7 +53,6 @@ fn check(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// The arrows of a crate, under the module whose children they join.
 fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
     let mut by_parent: BTreeMap<&[String], Arrows> = BTreeMap::new();
     for used in uses {
@@ -68,12 +66,10 @@ fn arrows_by_parent(uses: &[Use]) -> BTreeMap<&[String], Arrows<'_>> {
     by_parent
 }
 
-/// How many names two modules share, from the root.
 fn nr_shared(one: &Module, other: &Module) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// The shortest way from `module` back to it.
 fn circle_through<'a>(arrows: &Arrows<'a>, module: &str) -> Option<Vec<&'a Use>> {
     let mut reached: BTreeSet<&str> = BTreeSet::new();
     let mut ways = VecDeque::from([(module, Vec::new())]);

@@ -1,4 +1,4 @@
-//! The modules of one crate, and which of them each uses.
+//! The modules of one crate, and their uses of each other.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use super::super::source::{Source, is_word, words_at};
 use super::super::tree::Tree;
 use super::paths::{Path, paths};
 
-/// A module by the names that lead to it from the root of its crate, which is the empty one.
+/// A module by its path from the root of its crate. The root is empty.
 pub(super) type Module = Vec<String>;
 
-/// A module's paths to other modules of its crate.
 #[derive(Debug)]
 pub(super) struct Use {
     pub(super) from: Module,
@@ -19,13 +18,13 @@ pub(super) struct Use {
     pub(super) line: usize,
 }
 
-/// What a module imports, by the name it has there.
+/// Imports of a module, by local name.
 type Imports = BTreeMap<String, Vec<String>>;
 
-/// Imports of imports: further than this is a circle of them.
+/// Maximum chain of imports. A longer chain is a circle.
 const NR_IMPORTS_MAX: usize = 8;
 
-/// Every path of the crate in `folder` that leads from one of its modules to another.
+/// Returns every path between two modules of the crate in `folder`.
 pub(super) fn uses(tree: &Tree, folder: &str) -> Vec<Use> {
     let root = format!("{folder}/src/");
     let files = tree.sources.range(root.clone()..).take_while(|(file, _)| file.starts_with(&root));
@@ -55,7 +54,6 @@ pub(super) fn uses(tree: &Tree, folder: &str) -> Vec<Use> {
     named.into_iter().filter_map(lead).collect()
 }
 
-/// The module that a file holds, by its place below `src/`.
 fn module_of(file: &str) -> Module {
     let mut names: Module = file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if matches!(names.last().map(String::as_str), Some("mod" | "lib" | "main")) {
@@ -64,7 +62,7 @@ fn module_of(file: &str) -> Module {
     names
 }
 
-/// The modules in a file that have their body there, and where that is; outer ones first.
+/// Returns the modules with bodies in a file, with their ranges, outer ones first.
 fn inner_modules(source: &Source, module: &Module) -> Vec<(std::ops::Range<usize>, Module)> {
     let mut found: Vec<(std::ops::Range<usize>, Module)> = Vec::new();
     for at in words_at(&source.code, "mod") {
@@ -79,8 +77,8 @@ fn inner_modules(source: &Source, module: &Module) -> Vec<(std::ops::Range<usize
     found
 }
 
-/// The module where the last name of a path that stands in `from` is at home, as far as modules
-/// and their imports tell; none for another crate's.
+/// Returns the home module of a path used in `from`, as far as modules and imports tell. Returns
+/// `None` for another crate's.
 fn resolve(
     modules: &BTreeMap<Module, Imports>,
     from: &Module,
@@ -92,7 +90,7 @@ fn resolve(
         "crate" => (Module::new(), rest),
         "self" => (from.clone(), rest),
         "super" => (from[..from.len().checked_sub(1)?].to_vec(), rest),
-        // A child of this module, or a name it has imported.
+        // A child of this module, or an imported name.
         _ if is_module(modules, from, first) || modules[from].contains_key(first) => {
             (from.clone(), segments)
         }
@@ -109,7 +107,8 @@ fn resolve(
             };
             let whole = [import, beyond].concat();
             let home = resolve(modules, &at, &whole, nr_imports_left - 1);
-            // What another crate defines is used from there, not from the module that lends it.
+            // A name of another crate counts as used from that crate, not from the re-exporting
+            // module.
             return home;
         }
         rest = beyond;
@@ -127,7 +126,7 @@ fn is_module(modules: &BTreeMap<Module, Imports>, parent: &Module, name: &str) -
 mod tests {
     use super::*;
 
-    /// `from -> to` of every use, for a crate in the folder `a`.
+    /// Returns `from -> to` of every use, for a crate in the folder `a`.
     fn arrows(files: &[(&str, &str)]) -> Vec<String> {
         let text = |module: &Module| module.join("::");
         let found = uses(&Tree::of(files), "a");

@@ -1,28 +1,27 @@
-//! The paths that a file names: in its `use` lines, and in its code.
+//! The paths in a file: in `use` lines, and in code.
 //!
 //! ```text
 //! use super::{page::Page, word as w};    super::page::Page as Page, super::word as w
 //! crate::lru::build(w::State::Free)      crate::lru::build, w::State::Free
 //! ```
 //!
-//! Deliberately ignored: what macros write, and the names that a `*` brings in.
+//! Deliberately ignored: macro output, and the names that a `*` brings in.
 
 use std::ops::Range;
 
 use super::super::source::{Source, is_word, words_at};
 
-/// A path and the line it stands on, from 0.
+/// A path and its line, from 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) line: usize,
-    /// Where in the code it starts.
+    /// Offset in the code.
     pub(super) at: usize,
     pub(super) segments: Vec<String>,
-    /// The name that a `use` gives it here; none for a path in code.
+    /// The name given by a `use`. `None` for a path in code.
     pub(super) name: Option<String>,
 }
 
-/// Paths outside tests, in no particular order.
 pub(super) fn paths(source: &Source) -> Vec<Path> {
     let uses = uses(&source.code);
     let mut found = Vec::new();
@@ -40,7 +39,6 @@ pub(super) fn paths(source: &Source) -> Vec<Path> {
     found
 }
 
-/// What stands between each `use` and its semicolon.
 fn uses(code: &str) -> Vec<Range<usize>> {
     let starts = words_at(code, "use").map(|at| at + "use".len());
     // `impl Trait + use<'a>` is no import.
@@ -48,7 +46,6 @@ fn uses(code: &str) -> Vec<Range<usize>> {
     imports.map(|at| at..code[at..].find(';').map_or(code.len(), |length| at + length)).collect()
 }
 
-/// One `use` line being read.
 struct UseTree<'a> {
     code: &'a str,
     at: usize,
@@ -56,7 +53,7 @@ struct UseTree<'a> {
 }
 
 impl UseTree<'_> {
-    /// Reads one path and the braces it ends in, below `prefix`.
+    /// Reads one path and its final braces, below `prefix`.
     fn read(&mut self, prefix: &mut Vec<String>, found: &mut Vec<Path>) {
         let depth = prefix.len();
         self.skip_space();
@@ -99,7 +96,7 @@ impl UseTree<'_> {
         prefix.truncate(depth);
     }
 
-    /// The path just read, under its own name or the one after `as`.
+    /// Returns the last path, under its own name or the one after `as`.
     fn named(&mut self, segments: &[String], at: usize) -> Path {
         let mut segments = segments.to_vec();
         if segments.last().is_some_and(|last| last == "self") && segments.len() > 1 {
@@ -128,7 +125,7 @@ impl UseTree<'_> {
     }
 }
 
-/// Every `a::b` outside the `use` lines.
+/// Collects every `a::b` outside the `use` lines.
 fn in_code(code: &str, uses: &[Range<usize>], found: &mut Vec<Path>) {
     let bytes = code.as_bytes();
     let mut past = 0;
@@ -136,7 +133,7 @@ fn in_code(code: &str, uses: &[Range<usize>], found: &mut Vec<Path>) {
         let length = bytes[..separator].iter().rev().take_while(|byte| is_word(**byte)).count();
         let start = separator - length;
         let is_import = uses.iter().any(|range| range.contains(&separator));
-        // `pub(in crate::lru)` says where an item is seen, and uses nothing.
+        // `pub(in crate::lru)` is a visibility, and uses nothing.
         let is_visibility = code[..start].ends_with("pub(in ");
         if start < past || length == 0 || is_import || is_visibility {
             continue;
@@ -151,7 +148,7 @@ fn in_code(code: &str, uses: &[Range<usize>], found: &mut Vec<Path>) {
     }
 }
 
-/// Turns places into lines, for places that only grow.
+/// Turns ascending offsets into lines.
 struct Lines<'a> {
     code: &'a str,
     at: usize,

@@ -1,16 +1,16 @@
-//! Taking and returning pages: the seam of core's allocator, in virtual time.
+//! Allocation and free: core's allocator calls in virtual time.
 //!
 //! ```text
-//!   take:  list's lock? -- held --> zone: TakePast       none? -- core's SlowPath says what is
-//!            | free                                               tried next, or that it is over
+//!   take:  list's lock? -- held --> zone: TakePast       none? -- core's SlowPath returns the
+//!            | free                                               next attempt, or gives up
 //!          from the list -- empty --> zone: Refill
 //!   give:  list's lock? -- held --> zone: GivePast
 //!            | free
 //!          to the list -- core says drain --> zone: Drain
 //! ```
 //!
-//! The list's lock is kept during the visit to the zone, as in the real world; that is when others'
-//! tries fail.
+//! As in the page cache, the list's lock stays held during a visit to the zone, when attempts of
+//! other tasks fail.
 
 use super::{Machine, QUANTUM};
 use crate::machine::clock::Nanos;
@@ -20,7 +20,7 @@ use crate::machine::workload::{End, TaskId};
 use pagetide_core::page_alloc::{AllocRequest, Attempt, Attempted, SlowPath};
 
 impl Machine {
-    /// Some more pages of an allocation, as far as the CPU's own list goes.
+    /// Allocates up to a quantum of pages from the CPU's list.
     pub(super) fn alloc_some(&mut self, id: TaskId) {
         let task = &mut self.tasks[id.0 as usize];
         let cpu = task.cpu;
@@ -56,7 +56,7 @@ impl Machine {
         }
     }
 
-    /// Some more pages of a return, until core wants a drain.
+    /// Frees up to a quantum of pages, until core wants a drain.
     pub(super) fn free_some(&mut self, id: TaskId) {
         let cpu = self.task(id).cpu;
         let task = &mut self.tasks[id.0 as usize];
@@ -97,7 +97,6 @@ impl Machine {
         }
     }
 
-    /// Off to the zone, after `after` of work on the list.
     fn leave_list(&mut self, id: TaskId, after: Nanos, visit: Visit) {
         if matches!(visit, Visit::Refill(_) | Visit::Drain(..)) {
             let asker = self.asker(id);
@@ -117,7 +116,7 @@ impl Machine {
         self.plan(id, after, Stage::Running);
     }
 
-    /// Core's call, at the moment the zone's lock is had; whether an allocation got its page.
+    /// Calls core when the zone's lock is granted. Returns true if an allocation got its page.
     pub(super) fn visit(&mut self, id: TaskId, visit: Visit) -> bool {
         let task = &mut self.tasks[id.0 as usize];
         let frame = match visit {
@@ -147,7 +146,6 @@ impl Machine {
         frame.is_some()
     }
 
-    /// The zone's lock is let go of: what the visit was for goes on.
     pub(super) fn after_visit(&mut self, id: TaskId, visit: Visit, found: bool) {
         let cpu = self.task(id).cpu;
         let is_shedding = matches!(self.task(id).jobs.last(), Some(Job::Shed { .. }));
@@ -196,8 +194,7 @@ impl Machine {
         self.finish_if(id, is_done, each);
     }
 
-    /// An attempt found nothing: the next one, as core orders them. There is nothing here that
-    /// reclaim could free.
+    /// Makes core's next attempt. Reclaim has nothing to free here.
     fn try_harder(&mut self, id: TaskId) {
         let (nr_cpus, memory) = (self.memory.nr_cpus(), &mut self.memory);
         let Some(Job::Alloc(job)) = self.tasks[id.0 as usize].jobs.last_mut() else {

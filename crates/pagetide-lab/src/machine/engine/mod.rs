@@ -1,22 +1,19 @@
-//! The machine: tasks, locks and core's allocator, driven from moment to moment.
+//! The machine: tasks, locks and core's allocator, driven event by event.
 //!
-//! **Problem.** Hundreds of CPUs, each doing something to the same memory at the same time, in one
-//! thread and in the same order every time. **Idea.** The next moment on the agenda belongs to one
-//! task; it goes on until it needs a lock, or has worked on [`QUANTUM`] pages:
+//! **Problem.** Run hundreds of CPUs in one thread and in a repeatable order. **Idea.** Each event
+//! belongs to one task, which runs until it needs a lock, or has worked on [`QUANTUM`] pages:
 //!
 //! ```text
 //!   agenda --> task --> Running   up to 64 pages from or to its own list, each at its price
 //!                       AtZone    asks for the zone's lock, at the moment it needs it
 //!                       InZone    got it: core's call, and the lock is held for its price
-//!                       Leaving   lets go: the first in the queue is next, after the hand-off
+//!                       Leaving   releases: the first in the queue is next, after the hand-off
 //! ```
 //!
-//! **Data and invariants.** A call under the zone's lock happens at the moment the lock is granted,
-//! so calls reach core in the order of the grants. Pages in use + free + on lists = managed, at all
-//! moments ([`Machine::validate`]).
+//! **Data and invariants.** Core sees calls under the zone's lock in grant order. Pages in use +
+//! free + on lists = managed ([`Machine::validate`]).
 //!
-//! **What it deliberately ignores.** Between two of its steps a task's list is up to 64 pages ahead
-//! of its time; only another CPU's emptying of that list could see it.
+//! **What it deliberately ignores.** A task's list may be up to 64 pages ahead of its time.
 //!
 //! Source: our own.
 
@@ -37,40 +34,40 @@ use pagetide_core::ids::CpuId;
 use pagetide_core::page_alloc::PcpTuning;
 use std::collections::VecDeque;
 
-/// Pages a task works on between two looks at the others.
+/// Pages that a task works on in one step.
 pub const QUANTUM: u32 = 64;
 
-/// What a machine is made of.
+/// Settings of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MachineConfig {
-    /// Virtual CPUs, each with a list of its own.
+    /// Virtual CPUs, each with its own list.
     pub nr_cpus: u32,
     /// Frames of the one zone.
     pub nr_frames: u32,
-    /// How the lists' limits follow what happens.
+    /// Tuning of the list limits.
     pub tuning: PcpTuning,
     /// Prices.
     pub costs: Costs,
-    /// Where all randomness comes from.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// Between two samples; not 0.
+    /// Time between samples, not 0.
     pub sample_every: Nanos,
 }
 
-/// A machine that cannot be built.
+/// Invalid machine settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// Give it at least one CPU.
+    /// Give the machine at least one CPU.
     #[error("a machine without CPUs runs nothing")]
     NoCpus,
-    /// Give it 1 to [`FRAMES_MAX`](pagetide_core::page_alloc::FRAMES_MAX) frames.
+    /// Give the machine 1 to [`FRAMES_MAX`](pagetide_core::page_alloc::FRAMES_MAX) frames.
     #[error("a zone holds 1 to 2^28 frames, not {nr_frames}")]
     Frames {
-        /// What was asked for.
+        /// The requested frames.
         nr_frames: u32,
     },
-    /// Samples every 0 ns would never end.
+    /// A sampling interval of 0 ns.
     #[error("samples need some time between them")]
     NoInterval,
 }
@@ -92,10 +89,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with nothing to do.
+    /// Returns an idle machine.
     ///
     /// # Errors
-    /// As [`MachineError`].
+    /// Fails with [`MachineError`] if a setting is invalid.
     pub fn new(config: &MachineConfig) -> Result<Machine, MachineError> {
         let MachineConfig { nr_cpus, nr_frames, tuning, costs, seed, sample_every } = *config;
         if nr_cpus == 0 {
@@ -129,10 +126,10 @@ impl Machine {
         DeviceId(self.devices.len() as u32 - 1)
     }
 
-    /// Starts a task at the present moment, after those started before it.
+    /// Starts a task now, after the tasks started before.
     ///
     /// # Panics
-    /// When there is no such CPU.
+    /// Panics if the CPU does not exist.
     pub fn start(&mut self, cpu: CpuId, workload: Box<dyn Workload>) -> TaskId {
         assert!(cpu.0 < self.memory.nr_cpus(), "no such CPU: {cpu}");
         let id = TaskId(self.tasks.len() as u32);
@@ -152,20 +149,20 @@ impl Machine {
         id
     }
 
-    /// The present.
+    /// Returns the current time.
     pub fn now(&self) -> Nanos {
         self.agenda.now()
     }
 
-    /// Frames in service, that cannot be but in use, free or on a list.
+    /// Returns the frames in service: in use, free or on a list.
     pub fn nr_managed(&self) -> u64 {
         u64::from(self.memory.zone().nr_managed())
     }
 
-    /// Lets everything before `end` happen.
+    /// Runs all events before `end`.
     ///
     /// # Panics
-    /// When `end` is in the past.
+    /// Panics if `end` is in the past.
     pub fn run_until(&mut self, end: Nanos) {
         while self.agenda.peek().is_some_and(|next| next < end) {
             self.step();
@@ -174,7 +171,7 @@ impl Machine {
         self.agenda.pass(end);
     }
 
-    /// Lets the next thing happen; `false` when nothing ever will.
+    /// Runs the next event. Returns `false` if there is none.
     pub fn step(&mut self) -> bool {
         let Some(next) = self.agenda.peek() else { return false };
         self.sample_until(next);
@@ -183,12 +180,12 @@ impl Machine {
         true
     }
 
-    /// Begins to measure, at this moment.
+    /// Starts a measurement.
     pub fn start_measuring(&mut self) {
         self.meter = Meter::new(self.agenda.now(), self.memory.nr_through_zone());
     }
 
-    /// What was measured up to this moment.
+    /// Returns the measures up to now.
     pub fn measured(&self) -> Measured {
         let meter = &self.meter;
         let (sum, nr_samples) = meter.listed;
@@ -206,21 +203,17 @@ impl Machine {
         }
     }
 
-    /// All samples since the machine was built.
+    /// Returns all samples since the machine was built.
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// Frames on a CPU's list.
-    ///
-    /// # Panics
-    /// When there is no such CPU.
     #[cfg(test)]
     pub(super) fn nr_listed_on(&self, cpu: CpuId) -> u32 {
         self.memory.pcp(cpu).count()
     }
 
-    /// Frames a batch has.
+    /// Returns the frames in a batch.
     pub fn batch(&self) -> u32 {
         self.memory.pcp(CpuId(0)).batch()
     }
@@ -228,7 +221,7 @@ impl Machine {
     /// Walks every frame and list.
     ///
     /// # Panics
-    /// When a page is lost, or in two places.
+    /// Panics if a page is lost or in two places.
     pub fn validate(&self) {
         let in_use = self.tasks.iter().flat_map(|task| task.held.iter().chain(&task.inbox));
         let nr_in_use = in_use.map(|&frame| u64::from(self.memory.order_of(frame).nr_frames()));
@@ -253,7 +246,6 @@ impl Machine {
         }
     }
 
-    /// One step of a task, at the present moment.
     fn go(&mut self, id: TaskId) {
         match self.task(id).stage {
             Stage::Running => self.run_job(id),
@@ -318,7 +310,6 @@ impl Machine {
         self.after_visit(id, visit, found);
     }
 
-    /// Lets go of a list's lock, and wakes the task that waits for it.
     fn release_list(&mut self, id: TaskId, cpu: CpuId) {
         let next = self.list_locks[cpu.0 as usize].release(id, &self.costs);
         if let Some((waiter, after)) = next {

@@ -1,12 +1,12 @@
-//! Emptying lists, one's own or another CPU's.
+//! Emptying the list of any CPU.
 //!
 //! ```text
 //!   for each CPU:  wait for its list's lock --> core: a drain? -- Some --> the zone, and again
-//!                                                              `- None --> let go, next CPU
+//!                                                              `- None --> release, next CPU
 //! ```
 //!
-//! The periodic work asks core once, and carries out what it says; the full drain loops until the
-//! list is empty, and lets go of the zone in between, as the real world does.
+//! The periodic work carries out one answer of core. As in the page cache, the full drain loops
+//! until the list is empty, and releases the zone in between.
 
 use super::Machine;
 use crate::machine::clock::Nanos;
@@ -16,7 +16,6 @@ use crate::machine::workload::TaskId;
 use pagetide_core::ids::CpuId;
 
 impl Machine {
-    /// Asks for the lock of the next list to shed, or ends the job.
     pub(super) fn ask_list(&mut self, id: TaskId) {
         let Some(&Job::Shed { cpu, end, .. }) = self.task(id).jobs.last() else {
             unreachable!("a shedding is under way");
@@ -35,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// With the list's lock: what core says goes next, or on to the next list.
+    /// Runs core's next drain of the locked list, or continues with the next list.
     pub(super) fn shed_one(&mut self, id: TaskId) {
         let Some(Job::Shed { cpu, how, .. }) = self.tasks[id.0 as usize].jobs.last_mut() else {
             unreachable!("a shedding is under way");

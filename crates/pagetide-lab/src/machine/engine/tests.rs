@@ -1,4 +1,4 @@
-//! The machine on small configurations: by hand, by property, by seed.
+//! Tests of the machine on small configurations: by hand, by property, by seed.
 
 use super::*;
 use crate::machine::workload::{End, View, Want};
@@ -34,7 +34,7 @@ fn machine(nr_cpus: u32, nr_frames: u32, tuning: PcpTuning) -> Machine {
     Machine::new(&config(nr_cpus, nr_frames, tuning)).expect("the machine can be built")
 }
 
-/// Says its wants one after the other, and notes when it was asked for each.
+/// Makes requests in order, and records the time of each.
 struct Script {
     wants: VecDeque<Want>,
     asked: Rc<RefCell<Vec<u64>>>,
@@ -68,17 +68,17 @@ fn run_out(machine: &mut Machine) {
     }
 }
 
-/// 16 MiB: the batch is one frame, so each allocation is a visit.
+/// 16 MiB: the batch is one frame, so each allocation visits the zone.
 const SMALL: u32 = 4096;
 
 #[test]
 fn two_cpus_and_one_lock_keep_the_schedule_computed_by_hand() {
     let mut machine = machine(2, SMALL, PcpTuning::Fixed);
     assert_eq!(machine.batch(), 1);
-    // Both look into their empty lists until 10. CPU 0 asks first: the lock's line is in no cache,
-    // so it is in at 15, moves one page until 35. CPU 1 queues at 10, is in at 135 and out at 155.
-    // CPU 0, second page: 35 + 10 to look, queues at 45, in at 155 + 100 = 255, out at 275. CPU 1,
-    // second page: looks until 165, queues, in at 375, out at 395.
+    // Both check their empty lists until 10. CPU 0 gets the lock at 15 (its line is in no cache),
+    // and moves one page until 35. CPU 1 queues at 10, enters at 135, leaves at 155. CPU 0's second
+    // page: queues at 45, enters at 155 + 100 = 255, leaves at 275. CPU 1's second page: queues at
+    // 165, enters at 375, leaves at 395.
     let first = start(&mut machine, 0, &[alloc(1), alloc(1)]);
     let second = start(&mut machine, 1, &[alloc(1), alloc(1)]);
     run_out(&mut machine);
@@ -87,7 +87,7 @@ fn two_cpus_and_one_lock_keep_the_schedule_computed_by_hand() {
     let measured = machine.measured();
     // Waits in the queue: 10 to 135, 45 to 255, 165 to 375.
     assert_eq!(measured.waited, Nanos(125 + 210 + 210));
-    // Those, four looks, the first taking of the lock, and four pages.
+    // The waits, four list checks, the first acquisition, and four pages.
     assert_eq!(measured.busy, Nanos(545 + 4 * 10 + 5 + 4 * 20));
     assert_eq!((measured.zone_pages, machine.now()), (4, Nanos(395)));
 }
@@ -99,7 +99,7 @@ fn a_lock_whose_line_is_elsewhere_costs_the_transfer() {
     let second = start(&mut machine, 1, &[Want::Sleep(Nanos(1000)), alloc(1)]);
     run_out(&mut machine);
     assert_eq!(*first.borrow(), [0, 35]);
-    // 1000 + a look of 10 + 5 + 50 + a page of 20.
+    // 1000 + a list check of 10 + 5 + 50 + a page of 20.
     assert_eq!(*second.borrow(), [0, 1000, 1085]);
     assert_eq!(machine.measured().waited, Nanos::ZERO);
 }
@@ -113,9 +113,9 @@ fn a_zone_that_another_cpu_had_costs_its_lines_once_a_hold() {
     let later = Want::Sleep(Nanos(1000));
     let second = start(&mut machine, 1, &[later, alloc(1), later, alloc(1)]);
     run_out(&mut machine);
-    // It was never held before: two visits of 10 + 5 + 20.
+    // Never held before: two visits of 10 + 5 + 20.
     assert_eq!(*first.borrow(), [0, 70]);
-    // 10 + 5 + 50, the lines and a page; the second time they are here.
+    // 10 + 5 + 50, the lines and a page. The second time the lines are local.
     assert_eq!(*second.borrow(), [0, 1000, 2085, 3085, 3120]);
 }
 
@@ -125,7 +125,7 @@ fn blocks_are_taken_and_returned_whole() {
     let blocks = Want::AllocBlocks { nr_blocks: 16, order: Order(2), each: Nanos::ZERO };
     let asked = start(&mut machine, 0, &[blocks, free(16, End::Oldest)]);
     run_out(&mut machine);
-    // Two refills of 63 pages in 15 blocks, each at the price of a page; 14 hits between them.
+    // Two refills of 63 pages in 15 blocks, each at the price of a page, with 14 hits in between.
     let refill = 10 + 5 + 15 * 20;
     assert_eq!(*asked.borrow(), [0, 2 * refill + 14 * 10, 2 * refill + 30 * 10]);
     let measured = machine.measured();
@@ -138,7 +138,7 @@ fn a_list_hit_needs_no_lock() {
     let mut machine = machine(1, SMALL, PcpTuning::Fixed);
     let asked = start(&mut machine, 0, &[alloc(2), free(2, End::Oldest), alloc(2)]);
     run_out(&mut machine);
-    // Two visits of 35; two frees, then two allocations at 10 each.
+    // Two visits of 35, two frees, then two allocations at 10 each.
     assert_eq!(*asked.borrow(), [0, 70, 90, 110]);
     assert_eq!(machine.measured().zone_pages, 2);
 }
@@ -151,7 +151,7 @@ fn pages_are_sent_and_waited_for() {
     let send = Want::Send { to, nr_pages: 1 };
     let sender = start(&mut machine, 0, &[alloc(2), send, send]);
     run_out(&mut machine);
-    // Sent one by one at 70; the second wakes the receiver, which frees at 10 each.
+    // Sent one by one at 70. The second page wakes the receiver, which frees at 10 each.
     assert_eq!(*sender.borrow(), [0, 70, 70, 70]);
     assert_eq!(*receiver.borrow(), [0, 570, 590]);
     assert_eq!(machine.nr_listed_on(CpuId(1)), 2);
@@ -221,7 +221,7 @@ fn a_task_needs_a_cpu_that_exists() {
 #[test]
 fn pages_that_are_not_there_are_given_up_on_only_when_every_list_is_empty() {
     for tuning in PcpTuning::ALL {
-        // CPU 1 leaves its lists full, then does nothing more. CPU 0 wants more than all.
+        // CPU 1 leaves its lists full and stops. CPU 0 wants more than all pages.
         let mut machine = machine(2, 1024, tuning);
         start(&mut machine, 1, &[alloc(200), free(200, End::Newest)]);
         let greedy = [Want::Sleep(Nanos::from_millis(1)), alloc(2000)];
@@ -239,7 +239,7 @@ fn pages_that_are_not_there_are_given_up_on_only_when_every_list_is_empty() {
     }
 }
 
-/// Random programs, of wants that end.
+/// Random finite programs.
 fn wants(nr_tasks: u32) -> impl Strategy<Value = Vec<Want>> {
     let want = prop_oneof![
         4 => (0_u32..200).prop_map(alloc),
@@ -263,7 +263,7 @@ fn programs() -> impl Strategy<Value = (Programs, u32, PcpTuning)> {
     (prop::collection::vec(wants(4), 4), 1_u32..4, tunings)
 }
 
-/// Plays programs on a small machine, checking everything after every step.
+/// Plays programs on a small machine, with a check after every step.
 fn play((programs, nr_cpus, tuning): &(Programs, u32, PcpTuning)) -> (Machine, Vec<Vec<u64>>) {
     let mut machine = machine(*nr_cpus, 2048, *tuning);
     let tasks = (0..).zip(programs);
@@ -282,8 +282,7 @@ fn play((programs, nr_cpus, tuning): &(Programs, u32, PcpTuning)) -> (Machine, V
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// In use + free + on lists = managed after every step, no lock is held at the end, and the
-    /// same programs take the same time again.
+    /// Frames are conserved after every step, no lock is held at the end, and runs repeat.
     #[test]
     fn frames_are_conserved_and_runs_repeat(case in programs()) {
         let (machine, asked) = play(&case);
@@ -299,12 +298,11 @@ proptest! {
         prop_assert_eq!(held(&machine), held(&again));
     }
 
-    /// An allocation is given up on only after its drain emptied every list: what is on a list
-    /// then came back since.
+    /// An allocation fails only after its drain emptied every list. Listed frames came back later.
     #[test]
     fn no_allocation_fails_while_frames_lie_idle(case in programs()) {
         let (programs, nr_cpus, tuning) = case;
-        // One task takes and returns; the others hold what they have and do nothing.
+        // One task allocates and frees. The rest hold their pages idle.
         let mut machine = machine(nr_cpus, 1024, tuning);
         for (cpu, wants) in (0..nr_cpus).zip(&programs) {
             let local = |want: &&Want| matches!(want, Want::Alloc { .. } | Want::Free { .. });
@@ -326,8 +324,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// With all CPUs at it: an allocation fails only when the zone is empty, and no list has a
-    /// frame but one that a free has just put there and is taking on to the zone.
+    /// With all CPUs active, an allocation fails only if zone and lists are empty, except for a
+    /// frame that a free is passing to the zone.
     #[test]
     fn no_allocation_fails_while_other_cpus_free_to_their_lists(case in programs()) {
         let (programs, nr_cpus, tuning) = case;
@@ -337,7 +335,7 @@ proptest! {
             let local: Vec<Want> = wants.iter().filter(local).copied().collect();
             start(&mut machine, task % nr_cpus, &local);
         }
-        // One that wants ever more, so that there is never enough.
+        // A task that always wants more.
         let greedy = [alloc(400), free(50, End::Oldest)].repeat(20);
         start(&mut machine, nr_cpus, &greedy);
         let mut nr_failed = 0;

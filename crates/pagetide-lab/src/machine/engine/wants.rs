@@ -1,4 +1,4 @@
-//! From a workload's want to a job, a wait, or a moment later.
+//! Turns a workload's request into a job, a wait, or a delay.
 
 use super::Machine;
 use crate::machine::clock::Nanos;
@@ -7,7 +7,6 @@ use crate::machine::workload::{INBOX_PAGES_MAX, TaskId, View, Want};
 use pagetide_core::ids::Order;
 
 impl Machine {
-    /// The workload's turn: its next want begins now.
     pub(super) fn ask_workload(&mut self, id: TaskId) {
         let now = self.agenda.now();
         let task = &mut self.tasks[id.0 as usize];
@@ -61,7 +60,7 @@ impl Machine {
         self.run_job(id);
     }
 
-    /// Hands pages over, or waits for room in the inbox.
+    /// Sends pages, or waits for room in the inbox.
     pub(super) fn try_send(&mut self, id: TaskId, to: TaskId, nr_pages: u32) {
         if self.task(to).inbox.len() > INBOX_PAGES_MAX {
             self.task(to).senders.push_back(id);
@@ -84,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// Takes what was sent, or waits until there is enough.
+    /// Receives pages, or waits until there are enough.
     pub(super) fn try_receive(&mut self, id: TaskId, nr_pages: u32) {
         let task = self.task(id);
         if task.inbox.len() < nr_pages as usize {
@@ -98,7 +97,6 @@ impl Machine {
         self.plan(id, Nanos::ZERO, Stage::Running);
     }
 
-    /// Lets the first sender that waits for this task's inbox look at it again.
     fn wake_sender(&mut self, id: TaskId) {
         let task = self.task(id);
         let sender =
@@ -108,7 +106,7 @@ impl Machine {
         }
     }
 
-    /// Goes on when the other has nothing to do, or waits until then.
+    /// Continues when the receiver is idle, or waits until then.
     pub(super) fn await_receipt(&mut self, id: TaskId, by: TaskId) {
         let receiver = self.task(by);
         if matches!(receiver.stage, Stage::Waiting) && receiver.inbox.is_empty() {
@@ -119,7 +117,7 @@ impl Machine {
         self.task(id).stage = Stage::Waiting;
     }
 
-    /// A waiting task has no lock, and no list is its own: it may wake anywhere.
+    /// Swaps CPUs with a waiting task, which holds no lock and may wake anywhere.
     fn swap(&mut self, id: TaskId, with: TaskId) {
         if matches!(self.task(with).stage, Stage::Waiting) {
             let cpu = self.task(id).cpu;

@@ -1,19 +1,19 @@
-//! The per-CPU lists' workloads: what each tuning makes of each program, in one table.
+//! Workloads of the per-CPU lists: compares tunings across programs in one table.
 //!
 //! # Problem
 //!
-//! Whether lists should grow, and when they should shrink again, was argued over with a handful of
-//! programs on machines with 56 to 224 CPUs.
+//! The growing and shrinking of lists was argued with a few programs on machines with 56 to 224
+//! CPUs.
 //!
 //! # Idea
 //!
-//! The same programs, in virtual time, each with each tuning:
+//! The same programs in virtual time, each with each tuning:
 //!
 //! ```text
 //!   workload x tuning x seed --> Machine: warm-up | measured stretch --> PcpRow, samples
 //! ```
 //!
-//! | name | CPUs | what | memory |
+//! | name | CPUs | load | memory |
 //! |---|---|---|---|
 //! | `pcp-page-fault1` | 56 | each takes, touches and frees 128 MiB in a loop | 128 GiB |
 //! | `pcp-kbuild` | 224 | compilers of 30000 pages, one a second and CPU, with children | 256 GiB |
@@ -28,10 +28,9 @@
 //!
 //! # What it deliberately ignores
 //!
-//! The seed machines' nodes: all CPUs share one zone here, where 112 did with two sockets, so
-//! `pcp-kbuild` and `pcp-netperf` are fought over harder. Memory bandwidth, which bounded the
-//! published page_fault1. Network protocols: a message costs what it did on the published machine,
-//! all in all, and schedulers: a sleeping task is always woken after the same time.
+//! NUMA nodes: all CPUs share one zone, where 112 shared one on two sockets, so `pcp-kbuild` and
+//! `pcp-netperf` contend more. Memory bandwidth, which bounded the published page_fault1. Network
+//! protocols: a message has the published total cost. Schedulers: wake-ups take a fixed time.
 //!
 //! # Sources
 //!
@@ -76,13 +75,13 @@ pub enum PcpWorkload {
     Mixed,
 }
 
-/// There is no such workload; the message names those there are.
+/// An unknown workload. The message lists all names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("no such workload: there are {}", PcpWorkload::ALL.map(PcpWorkload::as_str).join(", "))]
 pub struct UnknownPcpWorkload;
 
 impl PcpWorkload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [PcpWorkload; 6] = [
         PcpWorkload::PageFault1,
         PcpWorkload::Kbuild,
@@ -92,7 +91,7 @@ impl PcpWorkload {
         PcpWorkload::Mixed,
     ];
 
-    /// The name, as typed.
+    /// Returns the name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             PcpWorkload::PageFault1 => "pcp-page-fault1",
@@ -104,7 +103,7 @@ impl PcpWorkload {
         }
     }
 
-    /// What it is, in a line.
+    /// Returns a one-line description.
     pub const fn summary(self) -> &'static str {
         match self {
             PcpWorkload::PageFault1 => "56 CPUs take, touch and free 128 MiB each, in a loop",
@@ -116,7 +115,7 @@ impl PcpWorkload {
         }
     }
 
-    /// The memory it runs in, and for how long.
+    /// Returns the memory and duration of a run.
     pub const fn plan(self) -> PcpPlan {
         const GIB: u32 = 1 << 18;
         let (gib, warm_up_ms, measured_ms) = match self {
@@ -134,7 +133,7 @@ impl PcpWorkload {
         }
     }
 
-    /// Its CPUs.
+    /// Returns the number of CPUs.
     pub const fn nr_cpus(self) -> u32 {
         match self {
             PcpWorkload::PageFault1 | PcpWorkload::Pressure | PcpWorkload::Mixed => 56,
@@ -144,13 +143,13 @@ impl PcpWorkload {
         }
     }
 
-    /// How long the warm-up is, and how long what is measured after it.
+    /// Returns the durations of the warm-up and the measurement.
     pub const fn stretches(self) -> (Nanos, Nanos) {
         let plan = self.plan();
         (plan.warm_up, plan.measured)
     }
 
-    /// The memory a run takes of the machine it runs on, at most, in bytes.
+    /// Returns the maximum memory of a run on the real machine, in bytes.
     pub fn bytes_needed(self) -> u64 {
         const FRAME_BYTES: u64 = 9;
         const HELD_BYTES: u64 = 64 << 20;
@@ -172,18 +171,18 @@ impl FromStr for PcpWorkload {
     }
 }
 
-/// How large the machine of a run is, and how long the run takes in virtual time.
+/// Machine size and virtual duration of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct PcpPlan {
     /// The machine's frames.
     pub nr_frames: u32,
-    /// What comes before the measurement.
+    /// Duration before the measurement.
     pub warm_up: Nanos,
-    /// How long that lasts.
+    /// Duration of the measurement.
     pub measured: Nanos,
 }
 
-/// A line of the table. The field names are what `--json` prints, and stay.
+/// A row of the table. `--json` prints the field names, so they are stable.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PcpRow {
     /// The workload.
@@ -192,45 +191,45 @@ pub struct PcpRow {
     pub tuning: &'static str,
     /// Virtual CPUs.
     pub cpus: u32,
-    /// Pages taken, in GB (10^9 bytes) a second: what page_fault1 counts. Over a long time as many
-    /// are freed, but those come in bursts, which a short stretch has one more or less of.
+    /// Pages allocated, in GB (10^9 bytes) a second, as page_fault1 counts. Frees come in bursts,
+    /// too uneven to measure.
     pub allocated_gb_per_s: f64,
-    /// Cycles waiting for the zone's lock, of the cycles not idle: 0 to 1.
+    /// Share of busy cycles spent waiting for the zone's lock, 0 to 1.
     pub lock_wait_share: f64,
-    /// The 99th percentile of allocating a page.
+    /// 99th percentile of a page allocation.
     pub alloc_p99_ns: u64,
-    /// The 99th percentile of freeing a page.
+    /// 99th percentile of a page free.
     pub free_p99_ns: u64,
-    /// Pages that entered or left the zone's lists.
+    /// Pages that entered or left the zone.
     pub zone_pages: u64,
-    /// Pages on all per-CPU lists, the mean over the measured stretch.
+    /// Mean number of pages on all per-CPU lists.
     pub idle_pages: u64,
 }
 
-/// What one run answers.
+/// The result of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PcpOutcome {
-    /// The line of the table.
+    /// The row of the table.
     pub row: PcpRow,
-    /// From the beginning of the warm-up on.
+    /// Samples from the start of the warm-up.
     pub samples: Vec<Sample>,
-    /// Pages asked for and not got, in the measured stretch.
+    /// Failed page requests during the measurement.
     pub nr_failed: u64,
     /// Frames in a batch.
     pub batch: u32,
 }
 
-/// Virtual time between two calls of `keep_on`, and between samples.
+/// Virtual time between samples, and between calls of `keep_on`.
 const STRETCH: Nanos = Nanos::from_millis(10);
 
-/// Runs `workload` with `tuning`: `None` when `keep_on`, which is given how much of it is done
-/// (0 to 1), said no.
+/// Runs `workload` with `tuning`. `keep_on` gets the finished share (0 to 1), and ends the run with
+/// `None` by returning `false`.
 ///
 /// # Errors
-/// As [`Machine::new`]; none with the workloads as they are.
+/// As [`Machine::new`]. The built-in workloads cause none.
 ///
 /// # Cost
-/// 9 bytes a frame of the virtual machine; 1 to 15 seconds.
+/// 9 bytes a frame of the virtual machine. 1 to 15 seconds.
 pub fn run_while(
     workload: PcpWorkload,
     tuning: PcpTuning,
@@ -241,7 +240,7 @@ pub fn run_while(
     run_plan_while(workload, workload.plan(), tuning, costs, seed, keep_on)
 }
 
-/// As [`run_while`], by another plan than the workload's own.
+/// Runs like [`run_while`], with another plan.
 ///
 /// # Errors
 /// As [`Machine::new`]: memory too small.
@@ -311,12 +310,11 @@ fn row(workload: PcpWorkload, tuning: PcpTuning, measured: &Measured) -> PcpRow 
 const FAULT_PAGES: u32 = 32_768;
 const COMPILER_PAGES: u32 = 30_000;
 const COMPILER_LIFE: Nanos = Nanos::from_secs(1);
-/// CPU a message, a side: on the published machine 27 % of 128 CPUs moved 64 times 7136 Mbit/s (as
-/// its like elsewhere says, a process), 6.2 us a message, of which the allocator had some 0.2.
+/// CPU time per message and side. On the published machine 27 % of 128 CPUs moved 64 times 7136
+/// Mbit/s: 6.2 us a message, some 0.2 us of it in the allocator.
 const MESSAGE_WORK: Nanos = Nanos(3_000);
 /// Pages of 2 GiB.
 const LOADER_PAGES: u32 = 524_288;
-/// When memory becomes scarce.
 const PRESSURE_FROM: Nanos = Nanos::from_secs(2);
 
 fn populate(machine: &mut Machine, workload: PcpWorkload, costs: &Costs) {
@@ -354,7 +352,7 @@ fn populate(machine: &mut Machine, workload: PcpWorkload, costs: &Costs) {
 }
 
 fn compilers(machine: &mut Machine, cpus: std::ops::Range<u32>, costs: &Costs) {
-    // The storage of the machine the other prices are of: 66 us and 1 GiB/s.
+    // The storage of the machine that `Costs::HOST` describes: 66 us and 1 GiB/s.
     let disk = machine.attach(Device::new(Nanos::from_micros(66), 1 << 30));
     for cpu in cpus.map(CpuId) {
         let compiler = Compiler::new(COMPILER_PAGES, COMPILER_LIFE, costs.touch, disk);
@@ -362,7 +360,7 @@ fn compilers(machine: &mut Machine, cpus: std::ops::Range<u32>, costs: &Costs) {
     }
 }
 
-/// A sender and a receiver on each two neighbouring CPUs.
+/// Starts a sender and a receiver on each two neighbouring CPUs.
 fn pairs(machine: &mut Machine, cpus: std::ops::Range<u32>) {
     for cpu in cpus.clone().step_by(2).filter(|cpu| cpu + 1 < cpus.end) {
         let receiver = Receiver::new(MESSAGE_WORK);
@@ -371,7 +369,6 @@ fn pairs(machine: &mut Machine, cpus: std::ops::Range<u32>) {
     }
 }
 
-/// Half way from LOW to HIGH.
 fn between_low_and_high(managed: u64) -> u64 {
     let marks = Watermarks::for_zone(&WatermarkInputs::single_zone(managed));
     let (low, high) = (marks.mark(WatermarkLevel::Low), marks.mark(WatermarkLevel::High));

@@ -1,28 +1,28 @@
-//! The programs that the workloads are made of.
+//! The programs of the workloads.
 //!
 //! ```text
 //!   FaultLoop     /|/|/|   128 MiB up and down, always
 //!   Compiler      /^^|__/^^|__   30000 pages a second or so, small children in between
 //!   Sender/Receiver   blocks taken on one CPU and returned on another, in lock step
 //!   Loader        /------   gigabytes once, then next to nothing
-//!   Neighbour     from some moment on leaves a given number of frames free
+//!   Neighbour     later leaves a given number of frames free
 //!   Worker        a tick of its CPU's list each second
 //! ```
 //!
-//! Each is a state machine of a few states; sizes and prices come from outside. Source: the
-//! benchmarks' descriptions in the specification, section C.
+//! Each is a small state machine. Sizes and prices come from outside. Source: the benchmarks'
+//! descriptions in the specification, section C.
 
 use super::super::clock::Nanos;
 use super::super::device::DeviceId;
 use super::super::workload::{End, TaskId, View, Want, Workload};
 use pagetide_core::ids::Order;
 
-/// Allocates and touches so many pages, then frees them in the order of their addresses; forever.
+/// Allocates and touches `nr_pages`, then frees them in address order, forever.
 #[derive(Debug)]
 pub(super) struct FaultLoop {
     pub(super) nr_pages: u32,
     pub(super) touch: Nanos,
-    /// Programs that start at once would march in step.
+    /// Random start delay, so that programs do not run in step.
     pub(super) start_within: Nanos,
     pub(super) is_started: bool,
 }
@@ -49,9 +49,8 @@ impl Workload for FaultLoop {
     }
 }
 
-/// A compiler run after the other on one CPU. Each takes its pages in steps over most of its life,
-/// with short-lived children in between, writes its object file, returns everything and makes room
-/// for the next.
+/// Compiler runs on one CPU. Each allocates in steps over most of its life with short-lived
+/// children in between, writes its object file, and frees everything.
 #[derive(Debug)]
 pub(super) struct Compiler {
     pub(super) depth: u32,
@@ -59,7 +58,7 @@ pub(super) struct Compiler {
     pub(super) touch: Nanos,
     pub(super) disk: DeviceId,
     pub(super) stage: CompilerStage,
-    /// Of this run: pages a step, and CPU between steps.
+    /// Pages per step and CPU time between steps of this run.
     pub(super) step_pages: u32,
     pub(super) step_compute: Nanos,
     pub(super) started: bool,
@@ -76,13 +75,13 @@ pub(super) enum CompilerStage {
     Exit,
 }
 
-/// Steps in which a compiler takes its pages, and every how many a child comes and goes.
+/// Steps of a compiler run, and steps per child.
 const COMPILER_STEPS: u32 = 100;
 const STEPS_PER_CHILD: u32 = 10;
 /// A shell or a dependency scanner: 2 MiB.
 const CHILD_PAGES: u64 = 512;
 const OBJECT_BYTES: u64 = 256 << 10;
-/// Give or take, of depth and life.
+/// Variation of depth and life, in percent.
 const NOISE_PERCENT: u64 = 10;
 
 impl Compiler {
@@ -141,14 +140,13 @@ impl Workload for Compiler {
     }
 }
 
-/// Takes a window of messages, a block each, works on each, sends them all and waits until they
-/// were dealt with; each tenth it frees itself. Now and then the two change CPUs, as schedulers
-/// have it.
+/// Allocates and works on a window of one-block messages, sends all, and waits until the receiver
+/// has freed all. The sender frees each tenth window itself. Sometimes the two swap CPUs.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) to: TaskId,
     pub(super) work: Nanos,
-    /// Windows until the two change CPUs.
+    /// Windows until the next CPU swap.
     pub(super) nr_left: u64,
     pub(super) stage: SenderStage,
 }
@@ -161,17 +159,15 @@ pub(super) enum SenderStage {
     Await,
 }
 
-/// A message of 10 KiB with its headers: what the published kernels' `kmalloc` asks the page
-/// allocator for above two pages.
+/// A message of 10 KiB with headers: the published kernels' `kmalloc` order above two pages.
 const MESSAGE_ORDER: Order = Order(2);
-/// Messages sent before the receiver runs: with a wake-up of 17 us each way and 6.2 us of CPU a
-/// message, as many as make a message take the published 11.5 us. They are a socket buffer of 60
-/// KiB.
+/// Messages before the receiver runs. With 17 us a wake-up and 6.2 us of CPU a message, this gives
+/// the published 11.5 us a message. A socket buffer of 60 KiB.
 const WINDOW: u32 = 6;
-/// One window in so many never leaves its CPU.
+/// Windows per window freed by the sender.
 const WINDOWS_PER_LOCAL: u64 = 10;
-/// Windows after which a pair changes CPUs. The published tuning grew the lists by 3.0 GB, 5885
-/// pages a CPU; it grows a list by no more than went one way before it went the other.
+/// Windows between CPU swaps. The published tuning grew the lists by 3.0 GB, 5885 pages a CPU. A
+/// list grows by at most the pages moved in one direction.
 const WINDOWS_PER_SWAP: u64 = 5885 / (WINDOW as u64 * MESSAGE_ORDER.nr_frames() as u64);
 
 impl Sender {
@@ -185,7 +181,7 @@ impl Workload for Sender {
         use SenderStage::{Await, Compose, Send, Start};
         let (next, want) = match self.stage {
             Start => {
-                // Not all in step, and not all changing CPUs at once.
+                // Random start and first swap, so that pairs do not run in step.
                 self.nr_left = view.random.below(WINDOWS_PER_SWAP) + 1;
                 let within = self.work.0 * 4 * u64::from(WINDOW);
                 (Compose, Want::Sleep(Nanos(view.random.below(within))))
@@ -210,8 +206,7 @@ impl Workload for Sender {
     }
 }
 
-/// Waits for a window, and frees its messages after working on each. Now and then its slabs need a
-/// page.
+/// Waits for a window, works on each message and frees it. The slabs sometimes need a page.
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) work: Nanos,
@@ -237,8 +232,8 @@ impl Workload for Receiver {
         use ReceiverStage::{Consume, Grow, Receive, Shrink};
         let (next, want) = match self.stage {
             Receive => (Grow, Want::Receive { nr_pages: WINDOW }),
-            // On such a machine a message made 1.29 allocations: one is the message, the others
-            // are either side's, one page in about a window of six.
+            // A message made 1.29 allocations: the message, and slab pages of both sides, here one
+            // page a window of six.
             Grow => (Shrink, Want::Alloc { nr_pages: 1, each: Nanos::ZERO }),
             Shrink => (Consume, Want::Free { nr_pages: 1, end: End::Newest, each: Nanos::ZERO }),
             Consume => {
@@ -250,7 +245,7 @@ impl Workload for Receiver {
     }
 }
 
-/// Takes all its pages at its start, and from then on a few, for a moment, now and then.
+/// Allocates all its pages at the start, and later a few pages for short times.
 #[derive(Debug)]
 pub(super) struct Loader {
     pub(super) nr_pages: u32,
@@ -284,7 +279,6 @@ impl Workload for Loader {
     }
 }
 
-/// From `from` on, leaves `nr_free` frames free.
 #[derive(Debug)]
 pub(super) struct Neighbour {
     pub(super) from: Nanos,
@@ -303,7 +297,7 @@ impl Workload for Neighbour {
     }
 }
 
-/// The periodic work of a CPU: its list's tick, once a second, at a moment of its own.
+/// The periodic work of a CPU: a list tick once a second, at a random phase.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     nr_steps: u64,

@@ -1,25 +1,25 @@
-//! What was published about these workloads, to stand beside the virtual figures.
+//! Published figures for the workloads, to print beside the virtual figures.
 //!
-//! Problem: a number alone says little. Idea: the published before and after, in the publication's
-//! own units, with what they were. Only ratios compare: the machines differ. Source: the commit
-//! message of the RFC of July 2023, and the cover letter of the series merged in Linux 6.7.
+//! Problem: a number alone says little. Idea: the published figures before and after, in their own
+//! units. Only ratios compare, as the machines differ. Source: the commit message of the RFC of
+//! July 2023, and the cover letter of the series merged in Linux 6.7.
 
 use super::PcpWorkload;
 
-/// A workload's published figures: without tuning, and with the depth tuning of the RFC.
+/// A workload's published figures: without tuning, and with the RFC's depth tuning.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PublishedFigures {
-    /// What `score` counts.
+    /// Unit of `score`.
     pub unit: &'static str,
     /// Before and after.
     pub score: (f64, f64),
-    /// Share of cycles waiting for spin locks, 0 to 1, where it was published.
+    /// Share of cycles waiting for spin locks, 0 to 1, if published.
     pub lock_wait_share: Option<(f64, f64)>,
-    /// What else was said.
+    /// Other published remarks.
     pub note: &'static str,
 }
 
-/// The figures for this workload, where there are any.
+/// Returns the figures for this workload, if any.
 pub const fn published(workload: PcpWorkload) -> Option<PublishedFigures> {
     match workload {
         PcpWorkload::PageFault1 => Some(PublishedFigures {

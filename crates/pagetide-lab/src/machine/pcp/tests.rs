@@ -1,4 +1,4 @@
-//! The workloads, on shorter stretches than the table's.
+//! Shorter runs of the workloads.
 
 use super::*;
 
@@ -34,8 +34,9 @@ fn every_workload_runs_repeats_by_seed_and_loses_no_frame() {
     }
 }
 
-/// Loops of 16 MiB on 16 CPUs of a zone of 4 GiB, where the least limit is four batches; scarce
-/// from 100 ms on. Pages idle on lists before and after, and pages taken, a CPU.
+/// Loops of 16 MiB on 16 CPUs in a zone of 4 GiB, short of memory from 100 ms on, with a least
+/// limit of four batches. Returns per CPU the idle listed pages before and after, and pages
+/// allocated.
 fn pressed(tuning: PcpTuning) -> (u64, u64, u64) {
     const NR_CPUS: u32 = 16;
     let mut machine = Machine::new(&MachineConfig {

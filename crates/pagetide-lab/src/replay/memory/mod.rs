@@ -1,27 +1,23 @@
-//! The memory a replay runs in: a group's limit, a machine's zone, or the zone of a recorded run.
+//! The memory of a replay: a group's limit, a machine's zone, or a recorded run's zone.
 //!
-//! **Problem.** A question ("what would half the memory do?") wants a memory that holds exactly so
-//! many pages. A recorded run had less plain a memory: watermarks, per-CPU lists that keep frames
-//! back, several attempts before an allocation fails, pages that were dirty or in use when reclaim
-//! met them. Repeating it page for page takes all of that.
-//!
-//! **Idea.** Three models behind a few calls: take, free, drain, count.
+//! **Problem.** A sizing question needs an exact page count. Repeating a record needs watermarks,
+//! per-CPU lists, retries, dirty pages and pages in use. **Idea.** Models behind four calls: take,
+//! free, drain, count.
 //!
 //! ```text
 //!   Group        [ frame frame frame ... ]        reclaim when it is empty
 //!   KernelGroup  charges against a limit          reclaim when a page or its nodes get none
-//!   Machine      per-CPU list <--> core's zone    core's slow path says when to reclaim, and wakes
-//!   Zone         per-CPU list <--> core's zone    the background, which only a machine has
+//!   Machine      per-CPU list <--> core's zone    core's slow path reclaims, or wakes background
+//!   Zone         per-CPU list <--> core's zone    the same without background reclaim
 //!   Tiers        a zone a node, the fastest first
 //! ```
 //!
-//! **Data and invariants.** Frames free and frames in use together are the memory. The zone is laid
-//! out as the `pagetide` crate lays it out; the replayed thread is CPU 0, and with one thread the
-//! others' lists stay empty.
+//! **Data and invariants.** Free plus used frames are the memory. The zone has the `pagetide`
+//! crate's layout. The replayed thread is CPU 0, and other CPUs' lists stay empty.
 //!
-//! **Ignored.** Resizing: a record that spans one is repeated as if it had not happened.
+//! **Ignored.** Resizes in a record.
 //!
-//! **Sources.** The page allocator specification; the memory-group flow of the kernel's reclaim.
+//! **Sources.** The page allocator specification. The memory-group flow of the kernel's reclaim.
 
 mod kernel_group;
 mod page_tree;
@@ -41,59 +37,57 @@ use pagetide_core::record::{Header, Reclaimer, RecordedNode, RecordedTiers};
 use pagetide_core::tiering::Headroom;
 use pagetide_core::units::Millis;
 
-/// What a replay runs in.
+/// The memory of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// A limit of so many frames, all of which can hold pages. For questions: written pages are
-    /// clean and guards gone before reclaim meets their pages, as the run would have had them
-    /// elsewhere at another size.
+    /// A limit of `nr_frames` page frames, for sizing questions. No page is dirty or pinned at
+    /// reclaim.
     Group {
-        /// The limit.
+        /// The limit, in frames.
         nr_frames: u32,
     },
-    /// A group's limit as the kernel accounts it: of so many pages, about 28 are the process's own,
-    /// and nodes of the page cache's tree take one for every seven, those that hold only shadows
-    /// included. Written pages and guards as in a group. The mechanism `shadow-limit` is honoured
-    /// here, and nowhere else.
+    /// A limit as the kernel charges a group. The process takes about 28 pages, and page-tree nodes
+    /// (including shadow-only nodes) one for every seven. Writes and guards as in a group. Only
+    /// this memory supports `shadow-limit`.
     KernelGroup {
-        /// The limit.
+        /// The limit, in pages.
         limit_pages: u32,
     },
-    /// A machine of so many frames: a zone with watermarks, kept up by background reclaim. Some
-    /// frames stay free. Written pages and guards as in a group; what is being filled is locked.
+    /// A machine: a zone with watermarks and background reclaim, so some frames stay free. Writes
+    /// and guards as in a group. Pages are locked while filled.
     Machine {
-        /// The frames, those that stay free among them.
+        /// All frames, including free ones.
         nr_frames: u32,
     },
-    /// The zone of a recorded run, with everything that stood in reclaim's way. For repeating it.
+    /// The zone of a recorded run, for repetition with dirty and pinned pages.
     Zone(ZoneMemory),
-    /// The fast and slow memory of a recorded run, a zone each. For repeating it.
+    /// The fast and slow zones of a recorded run, for repetition.
     Tiers(TierMemory),
 }
 
-/// The memory of a recorded run that had several kinds.
+/// The memory of a recorded run with several tiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TierMemory {
-    /// The kinds, and how pages moved between them.
+    /// The tiers, with the promotion and demotion settings.
     pub tiers: RecordedTiers,
-    /// All of it: lists and swappiness are the same for each node.
+    /// The whole memory. Lists and swappiness are the same for each node.
     pub whole: ZoneMemory,
 }
 
-/// A recorded run's memory.
+/// The memory of a recorded run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ZoneMemory {
     /// Frames in service.
     pub nr_frames: u32,
-    /// Frames its tables were made for, at least as many.
+    /// Frames that the tables were made for, at least `nr_frames`.
     pub nr_frames_max: u32,
-    /// CPUs it had lists for.
+    /// CPUs with per-CPU lists.
     pub nr_cpus: u32,
-    /// How willing it was to evict anonymous pages, 0 to 200.
+    /// Preference for evicting anonymous pages, 0 to 200.
     pub swappiness: u8,
-    /// How its lists found their length.
+    /// Tuning of the per-CPU list lengths.
     pub pcp_tuning: PcpTuning,
-    /// How much of the zone its lists could hold.
+    /// Share of the zone that the lists can hold.
     pub pcp_fraction: HighFraction,
 }
 
@@ -104,8 +98,7 @@ impl From<u32> for Memory {
 }
 
 impl Memory {
-    /// A memory of so many frames, in which room is made as in a recorded run; where that is not
-    /// known, as in a group.
+    /// Returns a memory of `nr_frames` with the recorded kind of reclaim, or a group if unknown.
     pub fn reclaimed_by(reclaimer: Option<Reclaimer>, nr_frames: u32) -> Memory {
         match reclaimer {
             Some(Reclaimer::Background) => Memory::Machine { nr_frames },
@@ -113,8 +106,7 @@ impl Memory {
         }
     }
 
-    /// The memory of a recorded run; `None` when the header's numbers are no memory's: it is
-    /// damaged, or of no run.
+    /// Returns the memory of a recorded run, or `None` if the header is damaged or of no run.
     pub fn of_record(header: &Header) -> Option<Memory> {
         let nr_frames = u32::try_from(header.memory_frames).ok()?;
         let nr_frames_max = u32::try_from(header.memory_frames_max).ok()?;
@@ -140,7 +132,7 @@ impl Memory {
         is_sane.then_some(Memory::Tiers(TierMemory { tiers, whole }))
     }
 
-    /// Frames that can ever hold pages.
+    /// Returns the number of frames that can ever hold pages.
     pub fn nr_frames_max(self) -> u32 {
         match self {
             Memory::Group { nr_frames } | Memory::Machine { nr_frames } => nr_frames,
@@ -150,7 +142,6 @@ impl Memory {
         }
     }
 
-    /// The recorded run's, or the usual one.
     pub(super) fn swappiness(self) -> u8 {
         match self {
             Memory::Zone(zone) => zone.swappiness,
@@ -161,23 +152,21 @@ impl Memory {
         }
     }
 
-    /// Whether there is a background to wake.
     pub(super) fn has_background(self) -> bool {
         matches!(self, Memory::Machine { .. })
     }
 
-    /// Whether folios are locked until their group's contents have come: where reclaim may meet
-    /// them, which a group's limit as a plain question leaves out.
+    /// Returns true if folios stay locked while filled. A group skips the locks.
     pub(super) fn locks_fills(self) -> bool {
         !matches!(self, Memory::Group { .. } | Memory::KernelGroup { .. })
     }
 
-    /// Whether what stood in reclaim's way in the recorded run does so again.
+    /// Returns true if dirty and pinned pages block reclaim as in the recorded run.
     pub(super) fn repeats_the_run(self) -> bool {
         matches!(self, Memory::Zone(_) | Memory::Tiers(_))
     }
 
-    /// The frames of each kind of memory there is, in service or not.
+    /// Returns the frames of each node, in service or not.
     pub(super) fn nodes(self) -> Vec<u32> {
         match self {
             Memory::Tiers(memory) => {
@@ -188,10 +177,9 @@ impl Memory {
     }
 }
 
-/// More CPUs than any machine has: a damaged header must not ask for gigabytes of lists.
+/// Upper bound on the CPUs of a header, against damaged files.
 const CPUS_MAX: u32 = 1 << 16;
 
-/// The frames that are not in use.
 #[derive(Debug)]
 pub(super) enum Frames {
     Group(Vec<FrameId>),
@@ -200,7 +188,6 @@ pub(super) enum Frames {
 }
 
 impl Frames {
-    /// Of a memory of one kind.
     pub(super) fn new(memory: Memory, switches: Switches, trace: &DenseTrace) -> Frames {
         match memory {
             Memory::Group { nr_frames } => {
@@ -221,7 +208,7 @@ impl Frames {
         }
     }
 
-    /// A recorded run's zone, whose frames are numbered from `first`.
+    /// Returns the free frames of a recorded zone, numbered from `first`.
     pub(super) fn of_zone(memory: &ZoneMemory, first: u32) -> Frames {
         let ZoneMemory { nr_frames, nr_frames_max, nr_cpus, pcp_tuning, pcp_fraction, .. } =
             *memory;
@@ -231,7 +218,7 @@ impl Frames {
         Frames::Zone(Box::new(ZoneFrames::new(allocator, first)))
     }
 
-    /// Takes a frame; a zone leaves `level`'s frames alone.
+    /// Takes a frame. A zone keeps the frames of `level`.
     #[inline]
     pub(super) fn take(&mut self, level: Option<WatermarkLevel>) -> Option<FrameId> {
         match self {
@@ -249,7 +236,6 @@ impl Frames {
         }
     }
 
-    /// Frees several, in their order.
     #[inline]
     pub(super) fn free_all(&mut self, frames: impl Iterator<Item = FrameId>) {
         match self {
@@ -258,21 +244,20 @@ impl Frames {
         }
     }
 
-    /// Empties the per-CPU lists, where there are any; they keep nothing while the answer lives.
+    /// Empties the per-CPU lists. The lists keep nothing while the result lives.
     pub(super) fn drain(&mut self) -> Option<Starving> {
         let Frames::Zone(zone) = self else { return None };
         Some(zone.drain())
     }
 
-    /// Tells the per-CPU lists the time.
     pub(super) fn tick(&mut self, now: Millis) {
         if let Frames::Zone(zone) = self {
             zone.tick(now);
         }
     }
 
-    /// Frames that background reclaim has to free until a zone is at `level`; no more than there is
-    /// room for below, if any.
+    /// Returns the frames that background reclaim must free to reach `level`, limited by
+    /// `room_below` (0: no limit).
     pub(super) fn background_target(&self, level: WatermarkLevel, room_below: u64) -> u64 {
         match self {
             Frames::Group(_) | Frames::KernelGroup(_) => 0,
@@ -280,7 +265,6 @@ impl Frames {
         }
     }
 
-    /// Frames of a zone for what is demoted.
     pub(super) fn room_for_demoted(&self) -> u64 {
         match self {
             Frames::Group(_) | Frames::KernelGroup(_) => 0,
@@ -288,7 +272,6 @@ impl Frames {
         }
     }
 
-    /// How much room promotions find in a zone.
     pub(super) fn room(&self) -> Option<Headroom> {
         match self {
             Frames::Group(_) | Frames::KernelGroup(_) => None,
@@ -296,14 +279,12 @@ impl Frames {
         }
     }
 
-    /// Tells the per-CPU lists that background reclaim is at work: they keep little meanwhile.
     pub(super) fn set_reclaim_active(&mut self, reclaim_active: bool) {
         if let Frames::Zone(zone) = self {
             zone.set_reclaim_active(reclaim_active);
         }
     }
 
-    /// Frames that hold pages, of a memory of at most `nr_frames_max`.
     pub(super) fn nr_used(&self, nr_frames_max: u32) -> u32 {
         match self {
             Frames::Group(free) => nr_frames_max - free.len() as u32,
@@ -312,14 +293,13 @@ impl Frames {
         }
     }
 
-    /// What the slot of the page of this rank holds changes, in the tree of its file.
     pub(super) fn change_slot(&mut self, rank: u32, before: Slot, after: Slot) {
         if let Frames::KernelGroup(group) = self {
             group.change(rank, before, after);
         }
     }
 
-    /// Counts again; `slot` says what the slot of a page of this rank holds.
+    /// Recounts everything. `slot` returns the slot of a page by rank.
     pub(super) fn validate(&self, slot: impl Fn(u32) -> Slot) {
         match self {
             Frames::Group(_) => {}

@@ -1,8 +1,7 @@
-//! The nodes of the tree in which a kernel keeps a file's pages, and what pages it has evicted.
+//! The kernel's page tree of a file: nodes for resident pages and shadow entries.
 //!
-//! Problem: memory groups pay for these nodes, so that the more pages of a file were ever touched,
-//! the fewer can be resident. A node lives as long as anything is in it, be it the shadow of a page
-//! that is gone. Idea: count what each node holds, and keep those of shadows alone in order.
+//! Problem: memory groups pay for nodes, which live while they hold a page or a shadow. Idea: count
+//! the contents of each node, and order the shadow-only leaves by age.
 //!
 //! ```text
 //!   above   [ .  .  .  . ]            64 leaves of 64 slots: 4096 pages of one file
@@ -10,22 +9,19 @@
 //!   leaf  [P S . P] [S S . .]         the second holds shadows only: first to be dropped
 //! ```
 //!
-//! Data and invariants: a leaf is in the tree from [`PageTree::grow`] on, until it is empty; a node
-//! above as long as a leaf below is. Leaves of shadows alone are in `shadow_leaves`, oldest first.
+//! Data and invariants: a leaf is in the tree from [`PageTree::grow`] until empty, an upper node
+//! while a leaf below is. `shadow_leaves` is ordered oldest first.
 //!
-//! Ignored: the levels above the second, which are a node for every 262,144 pages; anonymous pages,
-//! nothing of which is in a file's tree.
+//! Ignored: levels above the second (a node for every 262,144 pages), and anonymous pages.
 //!
-//! Source: the classic LRU specification, section 8; the multi-gen LRU specification, section 15.
+//! Source: the classic LRU specification, section 8. The multi-gen LRU specification, section 15.
 
 use crate::trace::DenseTrace;
 use pagetide_core::ids::PageId;
 use std::collections::BTreeMap;
 
-/// Slots of a node, as a power of two.
 const SLOTS_SHIFT: u32 = 6;
 
-/// What a page's slot holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum Slot {
     Empty,
@@ -33,36 +29,34 @@ pub(in super::super) enum Slot {
     Page,
 }
 
-/// The trees of all files of a trace.
 #[derive(Debug)]
 pub(super) struct PageTree {
-    /// By the page's rank.
+    /// By rank.
     leaf_of: Vec<u32>,
-    /// In order of pages.
+    /// In page order.
     ranks: Vec<u32>,
     leaves: Vec<Leaf>,
-    /// Leaves in the tree below each node above.
+    /// Leaves in the tree below each upper node.
     nr_below: Vec<u32>,
     nr_nodes: u32,
-    /// By when they came to hold nothing else.
+    /// By the time of becoming shadow-only.
     shadow_leaves: BTreeMap<u64, u32>,
     nr_stamps: u64,
 }
 
 #[derive(Debug)]
 struct Leaf {
-    /// Its pages are [`PageTree::ranks`] from here to the next leaf's.
+    /// Index in [`PageTree::ranks`] of the leaf's first page.
     first: u32,
     above: u32,
     is_in_tree: bool,
     nr_pages: u32,
     nr_shadows: u32,
-    /// Its key in [`PageTree::shadow_leaves`], if it is there.
+    /// Key in [`PageTree::shadow_leaves`], if present.
     stamp: Option<u64>,
 }
 
 impl PageTree {
-    /// Empty trees for the pages of `trace`.
     pub(super) fn new(trace: &DenseTrace) -> PageTree {
         let mut ranks: Vec<u32> = (0..trace.nr_pages() as u32).collect();
         ranks.sort_unstable_by_key(|rank| trace.page(*rank));
@@ -92,17 +86,15 @@ impl PageTree {
         tree
     }
 
-    /// Nodes in the trees.
     pub(super) fn nr_nodes(&self) -> u32 {
         self.nr_nodes
     }
 
-    /// Leaves that hold nothing but shadows.
     pub(super) fn nr_shadow_leaves(&self) -> u64 {
         self.shadow_leaves.len() as u64
     }
 
-    /// Nodes that are to be made before the page has a slot.
+    /// Returns the nodes to make before the page gets a slot.
     pub(super) fn nr_missing(&self, rank: u32) -> u32 {
         let leaf = &self.leaves[self.leaf_of[rank as usize] as usize];
         match (leaf.is_in_tree, self.nr_below[leaf.above as usize]) {
@@ -112,7 +104,6 @@ impl PageTree {
         }
     }
 
-    /// Makes the nodes that are missing for the page, which is about to be put in.
     pub(super) fn grow(&mut self, rank: u32) {
         self.nr_nodes += self.nr_missing(rank);
         let leaf = &mut self.leaves[self.leaf_of[rank as usize] as usize];
@@ -121,7 +112,7 @@ impl PageTree {
         }
     }
 
-    /// What the page's slot holds changes. Nodes that are left empty are gone.
+    /// Records a change of a slot. Removes emptied nodes.
     pub(super) fn change(&mut self, rank: u32, before: Slot, after: Slot) {
         let at = self.leaf_of[rank as usize];
         let leaf = &mut self.leaves[at as usize];
@@ -149,7 +140,6 @@ impl PageTree {
         }
     }
 
-    /// Drops the leaf that has been one of shadows alone for longest, and says which it was.
     pub(super) fn drop_oldest(&mut self) -> Option<u32> {
         let (_, at) = self.shadow_leaves.pop_first()?;
         let leaf = &mut self.leaves[at as usize];
@@ -158,7 +148,6 @@ impl PageTree {
         Some(at)
     }
 
-    /// The ranks of the pages with slots in a leaf.
     pub(super) fn ranks_in(&self, leaf: u32) -> &[u32] {
         let first = self.leaves[leaf as usize].first as usize;
         let next = self.leaves.get(leaf as usize + 1);
@@ -173,7 +162,7 @@ impl PageTree {
         self.nr_nodes -= 1 + u32::from(*nr_below == 0);
     }
 
-    /// Counts everything again, by what `slot` says each page's slot holds.
+    /// Recounts everything. `slot` returns the slot of a page by rank.
     pub(super) fn validate(&self, slot: impl Fn(u32) -> Slot) {
         let mut counts = vec![(0, 0); self.leaves.len()];
         for (rank, &leaf) in (0..).zip(&self.leaf_of) {
@@ -250,7 +239,7 @@ mod tests {
         for rank in [2, 3, 0, 1] {
             tree.change(rank, Slot::Page, Slot::Shadow);
         }
-        // The page comes back: its leaf is the youngest once it is gone again.
+        // The page comes back, so its leaf becomes the youngest shadow leaf after the eviction.
         put(&mut tree, 3, Slot::Shadow);
         tree.change(3, Slot::Page, Slot::Shadow);
         let dropped = [(); 2].map(|()| tree.drop_oldest().map(|leaf| tree.ranks_in(leaf).to_vec()));

@@ -1,10 +1,10 @@
-//! One zone of a replay with its per-CPU lists, and the time that they are told.
+//! One zone of a replay with its per-CPU lists.
 //!
-//! Problem: core's lists shorten themselves by the clock, which a replay of a recorded run moves as
-//! the run did. Idea: the page cache's shared zone, without its locks.
+//! Problem: core's lists shrink by the clock, which a repeated run moves as recorded. Idea: the
+//! page cache's shared zone, without its locks.
 //!
-//! Data: `first` is the number of the zone's first frame, which counts its own from 0. Ignored:
-//! CPUs other than 0.
+//! Data: `first` is the number of the zone's first frame. The zone counts from 0. Ignored: CPUs
+//! other than 0.
 
 use pagetide_core::ids::{CpuId, FrameId, Order};
 use pagetide_core::page_alloc::{
@@ -13,12 +13,10 @@ use pagetide_core::page_alloc::{
 use pagetide_core::tiering::{Headroom, background_target, room_for_demoted};
 use pagetide_core::units::Millis;
 
-/// The CPU of the one thread there is.
 const CPU: CpuId = CpuId(0);
-/// Time between two ticks of the lists: the page cache's.
+/// Time between two ticks of the lists, as in the page cache.
 const TICK_MS: u64 = 1000;
 
-/// A zone and its lists.
 #[derive(Debug)]
 pub(in crate::replay) struct ZoneFrames {
     allocator: PageAllocator,
@@ -53,7 +51,7 @@ impl ZoneFrames {
         self.allocator.set_signals(self.signals);
     }
 
-    /// Tells the lists the time, and lets them shrink if a second has passed since the last time.
+    /// Tells the lists the time, and shrinks them once a second.
     pub(super) fn tick(&mut self, now: Millis) {
         self.signals.now = self.signals.now.max(now);
         self.allocator.set_signals(self.signals);
@@ -71,7 +69,6 @@ impl ZoneFrames {
         room_for_demoted(self.zone())
     }
 
-    /// How much room promotions find.
     pub(super) fn room(&self) -> Headroom {
         Headroom::of(self.zone())
     }

@@ -1,11 +1,11 @@
-//! Filling: absent pages become resident, one by one or with their neighbours.
+//! Filling: absent pages become resident, one by one or in groups.
 //!
 //! ```text
-//!   frame --> bind --> what its shadow says --> word --> access log
-//!   group     so for each page of it, and all stay locked until its end
+//!   frame --> bind --> refault by its shadow --> word --> access log
+//!   group     the same for each page of it, and all stay locked until its end
 //! ```
 //!
-//! Pages that a call brings in before it accesses them are *awaited*: their miss is counted here.
+//! Pages that a call fills before accessing them are *awaited*: their miss counts at the fill.
 
 use super::{Backing, Mark, Word, World};
 use crate::replay::memory::Slot;
@@ -18,12 +18,12 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.join_group(rank, filled);
     }
 
-    /// Nothing is evicted for it, so no pass meets its lock.
+    /// Evicts nothing, so no pass meets the page's lock.
     pub(super) fn read_around(&mut self, rank: u32) {
         let _ = self.fill_unasked(rank, lru::AccessPath::Around);
     }
 
-    /// Without a frame the page does not come, and no access waits for it.
+    /// Skips the page if no frame comes free.
     fn fill_unasked(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         if self.frame_of(rank).is_some() {
             return None;
@@ -36,7 +36,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         filled
     }
 
-    /// A page of a call that will access it: this is its miss. Without a frame the access is.
+    /// Fills a page of a call that will access it, and counts the miss. Without a frame, the access
+    /// counts.
     pub(super) fn fill_ahead(&mut self, rank: u32) {
         if self.frame_of(rank).is_none() {
             let filled = self.fill(rank, lru::AccessPath::Run);
@@ -61,7 +62,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Makes the page resident, or returns `None` when no frame came free.
     pub(super) fn fill(&mut self, rank: u32, kind: lru::AccessPath) -> Option<FrameId> {
         let payer = self.charge(rank)?;
         let found = match kind {
@@ -72,7 +72,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
             self.refund(payer);
             return None;
         };
-        // Making room may have dropped it.
+        // Making room may have dropped the shadow.
         let shadow = self.shadow_of(rank);
         let flags = self.rule.flags_on_fill(kind);
         let page_type = match self.leave_swap(rank) {
@@ -82,7 +82,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.folios[frame].bind(self.trace.page(rank), page_type, flags);
         self.folios[frame].set_group(payer);
         if let Some(shadow) = shadow {
-            // Pages leave memory from the slowest node: its lists know how long this one was away.
+            // Pages leave memory from the slowest node, so its lists judge the refault.
             let judge = self.last_mut();
             judge.lists.refault(&mut judge.log, frame, shadow, kind);
         }

@@ -1,13 +1,13 @@
-//! Memory groups in the replay of a run that had them: the page cache's charges, without locks.
+//! Memory groups in the replay of a recorded run: the page cache's charges without locks.
 //!
 //! ```text
-//!   note   Begin: lists by group       Set: made, or changed, and pages go until it fits
+//!   note   Begin: lists by group       Set: create or change, then evict to the limit
 //!          Join: the group of a mapping's pages        Remove, Reclaim
 //!   fill   charge --full--> reclaim below that limit --> charge --> frame
 //! ```
 //!
-//! What the notes say is done as the page cache did it, in its order. Notes that no run wrote, of a
-//! damaged record, are passed over. Replays that ask for another memory have no groups.
+//! Notes apply in the page cache's order. Impossible notes of a damaged record are ignored. Replays
+//! in another memory have no groups.
 
 use super::World;
 use crate::trace::DenseTrace;
@@ -17,17 +17,16 @@ use pagetide_core::ids::{GroupId, MappingId, PageId};
 use pagetide_core::record::{GroupNote, Note};
 use std::collections::BTreeMap;
 
-/// Which group pays for the pages of a mapping; the root for those that are not here.
+/// The group that pays for each mapping. Missing mappings belong to the root.
 pub(super) type Payers = BTreeMap<MappingId, GroupId>;
 
-/// Whether the recorded run told groups apart.
 pub(super) fn has_groups(trace: &DenseTrace) -> bool {
     trace.notes().iter().any(|(_, note)| matches!(note, Note::Group(GroupNote::Begin)))
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Charges the page of this rank, or finds that its group has no room; the root pays where
-    /// there are no groups.
+    /// Charges the page of this rank. Returns `None` if its group is full. The root pays if there
+    /// are no groups.
     pub(super) fn charge(&mut self, rank: u32) -> Option<GroupId> {
         if self.nodes[0].lists.groups().is_none() {
             return Some(GroupId::ROOT);
@@ -36,7 +35,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         driver::charge_group(self, || named.unwrap_or(GroupId::ROOT))
     }
 
-    /// Takes back what was charged for a page that got no frame.
     pub(super) fn refund(&mut self, payer: GroupId) {
         if let Some(groups) = self.groups_mut() {
             groups.cancel_charge(payer);
@@ -47,7 +45,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.nodes[0].lists.groups_mut()
     }
 
-    /// Does what the recorded run did with its groups.
     pub(super) fn apply_group_note(&mut self, note: &GroupNote) {
         let Some(groups) = self.groups_mut() else { return };
         match *note {

@@ -1,23 +1,20 @@
-//! Plain hits: the reads that have nothing to do but to mark a folio, as most have.
+//! Plain hits: the fast path for reads that only mark a folio.
 //!
-//! Problem: a replay is as fast as its hits, and an entry of a trace can be anything. Idea: take
-//! entries that can only be a hit as long as they come, in a loop of their own.
+//! Problem: hits decide a replay's speed. Idea: a tight loop over runs of certain hits.
 //!
 //! ```text
 //!   entries    h h h h M h h W h h h h h h ...
 //!              `-----'   `-'   `-----------'        loops of hits; M, W: the long way
 //! ```
 //!
-//! A hit is plain if its page is there and a file's, has no mark, is in the fastest memory, and was
-//! not the one read last through the one handle. Everything else is left to `apply_any`, which
-//! comes to the same where both can do it.
+//! A plain hit reads an unmarked file page in the fastest memory, other than the last page read
+//! through one open file. `apply_any` gives the same result for any entry.
 
 use super::World;
 use crate::trace::AccessKind;
 use pagetide_core::ids::PageId;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays entries in order, plain hits in runs.
     pub(super) fn play_entries(&mut self, ranks: &[u32], kinds: &[AccessKind]) {
         let mut at = 0;
         loop {
@@ -27,7 +24,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
                 self.apply_any(rank, kind);
             }
             at += 1;
-            // To look for hits where there are none costs half of what a miss does.
+            // A vain search for hits costs half a miss.
             while let (Some(&rank), Some(&kind)) = (ranks.get(at), kinds.get(at))
                 && self.pages[rank as usize].is_plainly_absent()
                 && self.play_miss(rank, kind)
@@ -37,12 +34,11 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Plays the entries at the front that are plain hits, and says how many there were.
     #[inline]
     fn play_hits(&mut self, ranks: &[u32], kinds: &[AccessKind]) -> usize {
         let until_look = self.look_at.saturating_sub(self.accesses);
         let nr_max = usize::try_from(until_look).map_or(ranks.len(), |nr| nr.min(ranks.len()));
-        // What no hit changes is loaded once: to the compiler, a drain of the log may change all.
+        // Loads constants once. The compiler must assume that a log drain changes everything.
         let (rule, slow_from, has_one_handle) = (self.rule, self.slow_from, self.has_one_handle);
         let (pages, folios, node) = (&self.pages[..], &*self.folios, &mut self.nodes[0]);
         let logs_hits = rule.logs_hits();

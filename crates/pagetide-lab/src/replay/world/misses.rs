@@ -1,30 +1,26 @@
-//! Plain misses: the reads that bring in one page of a file, as most misses do.
+//! Plain misses: the fast path for reads that fill one file page.
 //!
-//! Problem: what a miss can have to do with groups, tiers, swap, guards and locks is asked at each
-//! of its steps, and in most replays the answer is always "nothing". Idea: ask it once for a world,
-//! and the rest once for a page; then take the steps that are left.
+//! Problem: each step of a miss checks groups, tiers, swap, guards and locks, mostly in vain. Idea:
+//! check once per world and once per page.
 //!
 //! ```text
-//!   frame (reclaim, where there is none) --> bind --> what its shadow says --> word --> access log
+//!   frame (reclaim if there is none) --> bind --> refault by its shadow --> word --> access log
 //! ```
 //!
-//! A world is plain if it is a group's limit over pages of files: nothing there stands in reclaim's
-//! way but what is dirty, and what leaves is evicted. A miss of it is plain if it is a read, and
-//! the page is not the one read last through the one handle. Everything else is left to
-//! `apply_any`, which comes to the same where both can do it.
+//! A world is plain if it is a group's limit over file pages: only dirty pages resist reclaim. A
+//! plain miss is a read of a page other than the last one read through one open file. `apply_any`
+//! gives the same result for any entry.
 
 use super::{AccessKind, Memory, Page, Setup, Word, World};
 use pagetide_core::folio::Flags;
 use pagetide_core::ids::{PageId, PageType};
 use pagetide_core::lru;
 
-/// Whether a world is plain.
 pub(super) fn is_plain(setup: &Setup) -> bool {
     matches!(setup.memory, Memory::Group { .. }) && setup.swap_pages.is_none()
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays an entry if it is a plain miss, and says whether it was.
     #[inline]
     pub(super) fn play_miss(&mut self, rank: u32, kind: AccessKind) -> bool {
         let is_plain = self.is_plain
@@ -44,7 +40,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         if self.has_one_handle {
             self.last_read = rank;
         }
-        // Read first, so that it arrives while a frame is made free.
+        // Read early, to overlap the load with the search for a frame.
         let page = self.trace.page(rank);
         let shadow = self.shadow_of(rank);
         let Some(frame) = self.alloc_in_limit(shadow) else {

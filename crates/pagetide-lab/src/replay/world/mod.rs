@@ -1,6 +1,6 @@
-//! The virtual machine: page words and frames, and what each entry of a trace does to them.
+//! The virtual machine: page words and frames, and the effect of each trace entry.
 //!
-//! Each step mirrors one of the real world's, in the same order:
+//! Each step mirrors a step of the `pagetide` crate, in the same order:
 //!
 //! ```text
 //!   hit       mark the folio; log a touch if the mark says so; a table access sets the young bit
@@ -8,11 +8,10 @@
 //!   group     the same for each page of it, and all stay locked until its end
 //! ```
 //!
-//! Memory of several kinds: see `tiering.rs`.
+//! `tiering.rs` handles several nodes.
 //!
-//! What only makes sense in a run repeated page for page (guards, locks, when a page was dirty) is
-//! ignored where the memory is not the recorded run's: see [`Memory`]. Time stands still there, as
-//! records have none.
+//! Guards, locks and dirty times apply only in the recorded run's [`Memory`]. Time stands still
+//! there, as records have no times.
 
 use super::clock::{self, Counted, VirtualClock};
 use super::memory::{Memory, Slot};
@@ -56,54 +55,47 @@ pub struct World<'a, Evicted> {
     trace: &'a DenseTrace,
     evicted: Evicted,
     folios: Arc<Folios>,
-    /// The kinds of memory, the fastest first; mostly one.
+    /// Nodes, fastest first. Usually one.
     nodes: Vec<Node>,
-    /// Frames from here on are slow memory; none are in a memory of one kind.
+    /// First frame of slow memory. `nr_frames_max` with one node.
     slow_from: u32,
-    /// Where there are several.
     tiering: Option<Box<Tiering>>,
-    /// Where the run had groups.
     payers: Payers,
     rule: AccessRule,
-    /// The victims of a pass that is made at once; `None` while one is.
+    /// Victims of a synchronous pass. `None` during the pass.
     batch: Option<Box<ReclaimBatch>>,
-    /// The rank of the page that was claimed last.
     last_claimed: u32,
     memory: Memory,
-    /// By rank.
     pages: Vec<Page>,
-    /// Guards of each page, by rank, where the recorded run had some.
+    /// Guards of each page, by rank, if the recorded run had any.
     nr_pins: Vec<u32>,
     tables: Tables,
-    /// By frame: the rank of the page in it, if it is not free.
     rank_in: Vec<u32>,
-    /// Ranks of the pages locked for being filled.
     filling: Vec<u32>,
     background: Background,
     clock: VirtualClock,
     follows_trace: bool,
-    /// A group's limit over pages of files: see `misses.rs`.
+    /// A group's limit over file pages: see `misses.rs`.
     is_plain: bool,
-    /// Everything is read through one handle, whose last read ended in the page of this rank.
+    /// One open file for all reads. `last_read` is the rank of the page in which the last read
+    /// ended.
     has_one_handle: bool,
     last_read: u32,
-    /// The count of accesses at which to look at the clock.
+    /// Access count at which to read the clock.
     look_at: u64,
-    /// Written pages stay dirty until the flusher comes; their ranks.
+    /// Written pages (ranks in `dirty`) stay dirty until the flusher runs.
     has_flusher: bool,
     dirty: Vec<u32>,
-    /// Pages that the swap device still holds.
     swap_left: u64,
     accesses: u64,
     misses: u64,
     bypasses: u64,
     out_of_memory: u64,
-    /// Pages that came unasked.
     pages_ahead: u64,
 }
 
 impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
-    /// An empty memory; `evicted` is called with each eviction in order.
+    /// Returns an empty memory. `evicted` gets each eviction in order.
     pub fn new(setup: Setup, trace: &'a DenseTrace, evicted: Evicted) -> Self {
         let memory = setup.memory;
         let nr_frames_max = memory.nr_frames_max();
@@ -174,7 +166,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn outcome(&self) -> ReplayOutcome {
         let mut vmstat = VmStat::default();
         self.nodes.iter().for_each(|node| vmstat.merge(&node.lists.vmstat()));
@@ -199,23 +191,23 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    /// The lruvec, to look at: that of the fastest memory, where there are several kinds.
+    /// Returns the root lruvec of the fastest node.
     pub fn lruvec(&self) -> &Lruvec {
         self.nodes[0].lists.root()
     }
 
-    /// Pages resident now, never more than frames.
+    /// Returns the number of resident pages.
     pub fn nr_resident(&self) -> u32 {
         self.nodes.iter().map(Node::nr_used).sum()
     }
 
-    /// Whether a page is resident now.
+    /// Returns true if the page is resident.
     pub fn is_resident(&self, rank: u32) -> bool {
         self.frame_of(rank).is_some()
     }
 
-    /// Where the page's folio stands, in words, if it is resident. What waits in the access log is
-    /// told as waiting.
+    /// Describes the list position of a resident page. The text marks events still in the access
+    /// log.
     pub fn describe_folio(&self, rank: u32) -> Option<String> {
         let frame = self.frame_of(rank)?;
         let mut said = String::new();
@@ -229,7 +221,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         Some(said)
     }
 
-    /// What the page's shadow entry remembers, in words; empty without one.
+    /// Describes the page's shadow entry. Empty without one.
     pub fn past(&self, rank: u32) -> String {
         let mut said = String::new();
         if let Some(shadow) = self.shadow_of(rank) {
@@ -238,7 +230,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         said
     }
 
-    /// Walks everything and panics where an invariant is broken. O(pages + frames).
+    /// Panics on a broken invariant. O(pages + frames).
     pub fn validate(&self) {
         for node in &self.nodes {
             node.lists.validate();
@@ -252,7 +244,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 assert_eq!(self.folios[frame].page(), self.trace.page(rank), "{frame}'s folio");
             }
         }
-        // Dropped while a background pass had them: their frames come back with it.
+        // Discarded during a background pass, which returns the frames.
         let is_orphan = |frame| self.folios[FrameId(frame)].flags().any(Flags::ORPHAN);
         nr_resident +=
             (0..self.memory.nr_frames_max()).filter(|frame| is_orphan(*frame)).count() as u32;
@@ -280,7 +272,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
                 (true, false) => self.mark(frame),
                 (false, _) => {}
             }
-            // A guard is taken first; otherwise the page is locked until all is done.
+            // A guard is taken first. Otherwise the page is locked until the end of the access.
             is_young = kind == AccessKind::Table;
             if is_young {
                 self.make_young(rank);
@@ -288,7 +280,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             if !is_fill {
                 self.note_hit(rank, frame, kind.is_write());
             }
-            // Room that was made for it may have been its own.
+            // The reclaim of this access may have evicted the page.
             let Some(frame) = self.frame_of(rank) else { return };
             if !kind.is_write() && self.pages[rank as usize].take(Mark::Ahead) {
                 self.folios[frame].clear(Flags::PREFETCHED);
@@ -296,7 +288,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         } else {
             self.misses += 1;
             let reached = if is_table { AccessPath::Table } else { AccessPath::Descriptor };
-            // A read past the page cache comes after its attempt.
+            // A bypassing read comes after its failed attempt.
             let filled = if kind == AccessKind::Bypass { None } else { self.fill(rank, reached) };
             match filled {
                 Some(frame) if counts => self.mark_fill(frame),
@@ -324,7 +316,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    /// The page was accessed through the table.
     fn make_young(&mut self, rank: u32) {
         if !self.pages[rank as usize].set(Mark::Young) {
             self.tables.touch(self.trace, rank);
@@ -337,7 +328,7 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    /// Written back. A folio that reclaim wanted meanwhile goes where it is taken soon.
+    /// Ends a write-back. A folio that reclaim met meanwhile rotates to be evicted soon.
     fn make_clean(&mut self, rank: u32) {
         let Some(frame) = self.frame_of(rank) else { return };
         let before = self.folios[frame].clear(Flags::DIRTY.with(Flags::RECLAIM));
@@ -358,12 +349,12 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
             let node = self.node_of(frame);
             match node.lists.discard(frame) {
                 Discarded::Freed => node.frames.free(frame),
-                // The background pass that has it isolated frees it.
+                // The background pass that isolated the folio frees it.
                 Discarded::Deferred => {}
             }
         }
         self.change_slot(rank, Slot::Empty);
-        // Dropped before the call that missed it got to it: the call misses it again.
+        // Discarded before the waiting call reached the page. The call misses again.
         self.misses -= u64::from(self.pages[rank as usize].has(Mark::Awaited));
         self.leave_swap(rank);
         self.pages[rank as usize].set_word(Word::Absent);
@@ -372,7 +363,6 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
         }
     }
 
-    /// Gives the page's place on the swap device back, if it has one.
     fn leave_swap(&mut self, rank: u32) -> Backing {
         let page = &mut self.pages[rank as usize];
         if page.backing() == Backing::Swap {
@@ -417,11 +407,9 @@ impl<'a, Evicted: FnMut(PageId)> World<'a, Evicted> {
     }
 }
 
-/// Pages that reclaim got rid of by moving them.
 const DEMOTED: [Counter; 3] =
     [Counter::PgdemoteBackground, Counter::PgdemoteDirect, Counter::PgdemoteProactive];
 
-/// What the policy is told.
 fn lru_config(setup: &Setup) -> LruConfig {
     LruConfig {
         switches: setup.switches,
@@ -436,12 +424,11 @@ fn lru_config(setup: &Setup) -> LruConfig {
     }
 }
 
-/// Whether a repeated read through one handle is no reference to policies with this rule.
+/// Returns true if a repeated read through one open file is no reference under this rule.
 const fn skips_repeats(rule: AccessRule) -> bool {
     matches!(rule, AccessRule::CountReferences | AccessRule::TwoTouches)
 }
 
-/// All pages, absent.
 fn pages_of(trace: &DenseTrace, has_anonymous: bool) -> Vec<Page> {
     let mut pages = vec![Page::default(); trace.nr_pages()];
     if has_anonymous {

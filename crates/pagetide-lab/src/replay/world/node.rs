@@ -1,11 +1,10 @@
-//! The nodes of a replay's memory: each kind of it with its frames, lists and access log.
+//! The nodes of a replay's memory, each with frames, lists and access log.
 //!
-//! Problem: fast and slow memory are reclaimed apart, as in the page cache. Idea: its node, without
-//! locks and with one log, as one thread accesses. A memory of one kind is one node, and it is
-//! not asked which.
+//! Problem: fast and slow memory are reclaimed separately. Idea: the page cache's node without
+//! locks, with one log.
 //!
-//! Data and invariants: nodes partition the frames, the fastest first. A folio is on the lists of
-//! its frame's node or in its log, and in no other's.
+//! Data and invariants: nodes partition the frames, fastest first. A folio is on the lists or in
+//! the log of its frame's node only.
 
 use super::World;
 use super::groups::has_groups;
@@ -22,7 +21,6 @@ use pagetide_core::units::Millis;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One kind of memory.
 pub(super) struct Node {
     pub(super) frames: Frames,
     pub(super) lists: NodeLists,
@@ -31,7 +29,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    /// The nodes of a setup's memory. `config` is the policy's, but for what differs by node.
+    /// Returns the nodes of a setup's memory. `config` has the settings common to all.
     pub(super) fn all(
         setup: &Setup,
         config: LruConfig,
@@ -67,12 +65,11 @@ impl Node {
         self.range.contains(&frame.0)
     }
 
-    /// Frames that hold pages.
     pub(super) fn nr_used(&self) -> u32 {
         self.frames.nr_used(self.range.len() as u32)
     }
 
-    /// A touch that may want a list operation.
+    /// Logs a touch that may need a list operation.
     #[inline]
     pub(super) fn log_touch(&mut self, marked: Marked, frame: FrameId) {
         if self.log.touch_if(marked, frame) == Room::Full {
@@ -80,7 +77,6 @@ impl Node {
         }
     }
 
-    /// A folio that was just bound.
     #[inline]
     pub(super) fn log_add(&mut self, folios: &Folios, frame: FrameId) {
         if self.log.add(folios, frame) == Room::Full {
@@ -88,19 +84,17 @@ impl Node {
         }
     }
 
-    /// A folio that the policy wanted is clean now.
     pub(super) fn log_rotation(&mut self, frame: FrameId) {
         if self.log.rotate(frame) == Room::Full {
             self.drain();
         }
     }
 
-    /// The lists know of all that was done.
     pub(super) fn drain(&mut self) {
         self.lists.drain(&mut self.log);
     }
 
-    /// The same, and the time.
+    /// Tells the lists the time and applies the log.
     pub(super) fn settle(&mut self, now: Millis) {
         self.lists.tell_time(now);
         self.drain();
@@ -108,7 +102,7 @@ impl Node {
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// How many places down from the fastest the node of a frame is.
+    /// Returns the index of the frame's node, 0 for the fastest.
     pub(super) fn nth_of(&self, frame: FrameId) -> usize {
         if frame.0 < self.slow_from {
             return 0;

@@ -1,4 +1,4 @@
-//! Playing a trace: entry after entry, and what a recorded run noted between them.
+//! Plays a trace: entries, and the notes of a recorded run between entries.
 //!
 //! ```text
 //!   stretch    [ entries ... ] look    [ entries ... ] look    ...
@@ -11,18 +11,17 @@ use crate::trace::{AccessKind, Note};
 use pagetide_core::ids::PageId;
 use pagetide_core::units::Millis;
 
-/// Entries played between two looks at whether to go on.
+/// Entries between two calls of `keep_on`.
 const STRETCH: usize = 1 << 16;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// Plays the whole trace. `keep_on` is given how many entries were played since it was asked
-    /// last, some ten thousands; its `false` ends the play, which then returns `false`.
+    /// Plays the whole trace. `keep_on` gets the number of entries since its last call, some ten
+    /// thousands, and ends the play with `false` by returning `false`.
     pub fn play(&mut self, mut keep_on: impl FnMut(u64) -> bool) -> bool {
         self.play_by(STRETCH, |_, entries| keep_on(entries))
     }
 
-    /// As [`World::play`], in stretches of at most `len` entries, after each of which `look` sees
-    /// the world.
+    /// Plays like [`World::play`], and calls `look` with the world after at most `len` entries.
     pub fn play_by(&mut self, len: usize, mut look: impl FnMut(&Self, u64) -> bool) -> bool {
         let trace = self.trace;
         let mut notes = trace.notes();
@@ -50,8 +49,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         true
     }
 
-    /// Plays entries of which the first has `nr_before` before it, and those of the notes that
-    /// stand before them.
     fn play_noted<'e>(
         &mut self,
         nr_before: u64,
@@ -69,7 +66,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Plays entries that happened at these times, in groups that happened in the same millisecond.
     fn play_timed(&mut self, mut ranks: &[u32], mut kinds: &[AccessKind], times: &[u32]) {
         for group in times.chunk_by(|one, next| one == next) {
             self.advance_to(Millis(group[0].into()));

@@ -1,12 +1,10 @@
-//! Allocation and reclaim, the virtual world's side: what the driver asks of memory, done with
-//! vectors.
+//! Allocation and reclaim in the virtual world: the driver's operations on plain vectors.
 //!
-//! The loops are core's ([`driver`]): the page cache runs the same ones, with locks. Only a machine
-//! has a background beside the accesses; memory of several kinds has its
-//! passes made at once, and in any other memory waking the background does nothing.
+//! The page cache runs the same loops ([`driver`]) with locks. Only a machine has background
+//! reclaim. Several nodes run their passes at once. Elsewhere waking does nothing.
 //!
-//! A claim takes the page's place on the swap device, if it needs one. Nothing else happens between
-//! a claim and its end, so that there is no lock to take.
+//! A claim takes the page's swap slot. No lock is needed, as nothing happens between a claim and
+//! its end.
 
 use super::node::Node;
 use super::{Backing, Mark, Page, Word, World};
@@ -25,16 +23,16 @@ use pagetide_core::page_alloc::{Starving, WatermarkLevel};
 use pagetide_core::tiering::Migration;
 use std::ops::Range;
 
-/// A name for a group, of which a record knows only the number.
+/// Returns a name for a group, as a record has only numbers.
 fn path_of(group: GroupId) -> String {
     if group == GroupId::ROOT { "/".to_owned() } else { format!("/{group}") }
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// A frame for the page of this rank, or `None` when none comes free.
+    /// Allocates a frame for the page of this rank, or returns `None`.
     ///
-    /// A group's reclaim knows the page it makes room for, as the papers have it; a zone's does
-    /// not, as the page cache's does not.
+    /// As in the papers, a group's reclaim knows the incoming page. As in the page cache, a zone's
+    /// does not.
     pub(super) fn alloc(&mut self, rank: u32) -> Option<FrameId> {
         match self.nodes[0].frames {
             Frames::Group(_) => self.alloc_in_limit(self.shadow_of(rank)),
@@ -53,7 +51,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// A frame for the page, if there is one for which none has to go.
     pub(super) fn take_free(&mut self, rank: u32) -> Option<FrameId> {
         let frame = driver::take_above_low(self)?;
         let has_slot = self.grow_tree(rank);
@@ -63,7 +60,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         has_slot.then_some(frame)
     }
 
-    /// A frame for a page that left this shadow, of a memory without watermarks.
+    /// Allocates from a memory without watermarks, for a page with this shadow.
     #[inline]
     pub(super) fn alloc_in_limit(&mut self, incoming: Option<ShadowEntry>) -> Option<FrameId> {
         self.nodes[0].frames.take(None).or_else(|| {
@@ -72,7 +69,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         })
     }
 
-    /// Charges the nodes that a page of a file needs; says whether they are there.
+    /// Charges the tree nodes for a file page. Returns false if there is no room.
     fn grow_tree(&mut self, rank: u32) -> bool {
         match &mut self.nodes[0].frames {
             Frames::KernelGroup(group) => {
@@ -82,22 +79,22 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Carries out commands in the shape of `lru_gen`, up to the first that cannot be; returns how
-    /// many pages were evicted.
+    /// Runs commands in the format of `lru_gen` up to the first failure. Returns the number of
+    /// evicted pages.
     ///
     /// # Errors
-    /// [`GenCommandError`], for that one.
+    /// Fails with [`GenCommandError`] for the first failed command.
     pub fn command_lru_gen(&mut self, text: &str) -> Result<u64, GenCommandError> {
         driver::command_lru_gen(self, text)
     }
 
-    /// Describes the generations in the shape of `lru_gen`; groups have only numbers here.
+    /// Describes the generations in the format of `lru_gen`. Groups have only numbers.
     pub fn describe_lru_gen(&mut self, detail: Detail) -> String {
         driver::describe_lru_gen(self, &path_of, detail)
     }
 
-    /// Forgets what a group's limit on shadows says, after a pass down to this priority. The kernel
-    /// asks after each priority, we at the end.
+    /// Drops shadows above the group's limit, once after a pass. The kernel drops after each
+    /// priority.
     #[inline]
     fn trim_shadows(&mut self, last_priority: u8) {
         let Node { frames: Frames::KernelGroup(group), lists, .. } = &mut self.nodes[0] else {
@@ -307,9 +304,7 @@ impl<Evicted: FnMut(PageId)> DrivenPass for World<'_, Evicted> {
     }
 }
 
-/// The words of a leaf.
 struct Words<'a> {
-    /// The ranks of the leaf's pages, in their order.
     ranks: &'a [u32],
     trace: &'a DenseTrace,
     pages: &'a mut [Page],
@@ -317,8 +312,8 @@ struct Words<'a> {
 }
 
 impl Words<'_> {
-    /// Tells `look` what the words of `range` say of the node's frames; takes the young bits of
-    /// those that `takes` names. Young pages of other nodes keep theirs: says whether there are.
+    /// Reports the words of `range` in the node to `look`, and takes the young bits that `takes`
+    /// selects. Returns true if young pages of other nodes remain.
     fn read(
         self,
         range: Range<u64>,

@@ -1,7 +1,7 @@
-//! The slots of pages in their files' trees, for a memory whose limit pays for the nodes.
+//! Slots of pages in the file trees, for a memory that pays for nodes.
 //!
-//! Problem: nodes live while anything is in them, and pages come and go in several places. Idea:
-//! each change of a page's word is noted here first.
+//! Problem: pages come and go in several places, and nodes live while occupied. Idea: each change
+//! of a page word is recorded here first.
 //!
 //! Ignored: anonymous pages, which are in no file's tree.
 
@@ -10,7 +10,7 @@ use crate::replay::memory::{Frames, Slot};
 use pagetide_core::ids::PageId;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// What there is of the page in its file's tree, where anonymous pages have nothing.
+    /// Returns the content of the page's slot, empty for anonymous pages.
     pub(super) fn slot_of(&self, rank: u32) -> Slot {
         let page = &self.pages[rank as usize];
         match page.word() {
@@ -21,7 +21,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// The page's word is about to say something else.
+    /// Records a coming change of the page's word.
     #[inline]
     pub(super) fn change_slot(&mut self, rank: u32, after: Slot) {
         let has_trees = matches!(self.nodes[0].frames, Frames::KernelGroup(_));

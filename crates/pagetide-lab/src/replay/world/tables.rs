@@ -1,45 +1,39 @@
-//! The page tables of a trace: which pages stand beside each other.
+//! The page tables of a trace: leaf tables over neighbouring pages.
 //!
-//! Ranks are in order of first appearance, so the neighbours of a page are found through a list of
-//! ranks in order of pages, cut where leaf tables are. Most traces never access a page through a
-//! table: the list is made at the first such access.
+//! A list of ranks in page order, cut at leaf tables, finds neighbours. The first table access
+//! makes the list, as most traces have none.
 //!
 //! ```text
 //!   ranks    [ 4 0 9 | 2 | 7 1 3 5 ]     in order of pages
 //!   leaves     0..3    3..4  4..8        each with its touched mark
 //! ```
 //!
-//! As in the real world, a leaf is marked when a page of it becomes young, and unmarked when its
-//! words are walked.
+//! As in the page cache, a young page marks its leaf, and a walk clears the mark.
 
 use crate::trace::DenseTrace;
 use pagetide_core::ids::{MappingId, PageId, PageIndex};
 use pagetide_core::lru::page_table::LeafId;
 use std::ops::Range;
 
-/// A leaf table.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) id: LeafId,
-    /// Its part of [`Tables::ranks`].
     pub(super) span: Range<usize>,
-    /// A page of it became young since it was walked.
     pub(super) is_touched: bool,
 }
 
-/// All leaf tables of a trace; empty until they are needed.
+/// All leaf tables of a trace, empty until needed.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     pub(super) leaves: Vec<Leaf>,
-    /// In order of pages.
     pub(super) ranks: Vec<u32>,
 }
 
 impl Tables {
-    /// Notes that a page became young.
+    /// Marks the leaf of a young page.
     ///
     /// # Cost
-    /// The first call sorts the trace's pages; others search its leaves.
+    /// The first call sorts the trace's pages. Later calls search the leaves.
     pub(super) fn touch(&mut self, trace: &DenseTrace, rank: u32) {
         if self.leaves.is_empty() {
             *self = Tables::of(trace);
@@ -50,7 +44,7 @@ impl Tables {
         self.leaves[at].is_touched = true;
     }
 
-    /// A leaf and its pages, in order; `None` before any page was young.
+    /// Returns a leaf and its pages, in order, or `None` before any page was young.
     pub(super) fn leaf_and_ranks(&mut self, id: LeafId) -> Option<(&mut Leaf, &[u32])> {
         let at = self.position_of(id)?;
         let leaf = &mut self.leaves[at];
@@ -58,7 +52,7 @@ impl Tables {
         Some((leaf, ranks))
     }
 
-    /// The pages of a stretch of a mapping, in order.
+    /// Returns the pages of a range of a mapping, in order.
     ///
     /// # Cost
     /// As [`Tables::touch`].

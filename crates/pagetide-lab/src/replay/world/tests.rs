@@ -5,15 +5,13 @@ use pagetide_core::lru::{Mechanism, PolicyName};
 use pagetide_core::units::Millis;
 use std::ops::Range;
 
-/// A design with two kinds of lists each, and a plain one.
 const POLICIES: [PolicyName; 3] = [PolicyName::Mglru, PolicyName::ActiveInactive, PolicyName::Lru];
 
-/// Pages 0, 1, ... of a file, one entry each.
 fn file(nr_pages: u32) -> DenseTrace {
     DenseTrace::from_reads((0..nr_pages).map(u64::from))
 }
 
-/// Ranks up to `nr_anonymous` are anonymous, then come `nr_of_file` pages of a file.
+/// Ranks below `nr_anonymous` are anonymous. `nr_of_file` file pages follow.
 fn with_anonymous(nr_anonymous: u32, nr_of_file: u32) -> DenseTrace {
     let mut trace = DenseTrace::default();
     trace.mark_anonymous(MappingId(1));
@@ -37,7 +35,7 @@ fn nr_resident<E: FnMut(PageId)>(world: &World<'_, E>, ranks: Range<u32>) -> usi
     ranks.filter(|rank| world.is_resident(*rank)).count()
 }
 
-/// 40 frames and 10 places on the device hold 50 pages of 60.
+/// 40 frames and 10 swap slots hold 50 of 60 pages.
 #[test]
 fn full_swap_device_ends_swapping_and_a_discard_makes_room_on_it() {
     let trace = with_anonymous(60, 0);
@@ -62,7 +60,7 @@ fn full_swap_device_ends_swapping_and_a_discard_makes_room_on_it() {
     }
 }
 
-/// Nothing anonymous can leave, so those that came first stay, and files are read past memory.
+/// No anonymous page can leave, so the first ones stay, and file reads bypass memory.
 #[test]
 fn without_swap_memory_runs_out_and_nothing_anonymous_is_lost() {
     let trace = with_anonymous(50, 20);
@@ -78,7 +76,6 @@ fn without_swap_memory_runs_out_and_nothing_anonymous_is_lost() {
     }
 }
 
-/// With room for a file in addition, only the file leaves.
 #[test]
 fn without_swap_files_make_room() {
     let trace = with_anonymous(30, 40);
@@ -92,8 +89,8 @@ fn without_swap_files_make_room() {
     }
 }
 
-/// Dirty pages cannot leave: one access finds no room, and wakes the flusher, which comes before
-/// the next.
+/// Dirty pages cannot leave: one access finds no room and wakes the flusher, which runs before the
+/// next access.
 #[test]
 fn flusher_comes_when_reclaim_meets_dirty_pages_only() {
     let trace = file(50);
@@ -111,7 +108,6 @@ fn flusher_comes_when_reclaim_meets_dirty_pages_only() {
     }
 }
 
-/// Without a wake-up, it comes when it is due.
 #[test]
 fn flusher_comes_when_it_is_due() {
     let trace = file(50);
@@ -129,8 +125,7 @@ fn flusher_comes_when_it_is_due() {
     assert_eq!(world.dirty, [0], "a page gets dirty again");
 }
 
-/// Pages dropped while the background has them isolated are not evicted, and their frames come
-/// back with its step.
+/// Pages discarded while isolated are not evicted. Their frames return with the background step.
 #[test]
 fn discards_during_a_background_pass_lose_no_frame() {
     let trace = file(4000);
@@ -160,7 +155,7 @@ fn discards_during_a_background_pass_lose_no_frame() {
             assert!(!world.is_resident(rank), "{policy}");
         }
         assert_eq!(world.nr_resident(), nr_before, "{policy}: the frames are still the pass's");
-        // One of them comes back meanwhile: another frame, whatever becomes of the old one.
+        // One of the pages comes back meanwhile, in another frame.
         world.apply(isolated[0], AccessKind::Read);
         world.validate();
         assert!(world.is_resident(isolated[0]), "{policy}");
@@ -176,7 +171,6 @@ fn discards_during_a_background_pass_lose_no_frame() {
     }
 }
 
-/// All of a file's pages pass through a group, with nodes and shadows.
 #[test]
 fn kernel_group_keeps_its_limit_and_forgets_what_the_limit_on_shadows_says() {
     const LIMIT: u32 = 700;
@@ -202,7 +196,7 @@ fn kernel_group_keeps_its_limit_and_forgets_what_the_limit_on_shadows_says() {
         let switches = base.switches.without(Mechanism::ShadowLimit);
         let (unlimited_resident, unlimited_shadows, _) = nr_of(Setup { switches, ..base });
         if remembers {
-            // 600 pages / 8 leaves, and what is left to do until a batch of 128 comes together.
+            // 600 pages / 8 leaves, and the work deferred until a batch of 128 is full.
             assert!(shadows < 64 * (75 + 256), "{policy}: {shadows} shadows");
             assert_eq!(unlimited_shadows + unlimited_resident, 64_000, "{policy}");
             let nr_node_pages = (1000 + 16_u32).div_ceil(7);
@@ -214,7 +208,6 @@ fn kernel_group_keeps_its_limit_and_forgets_what_the_limit_on_shadows_says() {
     }
 }
 
-/// Pages of files and of memory, discards among them, in groups hardly larger than their charges.
 #[test]
 fn tiny_kernel_groups_stay_whole() {
     let trace = with_anonymous(100, 3000);
@@ -238,8 +231,7 @@ fn tiny_kernel_groups_stay_whole() {
     }
 }
 
-/// Runs of hits, reads that repeat, writes and misses, in a memory that is too small; and a clock
-/// that is looked at in between.
+/// Hits, repeated reads, writes and misses in a small memory, with clock checks.
 #[test]
 fn plain_hits_and_misses_are_what_they_are_the_long_way() {
     let mut random = crate::random::Random::new(7);

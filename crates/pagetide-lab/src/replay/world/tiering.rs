@@ -1,14 +1,14 @@
-//! Fast and slow memory in a replay: the page cache's moves, step by step, without locks.
+//! Fast and slow memory in a replay: the page cache's moves in single steps without locks.
 //!
 //! ```text
-//!   note   Mapping: what scans will see       Tick: the zones' time, and a scan, if it is due
+//!   note   Mapping: a mapping to scan         Tick: the zones' time, and a scan, if it is due
 //!   hit    of an armed page   --> core: stay | arm again | move to the fast node
 //!          no or little room  --> background passes, at once: the slowest node's first
 //!   pass   over a node with slower ones: a victim moves down, if there is a frame
 //! ```
 //!
-//! Which page moves is core's to say, and which node is reclaimed when its driver's. Ignored: what
-//! accesses and moves cost; they decide nothing here.
+//! Core decides page moves, and its driver picks the node to reclaim. Ignored: the cost of accesses
+//! and moves, which decides nothing here.
 
 use super::node::Node;
 use super::{Mark, Word, World};
@@ -28,13 +28,12 @@ use pagetide_core::vmstat::{Counter, VmStat};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::collections::BTreeMap;
 
-/// The most kinds of memory there can be.
 pub(super) const TIERS_MAX: usize = 8;
 const NANOS_PER_MILLI: u64 = 1_000_000;
-/// Later than any clock says: a damaged record must not make times overflow.
+/// Upper bound on recorded times, so that damaged records do not overflow.
 const TIME_MAX: Millis = Millis(1 << 43);
 
-/// What a replay in several tiers of memory counted, besides the counters of core. Pages.
+/// Counts of a replay in several tiers, in pages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TierCounts {
     nr_tiers: usize,
@@ -44,32 +43,32 @@ pub struct TierCounts {
     pub promoted: u64,
     /// Pages moved to a slower tier.
     pub demoted: u64,
-    /// Accesses that met an armed page.
+    /// Accesses of armed pages.
     pub hint_faults: u64,
-    /// Pages whose access came too late after the scan.
+    /// Pages accessed too late after the scan.
     pub too_cold: u64,
-    /// Hot pages not promoted, as enough were already.
+    /// Hot pages not promoted because of the rate limit.
     pub rate_limited: u64,
-    /// Hot pages not promoted, as the fast tier was full.
+    /// Hot pages not promoted because the fast tier was full.
     pub no_room: u64,
-    /// Hot pages not promoted, as they were to be written.
+    /// Hot pages not promoted because of a pending write.
     pub unmovable: u64,
 }
 
 impl TierCounts {
-    /// Pages in each tier at the end, the fastest first.
+    /// Returns the pages in each tier at the end, fastest first.
     pub fn resident(&self) -> &[u64] {
         &self.resident[..self.nr_tiers]
     }
 
-    /// Accesses of resident pages that each tier served, the fastest first.
+    /// Returns the accesses of resident pages in each tier, fastest first.
     pub fn served(&self) -> &[u64] {
         &self.served[..self.nr_tiers]
     }
 }
 
 impl Serialize for TierCounts {
-    /// With a list of as many numbers as there are tiers for what each did.
+    /// Serializes the two lists with one number a tier.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("TierCounts", 9)?;
         fields.serialize_field("resident_pages_by_tier", self.resident())?;
@@ -90,22 +89,18 @@ impl Serialize for TierCounts {
     }
 }
 
-/// What a world of several nodes has besides them.
 pub(super) struct Tiering {
     settings: RecordedTiers,
     topology: Topology,
     promotion: Promotion,
     scan: HintScan,
     now: Millis,
-    /// What scans see of each.
     mappings: BTreeMap<MappingId, ScannedMapping>,
     counts: TierCounts,
-    /// Pages that moved, in order, where they are wanted.
     moves: Option<Vec<(PageId, AccessKind)>>,
 }
 
 impl Tiering {
-    /// Of a memory of several kinds.
     pub(super) fn of(memory: &Memory) -> Option<Tiering> {
         let Memory::Tiers(TierMemory { tiers, .. }) = memory else { return None };
         let topology = tiers.topology().expect("a record's tiers were checked");
@@ -127,7 +122,7 @@ impl Tiering {
     }
 
     fn demotion_from(&self, node: NodeId) -> Option<Demotion<'_>> {
-        // Nodes are a chain: there is nothing for a seed to choose from.
+        // Nodes form a chain, so the seed has no effect.
         Demotion::of(&self.topology, node, self.settings.demotion, 0)
     }
 
@@ -139,13 +134,12 @@ impl Tiering {
         background_level(&self.topology, node, self.settings.mode)
     }
 
-    /// A frame for what is demoted from the node, without reclaim.
+    /// Allocates a demotion target without reclaim.
     pub(super) fn alloc_demoted(&self, nodes: &mut [Node], node: NodeId) -> Option<FrameId> {
         let demotion = self.demotion_from(node)?;
         demotion.find_frame(|node, level| nodes[node.index()].frames.take(Some(level)))
     }
 
-    /// Whether a victim is too hot to be demoted, as far as core knows.
     pub(super) fn spares(&mut self, folio: &Folio, is_armed: bool) -> bool {
         self.promotion.spares(self.now, folio, is_armed)
     }
@@ -154,28 +148,26 @@ impl Tiering {
         self.promotion.vmstat()
     }
 
-    /// What things cost, with so many pages in slow memory.
     fn costs(&self, nr_slow: u64) -> TierCosts {
         TierCosts::in_user_space(&self.topology, nr_slow)
     }
 }
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// From here on, remembers which pages are moved between tiers.
+    /// Starts recording moves between tiers.
     pub fn watch_moves(&mut self) {
         if let Some(tiering) = &mut self.tiering {
             tiering.moves = Some(Vec::new());
         }
     }
 
-    /// The pages moved since [`World::watch_moves`], in order: `Demote` down, `Promote` up.
+    /// Returns the moves since [`World::watch_moves`], in order: `Demote` down, `Promote` up.
     pub fn moves(&self) -> &[(PageId, AccessKind)] {
         let moves = self.tiering.as_ref().and_then(|tiering| tiering.moves.as_deref());
         moves.unwrap_or(&[])
     }
 
-    /// What each tier did so far; `None` where the memory is of one kind. The lruvecs counted
-    /// what was `demoted`.
+    /// Returns the counts of each tier, or `None` with one node. The lruvecs counted `demoted`.
     pub(super) fn tier_counts(&self, demoted: u64) -> Option<TierCounts> {
         let Tiering { promotion, counts, .. } = self.tiering.as_deref()?;
         let (vmstat, refusals) = (promotion.vmstat(), promotion.refusals());
@@ -197,7 +189,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         Some(counts)
     }
 
-    /// Does what a record notes between its entries; other memories than a recorded run's do not.
+    /// Applies a note of a record. Other memories ignore notes.
     pub fn apply_note(&mut self, note: &Note) {
         if !self.memory.repeats_the_run() {
             return;
@@ -228,7 +220,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.tiering = Some(tiering);
     }
 
-    /// One run of the hint scan, if it is due.
     fn scan_hints(&mut self, tiering: &mut Tiering) {
         let now = tiering.now;
         let nr_in_use: u64 = self.nodes.iter().map(|node| u64::from(node.nr_used())).sum();
@@ -245,7 +236,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         promotion.count_armed(nr_armed.unwrap_or(0));
     }
 
-    /// Arms the pages of a piece that core wants armed; returns how many.
+    /// Arms the pages of a chunk that core selects. Returns their number.
     fn arm_chunk(&mut self, promotion: &mut Promotion, now: Millis, chunk: &ScanChunk) -> u64 {
         let mut nr_armed = 0;
         for &rank in self.tables.ranks_of(self.trace, chunk.mapping, &chunk.pages) {
@@ -268,8 +259,8 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         nr_armed
     }
 
-    /// An access found a resident page: if that concerns tiering, counts it and judges the fault if
-    /// the page was armed. Where the page is locked meanwhile, no eviction takes it.
+    /// Counts an access of a resident page and judges a hint fault. A locked page is not evicted
+    /// meanwhile.
     pub(super) fn note_hit(&mut self, rank: u32, frame: FrameId, is_locked: bool) {
         let is_armed = self.pages[rank as usize].take(Mark::Armed);
         if frame.0 < self.slow_from && !is_armed {

@@ -1,4 +1,4 @@
-//! The world's time: what it is, and what is done at a look at the clock.
+//! The world's time, and the due work at each check of the clock.
 //!
 //! ```text
 //!   look:  tell the policy; fold if due; flush if due; let the background work; set the next look
@@ -11,13 +11,12 @@ use pagetide_core::ids::PageId;
 use pagetide_core::units::Millis;
 
 impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
-    /// The time since the start.
+    /// Returns the time since the start.
     pub fn now(&self) -> Millis {
         clock::millis(self.now_ns())
     }
 
-    /// Lets the time pass until `now`, unless it has: nothing is accessed meanwhile, but whatever
-    /// falls due is done, and background reclaim works.
+    /// Advances the time to `now`, if later, without accesses. Due work and background reclaim run.
     ///
     /// In a recorded run's memory time stands still.
     pub fn advance_to(&mut self, now: Millis) {
@@ -35,7 +34,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         Counted { accesses: self.accesses, misses: self.misses }
     }
 
-    /// Does what is due.
     #[cold]
     pub(super) fn look_at_the_clock(&mut self) {
         let now_ns = self.now_ns();
@@ -53,7 +51,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         };
     }
 
-    /// A zone is at its low watermark.
     pub(super) fn wake_background_thread(&mut self) {
         let now_ns = self.now_ns();
         if self.memory.has_background() && background::wake(self, now_ns) {
@@ -61,7 +58,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// The page of this rank is written: dirty, until the flusher comes.
+    /// Dirties the page of this rank until the flusher runs.
     pub(super) fn write(&mut self, rank: u32) {
         let Some(frame) = self.frame_of(rank) else { return };
         if !self.folios[frame].flags().any(Flags::DIRTY) {
@@ -70,7 +67,6 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         }
     }
 
-    /// Writes every dirty page back. The store takes them at once.
     fn flush(&mut self) {
         for at in 0..self.dirty.len() {
             let rank = self.dirty[at];
@@ -79,7 +75,7 @@ impl<Evicted: FnMut(PageId)> World<'_, Evicted> {
         self.dirty.clear();
     }
 
-    /// Reclaim met more dirty pages than clean ones: the flusher comes before the next access.
+    /// Runs the flusher before the next access, after reclaim met more dirty than clean pages.
     pub(super) fn flush_soon(&mut self) {
         let now_ns = self.now_ns();
         self.clock.wake_flusher(now_ns);

@@ -1,8 +1,7 @@
-//! What the real world knows of a page, in eight bytes.
+//! The page word: the state of a page in eight bytes.
 //!
-//! A replay reads a page word at every access, of pages all over the trace: what it costs is how
-//! much of the table of pages the processor's cache holds. As the real world does, the word keeps
-//! what it says in its upper bits and which of the three it is in the lowest two.
+//! A replay reads a random word at every access, so small words save cache misses. The upper bits
+//! hold the payload, the lowest two the tag.
 //!
 //! ```text
 //!   [ shadow's 60 bits           | backing | 01 shadow ]
@@ -10,8 +9,8 @@
 //!   [ 0                          | backing | 00 absent ]
 //! ```
 //!
-//! Most accesses meet a file's page without a mark, and one comparison says so
-//! ([`Page::plain_frame`]). Invariant: only resident pages have marks.
+//! One comparison finds the common unmarked file page ([`Page::plain_frame`]). Invariant: only
+//! resident pages have marks.
 
 use pagetide_core::ids::FrameId;
 use pagetide_core::lru::ShadowEntry;
@@ -24,7 +23,6 @@ const BACKING_MASK: u64 = 0b11 << BACKING_SHIFT;
 const PAYLOAD_SHIFT: u32 = 4;
 const PLAIN_MASK: u64 = !((u32::MAX as u64) << PAYLOAD_SHIFT);
 
-/// Where a page's contents are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Word {
     Absent,
@@ -32,35 +30,34 @@ pub(super) enum Word {
     Resident(FrameId),
 }
 
-/// Where the contents are that are not in a frame.
+/// Location of an absent page's contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Backing {
-    /// In a file, or nowhere yet: the page can be evicted without ado.
+    /// A file, or nowhere yet: eviction needs no write.
     File = 0,
-    /// Nowhere: anonymous, and evicted only onto the swap device.
+    /// Nowhere: an anonymous page, evicted only to the swap device.
     Nothing = 1,
-    /// On the swap device.
+    /// The swap device.
     Swap = 2,
 }
 
-/// Something to know of a resident page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
-    /// Accessed through the table since the last look.
+    /// Accessed through the page table since the last scan.
     Young = 36,
-    /// Brought in for a call that has yet to access it: that access is the one that missed.
+    /// Brought in for a call that missed the page and has not accessed it yet.
     Awaited = 37,
     /// Locked until its group has its contents.
     Filling = 38,
-    /// Read ahead, and not used since.
+    /// Read ahead and not used yet.
     Ahead = 39,
-    /// Armed by a hint scan: the next access says how soon it came.
+    /// Armed by a hint scan. The next access measures the latency.
     Armed = 40,
-    /// Locked by a guard for writing, until that is dropped.
+    /// Locked by a write guard.
     Held = 41,
 }
 
-/// A [`Word`], its [`Backing`] and its [`Mark`]s, packed; absent and a file's by default.
+/// A [`Word`], its [`Backing`] and its [`Mark`]s, packed. The default is an absent file page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Page(u64);
 
@@ -75,26 +72,25 @@ impl Page {
         }
     }
 
-    /// Changes the word; no mark is left.
+    /// Changes the word and clears all marks.
     #[inline]
     pub(super) fn set_word(&mut self, word: Word) {
         let (payload, tag) = match word {
             Word::Absent => (0, 0),
-            // A shadow has at most 60 bits: none is lost.
+            // A shadow has at most 60 bits.
             Word::Shadow(shadow) => (shadow.bits(), SHADOW),
             Word::Resident(frame) => (u64::from(frame.0), RESIDENT),
         };
         self.0 = payload << PAYLOAD_SHIFT | self.0 & BACKING_MASK | tag;
     }
 
-    /// A resident page moves to another frame, with its marks; but it is not armed any more.
+    /// Moves a resident page to another frame. Keeps the marks except armed.
     pub(super) fn move_to(&mut self, frame: FrameId) {
         debug_assert!(self.is_resident());
         let marks = self.0 & PLAIN_MASK & !(1 << Mark::Armed as u32);
         self.0 = marks | u64::from(frame.0) << PAYLOAD_SHIFT;
     }
 
-    /// A file's page without marks.
     #[inline]
     pub(super) fn of_file(word: Word) -> Page {
         let mut page = Page::default();
@@ -102,13 +98,12 @@ impl Page {
         page
     }
 
-    /// Whether it is a file's page that is absent.
     #[inline]
     pub(super) fn is_plainly_absent(self) -> bool {
         self.0 & (BACKING_MASK | RESIDENT) == 0
     }
 
-    /// The frame of a file's page without marks.
+    /// Returns the frame of an unmarked file page.
     #[inline]
     pub(super) fn plain_frame(self) -> Option<FrameId> {
         (self.0 & PLAIN_MASK == RESIDENT).then_some(FrameId((self.0 >> PAYLOAD_SHIFT) as u32))
@@ -132,7 +127,7 @@ impl Page {
         self.is_resident() && self.0 >> mark as u32 & 1 != 0
     }
 
-    /// Marks a resident page; returns whether it was marked before.
+    /// Marks a resident page. Returns the old mark.
     pub(super) fn set(&mut self, mark: Mark) -> bool {
         debug_assert!(self.is_resident());
         let before = self.has(mark);
@@ -140,7 +135,6 @@ impl Page {
         before
     }
 
-    /// Clears a mark; returns whether it was there.
     #[inline]
     pub(super) fn take(&mut self, mark: Mark) -> bool {
         let before = self.has(mark);

@@ -1,28 +1,26 @@
-//! Drawing a page by its weight, in constant time.
+//! Draws a page by weight in constant time.
 //!
-//! **Problem.** Popularities over tens of thousands of pages are drawn from at every access; a
-//! search through cumulative chances costs more than the access. **Idea.** Columns of equal width,
-//! each shared by at most two pages:
+//! **Problem.** A search in cumulative weights costs more than the access. **Idea.** Columns of
+//! equal width, each shared by at most two pages:
 //!
 //! ```text
 //!   weights  A .5  B .2  C .3    columns  [ A     |-B- A--|-C---A ]    draw: a column, then
 //!                                                                            above or below
 //! ```
 //!
-//! Ignored: weights beyond what 32 bits tell apart. Source: Walker, "An Efficient Method for
-//! Generating Discrete Random Variables with General Distributions", 1977; Vose's construction.
+//! Ignored: weight differences beyond 32 bits. Source: Walker, "An Efficient Method for Generating
+//! Discrete Random Variables with General Distributions", 1977. Vose's construction.
 
 use crate::random::Random;
 
-/// Pages with weights.
 #[derive(Debug)]
 pub(super) struct Alias {
-    /// `[pages]`: below this share (of 2^32) of its column the page itself, otherwise the other.
+    /// `[pages]`: share of the column (of 2^32) for the page itself, and the page of the rest.
     columns: Vec<(u32, u32)>,
 }
 
 impl Alias {
-    /// A page a weight, in order.
+    /// Takes the weights of pages 0, 1, ...
     pub(super) fn new(weights: &[f64]) -> Alias {
         let sum: f64 = weights.iter().sum();
         assert!(sum > 0.0 && weights.iter().all(|weight| *weight >= 0.0), "weights of pages");
@@ -44,7 +42,7 @@ impl Alias {
         Alias { columns }
     }
 
-    /// The next page, and eight more random bits.
+    /// Draws a page, with eight more random bits.
     #[inline]
     pub(super) fn next(&self, random: &mut Random) -> (u32, u8) {
         let bits = random.bits();

@@ -1,9 +1,8 @@
-//! Programs whose pages are drawn, each as often as its weight says.
+//! Programs with pages drawn by weight.
 //!
-//! **pmbench.** The published figures of hot-page selection are of this program; its arguments were
-//! not published with them. So here are what the same author's other series say: four reads to a
-//! write, addresses from a normal distribution over the whole of memory, centred in its middle. Its
-//! standard deviation is an eighth of memory:
+//! **pmbench.** The program of the published figures of hot-page selection, with unpublished
+//! arguments. Assumed from the author's other series: four reads to a write, and normally
+//! distributed addresses, centred, with a standard deviation of an eighth of memory:
 //!
 //! ```text
 //!             _
@@ -13,31 +12,30 @@
 //!     0            pages
 //! ```
 //!
-//! **Zipf's law.** Key-value stores spread their popular keys all over memory, so no stretch of it
-//! is hot: rank k is wanted in proportion to k^-skew, ranks are in random order over the pages, and
-//! one touch in ten is a write.
+//! **Zipf's law.** Popular keys scattered over memory: rank k has a weight of k^-skew, ranks have
+//! random pages, and one touch in ten is a write.
 //!
-//! Ignored: where in the page, and that keys share pages, which flattens the law. Source: the
-//! benchmark specification, section D; Yang and Seymour, "Pmbench: A Micro-Benchmark for Profiling
-//! Paging Performance", 2018; the usual benchmark of caches, as in YCSB.
+//! Ignored: offsets in a page, and keys that share pages. Source: the benchmark specification,
+//! section D. Yang and Seymour, "Pmbench: A Micro-Benchmark for Profiling Paging Performance",
+//! 2018. The usual benchmark of caches, as in YCSB.
 
 use super::AccessStream;
 use super::alias::Alias;
 use crate::random::Random;
 use crate::tiers::access_loop::TierAccess;
 
-/// See the module.
+/// A program with pages drawn by weight.
 #[derive(Debug)]
 pub struct DrawnPages {
     pages: Alias,
     nr_pages: u32,
-    /// So many of 256 touches are writes.
+    /// Writes out of 256 touches.
     writes: u8,
     random: Random,
 }
 
 impl DrawnPages {
-    /// pmbench, over so many pages.
+    /// Returns pmbench over `nr_pages` pages.
     pub fn bell(nr_pages: u32, seed: u64) -> DrawnPages {
         let middle = f64::from(nr_pages) / 2.0;
         let sigma = f64::from(nr_pages) / 8.0;
@@ -50,7 +48,7 @@ impl DrawnPages {
         DrawnPages { pages: Alias::new(&weights), nr_pages, writes: 51, random }
     }
 
-    /// Zipf's law, over so many pages, with this skew.
+    /// Returns Zipf's law over `nr_pages` pages with this skew.
     pub fn zipf(nr_pages: u32, skew: f64, seed: u64) -> DrawnPages {
         let mut random = Random::stream(seed, 2);
         let mut weights = vec![0.0; nr_pages as usize];

@@ -1,19 +1,19 @@
-//! Programs that touch memory: what tiering is judged by.
+//! Programs that touch memory, for judging tiering.
 //!
-//! **Problem.** A tiering policy is as good as the programs it was tried on. **Idea.** One program
-//! for each way in which pages can be hot, as endless streams of touches:
+//! **Problem.** A tiering policy is as good as its test programs. **Idea.** One endless stream of
+//! touches for each pattern of hot pages:
 //!
 //! ```text
 //!   pmbench        /\     hot in the middle, cold at the edges, for ever    drawn.rs
 //!   tier-oltp      |.|.   inner pages, the newest rows, and a long tail     oltp.rs
 //!   tier-zipf      |.     a few very hot, scattered                         drawn.rs
-//!   (a trace)             whatever was recorded, over and over              recorded.rs
+//!   (a trace)             a recording, over and over                        recorded.rs
 //! ```
 //!
-//! **Data and invariants.** Pages are 0 up to `nr_pages`. The same seed gives the same touches, and
-//! what a program does next never depends on how fast its memory was: the judge may look ahead.
+//! **Data and invariants.** Pages are 0 up to `nr_pages`. The same seed gives the same touches,
+//! independent of memory speed.
 //!
-//! **Deliberately ignored.** Accesses that a cache would have served. Threads: all do the same.
+//! **Deliberately ignored.** Accesses that hit a CPU cache. Differences between threads.
 
 mod alias;
 mod drawn;
@@ -26,9 +26,9 @@ pub use recorded::Recorded;
 
 use super::access_loop::TierAccess;
 
-/// A stream of touches that does not end.
+/// An endless stream of touches.
 pub trait AccessStream: Send {
-    /// Pages it touches: 0 up to, not including, this.
+    /// Returns the number of pages, which count from 0.
     fn nr_pages(&self) -> u32;
 
     /// Appends the next `nr` touches.
@@ -36,7 +36,7 @@ pub trait AccessStream: Send {
 }
 
 pagetide_core::named! {
-    /// A program by its name.
+    /// A program by name.
     pub enum TierWorkload or UnknownTierWorkload("no such workload") {
         Pmbench = "pmbench",
             "pages drawn from a bell curve over all memory (sigma 1/8 of it), a fifth written";
@@ -47,7 +47,7 @@ pagetide_core::named! {
 }
 
 impl TierWorkload {
-    /// The program, over at most `nr_pages` pages.
+    /// Returns the program over at most `nr_pages` pages.
     ///
     /// # Cost
     /// O(pages).
@@ -61,7 +61,7 @@ impl TierWorkload {
     }
 }
 
-/// The fewest pages a program is made over.
+/// Minimum pages of a program.
 pub const PAGES_MIN: u32 = 256;
 
 #[cfg(test)]

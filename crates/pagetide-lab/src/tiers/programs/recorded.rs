@@ -1,19 +1,19 @@
-//! What was recorded, over and over.
+//! A recorded trace, repeated endlessly.
 //!
 //! ```text
 //!   trace   a b c a d e   a b c a d e   a b ...
 //! ```
 //!
-//! Problem: what would slow memory cost *this* program? Its trace may be shorter than one scan of
-//! its memory. Idea: the accesses in their order, from the start again at the end. Ignored: the
-//! times of the trace; what is no access (readahead, fills, discards). Source: our own.
+//! Problem: slow memory costs each program differently, and a trace may be shorter than one scan of
+//! memory. Idea: repeat the accesses in order. Ignored: times, and entries that are no accesses
+//! (readahead, fills, discards). Source: our own.
 
 use super::AccessStream;
 use crate::tiers::access_loop::TierAccess;
 use crate::trace::DenseTrace;
 use std::sync::Arc;
 
-/// See the module.
+/// A repeated trace.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     touches: Arc<[TierAccess]>,
@@ -22,8 +22,8 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The accesses of `trace`; pages are its ranks. `None` where there are none, or more pages
-    /// than can be told apart (2^26).
+    /// Returns the accesses of `trace`, with ranks as pages. Returns `None` without accesses, or
+    /// with 2^26 pages or more.
     pub fn new(trace: &DenseTrace) -> Option<Recorded> {
         let accesses = trace.entries().filter(|(_, kind)| kind.is_access());
         let touch = |(rank, kind): (u32, crate::trace::AccessKind)| {
@@ -34,12 +34,12 @@ impl Recorded {
         (!touches.is_empty()).then_some(Recorded { touches, nr_pages, at: 0 })
     }
 
-    /// Accesses from its start to its end.
+    /// Returns the accesses of one round.
     pub fn len(&self) -> u64 {
         self.touches.len() as u64
     }
 
-    /// Never: a program without accesses is not made.
+    /// Returns false: `new` refuses an empty program.
     pub fn is_empty(&self) -> bool {
         self.touches.is_empty()
     }

@@ -8,7 +8,6 @@ fn touches(program: &mut dyn AccessStream, nr: usize) -> Vec<TierAccess> {
     touches
 }
 
-/// Touches of each page.
 fn counts(touches: &[TierAccess], nr_pages: u32) -> Vec<u32> {
     let mut counts = vec![0; nr_pages as usize];
     touches.iter().for_each(|touch| counts[touch.page() as usize] += 1);

@@ -1,9 +1,7 @@
 //! One run: a program on a machine, warmed up, then measured.
 //!
-//! **Problem.** The published figures are of a machine with tens of gigabytes, on which one scan of
-//! memory takes a minute and the threshold ten minutes to settle.
-//!
-//! **Idea.** A model that is `scale` times smaller in everything that is an amount, and true to
+//! **Problem.** The published machine has tens of gigabytes: a scan takes a minute, and the
+//! threshold settles in ten. **Idea.** A model with every amount `scale` times smaller, in real
 //! time:
 //!
 //! ```text
@@ -11,23 +9,19 @@
 //!   model, 1 : 8192   80 MiB    x 1/8192   x 1/8192         8 pages,      10 a second
 //! ```
 //!
-//! What matters happens per page: accesses between two scans, faults and moves per scan, and they
-//! are as many as over there. Rates are multiplied up again: a [`TierRow`] is about the
-//! machine. The same model is had by making time run faster instead of threads fewer; this way core
-//! runs with the numbers it ships with, but for those that are amounts of memory.
+//! Counts per page equal the machine's. A [`TierRow`] multiplies rates back up. Core keeps its
+//! default settings except amounts of memory.
 //!
-//! **Data and invariants.** All subjects of one seed play the same touches, for the same virtual
+//! **Data and invariants.** All subjects of one seed play the same touches for the same virtual
 //! time.
 //!
-//! **Ignored.** How the program got there: its memory is written once, in order of addresses, so
-//! that the first of it is in fast memory. Whatever the prices ignore.
+//! **Ignored.** The program's history: it writes its memory once in address order, the first part
+//! into fast memory. Everything that the prices ignore.
 //!
-//! **Sources.** Ratio, distribution and periods: the benchmark specification, section D. Not in the
-//! published text, and taken here: the size of memory (two sockets with 64 GiB of DRAM and 256 GiB
-//! of Optane each), 48 threads, and the rate limit. That is 256 MB a second, with which the limited
-//! runs promote about as much as the published ones, 165 MB a second: while the scan is where
-//! memory is cold, the limit is not reached. The replacement policy is two lists, the default of
-//! that kernel.
+//! **Sources.** Ratio, distribution and periods: the benchmark specification, section D. Assumed,
+//! as unpublished: two sockets with 64 GiB of DRAM and 256 GiB of Optane each, 48 threads, and a
+//! rate limit of 256 MB a second, which promotes about the published 165 MB a second. The
+//! replacement policy is two lists, the default of that kernel.
 
 use super::access_loop::{AccessLoop, Counts, Node, TierAccess};
 use super::judge::{Flat, Hottest, Placement};
@@ -44,27 +38,27 @@ use pagetide_core::tiering::{
 use pagetide_core::units::PAGE_BYTES;
 use serde::Serialize;
 
-/// Touches of each page, on average, that the judge looks ahead.
+/// Length of the judge's window, in touches per page.
 const WINDOW_TOUCHES: usize = 32;
-/// Touches between two questions whether to go on, at most.
+/// Maximum touches between two calls of `keep_on`.
 const STRETCH: usize = 1 << 18;
 
-/// What places pages.
+/// The placer of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placer {
-    /// Nothing: all memory is fast.
+    /// None: all memory is fast.
     AllFast,
-    /// Nothing: all memory is slow.
+    /// None: all memory is slow.
     AllSlow,
-    /// The first touch: the pages that come first have fast memory, for good.
+    /// The first touch: early pages keep fast memory.
     FirstTouch,
-    /// An oracle that knows the next window of touches, and moves pages for free.
+    /// An oracle that knows the next window of touches and moves pages for free.
     Oracle,
     /// Core, with these mechanisms.
     Core {
-        /// What is on.
+        /// Enabled mechanisms.
         switches: TieringSwitches,
-        /// What to call it.
+        /// Name in rows.
         name: &'static str,
     },
 }
@@ -74,12 +68,12 @@ impl Placer {
     pub const JUDGES: [Placer; 4] =
         [Placer::AllSlow, Placer::FirstTouch, Placer::Oracle, Placer::AllFast];
 
-    /// The mechanisms of a stage.
+    /// Returns core with the mechanisms of a stage.
     pub const fn stage(stage: Stage) -> Placer {
         Placer::Core { switches: stage.switches(), name: stage.as_str() }
     }
 
-    /// As it is called in a row.
+    /// Returns the name in rows.
     pub const fn as_str(self) -> &'static str {
         match self {
             Placer::AllFast => "all-fast",
@@ -91,35 +85,35 @@ impl Placer {
     }
 }
 
-/// The machine and the stretch of time that a run is made of.
+/// The machine and the duration of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct TierSetup {
     /// Frames of the model's nodes, fast and slow.
     pub nr_frames: [u32; 2],
-    /// Pages of the program, at most.
+    /// Maximum pages of the program.
     pub nr_pages: u32,
     /// Threads of the machine.
     pub threads: u32,
-    /// How many times larger than the model the machine is.
+    /// Size of the machine over the size of the model.
     pub scale: u32,
-    /// What its memory costs.
+    /// Prices of the memory.
     pub prices: TierPrices,
-    /// Which replacement policy says what is demoted.
+    /// Replacement policy, which selects pages to demote.
     pub policy: PolicyName,
-    /// The numbers of tiering, for the model: amounts are divided by the scale.
+    /// Tiering settings of the model, with amounts divided by the scale.
     pub knobs: TieringKnobs,
-    /// How long the program has run when the measurement begins.
+    /// Run time before the measurement.
     pub warm_up: Nanos,
-    /// How long that lasts.
+    /// Duration of the measurement.
     pub measured: Nanos,
 }
 
-/// So many frames of slow memory to one of fast memory.
+/// Frames of slow memory per frame of fast memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ratio(pub u32);
 
 impl Ratio {
-    /// The ratios that papers compare.
+    /// The ratios in papers.
     pub const ALL: [Ratio; 5] = [Ratio(1), Ratio(2), Ratio(4), Ratio(8), Ratio(16)];
 }
 
@@ -129,7 +123,7 @@ impl std::fmt::Display for Ratio {
     }
 }
 
-/// There is no such ratio.
+/// An invalid ratio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a ratio is fast to slow memory, 1:1 to 1:64, as in 1:4: fast memory is never the larger")]
 pub struct NotARatio;
@@ -144,17 +138,17 @@ impl std::str::FromStr for Ratio {
 }
 
 impl TierSetup {
-    /// The model of the machine that the published figures may be of: see the module. Fast memory
-    /// is a fifth, and 19 parts in 20 of all memory are the program's.
+    /// Returns the model of the presumed published machine: see the module. A fifth of memory is
+    /// fast. The program takes 19/20.
     pub fn published() -> TierSetup {
         TierSetup::scaled(SCALE)
     }
 
-    /// The same model, of a machine of another size: 16 MiB of fast and 64 MiB of slow memory,
-    /// times `scale` (1 to 65,536).
+    /// Returns the same model at another scale. The machine has 16 MiB of fast and 64 MiB of slow
+    /// memory, times `scale` (1 to 65,536).
     ///
     /// # Panics
-    /// With a scale of 0, or one at which a run of the scan is less than a page.
+    /// Panics if `scale` is 0, or so large that a scan run is less than a page.
     pub fn scaled(scale: u32) -> TierSetup {
         assert!((1..=SCALE_MAX).contains(&scale), "a scale of {scale}");
         let usual = TieringKnobs::default();
@@ -178,24 +172,24 @@ impl TierSetup {
         }
     }
 
-    /// The same with another rate limit: MB (2^20 bytes) a second, on the machine.
+    /// Sets the rate limit, in MB (2^20 bytes) a second on the machine.
     pub fn with_rate_limit(mut self, mb_per_s: u64) -> TierSetup {
         let frames = frames_per_second(mb_per_s) / u64::from(self.scale);
         self.knobs.promote_rate_frames = frames.max(1);
         self
     }
 
-    /// The same amount of memory, divided like this.
+    /// Divides the same amount of memory by this ratio.
     pub fn with_ratio(self, ratio: Ratio) -> TierSetup {
         let all = self.nr_frames[0] + self.nr_frames[1];
         let fast = all / (1 + ratio.0);
         TierSetup { nr_frames: [fast, all - fast], ..self }
     }
 
-    /// The machine's nodes as core orders them, by how they perform.
+    /// Returns the machine's nodes in core's order, by performance.
     ///
     /// # Errors
-    /// [`TopologyError`], if the slow node is no slower, or the fast one the larger.
+    /// Fails with [`TopologyError`] if the slow node is not slower, or the fast node is larger.
     pub fn topology(&self) -> Result<Topology, TopologyError> {
         let performance = |[read, write, read_mb, write_mb]: [Item; 4]| {
             let number = |item| u32::try_from(self.prices.of(item)).unwrap_or(u32::MAX);
@@ -213,65 +207,64 @@ impl TierSetup {
         Topology::two_tiers(nr_fast, nr_slow, distance)
     }
 
-    /// Promotions a second, in MB (2^20 bytes) on the machine, at which the limit is.
+    /// Returns the promotion rate limit, in MB (2^20 bytes) a second on the machine.
     pub fn rate_limit_mb_per_s(&self) -> f64 {
         let frames = self.knobs.promote_rate_frames * u64::from(self.scale);
         frames as f64 / frames_per_second(1) as f64
     }
 }
 
-/// See the module.
 const RATE_LIMIT_MB_PER_S: u64 = 256;
-/// How many times as large as the model the machine is taken to be: 64 GiB and 256 GiB a socket.
+/// Machine size over model size, for 64 GiB and 256 GiB a socket.
 const SCALE: u32 = 8192;
-/// A run of the scan has one page.
+/// The scale at which a scan run has one page.
 pub const SCALE_MAX: u32 = 1 << 16;
 
-/// A line of the table. The field names are what `--json` prints, and stay.
+/// A row of the table. `--json` prints the field names, so they are stable.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct TierRow {
     /// The program.
     pub workload: &'static str,
-    /// What placed its pages.
+    /// The placer.
     pub stage: &'static str,
     /// Accesses a second, on the machine.
     pub accesses_per_s: f64,
-    /// Promoted, in MB (2^20 bytes) a second, on the machine.
+    /// Promotion rate, in MB (2^20 bytes) a second, on the machine.
     pub promotion_mb_per_s: f64,
-    /// Demoted.
+    /// Demotion rate, in the same unit.
     pub demotion_mb_per_s: f64,
-    /// Hint faults of the measured stretch, on the machine.
+    /// Hint faults during the measurement, on the machine.
     pub hint_faults: u64,
-    /// Accesses that fast memory served, 0 to 1.
+    /// Share of accesses that fast memory served, 0 to 1.
     pub fast_share: f64,
-    /// Promotions that earned their cost back before they were demoted, of those judged: 0 to 1,
-    /// and 0 without promotions.
+    /// Share of judged promotions that repaid their cost before demotion, 0 to 1. 0 without
+    /// promotions.
     pub precision: f64,
-    /// Accesses of the pages that the oracle has in fast memory that fast memory served, 0 to 1.
+    /// Share served by fast memory, among accesses of pages that the oracle keeps there, 0 to 1.
     pub recall: f64,
-    /// Promotions demoted within a minute, of all: 0 to 1.
+    /// Share of promotions demoted within a minute, 0 to 1.
     pub ping_pong: f64,
 }
 
-/// What a run answers.
+/// The result of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TierOutcome {
-    /// The line of the table.
+    /// The row of the table.
     pub row: TierRow,
-    /// The threshold at the end, in milliseconds.
+    /// The final threshold, in milliseconds.
     pub threshold_ms: u64,
-    /// Bytes copied from node to node in the measured stretch, on the machine.
+    /// Bytes copied between nodes during the measurement, on the machine.
     pub migration_bytes: u64,
 }
 
-/// Runs `program` where `subject` places its pages: `None` when `keep_on`, which is given how much
-/// of it is done (0 to 1), said no.
+/// Runs `program` with pages placed by `subject`. `keep_on` gets the finished share (0 to 1), and
+/// ends the run with `None` by returning `false`.
 ///
 /// # Panics
-/// When the frames do not hold the program's pages, or [`TierSetup::topology`] fails.
+/// Panics if the frames cannot hold the program's pages, or [`TierSetup::topology`] fails.
 ///
 /// # Cost
-/// Some 10 ns an access; with the published machine a second or two.
+/// Some 10 ns an access. The published machine takes a second or two.
 pub fn run_while(
     setup: &TierSetup,
     workload: &'static str,
@@ -285,7 +278,7 @@ pub fn run_while(
     Some(outcome(setup, workload, subject, &measured))
 }
 
-/// With decisions, or without.
+/// A model with or without decisions.
 enum Model {
     World(Box<World>),
     Flat(Box<Flat>),
@@ -346,7 +339,6 @@ impl Model {
     }
 }
 
-/// What was measured, in the model.
 struct Measured {
     elapsed_ns: u64,
     counts: Counts,
@@ -354,12 +346,10 @@ struct Measured {
     threshold_ms: u64,
 }
 
-/// A machine, a program, and the window of touches under way.
 struct Player<'a> {
     model: Model,
     program: &'a mut dyn AccessStream,
     window: Vec<TierAccess>,
-    /// Touches of the window that were played.
     at: usize,
     hottest: Hottest,
     nr_hottest: u32,
@@ -409,7 +399,6 @@ impl<'a> Player<'a> {
         })
     }
 
-    /// Plays a stretch of the window, or of the next one.
     fn play_some(&mut self) {
         if self.at == self.window.len() {
             self.window.clear();
@@ -418,7 +407,7 @@ impl<'a> Player<'a> {
             self.program.touch(nr, &mut self.window);
             self.model.set_hot(self.hottest.of(&self.window, self.nr_hottest));
         }
-        // Short enough that all subjects end at about the same time.
+        // Short, so that all subjects end at about the same time.
         let nr = (self.window.len() / 8).clamp(1, STRETCH).min(self.window.len() - self.at);
         self.model.play(&self.window[self.at..][..nr]);
         self.at += nr;

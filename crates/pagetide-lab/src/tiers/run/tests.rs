@@ -3,7 +3,7 @@ use crate::tiers::programs::TierWorkload;
 use crate::tiers::published::change;
 use pagetide_core::units::Millis;
 
-/// The published machine for so long, in seconds.
+/// The published machine, with durations in seconds.
 fn setup(warm_up: u64, measured: u64) -> TierSetup {
     let (warm_up, measured) = (Nanos::from_secs(warm_up), Nanos::from_secs(measured));
     TierSetup { warm_up, measured, ..TierSetup::published() }
@@ -15,7 +15,7 @@ fn run(setup: &TierSetup, workload: TierWorkload, subject: Placer) -> TierOutcom
     outcome.expect("it is not stopped")
 }
 
-/// What the series claims, on a model of its benchmark: directions, and generous sizes.
+/// Checks the series' claims on a model of its benchmark: directions and rough sizes.
 #[test]
 fn each_stage_on_pmbench_does_what_its_patch_claims() {
     let setup = setup(3000, 900);
@@ -62,8 +62,7 @@ fn every_subject_is_between_all_slow_and_all_fast_and_a_run_repeats() {
     assert_eq!(of(stages[4]), of(stages[4]));
 }
 
-/// All thresholds, rates and periods, and the other programs, take minutes; this is the part where
-/// knobs are worth most.
+/// The full grid of settings and programs takes minutes. This is the part where knobs matter most.
 #[test]
 fn without_knobs_pmbench_runs_as_well_as_with_those_tuned_for_it() {
     let setup = setup(1500, 500);

@@ -1,29 +1,25 @@
 //! A machine with fast and slow memory, in virtual time.
 //!
-//! **Problem.** Tiering is three loops that see each other only through pages: a scan that arms
-//! them, faults that promote them, reclaim that demotes them. Any of them alone looks fine.
-//!
-//! **Idea.** Core's own decisions, with two nodes in one numbering of frames, and a clock that
-//! everything takes its time of:
+//! **Problem.** Scan, promotion and demotion interact only through pages, and each looks fine
+//! alone. **Idea.** Core's decisions, two nodes in one frame numbering, and one clock for all
+//! costs:
 //!
 //! ```text
 //!   frames   [ fast node .......... | slow node ...................................... ]
 //!
 //!   touch --> plain? price --> next                                   the program's threads
 //!         `-> armed: hint fault -> core judges -> moving.rs
-//!         `-> absent: fast at LOW, else slow at LOW, else what there is
+//!         `-> absent: fast at LOW, else slow at LOW, else any frame
 //!   due   --> scan.rs: a run of the hint scan                         one of the threads
 //!         `-> background: a step of the fast node's reclaim           a thread beside them
 //! ```
 //!
-//! **Data and invariants.** A page is in one frame of one node, on that node's lruvec, and armed
-//! only if it is slow or was moved by a judge that wants to know what came of it. Frames handed out
-//! = resident pages, but for those whose demotion is not settled yet. The same set-up and seed give
-//! the same counts.
+//! **Data and invariants.** A page is in one frame of one node, on that node's lruvec. A page is
+//! armed only if slow, or if the judge that moved it tracks the result. Used frames = resident
+//! pages + unsettled demotions. The same set-up and seed give the same counts.
 //!
-//! **Ignored.** Files and write-back: all pages are a program's memory, reached through its page
-//! table. The slow node holds whatever the fast one does not: nothing is evicted. Locality between
-//! sockets.
+//! **Ignored.** Files and write-back: all pages are anonymous. Eviction: the slow node holds the
+//! rest. Locality between sockets.
 //!
 //! **Sources.** The tiering specification, sections 2 to 7 and 10.
 
@@ -57,7 +53,7 @@ pub(super) struct WorldConfig {
     pub(super) prices: TierPrices,
     pub(super) policy: PolicyName,
     pub(super) knobs: TieringKnobs,
-    /// `None`: no hint scan, and so no promotion: pages stay where they came.
+    /// `None`: no hint scan and no promotion.
     pub(super) switches: Option<TieringSwitches>,
     pub(super) nr_pages: u32,
     /// Frames of the nodes, fast and slow.
@@ -66,7 +62,6 @@ pub(super) struct WorldConfig {
     pub(super) scale: u32,
 }
 
-/// The machine; see the module.
 pub(super) struct World {
     access_loop: AccessLoop,
     folios: Arc<Folios>,
@@ -74,25 +69,24 @@ pub(super) struct World {
     zones: [Zone; 2],
     lists: [NodeLists; 2],
     logs: [AccessLog; 2],
-    /// Frames of the fast node: where the slow one's begin.
+    /// Frames of the fast node, and first frame of the slow node.
     nr_fast: u32,
-    /// By frame: the page in it, if it is not free.
     page_in: Vec<u32>,
     tables: Tables,
     topology: Topology,
     promotion: Promotion,
     scan: Scan,
     background: Background,
-    /// A page that is about to move to a frame of the slow node.
+    /// A page about to move to a frame of the slow node.
     claimed: Option<(u32, FrameId)>,
     tally: Tally,
 }
 
 impl World {
-    /// A machine on which the program has just written all of its memory, in order of addresses.
+    /// Returns a machine after the program wrote all its memory in address order.
     ///
     /// # Panics
-    /// When the frames do not hold the pages, or the knobs do not check.
+    /// Panics if the frames cannot hold the pages, or the knobs are invalid.
     pub(super) fn new(config: &WorldConfig, topology: Topology) -> World {
         let [nr_fast, nr_slow] = config.nr_frames;
         assert!(config.nr_pages < nr_fast + nr_slow, "memory holds its program");
@@ -134,7 +128,6 @@ impl World {
         world
     }
 
-    /// Plays touches, and whatever falls due meanwhile.
     pub(super) fn play(&mut self, touches: &[TierAccess]) {
         let mut rest = touches;
         while !rest.is_empty() {
@@ -150,32 +143,27 @@ impl World {
         }
     }
 
-    /// Counts from here on.
     pub(super) fn start_measuring(&mut self) {
         self.tally.restart();
     }
 
-    /// Pages, clock and counts of accesses.
     pub(super) fn access_loop(&self) -> &AccessLoop {
         &self.access_loop
     }
 
-    /// Names the pages that the judge calls hot.
     pub(super) fn set_hot(&mut self, hottest: &[u32]) {
         self.access_loop.set_hot(hottest);
     }
 
-    /// What was moved since it started measuring.
     pub(super) fn migrations(&self) -> Migrations {
         self.tally.sum(|page| self.access_loop.uses(page))
     }
 
-    /// The latency below which a page is hot, now.
     pub(super) fn hot_threshold(&self) -> Millis {
         self.promotion.hot_threshold()
     }
 
-    /// Walks everything.
+    /// Panics on a broken invariant.
     ///
     /// # Cost
     /// O(pages + frames).
@@ -220,13 +208,11 @@ impl World {
         self.plan();
     }
 
-    /// Has the loop stop at whatever is due next.
     fn plan(&mut self) {
         let next = self.scan.due_ns().min(self.background.due_ns());
         self.access_loop.stop_at_ns(next);
     }
 
-    /// Does what an access needs beside its latency.
     fn attend_to(&mut self, page: u32) {
         let word = self.access_loop.word(page);
         if !word.is_resident() {
@@ -252,7 +238,6 @@ impl World {
         }
     }
 
-    /// The first access of a page.
     fn fault(&mut self, page: u32) {
         self.access_loop.charge(Item::PageFault, 1);
         let (node, frame) = self.alloc();
@@ -260,13 +245,12 @@ impl World {
         self.put(page, node, frame, rule.flags_on_fill(AccessPath::Table));
     }
 
-    /// A frame for a page that has none: fast memory as long as there is some to spare.
+    /// Allocates a frame, fast if there are frames to spare.
     fn alloc(&mut self) -> (Node, FrameId) {
         let found = driver::take_above_low(self).or_else(|| driver::alloc_slowly(self));
         found.expect("memory holds its program")
     }
 
-    /// A frame of this node, if that leaves more than `level` free.
     fn take_frame(&mut self, node: Node, level: Option<WatermarkLevel>) -> Option<(Node, FrameId)> {
         let request = AllocRequest::fast(Order::BASE).at(level);
         let frame = self.zones[node as usize].alloc(&request)?;
@@ -280,7 +264,6 @@ impl World {
         self.zones[node as usize].free(in_zone, Order::BASE);
     }
 
-    /// Makes `frame` the page's that has none.
     fn put(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         self.folios[frame].bind(page_id(page), PageType::Anon, flags);
         self.page_in[frame.0 as usize] = page;
@@ -288,7 +271,6 @@ impl World {
         self.log_add(node, frame);
     }
 
-    /// Tells the node's lruvec of a folio that was just bound.
     fn log_add(&mut self, node: Node, frame: FrameId) {
         let (log, lists) = (&mut self.logs[node as usize], &mut self.lists[node as usize]);
         if log.add(&self.folios, frame) == Room::Full {
@@ -314,7 +296,7 @@ impl World {
     }
 }
 
-/// The only mapping there is: the program's memory.
+/// Returns the page in the only mapping.
 fn page_id(page: u32) -> PageId {
     PageId { mapping: MappingId(0), index: PageIndex(page.into()) }
 }

@@ -1,14 +1,13 @@
-//! Moving a page from node to node: promotion in the fault, demotion in reclaim.
+//! Moving a page between nodes: promotion in the fault, demotion in reclaim.
 //!
 //! ```text
 //!   promote   slow frame off its lruvec -> fast frame, youngest there -> slow frame free
 //!   demote    victim of the fast node's pass -> slow frame -> its verdict; free when it is settled
 //! ```
 //!
-//! Problem: a moved page must be on one list and in one frame at any time, and must not bring a
-//! stale stamp along. Idea: the page gets a new folio, with the flags that say how it was used;
-//! binding it resets the stamp. Ignored: moves that fail half way. Source: the tiering
-//! specification, sections 4 and 7.
+//! Problem: a moved page must always be on one list and in one frame, without a stale stamp. Idea:
+//! bind a new folio with the use flags, which resets the stamp. Ignored: moves that fail half way.
+//! Source: the tiering specification, sections 4 and 7.
 
 use super::World;
 use crate::tiers::access_loop::Node;
@@ -21,7 +20,6 @@ use pagetide_core::tiering::{Headroom, Migration, Promotion};
 use pagetide_core::units::Millis;
 
 impl World {
-    /// Moves a page of the slow node to the fast one, if there is still a frame.
     pub(super) fn promote(&mut self, page: u32, frame: FrameId) {
         driver::promote(self, &mut { page }, frame);
         if self.access_loop.word(page).node() == Node::Fast {
@@ -29,8 +27,7 @@ impl World {
         }
     }
 
-    /// Moves a victim of the fast node's pass to a frame of the slow node. Its old frame stays the
-    /// pass's.
+    /// Demotes a victim of the fast node's pass. The pass keeps the old frame.
     pub(super) fn move_down(&mut self, page: u32, frame: FrameId) {
         self.put_moved(page, Node::Slow, frame, Flags::NONE);
         self.access_loop.take_young(page);
@@ -39,7 +36,6 @@ impl World {
         self.tally.demoted(page, self.access_loop.now_ns(), self.access_loop.uses(page));
     }
 
-    /// Makes `frame` the page's in place of the one it has.
     fn put_moved(&mut self, page: u32, node: Node, frame: FrameId, flags: Flags) {
         let before = self.access_loop.word(page).frame();
         self.folios[frame].bind_moved(&self.folios[before], flags);

@@ -1,13 +1,12 @@
-//! Allocation and reclaim in the model: what core's driver asks of its memory.
+//! Allocation and reclaim in the model: the memory operations of core's driver.
 //!
 //! ```text
 //!   claim     young? --no--> a frame of the slow node --none--> busy
 //!   demote    the page is there at once, on the slow node's list
 //! ```
 //!
-//! All pages are a program's memory and nothing is evicted: a victim for which there is no frame
-//! below stays. Reclaim is of the fast node. Ignored: sparing hot victims; the room that is left
-//! below, which limits no pass here.
+//! All pages are anonymous and nothing is evicted: a victim without a slow frame stays. Only the
+//! fast node is reclaimed. Ignored: sparing hot victims, and limits by the room below.
 
 use super::World;
 use crate::background::{self, Background, HasBackground};
@@ -119,7 +118,7 @@ impl DrivenPass for World {
         if self.access_loop.take_young(page) {
             return Err(Refusal::Young);
         }
-        // There is one slower node, so that no other is tried after it.
+        // There is only one slower node to try.
         let has_target = self.demotion_from(self.node_of(victim.frame).id()).is_some();
         let target = has_target.then(|| self.take_frame(Node::Slow, Some(WatermarkLevel::Low)));
         let (_, target) = target.flatten().ok_or(Refusal::Busy)?;

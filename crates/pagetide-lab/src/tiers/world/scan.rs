@@ -5,15 +5,13 @@
 //!   runs       >---  >---  >---               one a period, from where the last ended
 //! ```
 //!
-//! **Problem.** Core's scan goes in pieces that end where a huge page could, 512 pages on; a model
-//! thousands of times smaller than its machine has a few pages a run. **Idea.** Tell core that
-//! memory is many mappings, of a run's length each: its pieces end with them.
+//! **Problem.** Core scans in chunks of 512 pages, but a small model has a few pages a run.
+//! **Idea.** Many mappings of one run each end the chunks.
 //!
-//! **Data and invariants.** Only slow pages are armed, and their folios stamped with the time of
-//! it.
+//! **Data and invariants.** Only slow pages are armed, with a time stamp in their folios.
 //!
-//! **Deliberately ignored.** That a run puts off the next one of its thread: there are tens of
-//! threads, and each run is another's. Source: the tiering specification, section 2.
+//! **Deliberately ignored.** A run does not delay its thread's next run, as there are tens of
+//! threads. Source: the tiering specification, section 2.
 
 use super::{World, WorldConfig};
 use crate::tiers::access_loop::Node;
@@ -22,13 +20,12 @@ use pagetide_core::ids::{MappingId, PageIndex};
 use pagetide_core::tiering::{EntryFacts, HintScan, ScanChunk, ScannedMapping, scattered};
 use pagetide_core::units::Millis;
 
-/// Where the scan is, and when it goes on.
 #[derive(Debug)]
 pub(super) struct Scan {
     scan: HintScan,
-    /// Pages a run arms, which is how long a mapping is here.
+    /// Pages per run, the length of a mapping.
     run_pages: u32,
-    /// Never, where there is no scan.
+    /// `u64::MAX` without a scan.
     due_ns: u64,
 }
 
@@ -47,10 +44,10 @@ impl Scan {
 }
 
 impl World {
-    /// Makes a run, if core says that it is time for one.
+    /// Runs the scan, if core finds it due.
     pub(super) fn scan_some(&mut self, now_ns: u64) {
         let now = self.now();
-        // Without knobs a round takes as long as is worth it.
+        // Without knobs, core derives the period from the cost.
         let worth = self.promotion.run_period(self.nr_slow_pages());
         let mut scan = self.scan.scan.clone();
         self.scan.due_ns = now_ns + worth.unwrap_or(scan.period()).0 * 1_000_000;
@@ -73,14 +70,13 @@ impl World {
         }
     }
 
-    /// The first page of a mapping: without knobs, mappings are anywhere.
+    /// Returns the first page of a mapping. Without knobs the mappings are scattered.
     fn first_page(&self, mapping: MappingId, nr_runs: u32) -> u32 {
         let leaps = self.promotion.auto().is_some();
         let nth = if leaps { scattered(mapping.0, nr_runs) } else { mapping.0 };
         nth * self.scan.run_pages
     }
 
-    /// Arms a page, if it should be; says whether it did.
     fn arm_if_wanted(&mut self, page: u32, now: Millis) -> bool {
         if page >= self.access_loop.nr_pages() {
             return false;

@@ -1,20 +1,18 @@
-//! The program's page table: which leaf tables were touched, and what their words say.
+//! The program's page table: touched leaf tables, and their entries.
 //!
 //! ```text
-//!   leaf 0 [ 512 words ]   leaf 1 [ 512 words ]   ...      touched since the last walk, each?
+//!   leaf 0 [ 512 words ]   leaf 1 [ 512 words ]   ...      each with its touched mark
 //! ```
 //!
-//! Problem: aging reads page tables, and a walk of all of them finds little. Idea: as the real
-//! world does, mark a leaf when a page of it becomes young. A walk for one node passes over the
-//! other's pages and leaves their young bits alone. Source: the multi-gen LRU specification,
-//! sections 8 and 9.
+//! Problem: a full page-table walk finds little. Idea: as in the page cache, a young page marks its
+//! leaf. A walk for one node skips the second node's pages and young bits. Source: the multi-gen
+//! LRU specification, sections 8 and 9.
 
 use super::World;
 use pagetide_core::ids::{FrameId, MappingId, NodeId, PageIndex};
 use pagetide_core::lru::page_table::{LEAF_PAGES, LeafId, LeafLook};
 use std::ops::Range;
 
-/// Which leaf tables were touched since they were walked.
 #[derive(Debug)]
 pub(super) struct Tables {
     touched: Vec<bool>,
@@ -29,7 +27,6 @@ impl Tables {
         self.touched[page as usize / LEAF_PAGES as usize] = true;
     }
 
-    /// The leaves touched since their marks were taken, in order.
     pub(super) fn touched(&self) -> impl Iterator<Item = LeafId> {
         let touched = (0..).zip(&self.touched).filter(|(_, is_touched)| **is_touched);
         touched.map(|(number, _)| LeafId { mapping: MappingId(0), number })
@@ -41,8 +38,7 @@ impl Tables {
 }
 
 impl World {
-    /// Tells `look` what the words of the node's pages say, and takes the young bits of those
-    /// frames that `takes` names.
+    /// Reports the node's pages to `look`, and takes the young bits that `takes` selects.
     pub(super) fn read_words(
         &mut self,
         node: NodeId,

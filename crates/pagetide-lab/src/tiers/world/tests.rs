@@ -29,7 +29,6 @@ impl World {
         (0..NR_PAGES).filter(move |page| self.access_loop.word(*page).node() == node)
     }
 
-    /// Lets time pass over touches of one page.
     fn wait_on(&mut self, page: u32, until_ns: u64) {
         while self.access_loop.now_ns() < until_ns {
             self.play(&[TierAccess::read(page); 64]);

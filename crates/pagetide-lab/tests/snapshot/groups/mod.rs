@@ -1,5 +1,5 @@
-//! Several memory groups in one memory, in virtual time: which loses pages to which, for the
-//! snapshot alone. What groups promise is asserted by core's own tests.
+//! Several memory groups in one memory, in virtual time, for the snapshot. Core's tests check the
+//! promises of groups.
 //!
 //! ```text
 //!   access(group, page) --charge, refault, log--> core's Groups
@@ -7,7 +7,7 @@
 //!       +-- page words, frames: plain maps             counts by group
 //! ```
 //!
-//! The same calls give the same counts, always.
+//! The same calls give the same counts.
 
 mod plays;
 mod world;

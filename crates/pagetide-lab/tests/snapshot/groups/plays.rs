@@ -1,4 +1,4 @@
-//! Short runs of several groups, each with a question and what it measured.
+//! Short measured runs of several groups.
 
 use super::world::{AccessOutcome, GroupsSetup, GroupsWorld};
 use pagetide_core::group::{GlobalOrder, GroupConfig};
@@ -12,7 +12,7 @@ fn page(mapping: MappingId, index: u64) -> PageId {
     PageId { mapping, index: PageIndex(index) }
 }
 
-/// Reads pages of a group's own file; returns how many missed.
+/// Reads pages of a group's own file. Returns the misses.
 fn read(world: &mut GroupsWorld, group: GroupId, pages: Range<u64>) -> u64 {
     let file = MappingId(100 + u32::from(group.0));
     let mut access =
@@ -20,7 +20,7 @@ fn read(world: &mut GroupsWorld, group: GroupId, pages: Range<u64>) -> u64 {
     pages.map(|index| u64::from(access(index) != AccessOutcome::Hit)).sum()
 }
 
-/// Writes anonymous memory through its mapping; returns how many pages it got.
+/// Writes anonymous memory through its mapping. Returns the pages allocated.
 fn touch_anon(world: &mut GroupsWorld, group: GroupId, pages: Range<u64>) -> u64 {
     let mut nr_got = 0;
     for index in pages {
@@ -37,21 +37,20 @@ fn new_group(world: &mut GroupsWorld, parent: GroupId, config: GroupConfig) -> G
     world.create(parent, config).expect("a few groups fit")
 }
 
-/// What [`play_out_of_memory`] measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OutOfMemory {
-    /// Reads of the file that found no memory, of three passes over 8 pages.
+    /// Failed reads of the file, in three passes over 8 pages.
     pub(crate) failed_reads: u64,
-    /// Anonymous pages still resident after these.
+    /// Anonymous pages still resident after the reads.
     pub(crate) anon_resident: u64,
-    /// Anonymous pages the group then got beyond its 44 before it was out of memory.
+    /// Anonymous pages then allocated beyond 44, before running out of memory.
     pub(crate) anon_gained: u64,
 }
 
-/// A group of 48 pages holds 44 anonymous ones, reads a file of 8, then wants more anonymous
-/// memory. There is no swap. Does it live off its file pages, and until when?
+/// A group of 48 pages without swap holds 44 anonymous pages, reads a file of 8 pages, then
+/// allocates more.
 ///
-/// As it should be: no read fails, nothing anonymous goes, and the group gets exactly 4 pages more.
+/// Expected: no read fails, no anonymous page is evicted, and the group gets exactly 4 more pages.
 pub(crate) fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
     let mut world = GroupsWorld::new(GroupsSetup::new(policy, 1024));
     let group = new_group(&mut world, GroupId::ROOT, GroupConfig::limited(48));
@@ -69,19 +68,17 @@ pub(crate) fn play_out_of_memory(policy: PolicyName) -> OutOfMemory {
     OutOfMemory { failed_reads, anon_resident, anon_gained }
 }
 
-/// What [`play_sibling_protection`] measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SiblingProtection {
     /// Misses of the working set in its last pass, of 1024.
     pub(crate) misses_in_last_pass: u64,
-    /// Its pages evicted in all.
     pub(crate) evictions: u64,
 }
 
-/// Two groups share a limit of 4096 pages. One reads its set of 1024 over and over, ever slower: a
-/// pass each 4096 pages that the other streams. Does `protection` keep the set where it is?
+/// Two groups share a limit of 4096 pages. One rereads its set of 1024 pages after every 4096 pages
+/// streamed by its sibling.
 ///
-/// With `min` or `low` of 1024 and more: no miss. With none it depends on the policy.
+/// Expected: no miss with `min` or `low` of at least 1024. Without protection the policy decides.
 pub(crate) fn play_sibling_protection(
     policy: PolicyName,
     protection: GroupConfig,
@@ -100,22 +97,18 @@ pub(crate) fn play_sibling_protection(
     SiblingProtection { misses_in_last_pass, evictions: world.counts(guarded).evictions }
 }
 
-/// What [`play_fairness`] measured, a number for each group.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Fairness {
-    /// What each brought in, of all that was.
     pub(crate) shares_read: Vec<f64>,
-    /// What each lost, of all that was evicted.
     pub(crate) shares_evicted: Vec<f64>,
-    /// What each has left, of all that is resident.
     pub(crate) shares_resident: Vec<f64>,
 }
 
-/// `nr_groups` groups without limits fill a memory of 8192 frames and stream on; the nth reads n
-/// times as fast as the first. Is each evicted as much as it brings in, and does it hold as much?
+/// `nr_groups` groups without limits stream through 8192 frames, the nth n times as fast as the
+/// first.
 ///
-/// With scans in proportion to size both are so; where turns count instead, the slow keep less than
-/// they bring in.
+/// With scans in proportion to size, evictions and residents match reads. In rotation, slow groups
+/// keep less than they read.
 pub(crate) fn play_fairness(
     policy: PolicyName,
     global_order: GlobalOrder,

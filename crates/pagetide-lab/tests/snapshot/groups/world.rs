@@ -13,28 +13,22 @@ use pagetide_core::reclaim::Step;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How often an access reclaims for a limit before it gives up, as the kernel's charge does.
+/// Reclaim attempts of an access for a limit, as in the kernel's charge.
 const RETRIES_MAX: u32 = 16;
 
-/// What the groups run in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupsSetup {
-    /// The policy of every group.
     pub(super) policy: PolicyName,
-    /// Which of its mechanisms are on.
     pub(super) switches: Switches,
-    /// The memory.
     pub(super) nr_frames: u32,
-    /// Whether anonymous pages have anywhere to go.
     pub(super) can_swap: bool,
-    /// In which order groups are visited when the whole memory is short.
+    /// Order of group visits in global reclaim.
     pub(super) global_order: GlobalOrder,
-    /// What that order is drawn from.
     pub(super) seed: u64,
 }
 
 impl GroupsSetup {
-    /// The policy as it is, in so many frames, without swap.
+    /// Returns the default policy without swap.
     pub(super) fn new(policy: PolicyName, nr_frames: u32) -> GroupsSetup {
         GroupsSetup {
             policy,
@@ -47,30 +41,23 @@ impl GroupsSetup {
     }
 }
 
-/// What an access met.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(super) enum AccessOutcome {
-    /// The page was resident.
     Hit,
-    /// It was not, and is now.
     Miss,
-    /// It was not, and nothing could be taken for it: `group` is out of memory, or, if that is the
-    /// root, the machine.
+    /// No page could be evicted. `group` is out of memory (the root: the machine).
     OutOfMemory {
-        /// Whose limit stood in the way.
+        /// The group with the exceeded limit.
         group: GroupId,
     },
 }
 
-/// What was counted of one group.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct GroupCounts {
-    /// Its accesses.
     pub(super) accesses: u64,
-    /// Those that found their page absent.
     pub(super) misses: u64,
-    /// Pages it paid for that were evicted.
+    /// Evicted pages that the group paid for.
     pub(super) evictions: u64,
 }
 
@@ -80,7 +67,6 @@ enum Word {
     Resident(FrameId),
 }
 
-/// Groups over one memory. See the module.
 pub(super) struct GroupsWorld {
     folios: Arc<Folios>,
     groups: Groups,
@@ -89,13 +75,12 @@ pub(super) struct GroupsWorld {
     batch: ReclaimBatch,
     words: BTreeMap<PageId, Word>,
     free: Vec<FrameId>,
-    /// By frame: accessed through a table since the last look.
+    /// By frame: accessed through a page table since the last scan.
     young: Vec<bool>,
     counts: BTreeMap<GroupId, GroupCounts>,
 }
 
 impl GroupsWorld {
-    /// An empty memory, and the root.
     pub(super) fn new(setup: GroupsSetup) -> GroupsWorld {
         let GroupsSetup { policy, switches, nr_frames, can_swap, global_order, seed } = setup;
         let folios = Arc::new(Folios::for_one_thread(nr_frames));
@@ -116,10 +101,6 @@ impl GroupsWorld {
         }
     }
 
-    /// Creates a group below `parent`.
-    ///
-    /// # Errors
-    /// As [`Groups::create`].
     pub(super) fn create(
         &mut self,
         parent: GroupId,
@@ -128,26 +109,22 @@ impl GroupsWorld {
         self.groups.create(parent, config)
     }
 
-    /// The groups as core has them: usage, protection, lruvecs.
     pub(super) fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// What was counted of a group; zeros for one that did nothing.
     pub(super) fn counts(&self, group: GroupId) -> GroupCounts {
         self.counts.get(&group).copied().unwrap_or_default()
     }
 
-    /// Whether a page is resident.
     pub(super) fn is_resident(&self, page: PageId) -> bool {
         matches!(self.words.get(&page), Some(Word::Resident(_)))
     }
 
-    /// A group accesses a page. The group that brings a page in pays for it, even if others access
-    /// it later.
+    /// Accesses a page. The group that brings in a page pays for it for good.
     ///
     /// # Panics
-    /// If the group was removed.
+    /// Panics if the group was removed.
     pub(super) fn access(
         &mut self,
         group: GroupId,
@@ -183,7 +160,7 @@ impl GroupsWorld {
         AccessOutcome::Miss
     }
 
-    /// Leaves the trace of an access on a resident page.
+    /// Marks a resident page as accessed.
     fn reach(&mut self, frame: FrameId, kind: AccessPath, is_fill: bool) {
         let marked = match kind {
             AccessPath::Table => {
@@ -201,7 +178,7 @@ impl GroupsWorld {
         }
     }
 
-    /// A charge, then a frame; or the group that has nothing left to give.
+    /// Charges and allocates a frame. Fails with the exhausted group.
     fn alloc(&mut self, group: GroupId) -> Result<FrameId, GroupId> {
         for nr_tries in 0.. {
             let Err(full) = self.groups.charge(group) else { break };
@@ -252,7 +229,7 @@ impl GroupsWorld {
         }
     }
 
-    /// Takes the victims' young bits; those that were not young get `verdict`.
+    /// Takes the victims' young bits. Sets `verdict` for the rest.
     fn look_at_victims(&mut self, verdict: Verdict) {
         for victim in self.batch.victims_mut() {
             let is_young = std::mem::take(&mut self.young[victim.frame.0 as usize]);
@@ -268,7 +245,7 @@ impl GroupsWorld {
         self.groups.report_young(&young);
     }
 
-    /// Walks everything and panics where an invariant is broken. O(pages + frames).
+    /// Panics on a broken invariant. O(pages + frames).
     pub(super) fn validate(&self) {
         self.groups.validate();
         let is_resident = |word: &&Word| matches!(word, Word::Resident(_));
