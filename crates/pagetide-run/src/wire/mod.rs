@@ -148,7 +148,7 @@ ops! {
     /// [`write::LAST`], another request, or the end of the socket. Each packet moves position and
     /// length.
     Write,
-    /// Writes at `offset` or as the [`write`] flags in `flags` say, without moving the position.
+    /// Writes at `offset` or as the [`mod@write`] flags in `flags` say. Does not move the position.
     WriteAt,
     /// Writes at the end of the file.
     Append,
@@ -323,6 +323,7 @@ impl Reason {
         Reason::Filtered,
     ];
 
+    /// Returns the reason with this number, or `None` if no reason has it.
     pub fn from_number(number: u64) -> Option<Reason> {
         Reason::ALL.get(usize::try_from(number).ok()?).copied()
     }
