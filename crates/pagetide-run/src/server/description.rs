@@ -5,12 +5,13 @@
 //! keeps a descriptor of the stand-in too, to recognise it.
 //!
 //! ```text
-//!   open      has a handle: the page cache answers its requests
-//!   settled   has a real descriptor: the kernel has the file. Each process that asks gets the
-//!             descriptor
-//!   idle      every known process has closed it. A request of a process that inherited it without
+//!   open      has a handle: the page cache answers its requests. Or it has a real descriptor: the
+//!             kernel has the file, and each process that asks gets the descriptor
+//!   closed    every known process has closed it. A request of a process that inherited it without
 //!             the server's knowledge (a child right after fork) opens it again, position included
 //! ```
+//!
+//! The module `holders` knows the processes that hold a description, and ends the description.
 //!
 //! Lock order: a call lock (`Turn`), the file's state, then `inner`. The position's lock is held
 //! while bytes are copied, as in the kernel. Two readers of one description never get the same
@@ -60,30 +61,14 @@ impl Access {
     }
 }
 
-/// The descriptor for calls in the kernel, once the kernel has the file.
-pub(super) enum Real {
-    /// The kernel does not have the file.
-    None,
-    /// A descriptor for each process that still has a stand-in.
-    Here(Arc<std::fs::File>),
-    /// Every process has replaced its stand-ins. The server keeps no descriptor. A kept descriptor
-    /// would keep the locks of a process that has ended, and would prevent the exec of a program
-    /// file that was just written.
-    Given,
-    /// The file could not be opened.
-    Failed(Errno),
-}
-
 /// The mutable state of a description.
 pub(super) struct Inner {
     pub(super) handle: Option<File>,
     /// The handle for faults of mappings. Absent until the first mapping.
     pub(super) map_handle: Option<File>,
-    /// Number of mappings that keep the description open.
-    pub(super) nr_maps: u64,
-    pub(super) real: Real,
-    /// Number of known descriptors, in all processes. It is a hint: see the module.
-    pub(super) nr_known: u64,
+    /// The descriptor for calls in the kernel, or the error of its open, once the kernel has the
+    /// file.
+    pub(super) real: Option<Result<Arc<std::fs::File>, Errno>>,
     /// True if the file's count of open descriptions includes this one.
     pub(super) is_open: bool,
     pub(super) position: Position,
@@ -110,20 +95,6 @@ impl Durability {
 }
 
 impl Inner {
-    /// Returns true if the kernel has the file.
-    pub(super) fn is_settled(&self) -> bool {
-        !matches!(self.real, Real::None)
-    }
-
-    /// Returns true if every process has its real descriptor.
-    pub(super) fn is_given(&self) -> bool {
-        matches!(self.real, Real::Given)
-    }
-
-    fn keeps_real(&self) -> bool {
-        matches!(self.real, Real::Here(_)) && self.nr_known + self.nr_maps == 0
-    }
-
     pub(super) fn appends(&self) -> bool {
         self.flags & O_APPEND != 0
     }
@@ -142,9 +113,7 @@ impl Description {
         let inner = Inner {
             handle: Some(handle),
             map_handle: None,
-            nr_maps: 0,
-            real: Real::None,
-            nr_known: 0,
+            real: None,
             is_open: true,
             position: Position::Own(0),
             flags: flags & u64::from(u32::MAX) & !O_OPENING | O_LARGEFILE,
@@ -164,9 +133,9 @@ impl Description {
 
     /// Opens the real descriptor after the kernel got the file, at the description's position and
     /// with its flags. If the file cannot be opened, uses `instead` if it has the same access mode.
-    pub(super) fn settle(&self, instead: Option<&Arc<std::fs::File>>) {
+    pub(super) fn open_real(&self, instead: Option<&Arc<std::fs::File>>) {
         let mut inner = self.inner();
-        if !inner.is_open || inner.is_settled() {
+        if !inner.is_open || inner.real.is_some() {
             return;
         }
         (inner.handle, inner.map_handle) = (None, None);
@@ -183,31 +152,18 @@ impl Description {
         let position = inner.position.close();
         let real =
             real.and_then(|real| rustix::fs::seek(&*real, SeekFrom::Start(position)).map(|_| real));
-        inner.real = real.map_or_else(Real::Failed, Real::Here);
+        inner.real = Some(real);
     }
 
-    /// Returns true if no process is known to hold the description.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.inner().is_open
+    /// Returns true if the description was closed or has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        let inner = self.inner();
+        inner.handle.is_none() && inner.real.is_none()
     }
 
     /// Returns true if the server has a real descriptor for processes that hold a stand-in.
     pub(super) fn has_real(&self) -> bool {
-        matches!(self.inner().real, Real::Here(_))
-    }
-
-    /// Returns true if the server keeps a real descriptor although no process is known to hold the
-    /// description. Only a process that has never used its stand-in may still need it.
-    pub(super) fn keeps_real(&self) -> bool {
-        self.inner().keeps_real()
-    }
-
-    /// Closes the real descriptor, because no process has a stand-in to replace.
-    pub(super) fn let_go_of_real(&self) {
-        let mut inner = self.inner();
-        if inner.keeps_real() {
-            inner.real = Real::Given;
-        }
+        matches!(self.inner().real, Some(Ok(_)))
     }
 
     /// Returns true if `real` has exactly this description's access mode.
@@ -230,10 +186,9 @@ impl Description {
     /// Returns the answer that the kernel has the file, with the real descriptor to continue with.
     pub(super) fn kernel_answer(&self) -> Outcome {
         match &self.inner().real {
-            Real::Here(real) => Ok(Answer::kernel(Some(Arc::clone(real)))),
-            Real::Given => Ok(Answer::kernel(None)),
-            Real::Failed(errno) => Err(*errno),
-            Real::None => Err(Errno::IO),
+            Some(Ok(real)) => Ok(Answer::kernel(Some(Arc::clone(real)))),
+            Some(Err(errno)) => Err(*errno),
+            None => Err(Errno::IO),
         }
     }
 

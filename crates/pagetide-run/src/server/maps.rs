@@ -23,7 +23,7 @@
 //! **Ignored.** A process that executes another program keeps its userfaultfd here until it ends.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::{Description, Real};
+use super::description::Description;
 use super::holders::Closing;
 use super::identity::{lock, path_of};
 use super::life::Life;
@@ -143,7 +143,7 @@ impl Server {
         }
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
-        one.inner().nr_maps += 1;
+        self.holders.add_mapping(one.id);
         let number = self.maps.next.fetch_add(1, Relaxed) + 1;
         let outcome = one.share_apart(|opened, _| {
             let is_new = request.total == 0;
@@ -174,14 +174,12 @@ impl Server {
     /// Serves a touch of a hole, or a store to a read-only page.
     pub(super) fn fault(&self, process: u64, request: &Request) -> Outcome {
         let one = if self.maps.has(process, request.id) {
-            let one = self.find(request.id).ok_or(Errno::BADF)?;
-            if !one.inner().is_open {
-                self.open_again(&one);
-            }
-            one
+            self.holders.find(request.id)
         } else {
-            self.wake(process, request.id)?
+            self.holders.hold(process, request.id)
         };
+        let one = one.ok_or(Errno::BADF)?;
+        self.open_again(&one);
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let state = one.file.state.read().expect("no holder panics");
         let Hands::Ours(opened) = &state.hands else { return one.kernel_to_map() };
@@ -207,11 +205,11 @@ impl Server {
         let mut by_process = lock(&self.maps.by_process);
         let mapped = by_process.get_mut(&process).and_then(|maps| maps.remove(&request.flags));
         drop(by_process);
-        if let Some(one) = mapped.and_then(|mapped| self.find(mapped.id)) {
+        if let Some(one) = mapped.and_then(|mapped| self.holders.find(mapped.id)) {
             one.unlock_pages(request.flags, &(0..u64::MAX));
             let result = self.unmapped(&one);
             // A record lock ends with the last mapping of its description.
-            self.let_go_if_unheld(&one, Closing::Nothing);
+            self.end_unheld_reals([one], Closing::Nothing);
             result?;
         }
         done(0)
@@ -220,7 +218,7 @@ impl Server {
     /// Locks or unlocks pages of a mapping in memory.
     pub(super) fn lock_pages(&self, process: u64, request: &Request) -> Outcome {
         let (number, id) = (request.flags, request.id);
-        let one = self.find(id).filter(|_| self.maps.is_of(process, number, id));
+        let one = self.holders.find(id).filter(|_| self.maps.is_of(process, number, id));
         let one = one.ok_or(Errno::BADF)?;
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
@@ -244,7 +242,7 @@ impl Server {
 
     /// Returns a stand-in for a child that inherits mappings of the description.
     pub(super) fn stand_in(&self, id: u64) -> Outcome {
-        let one = self.find(id).ok_or(Errno::BADF)?;
+        let one = self.holders.find(id).ok_or(Errno::BADF)?;
         let copy = std::fs::File::from(one.stand_in.try_clone().errno()?);
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
@@ -261,7 +259,7 @@ impl Server {
             left.extend(maps.into_values());
             numbers
         };
-        let found = |(number, id)| self.find(id).map(|one| (number, one));
+        let found = |(number, id)| self.holders.find(id).map(|one| (number, one));
         for (number, one) in maps.into_iter().filter_map(found) {
             one.unlock_pages(number, &(0..u64::MAX));
             // No process is left to receive the error. A later sync of the file still reports it.
@@ -270,11 +268,8 @@ impl Server {
     }
 
     fn unmapped(&self, one: &OpenFile) -> Result<(), Errno> {
-        {
-            let mut inner = one.inner();
-            inner.nr_maps = inner.nr_maps.saturating_sub(1);
-        }
-        self.release(one, 0)
+        self.holders.remove_mapping(one.id);
+        self.close_unheld(one)
     }
 }
 
@@ -297,7 +292,7 @@ impl Description {
     /// Returns the descriptor to map in place of the memory file, once the kernel has the file. A
     /// mapping of the real descriptor keeps the description's locks, as in the kernel.
     fn kernel_to_map(&self) -> Outcome {
-        if let Real::Here(real) = &self.inner().real {
+        if let Some(Ok(real)) = &self.inner().real {
             return Ok(Answer::kernel(Some(Arc::clone(real))));
         }
         let access = if self.access.write { OFlags::RDWR } else { OFlags::RDONLY };

@@ -102,7 +102,7 @@ impl ServedFile {
     pub(super) fn hand_over(&self, state: &mut State) -> Result<(), Errno> {
         if let Hands::Ours(opened) = &state.hands {
             opened.hand_over()?;
-            self.settle(opened);
+            self.open_reals(opened);
             state.hands = if state.nr_open > 0 { Hands::Kernel } else { Hands::Free };
         }
         Ok(())
@@ -113,15 +113,15 @@ impl ServedFile {
     pub(super) fn hand_over_at_once(&self, state: &mut State) {
         if let Hands::Ours(opened) = &state.hands {
             opened.discard();
-            self.settle(opened);
+            self.open_reals(opened);
             state.hands = if state.nr_open > 0 { Hands::Kernel } else { Hands::Free };
         }
     }
 
     /// Opens the real descriptor of each description.
-    fn settle(&self, opened: &Opened) {
+    fn open_reals(&self, opened: &Opened) {
         for description in self.descriptions() {
-            description.settle(Some(&opened.real));
+            description.open_real(Some(&opened.real));
         }
     }
 }
@@ -225,7 +225,7 @@ impl State {
                 Ok(handle)
             }
             Err(reason) => {
-                readers.iter().for_each(|one| one.settle(None));
+                readers.iter().for_each(|one| one.open_real(None));
                 if self.nr_open > 0 {
                     self.hands = Hands::Kernel;
                 }

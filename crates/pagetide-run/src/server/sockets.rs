@@ -184,7 +184,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     // A library of another version learns of the mismatch by the socket's end.
     let Some(greeting) = Greeting::decode(&greeting[..nr_bytes]) else { return };
     if greeting.version == VERSION {
-        let life = server.processes.enter(greeting.process, pid);
+        let life = server.holders.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
         let link = Arc::new(Link { socket, life });
