@@ -15,7 +15,7 @@
 use crate::table::Entry;
 use crate::{next, process};
 use libc::c_int;
-use pagetide_run::wire::SMALL_BYTES;
+use pagetide_run::wire::SHORT_FILE_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Of the run's limit, a process leaves this part in the kernel's page cache.
@@ -39,7 +39,7 @@ struct Counts {
 /// Whether a file that is opened with `flags` is left to the kernel.
 pub(crate) fn is_small(stat: &libc::stat, flags: c_int) -> bool {
     let is_only_read = flags & libc::O_ACCMODE == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
-    is_only_read && stat.st_size as u64 <= SMALL_BYTES
+    is_only_read && stat.st_size as u64 <= SHORT_FILE_BYTES
 }
 
 /// What the descriptor of a small file is, that was just opened.

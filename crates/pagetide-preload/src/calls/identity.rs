@@ -1,8 +1,8 @@
-//! A process that is about to have other rights: from here on it is under no run.
+//! Leaves the run before the process gets other rights.
 //!
-//! The server opens files with its own user's rights, and refuses the sockets of others. So what is
-//! managed becomes the kernel's, with the rights that it was opened with; the server's frames are
-//! not to be seen any more, and its descriptors are closed.
+//! The server opens files with its own user's rights, and refuses the sockets of other users. So all
+//! files of the process are handed over to the kernel, with the rights of their opens. The process
+//! loses its view of the server's frames, and its sockets are closed.
 //!
 //! **Ignored.** Rights that change without a function of these: capabilities, namespaces, and the
 //! system calls themselves.
@@ -13,29 +13,38 @@ use crate::{lent, maps, own, process, room, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
-/// As in setreuid(2): this one stays.
+/// Argument of setreuid(2) for an identity that stays.
 const UNCHANGED: u32 = u32::MAX;
 
-fn leave_run() {
-    // Those that this process has inherited, and not looked at, are found by their use: then they
-    // are refused.
-    for (_, id) in table::managed() {
-        // What cannot be handed over has been said.
-        let _ = serve::hand_over(id, Reason::OtherUser);
+/// Hands over all files of the process, and takes the process out of the run.
+pub(super) fn leave_run(reason: Reason) {
+    // The range includes inherited descriptors that the process has not used yet.
+    let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
+    let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
+    for fd in (0..end).chain(known) {
+        if !own::has(fd) && process::control(fd, libc::F_GETFD, 0).is_ok() {
+            // Files that cannot be handed over have been reported.
+            let _ = serve::hand_over_managed(fd, reason);
+        }
     }
     maps::hand_over_all();
     serve::say_goodbye(maps::count_own_pages());
     view::give_up();
     process::leave_run();
-    own::close_all_but(lent::is_kept);
     room::leave_run();
+}
+
+/// Leaves the run, and closes the descriptors that give access to the server.
+fn give_up_rights() {
+    leave_run(Reason::OtherUser);
+    own::close_all_but(lent::is_kept);
 }
 
 /// Before an identity becomes `wanted`, of which the process has `now`.
 fn about_to_be(now: u32, wanted: &[u32]) {
     let is_same = wanted.iter().all(|one| *one == now || *one == UNCHANGED);
     if process::is_on() && !is_same {
-        leave_run();
+        give_up_rights();
     }
 }
 
@@ -71,7 +80,7 @@ changes! {
 taken_over! {
     fn setgroups(nr: size_t, groups: *const gid_t) -> c_int {
         if process::is_on() && !are_own_groups(nr, groups) {
-            leave_run();
+            give_up_rights();
         }
         None
     }

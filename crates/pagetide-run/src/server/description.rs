@@ -20,6 +20,7 @@
 use super::answer::{Answer, Outcome};
 use super::identity::{lock, path_of};
 use super::position::Position;
+use super::served_file::ServedFile;
 use super::turn::Turn;
 use crate::errno::{Errno, IntoErrno};
 use pagetide::File;
@@ -39,6 +40,7 @@ const O_OPENING: u64 = 0o100 | 0o200 | 0o400 | 0o1000 | 0o2000000;
 /// One open file description.
 pub(super) struct Description {
     pub(super) id: u64,
+    pub(super) file: Arc<ServedFile>,
     pub(super) stand_in: OwnedFd,
     pub(super) access: Access,
     /// The lock of calls that use the position.
@@ -109,7 +111,13 @@ impl Inner {
 }
 
 impl Description {
-    pub(super) fn new(id: u64, stand_in: OwnedFd, handle: File, flags: u64) -> Description {
+    pub(super) fn new(
+        id: u64,
+        file: Arc<ServedFile>,
+        stand_in: OwnedFd,
+        handle: File,
+        flags: u64,
+    ) -> Description {
         let inner = Inner {
             handle: Some(handle),
             map_handle: None,
@@ -120,6 +128,7 @@ impl Description {
         };
         Description {
             id,
+            file,
             stand_in,
             access: Access::of(flags),
             turn: Arc::default(),
@@ -155,8 +164,8 @@ impl Description {
         inner.real = Some(real);
     }
 
-    /// Returns true if the description was closed or has ended.
-    pub(super) fn is_closed(&self) -> bool {
+    /// Returns true if the description was closed or has ended, so that no request can be served.
+    pub(super) fn is_unserved(&self) -> bool {
         let inner = self.inner();
         inner.handle.is_none() && inner.real.is_none()
     }

@@ -24,16 +24,15 @@
 
 use super::answer::{Answer, Outcome, done};
 use super::description::Description;
-use super::holders::Closing;
+use super::holders::{Closing, Holder};
 use super::identity::{lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
 use super::opening::leaves_room;
-use super::requests::OpenFile;
 use super::served_file::Hands;
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
-use crate::wire::{Reply, Request, Status, fault};
+use crate::wire::{Reply, Request, SHORT_FILE_BYTES, Status, fault};
 use pagetide::File;
 use pagetide::seam::MappedPages;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -49,11 +48,6 @@ use std::sync::{Arc, Mutex};
 const GROWTH: u64 = 2;
 /// Smallest length of a memory file, in pages. Unused addresses cost no memory.
 const PAGES_MIN: u64 = 1 << 18;
-/// Length of the shortest file that is served for a writable mapping, in bytes. The kernel gets
-/// shorter files, see [`Reason::Short`].
-///
-/// [`Reason::Short`]: crate::wire::Reason::Short
-const WRITTEN_BYTES_MIN: u64 = 128 << 10;
 
 /// All mappings of the run.
 #[derive(Default)]
@@ -143,11 +137,12 @@ impl Server {
         }
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
-        self.holders.add_mapping(one.id);
         let number = self.maps.next.fetch_add(1, Relaxed) + 1;
+        let holder = Holder::Mapping(sender.process, number);
+        self.holders.add(holder, one.id);
         let outcome = one.share_apart(|opened, _| {
             let is_new = request.total == 0;
-            if is_written && is_new && opened.file.len() < WRITTEN_BYTES_MIN {
+            if is_written && is_new && opened.file.len() < SHORT_FILE_BYTES {
                 return done(fault::TOO_SHORT as u64);
             }
             let file = page_file(opened)?;
@@ -160,7 +155,7 @@ impl Server {
             Ok(Answer { files: vec![Arc::new(memory)], ..Answer::of(reply) })
         });
         if !outcome.as_ref().is_ok_and(|answer| answer.reply.result == fault::IS_THERE) {
-            let _ = self.unmapped(&one);
+            let _ = self.forget(holder, one.id, 1, Closing::Nothing);
             let is_kernel = outcome.as_ref().is_ok_and(|one| one.reply.status == Status::Kernel);
             return if is_kernel { one.kernel_to_map() } else { outcome };
         }
@@ -176,7 +171,7 @@ impl Server {
         let one = if self.maps.has(process, request.id) {
             self.holders.find(request.id)
         } else {
-            self.holders.hold(process, request.id)
+            self.holders.hold(Holder::Process(process), request.id)
         };
         let one = one.ok_or(Errno::BADF)?;
         self.open_again(&one);
@@ -207,10 +202,7 @@ impl Server {
         drop(by_process);
         if let Some(one) = mapped.and_then(|mapped| self.holders.find(mapped.id)) {
             one.unlock_pages(request.flags, &(0..u64::MAX));
-            let result = self.unmapped(&one);
-            // A record lock ends with the last mapping of its description.
-            self.end_unheld_reals([one], Closing::Nothing);
-            result?;
+            self.forget(Holder::Mapping(process, request.flags), one.id, 1, Closing::Nothing)?;
         }
         done(0)
     }
@@ -247,8 +239,8 @@ impl Server {
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
 
-    /// Removes all mappings of a process that sends no more requests. Keeps their userfaultfds
-    /// until the process has ended.
+    /// Removes all mappings of a process that sends no more requests, and unlocks their pages. Keeps
+    /// their userfaultfds until the process has ended.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);
@@ -262,18 +254,11 @@ impl Server {
         let found = |(number, id)| self.holders.find(id).map(|one| (number, one));
         for (number, one) in maps.into_iter().filter_map(found) {
             one.unlock_pages(number, &(0..u64::MAX));
-            // No process is left to receive the error. A later sync of the file still reports it.
-            let _ = self.unmapped(&one);
         }
-    }
-
-    fn unmapped(&self, one: &OpenFile) -> Result<(), Errno> {
-        self.holders.remove_mapping(one.id);
-        self.close_unheld(one)
     }
 }
 
-impl OpenFile {
+impl Description {
     /// Unlocks pages of a mapping. Does nothing if the kernel has the file.
     fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
         let state = self.file.state.read().expect("no holder panics");
@@ -281,9 +266,7 @@ impl OpenFile {
             opened.file.unlock_pages(number, pages);
         }
     }
-}
 
-impl Description {
     /// Returns a handle with its own readahead state, for faults.
     pub(super) fn map_handle(&self, opened: &Opened) -> File {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()

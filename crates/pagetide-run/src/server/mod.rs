@@ -38,14 +38,14 @@ use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
 use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
-use holders::{Closing, Holders};
+use description::Description;
+use holders::{Closing, Holder, Holders};
 use identity::{FileKey, lock};
 use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
-use requests::OpenFile;
 use served_file::{Hands, ServedFile};
 use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -209,11 +209,11 @@ impl Server {
         source: &[u8],
         target: &mut [u8],
     ) -> Outcome {
-        let process = sender.process;
+        let (process, holder) = (sender.process, Holder::Process(sender.process));
         match request.op {
             Op::Installed => {
                 // The kernel has the file, so nothing is written back.
-                let _ = self.forget_stand_ins(process, request.id, u64::MAX, Closing::Nothing);
+                let _ = self.forget(holder, request.id, u64::MAX, Closing::Nothing);
                 done(0)
             }
             Op::TakeReal => match self.holders.find(request.id) {
@@ -221,17 +221,18 @@ impl Server {
                 _ => done(self.holders.nr_reals()),
             },
             Op::Dup => {
-                self.holders.add_stand_in(process, request.id);
+                self.holders.add(holder, request.id);
                 done(0)
             }
             Op::Close => {
                 self.touch(source);
                 let closing = Closing::Descriptor(sender.pid, request.offset as i32);
-                self.forget_stand_ins(process, request.id, 1, closing)?;
+                self.forget(holder, request.id, 1, closing)?;
                 done(0)
             }
             _ => {
-                let act = |one: &Arc<OpenFile>| self.answer_by(one, sender.author, request, target);
+                let act =
+                    |one: &Arc<Description>| self.answer_by(one, sender.author, request, target);
                 self.on(process, request.id, act).or_else(|errno| self.or_kernel(request.id, errno))
             }
         }
@@ -239,7 +240,7 @@ impl Server {
 
     fn answer_by(
         &self,
-        one: &OpenFile,
+        one: &Description,
         author: Author<'_>,
         request: &Request,
         target: &mut [u8],
@@ -258,7 +259,7 @@ impl Server {
             Op::SetFlags => one.set_flags(author, request.flags),
             Op::GetFlags => one.flags(),
             Op::Lend => {
-                self.end_unheld_of(&one.file);
+                self.end_locks_of(&one.file);
                 one.lend(request)
             }
             Op::HandOver => {
@@ -363,7 +364,7 @@ impl Server {
         }
     }
 
-    fn hand_over(&self, one: &OpenFile, reason: Reason) -> Outcome {
+    fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
         if matches!(state.hands, Hands::Ours(_)) {
             one.file.hand_over(&mut state)?;
@@ -371,7 +372,7 @@ impl Server {
         }
         drop(state);
         one.open_real(None);
-        self.end_unheld_of(&one.file);
+        self.end_locks_of(&one.file);
         one.kernel_answer()
     }
 

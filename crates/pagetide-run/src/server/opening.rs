@@ -3,8 +3,8 @@
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
 use super::description::{Access, Description};
+use super::holders::Holder;
 use super::identity::{FileKey, path_of};
-use super::requests::OpenFile;
 use super::served_file::{Hands, ServedFile};
 use super::{Sender, Server, stranger};
 use crate::errno::{Errno, IntoErrno};
@@ -55,7 +55,7 @@ impl Server {
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);
         if acquired.as_ref().is_err_and(|why| *why == Some(Reason::Outside))
-            && self.end_unheld_of(&file)
+            && self.end_locks_of(&file)
         {
             acquired = state.acquire(&file, self, &stand_in, None, write);
         }
@@ -74,7 +74,8 @@ impl Server {
             _ => Ok(()),
         };
         let id = self.next_id.fetch_add(1, Relaxed);
-        let description = Arc::new(Description::new(id, stand_in, handle, flags));
+        let description = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
+        let description = Arc::new(description);
         file.add(&mut state, &description);
         if let Err(errno) = cut {
             description.inner().is_open = false;
@@ -82,7 +83,6 @@ impl Server {
             return Err(errno);
         }
         drop(state);
-        let description = Arc::new(OpenFile { file, description });
         self.holders.insert(sender.process, description);
         Ok(Answer::of(Reply::done(id as i64)))
     }
@@ -123,8 +123,8 @@ impl Server {
 
     /// Returns the description that a process uses. From now on the process is known to hold it.
     /// Opens the description again if it was closed.
-    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<OpenFile>, Errno> {
-        let one = self.holders.hold(process, id).ok_or(Errno::BADF)?;
+    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
+        let one = self.holders.hold(Holder::Process(process), id).ok_or(Errno::BADF)?;
         self.open_again(&one);
         Ok(one)
     }
@@ -138,19 +138,19 @@ impl Server {
         &self,
         process: u64,
         id: u64,
-        mut act: impl FnMut(&Arc<OpenFile>) -> Result<T, Errno>,
+        mut act: impl FnMut(&Arc<Description>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         loop {
             let one = self.wake(process, id).map_err(|_| ONLY_KERNEL)?;
             match act(&one) {
-                Err(Errno::IO) if one.is_closed() => {}
+                Err(Errno::IO) if one.is_unserved() => {}
                 outcome => return outcome,
             }
         }
     }
 
     /// Opens a closed description again, because a process still has it.
-    pub(super) fn open_again(&self, one: &OpenFile) {
+    pub(super) fn open_again(&self, one: &Description) {
         if one.inner().is_open {
             return;
         }
@@ -179,7 +179,7 @@ impl Server {
 
     /// Closes a description if no process is known to hold it. Writes dirty pages back with the
     /// last writer, so that the file is complete and has the right times.
-    pub(super) fn close_unheld(&self, one: &OpenFile) -> Result<(), Errno> {
+    pub(super) fn close_unheld(&self, one: &Description) -> Result<(), Errno> {
         if self.holders.is_held(one.id) || !one.inner().is_open {
             return Ok(());
         }

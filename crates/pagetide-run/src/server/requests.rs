@@ -1,4 +1,4 @@
-//! An open file, and the calls on it.
+//! The calls on an open file description.
 //!
 //! **Problem.** A call needs its description and its file, and both must agree on who serves the
 //! file, the page cache or the kernel.
@@ -13,7 +13,7 @@ use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
 use super::description::{Description, Durability, Inner};
 use super::opened::Opened;
-use super::served_file::{Hands, ServedFile};
+use super::served_file::Hands;
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
 use pagetide::seam::SharedPages;
@@ -22,24 +22,9 @@ use pagetide_sys::lease::LeaseKind;
 use pagetide_sys::shared::Positions;
 use rustix::fs::{OFlags, SeekFrom};
 use std::cell::Cell;
-use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
 
-/// A description and its file.
-pub(super) struct OpenFile {
-    pub(super) file: Arc<ServedFile>,
-    pub(super) description: Arc<Description>,
-}
-
-impl Deref for OpenFile {
-    type Target = Description;
-
-    fn deref(&self) -> &Description {
-        &self.description
-    }
-}
-
-impl OpenFile {
+impl Description {
     /// Runs a request that shares the file with other requests. The request holds the description's
     /// `inner`, and may change its position.
     pub(super) fn share(
@@ -57,7 +42,7 @@ impl OpenFile {
         }
     }
 
-    /// Runs a request as [`OpenFile::share`] does, without `inner`. Other requests may move the
+    /// Runs a request as [`Description::share`] does, without `inner`. Other requests may move the
     /// position meanwhile.
     pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");

@@ -11,10 +11,10 @@
 
 use super::answer::Answer;
 use super::changes::Author;
+use super::description::Description;
 use super::identity::{lock, path_of};
 use super::life::Link;
 use super::packets::{Received, receive, receive_next};
-use super::requests::OpenFile;
 use super::trays::ThreadTray;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
@@ -286,7 +286,7 @@ impl<'a> Connection<'a> {
             return outcome.unwrap_or_else(Answer::failed);
         }
         self.long = None;
-        let act = |one: &Arc<OpenFile>| writing::begin(one, author, request, source);
+        let act = |one: &Arc<Description>| writing::begin(one, author, request, source);
         let begin = || self.server.on(self.process, request.id, act);
         match self.server.with_room(begin) {
             Ok((answer, long)) => {

@@ -6,24 +6,24 @@
 //! close its own as soon as no process has one, and not earlier. A process inherits descriptors and
 //! receives them over sockets without the server's knowledge.
 //!
-//! **Idea.** A count decides when to write back, and a search decides when to end a description:
+//! **Idea.** The known holders decide when to write back. A search decides when to end a
+//! description:
 //!
 //! ```text
-//!   open, dup, first use, mmap     +1
-//!   close, exit, exec, munmap      -1 --at 0--> closed: written back, not served
-//!   closed --> search (kcmp) --no holder--> ended: out of the table, the server's descriptors closed
-//!                            --a holder---> kept, for a later search; its next use opens it again
+//!   open, dup, first use, mmap          a known holder
+//!   close, exit, exec, munmap           none left: closed, that is, written back and not served
+//!   closed --> search (kcmp) --none---> ended: out of the table, the server's descriptors closed
+//!                            --found--> kept until a later search. Its next use opens it again
 //! ```
 //!
-//! A description with a real descriptor may hold a lock. It is searched for within the call that
-//! closes it. The scan thread searches for all others.
+//! A closed description with a real descriptor may hold a lock. The call that closes it searches at
+//! once. The scan thread searches for the others.
 //!
-//! **Data and invariants.** One lock protects the known processes and the table of descriptions,
-//! and no other lock is taken under it. The count of a description is the sum of its stand-ins in
-//! all known processes, and its mappings. A description leaves the table only at a count of 0.
+//! **Data and invariants.** One lock protects the processes and the table of descriptions. No other
+//! lock is taken under it. A description with a known holder stays in the table.
 //!
-//! Processes are identified by the number in their greeting. A process is gone when its last socket
-//! has closed, however it ended.
+//! The number in a greeting identifies a process. A process is gone when its last socket has
+//! closed, however it ended.
 //!
 //! **Ignored.** A descriptor in flight through a socket is in no process's table.
 
@@ -33,15 +33,31 @@ mod search;
 pub(super) use search::Closing;
 
 use super::Server;
+use super::description::Description;
 use super::identity::lock;
 use super::life::Life;
-use super::requests::OpenFile;
 use super::served_file::ServedFile;
 use crate::errno::Errno;
 use scan::Scan;
 use search::{Held, find_holders};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
+
+/// A known holder of a description.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    /// A process with stand-ins.
+    Process(u64),
+    /// A mapping of a process, by both numbers.
+    Mapping(u64, u64),
+}
+
+impl Holder {
+    fn is_of(self, of: u64) -> bool {
+        let (Holder::Process(process) | Holder::Mapping(process, _)) = self;
+        process == of
+    }
+}
 
 /// The processes of a run, and the descriptions that they hold.
 #[derive(Default)]
@@ -54,31 +70,24 @@ pub(super) struct Holders {
 struct Known {
     processes: HashMap<u64, Process>,
     descriptions: BTreeMap<u64, Entry>,
-    /// Number of processes that have greeted the server, counted again after each exec.
     nr_processes_ever: u64,
 }
 
-#[derive(Default)]
 struct Process {
     nr_sockets: usize,
-    /// Set at the greeting.
-    life: Option<Arc<Life>>,
-    /// Number of stand-ins of each description.
-    nr_stand_ins: HashMap<u64, u64>,
+    life: Arc<Life>,
 }
 
 struct Entry {
-    one: Arc<OpenFile>,
-    /// Number of known stand-ins and mappings.
-    nr_known: u64,
+    one: Arc<Description>,
+    /// Number of descriptors that each holder is known to have.
+    holders: BTreeMap<Holder, u64>,
 }
 
 impl Known {
-    /// Subtracts `nr` from the count of a description. Returns the description.
-    fn subtract(&mut self, id: u64, nr: u64) -> Option<Arc<OpenFile>> {
-        let entry = self.descriptions.get_mut(&id)?;
-        entry.nr_known -= nr;
-        Some(Arc::clone(&entry.one))
+    fn collect(&mut self, is_wanted: impl Fn(&mut Entry) -> bool) -> Vec<Arc<Description>> {
+        let entries = self.descriptions.values_mut();
+        entries.filter_map(|entry| is_wanted(entry).then(|| Arc::clone(&entry.one))).collect()
     }
 }
 
@@ -91,12 +100,13 @@ impl Holders {
     /// Adds a socket of `process`. `pid` sent the greeting. Returns the watch that tells if the
     /// process lives.
     pub(super) fn enter(&self, process: u64, pid: i32) -> Arc<Life> {
-        let mut known = lock(&self.known);
-        let is_new = !known.processes.contains_key(&process);
-        known.nr_processes_ever += u64::from(is_new);
-        let entry = known.processes.entry(process).or_default();
+        let known = &mut *lock(&self.known);
+        let entry = known.processes.entry(process).or_insert_with(|| {
+            known.nr_processes_ever += 1;
+            Process { nr_sockets: 0, life: Arc::new(Life::of(pid)) }
+        });
         entry.nr_sockets += 1;
-        Arc::clone(entry.life.get_or_insert_with(|| Arc::new(Life::of(pid))))
+        Arc::clone(&entry.life)
     }
 
     /// Removes a socket of `process`. Returns true if it was the last.
@@ -110,108 +120,83 @@ impl Holders {
     /// Returns the numbers of processes that have ended before all their sockets were seen to
     /// close.
     fn collect_ended(&self) -> Vec<u64> {
-        let life_of = |(number, one): (&u64, &Process)| Some((*number, one.life.clone()?));
-        let lives: Vec<_> = lock(&self.known).processes.iter().filter_map(life_of).collect();
+        let life_of = |(number, one): (&u64, &Process)| (*number, Arc::clone(&one.life));
+        let lives: Vec<_> = lock(&self.known).processes.iter().map(life_of).collect();
         lives.into_iter().filter(|(_, life)| life.is_over()).map(|(number, _)| number).collect()
     }
 
     /// Adds a description that `process` has opened.
-    pub(super) fn insert(&self, process: u64, one: Arc<OpenFile>) {
-        let mut known = lock(&self.known);
-        known.processes.entry(process).or_default().nr_stand_ins.insert(one.id, 1);
-        known.descriptions.insert(one.id, Entry { one, nr_known: 1 });
+    pub(super) fn insert(&self, process: u64, one: Arc<Description>) {
+        let holders = BTreeMap::from([(Holder::Process(process), 1)]);
+        lock(&self.known).descriptions.insert(one.id, Entry { one, holders });
     }
 
     /// Returns a description that has not ended.
-    pub(super) fn find(&self, id: u64) -> Option<Arc<OpenFile>> {
+    pub(super) fn find(&self, id: u64) -> Option<Arc<Description>> {
         lock(&self.known).descriptions.get(&id).map(|entry| Arc::clone(&entry.one))
     }
 
-    /// Returns a description that `process` uses. From now on the process is known to hold it.
-    pub(super) fn hold(&self, process: u64, id: u64) -> Option<Arc<OpenFile>> {
-        let known = &mut *lock(&self.known);
+    /// Returns a description that has not ended. From now on, `holder` is known to hold it.
+    pub(super) fn hold(&self, holder: Holder, id: u64) -> Option<Arc<Description>> {
+        let mut known = lock(&self.known);
         let entry = known.descriptions.get_mut(&id)?;
-        known.processes.entry(process).or_default().nr_stand_ins.entry(id).or_insert_with(|| {
-            entry.nr_known += 1;
-            1
-        });
+        entry.holders.entry(holder).or_insert(1);
         Some(Arc::clone(&entry.one))
     }
 
-    /// Counts one more stand-in of a description in `process`.
-    pub(super) fn add_stand_in(&self, process: u64, id: u64) {
-        let known = &mut *lock(&self.known);
-        if let Some(entry) = known.descriptions.get_mut(&id) {
-            entry.nr_known += 1;
-            *known.processes.entry(process).or_default().nr_stand_ins.entry(id).or_default() += 1;
-        }
-    }
-
-    /// Subtracts at most `most` stand-ins of a description in `process`. Returns the description.
-    pub(super) fn remove_stand_ins(
-        &self,
-        process: u64,
-        id: u64,
-        most: u64,
-    ) -> Option<Arc<OpenFile>> {
-        let mut known = lock(&self.known);
-        let process = known.processes.entry(process).or_default();
-        let before = process.nr_stand_ins.remove(&id).unwrap_or(0);
-        let nr = before.min(most);
-        if before > nr {
-            process.nr_stand_ins.insert(id, before - nr);
-        }
-        known.subtract(id, nr)
-    }
-
-    /// Counts one more mapping of a description.
-    pub(super) fn add_mapping(&self, id: u64) {
+    /// Counts one more descriptor of the holder.
+    pub(super) fn add(&self, holder: Holder, id: u64) {
         if let Some(entry) = lock(&self.known).descriptions.get_mut(&id) {
-            entry.nr_known += 1;
+            *entry.holders.entry(holder).or_default() += 1;
         }
     }
 
-    /// Subtracts a mapping of a description.
-    pub(super) fn remove_mapping(&self, id: u64) {
-        lock(&self.known).subtract(id, 1);
+    /// Subtracts at most `most` descriptors of the holder. Returns the description.
+    fn remove(&self, holder: Holder, id: u64, most: u64) -> Option<Arc<Description>> {
+        let mut known = lock(&self.known);
+        let entry = known.descriptions.get_mut(&id)?;
+        if let Some(nr) = entry.holders.remove(&holder).filter(|nr| *nr > most) {
+            entry.holders.insert(holder, nr - most);
+        }
+        Some(Arc::clone(&entry.one))
     }
 
-    /// Subtracts all stand-ins of a process. Returns their descriptions.
-    fn remove_process(&self, process: u64) -> Vec<Arc<OpenFile>> {
+    /// Removes a process and its mappings from all descriptions. Returns these descriptions.
+    fn remove_process(&self, process: u64) -> Vec<Arc<Description>> {
         let mut known = lock(&self.known);
-        let Some(entry) = known.processes.get_mut(&process) else { return Vec::new() };
-        let nr_stand_ins = std::mem::take(&mut entry.nr_stand_ins);
-        if entry.nr_sockets == 0 {
+        if known.processes.get(&process).is_some_and(|one| one.nr_sockets == 0) {
             known.processes.remove(&process);
         }
-        nr_stand_ins.into_iter().filter_map(|(id, nr)| known.subtract(id, nr)).collect()
+        known.collect(|entry| {
+            let before = entry.holders.len();
+            entry.holders.retain(|holder, _| !holder.is_of(process));
+            entry.holders.len() < before
+        })
     }
 
-    /// Returns true if a process is known to hold the description.
+    /// Returns the descriptions that have no known holder.
+    fn unheld(&self) -> Vec<Arc<Description>> {
+        lock(&self.known).collect(|entry| entry.holders.is_empty())
+    }
+
+    /// Returns true if the description has a known holder.
     pub(super) fn is_held(&self, id: u64) -> bool {
-        lock(&self.known).descriptions.get(&id).is_some_and(|entry| entry.nr_known > 0)
-    }
-
-    /// Returns the wanted descriptions.
-    fn collect(&self, is_wanted: impl Fn(&Entry) -> bool) -> Vec<Arc<OpenFile>> {
-        let known = lock(&self.known);
-        let wanted = known.descriptions.values().filter(|entry| is_wanted(entry));
-        wanted.map(|entry| Arc::clone(&entry.one)).collect()
+        lock(&self.known).descriptions.get(&id).is_some_and(|entry| !entry.holders.is_empty())
     }
 
     /// Counts the real descriptors that the server holds for processes.
     pub(super) fn nr_reals(&self) -> u64 {
-        self.collect(|_| true).iter().filter(|one| one.has_real()).count() as u64
+        let all = lock(&self.known).collect(|_| true);
+        all.iter().filter(|one| one.has_real()).count() as u64
     }
 
-    /// Removes a description, unless a process has used it meanwhile, and closes its real
-    /// descriptor.
-    fn end(&self, one: &OpenFile) {
+    /// Removes a description and closes its real descriptor, unless it has a holder again.
+    fn end(&self, one: &Description) {
         let mut known = lock(&self.known);
-        if known.descriptions.get(&one.id).is_some_and(|entry| entry.nr_known == 0) {
+        if known.descriptions.get(&one.id).is_some_and(|entry| entry.holders.is_empty()) {
             let ended = known.descriptions.remove(&one.id);
             drop(known);
-            // Another thread may still use the description, and only its lock ends here.
+            // Another thread may still refer to the description. The lock ends here.
             one.inner().real = None;
             drop(ended);
         }
@@ -231,65 +216,52 @@ impl Server {
         }
     }
 
-    /// Forgets all descriptors of processes that have ended. The threads of their sockets may see
-    /// the end later than the parents do. A packet that is still queued opens its description
-    /// again.
+    /// Forgets all processes that have ended. The threads of their sockets may see the end later
+    /// than the parents do. A packet that is still queued opens its description again.
     pub(super) fn forget_ended(&self) {
         for process in self.holders.collect_ended() {
             self.forget_process(process, Closing::Nothing);
         }
-        self.end_unheld_reals(self.unheld(), Closing::Nothing);
+        self.end_locks(self.holders.unheld(), Closing::Nothing);
     }
 
-    /// Forgets all descriptors of a process that has ended or is about to end.
+    /// Forgets a process that has ended or is about to end.
     pub(super) fn forget_process(&self, process: u64, closing: Closing) {
         self.unmap_all(process);
         for one in self.holders.remove_process(process) {
             // No process is left to tell. A later sync of the file reports the error.
             let _ = self.close_unheld(&one);
         }
-        self.end_unheld_reals(self.unheld(), closing);
+        self.end_locks(self.holders.unheld(), closing);
     }
 
-    /// Forgets at most `most` stand-ins of a process, and ends the description with the last one.
+    /// Forgets at most `most` descriptors of a holder.
     ///
     /// # Errors
-    /// Fails with the error of the write-back.
-    pub(super) fn forget_stand_ins(
+    /// Fails with the error of the write-back if the description was closed.
+    pub(super) fn forget(
         &self,
-        process: u64,
+        holder: Holder,
         id: u64,
         most: u64,
         closing: Closing,
     ) -> Result<(), Errno> {
-        let one = self.holders.remove_stand_ins(process, id, most);
-        let closed = one.as_ref().map_or(Ok(()), |one| self.close_unheld(one));
-        self.end_unheld_reals(one, closing);
+        let Some(one) = self.holders.remove(holder, id, most) else { return Ok(()) };
+        let closed = self.close_unheld(&one);
+        self.end_locks(vec![one], closing);
         closed
     }
 
-    /// Ends the descriptions of a file that have a real descriptor and no holder. Their locks and
-    /// their descriptors conflict with locks and leases. Returns true if any has ended.
-    pub(super) fn end_unheld_of(&self, file: &ServedFile) -> bool {
-        let descriptions = file.descriptions();
-        let these = descriptions.iter().filter_map(|one| self.holders.find(one.id));
-        self.end_unheld_reals(these, Closing::Nothing)
-    }
-
-    /// Returns the descriptions that no process is known to hold.
-    fn unheld(&self) -> Vec<Arc<OpenFile>> {
-        self.holders.collect(|entry| entry.nr_known == 0)
+    /// Ends the descriptions of the file that hold a lock for no process. Returns true if any has
+    /// ended, and the file may be leased now.
+    pub(super) fn end_locks_of(&self, file: &ServedFile) -> bool {
+        self.end_locks(file.descriptions(), Closing::Nothing)
     }
 
     /// Ends each of the descriptions that has a real descriptor and no holder. Returns true if any
     /// has ended.
-    pub(super) fn end_unheld_reals(
-        &self,
-        these: impl IntoIterator<Item = Arc<OpenFile>>,
-        closing: Closing,
-    ) -> bool {
-        let is_due = |one: &Arc<OpenFile>| one.has_real() && !self.holders.is_held(one.id);
-        let these: Vec<_> = these.into_iter().filter(is_due).collect();
+    fn end_locks(&self, mut these: Vec<Arc<Description>>, closing: Closing) -> bool {
+        these.retain(|one| one.has_real() && !self.holders.is_held(one.id));
         let nr = these.len();
         let left = self.end_unheld(these, closing);
         if left.iter().any(|(_, held)| *held == Held::Unknown) {
@@ -305,9 +277,9 @@ impl Server {
     /// none. Returns the other descriptions.
     fn end_unheld(
         &self,
-        these: Vec<Arc<OpenFile>>,
+        these: Vec<Arc<Description>>,
         closing: Closing,
-    ) -> Vec<(Arc<OpenFile>, Held)> {
+    ) -> Vec<(Arc<Description>, Held)> {
         let held = find_holders(&these, closing);
         let all = these.into_iter().zip(held);
         let (unheld, left): (Vec<_>, Vec<_>) = all.partition(|(_, held)| *held == Held::No);

@@ -74,7 +74,7 @@ impl Server {
     /// if closed descriptions are left.
     pub(in crate::server) fn end_all_unheld(&self) -> Option<Duration> {
         let _turn = lock(&self.holders.scan.turn);
-        let left = self.end_unheld(self.unheld(), Closing::Nothing);
+        let left = self.end_unheld(self.holders.unheld(), Closing::Nothing);
         let has_real = left.iter().any(|(one, _)| one.has_real());
         (!left.is_empty()).then_some(if has_real { PAUSE_OF_REAL } else { PAUSE_MAX })
     }

@@ -16,7 +16,7 @@
 //! Source: kcmp(2), proc(5) "/proc/pid/fd".
 
 use crate::descendants::{processes_below_us, state_of};
-use crate::server::requests::OpenFile;
+use crate::server::description::Description;
 use pagetide_sys::lease::is_open_file_of;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub(super) enum Held {
 }
 
 /// Looks for a process below the run that holds a stand-in, for each of the descriptions.
-pub(super) fn find_holders(these: &[Arc<OpenFile>], closing: Closing) -> Vec<Held> {
+pub(super) fn find_holders(these: &[Arc<Description>], closing: Closing) -> Vec<Held> {
     let mut found = vec![Held::No; these.len()];
     // A process may fork, and the parent may end, during the first search. A second search decides.
     for _ in 0..2 {
@@ -102,7 +102,7 @@ impl Descriptors {
         found
     }
 
-    fn find_holder(&self, one: &OpenFile, closing: Closing) -> Held {
+    fn find_holder(&self, one: &Description, closing: Closing) -> Held {
         let mut is_refused = self.is_one_hidden;
         let descriptors = self.of_files.get(&one.file.key.numbers()).into_iter().flatten();
         for &(pid, number) in descriptors.filter(|(pid, number)| !closing.has(*pid, *number)) {
