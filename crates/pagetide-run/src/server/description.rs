@@ -71,7 +71,7 @@ pub(super) struct Inner {
     /// The descriptor for calls in the kernel, or the error of its open, once the kernel has the
     /// file.
     pub(super) real: Option<Result<Arc<std::fs::File>, Errno>>,
-    /// True if the file's count of open descriptions includes this one.
+    /// True from the open to the close. The file's `state` is held for writing while this changes.
     pub(super) is_open: bool,
     pub(super) position: Position,
     /// The status flags, access mode included.

@@ -177,7 +177,7 @@ impl Server {
         self.open_again(&one);
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let state = one.file.state.read().expect("no holder panics");
-        let Hands::Ours(opened) = &state.hands else { return one.kernel_to_map() };
+        let Hands::Ours(opened) = &*state else { return one.kernel_to_map() };
         if page_file(opened)?.number() != request.flags {
             return done(fault::OTHER_FILE as u64);
         }
@@ -220,7 +220,7 @@ impl Server {
             return done(0);
         }
         let state = one.file.state.read().expect("no holder panics");
-        let Hands::Ours(opened) = &state.hands else { return Err(Errno::NOMEM) };
+        let Hands::Ours(opened) = &*state else { return Err(Errno::NOMEM) };
         if one.map_handle(opened).lock_pages(number, pages).errno()? {
             return done(0);
         }
@@ -262,7 +262,7 @@ impl Description {
     /// Unlocks pages of a mapping. Does nothing if the kernel has the file.
     fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
         let state = self.file.state.read().expect("no holder panics");
-        if let Hands::Ours(opened) = &state.hands {
+        if let Hands::Ours(opened) = &*state {
             opened.file.unlock_pages(number, pages);
         }
     }

@@ -347,7 +347,7 @@ impl Server {
         let known = lock(&self.files).get(&key).cloned();
         if let Some(file) = known {
             let state = file.state.read().expect("no holder panics");
-            if let Hands::Ours(opened) = &state.hands {
+            if let Hands::Ours(opened) = &*state {
                 opened.flush()?;
             }
         }
@@ -366,7 +366,7 @@ impl Server {
 
     fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
-        if matches!(state.hands, Hands::Ours(_)) {
+        if matches!(*state, Hands::Ours(_)) {
             one.file.hand_over(&mut state)?;
             self.count_kernel_file(&one.file, reason);
         }
@@ -405,7 +405,7 @@ impl Server {
         let flushed = self.cache.flush_all();
         for file in lock(&self.files).values() {
             let mut state = file.state.write().expect("no holder panics");
-            if let Hands::Ours(opened) = std::mem::replace(&mut state.hands, Hands::Free) {
+            if let Hands::Ours(opened) = std::mem::replace(&mut *state, Hands::Free) {
                 opened.let_go();
             }
         }

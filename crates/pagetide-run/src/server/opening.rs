@@ -66,7 +66,7 @@ impl Server {
                 return self.leave_to_kernel(&file, reason.unwrap_or(Reason::Outside));
             }
         };
-        let cut = match &state.hands {
+        let cut = match &*state {
             Hands::Ours(opened) if truncates => {
                 let begun = sender.author.begin(Some(Contents::all(&handle)));
                 begun.and_then(|_change| opened.set_len(&handle, 0))
@@ -76,10 +76,10 @@ impl Server {
         let id = self.next_id.fetch_add(1, Relaxed);
         let description = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
         let description = Arc::new(description);
-        file.add(&mut state, &description);
+        file.add(&description);
         if let Err(errno) = cut {
             description.inner().is_open = false;
-            state.close(&description);
+            state.release_unused(&file);
             return Err(errno);
         }
         drop(state);
@@ -162,7 +162,6 @@ impl Server {
             }
             inner.real.is_some()
         };
-        state.count(one);
         if !is_kernels {
             let write = one.access.write;
             let acquired = state.acquire(&one.file, self, &one.stand_in, None, write);
@@ -172,8 +171,8 @@ impl Server {
             }
             one.open_real(None);
         }
-        if matches!(state.hands, Hands::Free) {
-            state.hands = Hands::Kernel;
+        if matches!(*state, Hands::Free) {
+            *state = Hands::Kernel;
         }
     }
 
@@ -186,9 +185,9 @@ impl Server {
         let mut written = Ok(());
         if one.access.write {
             // Flushes while other requests run, before this thread takes the exclusive lock.
-            let state = one.file.state.read().expect("no holder panics");
+            let _state = one.file.state.read().expect("no holder panics");
             let handle = one.inner().handle.clone();
-            if let Some(handle) = handle.filter(|_| state.nr_writers == 1) {
+            if let Some(handle) = handle.filter(|_| one.file.nr_writers() == 1) {
                 written = handle.flush().errno();
             }
         }
@@ -199,18 +198,18 @@ impl Server {
         }
         (inner.handle, inner.map_handle) = (None, None);
         drop(inner);
-        let reads = match &state.hands {
+        let reads = match &*state {
             Hands::Ours(opened) if one.access.write => Some(opened.reads_ahead()),
             _ => None,
         };
-        state.close(one);
+        state.release_unused(&one.file);
         if one.access.write {
             state.stop_writing(&one.file, self);
         }
         // A file that is open for writing cannot be executed, so the close waits for its reads
         // ahead. If other writers remain, the file was not closed, and there is nothing to wait
         // for.
-        let is_closed = !matches!(&state.hands, Hands::Ours(now) if now.kind == LeaseKind::Write);
+        let is_closed = !matches!(&*state, Hands::Ours(now) if now.kind == LeaseKind::Write);
         drop(state);
         if is_closed && let Some(reads) = reads {
             reads();

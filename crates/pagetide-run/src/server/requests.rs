@@ -33,7 +33,7 @@ impl Description {
     ) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let mut inner = self.inner();
-        match (&state.hands, inner.handle.clone()) {
+        match (&*state, inner.handle.clone()) {
             (Hands::Ours(opened), Some(handle)) => request(opened, &mut inner, &handle),
             _ => {
                 drop(inner);
@@ -47,7 +47,7 @@ impl Description {
     pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let handle = self.inner().handle.clone();
-        match (&state.hands, handle) {
+        match (&*state, handle) {
             (Hands::Ours(opened), Some(handle)) => request(opened, &handle),
             _ => self.kernel_answer(),
         }
@@ -62,7 +62,7 @@ impl Description {
         let _turn = self.file.growth.take();
         let state = self.file.state.write().expect("no holder panics");
         let handle = self.inner().handle.clone();
-        match (&state.hands, handle) {
+        match (&*state, handle) {
             (Hands::Ours(opened), Some(handle)) => {
                 let _change = author.begin(Some(Contents::all(&handle)))?;
                 request(opened, &handle)

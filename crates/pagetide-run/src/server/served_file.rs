@@ -40,19 +40,11 @@ pub(super) enum Hands {
     Kernel,
 }
 
-/// The state of a file.
-pub(super) struct State {
-    pub(super) hands: Hands,
-    /// Number of open descriptions. `nr_writers` counts the descriptions that can write.
-    pub(super) nr_open: usize,
-    pub(super) nr_writers: usize,
-}
-
 /// One file, under all its names.
 pub(super) struct ServedFile {
     pub(super) key: FileKey,
     /// Requests share the lock. Changes of ownership and length, and opens, hold it exclusively.
-    pub(super) state: RwLock<State>,
+    pub(super) state: RwLock<Hands>,
     /// The lock of calls that extend the file.
     pub(super) growth: Arc<Turn>,
     /// All descriptions that a process may still hold.
@@ -67,7 +59,7 @@ impl ServedFile {
     pub(super) fn new(key: FileKey) -> ServedFile {
         ServedFile {
             key,
-            state: RwLock::new(State { hands: Hands::Free, nr_open: 0, nr_writers: 0 }),
+            state: RwLock::new(Hands::Free),
             growth: Arc::default(),
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
@@ -75,18 +67,16 @@ impl ServedFile {
         }
     }
 
-    /// Adds a description, and counts it as open.
-    pub(super) fn add(&self, state: &mut State, description: &Arc<Description>) {
+    /// Adds an open description. The caller holds `state` for writing.
+    pub(super) fn add(&self, description: &Arc<Description>) {
         let mut descriptions = lock(&self.descriptions);
         descriptions.retain(|one| one.strong_count() > 0);
         descriptions.push(Arc::downgrade(description));
-        drop(descriptions);
-        state.count(description);
     }
 
     /// Returns true if the file has no state that a later open needs.
     pub(super) fn is_free(&self) -> bool {
-        self.state.try_read().is_ok_and(|state| matches!(state.hands, Hands::Free))
+        self.state.try_read().is_ok_and(|state| matches!(*state, Hands::Free))
     }
 
     /// Returns the descriptions that a process may still hold.
@@ -99,23 +89,38 @@ impl ServedFile {
     ///
     /// # Errors
     /// Fails if a page cannot be written back. The page stays dirty, and the file stays managed.
-    pub(super) fn hand_over(&self, state: &mut State) -> Result<(), Errno> {
-        if let Hands::Ours(opened) = &state.hands {
+    pub(super) fn hand_over(&self, state: &mut Hands) -> Result<(), Errno> {
+        if let Hands::Ours(opened) = &*state {
             opened.hand_over()?;
             self.open_reals(opened);
-            state.hands = if state.nr_open > 0 { Hands::Kernel } else { Hands::Free };
+            *state = self.unmanaged();
         }
         Ok(())
     }
 
     /// Hands the file over as [`ServedFile::hand_over`] does, and drops pages that cannot be
     /// written back.
-    pub(super) fn hand_over_at_once(&self, state: &mut State) {
-        if let Hands::Ours(opened) = &state.hands {
+    pub(super) fn hand_over_at_once(&self, state: &mut Hands) {
+        if let Hands::Ours(opened) = &*state {
             opened.discard();
             self.open_reals(opened);
-            state.hands = if state.nr_open > 0 { Hands::Kernel } else { Hands::Free };
+            *state = self.unmanaged();
         }
+    }
+
+    /// Returns the open descriptions. The caller holds `state`.
+    pub(super) fn open_descriptions(&self) -> impl Iterator<Item = Arc<Description>> {
+        self.descriptions().into_iter().filter(|one| one.inner().is_open)
+    }
+
+    /// Counts the open descriptions that can write. The caller holds `state`.
+    pub(super) fn nr_writers(&self) -> usize {
+        self.open_descriptions().filter(|one| one.access.write).count()
+    }
+
+    /// Returns the owner of the file once the page cache does not serve it.
+    fn unmanaged(&self) -> Hands {
+        if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
     }
 
     /// Opens the real descriptor of each description.
@@ -126,28 +131,20 @@ impl ServedFile {
     }
 }
 
-impl State {
-    /// Removes an open description. The caller has written back its dirty pages. If some could not
-    /// be written, the file stays managed.
-    pub(super) fn close(&mut self, description: &Description) {
-        self.nr_open = self.nr_open.saturating_sub(1);
-        self.nr_writers = self.nr_writers.saturating_sub(usize::from(description.access.write));
-        if self.nr_open > 0 {
+impl Hands {
+    /// Releases a file without open descriptions. If a dirty page cannot be written back, the file
+    /// stays managed.
+    pub(super) fn release_unused(&mut self, file: &ServedFile) {
+        if file.open_descriptions().next().is_some() {
             return;
         }
-        match std::mem::replace(&mut self.hands, Hands::Free) {
+        match std::mem::replace(self, Hands::Free) {
             Hands::Ours(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
-                self.hands = Hands::Ours(opened);
+                *self = Hands::Ours(opened);
             }
             Hands::Ours(opened) => opened.let_go(),
             Hands::Free | Hands::Kernel => {}
         }
-    }
-
-    /// Counts an open description.
-    pub(super) fn count(&mut self, description: &Description) {
-        self.nr_open += 1;
-        self.nr_writers += usize::from(description.access.write);
     }
 
     /// Makes the page cache serve the file with at least the requested access, and returns a new
@@ -164,7 +161,7 @@ impl State {
         made: Option<OwnedFd>,
         write: bool,
     ) -> Result<File, Option<Reason>> {
-        match &self.hands {
+        match self {
             Hands::Kernel => return Err(None),
             Hands::Ours(opened) if !write || opened.kind == LeaseKind::Write => {
                 return Ok(opened.file.reopen());
@@ -177,7 +174,7 @@ impl State {
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
         let opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
         let handle = opened.file.reopen();
-        self.hands = Hands::Ours(opened);
+        *self = Hands::Ours(opened);
         Ok(handle)
     }
 
@@ -185,17 +182,13 @@ impl State {
     /// open for reading only, so the file can be executed. Keeps the write lease if a dirty page
     /// cannot be written back.
     pub(super) fn stop_writing(&mut self, file: &Arc<ServedFile>, server: &Server) {
-        let is_due = match &self.hands {
-            Hands::Ours(opened) if self.nr_writers == 0 && opened.kind == LeaseKind::Write => {
-                opened.file.is_stored() || opened.flush().is_ok()
+        let is_due = match self {
+            Hands::Ours(opened) if opened.kind == LeaseKind::Write => {
+                file.nr_writers() == 0 && (opened.file.is_stored() || opened.flush().is_ok())
             }
             _ => false,
         };
-        if !is_due {
-            return;
-        }
-        let mut descriptions = file.descriptions().into_iter();
-        if let Some(reader) = descriptions.find(|one| one.inner().handle.is_some()) {
+        if let Some(reader) = file.open_descriptions().next().filter(|_| is_due) {
             // The file's readers can continue, even if the kernel got the file.
             let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
         }
@@ -210,7 +203,7 @@ impl State {
         stand_in: &OwnedFd,
         kind: LeaseKind,
     ) -> Result<File, Option<Reason>> {
-        let Hands::Ours(before) = std::mem::replace(&mut self.hands, Hands::Free) else {
+        let Hands::Ours(before) = std::mem::replace(self, Hands::Free) else {
             return Err(None);
         };
         let descriptions = file.descriptions();
@@ -221,14 +214,12 @@ impl State {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();
-                self.hands = Hands::Ours(opened);
+                *self = Hands::Ours(opened);
                 Ok(handle)
             }
             Err(reason) => {
                 readers.iter().for_each(|one| one.open_real(None));
-                if self.nr_open > 0 {
-                    self.hands = Hands::Kernel;
-                }
+                *self = file.unmanaged();
                 Err(Some(reason))
             }
         }

@@ -76,6 +76,8 @@ struct Known {
 struct Process {
     nr_sockets: usize,
     life: Arc<Life>,
+    /// Held while a thread forgets the process, so that a wait for the process waits for that.
+    ending: Arc<Mutex<()>>,
 }
 
 struct Entry {
@@ -103,7 +105,7 @@ impl Holders {
         let known = &mut *lock(&self.known);
         let entry = known.processes.entry(process).or_insert_with(|| {
             known.nr_processes_ever += 1;
-            Process { nr_sockets: 0, life: Arc::new(Life::of(pid)) }
+            Process { nr_sockets: 0, life: Arc::new(Life::of(pid)), ending: Arc::default() }
         });
         entry.nr_sockets += 1;
         Arc::clone(&entry.life)
@@ -161,13 +163,20 @@ impl Holders {
         Some(Arc::clone(&entry.one))
     }
 
+    /// Returns the lock for forgetting a process.
+    fn ending(&self, process: u64) -> Arc<Mutex<()>> {
+        let known = lock(&self.known);
+        known.processes.get(&process).map(|one| Arc::clone(&one.ending)).unwrap_or_default()
+    }
+
+    /// Removes a process that has no socket left.
+    fn remove_process(&self, process: u64) {
+        lock(&self.known).processes.retain(|number, one| *number != process || one.nr_sockets > 0);
+    }
+
     /// Removes a process and its mappings from all descriptions. Returns these descriptions.
-    fn remove_process(&self, process: u64) -> Vec<Arc<Description>> {
-        let mut known = lock(&self.known);
-        if known.processes.get(&process).is_some_and(|one| one.nr_sockets == 0) {
-            known.processes.remove(&process);
-        }
-        known.collect(|entry| {
+    fn remove_holders(&self, process: u64) -> Vec<Arc<Description>> {
+        lock(&self.known).collect(|entry| {
             let before = entry.holders.len();
             entry.holders.retain(|holder, _| !holder.is_of(process));
             entry.holders.len() < before
@@ -227,12 +236,15 @@ impl Server {
 
     /// Forgets a process that has ended or is about to end.
     pub(super) fn forget_process(&self, process: u64, closing: Closing) {
+        let ending = self.holders.ending(process);
+        let _ending = lock(&ending);
         self.unmap_all(process);
-        for one in self.holders.remove_process(process) {
+        for one in self.holders.remove_holders(process) {
             // No process is left to tell. A later sync of the file reports the error.
             let _ = self.close_unheld(&one);
         }
         self.end_locks(self.holders.unheld(), closing);
+        self.holders.remove_process(process);
     }
 
     /// Forgets at most `most` descriptors of a holder.
