@@ -1,8 +1,8 @@
 //! Leaves the run before the process gets other rights.
 //!
-//! The server opens files with its own user's rights, and refuses the sockets of other users. So all
-//! files of the process are handed over to the kernel, with the rights of their opens. The process
-//! loses its view of the server's frames, and its sockets are closed.
+//! The server opens files with its own user's rights, and refuses the sockets of other users. So
+//! all files of the process are handed over to the kernel, with the rights of their opens. The
+//! process loses its view of the server's frames, and its sockets are closed.
 //!
 //! **Ignored.** Rights that change without a function of these: capabilities, namespaces, and the
 //! system calls themselves.

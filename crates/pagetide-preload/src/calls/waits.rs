@@ -4,8 +4,8 @@
 //! end waits for that packet by itself. Its length, which stat asks the kernel for, does not: so we
 //! ask here.
 //!
-//! **Ignored.** An end that is observed by other means: a signal, a pidfd that is polled, the end of
-//! a pipe, and the C library's own waits in pclose and system. The length may then still grow.
+//! **Ignored.** An end that is observed by other means: a signal, a pidfd that is polled, the end
+//! of a pipe, and the C library's own waits in pclose and system. The length may then still grow.
 
 use crate::channel;
 use crate::process;

@@ -23,13 +23,12 @@
 //! **Ignored.** A process that executes another program keeps its userfaultfd here until it ends.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::Description;
 use super::holders::{Closing, Holder};
 use super::identity::{lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
 use super::opening::leaves_room;
-use super::served_file::Hands;
+use super::served_file::{Description, Hands};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{Reply, Request, SHORT_FILE_BYTES, Status, fault};
@@ -239,8 +238,8 @@ impl Server {
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
 
-    /// Removes all mappings of a process that sends no more requests, and unlocks their pages. Keeps
-    /// their userfaultfds until the process has ended.
+    /// Removes all mappings of a process that sends no more requests, and unlocks their pages.
+    /// Keeps their userfaultfds until the process has ended.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);

@@ -2,10 +2,9 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
-use super::description::{Access, Description};
 use super::holders::Holder;
 use super::identity::{FileKey, path_of};
-use super::served_file::{Hands, ServedFile};
+use super::served_file::{Access, Description, Hands, ServedFile};
 use super::{Sender, Server, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;

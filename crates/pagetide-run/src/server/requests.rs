@@ -11,9 +11,8 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
-use super::description::{Description, Durability, Inner};
 use super::opened::Opened;
-use super::served_file::Hands;
+use super::served_file::{Description, Durability, Hands, Inner};
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
 use pagetide::seam::SharedPages;

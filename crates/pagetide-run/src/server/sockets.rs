@@ -11,10 +11,10 @@
 
 use super::answer::Answer;
 use super::changes::Author;
-use super::description::Description;
 use super::identity::{lock, path_of};
 use super::life::Link;
 use super::packets::{Received, receive, receive_next};
+use super::served_file::Description;
 use super::trays::ThreadTray;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;

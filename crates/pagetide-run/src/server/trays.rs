@@ -11,7 +11,7 @@
 
 use super::Server;
 use super::answer::done;
-use super::description::Description;
+use super::served_file::Description;
 use crate::wire::Offer;
 use pagetide::seam::SharedPages;
 use pagetide_core::units::PAGE_BYTES;

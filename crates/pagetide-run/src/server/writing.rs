@@ -12,8 +12,8 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
-use super::description::Description;
 use super::opened::Opened;
+use super::served_file::Description;
 use super::turn::HeldTurn;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};

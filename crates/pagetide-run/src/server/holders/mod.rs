@@ -33,10 +33,9 @@ mod search;
 pub(super) use search::Closing;
 
 use super::Server;
-use super::description::Description;
 use super::identity::lock;
 use super::life::Life;
-use super::served_file::ServedFile;
+use super::served_file::{Description, ServedFile};
 use crate::errno::Errno;
 use scan::Scan;
 use search::{Held, find_holders};

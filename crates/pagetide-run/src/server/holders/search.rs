@@ -16,7 +16,7 @@
 //! Source: kcmp(2), proc(5) "/proc/pid/fd".
 
 use crate::descendants::{processes_below_us, state_of};
-use crate::server::description::Description;
+use crate::server::served_file::Description;
 use pagetide_sys::lease::is_open_file_of;
 use rustix::fs::OFlags;
 use std::collections::{BTreeMap, BTreeSet};
