@@ -13,7 +13,7 @@
 use crate::table::Entry;
 use crate::{next, process};
 use libc::c_int;
-use pagetide_run::wire::SMALL_BYTES;
+use pagetide_run::wire::SHORT_FILE_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The share of the limit is 1 / PART.
@@ -34,7 +34,7 @@ struct Counts {
 
 pub(crate) fn is_small(stat: &libc::stat, flags: c_int) -> bool {
     let is_only_read = flags & libc::O_ACCMODE == libc::O_RDONLY && flags & libc::O_TRUNC == 0;
-    is_only_read && stat.st_size as u64 <= SMALL_BYTES
+    is_only_read && stat.st_size as u64 <= SHORT_FILE_BYTES
 }
 
 pub(crate) fn opened(fd: c_int, stat: &libc::stat) -> Entry {

@@ -70,6 +70,22 @@ fn a_child_of_another_user_has_the_descriptors_rights_and_no_more() {
     assert_eq!(written, format!("parent\n{}", "child\nparent\n".repeat(3)));
 }
 
+#[test]
+fn a_descriptor_that_a_program_inherits_and_never_uses_works_for_the_user_it_becomes() {
+    let test = "a_descriptor_that_a_program_inherits_and_never_uses_works_for_the_user_it_becomes";
+    if !is_root(test) || !has("setpriv", test) {
+        return;
+    }
+    let here = folder();
+    let (tree, mut parent, contents) = keeper(here.path());
+    let words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    let words = [&words[..], &["sh", "-c", "cat <&9"]].concat();
+    let run = format!("subprocess.run({words:?}, pass_fds=[9], stdout=subprocess.PIPE).stdout");
+    assert!(parent.bytes(&run) == contents);
+    drop(parent);
+    tree.finish();
+}
+
 /// Root without its capabilities may not read what is another's, and the server is no way around.
 #[test]
 fn a_child_with_fewer_rights_gets_no_file_by_the_servers() {

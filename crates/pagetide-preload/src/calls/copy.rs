@@ -18,14 +18,12 @@ use crate::transfer::{Place, part};
 use crate::{alone, limits, next, serve};
 use libc::{c_int, c_uint, c_ulong, off_t, size_t, ssize_t, stat};
 use pagetide_run::wire::write::NO_APPEND;
-use pagetide_run::wire::{FILE_BYTES_MAX, Reason};
+use pagetide_run::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reason};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Description that took the last copy, without a change of its status flags since. Most copies end
 /// with a copy of 0 bytes, which needs no second check.
 static TAKES_COPIES: AtomicU64 = AtomicU64::new(0);
-/// Bytes moved at a time.
-const BUFFER_BYTES: usize = 128 << 10;
 const FICLONE: c_ulong = 0x4004_9409;
 const FICLONERANGE: c_ulong = 0x4020_940d;
 const FIDEDUPERANGE: c_ulong = 0xc018_9436;
@@ -297,7 +295,7 @@ fn move_in_place(end: &End, len: usize) -> Result<usize, Errno> {
 
 /// Moves up to `len` bytes. Moves fewer at the end of the file, or after a short write.
 fn move_bytes(from: &mut End, to: &mut End, len: usize) -> Result<usize, Errno> {
-    let buffer = Scratch::new(BUFFER_BYTES)?;
+    let buffer = Scratch::new(CHUNK_BYTES)?;
     let mut done = 0;
     while done < len {
         let nr_read = from.read(&buffer, len - done);

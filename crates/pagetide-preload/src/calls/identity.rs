@@ -1,8 +1,8 @@
-//! A process that changes its identity leaves the run.
+//! Leaves the run before the process gets other rights.
 //!
 //! The server opens files with its own user's rights, and refuses other users. Managed files
 //! therefore become the kernel's, with the rights of their opening, the server's frames become
-//! inaccessible, and its descriptors are closed.
+//! inaccessible, and the server's descriptors are closed.
 //!
 //! **Ignored.** Rights that change by other means: capabilities, namespaces, direct system calls.
 //!
@@ -12,27 +12,38 @@ use crate::{lent, maps, own, process, room, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
 
-/// As in setreuid(2): no change.
+/// Argument of setreuid(2) for an identity that stays.
 const UNCHANGED: u32 = u32::MAX;
 
-fn leave_run() {
-    // Inherited descriptors that were never used are missed here, and refused at their first use.
-    for (_, id) in table::managed() {
-        // Failures were reported.
-        let _ = serve::hand_over(id, Reason::OtherUser);
+/// Hands over all files of the process, and takes the process out of the run.
+pub(super) fn leave_run(reason: Reason) {
+    // The range includes inherited descriptors that the process has not used yet.
+    let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
+    let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
+    for fd in (0..end).chain(known) {
+        if !own::has(fd) && process::control(fd, libc::F_GETFD, 0).is_ok() {
+            // Files that cannot be handed over have been reported.
+            let _ = serve::hand_over_managed(fd, reason);
+        }
     }
     maps::hand_over_all();
     serve::say_goodbye(maps::count_own_pages());
     view::give_up();
     process::leave_run();
-    own::close_all_but(lent::is_kept);
     room::leave_run();
 }
 
+/// Leaves the run, and closes the descriptors that give access to the server.
+fn give_up_rights() {
+    leave_run(Reason::OtherUser);
+    own::close_all_but(lent::is_kept);
+}
+
+/// Leaves the run if an identity changes from `now` to one of `wanted`.
 fn about_to_be(now: u32, wanted: &[u32]) {
     let is_same = wanted.iter().all(|one| *one == now || *one == UNCHANGED);
     if process::is_on() && !is_same {
-        leave_run();
+        give_up_rights();
     }
 }
 
@@ -68,7 +79,7 @@ changes! {
 taken_over! {
     fn setgroups(nr: size_t, groups: *const gid_t) -> c_int {
         if process::is_on() && !are_own_groups(nr, groups) {
-            leave_run();
+            give_up_rights();
         }
         None
     }

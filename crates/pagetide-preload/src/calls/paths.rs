@@ -55,27 +55,27 @@ repeated! {
 }
 
 /// Hands a file over before a socket call: the kernel's error differs for a stand-in.
-fn no_socket<T: From<i8>>(fd: c_int) -> Option<T> {
+fn let_kernel_refuse<T: From<i8>>(fd: c_int) -> Option<T> {
     let handed = serve::hand_over_managed(fd, Reason::Interface);
     handed.err().map(|errno| or_minus_one(Err(errno)))
 }
 
 taken_over! {
     fn connect(socket: c_int, address: *const c_void, len: socklen_t) -> c_int {
-        no_socket(socket)
+        let_kernel_refuse(socket)
     }
 
     fn bind(socket: c_int, address: *const c_void, len: socklen_t) -> c_int {
-        no_socket(socket)
+        let_kernel_refuse(socket)
     }
 
     fn setsockopt(
         socket: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t,
     ) -> c_int {
-        no_socket(socket)
+        let_kernel_refuse(socket)
     }
 
     fn sendmmsg(socket: c_int, messages: *mut mmsghdr, nr: c_uint, flags: c_int) -> c_int {
-        no_socket(socket)
+        let_kernel_refuse(socket)
     }
 }

@@ -18,7 +18,7 @@
 
 use crate::arguments::load;
 use crate::errno;
-use crate::{channel, maps, own, process, room, serve, table, view};
+use crate::{channel, maps, process, table};
 use libc::{c_int, c_long, c_ulong, sock_fprog};
 use pagetide_run::wire::Reason;
 
@@ -43,23 +43,11 @@ fn leave_run() {
         return;
     }
     let before = errno::read();
-    // The range includes inherited descriptors that the process has not used yet.
-    let end = (table::LEN as u64).min(process::nr_descriptors_max()) as c_int;
-    let known = table::managed().map(|(fd, _)| fd).filter(|fd| *fd >= end);
-    for fd in (0..end).chain(known) {
-        if !own::has(fd) && process::control(fd, libc::F_GETFD, 0).is_ok() {
-            // Files that cannot be handed over have been reported.
-            let _ = serve::hand_over_managed(fd, Reason::Filtered);
-        }
-    }
-    maps::hand_over_all();
-    serve::say_goodbye(maps::count_own_pages());
+    super::identity::leave_run(Reason::Filtered);
+    // Sockets of other threads, which may wait for replies, stay open.
     maps::signals::uninstall();
-    view::give_up();
     table::forget_passing();
     channel::leave();
-    process::leave_run();
-    room::leave_run();
     super::spawn::forget_run();
     errno::set(before);
 }

@@ -3,8 +3,8 @@
 //! A child can be killed while the server has its packet. Reads of the file wait for the packet,
 //! but stat asks the kernel for the length, so the wait asks the server.
 //!
-//! **Ignored.** Ends seen by other means (a signal, a polled pidfd), and by the C library's pclose
-//! and system.
+//! **Ignored.** An end that is observed by other means: a signal, a pidfd that is polled, the end
+//! of a pipe, and the C library's own waits in pclose and system. The length may then still grow.
 
 use crate::channel;
 use crate::process;

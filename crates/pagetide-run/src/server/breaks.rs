@@ -116,7 +116,7 @@ fn give_up(server: &Server, file: &ServedFile) {
     let began = Instant::now();
     loop {
         let mut state = file.state.write().expect("no holder panics");
-        let Hands::Ours(opened) = &state.hands else { return };
+        let Hands::Ours(opened) = &*state else { return };
         if lease::is_whole(opened.real.as_fd(), opened.kind) {
             // It was another's, of a descriptor that had the number before.
             return;

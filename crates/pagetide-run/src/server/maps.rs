@@ -23,17 +23,15 @@
 //! **Ignored.** A process that executes another program keeps its userfaultfd here until it ends.
 
 use super::answer::{Answer, Outcome, done};
-use super::description::{Description, Real};
-use super::holders::Closing;
+use super::holders::{Closing, Holder};
 use super::identity::{lock, path_of};
 use super::life::Life;
 use super::opened::Opened;
 use super::opening::leaves_room;
-use super::requests::OpenFile;
-use super::served_file::Hands;
+use super::served_file::{Description, Hands};
 use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
-use crate::wire::{Reply, Request, Status, fault};
+use crate::wire::{Reply, Request, SHORT_FILE_BYTES, Status, fault};
 use pagetide::File;
 use pagetide::seam::MappedPages;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
@@ -49,11 +47,6 @@ use std::sync::{Arc, Mutex};
 const GROWTH: u64 = 2;
 /// Smallest length of a memory file, in pages. Unused addresses cost no memory.
 const PAGES_MIN: u64 = 1 << 18;
-/// Length of the shortest file that is served for a writable mapping, in bytes. The kernel gets
-/// shorter files, see [`Reason::Short`].
-///
-/// [`Reason::Short`]: crate::wire::Reason::Short
-const WRITTEN_BYTES_MIN: u64 = 128 << 10;
 
 /// All mappings of the run.
 #[derive(Default)]
@@ -143,11 +136,12 @@ impl Server {
         }
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
-        one.inner().nr_maps += 1;
         let number = self.maps.next.fetch_add(1, Relaxed) + 1;
+        let holder = Holder::Mapping(sender.process, number);
+        self.holders.add(holder, one.id);
         let outcome = one.share_apart(|opened, _| {
             let is_new = request.total == 0;
-            if is_written && is_new && opened.file.len() < WRITTEN_BYTES_MIN {
+            if is_written && is_new && opened.file.len() < SHORT_FILE_BYTES {
                 return done(fault::TOO_SHORT as u64);
             }
             let file = page_file(opened)?;
@@ -160,7 +154,7 @@ impl Server {
             Ok(Answer { files: vec![Arc::new(memory)], ..Answer::of(reply) })
         });
         if !outcome.as_ref().is_ok_and(|answer| answer.reply.result == fault::IS_THERE) {
-            let _ = self.unmapped(&one);
+            let _ = self.forget(holder, one.id, 1, Closing::Nothing);
             let is_kernel = outcome.as_ref().is_ok_and(|one| one.reply.status == Status::Kernel);
             return if is_kernel { one.kernel_to_map() } else { outcome };
         }
@@ -174,17 +168,15 @@ impl Server {
     /// Serves a touch of a hole, or a store to a read-only page.
     pub(super) fn fault(&self, process: u64, request: &Request) -> Outcome {
         let one = if self.maps.has(process, request.id) {
-            let one = self.find(request.id).ok_or(Errno::BADF)?;
-            if !one.inner().is_open {
-                self.open_again(&one);
-            }
-            one
+            self.holders.find(request.id)
         } else {
-            self.wake(process, request.id)?
+            self.holders.hold(Holder::Process(process), request.id)
         };
+        let one = one.ok_or(Errno::BADF)?;
+        self.open_again(&one);
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let state = one.file.state.read().expect("no holder panics");
-        let Hands::Ours(opened) = &state.hands else { return one.kernel_to_map() };
+        let Hands::Ours(opened) = &*state else { return one.kernel_to_map() };
         if page_file(opened)?.number() != request.flags {
             return done(fault::OTHER_FILE as u64);
         }
@@ -207,12 +199,9 @@ impl Server {
         let mut by_process = lock(&self.maps.by_process);
         let mapped = by_process.get_mut(&process).and_then(|maps| maps.remove(&request.flags));
         drop(by_process);
-        if let Some(one) = mapped.and_then(|mapped| self.find(mapped.id)) {
+        if let Some(one) = mapped.and_then(|mapped| self.holders.find(mapped.id)) {
             one.unlock_pages(request.flags, &(0..u64::MAX));
-            let result = self.unmapped(&one);
-            // A record lock ends with the last mapping of its description.
-            self.let_go_if_unheld(&one, Closing::Nothing);
-            result?;
+            self.forget(Holder::Mapping(process, request.flags), one.id, 1, Closing::Nothing)?;
         }
         done(0)
     }
@@ -220,7 +209,7 @@ impl Server {
     /// Locks or unlocks pages of a mapping in memory.
     pub(super) fn lock_pages(&self, process: u64, request: &Request) -> Outcome {
         let (number, id) = (request.flags, request.id);
-        let one = self.find(id).filter(|_| self.maps.is_of(process, number, id));
+        let one = self.holders.find(id).filter(|_| self.maps.is_of(process, number, id));
         let one = one.ok_or(Errno::BADF)?;
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let end = offset.checked_add(request.len).ok_or(Errno::OVERFLOW)?;
@@ -230,7 +219,7 @@ impl Server {
             return done(0);
         }
         let state = one.file.state.read().expect("no holder panics");
-        let Hands::Ours(opened) = &state.hands else { return Err(Errno::NOMEM) };
+        let Hands::Ours(opened) = &*state else { return Err(Errno::NOMEM) };
         if one.map_handle(opened).lock_pages(number, pages).errno()? {
             return done(0);
         }
@@ -244,13 +233,13 @@ impl Server {
 
     /// Returns a stand-in for a child that inherits mappings of the description.
     pub(super) fn stand_in(&self, id: u64) -> Outcome {
-        let one = self.find(id).ok_or(Errno::BADF)?;
+        let one = self.holders.find(id).ok_or(Errno::BADF)?;
         let copy = std::fs::File::from(one.stand_in.try_clone().errno()?);
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
 
-    /// Removes all mappings of a process that sends no more requests. Keeps their userfaultfds
-    /// until the process has ended.
+    /// Removes all mappings of a process that sends no more requests, and unlocks their pages.
+    /// Keeps their userfaultfds until the process has ended.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);
@@ -261,34 +250,22 @@ impl Server {
             left.extend(maps.into_values());
             numbers
         };
-        let found = |(number, id)| self.find(id).map(|one| (number, one));
+        let found = |(number, id)| self.holders.find(id).map(|one| (number, one));
         for (number, one) in maps.into_iter().filter_map(found) {
             one.unlock_pages(number, &(0..u64::MAX));
-            // No process is left to receive the error. A later sync of the file still reports it.
-            let _ = self.unmapped(&one);
-        }
-    }
-
-    fn unmapped(&self, one: &OpenFile) -> Result<(), Errno> {
-        {
-            let mut inner = one.inner();
-            inner.nr_maps = inner.nr_maps.saturating_sub(1);
-        }
-        self.release(one, 0)
-    }
-}
-
-impl OpenFile {
-    /// Unlocks pages of a mapping. Does nothing if the kernel has the file.
-    fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
-        let state = self.file.state.read().expect("no holder panics");
-        if let Hands::Ours(opened) = &state.hands {
-            opened.file.unlock_pages(number, pages);
         }
     }
 }
 
 impl Description {
+    /// Unlocks pages of a mapping. Does nothing if the kernel has the file.
+    fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
+        let state = self.file.state.read().expect("no holder panics");
+        if let Hands::Ours(opened) = &*state {
+            opened.file.unlock_pages(number, pages);
+        }
+    }
+
     /// Returns a handle with its own readahead state, for faults.
     pub(super) fn map_handle(&self, opened: &Opened) -> File {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
@@ -297,7 +274,7 @@ impl Description {
     /// Returns the descriptor to map in place of the memory file, once the kernel has the file. A
     /// mapping of the real descriptor keeps the description's locks, as in the kernel.
     fn kernel_to_map(&self) -> Outcome {
-        if let Real::Here(real) = &self.inner().real {
+        if let Some(Ok(real)) = &self.inner().real {
             return Ok(Answer::kernel(Some(Arc::clone(real))));
         }
         let access = if self.access.write { OFlags::RDWR } else { OFlags::RDONLY };

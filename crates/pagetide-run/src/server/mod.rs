@@ -7,23 +7,20 @@
 //!
 //! Bytes that a process has written stay in the page cache when the process ends.
 //!
-//! Lock order: a call lock (`Turn`), `files` and `descriptions` (each held for a look-up only), a
-//! file's `state`, a description's `inner`, `processes`, in-flight `changes`.
+//! Lock order: a call lock (`Turn`), `files` (held for a look-up only), a file's `state`, a
+//! description's `inner`, `holders`, in-flight `changes`.
 
 mod answer;
 mod breaks;
 mod changes;
-mod description;
 mod holders;
 mod identity;
-mod idle;
 mod life;
 mod maps;
 mod opened;
 mod opening;
 mod packets;
 mod position;
-mod processes;
 mod requests;
 mod served_file;
 mod sockets;
@@ -40,18 +37,15 @@ use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
 use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
-use holders::Closing;
+use holders::{Closing, Holder, Holders};
 use identity::{FileKey, lock};
-use idle::Look;
 use maps::Maps;
 use pagetide::PageCache;
 use pagetide::seam::{HeldFiles, SharedPages};
 use pagetide_sys::shared::Positions;
 use pagetide_sys::tray::{NR_SLOTS, Tray};
-use processes::Processes;
-use requests::OpenFile;
-use served_file::{Hands, ServedFile};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use served_file::{Description, Hands, ServedFile};
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
@@ -86,9 +80,7 @@ pub struct Server {
     /// Read-only descriptors of the two files of the frame memory, and the number of frames.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
-    descriptions: Mutex<BTreeMap<u64, Arc<OpenFile>>>,
-    look: Look,
-    processes: Processes,
+    holders: Holders,
     changes: Changes,
     maps: Maps,
     leases: Leases,
@@ -118,9 +110,7 @@ impl Server {
             positions: Arc::new(Positions::new()?),
             frames,
             files: Mutex::default(),
-            descriptions: Mutex::default(),
-            look: Look::default(),
-            processes: Processes::default(),
+            holders: Holders::default(),
             changes: Changes::default(),
             maps: Maps::default(),
             leases: Leases::default(),
@@ -149,7 +139,7 @@ impl Server {
         let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
         let own = Arc::clone(self);
         let thread = std::thread::Builder::new().name("pagetide-idle".into());
-        let looking = thread.spawn(move || idle::look_on(&own))?;
+        let looking = thread.spawn(move || holders::scan::run(&own))?;
         let threads = [watching, accepting, looking];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }
@@ -170,41 +160,12 @@ impl Server {
 
     /// Returns the number of processes that sent a greeting, counted again after each exec.
     pub fn nr_processes(&self) -> u64 {
-        self.processes.nr_seen()
+        self.holders.nr_processes_ever()
     }
 
     /// Returns the number of files that lost bytes before another program got them.
     pub fn nr_lost(&self) -> u64 {
         self.nr_lost.load(Relaxed)
-    }
-
-    /// Removes a socket of `process`, and forgets the process with its last one.
-    fn leave(&self, process: u64) {
-        if self.processes.leave(process) {
-            self.forget_all(process, Closing::Nothing);
-        }
-    }
-
-    /// Forgets all descriptors of processes that have ended. The threads of their sockets may see
-    /// the end later than the parents do. A packet that is still queued opens its description
-    /// again.
-    fn forget_ended(&self) {
-        for process in self.processes.collect_ended() {
-            self.forget_all(process, Closing::Nothing);
-        }
-        self.let_go_of_unheld(Closing::Nothing);
-    }
-
-    /// Forgets all descriptors of a process that has ended or is about to end.
-    fn forget_all(&self, process: u64, closing: Closing) {
-        self.unmap_all(process);
-        for (id, nr) in self.processes.forget_all(process) {
-            if let Some(description) = self.find(id) {
-                // No process is left to tell. A later sync of the file reports the error.
-                let _ = self.release(&description, nr);
-            }
-        }
-        self.let_go_of_unheld(closing);
     }
 
     /// Answers one request other than a write. Bytes to send are put into `target`.
@@ -220,7 +181,7 @@ impl Server {
         let outcome = match request.op {
             Op::Leave => {
                 self.note_own_bytes(request.len);
-                self.forget_all(process, Closing::Process(sender.pid));
+                self.forget_process(process, Closing::Process(sender.pid));
                 done(0)
             }
             Op::FlushAll => self.cache.flush_all().errno().and_then(|()| done(0)),
@@ -246,32 +207,30 @@ impl Server {
         source: &[u8],
         target: &mut [u8],
     ) -> Outcome {
-        let process = sender.process;
+        let (process, holder) = (sender.process, Holder::Process(sender.process));
         match request.op {
             Op::Installed => {
-                self.installed(process, request.id);
+                // The kernel has the file, so nothing is written back.
+                let _ = self.forget(holder, request.id, u64::MAX, Closing::Nothing);
                 done(0)
             }
-            Op::TakeReal => match self.find(request.id) {
+            Op::TakeReal => match self.holders.find(request.id) {
                 Some(one) if one.has_real() => one.kernel_answer(),
-                _ => done(self.nr_reals()),
+                _ => done(self.holders.nr_reals()),
             },
             Op::Dup => {
-                let one = self.find(request.id).ok_or(Errno::BADF)?;
-                self.count(process, &one);
+                self.holders.add(holder, request.id);
                 done(0)
             }
             Op::Close => {
                 self.touch(source);
-                let closed = self.forget_one(process, request.id);
-                if let Some(one) = self.find(request.id) {
-                    let number = request.offset as i32;
-                    self.let_go_if_unheld(&one, Closing::Descriptor(sender.pid, number));
-                }
-                closed.and_then(|()| done(0))
+                let closing = Closing::Descriptor(sender.pid, request.offset as i32);
+                self.forget(holder, request.id, 1, closing)?;
+                done(0)
             }
             _ => {
-                let act = |one: &Arc<OpenFile>| self.answer_by(one, sender.author, request, target);
+                let act =
+                    |one: &Arc<Description>| self.answer_by(one, sender.author, request, target);
                 self.on(process, request.id, act).or_else(|errno| self.or_kernel(request.id, errno))
             }
         }
@@ -279,7 +238,7 @@ impl Server {
 
     fn answer_by(
         &self,
-        one: &OpenFile,
+        one: &Description,
         author: Author<'_>,
         request: &Request,
         target: &mut [u8],
@@ -298,7 +257,7 @@ impl Server {
             Op::SetFlags => one.set_flags(author, request.flags),
             Op::GetFlags => one.flags(),
             Op::Lend => {
-                self.let_go_of_others(one);
+                self.end_locks_of(&one.file);
                 one.lend(request)
             }
             Op::HandOver => {
@@ -349,7 +308,7 @@ impl Server {
     fn touch(&self, log: &[u8]) {
         let entries: Vec<(u64, u64, u64)> = wire::decode_touches(log).collect();
         for of_one in entries.chunk_by(|one, next| one.0 == next.0) {
-            let handle = self.find(of_one[0].0).and_then(|one| one.inner().handle.clone());
+            let handle = self.holders.find(of_one[0].0).and_then(|one| one.inner().handle.clone());
             if let Some(handle) = handle {
                 let ranges: Vec<_> = of_one.iter().map(|(_, first, nr)| (*first, *nr)).collect();
                 handle.touch_ranges(&ranges);
@@ -364,7 +323,7 @@ impl Server {
         let offers: Vec<(Offer, u64)> =
             offers.take(NR_SLOTS).zip(0..).map(|(one, nr)| (one, first.wrapping_add(nr))).collect();
         for of_one in offers.chunk_by(|one, next| one.0.id == next.0.id) {
-            if let Some(one) = self.find(of_one[0].0.id) {
+            if let Some(one) = self.holders.find(of_one[0].0.id) {
                 trays::admit(&one, tray, of_one);
             }
         }
@@ -379,10 +338,6 @@ impl Server {
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
-    fn find(&self, id: u64) -> Option<Arc<OpenFile>> {
-        lock(&self.descriptions).get(&id).cloned()
-    }
-
     /// Writes the file back before the caller sets its times, so that no write-back changes them.
     fn flush_file(&self, files: Vec<OwnedFd>) -> Outcome {
         let stand_in = files.first().ok_or(Errno::BADF)?;
@@ -390,31 +345,32 @@ impl Server {
         let known = lock(&self.files).get(&key).cloned();
         if let Some(file) = known {
             let state = file.state.read().expect("no holder panics");
-            if let Hands::Ours(opened) = &state.hands {
+            if let Hands::Ours(opened) = &*state {
                 opened.flush()?;
             }
         }
         done(0)
     }
 
-    /// Hands the file over if a request failed because only the kernel can answer it.
+    /// Hands the file over if a request failed because only the kernel can answer it. If the
+    /// description has ended, another thread of the process has replaced its stand-ins.
     fn or_kernel(&self, id: u64, errno: Errno) -> Outcome {
-        match self.find(id) {
-            Some(one) if errno == ONLY_KERNEL => self.hand_over(&one, Reason::Interface),
-            _ => Err(errno),
+        match self.holders.find(id) {
+            _ if errno != ONLY_KERNEL => Err(errno),
+            Some(one) => self.hand_over(&one, Reason::Interface),
+            None => Ok(Answer::kernel(None)),
         }
     }
 
-    fn hand_over(&self, one: &OpenFile, reason: Reason) -> Outcome {
+    fn hand_over(&self, one: &Description, reason: Reason) -> Outcome {
         let mut state = one.file.state.write().expect("no holder panics");
-        if matches!(state.hands, Hands::Ours(_)) {
+        if matches!(*state, Hands::Ours(_)) {
             one.file.hand_over(&mut state)?;
             self.count_kernel_file(&one.file, reason);
         }
         drop(state);
-        one.settle(None);
-        self.look.call();
-        self.let_go_of_others(one);
+        one.open_real(None);
+        self.end_locks_of(&one.file);
         one.kernel_answer()
     }
 
@@ -427,33 +383,16 @@ impl Server {
         Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
     }
 
-    fn remember(&self, description: &Arc<OpenFile>) {
-        lock(&self.descriptions).insert(description.id, Arc::clone(description));
-    }
-
-    /// Runs `act`. If the disk is full, forgets idle descriptions, and runs `act` once more.
+    /// Runs `act`. If the disk is full, ends unheld descriptions, and runs `act` once more.
     fn with_room<T>(&self, act: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         act().or_else(|errno| match errno {
             Errno::NOSPC | Errno::DQUOT => {
-                self.forget_idle();
+                self.end_all_unheld();
                 self.cache.wait_for_closed_files();
                 act()
             }
             _ => Err(errno),
         })
-    }
-
-    fn count(&self, process: u64, description: &OpenFile) {
-        description.inner().nr_known += 1;
-        self.processes.count(process, description.id);
-    }
-
-    /// Forgets a descriptor that the process has closed, if the descriptor is known.
-    fn forget_one(&self, process: u64, id: u64) -> Result<(), Errno> {
-        if !self.processes.forget_one(process, id) {
-            return Ok(());
-        }
-        self.find(id).map_or(Ok(()), |description| self.release(&description, 1))
     }
 
     /// Ends the run: writes back all dirty pages and releases every file.
@@ -464,7 +403,7 @@ impl Server {
         let flushed = self.cache.flush_all();
         for file in lock(&self.files).values() {
             let mut state = file.state.write().expect("no holder panics");
-            if let Hands::Ours(opened) = std::mem::replace(&mut state.hands, Hands::Free) {
+            if let Hands::Ours(opened) = std::mem::replace(&mut *state, Hands::Free) {
                 opened.let_go();
             }
         }
@@ -485,7 +424,7 @@ impl Serving {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
-        self.server.look.call();
+        self.server.holders.scan();
         for thread in self.threads {
             // A panic has printed its message, and the cache is written back all the same.
             let _ = thread.join();

@@ -11,7 +11,7 @@
 //! and a long file gets blocks before its length grows.
 
 use crate::errno::{Errno, IntoErrno};
-use crate::wire::{FILE_BYTES_MAX, Reason};
+use crate::wire::{FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
 use pagetide::seam::{HeldFiles, MappedPages, SharedPages};
 use pagetide::{Advice, File};
 use pagetide_sys::lease::{self, LeaseKind};
@@ -29,8 +29,6 @@ use super::identity::{lock, path_of};
 /// Minimum time between two writes that set the file's time, in nanoseconds. Setting the time waits
 /// for write-back in progress, so it is not set at each write or each kernel tick.
 const TOUCH_NS: u64 = 100_000_000;
-/// Maximum length of a growing file that is written through to the kernel, in bytes.
-const SMALL_BYTES: u64 = 128 << 10;
 /// Maximum of the blocks that a growing long file gets ahead of its writes, in bytes. The amount is
 /// the file's length divided by `AHEAD_PART`.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
@@ -135,7 +133,7 @@ impl Opened {
     pub(super) fn write(&self, handle: &File, source: &[u8], offset: u64) -> Result<usize, Errno> {
         let end = offset + source.len() as u64;
         let before = handle.len();
-        if end > before && end <= SMALL_BYTES {
+        if end > before && end <= SHORT_FILE_BYTES {
             return self.write_through(handle, source, offset, before);
         }
         let len = self.make_room(handle, offset, source.len() as u64, before)?;

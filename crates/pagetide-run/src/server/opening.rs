@@ -1,12 +1,10 @@
 //! Opens, recognises and closes descriptions.
 
-use super::answer::{Answer, Outcome, done};
+use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
-use super::description::{Access, Description};
-use super::holders::Closing;
+use super::holders::Holder;
 use super::identity::{FileKey, path_of};
-use super::requests::OpenFile;
-use super::served_file::{Hands, ServedFile};
+use super::served_file::{Access, Description, Hands, ServedFile};
 use super::{Sender, Server, stranger};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
@@ -56,7 +54,7 @@ impl Server {
         let write = access.write || made.is_some();
         let mut acquired = state.acquire(&file, self, &stand_in, made, write);
         if acquired.as_ref().is_err_and(|why| *why == Some(Reason::Outside))
-            && self.forget_settled(&file)
+            && self.end_locks_of(&file)
         {
             acquired = state.acquire(&file, self, &stand_in, None, write);
         }
@@ -67,7 +65,7 @@ impl Server {
                 return self.leave_to_kernel(&file, reason.unwrap_or(Reason::Outside));
             }
         };
-        let cut = match &state.hands {
+        let cut = match &*state {
             Hands::Ours(opened) if truncates => {
                 let begun = sender.author.begin(Some(Contents::all(&handle)));
                 begun.and_then(|_change| opened.set_len(&handle, 0))
@@ -75,17 +73,16 @@ impl Server {
             _ => Ok(()),
         };
         let id = self.next_id.fetch_add(1, Relaxed);
-        let description = Arc::new(Description::new(id, stand_in, handle, flags));
-        file.add(&mut state, &description);
+        let description = Description::new(id, Arc::clone(&file), stand_in, handle, flags);
+        let description = Arc::new(description);
+        file.add(&description);
         if let Err(errno) = cut {
             description.inner().is_open = false;
-            state.close(&description);
+            state.release_unused(&file);
             return Err(errno);
         }
         drop(state);
-        let description = Arc::new(OpenFile { file, description });
-        self.count(sender.process, &description);
-        self.remember(&description);
+        self.holders.insert(sender.process, description);
         Ok(Answer::of(Reply::done(id as i64)))
     }
 
@@ -117,126 +114,106 @@ impl Server {
         };
         let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
         self.wake(process, one.id)?;
-        let is_settled = one.inner().is_settled();
-        let mut answer = if is_settled { one.kernel_answer()? } else { done(one.id)? };
+        let is_kernels = one.inner().real.is_some();
+        let mut answer = if is_kernels { one.kernel_answer()? } else { done(one.id)? };
         answer.reply.result = one.id as i64;
         Ok(answer)
     }
 
     /// Returns the description that a process uses. From now on the process is known to hold it.
-    /// Opens the description again if it was idle.
-    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<OpenFile>, Errno> {
-        let one = self.find(id).ok_or(Errno::BADF)?;
-        if one.inner().is_given() {
-            return Ok(one);
-        }
-        if self.processes.learn(process, id) {
-            one.inner().nr_known += 1;
-        }
-        if !one.inner().is_open {
-            self.open_again(&one);
-        }
+    /// Opens the description again if it was closed.
+    pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
+        let one = self.holders.hold(Holder::Process(process), id).ok_or(Errno::BADF)?;
+        self.open_again(&one);
         Ok(one)
     }
 
     /// Runs `act` on the description that a process uses. If the end of one of the process's
     /// sockets has closed the description meanwhile, opens it again and repeats `act`.
+    ///
+    /// # Errors
+    /// Fails with [`ONLY_KERNEL`] if the description has ended.
     pub(super) fn on<T>(
         &self,
         process: u64,
         id: u64,
-        mut act: impl FnMut(&Arc<OpenFile>) -> Result<T, Errno>,
+        mut act: impl FnMut(&Arc<Description>) -> Result<T, Errno>,
     ) -> Result<T, Errno> {
         loop {
-            let one = self.wake(process, id)?;
+            let one = self.wake(process, id).map_err(|_| ONLY_KERNEL)?;
             match act(&one) {
-                Err(Errno::IO) if !one.inner().is_open => {}
+                Err(Errno::IO) if one.is_unserved() => {}
                 outcome => return outcome,
             }
         }
     }
 
-    /// Opens an idle description again, because a process still has it.
-    pub(super) fn open_again(&self, one: &OpenFile) {
+    /// Opens a closed description again, because a process still has it.
+    pub(super) fn open_again(&self, one: &Description) {
+        if one.inner().is_open {
+            return;
+        }
         let mut state = one.file.state.write().expect("no holder panics");
-        let is_settled = {
+        let is_kernels = {
             let mut inner = one.inner();
             if std::mem::replace(&mut inner.is_open, true) {
                 return;
             }
-            inner.is_settled()
+            inner.real.is_some()
         };
-        state.count(one);
-        if !is_settled {
+        if !is_kernels {
             let write = one.access.write;
             let acquired = state.acquire(&one.file, self, &one.stand_in, None, write);
             if let Ok(handle) = acquired {
                 one.give_handle(handle);
                 return;
             }
-            one.settle(None);
+            one.open_real(None);
         }
-        if matches!(state.hands, Hands::Free) {
-            state.hands = Hands::Kernel;
+        if matches!(*state, Hands::Free) {
+            *state = Hands::Kernel;
         }
     }
 
-    /// Forgets the stand-ins of a process that has replaced them with real descriptors. If no
-    /// process has a stand-in left, no more requests follow.
-    pub(super) fn installed(&self, process: u64, id: u64) {
-        let Some(one) = self.find(id) else { return };
-        let nr = self.processes.forget_description(process, id);
-        if nr > 0 {
-            // The kernel has the file, so nothing is written back.
-            let _ = self.release(&one, nr);
-        }
-        self.let_go_if_unheld(&one, Closing::Nothing);
-    }
-
-    /// Subtracts `nr` from the known descriptors. Writes dirty pages back with the last writer, so
-    /// that the file is complete and has the right times.
-    pub(super) fn release(&self, one: &OpenFile, nr: u64) -> Result<(), Errno> {
-        let is_last = {
-            let mut inner = one.inner();
-            inner.nr_known = inner.nr_known.saturating_sub(nr);
-            inner.nr_known + inner.nr_maps == 0
-        };
-        if !is_last {
+    /// Closes a description if no process is known to hold it. Writes dirty pages back with the
+    /// last writer, so that the file is complete and has the right times.
+    pub(super) fn close_unheld(&self, one: &Description) -> Result<(), Errno> {
+        if self.holders.is_held(one.id) || !one.inner().is_open {
             return Ok(());
         }
         let mut written = Ok(());
         if one.access.write {
             // Flushes while other requests run, before this thread takes the exclusive lock.
-            let state = one.file.state.read().expect("no holder panics");
+            let _state = one.file.state.read().expect("no holder panics");
             let handle = one.inner().handle.clone();
-            if let Some(handle) = handle.filter(|_| state.nr_writers == 1) {
+            if let Some(handle) = handle.filter(|_| one.file.nr_writers() == 1) {
                 written = handle.flush().errno();
             }
         }
         let mut state = one.file.state.write().expect("no holder panics");
         let mut inner = one.inner();
-        if inner.nr_known + inner.nr_maps > 0 || !std::mem::replace(&mut inner.is_open, false) {
+        if self.holders.is_held(one.id) || !std::mem::replace(&mut inner.is_open, false) {
             return written;
         }
         (inner.handle, inner.map_handle) = (None, None);
         drop(inner);
-        let reads = match &state.hands {
+        let reads = match &*state {
             Hands::Ours(opened) if one.access.write => Some(opened.reads_ahead()),
             _ => None,
         };
-        state.close(one);
+        state.release_unused(&one.file);
         if one.access.write {
             state.stop_writing(&one.file, self);
         }
         // A file that is open for writing cannot be executed, so the close waits for its reads
         // ahead. If other writers remain, the file was not closed, and there is nothing to wait
         // for.
-        let is_closed = !matches!(&state.hands, Hands::Ours(now) if now.kind == LeaseKind::Write);
+        let is_closed = !matches!(&*state, Hands::Ours(now) if now.kind == LeaseKind::Write);
         drop(state);
         if is_closed && let Some(reads) = reads {
             reads();
         }
-        self.look.call();
+        self.holders.scan();
         written
     }
 }

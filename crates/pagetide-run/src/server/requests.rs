@@ -1,4 +1,4 @@
-//! An open file, and the calls on it.
+//! The calls on an open file description.
 //!
 //! **Problem.** A call needs its description and its file, and both must agree on who serves the
 //! file, the page cache or the kernel.
@@ -11,9 +11,8 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
-use super::description::{Description, Durability, Inner};
 use super::opened::Opened;
-use super::served_file::{Hands, ServedFile};
+use super::served_file::{Description, Durability, Hands, Inner};
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{CHUNK_BYTES, FILE_BYTES_MAX, Reply, Request, lend};
 use pagetide::seam::SharedPages;
@@ -22,24 +21,9 @@ use pagetide_sys::lease::LeaseKind;
 use pagetide_sys::shared::Positions;
 use rustix::fs::{OFlags, SeekFrom};
 use std::cell::Cell;
-use std::ops::Deref;
 use std::sync::{Arc, MutexGuard};
 
-/// A description and its file.
-pub(super) struct OpenFile {
-    pub(super) file: Arc<ServedFile>,
-    pub(super) description: Arc<Description>,
-}
-
-impl Deref for OpenFile {
-    type Target = Description;
-
-    fn deref(&self) -> &Description {
-        &self.description
-    }
-}
-
-impl OpenFile {
+impl Description {
     /// Runs a request that shares the file with other requests. The request holds the description's
     /// `inner`, and may change its position.
     pub(super) fn share(
@@ -48,7 +32,7 @@ impl OpenFile {
     ) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let mut inner = self.inner();
-        match (&state.hands, inner.handle.clone()) {
+        match (&*state, inner.handle.clone()) {
             (Hands::Ours(opened), Some(handle)) => request(opened, &mut inner, &handle),
             _ => {
                 drop(inner);
@@ -57,12 +41,12 @@ impl OpenFile {
         }
     }
 
-    /// Runs a request as [`OpenFile::share`] does, without `inner`. Other requests may move the
+    /// Runs a request as [`Description::share`] does, without `inner`. Other requests may move the
     /// position meanwhile.
     pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let handle = self.inner().handle.clone();
-        match (&state.hands, handle) {
+        match (&*state, handle) {
             (Hands::Ours(opened), Some(handle)) => request(opened, &handle),
             _ => self.kernel_answer(),
         }
@@ -77,7 +61,7 @@ impl OpenFile {
         let _turn = self.file.growth.take();
         let state = self.file.state.write().expect("no holder panics");
         let handle = self.inner().handle.clone();
-        match (&state.hands, handle) {
+        match (&*state, handle) {
             (Hands::Ours(opened), Some(handle)) => {
                 let _change = author.begin(Some(Contents::all(&handle)))?;
                 request(opened, &handle)

@@ -1,6 +1,7 @@
-//! One file of the run, served by the page cache or by the kernel.
+//! One file of the run and its open file descriptions.
 //!
-//! **Problem.** Every program must get a file's bytes from the same place at any moment.
+//! **Problem.** Every program must get a file's bytes from the same place at any moment. POSIX
+//! keeps the position and the status flags in the description, and dup, fork and exec share them.
 //!
 //! **Idea.** A read-write lock protects the file's state. Requests share the lock, and a change of
 //! ownership holds it exclusively.
@@ -16,19 +17,46 @@
 //!                              |     real descriptor
 //!                              +---- last of them is closed ----> Free
 //! ```
+//!
+//! The program's descriptors of a description refer to a *stand-in*. The server keeps a descriptor
+//! of the stand-in too, to recognise it. A description is one of:
+//!
+//! ```text
+//!   open      has a handle: the page cache answers its requests. Or it has a real descriptor: the
+//!             kernel has the file, and each process that asks gets the descriptor
+//!   closed    every known process has closed it. A request of a process that inherited it without
+//!             the server's knowledge (a child right after fork) opens it again, position included
+//! ```
+//!
+//! The module `holders` knows the processes that hold a description, and ends the description.
+//!
+//! Lock order: a call lock (`Turn`), the file's state, then `inner`. The position's lock is held
+//! while bytes are copied, as in the kernel. Two readers of one description never get the same
+//! bytes.
 
 use super::Server;
-use super::description::Description;
-use super::identity::{FileKey, lock};
+use super::answer::{Answer, Outcome};
+use super::identity::{FileKey, lock, path_of};
 use super::opened::Opened;
+use super::position::Position;
 use super::turn::Turn;
-use crate::errno::Errno;
+use crate::errno::{Errno, IntoErrno};
 use crate::wire::Reason;
 use pagetide::File;
 use pagetide_sys::lease::LeaseKind;
+use rustix::fs::{Mode, OFlags, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
+
+const O_ACCMODE: u64 = 0o3;
+const O_APPEND: u64 = 0o2000;
+const O_DSYNC: u64 = 0o10000;
+const O_SYNC: u64 = 0o4010000;
+/// Flag that Linux adds to each open on 64-bit machines.
+const O_LARGEFILE: u64 = 0o100000;
+/// Flags of open(2) that affect only the open, and not the description.
+const O_OPENING: u64 = 0o100 | 0o200 | 0o400 | 0o1000 | 0o2000000;
 
 /// The owner of a file.
 pub(super) enum Hands {
@@ -40,19 +68,11 @@ pub(super) enum Hands {
     Kernel,
 }
 
-/// The state of a file.
-pub(super) struct State {
-    pub(super) hands: Hands,
-    /// Number of open descriptions. `nr_writers` counts the descriptions that can write.
-    pub(super) nr_open: usize,
-    pub(super) nr_writers: usize,
-}
-
 /// One file, under all its names.
 pub(super) struct ServedFile {
     pub(super) key: FileKey,
     /// Requests share the lock. Changes of ownership and length, and opens, hold it exclusively.
-    pub(super) state: RwLock<State>,
+    pub(super) state: RwLock<Hands>,
     /// The lock of calls that extend the file.
     pub(super) growth: Arc<Turn>,
     /// All descriptions that a process may still hold.
@@ -67,7 +87,7 @@ impl ServedFile {
     pub(super) fn new(key: FileKey) -> ServedFile {
         ServedFile {
             key,
-            state: RwLock::new(State { hands: Hands::Free, nr_open: 0, nr_writers: 0 }),
+            state: RwLock::new(Hands::Free),
             growth: Arc::default(),
             descriptions: Mutex::default(),
             is_excluded: Mutex::default(),
@@ -75,18 +95,16 @@ impl ServedFile {
         }
     }
 
-    /// Adds a description, and counts it as open.
-    pub(super) fn add(&self, state: &mut State, description: &Arc<Description>) {
+    /// Adds an open description. The caller holds `state` for writing.
+    pub(super) fn add(&self, description: &Arc<Description>) {
         let mut descriptions = lock(&self.descriptions);
         descriptions.retain(|one| one.strong_count() > 0);
         descriptions.push(Arc::downgrade(description));
-        drop(descriptions);
-        state.count(description);
     }
 
     /// Returns true if the file has no state that a later open needs.
     pub(super) fn is_free(&self) -> bool {
-        self.state.try_read().is_ok_and(|state| matches!(state.hands, Hands::Free))
+        self.state.try_read().is_ok_and(|state| matches!(*state, Hands::Free))
     }
 
     /// Returns the descriptions that a process may still hold.
@@ -99,55 +117,62 @@ impl ServedFile {
     ///
     /// # Errors
     /// Fails if a page cannot be written back. The page stays dirty, and the file stays managed.
-    pub(super) fn hand_over(&self, state: &mut State) -> Result<(), Errno> {
-        if let Hands::Ours(opened) = &state.hands {
+    pub(super) fn hand_over(&self, state: &mut Hands) -> Result<(), Errno> {
+        if let Hands::Ours(opened) = &*state {
             opened.hand_over()?;
-            self.settle(opened);
-            state.hands = if state.nr_open > 0 { Hands::Kernel } else { Hands::Free };
+            self.open_reals(opened);
+            *state = self.unmanaged();
         }
         Ok(())
     }
 
     /// Hands the file over as [`ServedFile::hand_over`] does, and drops pages that cannot be
     /// written back.
-    pub(super) fn hand_over_at_once(&self, state: &mut State) {
-        if let Hands::Ours(opened) = &state.hands {
+    pub(super) fn hand_over_at_once(&self, state: &mut Hands) {
+        if let Hands::Ours(opened) = &*state {
             opened.discard();
-            self.settle(opened);
-            state.hands = if state.nr_open > 0 { Hands::Kernel } else { Hands::Free };
+            self.open_reals(opened);
+            *state = self.unmanaged();
         }
     }
 
+    /// Returns the open descriptions. The caller holds `state`.
+    pub(super) fn open_descriptions(&self) -> impl Iterator<Item = Arc<Description>> {
+        self.descriptions().into_iter().filter(|one| one.inner().is_open)
+    }
+
+    /// Counts the open descriptions that can write. The caller holds `state`.
+    pub(super) fn nr_writers(&self) -> usize {
+        self.open_descriptions().filter(|one| one.access.write).count()
+    }
+
+    /// Returns the owner of the file once the page cache does not serve it.
+    fn unmanaged(&self) -> Hands {
+        if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
+    }
+
     /// Opens the real descriptor of each description.
-    fn settle(&self, opened: &Opened) {
+    fn open_reals(&self, opened: &Opened) {
         for description in self.descriptions() {
-            description.settle(Some(&opened.real));
+            description.open_real(Some(&opened.real));
         }
     }
 }
 
-impl State {
-    /// Removes an open description. The caller has written back its dirty pages. If some could not
-    /// be written, the file stays managed.
-    pub(super) fn close(&mut self, description: &Description) {
-        self.nr_open = self.nr_open.saturating_sub(1);
-        self.nr_writers = self.nr_writers.saturating_sub(usize::from(description.access.write));
-        if self.nr_open > 0 {
+impl Hands {
+    /// Releases a file without open descriptions. If a dirty page cannot be written back, the file
+    /// stays managed.
+    pub(super) fn release_unused(&mut self, file: &ServedFile) {
+        if file.open_descriptions().next().is_some() {
             return;
         }
-        match std::mem::replace(&mut self.hands, Hands::Free) {
+        match std::mem::replace(self, Hands::Free) {
             Hands::Ours(opened) if !opened.file.is_stored() && opened.flush().is_err() => {
-                self.hands = Hands::Ours(opened);
+                *self = Hands::Ours(opened);
             }
             Hands::Ours(opened) => opened.let_go(),
             Hands::Free | Hands::Kernel => {}
         }
-    }
-
-    /// Counts an open description.
-    pub(super) fn count(&mut self, description: &Description) {
-        self.nr_open += 1;
-        self.nr_writers += usize::from(description.access.write);
     }
 
     /// Makes the page cache serve the file with at least the requested access, and returns a new
@@ -164,7 +189,7 @@ impl State {
         made: Option<OwnedFd>,
         write: bool,
     ) -> Result<File, Option<Reason>> {
-        match &self.hands {
+        match self {
             Hands::Kernel => return Err(None),
             Hands::Ours(opened) if !write || opened.kind == LeaseKind::Write => {
                 return Ok(opened.file.reopen());
@@ -177,7 +202,7 @@ impl State {
         let lease = |real: &_, kind| server.leases.take(real, kind, file);
         let opened = Opened::take(server, lease, stand_in, made, write).map_err(Some)?;
         let handle = opened.file.reopen();
-        self.hands = Hands::Ours(opened);
+        *self = Hands::Ours(opened);
         Ok(handle)
     }
 
@@ -185,17 +210,13 @@ impl State {
     /// open for reading only, so the file can be executed. Keeps the write lease if a dirty page
     /// cannot be written back.
     pub(super) fn stop_writing(&mut self, file: &Arc<ServedFile>, server: &Server) {
-        let is_due = match &self.hands {
-            Hands::Ours(opened) if self.nr_writers == 0 && opened.kind == LeaseKind::Write => {
-                opened.file.is_stored() || opened.flush().is_ok()
+        let is_due = match self {
+            Hands::Ours(opened) if opened.kind == LeaseKind::Write => {
+                file.nr_writers() == 0 && (opened.file.is_stored() || opened.flush().is_ok())
             }
             _ => false,
         };
-        if !is_due {
-            return;
-        }
-        let mut descriptions = file.descriptions().into_iter();
-        if let Some(reader) = descriptions.find(|one| one.inner().handle.is_some()) {
+        if let Some(reader) = file.open_descriptions().next().filter(|_| is_due) {
             // The file's readers can continue, even if the kernel got the file.
             let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
         }
@@ -210,7 +231,7 @@ impl State {
         stand_in: &OwnedFd,
         kind: LeaseKind,
     ) -> Result<File, Option<Reason>> {
-        let Hands::Ours(before) = std::mem::replace(&mut self.hands, Hands::Free) else {
+        let Hands::Ours(before) = std::mem::replace(self, Hands::Free) else {
             return Err(None);
         };
         let descriptions = file.descriptions();
@@ -221,16 +242,187 @@ impl State {
             Ok(opened) => {
                 readers.iter().for_each(|one| one.give_handle(opened.file.reopen()));
                 let handle = opened.file.reopen();
-                self.hands = Hands::Ours(opened);
+                *self = Hands::Ours(opened);
                 Ok(handle)
             }
             Err(reason) => {
-                readers.iter().for_each(|one| one.settle(None));
-                if self.nr_open > 0 {
-                    self.hands = Hands::Kernel;
-                }
+                readers.iter().for_each(|one| one.open_real(None));
+                *self = file.unmanaged();
                 Err(Some(reason))
             }
         }
+    }
+}
+
+/// One open file description.
+pub(super) struct Description {
+    pub(super) id: u64,
+    pub(super) file: Arc<ServedFile>,
+    pub(super) stand_in: OwnedFd,
+    pub(super) access: Access,
+    /// The lock of calls that use the position.
+    pub(super) turn: Arc<Turn>,
+    pub(super) inner: Mutex<Inner>,
+}
+
+/// The access mode of a description.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Access {
+    pub(super) read: bool,
+    pub(super) write: bool,
+}
+
+impl Access {
+    /// Returns the access mode in open(2)'s flags.
+    pub(super) fn of(flags: u64) -> Access {
+        let mode = flags & O_ACCMODE;
+        Access { read: mode == 0 || mode == 2, write: mode == 1 || mode == 2 }
+    }
+}
+
+/// The mutable state of a description.
+pub(super) struct Inner {
+    pub(super) handle: Option<File>,
+    /// The handle for faults of mappings. Absent until the first mapping.
+    pub(super) map_handle: Option<File>,
+    /// The descriptor for calls in the kernel, or the error of its open, once the kernel has the
+    /// file.
+    pub(super) real: Option<Result<Arc<std::fs::File>, Errno>>,
+    /// True from the open to the close. The file's `state` is held for writing while this changes.
+    pub(super) is_open: bool,
+    pub(super) position: Position,
+    /// The status flags, access mode included.
+    pub(super) flags: u64,
+}
+
+/// The durability that each write waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    None,
+    Contents,
+    All,
+}
+
+impl Durability {
+    pub(super) fn make(self, handle: &File) -> Result<(), Errno> {
+        match self {
+            Durability::None => Ok(()),
+            Durability::Contents => handle.sync_data().errno(),
+            Durability::All => handle.sync_all().errno(),
+        }
+    }
+}
+
+impl Inner {
+    pub(super) fn appends(&self) -> bool {
+        self.flags & O_APPEND != 0
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        match self.flags {
+            flags if flags & O_SYNC == O_SYNC => Durability::All,
+            flags if flags & O_DSYNC != 0 => Durability::Contents,
+            _ => Durability::None,
+        }
+    }
+}
+
+impl Description {
+    pub(super) fn new(
+        id: u64,
+        file: Arc<ServedFile>,
+        stand_in: OwnedFd,
+        handle: File,
+        flags: u64,
+    ) -> Description {
+        let inner = Inner {
+            handle: Some(handle),
+            map_handle: None,
+            real: None,
+            is_open: true,
+            position: Position::Own(0),
+            flags: flags & u64::from(u32::MAX) & !O_OPENING | O_LARGEFILE,
+        };
+        Description {
+            id,
+            file,
+            stand_in,
+            access: Access::of(flags),
+            turn: Arc::default(),
+            inner: Mutex::new(inner),
+        }
+    }
+
+    pub(super) fn inner(&self) -> MutexGuard<'_, Inner> {
+        lock(&self.inner)
+    }
+
+    /// Opens the real descriptor after the kernel got the file, at the description's position and
+    /// with its flags. If the file cannot be opened, uses `instead` if it has the same access mode.
+    pub(super) fn open_real(&self, instead: Option<&Arc<std::fs::File>>) {
+        let mut inner = self.inner();
+        if !inner.is_open || inner.real.is_some() {
+            return;
+        }
+        (inner.handle, inner.map_handle) = (None, None);
+        let flags = OFlags::from_bits_retain(inner.flags as u32);
+        // The open goes through a symbolic link in /proc, and names a file, not a folder.
+        let flags = flags - OFlags::NOFOLLOW - OFlags::TMPFILE;
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
+        let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
+        let opened = opened.map(|real| Arc::new(real.into()));
+        let real = opened.or_else(|errno| {
+            let same = instead.filter(|real| self.may_as(real)).ok_or(errno)?;
+            rustix::fs::fcntl_setfl(&**same, flags - OFlags::CLOEXEC).map(|()| Arc::clone(same))
+        });
+        let position = inner.position.close();
+        let real =
+            real.and_then(|real| rustix::fs::seek(&*real, SeekFrom::Start(position)).map(|_| real));
+        inner.real = Some(real);
+    }
+
+    /// Returns true if the description was closed or has ended, so that no request can be served.
+    pub(super) fn is_unserved(&self) -> bool {
+        let inner = self.inner();
+        inner.handle.is_none() && inner.real.is_none()
+    }
+
+    /// Returns true if the server has a real descriptor for processes that hold a stand-in.
+    pub(super) fn has_real(&self) -> bool {
+        matches!(self.inner().real, Some(Ok(_)))
+    }
+
+    /// Returns true if `real` has exactly this description's access mode.
+    fn may_as(&self, real: &std::fs::File) -> bool {
+        let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
+        mode.is_ok_and(|mode| Access::of(mode) == self.access)
+    }
+
+    /// Removes the handle while the lease is exchanged. Returns true if there was one.
+    pub(super) fn take_handle(&self) -> bool {
+        let mut inner = self.inner();
+        inner.map_handle = None;
+        inner.handle.take().is_some()
+    }
+
+    pub(super) fn give_handle(&self, handle: File) {
+        self.inner().handle = Some(handle);
+    }
+
+    /// Returns the answer that the kernel has the file, with the real descriptor to continue with.
+    pub(super) fn kernel_answer(&self) -> Outcome {
+        match &self.inner().real {
+            Some(Ok(real)) => Ok(Answer::kernel(Some(Arc::clone(real)))),
+            Some(Err(errno)) => Err(*errno),
+            None => Err(Errno::IO),
+        }
+    }
+
+    pub(super) fn must_read(&self) -> Result<(), Errno> {
+        if self.access.read { Ok(()) } else { Err(Errno::BADF) }
+    }
+
+    pub(super) fn must_write(&self) -> Result<(), Errno> {
+        if self.access.write { Ok(()) } else { Err(Errno::BADF) }
     }
 }

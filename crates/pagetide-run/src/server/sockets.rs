@@ -14,7 +14,7 @@ use super::changes::Author;
 use super::identity::{lock, path_of};
 use super::life::Link;
 use super::packets::{Received, receive, receive_next};
-use super::requests::OpenFile;
+use super::served_file::Description;
 use super::trays::ThreadTray;
 use super::{Sender, Server, writing};
 use crate::errno::Errno;
@@ -184,7 +184,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     // A library of another version learns of the mismatch by the socket's end.
     let Some(greeting) = Greeting::decode(&greeting[..nr_bytes]) else { return };
     if greeting.version == VERSION {
-        let life = server.processes.enter(greeting.process, pid);
+        let life = server.holders.enter(greeting.process, pid);
         let _membership = Membership(server, greeting.process);
         let process = greeting.process;
         let link = Arc::new(Link { socket, life });
@@ -286,7 +286,7 @@ impl<'a> Connection<'a> {
             return outcome.unwrap_or_else(Answer::failed);
         }
         self.long = None;
-        let act = |one: &Arc<OpenFile>| writing::begin(one, author, request, source);
+        let act = |one: &Arc<Description>| writing::begin(one, author, request, source);
         let begin = || self.server.on(self.process, request.id, act);
         match self.server.with_room(begin) {
             Ok((answer, long)) => {

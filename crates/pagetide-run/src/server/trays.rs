@@ -11,7 +11,7 @@
 
 use super::Server;
 use super::answer::done;
-use super::requests::OpenFile;
+use super::served_file::Description;
 use crate::wire::Offer;
 use pagetide::seam::SharedPages;
 use pagetide_core::units::PAGE_BYTES;
@@ -46,7 +46,7 @@ impl ThreadTray {
 
 /// Takes in pages that the other side has read by itself, each with its number in the tray; what
 /// cannot be had is not missed.
-pub(super) fn admit(one: &OpenFile, tray: &Tray, offers: &[(Offer, u64)]) {
+pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {
         // Their cache misses pass side by side, and while bytes are copied.
         offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));

@@ -13,7 +13,7 @@
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
 use super::opened::Opened;
-use super::requests::OpenFile;
+use super::served_file::Description;
 use super::turn::HeldTurn;
 use crate::errno::Errno;
 use crate::wire::{FILE_BYTES_MAX, Op, Reply, Request, Status, write as flag};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// A write call with packets still to come.
 pub(super) struct LongWrite {
-    description: Arc<OpenFile>,
+    description: Arc<Description>,
     /// Offset of the next packet, in bytes.
     next: u64,
     moves_position: bool,
@@ -89,7 +89,7 @@ enum Tried {
 
 /// Writes the first packet of a call. Returns a [`LongWrite`] if more packets follow.
 pub(super) fn begin(
-    description: &Arc<OpenFile>,
+    description: &Arc<Description>,
     author: Author<'_>,
     request: &Request,
     source: &[u8],
@@ -118,7 +118,7 @@ pub(super) fn begin(
 }
 
 fn try_once(
-    description: &OpenFile,
+    description: &Description,
     author: Author<'_>,
     request: &Request,
     source: &[u8],

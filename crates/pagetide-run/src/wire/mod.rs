@@ -44,9 +44,10 @@ pub const REPLY_BYTES: usize = 40;
 pub const GREETING_BYTES: usize = 24;
 /// Minimum length of files that are not managed, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 43;
-/// Maximum length of files that are left to the kernel without a request if they are opened for
-/// reading only, in bytes.
-pub const SMALL_BYTES: u64 = 128 << 10;
+/// Length of a short file, in bytes. Up to this length, a file that is opened for reading only is
+/// left to the kernel without a request, and a growing file is written through. Below this length,
+/// the kernel gets a file that is mapped for writing: see [`Reason::Short`].
+pub const SHORT_FILE_BYTES: u64 = CHUNK_BYTES as u64;
 /// Maximum number of descriptors with a request.
 pub const REQUEST_FILES_MAX: usize = 2;
 /// Maximum number of descriptors with a reply.

@@ -1,0 +1,300 @@
+//! Knows which process holds which open file description, and ends a description with its last
+//! holder.
+//!
+//! **Problem.** The kernel keeps an open file description, its locks and its blocks on the disk
+//! until the last descriptor is closed. The server has a descriptor of each description, so it must
+//! close its own as soon as no process has one, and not earlier. A process inherits descriptors and
+//! receives them over sockets without the server's knowledge.
+//!
+//! **Idea.** The known holders decide when to write back. A search decides when to end a
+//! description:
+//!
+//! ```text
+//!   open, dup, first use, mmap          a known holder
+//!   close, exit, exec, munmap           none left: closed, that is, written back and not served
+//!   closed --> search (kcmp) --none---> ended: out of the table, the server's descriptors closed
+//!                            --found--> kept until a later search. Its next use opens it again
+//! ```
+//!
+//! A closed description with a real descriptor may hold a lock. The call that closes it searches at
+//! once. The scan thread searches for the others.
+//!
+//! **Data and invariants.** One lock protects the processes and the table of descriptions. No other
+//! lock is taken under it. A description with a known holder stays in the table.
+//!
+//! The number in a greeting identifies a process. A process is gone when its last socket has
+//! closed, however it ended.
+//!
+//! **Ignored.** A descriptor in flight through a socket is in no process's table.
+
+pub(super) mod scan;
+mod search;
+
+pub(super) use search::Closing;
+
+use super::Server;
+use super::identity::lock;
+use super::life::Life;
+use super::served_file::{Description, ServedFile};
+use crate::errno::Errno;
+use scan::Scan;
+use search::{Held, find_holders};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+/// A known holder of a description.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    /// A process with stand-ins.
+    Process(u64),
+    /// A mapping of a process, by both numbers.
+    Mapping(u64, u64),
+}
+
+impl Holder {
+    fn is_of(self, of: u64) -> bool {
+        let (Holder::Process(process) | Holder::Mapping(process, _)) = self;
+        process == of
+    }
+}
+
+/// The processes of a run, and the descriptions that they hold.
+#[derive(Default)]
+pub(super) struct Holders {
+    known: Mutex<Known>,
+    scan: Scan,
+}
+
+#[derive(Default)]
+struct Known {
+    processes: HashMap<u64, Process>,
+    descriptions: BTreeMap<u64, Entry>,
+    nr_processes_ever: u64,
+}
+
+struct Process {
+    nr_sockets: usize,
+    life: Arc<Life>,
+    /// Held while a thread forgets the process, so that a wait for the process waits for that.
+    ending: Arc<Mutex<()>>,
+}
+
+struct Entry {
+    one: Arc<Description>,
+    /// Number of descriptors that each holder is known to have.
+    holders: BTreeMap<Holder, u64>,
+}
+
+impl Known {
+    fn collect(&mut self, is_wanted: impl Fn(&mut Entry) -> bool) -> Vec<Arc<Description>> {
+        let entries = self.descriptions.values_mut();
+        entries.filter_map(|entry| is_wanted(entry).then(|| Arc::clone(&entry.one))).collect()
+    }
+}
+
+impl Holders {
+    /// Returns the number of processes that have greeted the server, counted again after each exec.
+    pub(super) fn nr_processes_ever(&self) -> u64 {
+        lock(&self.known).nr_processes_ever
+    }
+
+    /// Adds a socket of `process`. `pid` sent the greeting. Returns the watch that tells if the
+    /// process lives.
+    pub(super) fn enter(&self, process: u64, pid: i32) -> Arc<Life> {
+        let known = &mut *lock(&self.known);
+        let entry = known.processes.entry(process).or_insert_with(|| {
+            known.nr_processes_ever += 1;
+            Process { nr_sockets: 0, life: Arc::new(Life::of(pid)), ending: Arc::default() }
+        });
+        entry.nr_sockets += 1;
+        Arc::clone(&entry.life)
+    }
+
+    /// Removes a socket of `process`. Returns true if it was the last.
+    fn leave(&self, process: u64) -> bool {
+        let mut known = lock(&self.known);
+        let Some(entry) = known.processes.get_mut(&process) else { return false };
+        entry.nr_sockets -= 1;
+        entry.nr_sockets == 0
+    }
+
+    /// Returns the numbers of processes that have ended before all their sockets were seen to
+    /// close.
+    fn collect_ended(&self) -> Vec<u64> {
+        let life_of = |(number, one): (&u64, &Process)| (*number, Arc::clone(&one.life));
+        let lives: Vec<_> = lock(&self.known).processes.iter().map(life_of).collect();
+        lives.into_iter().filter(|(_, life)| life.is_over()).map(|(number, _)| number).collect()
+    }
+
+    /// Adds a description that `process` has opened.
+    pub(super) fn insert(&self, process: u64, one: Arc<Description>) {
+        let holders = BTreeMap::from([(Holder::Process(process), 1)]);
+        lock(&self.known).descriptions.insert(one.id, Entry { one, holders });
+    }
+
+    /// Returns a description that has not ended.
+    pub(super) fn find(&self, id: u64) -> Option<Arc<Description>> {
+        lock(&self.known).descriptions.get(&id).map(|entry| Arc::clone(&entry.one))
+    }
+
+    /// Returns a description that has not ended. From now on, `holder` is known to hold it.
+    pub(super) fn hold(&self, holder: Holder, id: u64) -> Option<Arc<Description>> {
+        let mut known = lock(&self.known);
+        let entry = known.descriptions.get_mut(&id)?;
+        entry.holders.entry(holder).or_insert(1);
+        Some(Arc::clone(&entry.one))
+    }
+
+    /// Counts one more descriptor of the holder.
+    pub(super) fn add(&self, holder: Holder, id: u64) {
+        if let Some(entry) = lock(&self.known).descriptions.get_mut(&id) {
+            *entry.holders.entry(holder).or_default() += 1;
+        }
+    }
+
+    /// Subtracts at most `most` descriptors of the holder. Returns the description.
+    fn remove(&self, holder: Holder, id: u64, most: u64) -> Option<Arc<Description>> {
+        let mut known = lock(&self.known);
+        let entry = known.descriptions.get_mut(&id)?;
+        if let Some(nr) = entry.holders.remove(&holder).filter(|nr| *nr > most) {
+            entry.holders.insert(holder, nr - most);
+        }
+        Some(Arc::clone(&entry.one))
+    }
+
+    /// Returns the lock for forgetting a process.
+    fn ending(&self, process: u64) -> Arc<Mutex<()>> {
+        let known = lock(&self.known);
+        known.processes.get(&process).map(|one| Arc::clone(&one.ending)).unwrap_or_default()
+    }
+
+    /// Removes a process that has no socket left.
+    fn remove_process(&self, process: u64) {
+        lock(&self.known).processes.retain(|number, one| *number != process || one.nr_sockets > 0);
+    }
+
+    /// Removes a process and its mappings from all descriptions. Returns these descriptions.
+    fn remove_holders(&self, process: u64) -> Vec<Arc<Description>> {
+        lock(&self.known).collect(|entry| {
+            let before = entry.holders.len();
+            entry.holders.retain(|holder, _| !holder.is_of(process));
+            entry.holders.len() < before
+        })
+    }
+
+    /// Returns the descriptions that have no known holder.
+    fn unheld(&self) -> Vec<Arc<Description>> {
+        lock(&self.known).collect(|entry| entry.holders.is_empty())
+    }
+
+    /// Returns true if the description has a known holder.
+    pub(super) fn is_held(&self, id: u64) -> bool {
+        lock(&self.known).descriptions.get(&id).is_some_and(|entry| !entry.holders.is_empty())
+    }
+
+    /// Counts the real descriptors that the server holds for processes.
+    pub(super) fn nr_reals(&self) -> u64 {
+        let all = lock(&self.known).collect(|_| true);
+        all.iter().filter(|one| one.has_real()).count() as u64
+    }
+
+    /// Removes a description and closes its real descriptor, unless it has a holder again.
+    fn end(&self, one: &Description) {
+        let mut known = lock(&self.known);
+        if known.descriptions.get(&one.id).is_some_and(|entry| entry.holders.is_empty()) {
+            let ended = known.descriptions.remove(&one.id);
+            drop(known);
+            // Another thread may still refer to the description. The lock ends here.
+            one.inner().real = None;
+            drop(ended);
+        }
+    }
+
+    /// Calls the scan thread.
+    pub(super) fn scan(&self) {
+        self.scan.call();
+    }
+}
+
+impl Server {
+    /// Removes a socket of `process`, and forgets the process with its last one.
+    pub(super) fn leave(&self, process: u64) {
+        if self.holders.leave(process) {
+            self.forget_process(process, Closing::Nothing);
+        }
+    }
+
+    /// Forgets all processes that have ended. The threads of their sockets may see the end later
+    /// than the parents do. A packet that is still queued opens its description again.
+    pub(super) fn forget_ended(&self) {
+        for process in self.holders.collect_ended() {
+            self.forget_process(process, Closing::Nothing);
+        }
+        self.end_locks(self.holders.unheld(), Closing::Nothing);
+    }
+
+    /// Forgets a process that has ended or is about to end.
+    pub(super) fn forget_process(&self, process: u64, closing: Closing) {
+        let ending = self.holders.ending(process);
+        let _ending = lock(&ending);
+        self.unmap_all(process);
+        for one in self.holders.remove_holders(process) {
+            // No process is left to tell. A later sync of the file reports the error.
+            let _ = self.close_unheld(&one);
+        }
+        self.end_locks(self.holders.unheld(), closing);
+        self.holders.remove_process(process);
+    }
+
+    /// Forgets at most `most` descriptors of a holder.
+    ///
+    /// # Errors
+    /// Fails with the error of the write-back if the description was closed.
+    pub(super) fn forget(
+        &self,
+        holder: Holder,
+        id: u64,
+        most: u64,
+        closing: Closing,
+    ) -> Result<(), Errno> {
+        let Some(one) = self.holders.remove(holder, id, most) else { return Ok(()) };
+        let closed = self.close_unheld(&one);
+        self.end_locks(vec![one], closing);
+        closed
+    }
+
+    /// Ends the descriptions of the file that hold a lock for no process. Returns true if any has
+    /// ended, and the file may be leased now.
+    pub(super) fn end_locks_of(&self, file: &ServedFile) -> bool {
+        self.end_locks(file.descriptions(), Closing::Nothing)
+    }
+
+    /// Ends each of the descriptions that has a real descriptor and no holder. Returns true if any
+    /// has ended.
+    fn end_locks(&self, mut these: Vec<Arc<Description>>, closing: Closing) -> bool {
+        these.retain(|one| one.has_real() && !self.holders.is_held(one.id));
+        let nr = these.len();
+        let left = self.end_unheld(these, closing);
+        if left.iter().any(|(_, held)| *held == Held::Unknown) {
+            self.say_once(
+                "pagetide: the kernel refuses to compare descriptors of a program (kcmp, /proc): \
+                 locks of files that the kernel has may stay until that program ends",
+            );
+        }
+        left.len() < nr
+    }
+
+    /// Searches the processes for holders of the descriptions, and ends each description that has
+    /// none. Returns the other descriptions.
+    fn end_unheld(
+        &self,
+        these: Vec<Arc<Description>>,
+        closing: Closing,
+    ) -> Vec<(Arc<Description>, Held)> {
+        let held = find_holders(&these, closing);
+        let all = these.into_iter().zip(held);
+        let (unheld, left): (Vec<_>, Vec<_>) = all.partition(|(_, held)| *held == Held::No);
+        unheld.iter().for_each(|(one, _)| self.holders.end(one));
+        left
+    }
+}
