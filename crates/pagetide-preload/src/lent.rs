@@ -355,20 +355,53 @@ pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     }
 }
 
-/// Drops this process's locks on a file that has a direct descriptor.
+/// Drops this process's locks on a file. A lock needs a real descriptor of the file in the process:
+/// a direct one, a kept one, or one that the program has.
 fn unlock(file: u64) {
     if !may_be_locked(file) {
         return;
     }
     let of_file = |slot: &&Slot| slot.id.load(Acquire) != 0 && slot.file.load(Acquire) == file;
-    let fds = LENT.iter().filter(of_file).filter_map(|slot| descriptor_in(slot.word.load(Acquire)));
-    for fd in fds.filter(|fd| *fd >= 0).take(1) {
+    let mut lent = LENT.iter().filter(of_file).filter_map(|slot| {
+        let fd = descriptor_in(slot.word.load(Acquire))?;
+        (fd >= 0).then_some(fd)
+    });
+    if let Some(fd) = lent.next().or_else(|| real_of_program(file)) {
         // SAFETY: numbers, for which zeros are valid (S20).
         let mut lock: flock64 = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_UNLCK as i16;
         let _ = process::control(fd, libc::F_SETLK, process::address(&lock));
     }
     close_kept(file);
+}
+
+/// Returns a real descriptor of the file that the program has.
+fn real_of_program(file: u64) -> Option<c_int> {
+    let is_real = |fd: &c_int| {
+        let may_be = !matches!(table::entry(*fd), Entry::Managed(_)) && !own::has(*fd);
+        may_be && file_of(*fd) == file && !process::is_stand_in(*fd)
+    };
+    table::numbers().find(is_real)
+}
+
+/// Returns true if this process may have record locks on the file of `fd`, and has taken them by
+/// a descriptor of the program.
+pub(crate) fn may_be_locked_by_program(fd: c_int) -> bool {
+    IS_ANY_LOCKED.load(Relaxed) && {
+        let file = file_of(fd);
+        may_be_locked(file) && real_of_program(file).is_some()
+    }
+}
+
+/// Records the file of a descriptor from before an exec as locked, if it has record locks: the
+/// kernel keeps a process's locks across exec. Called before the program runs.
+pub(crate) fn note_lock_from_before(fd: c_int) {
+    if has_locks(fd) {
+        let (word, bit) = place_of(file_of(fd));
+        word.fetch_or(bit, SeqCst);
+        IS_ANY_LOCKED.store(true, SeqCst);
+        table::note_number(fd);
+    }
 }
 
 /// Closes the kept descriptors of a file before the program closes `fd`, a descriptor of the

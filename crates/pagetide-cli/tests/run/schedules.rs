@@ -67,6 +67,20 @@ const FOUND: &[&str] = &[
     // A process's mappings outlive the thread that made them.
     "- file f2 140000 254; 2 t:open 3 f2 +c; 2 t:map 2 3 0 28840 rw pf; 2 open 4 f1 +ctd; \
      2 load 2 3178 8170",
+    // The close of a stand-in drops locks that the program has by a descriptor of the kernel's.
+    "1 open 5 f4 rc; 1 open 7 f4 r; 1 open 3 f4 +; 1 lock 3 p w 7 1 0; 1 close 5; \
+     0 open 4 f4 +; 0 lock 4 p w 7 1 0",
+    "- file f1 1000 5; 0 open 3 f1 r; 0 lock 3 p r 0 10 0; 1 trunc f1 200000; 0 open 4 f1 r; \
+     0 close 4; 1 open 5 f1 +; 1 lock 5 p w 0 10 0",
+    // The same, of locks from before an exec.
+    "- file f1 1000 5; 0 open 3 f1 r; 0 lock 3 p r 0 10 0; 1 trunc f1 200000; 0 open 4 f1 r; \
+     0 exec; 0 pread 4 10 0; 0 close 4; 1 open 5 f1 +; 1 lock 5 p w 0 10 0",
+    // An exec closes the stand-in.
+    "- file f1 1000 5; 0 open 3 f1 r; 0 lock 3 p r 0 10 0; 1 trunc f1 200000; 0 open 4 f1 re; \
+     0 exec; 1 open 5 f1 +; 1 lock 5 p w 0 10 0",
+    // The first call after an exec closes a descriptor of the kernel's, of a locked file.
+    "1 open 4 f0 +c; 1 lock 4 p w 0 10 0; 1 flock 4 w; 1 exec; 1 close 4; 2 open 3 f0 +; \
+     2 flock 3 w",
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
