@@ -154,21 +154,28 @@ impl Program {
     }
 }
 
-/// A line without the number of a new descriptor.
-///
-/// A process of a run that may have record locks keeps the descriptors that it receives, and keeps
-/// them where they arrive: to move one is to close one, which drops the locks.
+/// Returns a line without the number of a new descriptor.
 fn without_number(line: &str) -> String {
     let Some((call, number)) = line.split_once(" -> fd ") else { return line.to_owned() };
     let rest = number.trim_start_matches(|letter: char| letter.is_ascii_digit());
     format!("{call} -> fd{rest}")
 }
 
+/// Returns true if a line says that a record lock was taken.
+///
+/// From then on, the numbers of new descriptors may differ. A process of a run keeps the
+/// descriptors that it receives of a file with record locks, and keeps them where they arrive: to
+/// move one is to close one, which drops the locks.
+fn takes_lock(line: &str) -> bool {
+    let Some((call, "0")) = line.split_once(" -> ") else { return false };
+    matches!(call.split(' ').nth(1), Some("lock" | "lockf" | "t:lock" | "t:lockf"))
+}
+
 fn first_difference(kernel: &[String], run: &[String]) -> Option<String> {
     let nr = kernel.len().max(run.len());
-    let has_locks = kernel.iter().any(|line| line.contains("lock"));
+    let first_lock = kernel.iter().position(|line| takes_lock(line)).unwrap_or(nr);
     let line = |log: &[String], nth: usize| match log.get(nth) {
-        Some(line) if has_locks => without_number(line),
+        Some(line) if nth > first_lock => without_number(line),
         Some(line) => line.clone(),
         None => String::new(),
     };
