@@ -14,12 +14,13 @@
 //! carries the number of its process, so a child never uses an inherited entry. Files that were
 //! ever locked are bits of a filter, which may return false positives but no false negatives.
 //!
-//! **Ignored.** Kept descriptors for which the table is full stay open. A thread may be stopped in
-//! [`dispose`] for longer than [`DISPOSAL_LOOKS`] polls, while another thread takes the first lock
-//! on the same file.
+//! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a thread
+//! in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes the first lock on the
+//! same file.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
+use crate::pieces::Blocked;
 use crate::table::{self, Entry};
 use crate::{channel, next, own, process};
 use libc::{c_int, flock64};
@@ -61,8 +62,10 @@ static KEPT_END: AtomicUsize = AtomicUsize::new(0);
 /// Number of this process's threads in [`dispose`]. Upper half: the process's number. Lower half:
 /// the count.
 static DISPOSALS: AtomicU64 = AtomicU64::new(0);
-/// Maximum number of polls that a thread waits for disposals to end.
-const DISPOSAL_LOOKS: u32 = 1 << 14;
+/// Number of yields of a thread that waits for disposals to end, before it pauses.
+const NR_YIELDS: u32 = 1 << 8;
+/// Maximum number of pauses after that, of a millisecond each.
+const NR_PAUSES: u32 = 60_000;
 /// Bits of the filter, as a power of two: hundreds of files hardly share a bit.
 const LOCKED_SHIFT: u32 = 20;
 /// Filter of the files that this process has locked, a bit each.
@@ -139,7 +142,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
         return None;
     }
     let [real, ..] = answer.files;
-    let is_lent = answer.reply.result & lend::LENT != 0 && (shared.is_some() || real >= 0);
+    let is_granted = answer.reply.result >= 0 && answer.reply.result & lend::LENT != 0;
+    let is_lent = is_granted && (shared.is_some() || real >= 0);
     let fd = if is_lent { shared.unwrap_or_else(|| keep(real)) } else { -1 };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
     // Another thread may do the same. The slot keeps the last descriptor. The first one stays open
@@ -196,12 +200,22 @@ pub(crate) fn note_lock(fd: c_int) {
     IS_ANY_LOCKED.store(true, SeqCst);
     let before = word.fetch_or(bit, SeqCst);
     if before & bit == 0 {
-        let is_one_under_way = || Disposal::nr_under_way(process) > 0;
-        // This thread's own disposal may be counted, if this is a signal handler.
-        for _ in (0..DISPOSAL_LOOKS).take_while(|_| is_one_under_way()) {
-            // SAFETY: sched_yield has no arguments (S20).
-            let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
-        }
+        wait_for_disposals(process);
+    }
+}
+
+/// Waits until no thread is in [`dispose`]. No handler of signals runs in such a thread, so none is
+/// this one.
+fn wait_for_disposals(process: u64) {
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let is_one_under_way = |_: &u32| Disposal::nr_under_way(process) > 0;
+    for nth in (0..NR_YIELDS + NR_PAUSES).take_while(is_one_under_way) {
+        let (call, arguments) = match nth < NR_YIELDS {
+            true => (libc::SYS_sched_yield, [0; 6]),
+            false => (libc::SYS_nanosleep, [process::address(&pause), 0, 0, 0, 0, 0]),
+        };
+        // SAFETY: sched_yield has no arguments, and the pause lives through the call (S20).
+        let _ = unsafe { next::system(call, arguments) };
     }
 }
 
@@ -218,14 +232,19 @@ fn place_of(file: u64) -> (&'static AtomicU64, u64) {
 
 /// A check for locks and the close after it, counted in [`DISPOSALS`]. A child does not inherit the
 /// count, because its number differs.
-struct Disposal(u64);
+struct Disposal {
+    process: u64,
+    /// No handler may wait for the disposal of its own thread.
+    _blocked: Blocked,
+}
 
 impl Disposal {
     fn begin() -> Disposal {
+        let blocked = Blocked::begin();
         let process = own::number() << 32;
         let more = |word: u64| if word & !0xffff_ffff == process { word + 1 } else { process | 1 };
         let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, |word| Some(more(word)));
-        Disposal(process)
+        Disposal { process, _blocked: blocked }
     }
 
     fn nr_under_way(process: u64) -> u64 {
@@ -236,7 +255,7 @@ impl Disposal {
 
 impl Drop for Disposal {
     fn drop(&mut self) {
-        let is_ours = |word: u64| word & !0xffff_ffff == self.0 && word & 0xffff_ffff > 0;
+        let is_ours = |word: u64| word & !0xffff_ffff == self.process && word & 0xffff_ffff > 0;
         let less = |word: u64| is_ours(word).then(|| word - 1);
         let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, less);
     }

@@ -130,6 +130,12 @@ pub(crate) fn request(
         }
         // Another thread has put the real descriptor in the stand-in's place.
         Status::Kernel if reply.result >= 0 => Ok(None),
+        // The same, and the server has forgotten the description before this request arrived.
+        _ if reply.result == -i64::from(libc::EBADF)
+            && table::numbers_of(one.id).next().is_none() =>
+        {
+            Ok(None)
+        }
         _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
         _ => Err(Errno(libc::EIO)),
     }
