@@ -323,7 +323,8 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
         |(file, word): &(u64, u64)| *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file);
     for (_, word) in lent.chain(kept).filter(may_stay) {
         let fd = descriptor_in(word).filter(|fd| *fd >= 0 && own::has(*fd));
-        if let Some(fd) = fd
+        // Without a record lock, the descriptor would only keep the other locks of its description.
+        if let Some(fd) = fd.filter(|fd| has_locks(*fd))
             && process::control(fd, libc::F_SETFD, 0).is_ok()
         {
             note(fd);
