@@ -79,23 +79,34 @@ fn locks_end_and_stay_as_the_kernel_has_them_directly_after_each_call() {
     assert_same(found);
 }
 
-#[test]
-fn a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor() {
-    let test = "a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor";
-    let Some(program) = compiled(include_str!("first_locks.c"), "-pthread", test) else { return };
+/// Has both modes print `expected` in a case of `held_calls.c`, which holds a thread up.
+fn assert_held_calls(case: &str, expected: &str, test: &str) {
+    let Some(program) = compiled(include_str!("held_calls.c"), "-pthread", test) else { return };
     let program = program.path().join("compiled");
     for options in WORLDS.into_iter().flatten() {
         let here = folder();
         let mut command = Command::new(&program);
-        command.arg(pagetide()).args(["run", "--quiet", "--memory", "4M"]).args(options);
+        command.arg(case).arg(pagetide()).args(["run", "--quiet", "--memory", "4M"]).args(options);
         let output = command.arg("--").arg(&program).current_dir(here.path()).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         if output.status.code() == Some(77) {
             eprintln!("SKIPPED: {test}: no filter can be installed: {errors}");
             return;
         }
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "held\n", "{options:?}: {errors}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{options:?}: {errors}");
     }
+}
+
+#[test]
+fn a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor() {
+    let test = "a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor";
+    assert_held_calls("lock", "w, a lock\n", test);
+}
+
+#[test]
+fn a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels() {
+    let test = "a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels";
+    assert_held_calls("forgotten", "w, no lock\n", test);
 }
 
 /// A process outside the run that opens or executes what it is asked to.

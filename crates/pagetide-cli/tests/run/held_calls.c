@@ -1,14 +1,18 @@
-/* Takes the first record lock on a file while another thread of the process closes a descriptor
- * that the library has received of the file. Prints whether the lock is held afterwards.
+/* Two threads of a program in a run, one of which is held up in the middle of a library's call.
  *
  *   supervisor   outside the run; it executes the command under a filter of system calls, and
  *                decides when the filtered calls are made (seccomp_unotify(2))
- *   reader       a thread that reads a file which was handed over, so that the library closes the
- *                received descriptor; the supervisor holds that close up
- *   locker       the main thread; it takes the lock meanwhile
+ *   reader       a thread that reads a file which was handed over; the supervisor holds one of the
+ *                library's calls up
+ *   main thread  acts meanwhile; the held call is made as soon as it waits, or says so
  *
- * The close is made as soon as the locker waits for it, or has its lock. Started as
- * `compiled COMMAND..`, it is the supervisor. Exits with 77 where there is no such filter. */
+ * Started as `compiled CASE COMMAND..`, it is the supervisor, and starts `COMMAND.. CASE`. Exits with
+ * 77 where there is no such filter. The cases:
+ *
+ *   lock        the library closes a descriptor that it has received, and the main thread takes the
+ *               first record lock on the file; prints whether the lock is held afterwards
+ *   forgotten   the reader asks the server for bytes, and the main thread gets the real descriptor
+ *               meanwhile, so that the server forgets the description; prints what is read */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +34,7 @@
 
 /* The number at which descriptors are received, and a call that does nothing but tell. */
 enum { RECEIVED = 100, TELLS = 0x7e11, MINUTE_MS = 60000 };
-enum { IS_READER = 1, AWAITS_CLOSE = 2, HAS_LOCK = 3 };
+enum { IS_READER = 1, AWAITS_HELD_CALL = 2, IS_DONE = 3 };
 
 static void fail(const char *what) {
     perror(what);
@@ -44,16 +48,17 @@ static int check(int result, const char *what) {
 
 /* ---- in the run ---- */
 
-static int of_reader, of_other;
+static int of_main, of_reader, of_other, held_call;
+static char has_read;
 
-static void tell(int what) { syscall(SYS_getpriority, TELLS, what); }
+static void tell(int what) { syscall(SYS_getpriority, TELLS, what, held_call); }
 
 static void *read_of_it(void *argument) {
     char byte;
     /* The thread has its connection to the server from here on. */
     if (pread(of_other, &byte, 1, 0) != 1) fail("pread of the other file");
     tell(IS_READER);
-    if (pread(of_reader, &byte, 1, 0) != 1) fail("pread");
+    if (pread(of_reader, &has_read, 1, 0) != 1) fail("pread");
     return argument;
 }
 
@@ -63,21 +68,48 @@ static int open_new(const char *name) {
     return fd;
 }
 
-static int lock_meanwhile(void) {
+static void take_lock(void) {
+    struct flock lock = {.l_type = F_WRLCK};
+    check(fcntl(of_main, F_SETLK, &lock), "F_SETLK");
+}
+
+static int has_server(const char *name) {
+    char path[64], target[256];
+    int nr = 0;
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", getppid(), fd);
+        ssize_t len = readlink(path, target, sizeof target - 1);
+        target[len < 0 ? 0 : len] = 0;
+        nr += len > 0 && !strcmp(strrchr(target, '/') ? strrchr(target, '/') + 1 : target, name);
+    }
+    return nr;
+}
+
+/* Gets the real descriptor in the place of the reader's, and waits until the server has none. */
+static void make_forgotten(void) {
+    check(fcntl(of_reader, F_GETFL), "F_GETFL");
+    for (int ms = 0; has_server("file"); ms++) {
+        if (ms == MINUTE_MS) fail("the server keeps the description");
+        poll(NULL, 0, 1);
+    }
+}
+
+static int in_run(int is_lock) {
     pthread_t reader;
-    struct flock lock = {.l_type = F_WRLCK}, seen = {.l_type = F_WRLCK};
+    struct flock seen = {.l_type = F_WRLCK};
+    held_call = is_lock ? SYS_close : SYS_sendmsg;
     of_other = open_new("other");
-    int fd = open_new("file");
+    of_main = open_new("file");
     of_reader = check(open("file", O_RDWR), "open again");
-    check(flock(fd, LOCK_EX), "flock");
+    check(flock(of_main, LOCK_EX), "flock");
     for (int filler = 0; filler < RECEIVED - 1;) filler = check(fcntl(1, F_DUPFD, 3), "dup");
     pthread_create(&reader, NULL, read_of_it, NULL);
-    tell(AWAITS_CLOSE);
-    check(fcntl(fd, F_SETLK, &lock), "F_SETLK");
-    tell(HAS_LOCK);
+    tell(AWAITS_HELD_CALL);
+    is_lock ? take_lock() : make_forgotten();
+    tell(IS_DONE);
     pthread_join(reader, NULL);
-    check(fcntl(fd, F_OFD_GETLK, &seen), "F_OFD_GETLK");
-    puts(seen.l_type == F_UNLCK ? "lost" : "held");
+    check(fcntl(of_main, F_OFD_GETLK, &seen), "F_OFD_GETLK");
+    printf("%c, %s\n", has_read, seen.l_type == F_UNLCK ? "no lock" : "a lock");
     return 0;
 }
 
@@ -89,8 +121,8 @@ static int lock_meanwhile(void) {
 
 static int install_filter(void) {
     struct sock_filter filter[] = {
-        LOAD(nr), IF(SYS_sched_yield, 6, 0), IF(SYS_nanosleep, 5, 0), IF(SYS_close, 1, 0),
-        IF(SYS_getpriority, 0, 4), LOAD(args[0]), IF(RECEIVED, 1, 0), IF(TELLS, 0, 1),
+        LOAD(nr), IF(SYS_sched_yield, 7, 0), IF(SYS_nanosleep, 6, 0), IF(SYS_sendmsg, 5, 0),
+        IF(SYS_close, 1, 0), IF(SYS_getpriority, 0, 4), LOAD(args[0]), IF(RECEIVED, 1, 0), IF(TELLS, 0, 1),
         END(SECCOMP_RET_USER_NOTIF), END(SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return -1;
@@ -105,27 +137,33 @@ static void let_go(int listener, __u64 *id) {
 
 static void supervise(int listener) {
     struct pollfd ready = {.fd = listener, .events = POLLIN};
-    __u32 reader = 0, locker = 0;
-    __u64 close_id = 0, locker_id = 0;
+    __u32 reader = 0, waiter = 0, nr_held = 0;
+    __u64 held_id = 0, waiter_id = 0;
     for (;;) {
         if (poll(&ready, 1, MINUTE_MS) <= 0) fail("no call for a minute");
         if (ready.revents & POLLHUP) return;
         struct seccomp_notif call = {0};
         if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call)) continue;
         int told = call.data.nr == SYS_getpriority ? call.data.args[1] : 0;
-        if (told == IS_READER) reader = call.pid;
-        if (told == AWAITS_CLOSE) locker = call.pid, locker_id = call.id;
-        else if (call.data.nr == SYS_close && call.pid == reader && !close_id) close_id = call.id;
+        int is_held = reader && call.pid == reader && call.data.nr == nr_held && !held_id;
+        if (told == IS_READER) reader = call.pid, nr_held = call.data.args[2];
+        if (told == AWAITS_HELD_CALL) waiter = call.pid, waiter_id = call.id;
+        else if (is_held) held_id = call.id;
         else {
-            if (call.pid == locker) let_go(listener, &close_id), reader = 0;
+            /* A pause of the main thread: it waits for the close. */
+            int waits = nr_held == SYS_close && call.pid == waiter && call.data.nr != SYS_sendmsg;
+            if (told == IS_DONE || waits) let_go(listener, &held_id), reader = 0;
             let_go(listener, &call.id);
         }
-        if (close_id) let_go(listener, &locker_id);
+        if (held_id) let_go(listener, &waiter_id);
     }
 }
 
 int main(int nr, char **arguments) {
-    if (nr == 1) return lock_meanwhile();
+    if (nr == 2) return in_run(!strcmp(arguments[1], "lock"));
+    char **command = calloc(nr + 1, sizeof *command);
+    for (int nth = 2; nth < nr; nth++) command[nth - 2] = arguments[nth];
+    command[nr - 2] = arguments[1];
     int told[2], answered[2], number, status;
     if (pipe2(told, O_CLOEXEC) || pipe2(answered, O_CLOEXEC)) fail("pipe");
     pid_t child = check(fork(), "fork");
@@ -133,8 +171,8 @@ int main(int nr, char **arguments) {
         number = install_filter();
         if (write(told[1], &number, sizeof number) != sizeof number) _exit(98);
         if (read(answered[0], &number, 1) != 1) _exit(97);
-        execvp(arguments[1], arguments + 1);
-        fail(arguments[1]);
+        execvp(command[0], command);
+        fail(command[0]);
     }
     if (read(told[0], &number, sizeof number) != sizeof number || number < 0) return 77;
     int process = check(syscall(SYS_pidfd_open, child, 0), "pidfd_open");
