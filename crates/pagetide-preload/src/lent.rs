@@ -289,6 +289,16 @@ pub(crate) fn dispose(real: c_int) {
     }
 }
 
+/// Puts the open file of `other` in the place of `fd`, a descriptor of a file that this thread has
+/// just created. Returns false, and leaves `fd`, if there may be locks: another thread may have
+/// opened the file by its name.
+pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
+    let file = file_of(fd);
+    let _disposal = Disposal::begin();
+    // SAFETY: all arguments are numbers (S20).
+    !may_be_locked(file) && unsafe { next::dup3(other, fd, flags) } >= 0
+}
+
 /// Records a hidden descriptor, to be closed when the program closes a descriptor of the same file.
 fn keep_until_close(fd: c_int, file: u64) {
     let word = word_of(own::number(), fd);

@@ -2,8 +2,8 @@
  *
  *   supervisor   outside the run; it executes the command under a filter of system calls, and
  *                decides when the filtered calls are made (seccomp_unotify(2))
- *   reader       a thread that reads a file which was handed over; the supervisor holds one of the
- *                library's calls up
+ *   second       a thread that reads a file which was handed over, or creates one; the supervisor
+ *                holds one of the library's calls up
  *   main thread  acts meanwhile; the held call is made as soon as it waits, or says so
  *
  * Started as `compiled CASE COMMAND..`, it is the supervisor, and starts `COMMAND.. CASE`. Exits with
@@ -11,7 +11,9 @@
  *
  *   lock        the library closes a descriptor that it has received, and the main thread takes the
  *               first record lock on the file; prints whether the lock is held afterwards
- *   forgotten   the reader asks the server for bytes, and the main thread gets the real descriptor
+ *   created     the library replaces the descriptor of a new file by a stand-in, and the main thread
+ *               opens the file and takes the first record lock; prints the same
+ *   forgotten   the second thread asks the server for bytes, and the main thread gets the real descriptor
  *               meanwhile, so that the server forgets the description; prints what is read */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +36,7 @@
 
 /* The number at which descriptors are received, and a call that does nothing but tell. */
 enum { RECEIVED = 100, TELLS = 0x7e11, MINUTE_MS = 60000 };
-enum { IS_READER = 1, AWAITS_HELD_CALL = 2, IS_DONE = 3 };
+enum { IS_SECOND = 1, AWAITS_HELD_CALL, TAKES_LOCK, IS_DONE };
 
 static void fail(const char *what) {
     perror(what);
@@ -48,17 +50,18 @@ static int check(int result, const char *what) {
 
 /* ---- in the run ---- */
 
-static int of_main, of_reader, of_other, held_call;
-static char has_read;
+static int of_main, of_second, of_other, held_call;
+static char has_read = '-';
 
 static void tell(int what) { syscall(SYS_getpriority, TELLS, what, held_call); }
 
-static void *read_of_it(void *argument) {
+static void *second(void *argument) {
     char byte;
     /* The thread has its connection to the server from here on. */
     if (pread(of_other, &byte, 1, 0) != 1) fail("pread of the other file");
-    tell(IS_READER);
-    if (pread(of_reader, &has_read, 1, 0) != 1) fail("pread");
+    tell(IS_SECOND);
+    if (held_call == SYS_dup3) check(open("new", O_RDWR | O_CREAT, 0600), "new");
+    else if (pread(of_second, &has_read, 1, 0) != 1) fail("pread");
     return argument;
 }
 
@@ -69,7 +72,10 @@ static int open_new(const char *name) {
 }
 
 static void take_lock(void) {
-    struct flock lock = {.l_type = F_WRLCK};
+    struct flock seen = {.l_type = F_WRLCK}, lock = {.l_type = F_WRLCK};
+    /* The process has from here on what it locks by. */
+    check(fcntl(of_main, F_GETLK, &seen), "F_GETLK");
+    tell(TAKES_LOCK);
     check(fcntl(of_main, F_SETLK, &lock), "F_SETLK");
 }
 
@@ -87,27 +93,28 @@ static int has_server(const char *name) {
 
 /* Gets the real descriptor in the place of the reader's, and waits until the server has none. */
 static void make_forgotten(void) {
-    check(fcntl(of_reader, F_GETFL), "F_GETFL");
+    check(fcntl(of_second, F_GETFL), "F_GETFL");
     for (int ms = 0; has_server("file"); ms++) {
         if (ms == MINUTE_MS) fail("the server keeps the description");
         poll(NULL, 0, 1);
     }
 }
 
-static int in_run(int is_lock) {
-    pthread_t reader;
+static int in_run(const char *which) {
+    pthread_t thread;
     struct flock seen = {.l_type = F_WRLCK};
-    held_call = is_lock ? SYS_close : SYS_sendmsg;
+    held_call = *which == 'l' ? SYS_close : *which == 'c' ? SYS_dup3 : SYS_sendmsg;
     of_other = open_new("other");
     of_main = open_new("file");
-    of_reader = check(open("file", O_RDWR), "open again");
+    of_second = check(open("file", O_RDWR), "open again");
     check(flock(of_main, LOCK_EX), "flock");
     for (int filler = 0; filler < RECEIVED - 1;) filler = check(fcntl(1, F_DUPFD, 3), "dup");
-    pthread_create(&reader, NULL, read_of_it, NULL);
+    pthread_create(&thread, NULL, second, NULL);
     tell(AWAITS_HELD_CALL);
-    is_lock ? take_lock() : make_forgotten();
+    if (*which == 'c') of_main = check(open("new", O_RDWR), "open the new file");
+    *which == 'f' ? make_forgotten() : take_lock();
     tell(IS_DONE);
-    pthread_join(reader, NULL);
+    pthread_join(thread, NULL);
     check(fcntl(of_main, F_OFD_GETLK, &seen), "F_OFD_GETLK");
     printf("%c, %s\n", has_read, seen.l_type == F_UNLCK ? "no lock" : "a lock");
     return 0;
@@ -121,8 +128,8 @@ static int in_run(int is_lock) {
 
 static int install_filter(void) {
     struct sock_filter filter[] = {
-        LOAD(nr), IF(SYS_sched_yield, 7, 0), IF(SYS_nanosleep, 6, 0), IF(SYS_sendmsg, 5, 0),
-        IF(SYS_close, 1, 0), IF(SYS_getpriority, 0, 4), LOAD(args[0]), IF(RECEIVED, 1, 0), IF(TELLS, 0, 1),
+        LOAD(nr), IF(SYS_sched_yield, 8, 0), IF(SYS_nanosleep, 7, 0), IF(SYS_sendmsg, 6, 0),
+        IF(SYS_dup3, 5, 0), IF(SYS_close, 1, 0), IF(SYS_getpriority, 0, 4), LOAD(args[0]), IF(RECEIVED, 1, 0), IF(TELLS, 0, 1),
         END(SECCOMP_RET_USER_NOTIF), END(SECCOMP_RET_ALLOW)};
     struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return -1;
@@ -137,30 +144,28 @@ static void let_go(int listener, __u64 *id) {
 
 static void supervise(int listener) {
     struct pollfd ready = {.fd = listener, .events = POLLIN};
-    __u32 reader = 0, waiter = 0, nr_held = 0;
+    __u32 second = 0, locker = 0, nr_held = 0;
     __u64 held_id = 0, waiter_id = 0;
     for (;;) {
         if (poll(&ready, 1, MINUTE_MS) <= 0) fail("no call for a minute");
         if (ready.revents & POLLHUP) return;
         struct seccomp_notif call = {0};
         if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call)) continue;
-        int told = call.data.nr == SYS_getpriority ? call.data.args[1] : 0;
-        int is_held = reader && call.pid == reader && call.data.nr == nr_held && !held_id;
-        if (told == IS_READER) reader = call.pid, nr_held = call.data.args[2];
-        if (told == AWAITS_HELD_CALL) waiter = call.pid, waiter_id = call.id;
-        else if (is_held) held_id = call.id;
-        else {
-            /* A pause of the main thread: it waits for the close. */
-            int waits = nr_held == SYS_close && call.pid == waiter && call.data.nr != SYS_sendmsg;
-            if (told == IS_DONE || waits) let_go(listener, &held_id), reader = 0;
-            let_go(listener, &call.id);
-        }
+        int nr = call.data.nr, told = nr == SYS_getpriority ? call.data.args[1] : 0;
+        int is_held = second && call.pid == second && nr == nr_held;
+        int pauses = call.pid == locker && (nr == SYS_sched_yield || nr == SYS_nanosleep);
+        if (told == TAKES_LOCK) locker = call.pid;
+        if (pauses || told == IS_DONE) let_go(listener, &held_id);
+        if (is_held) held_id = call.id, second = 0;
+        else if (told == AWAITS_HELD_CALL) waiter_id = call.id;
+        else let_go(listener, &call.id);
+        if (told == IS_SECOND) second = call.pid, nr_held = call.data.args[2];
         if (held_id) let_go(listener, &waiter_id);
     }
 }
 
 int main(int nr, char **arguments) {
-    if (nr == 2) return in_run(!strcmp(arguments[1], "lock"));
+    if (nr == 2) return in_run(arguments[1]);
     char **command = calloc(nr + 1, sizeof *command);
     for (int nth = 2; nth < nr; nth++) command[nth - 2] = arguments[nth];
     command[nr - 2] = arguments[1];

@@ -104,6 +104,12 @@ fn a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor() {
 }
 
 #[test]
+fn a_first_lock_is_kept_while_another_thread_creates_the_file() {
+    let test = "a_first_lock_is_kept_while_another_thread_creates_the_file";
+    assert_held_calls("created", "-, a lock\n", test);
+}
+
+#[test]
 fn a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels() {
     let test = "a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels";
     assert_held_calls("forgotten", "w, no lock\n", test);
