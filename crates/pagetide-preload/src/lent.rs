@@ -12,7 +12,9 @@
 //!
 //! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
 //! carries the number of its process, so a child never uses an inherited entry. Files that were
-//! ever locked are bits of a filter, which may return false positives but no false negatives.
+//! ever locked are bits of a filter, which may return false positives but no false negatives. The
+//! kernel tells if a file has locks now. Between that question and a close, no thread takes a first
+//! lock: it waits for the close, or the close finds that it is counted ([`Inside`]).
 //!
 //! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a thread
 //! in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes the first lock on the
@@ -59,9 +61,10 @@ static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
 /// End of the entries of `KEPT` that were ever used.
 static KEPT_END: AtomicUsize = AtomicUsize::new(0);
-/// Number of this process's threads in [`dispose`]. Upper half: the process's number. Lower half:
-/// the count.
+/// Disposals of this process's threads, see [`Inside`].
 static DISPOSALS: AtomicU64 = AtomicU64::new(0);
+/// Calls of this process's threads that take or drop record locks.
+static LOCK_CALLS: AtomicU64 = AtomicU64::new(0);
 /// Number of yields of a thread that waits for disposals to end, before it pauses.
 const NR_YIELDS: u32 = 1 << 8;
 /// Maximum number of pauses after that, of a millisecond each.
@@ -167,8 +170,8 @@ fn lent_of_same_file(id: u64) -> Option<c_int> {
 
 /// Hides a descriptor, and moves it to a high number unless the move would drop locks.
 fn keep(fd: c_int) -> c_int {
-    let is_locked = may_be_locked(file_of(fd)) || has_locks(fd);
-    if is_locked { own::keep_here(fd) } else { own::keep(fd) }
+    let disposal = Disposal::begin();
+    if disposal.finds_locks(fd) { own::keep_here(fd) } else { own::keep(fd) }
 }
 
 /// Releases a hidden descriptor, before the program puts its own descriptor in the place.
@@ -189,26 +192,25 @@ fn kept() -> &'static [(AtomicU64, AtomicU64)] {
     &KEPT[..KEPT_END.load(Acquire)]
 }
 
-/// Records that the program is about to lock a part of the file. Waits for threads that have found
-/// no lock and are about to close a descriptor of the file. Afterwards, every thread finds that
-/// there may be a lock.
-pub(crate) fn note_lock(fd: c_int) {
+/// Records that the program is about to lock a part of the file, until the guard is dropped. Waits
+/// for threads that have found no lock and are about to close a descriptor of the file. Afterwards,
+/// every thread finds that there may be a lock.
+pub(crate) fn note_lock(fd: c_int) -> Inside {
     // If a child has not closed its inherited descriptors yet, this closes them before there is a
     // lock.
-    let process = own::number();
+    let inside = Inside::enter(&LOCK_CALLS);
     let (word, bit) = place_of(file_of(fd));
     IS_ANY_LOCKED.store(true, SeqCst);
-    let before = word.fetch_or(bit, SeqCst);
-    if before & bit == 0 {
-        wait_for_disposals(process);
-    }
+    word.fetch_or(bit, SeqCst);
+    wait_for_disposals(inside.process);
+    inside
 }
 
 /// Waits until no thread is in [`dispose`]. No handler of signals runs in such a thread, so none is
 /// this one.
 fn wait_for_disposals(process: u64) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-    let is_one_under_way = |_: &u32| Disposal::nr_under_way(process) > 0;
+    let is_one_under_way = |_: &u32| Inside::count(&DISPOSALS, process) > 0;
     for nth in (0..NR_YIELDS + NR_PAUSES).take_while(is_one_under_way) {
         let (call, arguments) = match nth < NR_YIELDS {
             true => (libc::SYS_sched_yield, [0; 6]),
@@ -230,10 +232,38 @@ fn place_of(file: u64) -> (&'static AtomicU64, u64) {
     (&LOCKED[nr as usize / 64], 1 << (nr % 64))
 }
 
-/// A check for locks and the close after it, counted in [`DISPOSALS`]. A child does not inherit the
-/// count, because its number differs.
-struct Disposal {
+/// A thread in a section of code, counted in a word. Upper half of the word: the process's number.
+/// Lower half: the count. A child does not inherit the count, because its number differs.
+pub(crate) struct Inside {
+    word: &'static AtomicU64,
     process: u64,
+}
+
+impl Inside {
+    fn enter(word: &'static AtomicU64) -> Inside {
+        let process = own::number() << 32;
+        let more = |word: u64| if word & !0xffff_ffff == process { word + 1 } else { process | 1 };
+        let _ = word.fetch_update(SeqCst, SeqCst, |word| Some(more(word)));
+        Inside { word, process }
+    }
+
+    fn count(word: &AtomicU64, process: u64) -> u64 {
+        let word = word.load(SeqCst);
+        if word & !0xffff_ffff == process { word & 0xffff_ffff } else { 0 }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let is_ours = |word: u64| word & !0xffff_ffff == self.process && word & 0xffff_ffff > 0;
+        let less = |word: u64| is_ours(word).then(|| word - 1);
+        let _ = self.word.fetch_update(SeqCst, SeqCst, less);
+    }
+}
+
+/// A check for locks and the close after it.
+struct Disposal {
+    inside: Inside,
     /// No handler may wait for the disposal of its own thread.
     _blocked: Blocked,
 }
@@ -241,23 +271,14 @@ struct Disposal {
 impl Disposal {
     fn begin() -> Disposal {
         let blocked = Blocked::begin();
-        let process = own::number() << 32;
-        let more = |word: u64| if word & !0xffff_ffff == process { word + 1 } else { process | 1 };
-        let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, |word| Some(more(word)));
-        Disposal { process, _blocked: blocked }
+        Disposal { inside: Inside::enter(&DISPOSALS), _blocked: blocked }
     }
 
-    fn nr_under_way(process: u64) -> u64 {
-        let word = DISPOSALS.load(SeqCst);
-        if word >> 32 == process & 0xffff_ffff { word & 0xffff_ffff } else { 0 }
-    }
-}
-
-impl Drop for Disposal {
-    fn drop(&mut self) {
-        let is_ours = |word: u64| word & !0xffff_ffff == self.process && word & 0xffff_ffff > 0;
-        let less = |word: u64| is_ours(word).then(|| word - 1);
-        let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, less);
+    /// Returns true if the process may have record locks on the file of `fd` before the disposal
+    /// ends. A thread that takes a lock either is counted here, or waits for the disposal.
+    fn finds_locks(&self, fd: c_int) -> bool {
+        let is_locking = Inside::count(&LOCK_CALLS, self.inside.process) > 0;
+        is_locking && may_be_locked(file_of(fd)) || has_locks(fd)
     }
 }
 
@@ -277,11 +298,9 @@ fn has_locks(real: c_int) -> bool {
 /// a program's file ends here. If there may be locks, the descriptor is kept until the program
 /// closes a descriptor of the same file.
 pub(crate) fn dispose(real: c_int) {
-    let file = file_of(real);
-    // Counted before the check for locks and until the close: see `note_lock`.
-    let _disposal = Disposal::begin();
-    if may_be_locked(file) || has_locks(real) {
-        keep_until_close(own::keep_here(real), file);
+    let disposal = Disposal::begin();
+    if disposal.finds_locks(real) {
+        keep_until_close(own::keep_here(real), file_of(real));
     } else if own::has(real) {
         own::close_own(real);
     } else {
@@ -293,10 +312,9 @@ pub(crate) fn dispose(real: c_int) {
 /// just created. Returns false, and leaves `fd`, if there may be locks: another thread may have
 /// opened the file by its name.
 pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
-    let file = file_of(fd);
-    let _disposal = Disposal::begin();
+    let disposal = Disposal::begin();
     // SAFETY: all arguments are numbers (S20).
-    !may_be_locked(file) && unsafe { next::dup3(other, fd, flags) } >= 0
+    !disposal.finds_locks(fd) && unsafe { next::dup3(other, fd, flags) } >= 0
 }
 
 /// Records a hidden descriptor, to be closed when the program closes a descriptor of the same file.
@@ -356,7 +374,7 @@ fn is_closed_by_exec(file: u64) -> bool {
 pub(crate) fn take_over(fd: c_int) {
     let cloexec = libc::FD_CLOEXEC as usize;
     if process::control(fd, libc::F_SETFD, cloexec).is_ok() {
-        note_lock(fd);
+        drop(note_lock(fd));
         keep_until_close(own::keep_here(fd), file_of(fd));
     }
 }

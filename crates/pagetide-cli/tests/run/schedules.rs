@@ -181,18 +181,19 @@ fn without_number(line: &str) -> String {
     format!("{call} -> fd{rest}")
 }
 
-/// Returns true if a line asks for a record lock.
+/// Returns true if a line says that a record lock was taken.
 ///
 /// From then on, the numbers of new descriptors may differ. A process of a run keeps the
-/// descriptors that it receives of a file that may have record locks, and keeps them where they
-/// arrive: to move one is to close one, which drops the locks.
-fn asks_for_lock(line: &str) -> bool {
-    matches!(line.split(' ').nth(1), Some("lock" | "lockf" | "t:lock" | "t:lockf"))
+/// descriptors that it receives of a file with record locks, and keeps them where they arrive: to
+/// move one is to close one, which drops the locks.
+fn takes_lock(line: &str) -> bool {
+    let Some((call, "0")) = line.split_once(" -> ") else { return false };
+    matches!(call.split(' ').nth(1), Some("lock" | "lockf" | "t:lock" | "t:lockf"))
 }
 
 fn first_difference(kernel: &[String], run: &[String]) -> Option<String> {
     let nr = kernel.len().max(run.len());
-    let first_lock = kernel.iter().position(|line| asks_for_lock(line)).unwrap_or(nr);
+    let first_lock = kernel.iter().position(|line| takes_lock(line)).unwrap_or(nr);
     let line = |log: &[String], nth: usize| match log.get(nth) {
         Some(line) if nth > first_lock => without_number(line),
         Some(line) => line.clone(),

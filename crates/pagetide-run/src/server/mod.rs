@@ -7,8 +7,9 @@
 //!
 //! Bytes that a process has written stay in the page cache when the process ends.
 //!
-//! Lock order: a call lock (`Turn`), `files` and `descriptions` (each held for a look-up only), a
-//! file's `state`, a description's `inner`, `processes`, in-flight `changes`.
+//! Lock order: the lock of an ending process, a call lock (`Turn`), `files` and `descriptions` (each
+//! held for a look-up only), a file's `state`, a description's `inner`, `processes`, in-flight
+//! `changes`.
 
 mod answer;
 mod breaks;
@@ -197,6 +198,8 @@ impl Server {
 
     /// Forgets all descriptors of a process that has ended or is about to end.
     fn forget_all(&self, process: u64, closing: Closing) {
+        let ending = self.processes.ending(process);
+        let _ending = lock(&ending);
         self.unmap_all(process);
         for (id, nr) in self.processes.forget_all(process) {
             if let Some(description) = self.find(id) {
@@ -204,6 +207,7 @@ impl Server {
                 let _ = self.release(&description, nr);
             }
         }
+        self.processes.remove_left(process);
         self.let_go_of_unheld(closing);
     }
 

@@ -23,6 +23,9 @@ struct Process {
     life: Option<Arc<Life>>,
     /// Number of descriptors of each description.
     known: HashMap<u64, u64>,
+    /// Held while the process is forgotten. A thread that finds the process's end waits for
+    /// another thread that has found the end before.
+    ending: Arc<Mutex<()>>,
 }
 
 impl Processes {
@@ -51,14 +54,25 @@ impl Processes {
         entry.nr_sockets == 0
     }
 
+    /// Returns the lock to hold while the process is forgotten.
+    pub(super) fn ending(&self, process: u64) -> Arc<Mutex<()>> {
+        let processes = lock(&self.by_number);
+        processes.get(&process).map(|entry| Arc::clone(&entry.ending)).unwrap_or_default()
+    }
+
     /// Forgets all descriptors of the process. Returns their known numbers by description.
     pub(super) fn forget_all(&self, process: u64) -> HashMap<u64, u64> {
         let mut processes = lock(&self.by_number);
         let known = processes.get_mut(&process).map(|entry| std::mem::take(&mut entry.known));
+        known.unwrap_or_default()
+    }
+
+    /// Removes the process, if its last socket was removed.
+    pub(super) fn remove_left(&self, process: u64) {
+        let mut processes = lock(&self.by_number);
         if processes.get(&process).is_some_and(|entry| entry.nr_sockets == 0) {
             processes.remove(&process);
         }
-        known.unwrap_or_default()
     }
 
     /// Returns the numbers of processes that have ended before all their sockets were seen to
