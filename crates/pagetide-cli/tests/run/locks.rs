@@ -104,6 +104,12 @@ fn a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor() {
 }
 
 #[test]
+fn a_lock_that_is_about_to_be_taken_is_kept_as_another_thread_closes() {
+    let test = "a_lock_that_is_about_to_be_taken_is_kept_as_another_thread_closes";
+    assert_held_calls("overtaken", "w, a lock\n", test);
+}
+
+#[test]
 fn a_first_lock_is_kept_while_another_thread_creates_the_file() {
     let test = "a_first_lock_is_kept_while_another_thread_creates_the_file";
     assert_held_calls("created", "-, a lock\n", test);
