@@ -13,12 +13,11 @@
 //! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
 //! carries the number of its process, so a child never uses an inherited entry. Files that were
 //! ever locked are bits of a filter, which may return false positives but no false negatives. The
-//! kernel tells if a file has locks now. Between that question and a close, no thread takes a first
-//! lock: it waits for the close, or the close finds that it is counted ([`Inside`]).
+//! kernel tells if a file has locks now. Between that question and a close, no thread takes a lock:
+//! the thread waits for the close, or the close finds that the thread is counted ([`Inside`]).
 //!
-//! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a thread
-//! in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes the first lock on the
-//! same file.
+//! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a
+//! thread in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes a lock.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 

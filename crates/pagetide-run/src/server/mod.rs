@@ -7,8 +7,8 @@
 //!
 //! Bytes that a process has written stay in the page cache when the process ends.
 //!
-//! Lock order: the lock of an ending process, a call lock (`Turn`), `files` and `descriptions` (each
-//! held for a look-up only), a file's `state`, a description's `inner`, `processes`, in-flight
+//! Lock order: an ending process, a call lock (`Turn`), `files` and `descriptions` (each held for a
+//! look-up only), a file's `state`, a description's `inner`, `processes`, in-flight
 //! `changes`.
 
 mod answer;
@@ -37,7 +37,7 @@ pub(crate) use sockets::answers;
 
 use crate::errno::{Errno, IntoErrno};
 use crate::filter::Filter;
-use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
+use crate::wire::{self, Offer, Op, Reason, Request};
 use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
@@ -495,9 +495,4 @@ impl Serving {
             let _ = thread.join();
         }
     }
-}
-
-/// Makes the reply for a descriptor that is not managed.
-fn stranger() -> Answer {
-    Answer::of(Reply::status(Status::Stranger))
 }

@@ -7,7 +7,7 @@ use super::holders::Closing;
 use super::identity::{FileKey, path_of};
 use super::requests::OpenFile;
 use super::served_file::{Hands, ServedFile};
-use super::{Sender, Server, stranger};
+use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
@@ -111,11 +111,13 @@ impl Server {
         let found = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(found)?;
         let file = super::lock(&self.files).get(&key).cloned();
-        let Some(file) = file else { return Ok(stranger()) };
+        let Some(file) = file else { return Ok(Answer::stranger()) };
         let is_it = |one: &Arc<Description>| {
             is_same_open_file(one.stand_in.as_fd(), found.as_fd()) == Some(true)
         };
-        let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
+        let Some(one) = file.descriptions().into_iter().find(is_it) else {
+            return Ok(Answer::stranger());
+        };
         self.wake(process, one.id)?;
         let is_settled = one.inner().is_settled();
         let mut answer = if is_settled { one.kernel_answer()? } else { done(one.id)? };
