@@ -119,3 +119,36 @@ impl Processes {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_found_until_it_is_forgotten() {
+        let processes = Processes::default();
+        processes.enter(5, std::process::id() as i32);
+        processes.count(5, 1);
+        assert!(processes.leave(5), "it was the last socket");
+        let ending = processes.ending(5);
+        let held = lock(&ending);
+        assert_eq!(processes.forget_all(5).into_iter().collect::<Vec<_>>(), [(1, 1)]);
+        let again = processes.ending(5);
+        assert!(again.try_lock().is_err(), "another thread that finds the end waits");
+        drop(held);
+        assert!(processes.forget_all(5).is_empty());
+        processes.remove_left(5);
+        assert!(!Arc::ptr_eq(&ending, &processes.ending(5)));
+    }
+
+    #[test]
+    fn a_process_that_greets_again_is_not_removed() {
+        let processes = Processes::default();
+        processes.enter(5, std::process::id() as i32);
+        assert!(processes.leave(5));
+        processes.enter(5, std::process::id() as i32);
+        processes.remove_left(5);
+        assert!(processes.leave(5), "the second socket is known");
+        assert_eq!(processes.nr_seen(), 1);
+    }
+}
