@@ -1,16 +1,18 @@
-//! The highest stand-in that a program was executed with.
+//! The descriptors that a program was executed with: the highest stand-in, and files with locks.
 //!
 //! **Problem.** close_range(2) takes whole ranges, up to the highest number there is. A stand-in
 //! from before an exec has no entry in the table yet, but the server must be told of its close.
 //! **Idea.** The library reads the directory of this process's descriptors once, before the program
 //! runs. close_range checks unknown descriptors only up to the highest stand-in found there.
+//! Files with record locks are recorded in `lent`, because the process may have taken the locks
+//! before the exec.
 //!
 //! **Ignored.** Stand-ins that the process gets later without an intercepted call (pidfd_getfd),
 //! and that close_range closes. The server finds by itself that they are gone.
 //!
 //! Source: getdents64(2), proc(5) "/proc/pid/fd".
 
-use crate::{next, own, process};
+use crate::{lent, next, own, process};
 use libc::c_int;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
@@ -44,8 +46,14 @@ pub(crate) fn look() {
             break;
         }
         while let Some(fd) = take_number(&mut rest) {
-            if fd.is_some_and(process::is_stand_in) {
-                END.fetch_max(fd.map_or(0, |fd| fd + 1), Relaxed);
+            match fd {
+                Some(fd) if process::is_stand_in(fd) => {
+                    END.fetch_max(fd + 1, Relaxed);
+                }
+                Some(fd) if process::stat(fd).is_ok_and(|stat| process::is_regular(&stat)) => {
+                    lent::note_lock_from_before(fd);
+                }
+                _ => {}
             }
         }
     }

@@ -12,14 +12,16 @@
 //!
 //! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
 //! carries the number of its process, so a child never uses an inherited entry. Files that were
-//! ever locked are bits of a filter, which may return false positives but no false negatives.
+//! ever locked are bits of a filter, which may return false positives but no false negatives. The
+//! kernel tells if a file has locks now. Between that question and a close, no thread takes a lock:
+//! the thread waits for the close, or the close finds that the thread is counted ([`Inside`]).
 //!
-//! **Ignored.** Kept descriptors for which the table is full stay open. A thread may be stopped in
-//! [`dispose`] for longer than [`DISPOSAL_LOOKS`] polls, while another thread takes the first lock
-//! on the same file.
+//! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a
+//! thread in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes a lock.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
+use crate::pieces::Blocked;
 use crate::table::{self, Entry};
 use crate::{channel, next, own, process};
 use libc::{c_int, flock64};
@@ -58,11 +60,14 @@ static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
 /// End of the entries of `KEPT` that were ever used.
 static KEPT_END: AtomicUsize = AtomicUsize::new(0);
-/// Number of this process's threads in [`dispose`]. Upper half: the process's number. Lower half:
-/// the count.
+/// Disposals of this process's threads, see [`Inside`].
 static DISPOSALS: AtomicU64 = AtomicU64::new(0);
-/// Maximum number of polls that a thread waits for disposals to end.
-const DISPOSAL_LOOKS: u32 = 1 << 14;
+/// Calls of this process's threads that take or drop record locks.
+static LOCK_CALLS: AtomicU64 = AtomicU64::new(0);
+/// Number of yields of a thread that waits for disposals to end, before it pauses.
+const NR_YIELDS: u32 = 1 << 8;
+/// Maximum number of pauses after that, of a millisecond each.
+const NR_PAUSES: u32 = 60_000;
 /// Bits of the filter, as a power of two: hundreds of files hardly share a bit.
 const LOCKED_SHIFT: u32 = 20;
 /// Filter of the files that this process has locked, a bit each.
@@ -139,7 +144,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
         return None;
     }
     let [real, ..] = answer.files;
-    let is_lent = answer.reply.result & lend::LENT != 0 && (shared.is_some() || real >= 0);
+    let is_granted = answer.reply.result >= 0 && answer.reply.result & lend::LENT != 0;
+    let is_lent = is_granted && (shared.is_some() || real >= 0);
     let fd = if is_lent { shared.unwrap_or_else(|| keep(real)) } else { -1 };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
     // Another thread may do the same. The slot keeps the last descriptor. The first one stays open
@@ -163,8 +169,8 @@ fn lent_of_same_file(id: u64) -> Option<c_int> {
 
 /// Hides a descriptor, and moves it to a high number unless the move would drop locks.
 fn keep(fd: c_int) -> c_int {
-    let is_locked = may_be_locked(file_of(fd)) || has_locks(fd);
-    if is_locked { own::keep_here(fd) } else { own::keep(fd) }
+    let disposal = Disposal::begin();
+    if disposal.finds_locks(fd) { own::keep_here(fd) } else { own::keep(fd) }
 }
 
 /// Releases a hidden descriptor, before the program puts its own descriptor in the place.
@@ -185,23 +191,32 @@ fn kept() -> &'static [(AtomicU64, AtomicU64)] {
     &KEPT[..KEPT_END.load(Acquire)]
 }
 
-/// Records that the program is about to lock a part of the file. Waits for threads that have found
-/// no lock and are about to close a descriptor of the file. Afterwards, every thread finds that
-/// there may be a lock.
-pub(crate) fn note_lock(fd: c_int) {
+/// Records that the program is about to lock a part of the file, until the guard is dropped. Waits
+/// for threads that have found no lock and are about to close a descriptor of the file. Afterwards,
+/// every thread finds that there may be a lock.
+pub(crate) fn note_lock(fd: c_int) -> Inside {
     // If a child has not closed its inherited descriptors yet, this closes them before there is a
     // lock.
-    let process = own::number();
+    let inside = Inside::enter(&LOCK_CALLS);
     let (word, bit) = place_of(file_of(fd));
     IS_ANY_LOCKED.store(true, SeqCst);
-    let before = word.fetch_or(bit, SeqCst);
-    if before & bit == 0 {
-        let is_one_under_way = || Disposal::nr_under_way(process) > 0;
-        // This thread's own disposal may be counted, if this is a signal handler.
-        for _ in (0..DISPOSAL_LOOKS).take_while(|_| is_one_under_way()) {
-            // SAFETY: sched_yield has no arguments (S20).
-            let _ = unsafe { next::system(libc::SYS_sched_yield, [0; 6]) };
-        }
+    word.fetch_or(bit, SeqCst);
+    wait_for_disposals(inside.process);
+    inside
+}
+
+/// Waits until no thread is in [`dispose`]. No handler of signals runs in such a thread, so none is
+/// this one.
+fn wait_for_disposals(process: u64) {
+    let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+    let is_one_under_way = |_: &u32| Inside::count(&DISPOSALS, process) > 0;
+    for nth in (0..NR_YIELDS + NR_PAUSES).take_while(is_one_under_way) {
+        let (call, arguments) = match nth < NR_YIELDS {
+            true => (libc::SYS_sched_yield, [0; 6]),
+            false => (libc::SYS_nanosleep, [process::address(&pause), 0, 0, 0, 0, 0]),
+        };
+        // SAFETY: sched_yield has no arguments, and the pause lives through the call (S20).
+        let _ = unsafe { next::system(call, arguments) };
     }
 }
 
@@ -216,29 +231,53 @@ fn place_of(file: u64) -> (&'static AtomicU64, u64) {
     (&LOCKED[nr as usize / 64], 1 << (nr % 64))
 }
 
-/// A check for locks and the close after it, counted in [`DISPOSALS`]. A child does not inherit the
-/// count, because its number differs.
-struct Disposal(u64);
+/// A thread in a section of code, counted in a word. Upper half of the word: the process's number.
+/// Lower half: the count. A child does not inherit the count, because its number differs.
+pub(crate) struct Inside {
+    word: &'static AtomicU64,
+    process: u64,
+}
 
-impl Disposal {
-    fn begin() -> Disposal {
+impl Inside {
+    fn enter(word: &'static AtomicU64) -> Inside {
         let process = own::number() << 32;
         let more = |word: u64| if word & !0xffff_ffff == process { word + 1 } else { process | 1 };
-        let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, |word| Some(more(word)));
-        Disposal(process)
+        let _ = word.fetch_update(SeqCst, SeqCst, |word| Some(more(word)));
+        Inside { word, process }
     }
 
-    fn nr_under_way(process: u64) -> u64 {
-        let word = DISPOSALS.load(SeqCst);
-        if word >> 32 == process & 0xffff_ffff { word & 0xffff_ffff } else { 0 }
+    fn count(word: &AtomicU64, process: u64) -> u64 {
+        let word = word.load(SeqCst);
+        if word & !0xffff_ffff == process { word & 0xffff_ffff } else { 0 }
     }
 }
 
-impl Drop for Disposal {
+impl Drop for Inside {
     fn drop(&mut self) {
-        let is_ours = |word: u64| word & !0xffff_ffff == self.0 && word & 0xffff_ffff > 0;
+        let is_ours = |word: u64| word & !0xffff_ffff == self.process && word & 0xffff_ffff > 0;
         let less = |word: u64| is_ours(word).then(|| word - 1);
-        let _ = DISPOSALS.fetch_update(SeqCst, SeqCst, less);
+        let _ = self.word.fetch_update(SeqCst, SeqCst, less);
+    }
+}
+
+/// A check for locks and the close after it.
+struct Disposal {
+    inside: Inside,
+    /// No handler may wait for the disposal of its own thread.
+    _blocked: Blocked,
+}
+
+impl Disposal {
+    fn begin() -> Disposal {
+        let blocked = Blocked::begin();
+        Disposal { inside: Inside::enter(&DISPOSALS), _blocked: blocked }
+    }
+
+    /// Returns true if the process may have record locks on the file of `fd` before the disposal
+    /// ends. A thread that takes a lock either is counted here, or waits for the disposal.
+    fn finds_locks(&self, fd: c_int) -> bool {
+        let is_locking = Inside::count(&LOCK_CALLS, self.inside.process) > 0;
+        is_locking && may_be_locked(file_of(fd)) || has_locks(fd)
     }
 }
 
@@ -258,16 +297,23 @@ fn has_locks(real: c_int) -> bool {
 /// a program's file ends here. If there may be locks, the descriptor is kept until the program
 /// closes a descriptor of the same file.
 pub(crate) fn dispose(real: c_int) {
-    let file = file_of(real);
-    // Counted before the check for locks and until the close: see `note_lock`.
-    let _disposal = Disposal::begin();
-    if may_be_locked(file) || has_locks(real) {
-        keep_until_close(own::keep_here(real), file);
+    let disposal = Disposal::begin();
+    if disposal.finds_locks(real) {
+        keep_until_close(own::keep_here(real), file_of(real));
     } else if own::has(real) {
         own::close_own(real);
     } else {
         own::close(real);
     }
+}
+
+/// Puts the open file of `other` in the place of `fd`, a descriptor of a file that this thread has
+/// just created. Returns false, and leaves `fd`, if there may be locks: another thread may have
+/// opened the file by its name.
+pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
+    let disposal = Disposal::begin();
+    // SAFETY: all arguments are numbers (S20).
+    !disposal.finds_locks(fd) && unsafe { next::dup3(other, fd, flags) } >= 0
 }
 
 /// Records a hidden descriptor, to be closed when the program closes a descriptor of the same file.
@@ -304,7 +350,8 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
         |(file, word): &(u64, u64)| *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file);
     for (_, word) in lent.chain(kept).filter(may_stay) {
         let fd = descriptor_in(word).filter(|fd| *fd >= 0 && own::has(*fd));
-        if let Some(fd) = fd
+        // Without a record lock, the descriptor would only keep the other locks of its description.
+        if let Some(fd) = fd.filter(|fd| has_locks(*fd))
             && process::control(fd, libc::F_SETFD, 0).is_ok()
         {
             note(fd);
@@ -326,7 +373,7 @@ fn is_closed_by_exec(file: u64) -> bool {
 pub(crate) fn take_over(fd: c_int) {
     let cloexec = libc::FD_CLOEXEC as usize;
     if process::control(fd, libc::F_SETFD, cloexec).is_ok() {
-        note_lock(fd);
+        drop(note_lock(fd));
         keep_until_close(own::keep_here(fd), file_of(fd));
     }
 }
@@ -355,20 +402,53 @@ pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     }
 }
 
-/// Drops this process's locks on a file that has a direct descriptor.
+/// Drops this process's locks on a file. A lock needs a real descriptor of the file in the process:
+/// a direct one, a kept one, or one that the program has.
 fn unlock(file: u64) {
     if !may_be_locked(file) {
         return;
     }
     let of_file = |slot: &&Slot| slot.id.load(Acquire) != 0 && slot.file.load(Acquire) == file;
-    let fds = LENT.iter().filter(of_file).filter_map(|slot| descriptor_in(slot.word.load(Acquire)));
-    for fd in fds.filter(|fd| *fd >= 0).take(1) {
+    let mut lent = LENT.iter().filter(of_file).filter_map(|slot| {
+        let fd = descriptor_in(slot.word.load(Acquire))?;
+        (fd >= 0).then_some(fd)
+    });
+    if let Some(fd) = lent.next().or_else(|| real_of_program(file)) {
         // SAFETY: numbers, for which zeros are valid (S20).
         let mut lock: flock64 = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_UNLCK as i16;
         let _ = process::control(fd, libc::F_SETLK, process::address(&lock));
     }
     close_kept(file);
+}
+
+/// Returns a real descriptor of the file that the program has.
+fn real_of_program(file: u64) -> Option<c_int> {
+    let is_real = |fd: &c_int| {
+        let may_be = !matches!(table::entry(*fd), Entry::Managed(_)) && !own::has(*fd);
+        may_be && file_of(*fd) == file && !process::is_stand_in(*fd)
+    };
+    table::numbers().find(is_real)
+}
+
+/// Returns true if this process may have record locks on the file of `fd`, and has taken them by
+/// a descriptor of the program.
+pub(crate) fn may_be_locked_by_program(fd: c_int) -> bool {
+    IS_ANY_LOCKED.load(Relaxed) && {
+        let file = file_of(fd);
+        may_be_locked(file) && real_of_program(file).is_some()
+    }
+}
+
+/// Records the file of a descriptor from before an exec as locked, if it has record locks: the
+/// kernel keeps a process's locks across exec. Called before the program runs.
+pub(crate) fn note_lock_from_before(fd: c_int) {
+    if has_locks(fd) {
+        let (word, bit) = place_of(file_of(fd));
+        word.fetch_or(bit, SeqCst);
+        IS_ANY_LOCKED.store(true, SeqCst);
+        table::note_number(fd);
+    }
 }
 
 /// Closes the kept descriptors of a file before the program closes `fd`, a descriptor of the

@@ -130,6 +130,12 @@ pub(crate) fn request(
         }
         // Another thread has put the real descriptor in the stand-in's place.
         Status::Kernel if reply.result >= 0 => Ok(None),
+        // The same, and the server has forgotten the description before this request arrived.
+        _ if reply.result == -i64::from(libc::EBADF)
+            && table::numbers_of(one.id).next().is_none() =>
+        {
+            Ok(None)
+        }
         _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
         _ => Err(Errno(libc::EIO)),
     }
@@ -175,8 +181,14 @@ pub(crate) fn prepare_exec() {
     };
     // A child that has made no request has nothing to give back.
     let has_entered = process::has_entered();
-    for (_, id) in table::managed().filter(|(fd, _)| is_closed(*fd)) {
-        let nr_reals = match plain(Request::new(Op::TakeReal, id)) {
+    for (fd, id) in table::managed().filter(|(fd, _)| is_closed(*fd)) {
+        // The exec closes a stand-in, which drops no locks that the kernel has by another
+        // descriptor. The close of a real descriptor does.
+        let takes = match lent::may_be_locked_by_program(fd) {
+            true => Request { flags: Reason::Locked as u64, ..Request::new(Op::HandOver, id) },
+            false => Request::new(Op::TakeReal, id),
+        };
+        let nr_reals = match plain(takes) {
             Ok(Some(reply)) => reply.result,
             // The real descriptor has taken the stand-in's place.
             Ok(None) => continue,
@@ -213,8 +225,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     }
     let id = match known {
         Entry::Managed(id) => id,
-        Entry::Unknown => return Ok(()),
-        Entry::Kernel | Entry::Passing => {
+        Entry::Unknown | Entry::Kernel | Entry::Passing => {
             // A child that has made no request keeps nothing.
             if process::has_entered() {
                 lent::real_closes(fd);

@@ -101,6 +101,11 @@ pub(crate) fn numbers_of(id: u64) -> impl Iterator<Item = c_int> {
     managed().filter(move |(_, found)| *found == id).map(|(fd, _)| fd)
 }
 
+/// Makes [`numbers`] include `fd`, a descriptor that has no entry.
+pub(crate) fn note_number(fd: c_int) {
+    KNOWN_END.fetch_max((fd as usize + 1).min(LEN), Relaxed);
+}
+
 pub(crate) fn numbers() -> impl Iterator<Item = c_int> {
     0..KNOWN_END.load(Relaxed) as c_int
 }

@@ -1,7 +1,7 @@
 //! Locks under a run end, stay and move as under the kernel; and so does what else depends on who
 //! has a file open: whether it can be executed, and how long it is.
 
-use super::worlds::{WORLDS, printed};
+use super::worlds::{WORLDS, compiled, printed};
 use super::{folder, has, is_long, pagetide, plain_shell_in, run_in};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -77,6 +77,48 @@ fn locks_end_and_stay_as_the_kernel_has_them_directly_after_each_call() {
     });
     assert!(found[0].len() > 800, "{} cases", found[0].len());
     assert_same(found);
+}
+
+/// Has both modes print `expected` in a case of `held_calls.c`, which holds a thread up.
+fn assert_held_calls(case: &str, expected: &str, test: &str) {
+    let Some(program) = compiled(include_str!("held_calls.c"), "-pthread", test) else { return };
+    let program = program.path().join("compiled");
+    for options in WORLDS.into_iter().flatten() {
+        let here = folder();
+        let mut command = Command::new(&program);
+        command.arg(case).arg(pagetide()).args(["run", "--quiet", "--memory", "4M"]).args(options);
+        let output = command.arg("--").arg(&program).current_dir(here.path()).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(77) {
+            eprintln!("SKIPPED: {test}: no filter can be installed: {errors}");
+            return;
+        }
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{options:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor() {
+    let test = "a_first_lock_is_kept_while_another_thread_closes_a_received_descriptor";
+    assert_held_calls("lock", "w, a lock\n", test);
+}
+
+#[test]
+fn a_lock_that_is_about_to_be_taken_is_kept_as_another_thread_closes() {
+    let test = "a_lock_that_is_about_to_be_taken_is_kept_as_another_thread_closes";
+    assert_held_calls("overtaken", "w, a lock\n", test);
+}
+
+#[test]
+fn a_first_lock_is_kept_while_another_thread_creates_the_file() {
+    let test = "a_first_lock_is_kept_while_another_thread_creates_the_file";
+    assert_held_calls("created", "-, a lock\n", test);
+}
+
+#[test]
+fn a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels() {
+    let test = "a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels";
+    assert_held_calls("forgotten", "w, no lock\n", test);
 }
 
 /// A process outside the run that opens or executes what it is asked to.

@@ -25,9 +25,8 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
         Ok(by) => by,
         Err(errno) => return or_minus_one(Err(errno)),
     };
-    if command != libc::F_GETLK && crate::process::is_on() {
-        lent::note_lock(fd);
-    }
+    let changes = command != libc::F_GETLK && crate::process::is_on();
+    let _locking = changes.then(|| lent::note_lock(fd));
     // SAFETY: our caller's lock (S20).
     let given = unsafe { load(lock) };
     let (Some((id, by)), Ok(given)) = (by, given) else {

@@ -13,7 +13,8 @@
 //! breaks the lease, and waits for the server to release it.
 //!
 //! **Invariants.** A real descriptor of an existing file is never opened and closed here: closing
-//! would release the program's record locks. If names change meanwhile, the kernel decides.
+//! would release the program's record locks. A new file's descriptor is replaced only while no
+//! thread can have locked the file. If names change meanwhile, the kernel decides.
 //!
 //! Source: open(2), `O_PATH`, and fcntl(2), "Leases".
 
@@ -21,9 +22,9 @@ use crate::channel::{self, Parcel, ask};
 use crate::errno::Errno;
 use crate::process::{control, is_regular, path_of};
 use crate::table::{self, Entry};
-use crate::{alone, arguments, next, own, process, room, small};
+use crate::{alone, arguments, lent, next, own, process, room, serve, small};
 use libc::{c_char, c_int, mode_t};
-use pagetide_run::wire::{Op, Request, Status, open as flag, variable};
+use pagetide_run::wire::{Op, Reason, Request, Status, open as flag, variable};
 use std::ffi::CStr;
 
 /// Files below these are the kernel's, unless a pattern of the run matches.
@@ -208,10 +209,14 @@ fn manage_new(fd: c_int, flags: c_int) {
         _ => None,
     };
     match managed {
-        Some(id) => {
-            // SAFETY: numbers (S20).
-            unsafe { next::dup3(stand_in, fd, flags & libc::O_CLOEXEC) };
+        Some(id) if lent::replace_new(fd, stand_in, flags & libc::O_CLOEXEC) => {
             table::set(fd, Entry::Managed(id));
+        }
+        // The descriptor stays the kernel's, because to close it would drop locks.
+        Some(id) => {
+            let _ = serve::hand_over(id, Reason::Locked);
+            let _ = control(fd, libc::F_SETFL, flags as usize);
+            table::set(fd, Entry::Kernel);
         }
         None => {
             restore_access(fd, flags);
@@ -233,10 +238,11 @@ fn restore_access(fd: c_int, flags: c_int) {
     if flags & libc::O_ACCMODE == libc::O_RDWR {
         return;
     }
+    let kept = flags & libc::O_CLOEXEC;
     let flags = flags & !(MAKING | libc::O_TMPFILE) | libc::O_CLOEXEC;
     if let Ok(again) = open_own(fd, flags) {
-        crate::serve::put_over(fd, again);
-        own::close(again);
+        lent::replace_new(fd, again, kept);
+        lent::dispose(again);
     }
 }
 

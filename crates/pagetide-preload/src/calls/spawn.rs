@@ -79,6 +79,7 @@ impl Kept {
     fn collect() -> Kept {
         let mut kept = Kept { memory: None, len: 0 };
         if process::is_on() {
+            maps::prepare_exec();
             serve::prepare_exec();
             let nr = lent::nr_kept_max();
             // Without memory, the locks end with the exec.

@@ -68,8 +68,8 @@ pub(crate) use locks::{lock, lock_all, unlock};
 pub(crate) use own_pages::count_all as count_own_pages;
 pub(crate) use place::is_mapped;
 pub(crate) use ranges::{
-    advise, hand_over, hand_over_all, in_place_of, overlaps, populate, populate_to_write, protect,
-    sync, unmap,
+    advise, hand_over, hand_over_all, in_place_of, overlaps, populate, populate_to_write,
+    prepare_exec, protect, sync, unmap,
 };
 pub(crate) use remap::remap;
 

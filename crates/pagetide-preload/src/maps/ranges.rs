@@ -1,15 +1,17 @@
 //! Calls of the program on address ranges that overlap mapped ranges.
 
 use super::fault::{Access, obtain_again, serve_fault};
+use super::kernels::give_to_kernel;
 use super::place::{self, ask_only, is_mapped, tell_unmapped};
 use super::uffd::{own_uffd, register};
 use super::{IS_REFUSED, PAGE_BYTES, find, own_pages, pages, pins};
 use crate::arguments::check_range;
+use crate::channel::{Answer, Parcel, ask};
 use crate::errno::Errno;
 use crate::pieces::{Changing, Piece, Storing, is_any, pause};
 use crate::{next, own, pieces, serve};
 use libc::c_int;
-use pagetide_run::wire::{Op, Reason, Request};
+use pagetide_run::wire::{Op, Reason, Request, Status};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -101,6 +103,25 @@ pub(crate) fn hand_over(start: usize, len: usize) {
 pub(crate) fn hand_over_all() {
     IS_REFUSED.store(true, Relaxed);
     hand_over(0, usize::MAX & !(PAGE_BYTES - 1));
+}
+
+/// Maps the kernel's file in place of each range of a file that the kernel has, before an exec. The
+/// exec then ends the mapping, and with it the locks of its description, at once. The server would
+/// learn of the end only from the process's sockets.
+pub(crate) fn prepare_exec() {
+    let mut at = 0;
+    while let Some((piece, next)) = pieces::from(at) {
+        at = next;
+        let take = Request::new(Op::TakeReal, piece.id);
+        // A server that is gone keeps nothing.
+        let Ok(Answer { reply, files: [real, ..] }) = ask(&take, Parcel::default()) else { return };
+        if real >= 0 {
+            give_to_kernel(&piece, real);
+        } else if reply.status == Status::Done && reply.result == 0 {
+            // The server keeps no real descriptor for any other range.
+            return;
+        }
+    }
 }
 
 /// Serves mprotect(2) of a range of addresses with mapped ranges. Returns `None` if the protection

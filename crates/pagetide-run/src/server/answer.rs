@@ -31,6 +31,11 @@ impl Answer {
         Answer { files: real.into_iter().collect(), ..Answer::of(Reply::status(Status::Kernel)) }
     }
 
+    /// Makes the answer for a descriptor that is not managed.
+    pub(super) fn stranger() -> Answer {
+        Answer::of(Reply::status(Status::Stranger))
+    }
+
     /// Makes the answer to a call that fails with `errno`.
     pub(super) fn failed(errno: Errno) -> Answer {
         Answer::of(Reply::done(-i64::from(errno.raw_os_error())))

@@ -7,8 +7,8 @@
 //!
 //! Bytes that a process has written stay in the page cache when the process ends.
 //!
-//! Lock order: a call lock (`Turn`), `files` (held for a look-up only), a file's `state`, a
-//! description's `inner`, `holders`, in-flight `changes`.
+//! Lock order: an ending process, a call lock (`Turn`), `files` (held for a look-up only), a file's
+//! `state`, a description's `inner`, `holders`, in-flight `changes`.
 
 mod answer;
 mod breaks;
@@ -33,7 +33,7 @@ pub(crate) use sockets::answers;
 
 use crate::errno::{Errno, IntoErrno};
 use crate::filter::Filter;
-use crate::wire::{self, Offer, Op, Reason, Reply, Request, Status};
+use crate::wire::{self, Offer, Op, Reason, Request};
 use answer::{Answer, ONLY_KERNEL, Outcome, done};
 use breaks::Leases;
 use changes::{Author, Changes};
@@ -430,9 +430,4 @@ impl Serving {
             let _ = thread.join();
         }
     }
-}
-
-/// Makes the reply for a descriptor that is not managed.
-fn stranger() -> Answer {
-    Answer::of(Reply::status(Status::Stranger))
 }

@@ -5,7 +5,7 @@ use super::changes::Contents;
 use super::holders::Holder;
 use super::identity::{FileKey, path_of};
 use super::served_file::{Access, Description, Hands, ServedFile};
-use super::{Sender, Server, stranger};
+use super::{Sender, Server};
 use crate::errno::{Errno, IntoErrno};
 use crate::program;
 use crate::wire::{FILE_BYTES_MAX, Reason, Reply, open};
@@ -108,11 +108,13 @@ impl Server {
         let found = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(found)?;
         let file = super::lock(&self.files).get(&key).cloned();
-        let Some(file) = file else { return Ok(stranger()) };
+        let Some(file) = file else { return Ok(Answer::stranger()) };
         let is_it = |one: &Arc<Description>| {
             is_same_open_file(one.stand_in.as_fd(), found.as_fd()) == Some(true)
         };
-        let Some(one) = file.descriptions().into_iter().find(is_it) else { return Ok(stranger()) };
+        let Some(one) = file.descriptions().into_iter().find(is_it) else {
+            return Ok(Answer::stranger());
+        };
         self.wake(process, one.id)?;
         let is_kernels = one.inner().real.is_some();
         let mut answer = if is_kernels { one.kernel_answer()? } else { done(one.id)? };

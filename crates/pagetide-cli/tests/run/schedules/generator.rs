@@ -197,9 +197,7 @@ impl Generator {
         });
         let kind = chosen.map_or(Kind::Read, |&(kind, _)| kind);
         if let Some(operation) = self.operation(process, kind) {
-            // Threads beside mappings are in `FOUND` alone.
-            let may_thread =
-                !matches!(kind, Kind::Fork | Kind::Exec | Kind::Apart) && !self.has(Kind::Map);
+            let may_thread = !matches!(kind, Kind::Fork | Kind::Exec | Kind::Apart);
             let thread = if may_thread && self.random.percent(5) { "t:" } else { "" };
             let line = if kind == Kind::Apart {
                 format!("0|1|2 {operation}")
