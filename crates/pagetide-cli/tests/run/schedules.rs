@@ -81,6 +81,11 @@ const FOUND: &[&str] = &[
     // The first call after an exec closes a descriptor of the kernel's, of a locked file.
     "1 open 4 f0 +c; 1 lock 4 p w 0 10 0; 1 flock 4 w; 1 exec; 1 close 4; 2 open 3 f0 +; \
      2 flock 3 w",
+    // A mapping with a hole is moved.
+    "1 open 3 . +T; 1 map 2 3 102400 20480 r s; 1 unmap 2 4096 179; 1 remap 2 17504 f",
+    "- file f1 400000 5; 1 open 3 f1 +; 1 map 0 3 0 40960 rw s; 1 store 0 0 100 7; \
+     1 unmap 0 4096 4096; 1 remap 0 40960 f; 1 load 0 0 100; 1 load 0 8192 4096; \
+     1 load 0 4096 10; 1 store 0 30000 100 8; 2 open 4 f1 r; 2 pread 4 40960 0",
     // A child's exec ends a mapping that it has inherited, and with it the lock of its description.
     "- file f1 400000 52; 2 open 7 f1 +; 1 open 3 f1 +; 1 map 0 3 0 274432 rw sf; 1 flock 3 w; \
      1 fork 4; 1 close 3; 1 unmap 0 0 1000000; 4 close 3; 4 exec; 2 flock 7 w",

@@ -5,8 +5,9 @@
 //!   others         reserved     --mremap--> mapped again: stores are in the memory file
 //! ```
 //!
-//! **Ignored.** Several mappings in one call, which newer kernels move, and moves that keep the old
-//! addresses mapped: MREMAP_DONTUNMAP and length 0 are left to the kernel.
+//! **Ignored.** Several mappings in one call, which Linux moves from 6.17 on, and moves that keep the
+//! old addresses mapped: MREMAP_DONTUNMAP and length 0. Their files are handed over, and the kernel
+//! answers.
 
 use super::fault::obtain_again;
 use super::place::{NO_PROCESS, is_mapped, protect, reserve};
@@ -36,7 +37,10 @@ pub(crate) fn remap(
         return None;
     }
     let old = (end - start).max(1);
-    let is_odd = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 || start == end;
+    let is_several = || joined(&Changing::begin(), start, end).is_none();
+    let is_odd = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0
+        || start == end
+        || is_fixed && len == end - start && overlaps(start, old) && is_several();
     if is_odd && overlaps(start, old) {
         hand_over(start, old);
         if overlaps(start, old) {
