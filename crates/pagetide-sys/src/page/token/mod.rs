@@ -3,11 +3,12 @@
 //! **Problem.** A word full of bits lets any code do anything. What may read, write or take a frame
 //! should be a matter of types, and outlive panics and threads.
 //!
-//! **Idea.** Three tokens, each the only way to its rights, each given back by its drop:
+//! **Idea.** Four tokens, each the only way to its rights, each given back by its drop:
 //!
 //! ```text
 //!   ReadTicket   nothing held       copy, then check              any number, never waits
 //!   Pin          pins + 1           &[u8]                         up to 2047, excludes Lock
+//!   PinnedBytes  the pin of one     &[u8], found once             as Pin
 //!   Lock         LOCK               read, write, fill, install,   one, excludes Pin and tickets
 //!                                   relocate, evict
 //! ```
@@ -21,6 +22,8 @@
 //! break S4.
 //!
 //! **Ignored.** Order among pages: code that takes two locks must have an order, or use `try_lock`.
+
+pub use self::pinned_bytes::PinnedBytes;
 
 use std::fmt;
 use std::ops::Range;
@@ -436,6 +439,7 @@ impl<H: PageHandle> fmt::Debug for Lock<H> {
 }
 
 mod page_file;
+mod pinned_bytes;
 mod region;
 mod taking;
 

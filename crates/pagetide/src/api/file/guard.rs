@@ -15,8 +15,9 @@ use crate::engine::held;
 use crate::engine::written;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
+use pagetide_core::units::PAGE_BYTES;
 use pagetide_core::writeback::Balance;
-use pagetide_sys::{Lock, PageRef, Pin, PinRefused, Touch, current_cpu};
+use pagetide_sys::{Lock, PageRef, Pin, PinRefused, PinnedBytes, Touch, current_cpu};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -27,8 +28,8 @@ use std::ops::{Deref, DerefMut};
 /// its thread, which is how a call knows that it would wait for itself.
 pub struct PageGuard<'f> {
     handle: &'f Handle,
-    pin: Pin<PageRef<'f>>,
-    nr_bytes: usize,
+    index: u64,
+    bytes: PinnedBytes<'f>,
     of_one_thread: PhantomData<*const ()>,
 }
 
@@ -47,8 +48,10 @@ pub struct PageGuardMut<'f> {
 impl<'f> PageGuard<'f> {
     #[inline]
     fn new(handle: &'f Handle, pin: Pin<PageRef<'f>>, nr_bytes: usize) -> PageGuard<'f> {
-        held::note(&handle.mapping, pin.page().index().0, false);
-        PageGuard { handle, pin, nr_bytes, of_one_thread: PhantomData }
+        let index = pin.page().index().0;
+        held::note(&handle.mapping, index, false);
+        let bytes = pin.into_bytes(nr_bytes);
+        PageGuard { handle, index, bytes, of_one_thread: PhantomData }
     }
 }
 
@@ -201,8 +204,8 @@ impl Handle {
                     let cpu = current_cpu();
                     let mut run = self.lock_filled(cpu, index, record::AccessKind::Table)?;
                     if let Ok(pin) = run.swap_remove(0).downgrade(Touch::Young) {
-                        let mut guard = PageGuard::new(self, pin, 0);
-                        guard.nr_bytes = self.check_in_file(index)?;
+                        let mut guard = PageGuard::new(self, pin, PAGE_BYTES);
+                        guard.bytes.truncate(self.check_in_file(index)?);
                         return Ok(guard);
                     }
                 }
@@ -241,7 +244,7 @@ impl Deref for PageGuard<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.pin.bytes()[..self.nr_bytes]
+        &self.bytes
     }
 }
 
@@ -254,15 +257,14 @@ impl AsRef<[u8]> for PageGuard<'_> {
 impl Drop for PageGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        let index = self.pin.page().index().0;
-        held::forget(&self.handle.mapping, index, false);
-        self.handle.note_unpin(index);
+        held::forget(&self.handle.mapping, self.index, false);
+        self.handle.note_unpin(self.index);
     }
 }
 
 impl fmt::Debug for PageGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PageGuard({:?}, {} bytes)", self.pin, self.nr_bytes)
+        write!(f, "PageGuard({}: {:?})", PageIndex(self.index), self.bytes)
     }
 }
 
