@@ -317,6 +317,11 @@ impl<'a> PageRef<'a> {
         self.index
     }
 
+    /// The address of the page's word, which no other page has while the table lives.
+    pub fn word_address(self) -> usize {
+        std::ptr::from_ref(self.word()).addr()
+    }
+
     /// The word now.
     pub fn load(self) -> Snapshot {
         self.word().load()

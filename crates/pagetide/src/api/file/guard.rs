@@ -11,7 +11,7 @@ use super::{File, Handle, NOTED};
 use crate::api::file::write::from_read;
 use crate::engine::errors::{ReadError, WriteError};
 use crate::engine::fill::{FillError, Filled};
-use crate::engine::held;
+use crate::engine::held::{self, Slot};
 use crate::engine::written;
 use pagetide_core::ids::{CpuId, PageIndex};
 use pagetide_core::record;
@@ -30,6 +30,7 @@ pub struct PageGuard<'f> {
     handle: &'f Handle,
     index: u64,
     bytes: PinnedBytes<'f>,
+    slot: Slot,
     of_one_thread: PhantomData<*const ()>,
 }
 
@@ -49,9 +50,9 @@ impl<'f> PageGuard<'f> {
     #[inline]
     fn new(handle: &'f Handle, pin: Pin<PageRef<'f>>, nr_bytes: usize) -> PageGuard<'f> {
         let index = pin.page().index().0;
-        held::note(&handle.mapping, index, false);
         let bytes = pin.into_bytes(nr_bytes);
-        PageGuard { handle, index, bytes, of_one_thread: PhantomData }
+        let slot = held::add_shared(&handle.mapping, index, bytes.word_address());
+        PageGuard { handle, index, bytes, slot, of_one_thread: PhantomData }
     }
 }
 
@@ -111,7 +112,7 @@ impl File {
         let kind = record::AccessKind::TableWrite;
         let mut run = handle.lock_filled(cpu, index, kind).map_err(from_read)?;
         let page = run.swap_remove(0);
-        held::note(&handle.mapping, index, true);
+        held::add_exclusive(&handle.mapping, index);
         let (bytes, is_changed) = (Box::default(), false);
         let mut guard =
             PageGuardMut { handle, page, bytes, is_changed, of_one_thread: PhantomData };
@@ -257,7 +258,7 @@ impl AsRef<[u8]> for PageGuard<'_> {
 impl Drop for PageGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        held::forget(&self.handle.mapping, self.index, false);
+        held::remove_shared(&self.handle.mapping, self.index, self.slot);
         self.handle.note_unpin(self.index);
     }
 }
@@ -321,7 +322,7 @@ impl Drop for PageGuardMut<'_> {
         if self.is_changed {
             self.publish(index);
         }
-        held::forget(&self.handle.mapping, index, true);
+        held::remove_exclusive(&self.handle.mapping, index);
         self.handle.note_unpin(index);
     }
 }
