@@ -8,8 +8,8 @@
 //! is a token that cannot be copied, and only the token opens the frame.
 //!
 //! ```text
-//!   versions[frame]:  31       30 ............ 19  18 ............. 0
-//!                    | claimed |      unused      | version, modulo 2^19 |
+//!   versions[frame]:  31       30 ............ 18  17 ............. 0
+//!                    | claimed |      unused      | version, modulo 2^18 |
 //!
 //!   free --claim--> ClaimedFrame --install--> page word --evict--> ClaimedFrame --release--> free
 //!                   (carries the version)     (version + 1, lives in the word)
@@ -18,7 +18,7 @@
 //! **Data and invariants.** S3: at most one [`ClaimedFrame`] or page word stands for a frame at a
 //! time: `claim` sets the bit by compare-and-swap, a word consumes the token, eviction gives it
 //! back, `release` clears the bit. A token carries its arena's number and is refused elsewhere.
-//! The version travels with the frame, so (frame, version) does not come back before 2^19 installs
+//! The version travels with the frame, so (frame, version) does not come back before 2^18 installs
 //! and writes.
 //!
 //! **Ignored.** Which frame is given out: that is core's. A token that is dropped leaks its
@@ -41,7 +41,7 @@ use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
 
 const CLAIMED: u32 = 1 << 31;
 /// A frame's version, modulo its width.
-pub(crate) const VERSION_MASK: u32 = (1 << 19) - 1;
+pub(crate) const VERSION_MASK: u32 = (1 << 18) - 1;
 
 /// The most frames one arena holds: 2^28, which is 1 TiB.
 pub const NR_FRAMES_MAX: u32 = 1 << 28;

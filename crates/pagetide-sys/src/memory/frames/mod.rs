@@ -142,6 +142,7 @@ impl FrameMemory {
     }
 
     /// The first byte of `frame`: for the kernel, and for slices. Panics when not in the arena.
+    #[inline]
     pub(crate) fn frame_ptr(&self, frame: u32) -> *mut u8 {
         self.mapping.base().wrapping_add(self.locate(frame, 0, FRAME_BYTES))
     }

@@ -401,7 +401,7 @@ impl<'a> PageRef<'a> {
     }
 
     /// Called by the thread that made the page young.
-    #[inline]
+    #[cold]
     pub(crate) fn note_touched(self) {
         if !self.leaf.touched.load(Ordering::SeqCst) {
             self.leaf.touched.store(true, Ordering::SeqCst);

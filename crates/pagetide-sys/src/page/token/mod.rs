@@ -103,6 +103,15 @@ impl<H: PageHandle> Pin<H> {
         self.seen.is_hint()
     }
 
+    /// Lets later accesses pin the page [the short way](crate::PageTable::try_pin_plain), if its
+    /// bytes are in its frame. The caller has found nothing else that an access is to ask for.
+    pub fn make_plain(&self) {
+        let page = self.page();
+        if page.region().is_none() && !page.is_in_file() {
+            page.word().take_ask();
+        }
+    }
+
     /// The page pinned.
     pub fn page(&self) -> PageRef<'_> {
         self.handle.page()
@@ -373,6 +382,12 @@ impl<H: PageHandle> Lock<H> {
         if self.page().word().set_young() {
             self.page().note_touched();
         }
+    }
+
+    /// Has each access of the page, which is resident, ask for more than its bytes: from now on it
+    /// is not [pinned the short way](crate::PageTable::try_pin_plain).
+    pub fn ask(&self) {
+        self.page().word().set_ask();
     }
 
     /// Takes YOUNG away; returns whether the page was young. A region's user meets a fault next.

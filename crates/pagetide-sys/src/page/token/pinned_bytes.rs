@@ -5,9 +5,11 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
+use pagetide_core::ids::PageIndex;
+
 use super::{PageHandle, Pin, region};
 use crate::memory::frames::FRAME_BYTES;
-use crate::page::table::PageRef;
+use crate::page::table::{PageRef, PageTable};
 use crate::page::wait;
 use crate::page::word::PageWord;
 
@@ -46,6 +48,33 @@ impl<'a> PinnedBytes<'a> {
     #[inline]
     pub fn word_address(&self) -> usize {
         std::ptr::from_ref(self.word).addr()
+    }
+}
+
+impl PageTable {
+    /// Pins the page at `index` and makes it young, if it is resident and no access of it has to
+    /// ask for more than its bytes (see [`Pin::make_plain`]); shows the first `len` bytes. Returns
+    /// `None` otherwise, and where [`PageRef::try_pin`] is refused.
+    ///
+    /// # Cost
+    /// The lookup, and one compare-and-swap.
+    #[inline]
+    pub fn try_pin_plain(&self, index: PageIndex, len: usize) -> Option<PinnedBytes<'_>> {
+        let page = self.page(index)?;
+        let (word, memory) = (page.word(), page.arena().memory());
+        while let Some(seen) = word.peek_plain() {
+            // Before the pin, so that the address is known when the pin is had.
+            let start = memory.frame_ptr(seen.resident_frame().0);
+            if word.try_pin_seen(seen) {
+                if !seen.is_young() {
+                    page.note_touched();
+                }
+                // SAFETY: S4 (the word was pinned as it was seen): a word without ASK has its bytes
+                // in its frame, whoever may have mapped the table's other pages (S25, S33).
+                return Some(unsafe { PinnedBytes::new(word, start, len) });
+            }
+        }
+        None
     }
 }
 

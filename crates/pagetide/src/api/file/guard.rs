@@ -47,10 +47,13 @@ pub struct PageGuardMut<'f> {
 }
 
 impl<'f> PageGuard<'f> {
-    #[inline]
     fn new(handle: &'f Handle, pin: Pin<PageRef<'f>>, nr_bytes: usize) -> PageGuard<'f> {
         let index = pin.page().index().0;
-        let bytes = pin.into_bytes(nr_bytes);
+        PageGuard::over(handle, index, pin.into_bytes(nr_bytes))
+    }
+
+    #[inline]
+    fn over(handle: &'f Handle, index: u64, bytes: PinnedBytes<'f>) -> PageGuard<'f> {
         let slot = held::add_shared(&handle.mapping, index, bytes.word_address());
         PageGuard { handle, index, bytes, slot, of_one_thread: PhantomData }
     }
@@ -70,20 +73,15 @@ impl File {
     #[inline]
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
-        if !handle.access.read {
-            return Err(ReadError::NotReadable);
-        }
-        let nr_bytes = handle.check_in_file(index)?;
-        handle.settle(index..=index)?;
-        if let Some(page) = handle.mapping.table.page(PageIndex(index))
-            && let Ok(pin) = page.try_pin(Touch::Young)
+        let mapping = &*handle.mapping;
+        let nr_bytes = mapping.bytes_in_page(PageIndex(index));
+        if handle.reads_plainly
+            && nr_bytes > 0
+            && !mapping.leaving.is_any()
+            && let Some(bytes) = mapping.table.try_pin_plain(PageIndex(index), nr_bytes)
         {
-            handle.note_table_access(index);
-            if handle.pages.is_slow(pin.frame(), pin.has_hint()) {
-                return handle.pin_in_slow_memory(index, pin);
-            }
-            handle.note_pinned(index, &pin);
-            return Ok(PageGuard::new(handle, pin, nr_bytes));
+            handle.count_hit();
+            return Ok(PageGuard::over(handle, index, bytes));
         }
         handle.pin_slowly(index)
     }
@@ -133,23 +131,26 @@ impl Handle {
         }
     }
 
-    #[inline]
     fn note_table_access(&self, index: u64) {
         self.count_hit();
         self.pages.record(&self.mapping, index, record::AccessKind::Table);
     }
 
-    /// What the page has to say to readahead and to the sample of reuse, once it is where it stays.
-    #[inline]
+    /// Tells readahead and the sample of reuse of a pinned page. Later guards of the page skip this
+    /// if there is no more to tell.
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
-        let flags = self.pages.folios[pin.frame()].flags();
+        let (frame, folio) = (pin.frame(), &self.pages.folios[pin.frame()]);
+        let flags = folio.flags();
         if flags.any(NOTED) {
-            self.note_flags(index, pin.frame(), flags);
+            self.note_flags(index, frame, flags);
+        }
+        if !folio.flags().any(NOTED) && !self.pages.is_slow(frame, false) {
+            pin.make_plain();
         }
     }
 
-    /// A guard goes. The page is free a moment later, before anything else is decided.
-    #[inline]
+    /// Records that a guard goes. The page is free a moment later, before anything else is decided.
+    #[cold]
     fn note_unpin(&self, index: u64) {
         self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
@@ -181,9 +182,12 @@ impl Handle {
         }
     }
 
-    /// Pins a page that is absent, locked, or pinned to the limit.
+    /// Pins a page that is absent, locked, or pinned to the limit, or that has more to tell.
     #[cold]
     fn pin_slowly(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
+        if !self.access.read {
+            return Err(ReadError::NotReadable);
+        }
         loop {
             let nr_bytes = self.check_in_file(index)?;
             self.settle(index..=index)?;
@@ -259,7 +263,9 @@ impl Drop for PageGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         held::remove_shared(&self.handle.mapping, self.index, self.slot);
-        self.handle.note_unpin(self.index);
+        if !self.handle.reads_plainly {
+            self.handle.note_unpin(self.index);
+        }
     }
 }
 

@@ -77,23 +77,27 @@ pub struct File {
     handle: Arc<Handle>,
 }
 
-/// The state of one open handle.
+/// The state of one open handle. A hit reads one cache line of it.
+#[repr(C, align(64))]
 struct Handle {
-    shared: Arc<CacheShared>,
-    /// The engine's, one step nearer for hits.
-    pages: Arc<Pages>,
     mapping: Arc<Mapping>,
+    /// The counters of the group the mapping was in when it was opened, or of all mappings without
+    /// a group.
+    counters: Arc<Counters>,
+    /// The engine's pages, one step nearer for hits.
+    pages: Arc<Pages>,
     access: Access,
+    /// True if reads are allowed and not recorded.
+    reads_plainly: bool,
+    no_reuse: AtomicBool,
     /// The page in which the last read on each CPU ended: reading on in it counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
     /// The page of the last miss, for the prefetcher ahead of it.
     reached: Arc<AtomicU64>,
-    no_reuse: AtomicBool,
     /// Its pages are for other processes to map: they are brought into the memory file.
     for_maps: bool,
-    /// Those of the group the mapping was in when it was opened, or of all that are in none.
-    counters: Arc<Counters>,
+    shared: Arc<CacheShared>,
     errors_seen: AtomicU64,
 }
 
@@ -104,12 +108,14 @@ impl File {
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.reported_errors());
         let counters = shared.engine.source.counters_of(&mapping);
+        let reads_plainly = access.read && shared.engine.pages.recorder.is_none();
         File {
             handle: Arc::new(Handle {
                 pages: Arc::clone(&shared.engine.pages),
                 shared,
                 mapping,
                 access,
+                reads_plainly,
                 last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
                 reached: Arc::default(),
