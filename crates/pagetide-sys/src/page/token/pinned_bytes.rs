@@ -3,7 +3,6 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::ptr::NonNull;
 
 use pagetide_core::ids::PageIndex;
 
@@ -21,7 +20,7 @@ use crate::page::word::PageWord;
 #[must_use = "a pin that is dropped holds nothing"]
 pub struct PinnedBytes<'a> {
     word: &'a PageWord,
-    start: NonNull<u8>,
+    start: *const u8,
     len: usize,
 }
 
@@ -33,8 +32,7 @@ impl<'a> PinnedBytes<'a> {
     /// S4, S6: the caller has pinned the page, and gives up the pin. A whole frame from `start` on
     /// holds the page's bytes while the page is pinned, and no user may write the frame.
     #[inline]
-    unsafe fn new(word: &'a PageWord, start: *mut u8, len: usize) -> PinnedBytes<'a> {
-        let start = NonNull::new(start).expect("S1: a frame is in a mapping");
+    unsafe fn new(word: &'a PageWord, start: *const u8, len: usize) -> PinnedBytes<'a> {
         PinnedBytes { word, start, len: len.min(FRAME_BYTES) }
     }
 
@@ -102,7 +100,7 @@ impl Deref for PinnedBytes<'_> {
         // SAFETY: S4 (LOCK and pins exclude each other): while this value lives, nothing writes the
         // frame. S1: `len` bytes from `start` are in a frame. S6: the word's table keeps the
         // frame's memory alive.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
 

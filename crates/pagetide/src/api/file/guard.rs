@@ -46,19 +46,6 @@ pub struct PageGuardMut<'f> {
     of_one_thread: PhantomData<*const ()>,
 }
 
-impl<'f> PageGuard<'f> {
-    fn new(handle: &'f Handle, pin: Pin<PageRef<'f>>, nr_bytes: usize) -> PageGuard<'f> {
-        let index = pin.page().index().0;
-        PageGuard::over(handle, index, pin.into_bytes(nr_bytes))
-    }
-
-    #[inline]
-    fn over(handle: &'f Handle, index: u64, bytes: PinnedBytes<'f>) -> PageGuard<'f> {
-        let slot = held::add_shared(&handle.mapping, index, bytes.word_address());
-        PageGuard { handle, index, bytes, slot, of_one_thread: PhantomData }
-    }
-}
-
 impl File {
     /// Pins page `index`, which begins at byte `index * 4096`, and gives its bytes. Fills it first
     /// if it is absent. Waits for another thread that has a [`PageGuardMut`] of it.
@@ -70,20 +57,16 @@ impl File {
     /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it, or a guard of it
     /// where there are 2047 already, which is all there can be; [`ReadError::NoFrame`] when every
     /// frame is in use: [`File::read_at`] still works then.
-    #[inline]
+    // A guard that is returned by a call goes through memory, which takes longer than the rest.
+    #[inline(always)]
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
-        let mapping = &*handle.mapping;
-        let nr_bytes = mapping.bytes_in_page(PageIndex(index));
-        if handle.reads_plainly
-            && nr_bytes > 0
-            && !mapping.leaving.is_any()
-            && let Some(bytes) = mapping.table.try_pin_plain(PageIndex(index), nr_bytes)
-        {
-            handle.count_hit();
-            return Ok(PageGuard::over(handle, index, bytes));
-        }
-        handle.pin_slowly(index)
+        let bytes = match handle.pin_plain(index) {
+            Some(bytes) => bytes,
+            None => handle.pin_slowly(index)?,
+        };
+        let slot = held::add_shared(&handle.mapping, index, bytes.word_address());
+        Ok(PageGuard { handle, index, bytes, slot, of_one_thread: PhantomData })
     }
 
     /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
@@ -131,6 +114,19 @@ impl Handle {
         }
     }
 
+    /// Pins a resident page of which there is nothing to tell.
+    #[inline(always)]
+    fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
+        let mapping = &*self.mapping;
+        let nr_bytes = mapping.bytes_in_page(PageIndex(index));
+        if !self.reads_plainly || nr_bytes == 0 || mapping.leaving.is_any() {
+            return None;
+        }
+        let bytes = mapping.table.try_pin_plain(PageIndex(index), nr_bytes)?;
+        self.count_hit();
+        Some(bytes)
+    }
+
     fn note_table_access(&self, index: u64) {
         self.count_hit();
         self.pages.record(&self.mapping, index, record::AccessKind::Table);
@@ -162,13 +158,13 @@ impl Handle {
         &'f self,
         index: u64,
         pin: Pin<PageRef<'f>>,
-    ) -> Result<PageGuard<'f>, ReadError> {
+    ) -> Result<PinnedBytes<'f>, ReadError> {
         let (page, frame, has_hint) = (self.page_or_make(index)?, pin.frame(), pin.has_hint());
         if !has_hint {
             self.engine().source.note_slow_access(current_cpu(), page, frame, has_hint);
             self.note_pinned(index, &pin);
             let nr_bytes = self.check_in_file(index)?;
-            return Ok(PageGuard::new(self, pin, nr_bytes));
+            return Ok(pin.into_bytes(nr_bytes));
         }
         drop(pin);
         self.engine().source.note_slow_access(current_cpu(), page, frame, has_hint);
@@ -176,7 +172,7 @@ impl Handle {
         match page.try_pin(Touch::Quiet) {
             Ok(pin) => {
                 self.note_pinned(index, &pin);
-                Ok(PageGuard::new(self, pin, nr_bytes))
+                Ok(pin.into_bytes(nr_bytes))
             }
             Err(_) => self.pin_slowly(index),
         }
@@ -184,7 +180,7 @@ impl Handle {
 
     /// Pins a page that is absent, locked, or pinned to the limit, or that has more to tell.
     #[cold]
-    fn pin_slowly(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
+    fn pin_slowly(&self, index: u64) -> Result<PinnedBytes<'_>, ReadError> {
         if !self.access.read {
             return Err(ReadError::NotReadable);
         }
@@ -199,7 +195,7 @@ impl Handle {
                         return self.pin_in_slow_memory(index, pin);
                     }
                     self.note_pinned(index, &pin);
-                    return Ok(PageGuard::new(self, pin, nr_bytes));
+                    return Ok(pin.into_bytes(nr_bytes));
                 }
                 Err(PinRefused::Locked) => {
                     self.check_not_own(index)?;
@@ -209,9 +205,10 @@ impl Handle {
                     let cpu = current_cpu();
                     let mut run = self.lock_filled(cpu, index, record::AccessKind::Table)?;
                     if let Ok(pin) = run.swap_remove(0).downgrade(Touch::Young) {
-                        let mut guard = PageGuard::new(self, pin, PAGE_BYTES);
-                        guard.bytes.truncate(self.check_in_file(index)?);
-                        return Ok(guard);
+                        let mut bytes = pin.into_bytes(PAGE_BYTES);
+                        let nr_bytes = self.check_in_file(index);
+                        bytes.truncate(nr_bytes.inspect_err(|_| self.note_unpin(index))?);
+                        return Ok(bytes);
                     }
                 }
                 // Thousands of guards of this one page: one of another thread's will go.
