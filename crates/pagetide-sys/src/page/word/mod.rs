@@ -119,6 +119,7 @@ pub struct ReadTicket(Snapshot);
 
 impl ReadTicket {
     /// The frame to copy from.
+    #[inline]
     pub fn frame(self) -> FrameId {
         self.0.frame().expect("S5: a ticket is taken of a resident word")
     }
@@ -126,6 +127,12 @@ impl ReadTicket {
     /// Whether the page was young already, so that marking it would write for nothing.
     pub fn is_young(self) -> bool {
         self.0.is_young()
+    }
+
+    /// Returns true if the word carried ASK when the read began.
+    #[inline]
+    pub fn asks(self) -> bool {
+        self.0.0 & ASK != 0
     }
 
     /// Whether the page was marked with HINT when the read began.
@@ -155,6 +162,12 @@ impl PageWord {
 
     pub(crate) fn load(&self) -> Snapshot {
         Snapshot(self.0.load(Ordering::Acquire))
+    }
+
+    /// Returns a ticket if the word [is plain](Self::peek_plain).
+    #[inline]
+    pub(crate) fn peek_plain_ticket(&self) -> Option<ReadTicket> {
+        self.peek_plain().map(ReadTicket)
     }
 
     /// Resident and unlocked: a ticket for an optimistic read.
@@ -200,7 +213,7 @@ impl PageWord {
     /// Returns the word if the page can be pinned, and its word carries neither HINT nor ASK.
     #[inline]
     pub(crate) fn peek_plain(&self) -> Option<Snapshot> {
-        let now = self.0.load(Ordering::Relaxed);
+        let now = self.0.load(Ordering::Acquire);
         let is_plain = now & (STATE | LOCK | HINT | ASK) == RESIDENT && now & PINS != PINS;
         is_plain.then_some(Snapshot(now))
     }

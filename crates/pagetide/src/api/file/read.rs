@@ -49,6 +49,9 @@ impl File {
     /// range; [`ReadError::WouldDeadlock`] if this thread has the guard that is waited for.
     pub fn read_at(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let handle = &*self.handle;
+        if handle.read_plainly(target, offset) {
+            return Ok(target.len());
+        }
         if !handle.access.read {
             return Err(ReadError::NotReadable);
         }
@@ -74,6 +77,35 @@ impl File {
 }
 
 impl Handle {
+    /// Fills `target` from one resident page of which there is nothing to tell. Returns false if
+    /// it did not, and has done nothing that the read has to know of.
+    #[inline]
+    fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
+        let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
+        let is_in_page = !target.is_empty() && target.len() <= PAGE_BYTES - within;
+        // The bytes are in one page, so no sum overflows where the page has a word.
+        let is_in_file = offset.saturating_add(target.len() as u64) <= self.mapping.len();
+        if !self.reads_plainly || !is_in_page || !is_in_file || self.mapping.leaving.is_any() {
+            return false;
+        }
+        let Some((page, guess)) = self.mapping.table.page_and_guess(PageIndex(index)) else {
+            return false;
+        };
+        self.pages.fetch_guess(Some(guess), within);
+        let Some(frame) = page.read_plain(within, target) else { return false };
+        self.count_hit();
+        let cpu = current_cpu();
+        let last_page = self.last_page.at(cpu);
+        if last_page.load(Relaxed) != index {
+            last_page.store(index, Relaxed);
+            if !self.no_reuse.load(Relaxed) {
+                self.pages.mark_accessed(cpu, frame);
+            }
+        }
+        true
+    }
+
+    #[inline(never)]
     fn read_range(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let cpu = current_cpu();
         let last = (offset + target.len() as u64 - 1) >> PAGE_SHIFT;
@@ -157,7 +189,7 @@ impl Handle {
         is_hit: bool,
     ) {
         let engine = self.engine();
-        let Copied { mut frame, flags, has_hint } = copied;
+        let Copied { mut frame, flags, has_hint, .. } = copied;
         self.record_read(piece);
         match (piece.counts, is_hit) {
             (true, true) => self.pages.mark_accessed(cpu, frame),
@@ -173,6 +205,19 @@ impl Handle {
         }
         if flags.any(NOTED) {
             self.note_flags(piece.index, frame, flags);
+        } else if copied.asks {
+            self.make_plain(page);
+        }
+    }
+
+    /// Lets later hits of the page take the short way, unless there is a reason against it.
+    #[cold]
+    fn make_plain(&self, page: PageRef<'_>) {
+        if let Ok(pin) = page.try_pin(Touch::Quiet) {
+            let frame = pin.frame();
+            if !self.pages.folios[frame].flags().any(NOTED) && !self.pages.is_slow(frame, false) {
+                pin.make_plain();
+            }
         }
     }
 
@@ -208,7 +253,8 @@ impl Handle {
             run[0].read(piece.within, target);
             // Tiering needs the lock: a reader that meets a page here has waited, and is served as
             // is.
-            let copied = Copied { frame, flags: self.pages.folios[frame].flags(), has_hint: false };
+            let flags = self.pages.folios[frame].flags();
+            let copied = Copied { frame, flags, has_hint: false, asks: false };
             self.note_read(cpu, piece, page, copied, true);
             return Ok((target.len(), 0));
         }
@@ -336,6 +382,8 @@ struct Copied {
     flags: Flags,
     /// The page was armed by a hint scan.
     has_hint: bool,
+    /// The page's word has ASK, perhaps without a reason.
+    asks: bool,
 }
 
 /// Copies from the page's frame if it is resident.
@@ -346,20 +394,25 @@ fn copy_resident(
     within: usize,
     target: &mut [u8],
 ) -> Option<Copied> {
-    // Where other processes map it, it can be gone while it is copied.
-    let nr_tries = if page.is_in_file() { 0 } else { OPTIMISTIC_TRIES };
-    for _ in 0..nr_tries {
-        let ticket = page.peek()?;
+    for _ in 0..OPTIMISTIC_TRIES {
+        let ticket = match page.peek() {
+            Some(ticket) => ticket,
+            // Where other processes map it, it can be gone while it is copied.
+            None if page.is_in_file() => break,
+            None => return None,
+        };
         let frame = ticket.frame();
         // Started before the copy, so that the descriptor's line arrives meanwhile.
         let flags = pages.folios[frame].flags();
         pages.arena.read(frame, within, target);
         if page.still(ticket) {
-            return Some(Copied { frame, flags, has_hint: ticket.is_hint() });
+            let (has_hint, asks) = (ticket.is_hint(), ticket.asks());
+            return Some(Copied { frame, flags, has_hint, asks });
         }
     }
     let pin = page.try_pin(Touch::Quiet).ok()?;
     let frame = pin.frame();
     pin.read(within, target);
-    Some(Copied { frame, flags: pages.folios[frame].flags(), has_hint: pin.has_hint() })
+    let flags = pages.folios[frame].flags();
+    Some(Copied { frame, flags, has_hint: pin.has_hint(), asks: false })
 }
