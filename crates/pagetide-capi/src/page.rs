@@ -6,7 +6,7 @@
 use crate::arguments::given;
 use crate::door::{Failure, call};
 use crate::file::pt_file;
-use pagetide::{PageGuard, PageGuardMut, ReadError};
+use pagetide::{PageGuard, PageGuardMut};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
@@ -15,13 +15,9 @@ pub const PT_GUARD_WORDS: usize = 10;
 
 const NO_GUARD: [MaybeUninit<usize>; PT_GUARD_WORDS] = [MaybeUninit::uninit(); PT_GUARD_WORDS];
 
-/// What is in a pinned page's words. It is made where it stays: loads of a copy would wait for the
-/// narrower stores before it, longer than all the rest takes.
-type Pinned<'f> = Result<PageGuard<'f>, ReadError>;
-
-const _: () = assert!(size_of::<Pinned<'_>>() <= size_of::<[usize; PT_GUARD_WORDS]>());
+const _: () = assert!(size_of::<PageGuard<'_>>() <= size_of::<[usize; PT_GUARD_WORDS]>());
 const _: () = assert!(size_of::<PageGuardMut<'_>>() <= size_of::<[usize; PT_GUARD_WORDS]>());
-const _: () = assert!(align_of::<Pinned<'_>>() <= align_of::<usize>());
+const _: () = assert!(align_of::<PageGuard<'_>>() <= align_of::<usize>());
 const _: () = assert!(align_of::<PageGuardMut<'_>>() <= align_of::<usize>());
 
 /// A page that is pinned: it stays where it is, and nothing writes it. Not to be copied or moved.
@@ -65,17 +61,11 @@ pub extern "C" fn pt_page_pin(
         let nothing = pt_page { data: std::ptr::null(), len: 0, guard: NO_GUARD };
         let page = given(page, "page")?.write(nothing);
         let file = given(file, "file")?;
-        let place = page.guard.as_mut_ptr().cast::<Pinned<'_>>();
-        // SAFETY: S35: it fits, as is asserted.
-        unsafe { place.write(file.0.page(index)) };
-        // SAFETY: S35: it is where it stays.
-        if let Ok(guard) = unsafe { &*place } {
-            let bytes: &[u8] = guard;
-            (page.data, page.len) = (bytes.as_ptr(), bytes.len());
-            return Ok(());
-        }
-        // SAFETY: S35: there is no guard, and the error is taken out once.
-        unsafe { place.read() }?;
+        let guard = file.0.page(index)?;
+        (page.data, page.len) = (guard.as_ptr(), guard.len());
+        let place = page.guard.as_mut_ptr().cast::<PageGuard<'_>>();
+        // SAFETY: S35: the guard fits, as is asserted.
+        unsafe { place.write(guard) };
         Ok(())
     })
 }
@@ -92,7 +82,7 @@ pub extern "C" fn pt_page_unpin(page: Option<&mut pt_page>) -> c_int {
         }
         page.data = std::ptr::null();
         // SAFETY: S35: there is a guard while there is data, and it is taken out once.
-        unsafe { page.guard.as_mut_ptr().cast::<Pinned<'_>>().drop_in_place() };
+        unsafe { page.guard.as_mut_ptr().cast::<PageGuard<'_>>().drop_in_place() };
         Ok(())
     })
 }

@@ -67,8 +67,8 @@ impl PageTable {
                 if !seen.is_young() {
                     page.note_touched();
                 }
-                // SAFETY: S4 (the word was pinned as it was seen): a word without ASK has its bytes
-                // in its frame, whoever may have mapped the table's other pages (S25, S33).
+                // SAFETY: S4 (the word was pinned as it was seen); S50 (the word has no ASK): the
+                // page's bytes are in its frame.
                 return Some(unsafe { PinnedBytes::new(word, start, len) });
             }
         }

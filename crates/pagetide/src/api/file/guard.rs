@@ -122,7 +122,7 @@ impl Handle {
         if !self.reads_plainly || nr_bytes == 0 || mapping.leaving.is_any() {
             return None;
         }
-        let bytes = mapping.table.try_pin_plain(PageIndex(index), nr_bytes)?;
+        let bytes = self.table.try_pin_plain(PageIndex(index), nr_bytes)?;
         self.count_hit();
         Some(bytes)
     }

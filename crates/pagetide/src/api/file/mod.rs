@@ -34,7 +34,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::{Readahead, ReadaheadRun};
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{Lock, PageRef};
+use pagetide_sys::{Lock, PageRef, PageTable};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -81,6 +81,8 @@ pub struct File {
 #[repr(C, align(64))]
 struct Handle {
     mapping: Arc<Mapping>,
+    /// The mapping's page table, one step nearer for hits.
+    table: Arc<PageTable>,
     /// The counters of the group the mapping was in when it was opened, or of all mappings without
     /// a group.
     counters: Arc<Counters>,
@@ -113,6 +115,7 @@ impl File {
             handle: Arc::new(Handle {
                 pages: Arc::clone(&shared.engine.pages),
                 shared,
+                table: Arc::clone(&mapping.table),
                 mapping,
                 access,
                 reads_plainly,

@@ -88,7 +88,7 @@ impl Handle {
         if !self.reads_plainly || !is_in_page || !is_in_file || self.mapping.leaving.is_any() {
             return false;
         }
-        let Some((page, guess)) = self.mapping.table.page_and_guess(PageIndex(index)) else {
+        let Some((page, guess)) = self.table.page_and_guess(PageIndex(index)) else {
             return false;
         };
         self.pages.fetch_guess(Some(guess), within);
