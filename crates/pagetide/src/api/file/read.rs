@@ -47,19 +47,12 @@ impl File {
     /// # Errors
     /// [`ReadError::NotReadable`]; [`ReadError::Store`] if the store failed for a page of the
     /// range; [`ReadError::WouldDeadlock`] if this thread has the guard that is waited for.
+    #[inline]
     pub fn read_at(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
-        let handle = &*self.handle;
-        if handle.read_plainly(target, offset) {
-            return Ok(target.len());
+        match self.handle.read_plainly(target, offset) {
+            true => Ok(target.len()),
+            false => self.handle.read_slowly(target, offset),
         }
-        if !handle.access.read {
-            return Err(ReadError::NotReadable);
-        }
-        let end = offset.saturating_add(target.len() as u64).min(handle.mapping.len());
-        if offset >= end {
-            return Ok(0);
-        }
-        handle.read_range(&mut target[..(end - offset) as usize], offset)
     }
 
     /// Fills all of `target` from `offset` on. Waits and costs as [`File::read_at`].
@@ -79,7 +72,7 @@ impl File {
 impl Handle {
     /// Fills `target` from one resident page of which there is nothing to tell. Returns false if
     /// it did not, and has done nothing that the read has to know of.
-    #[inline]
+    #[inline(never)]
     fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
         let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
         let is_in_page = !target.is_empty() && target.len() <= PAGE_BYTES - within;
@@ -105,7 +98,19 @@ impl Handle {
         true
     }
 
+    /// Fills `target` from any pages, in memory or not.
     #[inline(never)]
+    fn read_slowly(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
+        if !self.access.read {
+            return Err(ReadError::NotReadable);
+        }
+        let end = offset.saturating_add(target.len() as u64).min(self.mapping.len());
+        if offset >= end {
+            return Ok(0);
+        }
+        self.read_range(&mut target[..(end - offset) as usize], offset)
+    }
+
     fn read_range(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         let cpu = current_cpu();
         let last = (offset + target.len() as u64 - 1) >> PAGE_SHIFT;
