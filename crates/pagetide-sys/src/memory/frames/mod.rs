@@ -150,7 +150,7 @@ impl FrameMemory {
     /// The one place where a frame and an offset become a position: S1's check.
     #[inline]
     fn locate(&self, frame: u32, offset: usize, len: usize) -> usize {
-        // Two functions refuse, because the message of an `assert` would have its numbers in memory.
+        // Two functions refuse: an `assert` with numbers would store them first, in each call.
         if frame >= self.nr_frames {
             refuse_frame(frame, self.nr_frames);
         }
