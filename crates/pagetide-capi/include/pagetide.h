@@ -386,7 +386,7 @@ void pt_file_close(struct pt_file *file);
 // Errors: -EACCES if not opened with PT_READ. The system's. -EDEADLK if this thread has the page
 // locked. The buffer's contents are then unspecified.
 // Waits for threads that have a page of the range locked.
-// Cost for pages in memory: the copy, and about 20 ns per page.
+// Cost for memory within one page: the copy, and 10 to 18 ns.
 int64_t pt_file_pread(const struct pt_file *file, void *buffer, size_t len, uint64_t offset);
 
 // Writes len bytes at offset. Returns len. The file grows as needed, and a gap reads as zeros. The
@@ -446,7 +446,7 @@ int64_t pt_file_resident_pages(const struct pt_file *file, uint64_t offset, uint
 // -EBUSY if all memory is in use: unpin other pages, or use pt_file_pread, which always works.
 // -EDEADLK if this thread has the page locked. On failure, nothing is pinned, and data is NULL.
 // Waits for a thread that has the page locked.
-// Cost for a page in memory: some tens of nanoseconds to pin and unpin, one atomic each, no lock.
+// Cost for a page in memory: about 14 ns to pin and unpin, one atomic each, no lock.
 int pt_page_pin(const struct pt_file *file, uint64_t index, struct pt_page *page);
 
 // Unpins a page, and sets data to NULL. Never waits.

@@ -23,8 +23,8 @@
 //!   bytes.
 //! - Functions may be called from any thread, at any time, in any order. There is no `init`.
 //! - `try_*` functions and tickets never wait. `lock` and `wait_while_locked` may sleep.
-//! - Tokens (`Pin`, `Lock`, `ClaimedFrame`) are unique and give their right back on drop, except
-//!   `ClaimedFrame`, which goes to [`FrameArena::release`] or to a page.
+//! - Tokens (`Pin`, `PinnedBytes`, `Lock`, `ClaimedFrame`) are unique and give their right back on
+//!   drop, except `ClaimedFrame`, which goes to [`FrameArena::release`] or to a page.
 //! - A panic is a programmer's mistake, such as a frame of another arena or an offset past the
 //!   frame. Tokens stay usable after a panic.
 //! - Not inside: the choice of pages to evict, of frames to use, and of pages to read ahead.
@@ -78,7 +78,7 @@ pub use memory::kernel_mapping::{KernelMapping, map_by_library};
 pub use memory::{huge_buffer, shared, tray};
 pub use page::aging::LookedAt;
 pub use page::table::{LeafRef, PAGES_MAX, PageRef, PageTable, WordRef};
-pub use page::token::{Claim, Lock, PageHandle, Pin};
+pub use page::token::{Claim, Lock, PageHandle, Pin, PinnedBytes};
 pub use page::word::{
     LockRefused, PAYLOAD_BITS, PINS_MAX, PinRefused, ReadTicket, Snapshot, Touch,
 };

@@ -1,18 +1,25 @@
 //! `bench hit`: what a resident page costs to read.
 //!
 //! ```text
-//!   copy    subject     file.read_at(random page) into one 4 KiB buffer, all resident
-//!           memcpy      the same copy from touched anonymous memory on huge pages
-//!           pread       the same read from the kernel's page cache
-//!   guard   subject     file.page(random page) taken and dropped, 64 Ki pages
-//!           memcpy      an 8-byte load from a random page of as much memory: what touching a page
-//!                       costs at least
+//!   copy        subject  file.read_at(random page) into one 4 KiB buffer, all resident
+//!               memcpy   the same copy from touched anonymous memory on huge pages
+//!               pread    the same read from the kernel's page cache
+//!   guard-N     subject  file.page(random page), 8 bytes loaded, and dropped; N pages
+//!               floor    the same pages: find the page word by index, one compare-and-swap to take
+//!                        it, one load of 8 bytes, one atomic to release it
+//!   guard       the same of 64 Ki pages, and against memcpy: the 8-byte load alone, which is what
+//!               touching a page costs at least
+//!   index       subject  guard[i] of all bytes of a page, added up
+//!               slice    the same bytes of the page by slice[i]
+//!   read-8      subject  file.read_at of 8 bytes of a random page, 16 pages
+//!               floor    the same pages: find the page word by index, load it, copy, load it again
 //! ```
 //!
-//! The cache is an eighth larger than the file, so that reclaim has no reason to run. Ignored:
-//! pages that are not random; the caches of the processor would answer.
+//! The cache is an eighth larger than the file, so that reclaim has no reason to run. Guards and
+//! small reads take nanoseconds, so the fastest of many short runs counts. Ignored: copies of pages
+//! that are not random; the caches of the processor would answer.
 
-use super::interleave::{TimedRun, interleave_all, time_threads};
+use super::interleave::{TimedRun, fastest_of, interleave_all, time_threads};
 use super::{Bench, Identity, Row, policies};
 use crate::dataset::{DataFile, drop_from_kernel_cache};
 use crate::failure::Failure;
@@ -26,10 +33,17 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
-/// Pages that guards are taken of.
-const GUARD_PAGES: u64 = 64 << 10;
+/// Pages that guards are taken of, fewest first.
+const GUARD_PAGES: [(&str, u64); 4] =
+    [("guard-1", 1), ("guard-16", 16), ("guard-4096", 4096), ("guard", 64 << 10)];
+/// Pages that a few bytes are read from.
+const READ_PAGES: u64 = 16;
+/// Bytes of a small read.
+const READ_BYTES: usize = 8;
 /// Operations between looks at the clock.
 const BATCH: u32 = 1024;
 /// Passes over the file to make it resident.
@@ -59,7 +73,11 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     };
     let mut rows = hits.copies(1)?;
     rows.extend(hits.copies(2)?);
-    rows.extend(hits.guards()?);
+    for (case, nr_pages) in GUARD_PAGES {
+        rows.extend(hits.guards(case, nr_pages.min(hits.nr_pages))?);
+    }
+    rows.extend(hits.indexed()?);
+    rows.extend(hits.small_reads()?);
     drop_from_kernel_cache(&data.path)?;
     Ok(rows)
 }
@@ -120,6 +138,48 @@ fn time_copies(
     })
 }
 
+/// Nanoseconds of one operation on a random page: the fastest of many runs, which all take the same
+/// pages in the same order.
+fn time_pages(
+    duration: Duration,
+    nr_pages: u64,
+    operate: impl Fn(u64) -> Result<(), Failure> + Sync + Copy,
+) -> Result<f64, Failure> {
+    // By value, as a reference to what is measured would be followed in each operation.
+    fastest_of(duration, |duration| {
+        time_threads((duration, BATCH), vec![SmallRng::seed_from_u64(7)], move |random| {
+            operate(random.random_range(0..nr_pages))
+        })
+    })
+}
+
+/// Returns the place in a page that is loaded. Pages have different places, because a cache of the
+/// processor holds only a few lines that are a multiple of 4 KiB apart.
+fn place_in(index: u64) -> usize {
+    (index as usize * 64) % PAGE_BYTES
+}
+
+fn load(bytes: &[u8], at: usize) -> [u8; READ_BYTES] {
+    bytes[at..at + READ_BYTES].try_into().expect("as many bytes")
+}
+
+/// Adds a reader to a page word unless its lowest bit, the writer's, is set.
+fn take(word: &AtomicU64) {
+    let mut now = word.load(Relaxed);
+    while now & 1 == 0 {
+        match word.compare_exchange_weak(now, now + 2, Acquire, Relaxed) {
+            Ok(_) => return,
+            Err(newer) => now = newer,
+        }
+    }
+    unreachable!("nothing locks these pages");
+}
+
+/// A word for each page, as a page table without levels would have them.
+fn page_words(nr_pages: u64) -> Vec<AtomicU64> {
+    (0..nr_pages).map(|_| AtomicU64::new(0)).collect()
+}
+
 /// The file in each cache, and what reading it there is compared with.
 struct Hits<'a> {
     bench: &'a Bench<'a>,
@@ -156,28 +216,98 @@ impl<'a> Hits<'a> {
         self.measure(("hit", "copy", threads), of_cache, references)
     }
 
-    fn guards(&'a self) -> Result<Vec<Row>, Failure> {
-        let (duration, nr_pages) = (self.bench.duration(300), self.nr_pages.min(GUARD_PAGES));
-        let states = || vec![SmallRng::seed_from_u64(7)];
+    fn guards(&'a self, case: &'static str, nr_pages: u64) -> Result<Vec<Row>, Failure> {
+        let duration = self.bench.duration(300);
         let of_cache = |file: &'a File| -> TimedRun<'a> {
             Box::new(move || {
-                time_threads((duration, BATCH), states(), |random| {
-                    let guard = file.page(random.random_range(0..nr_pages));
+                time_pages(duration, nr_pages, move |index| {
+                    let guard = file.page(index);
                     let guard = guard.map_err(|error| Failure::on("take a guard", &error))?;
-                    black_box(guard.as_ptr());
+                    black_box(load(&guard, place_in(index)));
                     Ok(())
                 })
             })
         };
-        let load = move || {
-            time_threads((duration, BATCH), states(), |random| {
-                let start = random.random_range(0..nr_pages) as usize * PAGE_BYTES;
-                let word: [u8; 8] = self.memory[start..start + 8].try_into().expect("eight bytes");
-                black_box(u64::from_le_bytes(word));
+        let floor = move || {
+            let words = &*page_words(nr_pages);
+            time_pages(duration, nr_pages, move |index| {
+                let word = &words[index as usize];
+                take(word);
+                black_box(self.bytes_of(index));
+                word.fetch_sub(2, Release);
                 Ok(())
             })
         };
-        self.measure(("hit", "guard", 1), of_cache, [("memcpy", Box::new(load))])
+        let load = move || {
+            time_pages(duration, nr_pages, move |index| {
+                black_box(self.bytes_of(index));
+                Ok(())
+            })
+        };
+        let identity = ("hit", case, 1);
+        match case {
+            "guard" => {
+                let references: [(_, TimedRun<'_>); 2] =
+                    [("floor", Box::new(floor)), ("memcpy", Box::new(load))];
+                self.measure(identity, of_cache, references)
+            }
+            _ => self.measure(identity, of_cache, [("floor", Box::new(floor))]),
+        }
+    }
+
+    /// Loads bytes of a page of the memory to copy from.
+    fn bytes_of(&self, index: u64) -> [u8; READ_BYTES] {
+        load(&self.memory, index as usize * PAGE_BYTES + place_in(index))
+    }
+
+    fn indexed(&'a self) -> Result<Vec<Row>, Failure> {
+        let duration = self.bench.duration(100);
+        let of_cache = |file: &'a File| -> TimedRun<'a> {
+            Box::new(move || {
+                time_pages(duration, 1, move |index| {
+                    let guard = file.page(index);
+                    let guard = guard.map_err(|error| Failure::on("take a guard", &error))?;
+                    black_box((0..PAGE_BYTES).map(|at| u64::from(guard[at])).sum::<u64>());
+                    Ok(())
+                })
+            })
+        };
+        let slice = move || {
+            time_pages(duration, 1, move |_| {
+                let page = black_box(&self.memory[..PAGE_BYTES]);
+                black_box((0..PAGE_BYTES).map(|at| u64::from(page[at])).sum::<u64>());
+                Ok(())
+            })
+        };
+        self.measure(("hit", "index", 1), of_cache, [("slice", Box::new(slice))])
+    }
+
+    fn small_reads(&'a self) -> Result<Vec<Row>, Failure> {
+        let (duration, nr_pages) = (self.bench.duration(300), self.nr_pages.min(READ_PAGES));
+        let of_cache = |file: &'a File| -> TimedRun<'a> {
+            Box::new(move || {
+                time_pages(duration, nr_pages, move |index| {
+                    let mut bytes = [0; READ_BYTES];
+                    let offset = Bytes::from_pages(index).0 + place_in(index) as u64;
+                    let read = file.read_at(&mut bytes, offset);
+                    read.map_err(|error| Failure::on("read", &error))?;
+                    black_box(&bytes);
+                    Ok(())
+                })
+            })
+        };
+        let floor = move || {
+            let words = &*page_words(nr_pages);
+            time_pages(duration, nr_pages, move |index| {
+                let word = &words[index as usize];
+                let before = word.load(Acquire);
+                black_box(&self.bytes_of(index));
+                fence(Acquire);
+                black_box(before == word.load(Relaxed));
+                Ok(())
+            })
+        };
+        self.measure(("hit", "read-8", 1), of_cache, [("floor", Box::new(floor))])
     }
 
     /// Runs each policy's contender and the references in turn.

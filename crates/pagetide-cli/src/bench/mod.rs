@@ -9,7 +9,10 @@
 //!   bench   case             reference     time of
 //!   hit     copy             memcpy        copying a random resident page of 4 KiB
 //!   hit     copy             pread         the same, the kernel's page cache hitting
-//!   hit     guard            memcpy        taking and dropping a read guard; an 8-byte load there
+//!   hit     guard, guard-N   floor, memcpy taking and dropping a read guard of one of 64 Ki, or N,
+//!                                          pages; the atomics alone; an 8-byte load there
+//!   hit     index            slice         guard[i] of all bytes of a page; slice[i]
+//!   hit     read-8           floor         8 bytes by copy; the copy between two looks at a word
 //!   miss    random           direct        a random 4 KiB read over 16x memory; O_DIRECT pread
 //!   seq     cold             direct        a page of a cold file in 64 KiB calls; O_DIRECT, 1 MiB
 //!   zipf    disk, ram        linux         a read, zipf 0.8 over 4x memory

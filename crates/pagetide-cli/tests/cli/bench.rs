@@ -53,13 +53,19 @@ fn check(rows: &[Value], expected: &[(&str, u64, &str)]) {
 }
 
 #[test]
-fn hit_is_measured_against_memcpy_and_pread() {
+fn hit_is_measured_against_memcpy_pread_and_the_floor() {
     let expected = [
         ("copy", 1, "memcpy"),
         ("copy", 1, "pread"),
         ("copy", 2, "memcpy"),
         ("copy", 2, "pread"),
+        ("guard-1", 1, "floor"),
+        ("guard-16", 1, "floor"),
+        ("guard-4096", 1, "floor"),
+        ("guard", 1, "floor"),
         ("guard", 1, "memcpy"),
+        ("index", 1, "slice"),
+        ("read-8", 1, "floor"),
     ];
     check(&quick("hit"), &expected);
 }
@@ -77,9 +83,26 @@ fn policies_are_measured_side_by_side_and_against_the_first() {
         ("copy pagetide", 2, "memcpy"),
         ("copy pagetide", 2, "pread"),
         ("copy pagetide", 2, "mglru"),
+        ("guard-1 mglru", 1, "floor"),
+        ("guard-1 pagetide", 1, "floor"),
+        ("guard-1 pagetide", 1, "mglru"),
+        ("guard-16 mglru", 1, "floor"),
+        ("guard-16 pagetide", 1, "floor"),
+        ("guard-16 pagetide", 1, "mglru"),
+        ("guard-4096 mglru", 1, "floor"),
+        ("guard-4096 pagetide", 1, "floor"),
+        ("guard-4096 pagetide", 1, "mglru"),
+        ("guard mglru", 1, "floor"),
         ("guard mglru", 1, "memcpy"),
+        ("guard pagetide", 1, "floor"),
         ("guard pagetide", 1, "memcpy"),
         ("guard pagetide", 1, "mglru"),
+        ("index mglru", 1, "slice"),
+        ("index pagetide", 1, "slice"),
+        ("index pagetide", 1, "mglru"),
+        ("read-8 mglru", 1, "floor"),
+        ("read-8 pagetide", 1, "floor"),
+        ("read-8 pagetide", 1, "mglru"),
     ];
     check(&quick_with("hit", &["--policy", "mglru,pagetide"]), &expected);
     let mut rows = quick_with("evict", &["--policy", "fifo,lru,pagetide"]);

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   aging          what use left behind      ->  token, table
-//!   token          Pin, Lock, Claim        ->  table, wait, word
+//!   token          Pin, PinnedBytes, Lock, ->  table, wait, word
+//!                  Claim
 //!   table          index to word           ->  wait, word
 //!   wait           sleeping for a word     ->  word
 //!   word           one atomic: which frame, and what may touch it

@@ -1,55 +1,126 @@
-//! Which pages this thread has guards of: so that it never waits for itself.
+//! The pages that this thread has guards of. A thread asks before it waits for a page, so that it
+//! never waits for itself.
+//!
+//! ```text
+//!   shared guards    the first 8 of a thread: the address of the page word, in thread-local words
+//!   all others       a list on the heap: exclusive guards, and shared guards without a slot
+//! ```
+//!
+//! A guard stays on its thread and remembers its slot, so taking and dropping it is a store each.
 
 use crate::engine::mapping::Mapping;
-use std::cell::RefCell;
+use pagetide_core::ids::PageIndex;
+use std::cell::{Cell, RefCell};
 
-/// What a guard holds.
+/// Shared guards of one thread that have a slot.
+const NR_SLOTS: usize = 8;
+
+/// The slot of a guard; [`NR_SLOTS`] if the guard is in the list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot(u8);
+
+/// The shared guards of a thread that have a slot.
+struct Slots {
+    /// A bit for each slot in use.
+    used: Cell<u32>,
+    /// By slot: the address of the page's word, which is the page's own while a guard lives.
+    words: [Cell<usize>; NR_SLOTS],
+}
+
+/// A guard without a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Held {
-    /// The mapping's address: it lives as long as the guard.
+struct Listed {
+    /// The mapping's address. The mapping lives as long as the guard.
     mapping: usize,
     index: u64,
     is_exclusive: bool,
 }
 
+impl Listed {
+    fn new(mapping: &Mapping, index: u64, is_exclusive: bool) -> Listed {
+        Listed { mapping: std::ptr::from_ref(mapping).addr(), index, is_exclusive }
+    }
+}
+
 thread_local! {
-    static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    static SLOTS: Slots =
+        const { Slots { used: Cell::new(0), words: [const { Cell::new(0) }; NR_SLOTS] } };
+    static LISTED: RefCell<Vec<Listed>> = const { RefCell::new(Vec::new()) };
 }
 
-/// This thread has a guard of the page from here on.
+/// Records a shared guard of page `index`, whose word is at `word`.
 #[inline]
-pub(crate) fn note(mapping: &Mapping, index: u64, is_exclusive: bool) {
-    let held = Held { mapping: std::ptr::from_ref(mapping).addr(), index, is_exclusive };
-    // While the thread ends, its list may be gone before a guard comes.
-    let _ = HELD.try_with(|all| all.borrow_mut().push(held));
+pub(crate) fn add_shared(mapping: &Mapping, index: u64, word: usize) -> Slot {
+    SLOTS.with(|slots| {
+        let used = slots.used.get();
+        let free = used.trailing_ones() as usize;
+        let Some(place) = slots.words.get(free) else {
+            add_listed(Listed::new(mapping, index, false));
+            return Slot(NR_SLOTS as u8);
+        };
+        place.set(word);
+        slots.used.set(used | 1 << free);
+        Slot(free as u8)
+    })
 }
 
-/// The guard goes.
+/// Removes a shared guard.
 #[inline]
-pub(crate) fn forget(mapping: &Mapping, index: u64, is_exclusive: bool) {
-    let held = Held { mapping: std::ptr::from_ref(mapping).addr(), index, is_exclusive };
-    // While the thread ends, its list may be gone before a guard is.
-    let _ = HELD.try_with(|all| {
-        let mut all = all.borrow_mut();
-        if let Some(at) = all.iter().rposition(|one| *one == held) {
-            all.swap_remove(at);
+pub(crate) fn remove_shared(mapping: &Mapping, index: u64, slot: Slot) {
+    if usize::from(slot.0) < NR_SLOTS {
+        SLOTS.with(|slots| slots.used.set(slots.used.get() & !(1 << slot.0)));
+    } else {
+        remove_listed(Listed::new(mapping, index, false));
+    }
+}
+
+/// Records an exclusive guard of page `index`.
+pub(crate) fn add_exclusive(mapping: &Mapping, index: u64) {
+    add_listed(Listed::new(mapping, index, true));
+}
+
+/// Removes an exclusive guard.
+pub(crate) fn remove_exclusive(mapping: &Mapping, index: u64) {
+    remove_listed(Listed::new(mapping, index, true));
+}
+
+#[cold]
+fn add_listed(guard: Listed) {
+    // A thread that is ending may have lost its list.
+    let _ = LISTED.try_with(|listed| listed.borrow_mut().push(guard));
+}
+
+#[cold]
+fn remove_listed(guard: Listed) {
+    // A thread that is ending may have lost its list.
+    let _ = LISTED.try_with(|listed| {
+        let mut listed = listed.borrow_mut();
+        if let Some(at) = listed.iter().rposition(|one| *one == guard) {
+            listed.swap_remove(at);
         }
     });
 }
 
-/// Whether this thread has a guard of the page.
+/// Returns true if this thread has a guard of the page.
 pub(crate) fn has(mapping: &Mapping, index: u64) -> bool {
-    let mapping = std::ptr::from_ref(mapping).addr();
-    any(|one| one.mapping == mapping && one.index == index)
+    let has_slot = mapping.table.page(PageIndex(index)).is_some_and(|page| {
+        let word = page.word_address();
+        SLOTS.with(|slots| {
+            let is_used = |slot: usize| slots.used.get() & 1 << slot != 0;
+            (0..NR_SLOTS).any(|slot| is_used(slot) && slots.words[slot].get() == word)
+        })
+    });
+    let address = std::ptr::from_ref(mapping).addr();
+    let is_it = |guard: &Listed| guard.mapping == address && guard.index == index;
+    has_slot || LISTED.try_with(|listed| listed.borrow().iter().any(is_it)).unwrap_or(false)
 }
 
-/// The first page of the mapping that this thread has an exclusive guard of.
+/// Returns the first page of the mapping that this thread has an exclusive guard of.
 pub(crate) fn first_exclusive(mapping: &Mapping) -> Option<u64> {
-    let mapping = std::ptr::from_ref(mapping).addr();
-    let of_it = |one: &&Held| one.mapping == mapping && one.is_exclusive;
-    HELD.try_with(|all| all.borrow().iter().filter(of_it).map(|one| one.index).min()).ok().flatten()
-}
-
-fn any(is_it: impl Fn(&Held) -> bool) -> bool {
-    HELD.try_with(|all| all.borrow().iter().any(is_it)).unwrap_or(false)
+    let address = std::ptr::from_ref(mapping).addr();
+    let of_it = |guard: &&Listed| guard.mapping == address && guard.is_exclusive;
+    let first = |listed: &RefCell<Vec<Listed>>| {
+        listed.borrow().iter().filter(of_it).map(|guard| guard.index).min()
+    };
+    LISTED.try_with(first).ok().flatten()
 }

@@ -251,6 +251,7 @@ impl Pages {
             if page.page().index().0 == marker
                 && let Some(frame) = page.frame()
             {
+                page.ask();
                 self.folios[frame].set(Flags::READAHEAD);
             }
         }

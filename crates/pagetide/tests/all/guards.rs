@@ -191,3 +191,85 @@ fn a_page_that_was_changed_under_a_guard_is_read_anew() {
     drop(guard);
     assert_eq!(again.page(1).unwrap()[..], [9; PAGE]);
 }
+
+/// A thread knows its guards, however many there are, and in whatever order they go.
+#[test]
+fn each_of_many_guards_is_known_until_it_is_dropped() {
+    const NR: u64 = 20;
+    let _watchdog = Watchdog::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", NR as usize * PAGE);
+    let cache = cache(false);
+    let file = cache.open(&path, rw()).unwrap();
+    for step in [1, 3, 7, 11, 19] {
+        let mut guards: Vec<_> = (0..NR).map(|index| file.page(index).ok()).collect();
+        for nth in 0..NR {
+            let index = nth * step % NR;
+            let refused = file.page_mut(index).unwrap_err();
+            assert!(matches!(refused, WriteError::WouldDeadlock { index: at } if at == index));
+            guards[index as usize] = None;
+            // A guard taken anew uses what the dropped guard has left.
+            let again = file.page(index).unwrap();
+            assert!(matches!(file.page_mut(index), Err(WriteError::WouldDeadlock { .. })));
+            drop(again);
+            file.page_mut(index).unwrap()[0] = 1;
+        }
+    }
+}
+
+/// Hits are counted by thread. The sum is exact once the threads have stopped, whichever thread
+/// comes after them, and no hit is counted for another cache.
+#[test]
+fn each_guard_of_a_resident_page_counts_as_one_hit() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 8 * PAGE);
+    let caches = [cache(false), cache(false)];
+    let files = caches.each_ref().map(|cache| cache.open(&path, rw()).unwrap());
+    for file in &files {
+        (0..8).for_each(|index| drop(file.page(index).unwrap()));
+    }
+    let before = caches.each_ref().map(|cache| cache.stats().hits);
+    let take = |seed: u64| {
+        for nth in 0..1000 {
+            // By turns, and one of the files twice as often.
+            let file = &files[usize::from((nth + seed).is_multiple_of(3))];
+            drop(file.page(nth % 8).unwrap());
+        }
+    };
+    for round in 0..4 {
+        std::thread::scope(|scope| {
+            (0..4).for_each(|nth| drop(scope.spawn(move || take(nth + round))))
+        });
+    }
+    let count = |cache: usize| caches[cache].stats().hits - before[cache];
+    let second: u64 = (0..4)
+        .flat_map(|round| (0..4).map(move |nth| nth + round))
+        .map(|seed| (0..1000).filter(|nth| u64::is_multiple_of(nth + seed, 3)).count() as u64)
+        .sum();
+    assert_eq!((count(0), count(1)), (16_000 - second, second));
+}
+
+/// A page that readahead brought in tells readahead of its first use, also if that is a guard; its
+/// later guards have nothing to tell.
+#[test]
+fn the_guard_of_a_page_with_a_marker_starts_readahead() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = patterned_file(dir.path(), "a", 64 * PAGE);
+    let builder = PageCache::builder().memory(Bytes::from_pages(128)).background(false);
+    let cache = builder.readahead_max(Bytes::from_pages(8)).build().unwrap();
+    let file = cache.open(&path, rw()).unwrap();
+    for index in 0..2 {
+        file.read_at(&mut [0; PAGE], index * PAGE as u64).unwrap();
+    }
+    let len = 64 * PAGE as u64;
+    let mut resident = file.resident_pages(0, len);
+    let mut nr_started = 0;
+    for index in 2..48 {
+        assert!(file.page(index).is_ok());
+        assert!(file.page(index).is_ok());
+        let now = file.resident_pages(0, len);
+        nr_started += u32::from(now > resident + 1);
+        resident = now;
+    }
+    assert!(nr_started > 2, "{nr_started} runs, {resident} pages");
+}

@@ -7,8 +7,8 @@
 //! cannot be copied, gives access to a frame.
 //!
 //! ```text
-//!   versions[frame]:  31       30 ............ 19  18 ............. 0
-//!                    | claimed |      unused      | version, modulo 2^19 |
+//!   versions[frame]:  31       30 ............ 18  17 ............. 0
+//!                    | claimed |      unused      | version, modulo 2^18 |
 //!
 //!   free --claim--> ClaimedFrame --install--> page word --evict--> ClaimedFrame --release--> free
 //!                   (carries the version)     (version + 1, lives in the word)
@@ -17,7 +17,7 @@
 //! **Data and invariants.** S3: at most one [`ClaimedFrame`] or page word stands for a frame.
 //! `claim` sets the bit atomically, a page word consumes the token, eviction returns it, and
 //! `release` clears the bit. Other arenas refuse the token. A pair (frame, version) recurs only
-//! after 2^19 installs and writes.
+//! after 2^18 installs and writes.
 //!
 //! **Ignored.** The choice of frames, which is core's. A dropped token leaks its frame.
 //!
@@ -37,7 +37,7 @@ use crate::memory::numbers::Numbers;
 use crate::sync::{AtomicU32, Ordering, PlainAtomicU32};
 
 const CLAIMED: u32 = 1 << 31;
-pub(crate) const VERSION_MASK: u32 = (1 << 19) - 1;
+pub(crate) const VERSION_MASK: u32 = (1 << 18) - 1;
 
 /// The maximum number of frames of an arena: 2^28, which is 1 TiB.
 pub const NR_FRAMES_MAX: u32 = 1 << 28;

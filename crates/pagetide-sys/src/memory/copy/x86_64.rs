@@ -21,6 +21,21 @@ const STRING_BYTES_MIN: usize = 1024;
 /// module, or are the kernel's.
 #[inline]
 pub(super) unsafe fn copy(source: *const u8, target: *mut u8, len: usize) {
+    if len < WIDE_BYTES {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges.
+        unsafe { copy_short(source, target, len) };
+    } else {
+        // SAFETY: S2 (racing copies are opaque): the caller vouches for both ranges.
+        unsafe { copy_long(source, target, len) };
+    }
+}
+
+/// As [`copy`], of at least [`WIDE_BYTES`]. A call of its own, so that short copies need none.
+///
+/// # Safety
+/// As for [`copy`].
+#[inline(never)]
+unsafe fn copy_long(source: *const u8, target: *mut u8, len: usize) {
     let whole = len / WIDE_BYTES * WIDE_BYTES;
     let mut done = 0;
     let widest = len / WIDEST_BYTES * WIDEST_BYTES;

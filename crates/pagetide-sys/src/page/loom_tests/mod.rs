@@ -7,6 +7,7 @@ mod moves;
 
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use loom::thread;
 use pagetide_core::ids::{FrameId, PageIndex};
 
@@ -54,6 +55,52 @@ fn loom_reader_accepts_no_torn_write() {
         }
         writer.join().expect("no panic");
         assert_eq!(read_page(&table), Some(page_of(2)));
+    });
+}
+
+/// A thread that finds nothing to ask for takes ASK away; another thread gives a reason meanwhile.
+#[test]
+fn loom_page_with_a_reason_to_ask_has_ask() {
+    loom::model(|| {
+        let table = table();
+        let has_reason = Arc::new(AtomicBool::new(false));
+        let marker = {
+            let (table, has_reason) = (Arc::clone(&table), Arc::clone(&has_reason));
+            thread::spawn(move || {
+                if let Ok(lock) = table.page(PageIndex(0)).expect("made").try_lock() {
+                    lock.ask();
+                    has_reason.store(true, Relaxed);
+                }
+            })
+        };
+        let page = table.page(PageIndex(0)).expect("made");
+        if let Ok(pin) = page.try_pin(Touch::Quiet)
+            && !has_reason.load(Relaxed)
+        {
+            pin.make_plain();
+        }
+        marker.join().expect("no panic");
+        assert!(page.load().asks() || !has_reason.load(Relaxed));
+    });
+}
+
+#[test]
+fn loom_reader_of_a_plain_page_accepts_no_torn_write() {
+    loom::model(|| {
+        let table = table();
+        let page = table.page(PageIndex(0)).expect("made");
+        page.try_pin(Touch::Quiet).expect("free").make_plain();
+        let writer = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || {
+                table.page(PageIndex(0)).expect("made").lock().write(0, &page_of(2));
+            })
+        };
+        let mut bytes = page_of(0);
+        if page.read_plain(0, &mut bytes).is_some() {
+            assert!(bytes == page_of(1) || bytes == page_of(2), "{bytes:?}");
+        }
+        writer.join().expect("no panic");
     });
 }
 

@@ -174,6 +174,18 @@ impl PageTable {
         Some(PageRef { table: self, leaf, index })
     }
 
+    /// Returns the page at `index`, and the frame it is [probably in](Self::guess_frame).
+    ///
+    /// # Cost
+    /// As [`PageTable::page`].
+    #[inline]
+    pub fn page_and_guess(&self, index: PageIndex) -> Option<(PageRef<'_>, FrameId)> {
+        let branch = self.branch(index)?;
+        let base = branch.guess.load(Ordering::Relaxed);
+        let guess = FrameId(base.wrapping_add(leaf_slot(index) as u32));
+        Some((PageRef { table: self, leaf: branch.leaf.get()?, index }, guess))
+    }
+
     /// The frame the page is probably in, if it is resident: it need not be, nor exist.
     ///
     /// For a reader that is going to look the page up and copy it: it can start fetching the bytes
@@ -317,6 +329,11 @@ impl<'a> PageRef<'a> {
         self.index
     }
 
+    /// The address of the page's word, which no other page has while the table lives.
+    pub fn word_address(self) -> usize {
+        std::ptr::from_ref(self.word()).addr()
+    }
+
     /// The word now.
     pub fn load(self) -> Snapshot {
         self.word().load()
@@ -335,8 +352,22 @@ impl<'a> PageRef<'a> {
     #[inline]
     pub fn peek(self) -> Option<ReadTicket> {
         let ticket = self.word().peek()?;
-        // After the ticket: a page that goes there later does so with a new version.
-        (!self.is_in_file()).then_some(ticket)
+        // After the ticket: a page that goes there later does so with a new version. ASK is set
+        // before the bytes leave the frame, under the page's lock.
+        (!ticket.asks() || !self.is_in_file()).then_some(ticket)
+    }
+
+    /// Copies bytes of the page from `offset`, if it is resident and no access of it has to ask for
+    /// more than its bytes (see [`Pin::make_plain`](crate::Pin::make_plain)). Returns the frame if
+    /// the copy is whole. If it is not, the contents of `target` are unspecified.
+    ///
+    /// Panics when the range leaves the page. Takes no lock and writes nothing shared.
+    #[inline]
+    pub fn read_plain(self, offset: usize, target: &mut [u8]) -> Option<FrameId> {
+        let ticket = self.word().peek_plain_ticket()?;
+        let frame = ticket.frame();
+        self.arena().read(frame, offset, target);
+        self.still(ticket).then_some(frame)
     }
 
     /// Whether what was copied since the ticket was taken is whole, and this page's.
@@ -396,7 +427,7 @@ impl<'a> PageRef<'a> {
     }
 
     /// Called by the thread that made the page young.
-    #[inline]
+    #[cold]
     pub(crate) fn note_touched(self) {
         if !self.leaf.touched.load(Ordering::SeqCst) {
             self.leaf.touched.store(true, Ordering::SeqCst);

@@ -3,11 +3,12 @@
 //! **Problem.** A word full of bits lets any code do anything. What may read, write or take a frame
 //! should be a matter of types, and outlive panics and threads.
 //!
-//! **Idea.** Three tokens, each the only way to its rights, each given back by its drop:
+//! **Idea.** Four tokens, each the only way to its rights, each given back by its drop:
 //!
 //! ```text
 //!   ReadTicket   nothing held       copy, then check              any number, never waits
 //!   Pin          pins + 1           &[u8]                         up to 2047, excludes Lock
+//!   PinnedBytes  the pin of one     &[u8], found once             as Pin
 //!   Lock         LOCK               read, write, fill, install,   one, excludes Pin and tickets
 //!                                   relocate, evict
 //! ```
@@ -21,6 +22,8 @@
 //! break S4.
 //!
 //! **Ignored.** Order among pages: code that takes two locks must have an order, or use `try_lock`.
+
+pub use self::pinned_bytes::PinnedBytes;
 
 use std::fmt;
 use std::ops::Range;
@@ -98,6 +101,15 @@ impl<H: PageHandle> Pin<H> {
     #[inline]
     pub fn has_hint(&self) -> bool {
         self.seen.is_hint()
+    }
+
+    /// Lets later accesses pin the page [the short way](crate::PageTable::try_pin_plain), if its
+    /// bytes are in its frame. The caller has found nothing else that an access is to ask for.
+    pub fn make_plain(&self) {
+        let page = self.page();
+        if page.region().is_none() && !page.is_in_file() {
+            page.word().take_ask();
+        }
     }
 
     /// The page pinned.
@@ -372,6 +384,12 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
+    /// Has each access of the page, which is resident, ask for more than its bytes: from now on it
+    /// is not [pinned the short way](crate::PageTable::try_pin_plain).
+    pub fn ask(&self) {
+        self.page().word().set_ask();
+    }
+
     /// Takes YOUNG away; returns whether the page was young. A region's user meets a fault next.
     pub fn test_and_clear_young(&self) -> bool {
         self.unmap_user();
@@ -436,6 +454,7 @@ impl<H: PageHandle> fmt::Debug for Lock<H> {
 }
 
 mod page_file;
+mod pinned_bytes;
 mod region;
 mod taking;
 

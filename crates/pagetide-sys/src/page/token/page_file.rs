@@ -128,6 +128,7 @@ impl<H: PageHandle> Lock<H> {
             let follows = page.page().index().0 == index + nth as u64;
             assert!(follows && !page.is_in_file(), "S33: {page:?} is not to be put there");
             page.wrote = true;
+            page.ask();
             // Views look into frames.
             page.arena().unname(frame);
         }

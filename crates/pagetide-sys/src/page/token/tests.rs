@@ -46,6 +46,45 @@ fn what_was_written_is_read_by_each_kind_of_token() {
 }
 
 #[test]
+fn plain_page_is_pinned_the_short_way_until_it_asks() {
+    let table = table(2);
+    let pin_plain = || table.try_pin_plain(PageIndex(0), 100);
+    assert!(pin_plain().is_none(), "never made");
+    fill(&table, 9);
+    let page = table.page(PageIndex(0)).expect("made");
+    assert!(page.load().asks() && pin_plain().is_none(), "just installed");
+    page.try_pin(Touch::Quiet).expect("free").make_plain();
+    assert!(!page.load().asks() && !page.load().is_young());
+    let bytes = pin_plain().expect("plain");
+    assert_eq!(bytes[..], [9; 100]);
+    assert!(page.load().is_young() && page.load().pins() == 1);
+    assert!(page.try_lock().is_err() && bytes.word_address() == page.word_address());
+    drop(bytes);
+    assert_eq!(page.load().pins(), 0);
+    // Each of these has an access ask.
+    assert!(page.set_hint() && pin_plain().is_none());
+    assert!(page.test_and_clear_hint() && pin_plain().is_some());
+    page.lock().ask();
+    assert!(pin_plain().is_none(), "asked under the lock");
+    page.try_pin(Touch::Quiet).expect("free").make_plain();
+    let mut lock = page.lock();
+    assert!(pin_plain().is_none(), "locked");
+    let source = lock.relocate(table.arena().claim(FrameId(1)).expect("free"));
+    drop(lock);
+    table.arena().release(source);
+    assert!(pin_plain().is_none(), "moved");
+    let pin = page.try_pin(Touch::Quiet).expect("free");
+    pin.make_plain();
+    assert_eq!(pin.into_bytes(FRAME_BYTES)[..], [9; FRAME_BYTES]);
+    assert_eq!(pin_plain().expect("plain")[..], [9; 100]);
+    let mut lock = page.lock();
+    let claimed = lock.evict(None);
+    drop(lock);
+    table.arena().release(claimed);
+    assert!(pin_plain().is_none(), "evicted");
+}
+
+#[test]
 fn copies_of_any_length_and_place_are_exact() {
     let table = table(1);
     fill(&table, 0);

@@ -7,11 +7,11 @@
 //! compare-and-swap, and a reader that wrote nothing can tell afterwards whether it was disturbed.
 //!
 //! ```text
-//!              63      45 44       17 16     6   5     4      3       2    1 0
-//!   resident  | version  |   frame   |  pins  |HINT |YOUNG|WAITERS| LOCK | 10 |
-//!             |    19    |    28     |   11   |  1  |  1  |   1   |   1  |    |
-//!   shadow    |            payload, 60 bits               |WAITERS| LOCK | 01 |
-//!   absent    |               zero                        |WAITERS| LOCK | 00 |
+//!              63      46 45       18 17     7   6     5     4      3       2    1 0
+//!   resident  | version  |   frame   |  pins  | ASK |HINT |YOUNG|WAITERS| LOCK | 10 |
+//!             |    18    |    28     |   11   |  1  |  1  |  1  |   1   |   1  |    |
+//!   shadow    |            payload, 60 bits                     |WAITERS| LOCK | 01 |
+//!   absent    |               zero                              |WAITERS| LOCK | 00 |
 //!
 //!            try_lock           install             unlock
 //!   absent/shadow ----> locked ---------> locked   --------> resident <--> pinned
@@ -26,9 +26,15 @@
 //! - S4: LOCK and pins > 0 exclude each other. Only the thread that set LOCK changes state, frame,
 //!   version or payload, or writes the frame; it does so only until it clears LOCK.
 //! - WAITERS, YOUNG and HINT may change at any time (YOUNG and HINT while resident only).
+//! - ASK stands for every rare reason why an access has more to do than to pin the page: its bytes
+//!   are not in its frame, its frame is slow memory, or the descriptor of its frame is marked. The
+//!   word has ASK from each install and each move on. The holder of LOCK sets ASK before it makes
+//!   such a reason. Only the holder of a pin takes ASK away, after it has found no reason. LOCK and
+//!   pins exclude each other, so no reason is made meanwhile, and a resident, unlocked word without
+//!   ASK has none.
 //! - S5: a version rises with each install and with each unlock after a write; it follows the
 //!   frame through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat
-//!   within 2^19 steps.
+//!   within 2^18 steps.
 //!
 //! **Why an accepted optimistic read is whole.** The reader loads the word (acquire, L1), copies,
 //! fences (acquire), loads again (L2), and accepts when state, frame and version are equal and
@@ -50,9 +56,9 @@
 //!   after the unlock, and so after the copy.
 //! - Reader misses stores of a writer that unlocked *before* L1: L1 is an acquire of W2. Cannot be.
 //!
-//! What remains: 2^19 steps between L1 and L2 would bring the version back. That takes a reader
-//! that stands still for the 0.1 s or more of half a million writes to one frame, and wakes in
-//! exactly the right one; it would return stale bytes, and endanger no memory.
+//! What remains: 2^18 steps between L1 and L2 would bring the version back. That takes a reader
+//! that stands still for the 50 ms or more of 262,144 writes to one frame, and wakes in exactly the
+//! right one; it would return stale bytes, and endanger no memory.
 //!
 //! **Ignored.** Which threads wait (see `wait`), and whether a decision is wise.
 //!
@@ -62,8 +68,8 @@
 use pagetide_core::ids::FrameId;
 
 use self::snapshot::{
-    ABSENT, FRAME, FRAME_SHIFT, HINT, IDENTITY, LOCK, PAYLOAD_SHIFT, PIN_ONE, RESIDENT, SHADOW,
-    STATE, VERSION_ONE, VERSION_SHIFT, WAITERS, YOUNG,
+    ABSENT, ASK, FRAME, FRAME_SHIFT, HINT, IDENTITY, LOCK, PAYLOAD_SHIFT, PIN_ONE, PINS, RESIDENT,
+    SHADOW, STATE, VERSION_ONE, VERSION_SHIFT, WAITERS, YOUNG,
 };
 pub use self::snapshot::{PAYLOAD_BITS, PINS_MAX, Snapshot};
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -113,6 +119,7 @@ pub struct ReadTicket(Snapshot);
 
 impl ReadTicket {
     /// The frame to copy from.
+    #[inline]
     pub fn frame(self) -> FrameId {
         self.0.frame().expect("S5: a ticket is taken of a resident word")
     }
@@ -120,6 +127,12 @@ impl ReadTicket {
     /// Whether the page was young already, so that marking it would write for nothing.
     pub fn is_young(self) -> bool {
         self.0.is_young()
+    }
+
+    /// Returns true if the word carried ASK when the read began.
+    #[inline]
+    pub fn asks(self) -> bool {
+        self.0.0 & ASK != 0
     }
 
     /// Whether the page was marked with HINT when the read began.
@@ -149,6 +162,12 @@ impl PageWord {
 
     pub(crate) fn load(&self) -> Snapshot {
         Snapshot(self.0.load(Ordering::Acquire))
+    }
+
+    /// Returns a ticket if the word [is plain](Self::peek_plain).
+    #[inline]
+    pub(crate) fn peek_plain_ticket(&self) -> Option<ReadTicket> {
+        self.peek_plain().map(ReadTicket)
     }
 
     /// Resident and unlocked: a ticket for an optimistic read.
@@ -189,6 +208,22 @@ impl PageWord {
                 Err(newer) => now = newer,
             }
         }
+    }
+
+    /// Returns the word if the page can be pinned, and its word carries neither HINT nor ASK.
+    #[inline]
+    pub(crate) fn peek_plain(&self) -> Option<Snapshot> {
+        let now = self.0.load(Ordering::Acquire);
+        let is_plain = now & (STATE | LOCK | HINT | ASK) == RESIDENT && now & PINS != PINS;
+        is_plain.then_some(Snapshot(now))
+    }
+
+    /// Adds a pin and YOUNG to a word that [can be pinned](Self::peek_plain), and has not changed
+    /// since it was `seen`; returns true if it has not.
+    #[inline]
+    pub(crate) fn try_pin_seen(&self, seen: Snapshot) -> bool {
+        // SeqCst: see `try_pin`.
+        self.exchange(seen.0, (seen.0 + PIN_ONE) | YOUNG).is_ok()
     }
 
     /// Takes a pin away; returns whether a thread waits for the page to become free.
@@ -259,6 +294,16 @@ impl PageWord {
         self.change_flag(HINT, false, |_| true).is_some()
     }
 
+    /// Sets ASK. The caller has LOCK.
+    pub(crate) fn set_ask(&self) {
+        self.change_flag(ASK, true, |_| true);
+    }
+
+    /// Takes ASK away. The caller has a pin.
+    pub(crate) fn take_ask(&self) {
+        self.change_flag(ASK, false, |_| true);
+    }
+
     /// Makes `flag` of a resident word `set`, where `wanted`; returns the word before if that
     /// changed it.
     fn change_flag(&self, flag: u64, set: bool, wanted: impl Fn(u64) -> bool) -> Option<Snapshot> {
@@ -285,7 +330,7 @@ impl PageWord {
     pub(crate) fn install(&self, frame: FrameId, version: u32) {
         let version = u64::from(version) << VERSION_SHIFT;
         let frame = (u64::from(frame.0) << FRAME_SHIFT) & FRAME;
-        self.replace(|_| RESIDENT | frame | version.wrapping_add(VERSION_ONE));
+        self.replace(|_| RESIDENT | ASK | frame | version.wrapping_add(VERSION_ONE));
         // W1': that the frame left its last page is visible before any store to it. The fence of
         // this page's LOCK may be older than the claim.
         fence(Ordering::Release);
@@ -308,7 +353,8 @@ impl PageWord {
     pub(crate) fn relocate(&self, frame: FrameId, version: u32) -> Snapshot {
         let version = u64::from(version) << VERSION_SHIFT;
         let frame = (u64::from(frame.0) << FRAME_SHIFT) & FRAME;
-        self.replace(|now| RESIDENT | frame | version.wrapping_add(VERSION_ONE) | now & YOUNG)
+        let version = version.wrapping_add(VERSION_ONE);
+        self.replace(|now| RESIDENT | ASK | frame | version | now & YOUNG)
     }
 
     /// Clears LOCK, with a new version if the frame was `wrote`; returns whether a thread waits.

@@ -14,12 +14,13 @@ pub(super) const LOCK: u64 = 1 << 2;
 pub(super) const WAITERS: u64 = 1 << 3;
 pub(super) const YOUNG: u64 = 1 << 4;
 pub(super) const HINT: u64 = 1 << 5;
-pub(super) const PINS_SHIFT: u32 = 6;
+pub(super) const ASK: u64 = 1 << 6;
+pub(super) const PINS_SHIFT: u32 = 7;
 pub(super) const PIN_ONE: u64 = 1 << PINS_SHIFT;
 pub(super) const PINS: u64 = PINS_MAX as u64 * PIN_ONE;
-pub(super) const FRAME_SHIFT: u32 = 17;
+pub(super) const FRAME_SHIFT: u32 = 18;
 pub(super) const FRAME: u64 = (NR_FRAMES_MAX as u64 - 1) << FRAME_SHIFT;
-pub(super) const VERSION_SHIFT: u32 = 45;
+pub(super) const VERSION_SHIFT: u32 = 46;
 pub(super) const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
 pub(super) const VERSION: u64 = !0 << VERSION_SHIFT;
 pub(super) const PAYLOAD_SHIFT: u32 = 4;
@@ -31,8 +32,8 @@ pub const PINS_MAX: u32 = (1 << 11) - 1;
 /// Bits of shadow entry a page word keeps where a page was evicted.
 pub const PAYLOAD_BITS: u32 = 60;
 
-const _: () = assert!(PINS & FRAME == 0 && FRAME & VERSION == 0 && PINS & (HINT | YOUNG) == 0);
-const _: () = assert!(FRAME | VERSION | PINS | HINT | YOUNG | WAITERS | LOCK | STATE == !0);
+const _: () = assert!(PINS & FRAME == 0 && FRAME & VERSION == 0 && PINS & (ASK | HINT) == 0);
+const _: () = assert!(FRAME | VERSION | PINS | ASK | HINT | YOUNG | WAITERS | LOCK | STATE == !0);
 const _: () = assert!(VERSION >> VERSION_SHIFT == VERSION_MASK as u64);
 const _: () = assert!(PAYLOAD_BITS + PAYLOAD_SHIFT == u64::BITS);
 
@@ -47,6 +48,7 @@ impl Snapshot {
     }
 
     /// A frame holds the page, or is being filled with it if locked.
+    #[inline]
     pub fn is_resident(self) -> bool {
         self.0 & STATE == RESIDENT
     }
@@ -57,6 +59,7 @@ impl Snapshot {
     }
 
     /// Resident, and accessed since aging last looked.
+    #[inline]
     pub fn is_young(self) -> bool {
         self.is_resident() && self.0 & YOUNG != 0
     }
@@ -64,6 +67,11 @@ impl Snapshot {
     /// Resident, and marked by [`PageRef::set_hint`](crate::PageRef::set_hint).
     pub fn is_hint(self) -> bool {
         self.is_resident() && self.0 & HINT != 0
+    }
+
+    /// Returns true if the page is resident, and an access may have to do more than to pin it.
+    pub fn asks(self) -> bool {
+        self.is_resident() && self.0 & ASK != 0
     }
 
     /// Guards that hold the page in place.
@@ -111,6 +119,7 @@ impl fmt::Debug for Snapshot {
             (self.0 & WAITERS != 0, " waiters"),
             (self.is_young(), " young"),
             (self.is_hint(), " hint"),
+            (self.asks(), " ask"),
         ] {
             write!(f, "{}", if is_set { name } else { "" })?;
         }

@@ -19,6 +19,9 @@ enum Op {
     SetYoung,
     SetHint,
     TakeHint,
+    SetAsk,
+    TakeAsk,
+    PinPlain,
     Announce,
     ClearWaiters,
 }
@@ -33,6 +36,7 @@ struct Twin {
     waiters: bool,
     young: bool,
     hint: bool,
+    ask: bool,
 }
 
 impl Twin {
@@ -51,6 +55,7 @@ impl Twin {
                     frame: Some((frame, 0)),
                     locked: true,
                     waiters: self.waiters,
+                    ask: true,
                     ..Twin::default()
                 };
             }
@@ -59,7 +64,7 @@ impl Twin {
                 let before = word.relocate(FrameId(frame), VERSION_MASK);
                 let was = self.frame.replace((frame, 0)).map(|(frame, _)| frame);
                 assert_eq!(before.frame().map(|frame| frame.0), was);
-                self.hint = false;
+                (self.hint, self.ask) = (false, true);
             }
             Op::Evict(shadow) if self.locked => {
                 assert_eq!(
@@ -92,6 +97,15 @@ impl Twin {
                 assert_eq!(word.set_hint(), resident && !self.hint);
                 self.hint |= resident;
             }
+            Op::SetAsk => {
+                word.set_ask();
+                self.ask |= self.frame.is_some();
+            }
+            Op::TakeAsk => {
+                word.take_ask();
+                self.ask = false;
+            }
+            Op::PinPlain => self.pin_plain(word),
             Op::TakeHint => assert_eq!(word.take_hint(), std::mem::take(&mut self.hint)),
             Op::Announce => {
                 let busy = self.locked || self.pins > 0;
@@ -125,6 +139,17 @@ impl Twin {
                 self.young |= young;
             }
         }
+    }
+
+    fn pin_plain(&mut self, word: &PageWord) {
+        let is_plain = self.frame.is_some() && !self.locked && !self.hint && !self.ask;
+        let seen = word.peek_plain();
+        assert_eq!(seen.is_some(), is_plain);
+        let Some(seen) = seen else { return };
+        assert_eq!(seen.frame().map(|frame| frame.0), self.frame.map(|(frame, _)| frame));
+        assert!(word.try_pin_seen(seen));
+        assert!(!word.try_pin_seen(seen), "the word has changed");
+        (self.pins, self.young) = (self.pins + 1, true);
     }
 
     fn lock(&mut self, word: &PageWord) {
@@ -169,6 +194,7 @@ impl Twin {
         assert_eq!(seen.is_absent(), self.frame.is_none() && self.shadow.is_none());
         assert_eq!((seen.pins(), seen.is_locked()), (self.pins, self.locked));
         assert_eq!((seen.is_young(), seen.is_hint()), (self.young, self.hint));
+        assert_eq!(seen.asks(), self.ask);
         assert_eq!(seen.0 & WAITERS != 0, self.waiters);
         assert_eq!(word.peek().is_some(), self.frame.is_some() && !self.locked);
     }
@@ -188,7 +214,7 @@ fn check_against_twin(ops: impl IntoIterator<Item = Op>) {
     }
 }
 
-/// Operation `kind` of fifteen, with `bit` and `number` for what it carries.
+/// Operation `kind` of eighteen, with `bit` and `number` for what it carries.
 fn op(kind: u8, bit: bool, number: u64) -> Op {
     let payload = [0, (1 << PAYLOAD_BITS) - 1, number >> 4][number as usize % 3];
     match kind {
@@ -206,6 +232,9 @@ fn op(kind: u8, bit: bool, number: u64) -> Op {
         11 => Op::TakeHint,
         12 => Op::Announce,
         13 => Op::Relocate(number as u32 % crate::NR_FRAMES_MAX),
+        14 => Op::SetAsk,
+        15 => Op::TakeAsk,
+        16 => Op::PinPlain,
         _ => Op::ClearWaiters,
     }
 }
@@ -225,7 +254,7 @@ mod model {
 
         #[test]
         fn word_agrees_with_its_twin(
-            ops in prop::collection::vec((0..15_u8, any::<bool>(), any::<u64>()), 1..200)
+            ops in prop::collection::vec((0..18_u8, any::<bool>(), any::<u64>()), 1..200)
         ) {
             check_against_twin(ops.into_iter().map(|(kind, bit, number)| op(kind, bit, number)));
         }
@@ -239,7 +268,7 @@ fn word_agrees_with_its_twin() {
     let mut state = 1_u64;
     check_against_twin((0..2000).map(|_| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        op((state >> 33) as u8 % 15, state >> 62 & 1 == 0, state >> 3)
+        op((state >> 33) as u8 % 18, state >> 62 & 1 == 0, state >> 3)
     }));
 }
 
@@ -255,7 +284,7 @@ fn resident_word() -> PageWord {
 fn word_prints_what_it_holds() {
     let word = resident_word();
     assert!(word.set_young());
-    assert_eq!(format!("{:?}", word.load()), "Fx7 v43 pins 0 young");
+    assert_eq!(format!("{:?}", word.load()), "Fx7 v43 pins 0 young ask");
     assert_eq!(format!("{:?}", PageWord::new_absent().load()), "absent");
 }
 
@@ -268,6 +297,8 @@ fn pins_end_at_their_maximum_and_leave_the_frame_alone() {
     assert_eq!(word.try_pin(Touch::Quiet), Err(PinRefused::TooMany));
     assert_eq!(word.try_lock(), Err(LockRefused::Pinned(PINS_MAX)));
     assert_eq!(word.load().frame(), Some(FrameId(7)));
+    word.take_ask();
+    assert!(word.peek_plain().is_none());
     for _ in 0..PINS_MAX {
         assert!(!word.unpin());
     }

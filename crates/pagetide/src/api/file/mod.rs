@@ -34,7 +34,7 @@ use pagetide_core::folio::Flags;
 use pagetide_core::ids::{FrameId, PageIndex};
 use pagetide_core::readahead::{Readahead, ReadaheadRun};
 use pagetide_core::units::PAGE_SHIFT;
-use pagetide_sys::{Lock, PageRef};
+use pagetide_sys::{Lock, PageRef, PageTable};
 use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -73,22 +73,29 @@ pub struct File {
     handle: Arc<Handle>,
 }
 
+/// The state of one open handle. A hit reads one cache line of it.
+#[repr(C, align(64))]
 struct Handle {
-    shared: Arc<CacheShared>,
-    /// The engine's, one pointer closer for hits.
-    pages: Arc<Pages>,
     mapping: Arc<Mapping>,
+    /// The mapping's page table, one step nearer for hits.
+    table: Arc<PageTable>,
+    /// The counters of the group the mapping was in when it was opened, or of all mappings without
+    /// a group.
+    counters: Arc<Counters>,
+    /// The engine's pages, one step nearer for hits.
+    pages: Arc<Pages>,
     access: Access,
+    /// True if reads are allowed and not recorded.
+    reads_plainly: bool,
+    no_reuse: AtomicBool,
     /// Last page read on each CPU: a read that continues there counts once.
     last_page: PerCpu<AtomicU64>,
     readahead: Mutex<Readahead>,
     /// Page of the last miss, for the prefetcher.
     reached: Arc<AtomicU64>,
-    no_reuse: AtomicBool,
     /// Pages are put into the memory file, for other processes to map.
     for_maps: bool,
-    /// Counters of the group at open, or of all files without a group.
-    counters: Arc<Counters>,
+    shared: Arc<CacheShared>,
     errors_seen: AtomicU64,
 }
 
@@ -99,12 +106,15 @@ impl File {
         let readahead_pages = shared.devices.window_of(&mapping, &shared.limits);
         let errors_seen = AtomicU64::new(mapping.reported_errors());
         let counters = shared.engine.source.counters_of(&mapping);
+        let reads_plainly = access.read && shared.engine.pages.recorder.is_none();
         File {
             handle: Arc::new(Handle {
                 pages: Arc::clone(&shared.engine.pages),
                 shared,
+                table: Arc::clone(&mapping.table),
                 mapping,
                 access,
+                reads_plainly,
                 last_page: PerCpu::new(nr_cpus, || AtomicU64::new(NO_PAGE)),
                 readahead: Mutex::new(Readahead::new(readahead_pages)),
                 reached: Arc::default(),
