@@ -5,9 +5,9 @@
 //!   others         reserved     --mremap--> mapped again: stores are in the memory file
 //! ```
 //!
-//! **Ignored.** Several mappings in one call, which Linux moves from 6.17 on, and moves that keep the
-//! old addresses mapped: MREMAP_DONTUNMAP and length 0. Their files are handed over, and the kernel
-//! answers.
+//! **Ignored.** Several mappings in one call, which Linux moves from 6.17 on, and moves that keep
+//! the old addresses mapped: MREMAP_DONTUNMAP and length 0. Their files are handed over, and the
+//! kernel answers.
 
 use super::fault::obtain_again;
 use super::place::{NO_PROCESS, is_mapped, protect, reserve};
