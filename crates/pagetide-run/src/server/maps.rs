@@ -99,7 +99,7 @@ impl Maps {
         mapped.is_some_and(|one| one.id == id)
     }
 
-    fn has(&self, process: u64, id: u64) -> bool {
+    pub(super) fn has(&self, process: u64, id: u64) -> bool {
         let by_process = lock(&self.by_process);
         by_process.get(&process).is_some_and(|maps| maps.values().any(|one| one.id == id))
     }

@@ -125,14 +125,17 @@ impl Server {
         Ok(answer)
     }
 
-    /// Returns the description that a process uses. From now on the process is known to hold it.
+    /// Returns the description that a process uses. From now on the process is known to hold it, by
+    /// a descriptor or a mapping.
     /// Opens the description again if it was idle.
     pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<OpenFile>, Errno> {
         let one = self.find(id).ok_or(Errno::BADF)?;
         if one.inner().is_given() {
             return Ok(one);
         }
-        if self.processes.learn(process, id) {
+        // A process with a mapping may have no descriptor. The mapping keeps the description open.
+        let is_mapped = one.inner().nr_maps > 0 && self.maps.has(process, id);
+        if !is_mapped && self.processes.learn(process, id) {
             one.inner().nr_known += 1;
         }
         if !one.inner().is_open {
