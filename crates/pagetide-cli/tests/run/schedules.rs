@@ -81,6 +81,9 @@ const FOUND: &[&str] = &[
     // The first call after an exec closes a descriptor of the kernel's, of a locked file.
     "1 open 4 f0 +c; 1 lock 4 p w 0 10 0; 1 flock 4 w; 1 exec; 1 close 4; 2 open 3 f0 +; \
      2 flock 3 w",
+    // A mapping without a descriptor is synced, and keeps the lock no longer than it lives.
+    "1 open 3 f2 +c; 1 map 3 3 0 160680 r pf; 1 lock 3 o w 30 30 0; 1 close 3; \
+     1 msync 3 53248 5157 s; 1 open 4 f2 +c; 1 unmap 3 0 1000000; 1 getlock 4 p w 31 10",
     // A mapping with a hole is moved.
     "1 open 3 . +T; 1 map 2 3 102400 20480 r s; 1 unmap 2 4096 179; 1 remap 2 17504 f",
     "- file f1 400000 5; 1 open 3 f1 +; 1 map 0 3 0 40960 rw s; 1 store 0 0 100 7; \

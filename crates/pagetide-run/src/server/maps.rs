@@ -91,11 +91,6 @@ impl Maps {
         let mapped = by_process.get(&process).and_then(|maps| maps.get(&number));
         mapped.is_some_and(|one| one.id == id)
     }
-
-    fn has(&self, process: u64, id: u64) -> bool {
-        let by_process = lock(&self.by_process);
-        by_process.get(&process).is_some_and(|maps| maps.values().any(|one| one.id == id))
-    }
 }
 
 impl Server {
@@ -167,13 +162,7 @@ impl Server {
 
     /// Serves a touch of a hole, or a store to a read-only page.
     pub(super) fn fault(&self, process: u64, request: &Request) -> Outcome {
-        let one = if self.maps.has(process, request.id) {
-            self.holders.find(request.id)
-        } else {
-            self.holders.hold(Holder::Process(process), request.id)
-        };
-        let one = one.ok_or(Errno::BADF)?;
-        self.open_again(&one);
+        let one = self.wake(process, request.id)?;
         let offset = u64::try_from(request.offset).map_err(|_| Errno::INVAL)?;
         let state = one.file.state.read().expect("no holder panics");
         let Hands::Ours(opened) = &*state else { return one.kernel_to_map() };

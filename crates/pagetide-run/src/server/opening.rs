@@ -2,7 +2,6 @@
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::Contents;
-use super::holders::Holder;
 use super::identity::{FileKey, path_of};
 use super::served_file::{Access, Description, Hands, ServedFile};
 use super::{Sender, Server};
@@ -122,10 +121,10 @@ impl Server {
         Ok(answer)
     }
 
-    /// Returns the description that a process uses. From now on the process is known to hold it.
-    /// Opens the description again if it was closed.
+    /// Returns the description that a process uses. From now on the process is known to hold it,
+    /// by a descriptor or a mapping. Opens the description again if it was closed.
     pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
-        let one = self.holders.hold(Holder::Process(process), id).ok_or(Errno::BADF)?;
+        let one = self.holders.hold(process, id).ok_or(Errno::BADF)?;
         self.open_again(&one);
         Ok(one)
     }

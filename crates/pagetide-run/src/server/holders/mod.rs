@@ -137,11 +137,14 @@ impl Holders {
         lock(&self.known).descriptions.get(&id).map(|entry| Arc::clone(&entry.one))
     }
 
-    /// Returns a description that has not ended. From now on, `holder` is known to hold it.
-    pub(super) fn hold(&self, holder: Holder, id: u64) -> Option<Arc<Description>> {
+    /// Returns a description that has not ended. From now on, `process` is known to hold it: by a
+    /// descriptor, unless a mapping of the process holds the description already.
+    pub(super) fn hold(&self, process: u64, id: u64) -> Option<Arc<Description>> {
         let mut known = lock(&self.known);
         let entry = known.descriptions.get_mut(&id)?;
-        entry.holders.entry(holder).or_insert(1);
+        if !entry.holders.keys().any(|holder| holder.is_of(process)) {
+            entry.holders.insert(Holder::Process(process), 1);
+        }
         Some(Arc::clone(&entry.one))
     }
 
