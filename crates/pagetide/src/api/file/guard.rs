@@ -55,7 +55,7 @@ impl File {
     /// `pagetide bench hit` measures both.
     ///
     /// # Errors
-    /// Fails with
+    /// Fails with:
     /// - [`ReadError::NotReadable`], [`ReadError::PastEnd`] or [`ReadError::Store`].
     /// - [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of the page, or has a
     ///   guard of a page that already has the maximum of 2047 guards.
@@ -83,7 +83,7 @@ impl File {
     /// [`File::write_at`], which writes exactly the given bytes.
     ///
     /// # Errors
-    /// Fails with
+    /// Fails with:
     /// - [`WriteError::NotWritable`], [`WriteError::PastEnd`] or [`WriteError::Store`].
     /// - [`WriteError::WouldDeadlock`] if this thread has a guard of the page.
     /// - [`WriteError::NoFrame`] if every frame is in use. [`File::write_at`] still works then.
