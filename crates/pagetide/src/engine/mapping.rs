@@ -7,9 +7,9 @@
 //!                     |-----> dirty index, write-back errors
 //! ```
 //!
-//! Readers see `len`. The store is known to be `stored_len` long, which is less while the file has
-//! grown in memory only. A mapping outlives its handles while it has resident pages. The store is
-//! closed once the mapping has no handle and no dirty page.
+//! Readers see `len`. The store has `stored_len` bytes, fewer while the file has grown in memory
+//! only. A mapping outlives its handles while pages are resident. The store is closed once the
+//! mapping has no handle and no dirty page.
 
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
@@ -32,7 +32,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-/// One file's pages.
 pub(crate) struct Mapping {
     pub(crate) id: MappingId,
     pub(crate) table: Arc<PageTable>,
@@ -40,7 +39,7 @@ pub(crate) struct Mapping {
     stored_len: AtomicU64,
     pub(crate) longest: Longest,
     pub(crate) identity: Option<Identity>,
-    /// Identifies the file in a sample of pages. Equal each time the file is opened.
+    /// Identifies the file in a sample of pages, equal at each open.
     pub(crate) name_hash: u64,
     backing: RwLock<Option<Arc<Backing>>>,
     /// The file's last known state.
@@ -48,19 +47,19 @@ pub(crate) struct Mapping {
     /// Pages to drop before their next use.
     pub(crate) leaving: Leaving,
     pub(crate) locked: LockedPages,
-    /// Held shared by writers and exclusively by `set_len`, so that no write meets a half-done
-    /// truncation. Its holder never waits for a page that a guard may have.
+    /// Held shared by writers and exclusively by `set_len`, so that writes never meet a partial
+    /// truncation. A holder never waits for a page that may be guarded.
     pub(crate) resize: RwLock<()>,
     pub(crate) dirty: DirtyIndex,
-    /// Held by a pass of write-back, I/O included: its holder knows that no write of this mapping
-    /// is in flight. Its holder never waits for a page that a guard may have.
+    /// Held during a pass of write-back and its I/O, so that no write of this mapping is in flight.
+    /// A holder never waits for a page that may be guarded.
     pub(crate) flush: Mutex<()>,
-    /// Returns true if some dirty pages could not be written.
+    /// True if some dirty pages could not be written.
     is_failing: AtomicBool,
     errors: Mutex<WriteErrors>,
     /// The time of creation, by the coarse clock.
     pub(crate) created: Millis,
-    /// Rises when contents are dropped without a look at each page: see `compressed`.
+    /// Rises when contents are dropped without visiting each page: see `compressed`.
     pub(crate) epoch: AtomicU64,
     /// The number of prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
@@ -70,7 +69,7 @@ pub(crate) struct Mapping {
     closed_path: Mutex<Option<PathBuf>>,
     /// The pages that the store of an anonymous region holds.
     pub(crate) swap: Option<SwapMap>,
-    /// Armed pages of a region that were mapped all the same: see `region`.
+    /// Armed pages of a region that were mapped nevertheless: see `region`.
     pub(crate) rearm: Mutex<Vec<PageIndex>>,
     /// The group that is charged for pages read through this mapping.
     group: AtomicU16,
@@ -103,7 +102,7 @@ impl Public {
     }
 }
 
-/// Numbered write-back failures. Each handle remembers the last number it has reported.
+/// Numbered write-back failures. Each handle stores the last number that it has reported.
 #[derive(Default)]
 struct WriteErrors {
     count: u64,
@@ -137,7 +136,6 @@ impl From<StoredError> for io::Error {
     }
 }
 
-/// The open handles.
 #[derive(Default)]
 struct OpenState {
     nr_handles: usize,
@@ -161,7 +159,7 @@ impl Mapping {
         Mapping { public, agreement, ..mapping }
     }
 
-    /// Creates the mapping of a region with `table` over the region.
+    /// Creates the mapping of a region over `table`.
     pub(crate) fn of_region(
         id: MappingId,
         table: PageTable,
@@ -222,7 +220,6 @@ impl Mapping {
         }
     }
 
-    /// Returns true if the mapping belongs to a region.
     pub(crate) fn is_region(&self) -> bool {
         self.table.region().is_some()
     }
@@ -278,7 +275,7 @@ impl Mapping {
     }
 
     /// Records that the contents are about to change, so that data read past the cache earlier is
-    /// not admitted. Must be called before the page's lock is taken, or with all writers excluded.
+    /// not admitted. Call before taking the page's lock, or with all writers excluded.
     #[inline]
     pub(crate) fn note_writer(&self) {
         let writes = self.public.writes();
@@ -287,13 +284,13 @@ impl Mapping {
         }
     }
 
-    /// Returns the count of changes. An even count means that the store holds the current contents.
+    /// Returns the count of changes, which is even if the store holds the current contents.
     pub(crate) fn writes(&self) -> u64 {
         self.public.writes().load(Ordering::SeqCst)
     }
 
-    /// Makes the count of changes even when a closed file is reopened: the store is current, and
-    /// there are no writers.
+    /// Makes the count of changes even when a closed file is reopened, because the store is current
+    /// and there are no writers.
     pub(crate) fn forget_writes(&self) {
         let even = |writes: u64| Some(writes.next_multiple_of(2));
         let _ = self.public.writes().fetch_update(Ordering::SeqCst, Ordering::SeqCst, even);
@@ -314,8 +311,8 @@ impl Mapping {
         self.stored_len.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Accepts a length that another program has set, but keeps dirty bytes past this length in the
-    /// file. Only raises the length while there are writers.
+    /// Accepts a length set by another program, but keeps dirty bytes past this length. Only raises
+    /// the length while there are writers.
     pub(crate) fn believe_len(&self, len: u64) {
         if let Ok(_no_writers) = self.resize.try_write() {
             self.stored_len.store(len, Ordering::Relaxed);
@@ -374,8 +371,8 @@ impl Mapping {
         backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
     }
 
-    /// Returns the file's fingerprint, current or from the close, and its path while open. Returns
-    /// `None` for regions and for stores that are not files.
+    /// Returns the file's fingerprint, now or at close, and its path while open. Returns `None` for
+    /// regions and for stores that are not files.
     pub(crate) fn fingerprint(&self) -> Option<(Fingerprint, Option<PathBuf>)> {
         self.identity.filter(|_| !self.is_region())?;
         let backing = self.backing().ok();
@@ -396,7 +393,6 @@ impl Mapping {
         backing.map_or_else(|| lock(&self.closed_path).clone(), |it| it.file()?.read_path())
     }
 
-    /// Returns true if the store is writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.backing.read().expect("no holder panics").as_ref().is_some_and(|one| one.is_writable())
     }
@@ -428,7 +424,6 @@ impl Mapping {
         lock(&self.errors).reported
     }
 
-    /// Returns the number of failures so far.
     pub(crate) fn error_count(&self) -> u64 {
         lock(&self.errors).count
     }
