@@ -76,8 +76,8 @@ struct Mid {
 /// A leaf slot, with a guess of the leaf's frames.
 struct Branch {
     leaf: OnceBox<Leaf>,
-    /// The last installed frame minus the page's slot in the leaf, wrapping. Pages filled in order
-    /// sit in consecutive frames.
+    /// The last installed frame minus the page's slot, wrapping. Pages filled in order have
+    /// consecutive frames.
     guess: AtomicU32,
 }
 
@@ -95,7 +95,7 @@ pub struct PageTable {
     arena: Arc<FrameArena>,
     /// The file's tag for other processes, 0 for none.
     tag: u32,
-    /// The region, if a region's user may have the pages' bytes mapped in place of frames.
+    /// The region that owns the pages, if any. Its user may have the bytes mapped.
     region: Option<Arc<RegionMemory>>,
     /// The memory file that other processes map.
     page_file: OnceBox<Arc<PageFile>>,
@@ -115,7 +115,7 @@ impl PageTable {
         PageTable::with_tag(arena, 0)
     }
 
-    /// Same as [`PageTable::new`], for a file that other processes know by `tag`, 0 for none.
+    /// Same as [`PageTable::new`], with the file's tag for other processes, 0 for none.
     pub fn with_tag(arena: Arc<FrameArena>, tag: u32) -> PageTable {
         PageTable {
             arena,
@@ -127,14 +127,14 @@ impl PageTable {
         }
     }
 
-    /// Same as [`PageTable::new`], for the pages of a region, over the arena that lends the region
-    /// memory.
+    /// Same as [`PageTable::new`], for a region's pages, over the arena that lends memory to the
+    /// region.
     pub fn over_region(region: Arc<RegionMemory>) -> PageTable {
         let arena = Arc::clone(region.lender().arena());
         PageTable { region: Some(region), ..PageTable::new(arena) }
     }
 
-    /// Returns the region that owns these pages, if any.
+    /// Returns the region of these pages, if any.
     pub fn region(&self) -> Option<&Arc<RegionMemory>> {
         self.region.as_ref()
     }
@@ -145,9 +145,8 @@ impl PageTable {
         self.page_file.get()
     }
 
-    /// Returns the [memory file](PageTable::page_file), created for `nr_pages` pages if there is
-    /// none. Creation makes the arena use small pages, because frames then give memory back one by
-    /// one.
+    /// Returns the [memory file](PageTable::page_file), created for `nr_pages` pages if missing.
+    /// Creation makes the arena use small pages, so that memory can be freed frame by frame.
     ///
     /// # Errors
     /// Fails as [`PageFile::new`] does.
@@ -159,12 +158,12 @@ impl PageTable {
         })
     }
 
-    /// Returns the arena of this table's pages.
+    /// Returns the arena of the pages.
     pub fn arena(&self) -> &Arc<FrameArena> {
         &self.arena
     }
 
-    /// Returns the page at `index`, or `None` if its leaf does not exist (so the page is absent).
+    /// Returns the page at `index`, or `None` if its leaf is missing, and the page thus absent.
     ///
     /// # Cost
     /// One load in the first 64 MiB, three dependent loads beyond.
@@ -174,7 +173,7 @@ impl PageTable {
         Some(PageRef { table: self, leaf, index })
     }
 
-    /// Returns the page at `index`, and the [guess](Self::guess_frame) of its frame.
+    /// Returns the page at `index`, and a [guess](Self::guess_frame) of its frame.
     ///
     /// # Cost
     /// As [`PageTable::page`].
@@ -186,19 +185,17 @@ impl PageTable {
         Some((PageRef { table: self, leaf: branch.leaf.get()?, index }, guess))
     }
 
-    /// Returns a guess of the page's frame. The guessed frame need not hold the page, nor exist.
+    /// Returns a guess of the page's frame, which may be wrong or not exist.
     ///
     /// A reader can [fetch](FrameArena::fetch) the guessed bytes before the word is known, so that
-    /// the two cache misses overlap. A wrong guess costs one fetched line. Do not rely on the guess
-    /// otherwise.
+    /// the two cache misses overlap. A wrong guess costs one fetched line.
     #[inline]
     pub fn guess_frame(&self, index: PageIndex) -> Option<FrameId> {
         let base = self.branch(index)?.guess.load(Ordering::Relaxed);
         Some(FrameId(base.wrapping_add(leaf_slot(index) as u32)))
     }
 
-    /// Returns the page at `index`, or `None` if `index` is not below [`PAGES_MAX`]. Allocates
-    /// missing levels.
+    /// Returns the page at `index`, with missing levels allocated, or `None` from [`PAGES_MAX`] on.
     pub fn page_or_make(&self, index: PageIndex) -> Option<PageRef<'_>> {
         let branch = match self.near.get(leaf_number(index)) {
             Some(near) => near,
@@ -352,13 +349,13 @@ impl<'a> PageRef<'a> {
     #[inline]
     pub fn peek(self) -> Option<ReadTicket> {
         let ticket = self.word().peek()?;
-        // After the ticket, because a page that later goes to the file gets a new version. The lock
+        // After the ticket: a page that goes to the file later gets a new version. The lock's
         // holder sets ASK before the bytes leave the frame.
         (!ticket.asks() || !self.is_in_file()).then_some(ticket)
     }
 
-    /// Copies bytes from `offset`, if the page is resident and [plain](crate::Pin::make_plain).
-    /// Returns the frame if the copy is whole. Otherwise the contents of `target` are unspecified.
+    /// Copies bytes from `offset` of a resident, [plain](crate::Pin::make_plain) page. Returns the
+    /// frame if the copy is whole. Otherwise `target` is unspecified.
     ///
     /// Panics if the range leaves the page. Takes no lock and writes nothing shared.
     #[inline]
@@ -369,13 +366,13 @@ impl<'a> PageRef<'a> {
         self.still(ticket).then_some(frame)
     }
 
-    /// Returns true if all bytes copied since the ticket was taken belong to this page, unchanged.
+    /// Returns true if the copy since the ticket is whole and of this page.
     #[inline]
     pub fn still(self, ticket: ReadTicket) -> bool {
         self.word().still(ticket)
     }
 
-    /// Renews the page's hint for other processes, if the arena is shared, because hints get lost.
+    /// Renews the page's hint for other processes in a shared arena, because hints get lost.
     /// Returns true if the page is resident and unlocked.
     pub fn publish(self) -> bool {
         let Some(ticket) = self.peek() else { return false };

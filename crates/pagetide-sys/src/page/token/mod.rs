@@ -66,8 +66,8 @@ impl PageHandle for WordRef {
 /// A shared hold on a resident page, which stays in its frame, unwritten.
 ///
 /// # Concurrency
-/// Up to [`PINS_MAX`](crate::PINS_MAX) at once. May move to another thread. The drop is one atomic
-/// subtraction, and a wake-up if a thread waits for the page.
+/// Up to [`PINS_MAX`](crate::PINS_MAX) at once. May move to another thread. The drop costs one
+/// atomic subtraction, and a wake-up if a thread waits.
 #[must_use = "a pin that is dropped holds nothing"]
 pub struct Pin<H: PageHandle> {
     handle: H,
@@ -96,14 +96,14 @@ impl<H: PageHandle> Pin<H> {
         self.seen.resident_frame()
     }
 
-    /// Returns true if the page was marked with HINT when pinned.
+    /// Returns true if the page had HINT when pinned.
     #[inline]
     pub fn has_hint(&self) -> bool {
         self.seen.is_hint()
     }
 
-    /// Lets later accesses use [the short pin](crate::PageTable::try_pin_plain), if the page's
-    /// bytes are in its frame. The caller must know no other reason for ASK.
+    /// Enables [the short pin](crate::PageTable::try_pin_plain) for a page in its frame. The caller
+    /// must know no other reason for ASK.
     pub fn make_plain(&self) {
         let page = self.page();
         if page.region().is_none() && !page.is_in_file() {
@@ -116,9 +116,7 @@ impl<H: PageHandle> Pin<H> {
         self.handle.page()
     }
 
-    /// Copies bytes of the page from `offset`.
-    ///
-    /// Panics if the range leaves the page.
+    /// Copies bytes from `offset`. Panics if the range leaves the page.
     pub fn read(&self, offset: usize, target: &mut [u8]) {
         let (memory, place) = self.handle.page().place(self.frame());
         memory.read(place, offset, target);
@@ -132,8 +130,8 @@ impl<H: PageHandle> Pin<H> {
         let page = self.handle.page();
         region::assert_not_writable(page);
         let (memory, place) = page.place(self.frame());
-        // SAFETY: S4 (pins exclude LOCK): no one writes the frame while this pin lives, not even a
-        // region's user (S25). S6: the handle keeps table and arena alive as long as the slice.
+        // SAFETY: S4 (pins exclude LOCK): no one writes the frame, not even a region's user (S25).
+        // S6: the handle keeps table and arena alive as long as the slice.
         unsafe { memory.bytes(place) }
     }
 }
@@ -159,9 +157,9 @@ impl<H: PageHandle> fmt::Debug for Pin<H> {
 pub enum Claim<H: PageHandle> {
     /// The page's lock, for eviction.
     Locked(Lock<H>),
-    /// YOUNG was set, and is now cleared. Holds the lock if a region's user has the page mapped:
-    /// the caller must [unmap](Lock::unmap_users) the page, or the next access goes unnoticed. A
-    /// mapped page that is already locked stays young.
+    /// YOUNG was set, and is now cleared. Holds the lock of a page that a region's user has mapped:
+    /// [unmap](Lock::unmap_users) the page, or the next access goes unnoticed. If such a page is
+    /// already locked, YOUNG stays set.
     Young(Option<Lock<H>>),
     /// The page is locked or pinned.
     Busy,
@@ -172,19 +170,19 @@ pub enum Claim<H: PageHandle> {
 /// The exclusive hold on a page, to fill, write or evict.
 ///
 /// # Concurrency
-/// One at a time. May move to another thread. The drop unlocks the page, also during a panic, and
-/// wakes waiting threads. A forgotten lock leaves the page locked for ever, but is sound.
+/// One at a time. May move to another thread. The drop unlocks the page, even in a panic, and wakes
+/// waiting threads. A forgotten lock is sound, but leaves the page locked for ever.
 #[must_use = "a lock that is dropped holds nothing"]
 pub struct Lock<H: PageHandle> {
     /// `None` only after the lock was converted.
     handle: Option<H>,
     wrote: bool,
-    /// True if fills go directly to the page's mapping.
+    /// True if fills go to the page's mapping.
     goes_where_mapped: bool,
 }
 
 impl<H: PageHandle> Lock<H> {
-    /// Locks the page of `handle` in any state, if neither locked nor pinned. Never waits.
+    /// Locks a page in any state, if neither locked nor pinned. Never waits.
     ///
     /// # Errors
     /// Fails with [`LockRefused`] and changes nothing.
@@ -193,7 +191,7 @@ impl<H: PageHandle> Lock<H> {
         Ok(Lock::begin(handle))
     }
 
-    /// Locks the page of `handle`. Waits until the page is neither locked nor pinned.
+    /// Locks a page. Waits until the page is neither locked nor pinned.
     ///
     /// Deadlocks if the thread itself holds a pin or the lock. Overlapping pins can starve a
     /// locker.
@@ -231,8 +229,8 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Locks a page that was young, if a region's user has the page mapped. Restores YOUNG if
-    /// another thread has the lock and may use the page.
+    /// Locks a page that was young and that a region's user has mapped. Restores YOUNG if the page
+    /// is already locked, as the holder may be using the page.
     fn lock_mapped(handle: H) -> Option<Lock<H>> {
         if !handle.page().is_mapped() {
             return None;
@@ -273,8 +271,7 @@ impl<H: PageHandle> Lock<H> {
         self.page().note_frame(frame);
     }
 
-    /// Takes the page out of its frame and stores `shadow`, if any, in the word. The page stays
-    /// locked.
+    /// Takes the page out of its frame and stores `shadow`, if any. The page stays locked.
     ///
     /// Panics if the page is not resident, or `shadow` exceeds [`PAYLOAD_BITS`] bits.
     pub fn evict(&mut self, shadow: Option<u64>) -> ClaimedFrame {
@@ -288,8 +285,8 @@ impl<H: PageHandle> Lock<H> {
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
     }
 
-    /// Moves the page's contents to the claimed frame. Returns the claim on the old frame. The page
-    /// stays locked, keeps YOUNG and loses HINT. Readers that hold a ticket read again.
+    /// Moves the page to the claimed frame. Returns the claim on the old frame. The page stays
+    /// locked, keeps YOUNG and loses HINT. Readers with a ticket read again.
     ///
     /// Panics if the page is not resident, or the frame belongs to another arena.
     ///
@@ -303,9 +300,9 @@ impl<H: PageHandle> Lock<H> {
         self.arena().note_memory_used(frame);
         self.page().word().before_copy_in();
         self.unmap_user();
-        // SAFETY: S3 (one claim a frame): the claimed target belongs to no page, so no one else
-        // writes or borrows the frame (S4). LOCK keeps writers from the source (S4), including a
-        // region's user, who no longer has the page mapped (S25).
+        // SAFETY: S3 (one claim a frame): no one else writes or borrows the claimed target (S4).
+        // LOCK keeps writers from the source (S4), including a region's user, whose mapping lost
+        // the page (S25).
         unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
         self.arena().unname(source);
         self.arena().name(frame, self.page().tag(), self.page().index());
@@ -323,7 +320,7 @@ impl<H: PageHandle> Lock<H> {
         self.page().word().evict(shadow);
     }
 
-    /// Copies `source` to `offset` of the page's frame.
+    /// Copies `source` to `offset` of the frame.
     ///
     /// Panics if the page is not resident or the range leaves the frame.
     pub fn write(&mut self, offset: usize, source: &[u8]) {
@@ -332,14 +329,14 @@ impl<H: PageHandle> Lock<H> {
         unsafe { memory.write(place, offset, source) };
     }
 
-    /// Zeroes `range` of the page's frame. Panics as [`write`](Self::write) does.
+    /// Zeroes `range` of the frame. Panics as [`write`](Self::write) does.
     pub fn fill_zero(&mut self, range: Range<usize>) {
         let (memory, place) = self.place_to_write();
         // SAFETY: S4 (LOCK excludes pins and other locks). `&mut self` excludes this lock's slices.
         unsafe { memory.fill_zero(place, range) };
     }
 
-    /// Copies bytes of the page's frame from `offset`. Panics as [`write`](Self::write) does.
+    /// Copies bytes from `offset`. Panics as [`write`](Self::write) does.
     pub fn read(&self, offset: usize, target: &mut [u8]) {
         let (memory, place) = self.place();
         memory.read(place, offset, target);
@@ -352,9 +349,9 @@ impl<H: PageHandle> Lock<H> {
     pub fn bytes(&self) -> &[u8] {
         region::assert_not_writable(self.page());
         let (memory, place) = self.place();
-        // SAFETY: S4 (LOCK excludes other writers), S25 (including a region's user). The borrow of
-        // `self` excludes this lock's writes. S6: the handle keeps table and arena alive as long as
-        // the slice.
+        // SAFETY: S4 (LOCK excludes other writers), S25 (even a region's user). The borrow of
+        // `self` excludes own writes. S6: the handle keeps table and arena alive as long as the
+        // slice.
         unsafe { memory.bytes(place) }
     }
 
@@ -380,13 +377,13 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Sets ASK: accesses of this resident page can no longer use [the short
-    /// pin](crate::PageTable::try_pin_plain).
+    /// Sets ASK, which disables [the short pin](crate::PageTable::try_pin_plain). Needs a resident
+    /// page.
     pub fn ask(&self) {
         self.page().word().set_ask();
     }
 
-    /// Clears YOUNG. Returns true if the page was young. The next access of a region's user faults.
+    /// Clears YOUNG. Returns true if YOUNG was set. The next access of a region's user faults.
     pub fn test_and_clear_young(&self) -> bool {
         self.unmap_user();
         self.page().word().take_young().is_some()

@@ -1,7 +1,7 @@
 //! Moves of a locked page's bytes between its frame and the memory file that other processes map.
 //!
-//! Invariant S33: every function here has the page's lock, as `&mut` where bytes move, so that no
-//! slice of the lock lives.
+//! Invariant S33: every function has the page's lock, as `&mut` if bytes move, so that no slice of
+//! the lock lives.
 
 use super::{Lock, PageHandle};
 use crate::fault::page_file::PageFile;
@@ -19,49 +19,50 @@ impl<H: PageHandle> Lock<H> {
         self.page().is_in_file()
     }
 
-    /// Lets queued reads fill the page directly where other processes or a region's user map the
-    /// page, if possible. Its frame then has no memory of its own.
+    /// Lets queued reads fill the page directly in its mapping, if possible, by other processes or
+    /// a region's user. The frame then has no memory.
     pub fn fill_where_mapped(&mut self) {
         self.goes_where_mapped = true;
     }
 
-    /// Returns true if a fill should go to the mapping now.
+    /// Returns true if a fill goes to the mapping now.
     pub(crate) fn goes_where_mapped(&self) -> bool {
         let has_place = |file: &PageFile| file.is_open() && self.page().index().0 < file.nr_pages();
         let is_regions = || self.page().region().is_some() && !self.is_where_mapped();
         self.goes_where_mapped && (self.page().page_file().is_some_and(has_place) || is_regions())
     }
 
-    /// Returns true if the page's bytes are in a mapping, in place of the frame.
+    /// Returns true if the page's bytes are in a mapping, not in the frame.
     pub fn is_where_mapped(&self) -> bool {
         self.is_in_file() || self.user_access() != UserAccess::None
     }
 
     /// Fills consecutive resident pages with `bytes` in their mapping, read-only. The caller must
-    /// write the pages that are then not [in place](Lock::is_where_mapped).
+    /// write pages that are then not [in place](Lock::is_where_mapped).
     ///
-    /// Panics if a page is not resident, is in place already, or is out of order, or if the length
-    /// of `bytes` differs.
+    /// Panics if a page is not resident, is in place, or is out of order, or if the length of
+    /// `bytes` differs.
     pub(crate) fn put_where_mapped(pages: &mut [Lock<H>], bytes: &[u8]) {
         match pages.first() {
             Some(first) if first.page().region().is_some() => {
                 Lock::fill_users(pages.iter_mut(), bytes, false);
             }
-            // The caller writes the missing pages.
+            // The caller writes missing pages.
             _ => drop(Lock::put_bytes_in_file(pages, bytes)),
         }
     }
 
-    /// Moves resident pages into their table's memory file, and gives the memory of their frames
-    /// back to the system. Skips pages that are in the file.
+    /// Moves resident pages into their table's memory file, and frees the frames' memory. Skips
+    /// pages in the file.
     ///
-    /// Panics if a page is not resident, or its table has no memory file with a place for the page.
+    /// Panics if a page is not resident, or if the table has no memory file with a place for the
+    /// page.
     ///
     /// # Errors
-    /// Fails with [`UffdError::Call`] if memory is short. Pages not yet moved stay in their frames.
+    /// Fails with [`UffdError::Call`] if memory is short. The remaining pages stay in their frames.
     ///
     /// # Cost
-    /// A system call and a copy for each page, and one call for each run of frames.
+    /// A system call and a copy for each page, and a call for each run of frames.
     pub fn put_in_file(pages: &mut [Lock<H>]) -> Result<(), UffdError> {
         for pages in pages.chunks_mut(TOGETHER) {
             let (mut frames, mut nr_frames) = ([0; TOGETHER], 0);
@@ -80,7 +81,6 @@ impl<H: PageHandle> Lock<H> {
         Ok(())
     }
 
-    /// Moves the page's bytes from its frame to the memory file.
     fn put_frame(&mut self) -> Result<(), UffdError> {
         let frame = self.resident_frame();
         let source = self.arena().memory().frame_ptr(frame.0).expose_provenance();
@@ -89,14 +89,14 @@ impl<H: PageHandle> Lock<H> {
         unsafe { Lock::put_from(std::slice::from_mut(self), source) }
     }
 
-    /// Fills consecutive resident pages with `bytes` in the memory file. Does not write their
-    /// frames, and gives their memory back.
+    /// Fills consecutive resident pages with `bytes` in the memory file. Leaves the frames
+    /// unwritten, and frees their memory.
     ///
-    /// Panics if a page is not resident, is in the memory file, or is out of order, or if the
-    /// length of `bytes` differs.
+    /// Panics if a page is not resident, is in the file, or is out of order, or if the length of
+    /// `bytes` differs.
     ///
     /// # Errors
-    /// Fails with [`UffdError::Call`] if memory is short. Pages not in the file remain to be
+    /// Fails with [`UffdError::Call`] if memory is short. Pages outside the file remain to be
     /// filled.
     ///
     /// # Cost
@@ -147,7 +147,7 @@ impl<H: PageHandle> Lock<H> {
         put
     }
 
-    /// Lets another process, which maps the memory file, store to the page.
+    /// Lets another process that maps the memory file store to the page.
     ///
     /// Panics if the page is not in the file, or the file is not [prepared for
     /// writers](PageFile::prepare_writers).
@@ -160,8 +160,8 @@ impl<H: PageHandle> Lock<H> {
         unsafe { file.let_write(page.index().0 as u32, fault) };
     }
 
-    /// Moves pages that other processes may be storing to back into their frames, including the
-    /// last stores. Skips all other pages.
+    /// Moves pages that other processes may write back into their frames, including the last
+    /// stores. Skips all other pages.
     ///
     /// # Cost
     /// Three system calls for up to 64 consecutive pages, and two copies of each page.
@@ -189,7 +189,7 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Moves the page from the memory file back into its frame. No process then maps the page.
+    /// Moves a page in the memory file back into its frame, out of all mappings.
     pub fn take_from_file(&mut self) {
         if self.page().is_written_in_file() {
             return Lock::take_written_from_file(std::slice::from_mut(self));
@@ -219,8 +219,8 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Punches pages out of their memory files. Their bytes are lost, so [evict](Lock::evict) each
-    /// page next. Considers at most the first 256 pages that are in files.
+    /// Punches pages out of memory files, at most the first 256 in files. Their bytes are lost:
+    /// [evict](Lock::evict) each page next.
     ///
     /// # Cost
     /// A system call for each run of pages.

@@ -1,10 +1,10 @@
-//! Operations of a page lock on the mapping of a region's user.
+//! A page lock's control of the mapping of a region's user.
 //!
-//! If a region's user has a page mapped, the page's bytes are in the mapping. The holder of the
-//! page's lock decides which pages are mapped.
+//! If the user has a page mapped, the bytes are in the mapping. The lock's holder decides which
+//! pages are mapped.
 //!
-//! Invariant S25: every change of the user's access needs the lock, as `&mut` where the user may
-//! then write, so that no slice of the lock lives.
+//! Invariant S25: every change of the user's access needs the lock, as `&mut` if the user may write
+//! afterwards, so that no slice of the lock lives.
 
 use super::{Lock, PageHandle};
 use crate::fault::region::{BLOCK_PAGES, RegionMemory, UserAccess};
@@ -25,13 +25,13 @@ pub(super) fn assert_not_writable(page: PageRef<'_>) {
 }
 
 impl<H: PageHandle> Lock<H> {
-    /// Returns the accesses that the region's user can make without a fault.
+    /// Returns the user's accesses that do not fault.
     pub fn user_access(&self) -> UserAccess {
         self.page().region().map_or(UserAccess::None, |(region, place)| region.access(place.into()))
     }
 
-    /// Lets the region's user read the page, and also write if `write`. Wakes threads in a fault on
-    /// the page. Returns the user's new access.
+    /// Lets the region's user read the page, or also write. Wakes threads in a fault on the page.
+    /// Returns the new access.
     ///
     /// Panics if the page is not resident, or belongs to no region.
     ///
@@ -45,12 +45,12 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map(place, frame.0, write) }
     }
 
-    /// Fills consecutive unmapped pages with `bytes` in the user's mapping, to read, and also write
-    /// if `write`. Returns the number of pages done, from the first. Does not write their frames,
-    /// and gives their memory back. Leaves the remaining pages unchanged.
+    /// Fills consecutive unmapped pages with `bytes` in the user's mapping, to read or also write.
+    /// Returns the number of pages done, from the first. Leaves frames unwritten, and frees their
+    /// memory. Leaves all other pages unchanged.
     ///
     /// Panics if a page is not resident, is mapped, is out of order, or belongs to no region, or if
-    /// `bytes` is longer than the pages.
+    /// `bytes` has more pages.
     ///
     /// # Cost
     /// A copy, and at most two system calls if frames have memory.
@@ -87,7 +87,7 @@ impl<H: PageHandle> Lock<H> {
     {
         let mut frames = [0; TOGETHER];
         let mut first: Option<(&RegionMemory, u32)> = None;
-        // All pages are borrowed as long as the first.
+        // All borrows are as long as the first.
         for (nth, frame) in (0..).zip(&mut frames[..nr]) {
             let page: &'l mut Lock<H> = pages.next().expect("S25: a page for all bytes");
             page.wrote = true;
@@ -103,7 +103,7 @@ impl<H: PageHandle> Lock<H> {
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices): the bytes live
         // through the call.
         let nr_done = unsafe { region.fill(places, source, write) } as usize;
-        // Adjacent frames are given back in one call.
+        // Adjacent frames need one call.
         frames[..nr_done].sort_unstable();
         // SAFETY: S4, S25 (these are the locks, as above): the pages' bytes are in the user's
         // mapping.
@@ -111,11 +111,11 @@ impl<H: PageHandle> Lock<H> {
         nr_done
     }
 
-    /// Lets the region's user read consecutive unmapped pages, as long as their frames are
-    /// consecutive too. Returns the number of pages mapped, from the first.
+    /// Lets the region's user read consecutive unmapped pages in consecutive frames. Returns the
+    /// number of pages mapped, from the first.
     ///
     /// # Cost
-    /// A copy of each page, and two system calls. Memory holds the pages twice meanwhile.
+    /// A copy of each page, and two system calls. The pages use twice their memory meanwhile.
     pub fn map_run_to_read(pages: &mut [Option<Lock<H>>]) -> usize {
         let place_of = |one: &Option<Lock<H>>| {
             let one = one.as_ref()?;
@@ -136,8 +136,8 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map_run(start..start + nr, frame) as usize }
     }
 
-    /// Does [`Lock::map_user`] for an unmapped page, but the frame keeps its memory until
-    /// [`Lock::empty_behind_users`]. Returns true if the page is now mapped.
+    /// Does [`Lock::map_user`] for an unmapped page, but keeps the frame's memory until
+    /// [`Lock::empty_behind_users`]. Returns true on success.
     ///
     /// Panics if the page is not resident, is mapped, or belongs to no region.
     ///
@@ -152,7 +152,7 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.fill(place..place + 1, source, write) == 1 }
     }
 
-    /// Gives back the frame memory of pages that users have mapped.
+    /// Frees the frame memory of mapped pages.
     ///
     /// # Cost
     /// One system call for all pages, if the kernel supports this.
@@ -169,9 +169,8 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.lender().empty_frames(frames) };
     }
 
-    /// Prepares pages for eviction: unmaps pages that users may only read, and gives back the frame
-    /// memory of unmapped pages. The bytes are lost. Best called with the pages of one region in
-    /// sequence.
+    /// Discards pages before eviction: unmaps pages that users may only read, and frees the frame
+    /// memory of unmapped pages. Pages of one region should be adjacent.
     ///
     /// # Cost
     /// One system call for all pages, if the kernel supports this.
@@ -195,8 +194,7 @@ impl<H: PageHandle> Lock<H> {
         leaving.end();
     }
 
-    /// Unmaps pages, so that the next access of a region's user faults. Best called with the pages
-    /// of one region in sequence.
+    /// Unmaps pages, so that a user's next access faults. Pages of one region should be adjacent.
     ///
     /// # Cost
     /// A copy of each page, and three system calls for all pages, if the kernel supports this.
@@ -219,13 +217,13 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// Requests a huge page for [a block](BLOCK_PAGES) of a region, if possible. `pages` is the
-    /// whole block, in order. Returns the indexes in `pages` that the user wrote meanwhile. Treat
-    /// these pages as dirty.
+    /// whole block, in order. Returns the indexes of pages that the user wrote meanwhile, and that
+    /// are therefore dirty.
     ///
     /// Panics if `pages` is not a block of a region.
     ///
     /// # Cost
-    /// About 1 ms. Memory holds one more copy of the block meanwhile, and another block.
+    /// About 1 ms, a copy of the block, and the memory of another block.
     pub fn make_huge(pages: &mut [Lock<H>]) -> Vec<usize> {
         let first = pages.first().and_then(|one| one.page().region());
         let (region, start) = first.expect("S25: only regions have users");
@@ -241,14 +239,14 @@ impl<H: PageHandle> Lock<H> {
         written.into_iter().map(|page| (page - start) as usize).collect()
     }
 
-    /// Unmaps the page before the lock's holder writes, if the user may only read.
+    /// Unmaps a page that the user may only read, before the holder writes.
     pub(super) fn take_from_readers(&mut self) {
         if self.user_access() == UserAccess::Read {
             self.unmap_user();
         }
     }
 
-    /// Unmaps the page, so that the next access of the region's user faults.
+    /// Unmaps the page, so that the user's next access faults.
     pub fn unmap_user(&self) {
         let Some((region, place)) = self.page().region() else { return };
         if let Some(frame) = self.frame() {
@@ -257,7 +255,7 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Write-protects the page, so that the next store of the region's user faults.
+    /// Write-protects the page, so that the user's next store faults.
     pub fn protect_from_user(&self) {
         Lock::protect_all_from_user(std::slice::from_ref(self));
     }
@@ -278,16 +276,16 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.protect(places) };
     }
 
-    /// Makes each access of the region's user end with a signal, including waiting accesses,
-    /// because the page is unavailable.
+    /// Ends all accesses of an unavailable page by the region's user with a signal, even waiting
+    /// ones.
     pub fn poison_user(&self) {
         if let Some((region, place)) = self.page().region() {
             region.poison(place);
         }
     }
 
-    /// Marks a resident page with HINT. Returns true if the page had no HINT. The next access of a
-    /// region's user faults.
+    /// Marks a resident page with HINT. Returns true if HINT was not set. The user's next access
+    /// faults.
     pub fn set_hint(&self) -> bool {
         self.unmap_user();
         self.page().word().set_hint()

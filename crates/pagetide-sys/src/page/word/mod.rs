@@ -1,10 +1,10 @@
 //! The page word: one atomic 64-bit number with the whole state of one page.
 //!
-//! **Problem.** A hit must neither take a lock nor write a line that other CPUs read. An eviction
-//! must exclude every user of the frame. The kernel, which fills frames, must respect both.
+//! **Problem.** A hit must neither lock nor write a line that other CPUs read. An eviction must
+//! exclude all users of the frame. The kernel, which fills frames, must respect both.
 //!
 //! **Idea.** State, frame, pins and a version share one word. Each decision is one
-//! compare-and-swap, and a reader can check afterwards for a disturbance without a write.
+//! compare-and-swap, and readers detect disturbances without a write.
 //!
 //! ```text
 //!              63      46 45       18 17     7   6     5     4      3       2    1 0
@@ -24,38 +24,37 @@
 //!
 //! **Invariants.**
 //! - S4: LOCK and pins > 0 exclude each other. Only the thread that set LOCK changes state, frame,
-//!   version or payload, or writes the frame, and only until the thread clears LOCK.
+//!   version or payload, or writes the frame, and only until it clears LOCK.
 //! - WAITERS may change at any time, YOUNG and HINT at any time while resident.
 //! - ASK stands for every rare reason why an access needs more than a pin: the bytes are not in the
-//!   frame, the frame is slow memory, or the frame's descriptor is marked. Install and relocate set
-//!   ASK. The holder of LOCK sets ASK before any such reason arises. Only the holder of a pin
-//!   clears ASK, after a check that no reason exists, and the pin keeps new reasons out. A
-//!   resident, unlocked word without ASK therefore has no reason.
+//!   frame, the frame is slow memory, or the frame's descriptor is marked. Install, relocate and
+//!   the holder of LOCK set ASK before any reason arises. Only the holder of a pin clears ASK,
+//!   after finding no reason, and the pin keeps new reasons out. So a resident, unlocked word
+//!   without ASK has none.
 //! - S5: the version rises with each install and each unlock after a write, and follows the frame
 //!   through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat within 2^18
 //!   steps.
 //!
 //! **Why an accepted optimistic read is whole.** The reader loads the word (acquire, L1), copies,
-//! fences (acquire), and loads again (L2). It accepts if state, frame and version are equal and
-//! LOCK is clear. A writer sets LOCK (W1), fences (release), stores, and unlocks with version + 1
-//! (release, W2). After an install under LOCK, the writer fences again before its stores (W1').
-//! - A writer locked *this* page after L1, and the copy read its stores. With the two fences, W1
+//! fences (acquire), and loads again (L2). It accepts equal state, frame and version without LOCK.
+//! A writer sets LOCK (W1), fences (release), stores, and unlocks with version + 1 (release, W2).
+//! After an install, the writer fences again before its stores (W1').
+//! - A writer locked *this* page after L1, and the copy read its stores. By the two fences, W1
 //!   happens before L2. L2 reads W1 or a later word, with LOCK or another version: refused.
 //! - The frame moved: evicted here, then installed and filled under *another* page's word by any
 //!   thread. LOCK here precedes the evict, the release of the claim, the next claim (acquire), the
 //!   install and W1'. The fences of W1' and L2 order all of these before L2: refused. If this word
-//!   has the same frame back, the version differs (S5).
+//!   has the frame back, the version differs (S5).
 //! - The page moved (`relocate`) under LOCK: the mover copies into a claimed frame, then names that
-//!   frame in the word. For the old frame this is an eviction. The mover does not touch its bytes,
-//!   so a reader that still finds the old word has the old, whole page, and the next page's filler
-//!   orders the new word before its stores, as above. For the new frame this is a fill, with the
-//!   fence W1'' between the claim and the first store: a reader of the frame's last page is refused
-//!   by that page's word. A ticket of the new word follows the unlock, and so the copy.
-//! - A writer unlocked *before* L1, and the copy missed its stores: impossible, because L1 acquires
-//!   W2.
+//!   frame in the word. For the old frame this is an eviction. The mover leaves its bytes
+//!   unchanged, so a reader that still finds the old word has the whole old page. The next page's
+//!   filler orders the new word before its stores, as above. For the new frame this is a fill, with
+//!   the fence W1'' between claim and first store: the last page's word refuses a reader of the
+//!   last page. A ticket of the new word follows the unlock, and so the copy.
+//! - A writer unlocked *before* L1, and the copy missed its stores: impossible, L1 acquires W2.
 //!
-//! One gap remains. The version recurs after 2^18 steps between L1 and L2. The reader would have to
-//! sleep through exactly 262,144 writes to one frame, 50 ms or more. It would return stale bytes,
+//! One gap remains: 2^18 steps between L1 and L2 restore the version. The reader would have to
+//! sleep through exactly 262,144 writes to one frame, at least 50 ms. It would return stale bytes,
 //! but memory stays safe.
 //!
 //! **Ignored.** Which threads wait (see `wait`), and whether a decision is wise.
