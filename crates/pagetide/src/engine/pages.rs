@@ -1,8 +1,7 @@
-//! Pages and their frames, the base of all other engine parts.
+//! Pages and their frames, the base of the engine.
 //!
-//! Problem: fills, write-back, reclaim and changes by other programs all admit, mark and drop
-//! pages. Each must keep lists, compressed copies, counts and the record consistent. Idea: only
-//! this module does so.
+//! Problem: fills, write-back, reclaim and foreign changes admit, mark and drop pages. Each must
+//! keep lists, compressed copies, counts and the record consistent. Idea: only this module does so.
 //!
 //! ```text
 //!   absent --admit_in--> resident --mark_dirty--> dirty
@@ -11,7 +10,7 @@
 //!      +--------------------------------------------+
 //! ```
 //!
-//! Data and invariants: a page's word holds its state, and only the holder of its lock changes the
+//! Data and invariants: a page's word holds its state. Only the holder of its lock changes the
 //! state. Nothing here allocates, reclaims, or waits for a store.
 
 use crate::engine::dirty::DirtyPages;
@@ -36,32 +35,31 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// A cache's pages. See the module.
 pub(crate) struct Pages {
     pub(crate) arena: Arc<FrameArena>,
     pub(crate) folios: Arc<Folios>,
     /// Frames and lists, by memory speed.
     pub(crate) nodes: Nodes,
-    /// The first frame in slow memory, beyond all frames if there is only one node.
+    /// The first slow frame, beyond all frames on a single node.
     pub(crate) slow_from: u32,
     /// The compressed tier of evicted pages, if any.
     pub(crate) pool: Option<Box<CompressedPool>>,
     pub(crate) rule: AccessRule,
     pub(crate) dirty: DirtyPages,
-    /// Number of pages that processes have locked in memory, of all files.
+    /// Number of pages locked in memory by processes, of all files.
     pub(crate) nr_locked: AtomicU64,
-    /// Counts of pages in no group, and all counts that are not kept by group.
+    /// Counts of pages in no group, and counts not kept by group.
     pub(crate) counters: Arc<Counters>,
     pub(crate) recorder: Option<Recorder>,
     /// Follows the uses of a few pages.
     pub(crate) reuse: ReuseSampler,
-    /// The time that threads waited for store reads, on a cache line that no hit reads.
+    /// Waiting times for store reads, on a cache line that no hit reads.
     pub(crate) read_times: CachePadded<LatencyHistogram>,
 }
 
 impl Pages {
-    /// Prefetches the guessed bytes and descriptor for a reader, so that the cache misses on word,
-    /// bytes and descriptor overlap.
+    /// Prefetches the guessed bytes and descriptor, so that the misses on word, bytes and
+    /// descriptor overlap.
     #[inline]
     pub(crate) fn fetch_guess(&self, guess: Option<FrameId>, offset: usize) {
         let Some(frame) = guess else { return };
@@ -71,8 +69,8 @@ impl Pages {
         }
     }
 
-    /// Records an access of a resident page through a descriptor. Takes no lock that a hit must not
-    /// take. Loses the access if the policy needs a list operation and the list is busy.
+    /// Records an access through a descriptor. Never blocks a hit: if the policy needs a busy list,
+    /// the access is lost.
     #[inline]
     pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark(&self.folios, frame) == Marked::Log {
@@ -101,7 +99,7 @@ impl Pages {
     }
 
     /// Installs a frame, charged to `payer`, in the locked, absent page, and adds its folio to the
-    /// policy. The frame has arbitrary contents: the caller must fill it before the unlock.
+    /// policy. The caller must fill the frame before the unlock.
     pub(crate) fn admit_in<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -120,8 +118,7 @@ impl Pages {
         page.install(claimed);
         self.forget_compressed(id);
         if let Some(shadow) = shadow {
-            // Pages leave memory from the slowest node, so its lists know the time since this
-            // page's eviction.
+            // Evictions are from the slowest node, so its lists know how long this page was away.
             let judge = self.nodes.last();
             let mut log = judge.log_with_room(cpu);
             judge.lock_lists().refault(&mut log, frame, shadow, kind);
@@ -228,8 +225,7 @@ impl Pages {
         self.mark_dirty(mapping, index, frame, 0..PAGE_BYTES);
     }
 
-    /// Counts a dirty page. Swap-backed pages do not count, because nothing waits to store them and
-    /// memory may be full of them.
+    /// Counts a dirty page. Swap-backed pages never wait for a store, and may fill the memory.
     fn count_dirty(&self, mapping: &Mapping) {
         if mapping.swap.is_none() {
             self.dirty.add(1);
@@ -256,8 +252,7 @@ impl Pages {
     }
 
     /// Fills consecutive resident, locked pages in the memory file that other processes map. The
-    /// page with the marker, and pages for which the kernel lacks memory, are filled in their
-    /// frames.
+    /// marker's page, and pages for which the kernel lacks memory, are filled in their frames.
     pub(crate) fn put_in_file<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -281,8 +276,7 @@ impl Pages {
         run[1..].iter().for_each(|page| self.note_mapped(cpu, mapping, page));
     }
 
-    /// Records an access of a page that was read ahead and is now mapped, because mapped accesses
-    /// leave no trace.
+    /// Records an access of a mapped page after readahead, because mapped accesses leave no trace.
     pub(crate) fn note_mapped<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &Lock<H>) {
         let Some(frame) = page.frame().filter(|_| page.is_where_mapped()) else { return };
         self.record(mapping, page.page().index().0, record::AccessKind::Read);
@@ -334,8 +328,8 @@ impl Pages {
         }
     }
 
-    /// Records an event of the page, if this run is recorded. Call before any consequence, because
-    /// the record keeps the order of decisions.
+    /// Records a page's event if this run is recorded. Call before any consequence, to keep the
+    /// order of decisions.
     #[inline]
     pub(crate) fn record(&self, mapping: &Mapping, index: u64, kind: record::AccessKind) {
         if let Some(recorder) = &self.recorder {

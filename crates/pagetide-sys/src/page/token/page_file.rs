@@ -19,8 +19,8 @@ impl<H: PageHandle> Lock<H> {
         self.page().is_in_file()
     }
 
-    /// Lets queued reads fill the page directly in its mapping, if possible, by other processes or
-    /// a region's user. The frame then has no memory.
+    /// Lets queued reads fill the page directly in the mapping of other processes or of a region's
+    /// user, if possible. The frame then has no memory.
     pub fn fill_where_mapped(&mut self) {
         self.goes_where_mapped = true;
     }

@@ -1,10 +1,10 @@
-//! Page guards: a page's bytes in place, without a copy for readers.
+//! Page guards: access to a page's bytes in place, without a copy for readers.
 //!
-//! A read guard pins the page, with one atomic operation on the page word to pin and one to unpin.
-//! A write guard locks the page and changes a private copy, published when the guard is dropped.
-//! Readers never see half a change, and no reference into shared memory is ever written through.
+//! A read guard pins the page, with one atomic operation to pin and one to unpin. A write guard
+//! locks the page and changes a private copy, published when the guard is dropped. Readers never
+//! see half a change, and no reference into shared memory is ever written through.
 //!
-//! Guards count as table accesses: they set the page's young bit, which aging collects.
+//! Guards count as table accesses: they set the page's young bit for aging.
 
 use super::{File, Handle, NOTED};
 use crate::api::file::write::from_read;
@@ -23,8 +23,8 @@ use std::ops::{Deref, DerefMut};
 
 /// A pinned page's bytes: at most 4096, fewer in the file's last page.
 ///
-/// Keep guards short. The page cannot be evicted meanwhile, and writers of the page wait. A guard
-/// stays on its thread, which lets calls detect that they would wait for their own thread.
+/// Keep guards short: the page cannot be evicted meanwhile, and writers of the page wait. A guard
+/// stays on its thread, so that calls detect deadlocks with their own thread.
 pub struct PageGuard<'f> {
     handle: &'f Handle,
     index: u64,
@@ -35,8 +35,8 @@ pub struct PageGuard<'f> {
 
 /// A page's bytes, for changes. Dropping the guard publishes the changes.
 ///
-/// Other threads that want the page wait meanwhile. Calls of the same thread that want the page
-/// fail with `WouldDeadlock`. A guard stays on its thread.
+/// Meanwhile other threads wait for the page, and calls of the same thread that need the page fail
+/// with `WouldDeadlock`. A guard stays on its thread.
 pub struct PageGuardMut<'f> {
     handle: &'f Handle,
     page: Lock<PageRef<'f>>,
@@ -60,7 +60,7 @@ impl File {
     /// - [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of the page, or has a
     ///   guard of a page that already has the maximum of 2047 guards.
     /// - [`ReadError::NoFrame`] if every frame is in use. [`File::read_at`] still works then.
-    // Inlined, because returning a guard through memory would take longer than the rest.
+    // Inlined, because a return through memory takes longer than the rest.
     #[inline(always)]
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
@@ -136,8 +136,8 @@ impl Handle {
         self.pages.record(&self.mapping, index, record::AccessKind::Table);
     }
 
-    /// Reports a pinned page to readahead and the reuse sample. Later guards of the page skip this
-    /// if no access has extra work.
+    /// Reports a pinned page to readahead and the reuse sample. Later guards skip this if no access
+    /// has extra work.
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
         let (frame, folio) = (pin.frame(), &self.pages.folios[pin.frame()]);
         let flags = folio.flags();
@@ -155,8 +155,8 @@ impl Handle {
         self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
-    /// Pins a page in slow memory, or an armed page, again. An armed page may have to move first,
-    /// which a pin prevents.
+    /// Pins a page in slow memory, or an armed page, again. An armed page may first have to move,
+    /// without pins.
     #[cold]
     fn pin_in_slow_memory<'f>(
         &'f self,
@@ -289,8 +289,7 @@ impl PageGuardMut<'_> {
             self.page.write(change.start, &self.bytes[change.clone()]);
             pages.mark_dirty(mapping, index, frame, change);
         }
-        // A drop must not wait: the flusher may need this page, or another page locked by this
-        // thread.
+        // Never waits: the flusher may need this page, or another page locked by this thread.
         if pages.dirty.balance() != Balance::Continue {
             self.handle.engine().flusher.wake();
         }

@@ -1,9 +1,8 @@
 //! Reading by copy.
 //!
-//! A hit takes no lock and writes no shared line. It copies the frame's bytes, then checks that the
-//! page word is unchanged, or copies again. A miss locks the page, fills it, and copies under the
-//! lock. A read without a free frame bypasses the cache under the page's lock, so it sees all
-//! earlier writes.
+//! A hit takes no lock and writes no shared line. It copies the frame's bytes, then retries if the
+//! page word has changed. A miss locks the page, fills it, and copies under the lock. Without a
+//! free frame, a read bypasses the cache under the page's lock, and so sees all earlier writes.
 
 use super::{File, Handle, NO_PAGE, NOTED};
 use crate::engine::errors::ReadError;
@@ -71,13 +70,13 @@ impl File {
 }
 
 impl Handle {
-    /// Fills `target` from one resident page if no access has extra work. Otherwise returns false,
-    /// with no effect except on `target`.
+    /// Copies from one resident page if no access has extra work. Otherwise returns false, with no
+    /// effect except on `target`.
     #[inline(never)]
     fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
         let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
         let is_in_page = !target.is_empty() && target.len() <= PAGE_BYTES - within;
-        // The bytes are in one page, so the sum cannot overflow if the page has a word.
+        // No overflow, because a page with a word contains all the bytes.
         let is_in_file = offset.saturating_add(target.len() as u64) <= self.mapping.len();
         if !self.reads_plainly || !is_in_page || !is_in_file || self.mapping.leaving.is_any() {
             return false;
@@ -119,7 +118,7 @@ impl Handle {
         let last_page = self.last_page.at(cpu);
         let previous = last_page.load(Relaxed);
         let mut counts = previous != offset >> PAGE_SHIFT && !self.no_reuse.load(Relaxed);
-        // Pages below this index were missing at the start of this call.
+        // Pages below this index were missing when the call began.
         let mut missed_below = 0;
         let mut len = target.len();
         let mut done = 0;
@@ -152,7 +151,7 @@ impl Handle {
         Ok(done.min(len))
     }
 
-    /// Prefetches a resident page's bytes from `within`.
+    /// Prefetches a resident page from byte `within`.
     #[inline]
     fn fetch_page(&self, index: u64, within: usize) {
         self.pages.fetch_guess(self.mapping.table.guess_frame(PageIndex(index)), within);
@@ -233,7 +232,7 @@ impl Handle {
         self.pages.record(&self.mapping, piece.index, kind);
     }
 
-    /// Fills the page if still absent, and copies under its lock. Returns the number of bytes
+    /// Fills a page that is still absent, and copies under its lock. Returns the number of bytes
     /// copied and the end of the filled run.
     #[cold]
     pub(super) fn read_miss(
@@ -265,7 +264,7 @@ impl Handle {
         self.counters.count(Event::Miss);
         self.pages.reuse.access(self.mapping.key(PageIndex(piece.index)));
         let plan = self.plan_fill(piece, previous);
-        // The access record of a single page also stands for its fill, and precedes the fill.
+        // A single page's access record also stands for its fill, and precedes the fill.
         if !plan.is_group() {
             self.record_read(piece);
         }
@@ -287,7 +286,7 @@ impl Handle {
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
         run[0].read(piece.within, &mut target[..nr_read]);
-        // Pages after a gap in the run do not belong to this miss.
+        // Pages beyond a gap in the run do not belong to this miss.
         let filled =
             (piece.index..).zip(&run).take_while(|(at, page)| page.page().index().0 == *at);
         let filled_end = piece.index + filled.count() as u64;
@@ -300,7 +299,7 @@ impl Handle {
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
 
-    /// Asks core for the readahead size, and queues the part that can wait for the worker.
+    /// Asks core for the readahead size, and queues the asynchronous part for the worker.
     fn plan_fill(&self, piece: &Piece, previous: u64) -> FillPlan {
         let wanted = piece.last + 1 - piece.index;
         let mut readahead = lock(&self.readahead);
@@ -310,7 +309,7 @@ impl Handle {
             && readahead.has_asked_near(piece.index)
             && self.mapping.table.page(PageIndex(before)).is_some_and(PageRef::is_in_file)
         {
-            // Other processes map the page before, so its accesses may leave no trace.
+            // Other processes map the previous page, so its accesses may leave no trace.
             previous = Some(before);
         }
         let wasted = self.mapping.wasted.load(Relaxed);
@@ -401,7 +400,7 @@ fn copy_resident(
     for _ in 0..OPTIMISTIC_TRIES {
         let ticket = match page.peek() {
             Some(ticket) => ticket,
-            // Mapped by other processes, so the page may vanish during a copy.
+            // Other processes map the page, which may vanish during a copy.
             None if page.is_in_file() => break,
             None => return None,
         };

@@ -2,15 +2,15 @@
 //!
 //! Core counts refaults, scans and evictions with the lruvec. These counters are for hits, device
 //! requests and times. Each thread has its own cells, so that a hit adds with a plain store. A
-//! locked instruction would delay the processor's next copy.
+//! locked instruction would delay the next copy.
 //!
 //! ```text
-//!   thread:    LAST ------> cells: owner, thread, counts      the cells it counted in last
-//!   Counters:  id, cells by thread                            owner = id: these are its cells
+//!   thread:    LAST ------> cells: owner, thread, counts      the thread's latest cells
+//!   Counters:  id, cells by thread                            owner = id: owned by this `Counters`
 //! ```
 //!
 //! A thread that counts for the same `Counters` again finds its cells in one step. Cells are never
-//! freed, so that a thread may keep their address. Cells of dropped `Counters` are reused.
+//! freed, so that threads may keep addresses. Cells of dropped `Counters` are reused.
 
 use crate::memory::locks::lock;
 use crossbeam_utils::CachePadded;
@@ -78,23 +78,23 @@ events! {
     RegionFailed,
 }
 
-/// One thread's counts for one [`Counters`]. Only that thread writes them.
+/// One thread's counts for one [`Counters`], written by this thread only.
 #[repr(C, align(128))]
 struct Cells {
     /// The [`Counters::id`] of the owner, or 0.
     owner: AtomicU64,
-    /// The address of `LAST` of the thread that writes the counts.
+    /// The address of the writing thread's `LAST`.
     thread: AtomicUsize,
     counts: [AtomicU64; NR_EVENTS],
 }
 
-/// The cells of a thread that has counted nothing.
+/// The cells of a thread without counts.
 static NO_CELLS: Cells = Cells::new();
 /// Cells without an owner, all zero.
 static UNUSED: Mutex<Vec<&Cells>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The cells in which this thread counted last.
+    /// This thread's latest cells.
     static LAST: Cell<&'static Cells> = const { Cell::new(&NO_CELLS) };
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct Counters {
     /// Unique among all counters, never reused.
     id: u64,
     cells: ThreadLocal<&'static Cells>,
-    /// Counts of threads without cells that serve a fault, where allocation is forbidden.
+    /// Counts of threads without cells during a fault, where allocation is forbidden.
     of_faults: CachePadded<[AtomicU64; NR_EVENTS]>,
 }
 
@@ -159,7 +159,7 @@ impl Counters {
         });
     }
 
-    /// Adds to the thread's cells for these counters, and makes these cells its last.
+    /// Adds to the thread's cells for these counters, and stores them in `LAST`.
     #[cold]
     fn add_elsewhere(&self, last: &Cell<&'static Cells>, event: Event, nr: u64) {
         let cells = match self.cells.get() {
