@@ -118,7 +118,7 @@ impl Handle {
         }
     }
 
-    /// Pins a resident page if no access has extra work.
+    /// Pins a resident page if accesses need no extra work.
     #[inline(always)]
     fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
         let mapping = &*self.mapping;
@@ -136,8 +136,8 @@ impl Handle {
         self.pages.record(&self.mapping, index, record::AccessKind::Table);
     }
 
-    /// Reports a pinned page to readahead and the reuse sample. Later guards skip this if no access
-    /// has extra work.
+    /// Reports a pinned page to readahead and the reuse sample. Later guards skip this if
+    /// accesses need no extra work.
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
         let (frame, folio) = (pin.frame(), &self.pages.folios[pin.frame()]);
         let flags = folio.flags();

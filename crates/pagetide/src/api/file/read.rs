@@ -70,7 +70,7 @@ impl File {
 }
 
 impl Handle {
-    /// Copies from one resident page if no access has extra work. Otherwise returns false, with no
+    /// Copies from one resident page if accesses need no extra work. Otherwise returns false, with no
     /// effect except on `target`.
     #[inline(never)]
     fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
@@ -214,7 +214,7 @@ impl Handle {
         }
     }
 
-    /// Enables the short read path for later hits, unless accesses of the page have extra work.
+    /// Enables the short read path for later hits, unless accesses need extra work.
     #[cold]
     fn make_plain(&self, page: PageRef<'_>) {
         if let Ok(pin) = page.try_pin(Touch::Quiet) {
