@@ -120,7 +120,6 @@ impl Holds {
     }
 }
 
-/// Measures holds of one thread.
 fn near_holds(mode: Mode) -> Holds {
     let [one, batch, large, acquire] = interleave(
         mode.pick(NR_ROUNDS, 2),
@@ -248,7 +247,6 @@ fn time_acquire(mode: Mode) -> f64 {
     fastest_loop(duration(mode, 50), 1024, || hold(&lock)) / 2.0
 }
 
-/// Returns the duration of a measurement.
 fn duration(mode: Mode, real_ms: u64) -> Duration {
     Duration::from_millis(mode.pick(real_ms, real_ms / 20))
 }
@@ -346,7 +344,6 @@ fn time_turns<V: Visitor>(mode: Mode, nr_turns: u64, visitor: impl Fn() -> V + S
     })
 }
 
-/// Returns the minimum.
 fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }

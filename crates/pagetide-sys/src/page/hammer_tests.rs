@@ -14,14 +14,13 @@ use crate::{ArenaOptions, Claim, FrameArena, PageRef, PageTable, StoreFile, Stor
 
 const NR_PAGES: u64 = 8;
 const NR_FRAMES: u32 = 3;
-/// Minimum number of a thread's accepted reads, and of pages written or moved.
+/// Minimum of accepted reads, and of pages written or moved, in a thread.
 const NR_READS_MIN: u64 = 100;
 const NR_WRITES_MIN: u64 = 1000;
-/// Number of pages that the kernel filled.
 const NR_FILLS_MIN: u64 = 100;
 const STAMPS: usize = FRAME_BYTES / 8;
 
-/// A page full of one number, with the page's index in the low bits.
+/// A page full of one number. The low bits name the page.
 fn stamp(index: u64, round: u64) -> [u8; FRAME_BYTES] {
     let mut bytes = [0; FRAME_BYTES];
     for chunk in bytes.chunks_exact_mut(8) {
@@ -37,7 +36,6 @@ fn check_stamp(index: u64, bytes: &[u8]) {
     assert!((0..STAMPS).all(|at| number(at) == first), "a torn page was accepted");
 }
 
-/// Reads in a loop.
 fn read_pages(table: &PageTable, until: Instant) {
     let mut nr_accepted = 0;
     while Instant::now() < until || nr_accepted < NR_READS_MIN {

@@ -45,7 +45,6 @@ impl Samples {
         Samples(self.0.iter().zip(&other.0).map(|(mine, other)| combine(*mine, *other)).collect())
     }
 
-    /// Prints the line of a case.
     pub(crate) fn print(&self, case: &str) {
         let [low, median, high] = self.spread();
         println!("{case:<36} {median:>10.2} ns   {low:.2} to {high:.2}");

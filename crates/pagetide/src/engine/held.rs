@@ -21,7 +21,6 @@ pub(crate) struct Slot(u8);
 
 /// The shared guards in slots.
 struct Slots {
-    /// One bit for each slot in use.
     used: Cell<u32>,
     /// The address of each guarded page's word, unique while the guard lives.
     words: [Cell<usize>; NR_SLOTS],
@@ -48,7 +47,7 @@ thread_local! {
     static LISTED: RefCell<Vec<Listed>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Records a shared guard of page `index`, with its word at `word`.
+/// Records a shared guard of page `index`, with the address of its word.
 #[inline]
 pub(crate) fn add_shared(mapping: &Mapping, index: u64, word: usize) -> Slot {
     SLOTS.with(|slots| {

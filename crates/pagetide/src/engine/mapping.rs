@@ -83,7 +83,6 @@ enum Public {
 }
 
 impl Public {
-    /// The length readers see.
     #[inline]
     fn len(&self) -> &AtomicU64 {
         match self {
@@ -299,7 +298,6 @@ impl Mapping {
         self.public.writes().fetch_add(2, Ordering::SeqCst);
     }
 
-    /// Returns the known length of the store, in bytes.
     pub(crate) fn stored_len(&self) -> u64 {
         self.stored_len.load(Ordering::Relaxed)
     }
@@ -337,13 +335,11 @@ impl Mapping {
         Some(len)
     }
 
-    /// Returns a page's key in a sample of pages.
     #[inline]
     pub(crate) fn key(&self, index: PageIndex) -> PageKey {
         PageKey::of(self.name_hash, index)
     }
 
-    /// Returns the key in the compressed tier.
     pub(crate) fn copied(&self) -> Copied<'_> {
         Copied { mapping: self.id, epoch: &self.epoch }
     }
@@ -398,7 +394,6 @@ impl Mapping {
         self.backing.read().expect("no holder panics").is_some()
     }
 
-    /// Records and numbers a write-back failure.
     pub(crate) fn record_error(&self, error: &io::Error) {
         let mut errors = lock(&self.errors);
         errors.count += 1;
@@ -425,7 +420,6 @@ impl Mapping {
         lock(&self.errors).count
     }
 
-    /// Returns the last failure, reported or not.
     pub(crate) fn last_error(&self) -> Option<io::Error> {
         lock(&self.errors).last.map(io::Error::from)
     }

@@ -10,7 +10,7 @@ use crate::fault::uffd::{StoreFault, UffdError};
 use crate::memory::frames::FRAME_BYTES;
 use std::ops::Range;
 
-/// Maximum number of pages for one system call.
+/// Maximum number of pages in one batch.
 const TOGETHER: usize = 256;
 
 impl<H: PageHandle> Lock<H> {
@@ -160,8 +160,8 @@ impl<H: PageHandle> Lock<H> {
         unsafe { file.let_write(page.index().0 as u32, fault) };
     }
 
-    /// Moves pages that other processes may write back into their frames, including the last
-    /// stores. Skips all other pages.
+    /// Returns pages to their frames, with the last stores, if other processes may be storing to
+    /// them. Skips all other pages.
     ///
     /// # Cost
     /// Three system calls for up to 64 consecutive pages, and two copies of each page.
