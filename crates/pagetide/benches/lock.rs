@@ -1,29 +1,27 @@
-//! What the zone's lock costs while it is held and while it is waited for: the prices that a
-//! virtual machine needs.
+//! The cost of the zone's lock, held and contended: the prices for `pagetide lab`'s virtual
+//! machine.
 //!
 //! ```text
-//!   hold 1, 63, 2016   frames fetched under one hold of the zone's lock, and sent back under
-//!                      another: a hold of so many frames, always the same ones. Two threads: by
-//!                      turns, each for 28 programs that take and return 128 MiB; so the zone, and
-//!                      half of its frames, were touched by the other CPU last, and long ago
-//!   zone_page          a frame more in a hold
-//!   zone_lines         what a hold of no frames costs more when the other thread had the zone last
-//!   acquire            taking a free lock: half of taking it and letting it go
-//!   hand_off           a word that two threads write in turn: from one's write to the other's
-//!   line_transfer      what taking a free lock costs more when the other thread had it last
-//!   wait               one short hold, with another thread taking the lock all the time; against
-//!                      the same alone (uncontended)
+//!   hold 1, 63, 2016   fetches as many frames under one hold of the zone's lock, and returns
+//!                      them under another, always the same frames. Two threads take turns, each
+//!                      for 28 programs that take and return 128 MiB, so that the other CPU touched
+//!                      the zone last, and half of its frames, long ago
+//!   zone_page          one more frame in a hold
+//!   zone_lines         the extra cost of an empty hold if the other thread had the zone last
+//!   acquire            taking a free lock: half of a lock and unlock
+//!   hand_off           a word written by two threads in turn: from one write to the next
+//!   line_transfer      the extra cost of a free lock if the other thread had the lock last
+//!   wait               one short hold while another thread takes the lock all the time, against
+//!                      the same hold alone (uncontended)
 //! ```
 //!
-//! Names with an underscore are those of the prices in `pagetide lab`'s virtual machine; its
-//! `list_hit` is half of `pagetide bench alloc`'s fault loop. One thread's rows, `hand_off` and
-//! `line_transfer` are the fastest of short runs, two threads' holds their median, each without the
-//! hand-off: what the machine does when no other program runs. Two threads are each kept on a CPU
-//! of their own; in a virtual machine these may at one time be two threads of one core, whose
-//! caches are shared, and at another two cores. `hand_off` tells them apart: some 20 ns, or some 50
-//! to 200.
+//! Names with an underscore are prices of the virtual machine. Its `list_hit` is half of `pagetide
+//! bench alloc`'s fault loop. The rows of one thread, `hand_off` and `line_transfer` are the
+//! fastest of short runs, to exclude other programs. The holds of two threads are medians without
+//! the hand-off. Each of two threads stays on its own CPU. A virtual machine may run both on one
+//! core, with shared caches, or on two. `hand_off` shows the case: about 20 ns, or 50 to 200.
 //!
-//! Ignored: more CPUs than two, and how unfair a mutex is.
+//! Ignored: more than two CPUs, and the mutex's fairness.
 
 mod harness;
 
@@ -36,30 +34,27 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Frames of the zone that is measured: 256 MiB.
+/// Frames of the measured zone: 256 MiB.
 const NR_FRAMES: u32 = 1 << 16;
-/// Turns of each thread between looks at the clock: some ten microseconds, in which both may well
-/// be left alone.
+/// Turns between clock reads: about ten microseconds, often undisturbed.
 const TURNS: u64 = 100;
-/// The turn after the last.
+/// Ends the turns.
 const OVER: u64 = u64::MAX;
-/// Looks at a word before the time slice is given away: on a machine that is busy the other thread
-/// may not be running at all.
+/// Loads of the word before a yield, because the other thread may not be running.
 const LOOKS: u32 = 1 << 12;
-/// Lists of the crowded machine that two threads play, and frames that each grows to: 56 CPUs with
-/// page_fault1's 128 MiB. Their words alone are 15 MB, more than a core's own caches.
+/// Lists of the crowded machine, and frames in each: 56 CPUs with page_fault1's 128 MiB. Their page
+/// words alone take 15 MB, more than a core's own caches.
 const LISTS: u32 = 56;
 const SMOKE_LISTS: u32 = 4;
 const LIST_FRAMES: u32 = 1 << 15;
-/// Frames of a hold: one, a batch, the most a batch is scaled to.
+/// Frames in a hold: one, a batch, the largest scaled batch.
 const HOLDS: [u32; 3] = [1, 63, 2016];
 
 const NR_ROUNDS: u32 = 7;
-/// Times within a measurement that a short run is made: the fastest is what counts on a machine
-/// that other programs use too.
+/// Short runs in a measurement. The fastest counts, because other programs use the machine.
 const SHORT_RUNS: u32 = 50;
 
-/// Frames moved and turns taken: work that was done, and cannot be left out.
+/// Frames moved and turns taken, so that the compiler keeps the work.
 static CHECKSUM: AtomicU64 = AtomicU64::new(0);
 
 fn main() {
@@ -73,7 +68,7 @@ fn main() {
     println!("checksum {:#018x}", CHECKSUM.load(Ordering::Relaxed));
 }
 
-/// What a hold costs where another thread had the zone, and waiting for one.
+/// Measures holds after another thread had the zone, and waiting for a hold.
 fn two_threads(mode: Mode, near: &Holds) {
     let lock = Mutex::new(0_u64);
     let [turns, locking_turns, far_batches, far_large, acquire, waits, alone] = interleave(
@@ -88,7 +83,7 @@ fn two_threads(mode: Mode, near: &Holds) {
             Box::new(|| time_short_holds(mode, false)),
         ],
     );
-    // A hold by turns takes the lock and lets it go, and so do two of the others.
+    // A turn with a hold locks and unlocks, so subtract both.
     let transfer = locking_turns.with(&turns, |with, without| with - without);
     let transfer = transfer.with(&acquire, |there, here| (there - 2.0 * here).max(0.0));
     let far = Holds {
@@ -106,26 +101,25 @@ fn two_threads(mode: Mode, near: &Holds) {
     waits.print_against("wait", "uncontended", &alone);
 }
 
-/// Holds of a batch, and of the largest one.
+/// Holds of a batch and of the largest batch.
 struct Holds {
     batch: Samples,
     large: Samples,
 }
 
 impl Holds {
-    /// What a frame more takes.
+    /// Returns the cost of one more frame.
     fn per_page(&self) -> Samples {
         let more = f64::from(HOLDS[2] - HOLDS[1]);
         self.large.with(&self.batch, |large, batch| (large - batch) / more)
     }
 
-    /// What is left of a hold without its frames.
+    /// Returns the cost of a hold without frames.
     fn of_none(&self) -> Samples {
         self.batch.with(&self.per_page(), |batch, page| batch - f64::from(HOLDS[1]) * page)
     }
 }
 
-/// One thread's holds.
 fn near_holds(mode: Mode) -> Holds {
     let [one, batch, large, acquire] = interleave(
         mode.pick(NR_ROUNDS, 2),
@@ -145,7 +139,7 @@ fn near_holds(mode: Mode) -> Holds {
     near
 }
 
-/// Nanoseconds for a turn with a hold of `nr_frames` frames of a large zone.
+/// Returns the time of a turn with a hold of `nr_frames` frames of a large zone, in nanoseconds.
 fn time_far_holds(mode: Mode, nr_frames: u32) -> f64 {
     let nr_lists = mode.pick(LISTS, SMOKE_LISTS);
     let zone = Mutex::new(Zone::new(ZoneConfig::with_frames(nr_lists * LIST_FRAMES / 8 * 9)));
@@ -155,13 +149,13 @@ fn time_far_holds(mode: Mode, nr_frames: u32) -> f64 {
     times[times.len() / 2]
 }
 
-/// Half of a crowded machine, on one thread: page_fault1 on each of its CPUs. Each list is filled
-/// to 128 MiB and emptied again, a hold in each turn, the lists in turn.
+/// One thread's half of a crowded machine, with page_fault1 on each CPU. Each turn makes one hold
+/// on the next list. Each list fills to 128 MiB, then empties.
 struct Program<'z> {
     zone: &'z Mutex<Zone>,
     lists: Vec<FaultList>,
     at: usize,
-    /// What moves next, or has moved.
+    /// The frames to move next, or just moved.
     batch: Vec<FrameId>,
     nr_frames: u32,
 }
@@ -172,7 +166,7 @@ struct FaultList {
 }
 
 impl<'z> Program<'z> {
-    /// Lists at different levels, their frames mixed, one batch after the other.
+    /// Creates lists of different lengths with mixed frames, in batches.
     fn new(zone: &'z Mutex<Zone>, nr_lists: u32, nr_frames: u32) -> Program<'z> {
         let list = |at| FaultList {
             held: VecDeque::with_capacity((LIST_FRAMES + nr_frames) as usize),
@@ -229,7 +223,7 @@ impl Visitor for Program<'_> {
     }
 }
 
-/// Nanoseconds for one hold that moves `nr_frames` frames.
+/// Returns the time of a hold that moves `nr_frames` frames, in nanoseconds.
 fn time_hold(mode: Mode, nr_frames: u32) -> f64 {
     let zone = Mutex::new(Zone::new(ZoneConfig::with_frames(NR_FRAMES)));
     let request = AllocRequest::fast(Order::BASE).at(None);
@@ -244,29 +238,27 @@ fn time_hold(mode: Mode, nr_frames: u32) -> f64 {
         sending.free_bulk(|_| held.pop().map(|frame| (frame, Order::BASE)));
     });
     CHECKSUM.fetch_add(nr_moved, Ordering::Relaxed);
-    // Two holds.
     time / 2.0
 }
 
-/// Nanoseconds for taking a free lock.
+/// Returns the time to take a free lock, in nanoseconds.
 fn time_acquire(mode: Mode) -> f64 {
     let lock = Mutex::new(0_u64);
     fastest_loop(duration(mode, 50), 1024, || hold(&lock)) / 2.0
 }
 
-/// How long one measurement takes.
 fn duration(mode: Mode, real_ms: u64) -> Duration {
     Duration::from_millis(mode.pick(real_ms, real_ms / 20))
 }
 
-/// Nanoseconds of one call of `operate`, in the fastest of many runs that together take about
-/// `duration`.
+/// Returns the time of one call of `operate`, in nanoseconds, in the fastest of many runs that
+/// together take about `duration`.
 fn fastest_loop(duration: Duration, batch: u32, mut operate: impl FnMut()) -> f64 {
     let runs = (0..SHORT_RUNS).map(|_| time_loop(duration / SHORT_RUNS, batch, &mut operate));
     runs.fold(f64::INFINITY, f64::min)
 }
 
-/// Nanoseconds of one call of `operate`; the clock is read once in `batch` calls.
+/// Returns the time of one call of `operate`, in nanoseconds. Reads the clock every `batch` calls.
 fn time_loop(duration: Duration, batch: u32, mut operate: impl FnMut()) -> f64 {
     let (start, mut nr_calls) = (Instant::now(), 0_u64);
     loop {
@@ -279,20 +271,19 @@ fn time_loop(duration: Duration, batch: u32, mut operate: impl FnMut()) -> f64 {
     }
 }
 
-/// Keeps this thread on a CPU of its own, where that is allowed; else the scheduler decides, and
-/// the spread shows it.
+/// Pins this thread to a CPU, if permitted. Otherwise the scheduler's moves show in the spread.
 fn stay_on(cpu: usize) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu);
     let _ = rustix::thread::sched_setaffinity(None, &cpus);
 }
 
-/// A hold that does next to nothing.
+/// Takes the lock for almost no work.
 fn hold(lock: &Mutex<u64>) {
     *black_box(lock).lock().expect("no measured thread panics") += 1;
 }
 
-/// What a thread does in its turns, and between them.
+/// The work of a thread in its turns, and between them.
 trait Visitor {
     fn visit(&mut self);
     fn prepare(&mut self) {}
@@ -304,8 +295,9 @@ impl<F: FnMut()> Visitor for F {
     }
 }
 
-/// Nanoseconds for a turn, in each of many short runs: from one thread's write until the other,
-/// which waits for it, has seen it and made its visit. Each thread has a visitor of its own.
+/// Returns the time of a turn in each of many short runs, in nanoseconds: from one thread's write
+/// until the waiting other thread has seen the write and made its visit. Each thread has its own
+/// visitor.
 fn time_turns<V: Visitor>(mode: Mode, nr_turns: u64, visitor: impl Fn() -> V + Sync) -> Vec<f64> {
     let word = AtomicU64::new(0);
     let (word, visitor) = (&word, &visitor);
@@ -329,7 +321,7 @@ fn time_turns<V: Visitor>(mode: Mode, nr_turns: u64, visitor: impl Fn() -> V + S
         let leader = scope.spawn(|| {
             stay_on(0);
             let (mut turn, mut visitor, mut times) = (0, visitor(), Vec::new());
-            // The first turns wait until the other is there.
+            // The first turns wait for the other thread to start.
             let mut begin = Instant::now();
             while times.is_empty() || begin.elapsed() < duration(mode, 200) {
                 let start = Instant::now();
@@ -352,12 +344,11 @@ fn time_turns<V: Visitor>(mode: Mode, nr_turns: u64, visitor: impl Fn() -> V + S
     })
 }
 
-/// The least of these.
 fn fastest(times: &[f64]) -> f64 {
     times.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-/// Waits for this turn; `false` when there are no more.
+/// Waits for this turn. Returns false if there are no more turns.
 fn await_turn(word: &AtomicU64, turn: u64) -> bool {
     let mut nr_looks = 0_u32;
     loop {
@@ -374,8 +365,7 @@ fn await_turn(word: &AtomicU64, turn: u64) -> bool {
     }
 }
 
-/// Nanoseconds for a hold that does next to nothing, with or without another thread that takes the
-/// lock all the time.
+/// Returns the time of a short hold, in nanoseconds, with or without contention by another thread.
 fn time_short_holds(mode: Mode, is_contended: bool) -> f64 {
     let lock = Mutex::new(0_u64);
     let is_over = AtomicBool::new(false);

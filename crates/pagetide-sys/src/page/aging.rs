@@ -1,11 +1,9 @@
-//! Taking YOUNG away from pages, and marking them with HINT: what aging and hint scans ask of them.
+//! Clears YOUNG and sets HINT, for aging and hint scans.
 //!
-//! User space is not told which pages were accessed: a page that a region's user has mapped is used
-//! in silence. Taking a bit away from it takes it out of the user's mapping as well, so that the
-//! next access is a fault, and noticed.
+//! The kernel does not report accesses of mapped pages to user space. Clearing or setting a bit of
+//! a region's page therefore also unmaps the page, so that the next access faults.
 //!
-//! Invariant S25: a page is taken out under its lock. A page that is locked is left as it was: it
-//! is being used.
+//! Invariant S25: a page is unmapped under its lock. A locked page is in use, and stays unchanged.
 
 use std::ops::Range;
 
@@ -17,8 +15,8 @@ use crate::page::table::{LeafRef, PageRef};
 use crate::page::token::Lock;
 
 impl PageRef<'_> {
-    /// Takes YOUNG away; returns whether the page was young. A region's page has to be taken out of
-    /// its user's mapping for that, and stays young while it is in use.
+    /// Clears YOUNG. Returns true if the page was young. A region's page is also unmapped, but
+    /// stays young if in use.
     pub fn test_and_clear_young(self) -> bool {
         if self.is_mapped() {
             let was_young = self.load().is_young();
@@ -28,20 +26,20 @@ impl PageRef<'_> {
         self.word().take_young().is_some()
     }
 
-    /// Marks a resident page with HINT; returns whether it was not marked before. A region's page
-    /// is taken out of its user's mapping, and left alone while it is in use.
+    /// Marks a resident page with HINT. Returns true if the page had no HINT. A region's page is
+    /// also unmapped, but stays unchanged if in use.
     pub fn set_hint(self) -> bool {
         self.mark(|| self.word().set_hint())
     }
 
-    /// Has a page that carries HINT meet a fault next, if it is mapped all the same.
+    /// Unmaps a page that has HINT, so that its next access faults.
     pub fn unmap_armed(self) {
         if self.is_mapped() {
             self.mark(|| self.load().is_hint());
         }
     }
 
-    /// Marks the page, under its lock where it is mapped, and takes it out then.
+    /// Calls `mark`. Locks a mapped page for this, and unmaps a page that `mark` marked.
     fn mark(self, mark: impl FnOnce() -> bool) -> bool {
         if !self.is_mapped() {
             return mark();
@@ -55,11 +53,10 @@ impl PageRef<'_> {
     }
 }
 
-/// Pages that are looked at together.
+/// Maximum number of pages unmapped together.
 const TOGETHER: usize = 32;
 
-/// Mapped pages whose YOUNG was taken away, locked: they are taken out of their users' mappings
-/// together, at the latest when this is dropped.
+/// A batch of locked, mapped pages without YOUNG, unmapped together, at the latest on drop.
 #[derive(Debug)]
 pub struct LookedAt<'p> {
     locks: [Option<Lock<PageRef<'p>>>; TOGETHER],
@@ -67,8 +64,8 @@ pub struct LookedAt<'p> {
 }
 
 impl<'p> LookedAt<'p> {
-    /// Takes YOUNG away, and has the page meet a fault next, once this is dropped; returns its
-    /// frame if it was young. A page that is locked stays young.
+    /// Clears YOUNG, and unmaps the page with the batch. Returns the frame if the page was young. A
+    /// locked page stays young.
     fn take_young(&mut self, page: PageRef<'p>) -> Option<FrameId> {
         if !page.is_mapped() {
             return page.word().take_young();
@@ -77,14 +74,14 @@ impl<'p> LookedAt<'p> {
         let frame = lock.as_ref().and_then(|_| page.word().take_young());
         match (lock, frame) {
             (Some(lock), Some(_)) => self.add(lock),
-            // The next walk of the tables must find it.
+            // The next walk must find the page.
             _ if page.load().is_young() => page.note_touched(),
             _ => {}
         }
         frame
     }
 
-    /// Adds a page, as [`Claim::Young`](crate::Claim::Young) gives it.
+    /// Adds a page from [`Claim::Young`](crate::Claim::Young).
     pub fn add(&mut self, lock: Lock<PageRef<'p>>) {
         if self.nr == TOGETHER {
             self.take_out();
@@ -93,12 +90,12 @@ impl<'p> LookedAt<'p> {
         self.nr += 1;
     }
 
-    /// Whether there are none.
+    /// Returns true if the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.nr == 0
     }
 
-    /// Takes all pages out, and unlocks them.
+    /// Unmaps and unlocks all pages.
     pub fn take_out(&mut self) {
         Lock::unmap_users(self.locks[..self.nr].iter().flatten());
         self.locks[..self.nr].fill_with(|| None);
@@ -119,8 +116,8 @@ impl Drop for LookedAt<'_> {
 }
 
 impl LeafRef<'_> {
-    /// Calls `each` with every resident page of `range`, in order: page, frame, and whether YOUNG
-    /// was taken away from it, as happens to young pages in frames that `takes` names.
+    /// Calls `each` in order with every resident page of `range`, its frame, and true if YOUNG was
+    /// cleared. Clears YOUNG of young pages in frames for which `takes` returns true.
     pub fn for_each_resident(
         self,
         range: Range<PageIndex>,
@@ -142,10 +139,10 @@ impl LeafRef<'_> {
 
 #[cfg(test)]
 impl PageTable {
-    /// Takes YOUNG away from every page that has it, and calls `each` with page and frame.
+    /// Clears YOUNG of every young page, and calls `each` with page and frame.
     ///
-    /// Leaves not touched since the last walk are skipped unread. A page made young during the
-    /// walk is seen by it or by the next.
+    /// Skips leaves not touched since the last walk. This walk or the next sees a page made young
+    /// during the walk.
     pub(crate) fn for_each_young(&self, mut each: impl FnMut(PageIndex, FrameId)) {
         self.for_each_touched_leaf(|leaf| {
             leaf.take_touched();

@@ -1,7 +1,7 @@
-//! Two threads and few frames, for a second: whole-page stamps tell a reader of what was never
-//! written.
+//! Two threads share few frames for a second. Stamps over whole pages expose reads of bytes that
+//! were never written.
 //!
-//! Each thread goes on until it has done something: the machine may have no time for it just then.
+//! Each thread runs until it has done some work, because a busy machine may give it no time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,14 +14,13 @@ use crate::{ArenaOptions, Claim, FrameArena, PageRef, PageTable, StoreFile, Stor
 
 const NR_PAGES: u64 = 8;
 const NR_FRAMES: u32 = 3;
-/// Accepted reads, and pages written or moved, of a thread at least.
+/// Minimum of accepted reads, and of pages written or moved, in a thread.
 const NR_READS_MIN: u64 = 100;
 const NR_WRITES_MIN: u64 = 1000;
-/// Pages that the kernel filled.
 const NR_FILLS_MIN: u64 = 100;
 const STAMPS: usize = FRAME_BYTES / 8;
 
-/// A page full of one number, whose low bits name the page.
+/// A page full of one number. The low bits name the page.
 fn stamp(index: u64, round: u64) -> [u8; FRAME_BYTES] {
     let mut bytes = [0; FRAME_BYTES];
     for chunk in bytes.chunks_exact_mut(8) {
@@ -37,7 +36,6 @@ fn check_stamp(index: u64, bytes: &[u8]) {
     assert!((0..STAMPS).all(|at| number(at) == first), "a torn page was accepted");
 }
 
-/// Reads again and again.
 fn read_pages(table: &PageTable, until: Instant) {
     let mut nr_accepted = 0;
     while Instant::now() < until || nr_accepted < NR_READS_MIN {
@@ -45,7 +43,7 @@ fn read_pages(table: &PageTable, until: Instant) {
     }
 }
 
-/// Reads by ticket and by pin; returns how many reads were accepted.
+/// Reads by ticket and by pin. Returns the number of accepted reads.
 fn read_pages_once(table: &PageTable) -> u64 {
     let (mut bytes, mut nr_accepted) = ([0; FRAME_BYTES], 0);
     for index in 0..NR_PAGES {
@@ -65,7 +63,7 @@ fn read_pages_once(table: &PageTable) -> u64 {
     nr_accepted
 }
 
-/// Evicts something and puts `page` into its frame, or rewrites it where it is.
+/// Evicts a page and puts `page` into its frame, or rewrites `page` in place.
 fn write_page(table: &PageTable, page: PageRef<'_>, round: u64, spare: &mut Vec<FrameId>) {
     let Ok(mut lock) = page.try_lock() else { return };
     if lock.frame().is_none() {
@@ -113,7 +111,7 @@ fn no_reader_accepts_a_page_the_kernel_is_filling() {
     let path = folder.path().join("store");
     let contents: Vec<u8> = (0..NR_PAGES).flat_map(|index| stamp(index, 1)).collect();
     std::fs::write(&path, contents).expect("written");
-    // Buffered: the kernel copies byte by byte, which tears more than a device does.
+    // Buffered: the kernel copies byte by byte, which tears more often than device reads.
     let file = StoreFile::open(&path, StoreOptions::default()).expect("opens");
     let arena = FrameArena::reserve(NR_FRAMES, ArenaOptions::default()).expect("12 KiB");
     let table = &PageTable::new(Arc::new(arena));
@@ -144,7 +142,7 @@ fn no_reader_accepts_a_page_the_kernel_is_filling() {
     });
 }
 
-/// Reads pages, and writes every other one whole.
+/// Reads pages, and fully rewrites every second page.
 fn read_and_write_pages(table: &PageTable, from: u64, until: Instant) {
     let (mut round, mut nr_accepted) = (from, 0);
     while Instant::now() < until || round < NR_WRITES_MIN || nr_accepted < NR_READS_MIN {
@@ -155,13 +153,13 @@ fn read_and_write_pages(table: &PageTable, from: u64, until: Instant) {
     }
 }
 
-/// How long the long tests run: a minute when `PAGETIDE_LONG` is set.
+/// Run time of the long tests: a minute if `PAGETIDE_LONG` is set.
 fn hammer_time() -> Duration {
     let is_long = std::env::var_os("PAGETIDE_LONG").is_some_and(|value| value == "1");
     Duration::from_secs(if is_long { 60 } else { 2 })
 }
 
-/// Two threads read and write whole pages while a third moves them from frame to frame.
+/// Two threads read and write whole pages while a third moves pages between frames.
 #[test]
 fn pages_that_move_are_neither_torn_nor_lost() {
     let nr_frames = NR_PAGES as u32 + 3;

@@ -1,5 +1,4 @@
-//! Pages: the word that says where a page is and what holds it, the table of words, and the tokens
-//! it takes to touch a frame.
+//! Pages: the page word, the table of words, and the tokens that permit access to a frame.
 //!
 //! ```text
 //!   aging          what use left behind      ->  token, table

@@ -1,15 +1,15 @@
-//! What the microbenches share: measuring by turns, samples, and a smoke mode for tests.
+//! Shared parts of the microbenches: interleaved rounds, samples, and a smoke mode for tests.
 //!
 //! ```text
 //!   cargo bench -p pagetide --bench lock     the real sizes, many rounds
 //!   cargo test                               the same code, small: does it still run?
 //! ```
 //!
-//! Contenders run once a round, in turned order every other round, so that a drift of the machine
-//! meets all alike; ratios are taken within a round. The checksum at the end is of what the
-//! measured code did: it keeps the compiler from leaving the work out.
+//! Each round runs every contender once, in alternating order, so that drift affects all contenders
+//! alike. Ratios are taken within a round. The checksum of the results keeps the compiler from
+//! removing the work.
 
-/// How long a bench measures: for numbers, or to see that it runs.
+/// The mode of a bench: real numbers, or a smoke test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Real,
@@ -17,41 +17,40 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Cargo says `--bench` where numbers are wanted.
+    /// Cargo passes `--bench` for real numbers.
     pub(crate) fn from_arguments() -> Mode {
         if std::env::args().any(|word| word == "--bench") { Mode::Real } else { Mode::Smoke }
     }
 
-    /// `real`, or `smoke` in a test.
+    /// Returns `real`, or `smoke` in a test.
     pub(crate) fn pick<T>(self, real: T, smoke: T) -> T {
         if self == Mode::Real { real } else { smoke }
     }
 }
 
-/// What one contender took in each round, in nanoseconds.
+/// One contender's time in each round, in nanoseconds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// The least, the middle and the most.
+    /// Returns minimum, median and maximum.
     fn spread(&self) -> [f64; 3] {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
         [sorted[0], sorted[sorted.len() / 2], sorted[sorted.len() - 1]]
     }
 
-    /// What follows from this one and `other`, round by round.
+    /// Combines the samples with `other`, round by round.
     pub(crate) fn with(&self, other: &Samples, combine: impl Fn(f64, f64) -> f64) -> Samples {
         Samples(self.0.iter().zip(&other.0).map(|(mine, other)| combine(*mine, *other)).collect())
     }
 
-    /// Prints the line of a case.
     pub(crate) fn print(&self, case: &str) {
         let [low, median, high] = self.spread();
         println!("{case:<36} {median:>10.2} ns   {low:.2} to {high:.2}");
     }
 
-    /// The same, with the time of `reference` over this one's: above 1 is faster than it.
+    /// Prints the case and the time of `reference` divided by this time. Above 1 is faster.
     pub(crate) fn print_against(&self, case: &str, name: &str, reference: &Samples) {
         self.print(case);
         let [low, median, high] = self.with(reference, |mine, reference| reference / mine).spread();
@@ -59,10 +58,10 @@ impl Samples {
     }
 }
 
-/// Something that is measured: returns nanoseconds an operation.
+/// A measured operation. Returns nanoseconds per operation.
 pub(crate) type Contender<'a> = Box<dyn FnMut() -> f64 + 'a>;
 
-/// Runs each contender once a round; returns their samples in the order given.
+/// Runs each contender once per round. Returns the samples in the given order.
 pub(crate) fn interleave<const N: usize>(
     nr_rounds: u32,
     mut contenders: [Contender<'_>; N],

@@ -1,36 +1,35 @@
-//! The pages that this thread has guards of. A thread asks before it waits for a page, so that it
-//! never waits for itself.
+//! The guards of this thread. A thread checks them before waiting for a page, to avoid waiting for
+//! itself.
 //!
 //! ```text
 //!   shared guards    the first 8 of a thread: the address of the page word, in thread-local words
 //!   all others       a list on the heap: exclusive guards, and shared guards without a slot
 //! ```
 //!
-//! A guard stays on its thread and remembers its slot, so taking and dropping it is a store each.
+//! A guard stays on its thread and stores its slot, so adding and removing cost one store each.
 
 use crate::engine::mapping::Mapping;
 use pagetide_core::ids::PageIndex;
 use std::cell::{Cell, RefCell};
 
-/// Shared guards of one thread that have a slot.
+/// Number of slots of a thread.
 const NR_SLOTS: usize = 8;
 
-/// The slot of a guard; [`NR_SLOTS`] if the guard is in the list.
+/// The slot of a shared guard, or [`NR_SLOTS`] if listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(u8);
 
-/// The shared guards of a thread that have a slot.
+/// The shared guards in slots.
 struct Slots {
-    /// A bit for each slot in use.
     used: Cell<u32>,
-    /// By slot: the address of the page's word, which is the page's own while a guard lives.
+    /// The address of each guarded page's word, unique while the guard lives.
     words: [Cell<usize>; NR_SLOTS],
 }
 
 /// A guard without a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Listed {
-    /// The mapping's address. The mapping lives as long as the guard.
+    /// The mapping's address. The mapping outlives the guard.
     mapping: usize,
     index: u64,
     is_exclusive: bool,
@@ -48,7 +47,7 @@ thread_local! {
     static LISTED: RefCell<Vec<Listed>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Records a shared guard of page `index`, whose word is at `word`.
+/// Records a shared guard of page `index`, with the address of its word.
 #[inline]
 pub(crate) fn add_shared(mapping: &Mapping, index: u64, word: usize) -> Slot {
     SLOTS.with(|slots| {
@@ -64,7 +63,6 @@ pub(crate) fn add_shared(mapping: &Mapping, index: u64, word: usize) -> Slot {
     })
 }
 
-/// Removes a shared guard.
 #[inline]
 pub(crate) fn remove_shared(mapping: &Mapping, index: u64, slot: Slot) {
     if usize::from(slot.0) < NR_SLOTS {
@@ -74,25 +72,23 @@ pub(crate) fn remove_shared(mapping: &Mapping, index: u64, slot: Slot) {
     }
 }
 
-/// Records an exclusive guard of page `index`.
 pub(crate) fn add_exclusive(mapping: &Mapping, index: u64) {
     add_listed(Listed::new(mapping, index, true));
 }
 
-/// Removes an exclusive guard.
 pub(crate) fn remove_exclusive(mapping: &Mapping, index: u64) {
     remove_listed(Listed::new(mapping, index, true));
 }
 
 #[cold]
 fn add_listed(guard: Listed) {
-    // A thread that is ending may have lost its list.
+    // The list of an ending thread may be gone.
     let _ = LISTED.try_with(|listed| listed.borrow_mut().push(guard));
 }
 
 #[cold]
 fn remove_listed(guard: Listed) {
-    // A thread that is ending may have lost its list.
+    // The list of an ending thread may be gone.
     let _ = LISTED.try_with(|listed| {
         let mut listed = listed.borrow_mut();
         if let Some(at) = listed.iter().rposition(|one| *one == guard) {
@@ -115,7 +111,7 @@ pub(crate) fn has(mapping: &Mapping, index: u64) -> bool {
     has_slot || LISTED.try_with(|listed| listed.borrow().iter().any(is_it)).unwrap_or(false)
 }
 
-/// Returns the first page of the mapping that this thread has an exclusive guard of.
+/// Returns the mapping's first page that has an exclusive guard of this thread.
 pub(crate) fn first_exclusive(mapping: &Mapping) -> Option<u64> {
     let address = std::ptr::from_ref(mapping).addr();
     let of_it = |guard: &&Listed| guard.mapping == address && guard.is_exclusive;

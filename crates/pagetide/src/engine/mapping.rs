@@ -7,9 +7,9 @@
 //!                     |-----> dirty index, write-back errors
 //! ```
 //!
-//! Readers see `len`. The store is known to be `stored_len` long, which is less while the file has
-//! grown in memory only. A mapping outlives its handles while it has resident pages. The store is
-//! closed once the mapping has no handle and no dirty page.
+//! Readers see `len`. The store has `stored_len` bytes, fewer while the file has grown in memory
+//! only. A mapping outlives its handles while pages are resident. The store is closed once the
+//! mapping has no handle and no dirty page.
 
 use crate::engine::agreement::Agreement;
 use crate::engine::dirty::DirtyIndex;
@@ -32,7 +32,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
-/// One file's pages.
 pub(crate) struct Mapping {
     pub(crate) id: MappingId,
     pub(crate) table: Arc<PageTable>,
@@ -40,7 +39,7 @@ pub(crate) struct Mapping {
     stored_len: AtomicU64,
     pub(crate) longest: Longest,
     pub(crate) identity: Option<Identity>,
-    /// Identifies the file in a sample of pages. Equal each time the file is opened.
+    /// Identifies the file in a sample of pages, equal at each open.
     pub(crate) name_hash: u64,
     backing: RwLock<Option<Arc<Backing>>>,
     /// The file's last known state.
@@ -48,43 +47,42 @@ pub(crate) struct Mapping {
     /// Pages to drop before their next use.
     pub(crate) leaving: Leaving,
     pub(crate) locked: LockedPages,
-    /// Held shared by writers and exclusively by `set_len`, so that no write meets a half-done
-    /// truncation. Its holder never waits for a page that a guard may have.
+    /// Held shared by writers, and exclusively by `set_len`, to keep writes and truncations apart.
+    /// A holder never waits for a page that may be guarded.
     pub(crate) resize: RwLock<()>,
     pub(crate) dirty: DirtyIndex,
-    /// Held by a pass of write-back, I/O included: its holder knows that no write of this mapping
-    /// is in flight. Its holder never waits for a page that a guard may have.
+    /// Held during write-back and its I/O, so that no write is in flight. A holder never waits for
+    /// a page that may be guarded.
     pub(crate) flush: Mutex<()>,
-    /// Returns true if some dirty pages could not be written.
+    /// True if some dirty pages could not be written.
     is_failing: AtomicBool,
     errors: Mutex<WriteErrors>,
     /// The time of creation, by the coarse clock.
     pub(crate) created: Millis,
-    /// Rises when contents are dropped without a look at each page: see `compressed`.
+    /// Rises when contents are dropped without visiting each page: see `compressed`.
     pub(crate) epoch: AtomicU64,
-    /// The number of prefetched pages evicted unread, for the readahead of all handles.
+    /// Number of prefetched pages evicted unread, for the readahead of all handles.
     pub(crate) wasted: AtomicU64,
-    /// The number of pages read from the store, on a cache line that no hit reads.
+    /// Number of pages read from the store, on a cache line that no hit reads.
     pub(crate) nr_read: CachePadded<AtomicU64>,
-    /// The file's path when its store was closed.
+    /// The path at close.
     closed_path: Mutex<Option<PathBuf>>,
-    /// The pages that the store of an anonymous region holds.
+    /// The pages in the store of an anonymous region.
     pub(crate) swap: Option<SwapMap>,
-    /// Armed pages of a region that were mapped all the same: see `region`.
+    /// Armed pages of a region that were mapped nevertheless: see `region`.
     pub(crate) rearm: Mutex<Vec<PageIndex>>,
-    /// The group that is charged for pages read through this mapping.
+    /// The group charged for pages of this mapping.
     group: AtomicU16,
     open: Mutex<OpenState>,
 }
 
-/// The part of a mapping that other processes can see if the cache is shared.
+/// The fields that other processes can read in a shared cache.
 enum Public {
     Own { len: AtomicU64, writes: AtomicU64 },
     Shared(SharedFile),
 }
 
 impl Public {
-    /// The length readers see.
     #[inline]
     fn len(&self) -> &AtomicU64 {
         match self {
@@ -103,16 +101,16 @@ impl Public {
     }
 }
 
-/// Numbered write-back failures. Each handle remembers the last number it has reported.
+/// Numbered write-back failures. Each handle stores the last number it reported.
 #[derive(Default)]
 struct WriteErrors {
     count: u64,
-    /// The last failure that some handle has reported.
+    /// The last failure reported by any handle.
     reported: u64,
     last: Option<StoredError>,
 }
 
-/// An I/O error that can be reported more than once.
+/// A repeatable I/O error.
 #[derive(Clone, Copy)]
 enum StoredError {
     Os(i32),
@@ -137,7 +135,6 @@ impl From<StoredError> for io::Error {
     }
 }
 
-/// The open handles.
 #[derive(Default)]
 struct OpenState {
     nr_handles: usize,
@@ -161,7 +158,6 @@ impl Mapping {
         Mapping { public, agreement, ..mapping }
     }
 
-    /// Creates the mapping of a region with `table` over the region.
     pub(crate) fn of_region(
         id: MappingId,
         table: PageTable,
@@ -211,7 +207,6 @@ impl Mapping {
         }
     }
 
-    /// Returns the folio flags of this mapping's pages.
     pub(crate) fn backing_flag(&self) -> Flags {
         let swapped = if self.swap.is_some() { Flags::SWAP_BACKED } else { Flags::NONE };
         // An access record has no event for checking the accessed bit before the dirty bit.
@@ -222,18 +217,17 @@ impl Mapping {
         }
     }
 
-    /// Returns true if the mapping belongs to a region.
     pub(crate) fn is_region(&self) -> bool {
         self.table.region().is_some()
     }
 
-    /// Returns the length that readers see, in bytes.
+    /// Returns the length for readers, in bytes.
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.public.len().load(Ordering::Acquire)
     }
 
-    /// Raises the length in memory to `end`. The caller has written the bytes to the pages.
+    /// Raises the length to `end`, after the bytes were written to the pages.
     pub(crate) fn grow_to(&self, end: u64) {
         let len = self.public.len();
         if len.load(Ordering::Relaxed) < end {
@@ -246,7 +240,7 @@ impl Mapping {
         self.stored_len.store(len, Ordering::Relaxed);
     }
 
-    /// Returns the tag that identifies the file to other processes, if they can see the file.
+    /// Returns the file's tag for other processes, if visible.
     pub(crate) fn tag(&self) -> Option<u32> {
         match &self.public {
             Public::Own { .. } => None,
@@ -254,14 +248,14 @@ impl Mapping {
         }
     }
 
-    /// Sets the marker page. A reader of this page in another process must report the read at once.
+    /// Sets the marker page. Other processes must report reads of this page at once.
     pub(crate) fn note_marker(&self, marker: Option<u64>) {
         if let (Public::Shared(file), Some(marker)) = (&self.public, marker) {
             file.marker().store(marker, Ordering::Relaxed);
         }
     }
 
-    /// Shows the file's pages to other processes, or hides them all.
+    /// Shows all pages to other processes, or hides them.
     pub(crate) fn set_visible(&self, visible: bool) {
         match &self.public {
             Public::Shared(file) if visible => file.show(),
@@ -270,15 +264,15 @@ impl Mapping {
         }
     }
 
-    /// Shows `pages` to the views of one viewer only. Viewer 0 means all views.
+    /// Shows `pages` only to one viewer's views. Viewer 0 means all views.
     pub(crate) fn show_only_to(&self, viewer: u32, pages: &Range<u64>) {
         if let Public::Shared(file) = &self.public {
             file.show_only_to(viewer, pages);
         }
     }
 
-    /// Records that the contents are about to change, so that data read past the cache earlier is
-    /// not admitted. Must be called before the page's lock is taken, or with all writers excluded.
+    /// Records an imminent change, so that data read past the cache earlier is not admitted. Call
+    /// before taking the page's lock, or with all writers excluded.
     #[inline]
     pub(crate) fn note_writer(&self) {
         let writes = self.public.writes();
@@ -287,13 +281,13 @@ impl Mapping {
         }
     }
 
-    /// Returns the count of changes. An even count means that the store holds the current contents.
+    /// Returns the count of changes, an even number if the store is current.
     pub(crate) fn writes(&self) -> u64 {
         self.public.writes().load(Ordering::SeqCst)
     }
 
-    /// Makes the count of changes even when a closed file is reopened: the store is current, and
-    /// there are no writers.
+    /// Makes the count of changes an even number at a reopen, when the store is current and nobody
+    /// writes.
     pub(crate) fn forget_writes(&self) {
         let even = |writes: u64| Some(writes.next_multiple_of(2));
         let _ = self.public.writes().fetch_update(Ordering::SeqCst, Ordering::SeqCst, even);
@@ -304,7 +298,6 @@ impl Mapping {
         self.public.writes().fetch_add(2, Ordering::SeqCst);
     }
 
-    /// Returns the known length of the store, in bytes.
     pub(crate) fn stored_len(&self) -> u64 {
         self.stored_len.load(Ordering::Relaxed)
     }
@@ -314,8 +307,8 @@ impl Mapping {
         self.stored_len.fetch_max(end, Ordering::Relaxed);
     }
 
-    /// Accepts a length that another program has set, but keeps dirty bytes past this length in the
-    /// file. Only raises the length while there are writers.
+    /// Accepts a length set by another program, but keeps dirty bytes beyond in the file. Only
+    /// raises the length while there are writers.
     pub(crate) fn believe_len(&self, len: u64) {
         if let Ok(_no_writers) = self.resize.try_write() {
             self.stored_len.store(len, Ordering::Relaxed);
@@ -326,9 +319,9 @@ impl Mapping {
         }
     }
 
-    /// Checks for a truncation by another program after a read that ended at `end`, short of the
-    /// known length. Skips the check during writes and write-back, which look the same. Returns the
-    /// new length if readers see it. Readers keep the old length while there are dirty pages.
+    /// Checks for a truncation by another program after a read that ended early at `end`. Skips the
+    /// check during writes and write-back, which look the same. Returns a new length for readers.
+    /// Keeps the old length while there are dirty pages.
     pub(crate) fn believe_shrunk(&self, end: u64) -> Option<u64> {
         let _no_writers = self.resize.try_write().ok()?;
         let _no_write_back = self.flush.try_lock().ok()?;
@@ -342,13 +335,11 @@ impl Mapping {
         Some(len)
     }
 
-    /// Returns the key of a page in a sample of pages.
     #[inline]
     pub(crate) fn key(&self, index: PageIndex) -> PageKey {
         PageKey::of(self.name_hash, index)
     }
 
-    /// Returns the mapping's key in the compressed tier.
     pub(crate) fn copied(&self) -> Copied<'_> {
         Copied { mapping: self.id, epoch: &self.epoch }
     }
@@ -358,8 +349,7 @@ impl Mapping {
         self.len().div_ceil(PAGE_BYTES as u64)
     }
 
-    /// Returns the number of the file's bytes in page `index`: 4096, fewer in the last page, 0 past
-    /// the end.
+    /// Returns the size of page `index` in the file: 4096, less in the last page, 0 past the end.
     pub(crate) fn bytes_in_page(&self, index: PageIndex) -> usize {
         let start = index.0 << PAGE_SHIFT;
         self.len().saturating_sub(start).min(PAGE_BYTES as u64) as usize
@@ -374,8 +364,8 @@ impl Mapping {
         backing.clone().ok_or_else(|| io::Error::other("the file is closed"))
     }
 
-    /// Returns the file's fingerprint, current or from the close, and its path while open. Returns
-    /// `None` for regions and for stores that are not files.
+    /// Returns the fingerprint, now or at close, and the path while open. Returns `None` for
+    /// regions and stores that are not files.
     pub(crate) fn fingerprint(&self) -> Option<(Fingerprint, Option<PathBuf>)> {
         self.identity.filter(|_| !self.is_region())?;
         let backing = self.backing().ok();
@@ -390,13 +380,12 @@ impl Mapping {
         *self.backing.write().expect("no holder panics") = backing.map(Arc::new);
     }
 
-    /// Returns the current path, or the path at close. Returns `None` for a file without a name.
+    /// Returns the path, now or at close. Returns `None` for a file without a name.
     pub(crate) fn path(&self) -> Option<PathBuf> {
         let backing = self.backing().ok();
         backing.map_or_else(|| lock(&self.closed_path).clone(), |it| it.file()?.read_path())
     }
 
-    /// Returns true if the store is writable.
     pub(crate) fn is_writable(&self) -> bool {
         self.backing.read().expect("no holder panics").as_ref().is_some_and(|one| one.is_writable())
     }
@@ -405,20 +394,19 @@ impl Mapping {
         self.backing.read().expect("no holder panics").is_some()
     }
 
-    /// Records and numbers a write-back failure.
     pub(crate) fn record_error(&self, error: &io::Error) {
         let mut errors = lock(&self.errors);
         errors.count += 1;
         errors.last = Some(error.into());
     }
 
-    /// Records the number of pages that a pass of write-back failed to write.
+    /// Records the number of pages that a write-back pass failed to write.
     pub(crate) fn note_pass(&self, nr_failed: u64) {
         let is_failing = nr_failed > 0 || self.is_failing() && !self.dirty.is_empty();
         self.is_failing.store(is_failing, Ordering::Relaxed);
     }
 
-    /// Returns true if some dirty bytes perhaps could not be written.
+    /// Returns true if some dirty bytes may have failed to be written.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Ordering::Relaxed)
     }
@@ -428,17 +416,15 @@ impl Mapping {
         lock(&self.errors).reported
     }
 
-    /// Returns the number of failures so far.
     pub(crate) fn error_count(&self) -> u64 {
         lock(&self.errors).count
     }
 
-    /// Returns the last failure, reported or not.
     pub(crate) fn last_error(&self) -> Option<io::Error> {
         lock(&self.errors).last.map(io::Error::from)
     }
 
-    /// Returns the last failure if there was one after `seen`, and marks all failures as seen.
+    /// Returns the last failure if newer than `seen`, and marks all failures as seen.
     pub(crate) fn take_error(&self, seen: &AtomicU64) -> Option<io::Error> {
         let mut errors = lock(&self.errors);
         if seen.swap(errors.count, Ordering::Relaxed) == errors.count {
@@ -453,7 +439,7 @@ impl Mapping {
         self.add_handle_in(GroupId::ROOT);
     }
 
-    /// Adds a handle. The first open handle sets the mapping's group, and returns true.
+    /// Adds a handle. The first handle sets the mapping's group, and returns true.
     pub(crate) fn add_handle_in(&self, group: GroupId) -> bool {
         let mut open = lock(&self.open);
         open.nr_handles += 1;
@@ -464,7 +450,7 @@ impl Mapping {
         is_first
     }
 
-    /// Returns the group that is charged for this mapping's pages, or the root without groups.
+    /// Returns the group charged for this mapping's pages, or the root without groups.
     pub(crate) fn group(&self) -> GroupId {
         GroupId(self.group.load(Ordering::SeqCst))
     }
@@ -486,8 +472,8 @@ impl Mapping {
         lock(&self.open).nr_handles > 0
     }
 
-    /// Closes the store if there is no handle and no dirty page. Waits for writes in flight first,
-    /// because a failed write makes its pages dirty again.
+    /// Closes the store if there is no handle and no dirty page. First waits for writes in flight,
+    /// because a failed write leaves pages dirty.
     pub(crate) fn close_if_idle(&self) {
         let _no_write_back = lock(&self.flush);
         let open = lock(&self.open);

@@ -1,8 +1,7 @@
-//! Pages and the frames they are in: what every other part of the engine works on.
+//! Pages and their frames, the base of the engine.
 //!
-//! Problem: filling, writing back, reclaim and other programs' changes all take pages in, mark them
-//! and throw them out, and each must leave lists, compressed copies, counts and the record in
-//! agreement. Idea: that is done here, once, and by no other part.
+//! Problem: fills, write-back, reclaim and foreign changes admit, mark and drop pages. Each must
+//! keep lists, compressed copies, counts and the record consistent. Idea: only this module does so.
 //!
 //! ```text
 //!   absent --admit_in--> resident --mark_dirty--> dirty
@@ -11,8 +10,8 @@
 //!      +--------------------------------------------+
 //! ```
 //!
-//! Data and invariants: a page's word says where it is, and only the holder of its lock changes
-//! that. Nothing here allocates, reclaims, or waits for a store.
+//! Data and invariants: a page's word holds its state. Only the holder of its lock changes the
+//! state. Nothing here allocates, reclaims, or waits for a store.
 
 use crate::engine::dirty::DirtyPages;
 use crate::engine::mapping::Mapping;
@@ -36,32 +35,31 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// A cache's pages. See the module.
 pub(crate) struct Pages {
     pub(crate) arena: Arc<FrameArena>,
     pub(crate) folios: Arc<Folios>,
-    /// Frames and lists, by speed of memory.
+    /// Frames and lists, by memory speed.
     pub(crate) nodes: Nodes,
-    /// Frames from here on are slow memory; none are in a cache of one node.
+    /// The first slow frame, beyond all frames on a single node.
     pub(crate) slow_from: u32,
-    /// Evicted pages, compressed, where there is such a tier.
+    /// The compressed tier of evicted pages, if any.
     pub(crate) pool: Option<Box<CompressedPool>>,
     pub(crate) rule: AccessRule,
     pub(crate) dirty: DirtyPages,
-    /// Pages that processes have locked in memory, of all files.
+    /// Number of pages locked in memory by processes, of all files.
     pub(crate) nr_locked: AtomicU64,
-    /// Of what is in no group, and of what is not counted by group.
+    /// Counts of pages in no group, and counts not kept by group.
     pub(crate) counters: Arc<Counters>,
     pub(crate) recorder: Option<Recorder>,
     /// Follows the uses of a few pages.
     pub(crate) reuse: ReuseSampler,
-    /// How long threads have waited for reads of stores. Hits read nothing beside it.
+    /// Waiting times for store reads, on a cache line that no hit reads.
     pub(crate) read_times: CachePadded<LatencyHistogram>,
 }
 
 impl Pages {
-    /// Starts fetching the bytes and the descriptor a reader is about to want, from where they
-    /// probably are: its three cache misses (word, bytes, descriptor) then pass side by side.
+    /// Prefetches the guessed bytes and descriptor, so that the misses on word, bytes and
+    /// descriptor overlap.
     #[inline]
     pub(crate) fn fetch_guess(&self, guess: Option<FrameId>, offset: usize) {
         let Some(frame) = guess else { return };
@@ -71,8 +69,8 @@ impl Pages {
         }
     }
 
-    /// Notes an access of a resident page through a descriptor. Takes no lock the hit plane must
-    /// not take; where the policy wants a list operation and the way is blocked, the touch is lost.
+    /// Records an access through a descriptor. Never blocks a hit: if the policy needs a busy list,
+    /// the access is lost.
     #[inline]
     pub(crate) fn mark_accessed(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark(&self.folios, frame) == Marked::Log {
@@ -80,7 +78,7 @@ impl Pages {
         }
     }
 
-    /// As [`Pages::mark_accessed`], for the access that missed and brought the page in.
+    /// Does [`Pages::mark_accessed`] for the access that filled the page.
     pub(crate) fn mark_filled(&self, cpu: CpuId, frame: FrameId) {
         if self.rule.mark_fill(&self.folios, frame) == Marked::Log {
             self.log_touch(cpu, frame);
@@ -94,15 +92,14 @@ impl Pages {
         }
     }
 
-    /// Whether an access that found `frame`, and whether the page had a hint, concerns tiering.
+    /// Returns true if an access of `frame` concerns tiering.
     #[inline]
     pub(crate) fn is_slow(&self, frame: FrameId, has_hint: bool) -> bool {
         frame.0 >= self.slow_from || has_hint
     }
 
-    /// Gives the locked, absent page a frame, for which `payer` was charged, and hands its folio to
-    /// the policy. The frame's contents are whatever was there: the caller fills it before it
-    /// unlocks the page.
+    /// Installs a frame, charged to `payer`, in the locked, absent page, and adds its folio to the
+    /// policy. The caller must fill the frame before the unlock.
     pub(crate) fn admit_in<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -121,7 +118,7 @@ impl Pages {
         page.install(claimed);
         self.forget_compressed(id);
         if let Some(shadow) = shadow {
-            // Pages leave memory from the slowest node: its lists know how long this one was away.
+            // Evictions are from the slowest node, so its lists know how long this page was away.
             let judge = self.nodes.last();
             let mut log = judge.log_with_room(cpu);
             judge.lock_lists().refault(&mut log, frame, shadow, kind);
@@ -130,7 +127,7 @@ impl Pages {
         frame
     }
 
-    /// Takes the page's frame away without leaving a shadow: its contents are wrong or unwanted.
+    /// Evicts a page with wrong or unwanted contents, without a shadow entry.
     pub(crate) fn expel<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &mut Lock<H>) {
         let index = page.page().index();
         self.record(mapping, index.0, record::AccessKind::Discard);
@@ -150,8 +147,7 @@ impl Pages {
         }
     }
 
-    /// The page's compressed copy, if there is one, is not to be read again. The caller has the
-    /// page locked.
+    /// Invalidates the page's compressed copy, if any. The caller has the page locked.
     #[inline]
     pub(crate) fn forget_compressed(&self, page: PageId) {
         if let Some(pool) = &self.pool {
@@ -159,8 +155,7 @@ impl Pages {
         }
     }
 
-    /// Calls `each` with the pages of a mapping that are in memory and not locked, in order, and
-    /// how hot each is.
+    /// Calls `each` in order with each resident, unlocked page of a mapping, and its heat.
     pub(crate) fn for_each_resident(&self, mapping: &Mapping, mut each: impl FnMut(PageIndex, u8)) {
         mapping.table.for_each_present(PageIndex::ALL, |page, seen| {
             let Some(frame) = seen.frame().filter(|_| !seen.is_locked()) else { return };
@@ -185,7 +180,7 @@ impl Pages {
         self.expel(current_cpu(), mapping, page);
     }
 
-    /// Drops the pages of the range that are neither dirty nor in use.
+    /// Drops all pages of the range that are neither dirty nor in use.
     pub(crate) fn drop_clean_pages(&self, mapping: &Mapping, range: Range<PageIndex>) {
         const UNCLEAN: Flags = Flags::DIRTY.with(Flags::WRITEBACK);
         let cpu = current_cpu();
@@ -196,13 +191,13 @@ impl Pages {
             }
             self.expel(cpu, mapping, &mut page);
         });
-        // Last: also what was evicted meanwhile.
+        // Last, to include pages evicted meanwhile.
         if let Some(pool) = &self.pool {
             pool.forget_range(mapping.copied(), range);
         }
     }
 
-    /// Marks a page dirty whose lock the caller holds, after it changed bytes of it.
+    /// Marks a locked page dirty after a change of its bytes.
     pub(crate) fn mark_dirty(
         &self,
         mapping: &Mapping,
@@ -210,7 +205,7 @@ impl Pages {
         frame: FrameId,
         changed: Range<usize>,
     ) {
-        // What no other program can change is written back whole.
+        // A page that no other program can change is written back whole.
         let is_exact = mapping.agreement.is_shared();
         let is_new = !self.folios[frame].set(Flags::DIRTY).any(Flags::DIRTY);
         if is_new || is_exact {
@@ -225,20 +220,19 @@ impl Pages {
         }
     }
 
-    /// As [`Pages::mark_dirty`], of a page that may have changed anywhere.
+    /// Does [`Pages::mark_dirty`] for a page with unknown changes.
     pub(crate) fn mark_whole_dirty(&self, mapping: &Mapping, index: u64, frame: FrameId) {
         self.mark_dirty(mapping, index, frame, 0..PAGE_BYTES);
     }
 
-    /// Counts a page as dirty. Pages that have nowhere to go but to borrowed room are none of what
-    /// waits to be stored: memory may be full of them.
+    /// Counts a dirty page. Swap-backed pages never wait for a store, and may fill the memory.
     fn count_dirty(&self, mapping: &Mapping) {
         if mapping.swap.is_none() {
             self.dirty.add(1);
         }
     }
 
-    /// So many pages are dirty no longer, or were counted twice.
+    /// Uncounts pages that are no longer dirty, or were counted twice.
     pub(crate) fn uncount_dirty(&self, mapping: &Mapping, nr: u64) {
         if mapping.swap.is_none() {
             self.dirty.sub(nr);
@@ -257,9 +251,8 @@ impl Pages {
         }
     }
 
-    /// Fills resident, locked pages that follow each other where other processes map them, but for
-    /// the one with the marker, and whatever the kernel has no memory for: those are filled in
-    /// their frames.
+    /// Fills consecutive resident, locked pages in the memory file that other processes map. The
+    /// marker's page, and pages for which the kernel lacks memory, are filled in their frames.
     pub(crate) fn put_in_file<H: PageHandle>(
         &self,
         cpu: CpuId,
@@ -283,7 +276,7 @@ impl Pages {
         run[1..].iter().for_each(|page| self.note_mapped(cpu, mapping, page));
     }
 
-    /// A page that was read ahead is where it is mapped, and is used without a trace from now on.
+    /// Records an access of a mapped page after readahead, because mapped accesses leave no trace.
     pub(crate) fn note_mapped<H: PageHandle>(&self, cpu: CpuId, mapping: &Mapping, page: &Lock<H>) {
         let Some(frame) = page.frame().filter(|_| page.is_where_mapped()) else { return };
         self.record(mapping, page.page().index().0, record::AccessKind::Read);
@@ -298,7 +291,7 @@ impl Pages {
         mapping.nr_read.fetch_add(nr_pages as u64, Relaxed);
     }
 
-    /// Runs a read that a thread waits for, counts it, and how long it took.
+    /// Runs, counts and times a read that a thread waits for.
     pub(crate) fn timed_read<T>(
         &self,
         mapping: &Mapping,
@@ -317,7 +310,7 @@ impl Pages {
         self.counters.add(Event::DeviceWriteBytes, nr_bytes as u64);
     }
 
-    /// Notices a file that is shorter than it was: it was cut while it was open here.
+    /// Checks for a truncation by another program.
     pub(crate) fn check_length(
         &self,
         mapping: &Mapping,
@@ -335,8 +328,8 @@ impl Pages {
         }
     }
 
-    /// Writes down what happens to the page, if this run is recorded. To be called before whatever
-    /// follows from it: the order of the record is the order of the decisions.
+    /// Records a page's event if this run is recorded. Call before any consequence, to keep the
+    /// order of decisions.
     #[inline]
     pub(crate) fn record(&self, mapping: &Mapping, index: u64, kind: record::AccessKind) {
         if let Some(recorder) = &self.recorder {

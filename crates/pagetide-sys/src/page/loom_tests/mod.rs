@@ -1,7 +1,7 @@
-//! Every order in which two or three threads can meet in a word.
+//! Every interleaving of two or three threads on a word.
 //!
 //! Run: `RUSTFLAGS="--cfg loom" cargo test -p pagetide-sys --release --lib loom`. Frames are 16
-//! bytes here and copies are two relaxed 64-bit accesses, the weakest the real ones may be.
+//! bytes here. A copy is two relaxed 64-bit accesses, the weakest order that real copies may have.
 
 mod moves;
 
@@ -19,7 +19,7 @@ fn page_of(byte: u8) -> [u8; FRAME_BYTES] {
     [byte; FRAME_BYTES]
 }
 
-/// One frame; page 0 is in it, full of 1.
+/// One frame with page 0, full of 1.
 fn table() -> Arc<PageTable> {
     let arena = FrameArena::reserve(1, ArenaOptions::default()).expect("one frame");
     let table = Arc::new(PageTable::new(Arc::new(arena)));
@@ -30,7 +30,7 @@ fn table() -> Arc<PageTable> {
     table
 }
 
-/// An optimistic read of page 0: its bytes if they were accepted.
+/// Reads page 0 optimistically. Returns the bytes if accepted.
 fn read_page(table: &PageTable) -> Option<[u8; FRAME_BYTES]> {
     let page = table.page(PageIndex(0)).expect("made");
     let ticket = page.peek()?;
@@ -58,7 +58,7 @@ fn loom_reader_accepts_no_torn_write() {
     });
 }
 
-/// A thread that finds nothing to ask for takes ASK away; another thread gives a reason meanwhile.
+/// A thread finds no reason and clears ASK, while another thread makes a reason.
 #[test]
 fn loom_page_with_a_reason_to_ask_has_ask() {
     loom::model(|| {
@@ -130,7 +130,7 @@ fn loom_reader_accepts_no_other_page_in_its_frame() {
     });
 }
 
-/// As above, but the frame changes hands between threads, and the new page was locked long before.
+/// As above, but the frame moves between threads, and the new page was locked long before.
 #[test]
 fn loom_reader_accepts_no_other_page_filled_by_another_thread() {
     loom::model(|| {
@@ -171,7 +171,7 @@ fn loom_reader_accepts_nothing_between_leaving_and_coming_back() {
             let table = Arc::clone(&table);
             thread::spawn(move || {
                 let page = table.page(PageIndex(0)).expect("made");
-                // Out and back into the same frame, with new contents: only the version differs.
+                // Out and back into the same frame with new contents. Only the version differs.
                 for byte in [2, 3] {
                     let mut lock = page.lock();
                     let claimed = lock.evict(None);
@@ -223,7 +223,7 @@ fn loom_lock_loses_no_wake_up() {
                 page.lock().write(0, &[2]);
             })
         };
-        // Deadlocks, which loom reports, if the wake-up is lost.
+        // Deadlocks if the wake-up is lost. Loom reports deadlocks.
         table.page(PageIndex(0)).expect("made").lock().write(8, &[3]);
         other.join().expect("no panic");
         let bytes = read_page(&table).expect("free");

@@ -1,6 +1,6 @@
-//! Every order in which a page that moves to another frame can meet its readers and writers.
+//! Every interleaving of a page's move to another frame with readers and writers.
 //!
-//! Run: as `loom_tests`. Pages and frames are two each at the most, copies two relaxed accesses.
+//! Run: as `loom_tests`. At most two pages and two frames. A copy is two relaxed accesses.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn page_of(byte: u8) -> [u8; FRAME_BYTES] {
     [byte; FRAME_BYTES]
 }
 
-/// Two frames; page 0 is in the first, full of 1.
+/// Two frames. The first has page 0, full of 1.
 fn table() -> Arc<PageTable> {
     let arena = FrameArena::reserve(2, ArenaOptions::default()).expect("two frames");
     let table = Arc::new(PageTable::new(Arc::new(arena)));
@@ -29,7 +29,7 @@ fn install(table: &Arc<PageTable>, index: u64, frame: FrameId, byte: u8) {
     lock.write(0, &page_of(byte));
 }
 
-/// Moves page 0 to `frame`, if it is free to; returns whether it did.
+/// Moves page 0 to `frame`, if free. Returns true if moved.
 fn move_page(table: &PageTable, frame: FrameId) -> bool {
     let page = table.page(PageIndex(0)).expect("made");
     let Ok(mut lock) = page.try_lock() else { return false };
@@ -39,7 +39,7 @@ fn move_page(table: &PageTable, frame: FrameId) -> bool {
     true
 }
 
-/// An optimistic read of a page: its bytes if they were accepted.
+/// Reads a page optimistically. Returns the bytes if accepted.
 fn read_page(table: &PageTable, index: u64) -> Option<[u8; FRAME_BYTES]> {
     let page = table.page(PageIndex(index)).expect("made");
     let ticket = page.peek()?;
@@ -67,7 +67,7 @@ fn loom_reader_of_a_page_that_moves_sees_its_bytes() {
     });
 }
 
-/// The frame it left gets another page at once.
+/// The old frame gets another page at once.
 #[test]
 fn loom_reader_accepts_nothing_of_who_took_the_frame_left() {
     loom::model(|| {
@@ -87,8 +87,8 @@ fn loom_reader_accepts_nothing_of_who_took_the_frame_left() {
     });
 }
 
-/// The frame it goes to was another page's a moment ago, whose reader is still copying; and the
-/// page was locked long before that frame was free.
+/// The new frame just left another page, and a reader of that page still copies. The moving page
+/// was locked long before the frame was free.
 #[test]
 fn loom_reader_of_the_page_before_accepts_nothing_of_who_moved_in() {
     loom::model(|| {

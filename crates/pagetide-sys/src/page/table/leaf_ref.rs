@@ -1,7 +1,7 @@
-//! A leaf of a page table, for looks at many words: aging, hint scans.
+//! A leaf of a page table, for scans: aging and hint scans.
 //!
-//! A walk that takes YOUNG away from words takes the leaf's mark away first: a word that becomes
-//! young meanwhile has its leaf marked again, and is seen the next time.
+//! A walk clears the leaf's mark before YOUNG of its words. If a word becomes young meanwhile, the
+//! leaf is marked again, and the next walk sees the word.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use pagetide_core::ids::PageIndex;
 use super::{LEAF_WORDS, Leaf, PageRef, PageTable};
 use crate::sync::Ordering;
 
-/// A leaf of a table, borrowed.
+/// A borrowed leaf of a table.
 #[derive(Clone, Copy)]
 pub struct LeafRef<'a> {
     pub(super) table: &'a PageTable,
@@ -20,23 +20,23 @@ pub struct LeafRef<'a> {
 }
 
 impl<'a> LeafRef<'a> {
-    /// The pages whose words it holds.
+    /// Returns the range of the leaf's pages.
     pub fn pages(self) -> Range<PageIndex> {
         PageIndex(self.first)..PageIndex(self.first + LEAF_WORDS as u64)
     }
 
-    /// Takes the leaf's touched mark away, before its words are read: a thread that makes a
-    /// word young later marks the leaf again.
+    /// Clears the touched mark. Call before reading the words, so that a later young word marks the
+    /// leaf again.
     pub fn take_touched(self) {
         self.leaf.touched.swap(false, Ordering::SeqCst);
     }
 
-    /// Marks the leaf as touched: its young words were not all taken.
+    /// Marks the leaf as touched, because young words remain.
     pub fn mark_touched(self) {
         self.leaf.touched.store(true, Ordering::SeqCst);
     }
 
-    /// The pages whose words it holds, one by one.
+    /// Iterates over the leaf's pages.
     #[inline]
     pub(crate) fn each_page(self) -> impl Iterator<Item = PageRef<'a>> {
         let LeafRef { table, leaf, first } = self;

@@ -1,12 +1,11 @@
-//! The page table of one mapping: page index to page word.
+//! The page table of one mapping, from page index to page word.
 //!
-//! **Problem.** A file may have 2^33 pages and have touched ten; a hit must find its word in a few
-//! loads; aging must not read words that were not touched.
+//! **Problem.** A file may have 2^33 pages but touch ten. A hit must find its word in a few loads.
+//! Aging must not read untouched words.
 //!
-//! **Idea.** A radix tree of three levels, made as it is touched and never unmade before the table
-//! is. Each leaf carries one mark that says a word in it became young. The first leaves hang on the
-//! table itself: most files have no others, and the levels above would take twenty times as much as
-//! a leaf.
+//! **Idea.** A radix tree of three levels, allocated on first touch and freed with the table. A
+//! mark in each leaf records that a word became young. The first leaves hang directly on the table,
+//! because most files need no more, and the upper levels cost twenty times a leaf.
 //!
 //! ```text
 //!   index:   | top 12 bits | mid 12 bits | leaf 9 bits |
@@ -17,19 +16,19 @@
 //!       32 KiB         64 KiB for 8 GiB
 //! ```
 //!
-//! A random reader pays two cache misses in a row: the word, and then the bytes it names. Beside
-//! each leaf is a guess at where its frames are, so that a copying reader can start both.
+//! A random read misses the cache twice, on the word and on the bytes. Each leaf guesses its frame
+//! numbers, so that the misses overlap.
 //!
 //! **Data and invariants.** S6: a leaf lives as long as its table, and a table keeps its arena
-//! alive; so a [`PageRef`] may go from index to word to frame memory without further checks. A
-//! table belongs to one arena: frames of another are refused at install. Touched covers young: a
-//! word that is young and not yet seen by a walk of touched leaves has its leaf marked, or about to
-//! be by the thread that made it young; both sides use sequentially consistent order.
+//! alive. A [`PageRef`] therefore needs no checks from index to frame memory. Install refuses
+//! frames of another arena. Touched covers young: if no walk of touched leaves has seen a young
+//! word, its leaf is marked, or the thread that made the word young is about to mark the leaf. Both
+//! sides use sequentially consistent order.
 //!
-//! **Ignored.** Giving back leaves of words that are all absent. Before a table is dropped,
-//! its pages must be evicted: frames still in it stay claimed, and are lost until the arena goes.
+//! **Ignored.** Leaves of absent words are not freed. Pages must be evicted before the table is
+//! dropped, or their frames stay claimed as long as the arena.
 //!
-//! Source: Linux documentation, "Page Tables" (mm/page_tables), for the shape; MGLRU's design
+//! Source: Linux documentation, "Page Tables" (mm/page_tables), for the shape. MGLRU's design
 //! document, `multigen_lru.rst`, for skipping untouched tables.
 
 use std::fmt;
@@ -54,12 +53,12 @@ mod leaf_ref;
 mod place;
 mod word_ref;
 
-// Loom makes and watches every word it could meet: its tree is small.
+// Loom tracks every word, so its tree is small.
 const LEAF_BITS: u32 = if cfg!(loom) { 1 } else { 9 };
 const MID_BITS: u32 = if cfg!(loom) { 1 } else { 12 };
 const TOP_BITS: u32 = if cfg!(loom) { 1 } else { 12 };
 
-/// Leaves that hang on the table itself.
+/// Leaves that hang directly on the table.
 const NEAR_LEAVES: usize = if cfg!(loom) { 1 } else { 32 };
 
 const LEAF_WORDS: usize = 1 << LEAF_BITS;
@@ -67,57 +66,56 @@ const MID_SLOTS: usize = 1 << MID_BITS;
 const TOP_SLOTS: usize = 1 << TOP_BITS;
 const MID_PAGES: u64 = 1 << (LEAF_BITS + MID_BITS);
 
-/// Pages one mapping can have: 2^33, which is 32 TiB.
+/// Maximum number of pages of one mapping: 2^33, which is 32 TiB.
 pub const PAGES_MAX: u64 = 1 << (LEAF_BITS + MID_BITS + TOP_BITS);
 
-/// The middle level.
 struct Mid {
     branches: [Branch; MID_SLOTS],
 }
 
-/// Where a leaf is, and a guess at where its frames are.
+/// A leaf slot, with a guess of the leaf's frames.
 struct Branch {
     leaf: OnceBox<Leaf>,
-    /// The frame last installed in the leaf less that page's place in it, wrapping. Pages that were
-    /// filled in order sit in frames in order, so this guesses the others' frames.
+    /// The last installed frame minus the page's slot, wrapping. Pages filled in order have
+    /// consecutive frames.
     guess: AtomicU32,
 }
 
 struct Leaf {
-    /// A word here became young since the last walk. Written when it was not set, so seldom.
+    /// True if a word became young since the last walk. Rarely written.
     touched: AtomicBool,
     words: [PageWord; LEAF_WORDS],
 }
 
-/// The page words of one mapping, made as they are asked for.
+/// The page words of one mapping, allocated on demand.
 ///
 /// # Concurrency
-/// Shared freely; lookups take no lock and write nothing.
+/// Shared freely. Lookups take no lock and write nothing.
 pub struct PageTable {
     arena: Arc<FrameArena>,
-    /// By which other processes know the file; 0 where they do not.
+    /// The file's tag for other processes, 0 for none.
     tag: u32,
-    /// In whose user's mapping the pages' bytes may be, in place of their frames.
+    /// The region that owns the pages, if any. Its user may have the bytes mapped.
     region: Option<Arc<RegionMemory>>,
-    /// In which other processes map the pages, once they do.
+    /// The memory file that other processes map.
     page_file: OnceBox<Arc<PageFile>>,
-    /// The branches of the first leaves.
+    /// The first leaves.
     near: [Branch; NEAR_LEAVES],
-    /// The branches of the other leaves.
+    /// All further leaves.
     top: OnceBox<[OnceBox<Mid>; TOP_SLOTS]>,
 }
 
 impl PageTable {
-    /// A table whose pages are all absent, and will live in frames of `arena`.
+    /// Creates a table of absent pages, over the frames of `arena`.
     ///
     /// # Cost
-    /// Half a KiB, and 4 KiB for each 2 MiB of contents that is touched; beyond the first 64 MiB
-    /// also 64 KiB for each 8 GiB, and 32 KiB.
+    /// Half a KiB, and 4 KiB for each 2 MiB of contents that is touched. Beyond the first 64 MiB
+    /// also 32 KiB, and 64 KiB for each 8 GiB.
     pub fn new(arena: Arc<FrameArena>) -> PageTable {
         PageTable::with_tag(arena, 0)
     }
 
-    /// As [`PageTable::new`], for a file that other processes know by `tag`; 0 for none.
+    /// Same as [`PageTable::new`], with the file's tag for other processes, 0 for none.
     pub fn with_tag(arena: Arc<FrameArena>, tag: u32) -> PageTable {
         PageTable {
             arena,
@@ -129,28 +127,29 @@ impl PageTable {
         }
     }
 
-    /// As [`PageTable::new`], for the pages of a region, and over the arena that lends it memory.
+    /// Same as [`PageTable::new`], for a region's pages, over the arena that lends memory to the
+    /// region.
     pub fn over_region(region: Arc<RegionMemory>) -> PageTable {
         let arena = Arc::clone(region.lender().arena());
         PageTable { region: Some(region), ..PageTable::new(arena) }
     }
 
-    /// The region whose pages these are, if they are one's.
+    /// Returns the region of these pages, if any.
     pub fn region(&self) -> Option<&Arc<RegionMemory>> {
         self.region.as_ref()
     }
 
-    /// The memory file in which other processes map these pages, once there is one.
+    /// Returns the memory file that other processes map, if created.
     #[inline]
     pub fn page_file(&self) -> Option<&Arc<PageFile>> {
         self.page_file.get()
     }
 
-    /// As [`PageTable::page_file`]; made for `nr_pages` pages if there is none. Frames are of small
-    /// pages from then on: their memory goes one by one.
+    /// Returns the [memory file](PageTable::page_file), created for `nr_pages` pages if missing.
+    /// Creation makes the arena use small pages, so that memory can be freed frame by frame.
     ///
     /// # Errors
-    /// What [`PageFile::new`] says.
+    /// Fails as [`PageFile::new`] does.
     pub fn page_file_or_make(&self, nr_pages: u64) -> io::Result<&Arc<PageFile>> {
         self.page_file.get_or_try_init(|| {
             let file = PageFile::new(nr_pages)?;
@@ -159,22 +158,22 @@ impl PageTable {
         })
     }
 
-    /// The arena whose frames hold this table's pages.
+    /// Returns the arena of the pages.
     pub fn arena(&self) -> &Arc<FrameArena> {
         &self.arena
     }
 
-    /// The page at `index`, or `None` if nothing near it was ever made (so it is absent).
+    /// Returns the page at `index`, or `None` if its leaf is missing, and the page thus absent.
     ///
     /// # Cost
-    /// One load in the first 64 MiB, beyond them three dependent ones.
+    /// One load in the first 64 MiB, three dependent loads beyond.
     #[inline]
     pub fn page(&self, index: PageIndex) -> Option<PageRef<'_>> {
         let leaf = self.branch(index)?.leaf.get()?;
         Some(PageRef { table: self, leaf, index })
     }
 
-    /// Returns the page at `index`, and the frame it is [probably in](Self::guess_frame).
+    /// Returns the page at `index`, and a [guess](Self::guess_frame) of its frame.
     ///
     /// # Cost
     /// As [`PageTable::page`].
@@ -186,18 +185,17 @@ impl PageTable {
         Some((PageRef { table: self, leaf: branch.leaf.get()?, index }, guess))
     }
 
-    /// The frame the page is probably in, if it is resident: it need not be, nor exist.
+    /// Returns a guess of the page's frame, which may be wrong or not exist.
     ///
-    /// For a reader that is going to look the page up and copy it: it can start fetching the bytes
-    /// before the word is known ([`FrameArena::fetch`]), so that the two cache misses pass side by
-    /// side. A wrong guess costs a fetched line, and nothing may depend on it.
+    /// A reader can [fetch](FrameArena::fetch) the guessed bytes before the word is known, so that
+    /// the two cache misses overlap. A wrong guess costs one fetched line.
     #[inline]
     pub fn guess_frame(&self, index: PageIndex) -> Option<FrameId> {
         let base = self.branch(index)?.guess.load(Ordering::Relaxed);
         Some(FrameId(base.wrapping_add(leaf_slot(index) as u32)))
     }
 
-    /// The page at `index`, or `None` if `index` is not below [`PAGES_MAX`]. Makes what is missing.
+    /// Returns the page at `index`, with missing levels allocated, or `None` from [`PAGES_MAX`] on.
     pub fn page_or_make(&self, index: PageIndex) -> Option<PageRef<'_>> {
         let branch = match self.near.get(leaf_number(index)) {
             Some(near) => near,
@@ -211,7 +209,6 @@ impl PageTable {
         Some(PageRef { table: self, leaf, index })
     }
 
-    /// Where the leaf of `index` hangs, if that was ever made.
     #[inline]
     fn branch(&self, index: PageIndex) -> Option<&Branch> {
         if let Some(near) = self.near.get(leaf_number(index)) {
@@ -221,14 +218,14 @@ impl PageTable {
         Some(&mid.branches[mid_slot(index)])
     }
 
-    /// As [`page_or_make`](Self::page_or_make), for a handle that shares the table.
+    /// Returns a handle that shares the table. See [`page_or_make`](Self::page_or_make).
     pub fn word_ref(self: &Arc<PageTable>, index: PageIndex) -> Option<WordRef> {
         self.page_or_make(index)?;
         Some(WordRef { table: Arc::clone(self), index })
     }
 
-    /// Calls `each` with every leaf in which a word became young since
-    /// [`take_touched`](LeafRef::take_touched) was last called on it.
+    /// Calls `each` with every leaf that has words made young since its last
+    /// [`take_touched`](LeafRef::take_touched).
     pub fn for_each_touched_leaf<'a>(&'a self, mut each: impl FnMut(LeafRef<'a>)) {
         self.for_each_leaf(0..PAGES_MAX, |leaf, first| {
             if leaf.touched.load(Ordering::Relaxed) {
@@ -237,15 +234,15 @@ impl PageTable {
         });
     }
 
-    /// The leaf that holds the word of `index`, or `None` if nothing near it was ever made.
+    /// Returns the leaf that holds the word of `index`, if allocated.
     pub fn leaf(&self, index: PageIndex) -> Option<LeafRef<'_>> {
         let leaf = self.page(index)?.leaf;
         let first = index.0 - leaf_slot(index) as u64;
         Some(LeafRef { table: self, leaf, first })
     }
 
-    /// Calls `each` for every page of `range` that is resident, locked, or has a shadow entry,
-    /// in order, with its word as it was when looked at. For truncation and for counting.
+    /// Calls `each` in order for every page of `range` that is resident, locked, or has a shadow
+    /// entry, with a snapshot of its word.
     pub fn for_each_present<'a>(
         &'a self,
         range: Range<PageIndex>,
@@ -262,7 +259,7 @@ impl PageTable {
         });
     }
 
-    /// Whether any page is resident.
+    /// Returns true if any page is resident.
     pub fn is_any_resident(&self) -> bool {
         let mut is_any = false;
         self.for_each_leaf(0..PAGES_MAX, |leaf, _| {
@@ -271,7 +268,7 @@ impl PageTable {
         is_any
     }
 
-    /// Calls `each` with every leaf made that has words in `range`, and its first index.
+    /// Calls `each` with every allocated leaf of `range`, and the leaf's first index.
     fn for_each_leaf<'a>(&'a self, range: Range<u64>, mut each: impl FnMut(&'a Leaf, u64)) {
         if range.is_empty() {
             return;
@@ -315,7 +312,7 @@ impl Leaf {
     }
 }
 
-/// A page of a table, borrowed. What most calls go through: it is three words, and copied freely.
+/// A borrowed page of a table. Three words long and freely copied.
 #[derive(Clone, Copy)]
 pub struct PageRef<'a> {
     table: &'a PageTable,
@@ -324,44 +321,43 @@ pub struct PageRef<'a> {
 }
 
 impl<'a> PageRef<'a> {
-    /// The page's index in its mapping.
+    /// Returns the page's index in its mapping.
     pub fn index(self) -> PageIndex {
         self.index
     }
 
-    /// The address of the page's word, which no other page has while the table lives.
+    /// Returns the address of the page's word, unique while the table lives.
     pub fn word_address(self) -> usize {
         std::ptr::from_ref(self.word()).addr()
     }
 
-    /// The word now.
+    /// Loads the word.
     pub fn load(self) -> Snapshot {
         self.word().load()
     }
 
-    /// Starts bringing the word into the processor's cache, for a look at it a little later.
+    /// Prefetches the word.
     #[inline]
     pub fn fetch(self) {
         crate::machine::prefetch::fetch(self.word());
     }
 
-    /// Begins an optimistic read: `None` unless the page is resident and unlocked, with its bytes
-    /// in its frame.
+    /// Begins an optimistic read. Returns `None` unless the page is resident and unlocked, with its
+    /// bytes in its frame.
     ///
-    /// Copy with [`FrameArena::read`] from the ticket's frame, then ask [`still`](Self::still).
+    /// Copy with [`FrameArena::read`] from the ticket's frame, then check [`still`](Self::still).
     #[inline]
     pub fn peek(self) -> Option<ReadTicket> {
         let ticket = self.word().peek()?;
-        // After the ticket: a page that goes there later does so with a new version. ASK is set
-        // before the bytes leave the frame, under the page's lock.
+        // After the ticket: a page that goes to the file later gets a new version. The lock's
+        // holder sets ASK before the bytes leave the frame.
         (!ticket.asks() || !self.is_in_file()).then_some(ticket)
     }
 
-    /// Copies bytes of the page from `offset`, if it is resident and no access of it has to ask for
-    /// more than its bytes (see [`Pin::make_plain`](crate::Pin::make_plain)). Returns the frame if
-    /// the copy is whole. If it is not, the contents of `target` are unspecified.
+    /// Copies bytes from `offset` of a resident, [plain](crate::Pin::make_plain) page. Returns the
+    /// frame if the copy is whole. Otherwise `target` is unspecified.
     ///
-    /// Panics when the range leaves the page. Takes no lock and writes nothing shared.
+    /// Panics if the range leaves the page. Takes no lock and writes nothing shared.
     #[inline]
     pub fn read_plain(self, offset: usize, target: &mut [u8]) -> Option<FrameId> {
         let ticket = self.word().peek_plain_ticket()?;
@@ -370,40 +366,38 @@ impl<'a> PageRef<'a> {
         self.still(ticket).then_some(frame)
     }
 
-    /// Whether what was copied since the ticket was taken is whole, and this page's.
+    /// Returns true if the copy since the ticket is whole and of this page.
     #[inline]
     pub fn still(self, ticket: ReadTicket) -> bool {
         self.word().still(ticket)
     }
 
-    /// Lets other processes find the page, if it is resident and unlocked, in an arena that is
-    /// shared: their hints get lost now and then. Returns whether it is.
+    /// Renews the page's hint for other processes in a shared arena, because hints get lost.
+    /// Returns true if the page is resident and unlocked.
     pub fn publish(self) -> bool {
         let Some(ticket) = self.peek() else { return false };
         if let Some(numbers) = self.arena().numbers() {
-            // A page that leaves meanwhile leaves a hint that leads nowhere.
+            // If the page leaves meanwhile, the hint leads nowhere.
             numbers.hint_again(ticket.frame().0, self.tag(), self.index);
         }
         true
     }
 
-    /// The table's tag.
     pub(crate) fn tag(self) -> u32 {
         self.table.tag
     }
 
-    /// Takes HINT away; returns whether the page had it.
+    /// Clears HINT. Returns true if the page had HINT.
     pub fn test_and_clear_hint(self) -> bool {
         self.word().take_hint()
     }
 
-    /// Sleeps until the page is not locked; it may be again by the time this returns.
+    /// Sleeps until the page is not locked. May be locked again on return.
     pub fn wait_while_locked(self) {
         wait::wait_while(self.word(), Snapshot::is_locked);
     }
 
-    /// Sleeps until the page is neither locked nor pinned; it may be again by the time this
-    /// returns.
+    /// Sleeps until the page is neither locked nor pinned. May be in use again on return.
     pub fn wait_while_in_use(self) {
         wait::wait_while(self.word(), |seen| !seen.is_free());
     }
@@ -413,7 +407,7 @@ impl<'a> PageRef<'a> {
         &self.leaf.words[leaf_slot(self.index)]
     }
 
-    /// Remembers where the page went, for later guesses.
+    /// Stores the page's frame for later guesses.
     pub(crate) fn note_frame(self, frame: FrameId) {
         let base = frame.0.wrapping_sub(leaf_slot(self.index) as u32);
         if let Some(branch) = self.table.branch(self.index) {
@@ -426,7 +420,7 @@ impl<'a> PageRef<'a> {
         &self.table.arena
     }
 
-    /// Called by the thread that made the page young.
+    /// Marks the leaf. Called by the thread that made the page young.
     #[cold]
     pub(crate) fn note_touched(self) {
         if !self.leaf.touched.load(Ordering::SeqCst) {
@@ -441,7 +435,6 @@ impl fmt::Debug for PageRef<'_> {
     }
 }
 
-/// An array of empty slots, made on the heap.
 fn slots<T, const N: usize>() -> Box<[OnceBox<T>; N]> {
     let slots: Box<[OnceBox<T>]> = (0..N).map(|_| OnceBox::new()).collect();
     slots.try_into().expect("the slice was made N long")

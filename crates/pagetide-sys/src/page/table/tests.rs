@@ -1,7 +1,7 @@
 use super::*;
 use crate::{ArenaOptions, Touch};
 
-/// Pages whose leaves hang on the table.
+/// Number of pages in leaves that hang on the table.
 const NEAR_PAGES: u64 = (NEAR_LEAVES * LEAF_WORDS) as u64;
 
 fn table(nr_frames: u32) -> PageTable {
@@ -81,7 +81,7 @@ fn walk_reads_no_leaf_that_was_not_touched() {
     let table = table(1);
     fill(&table, 0, 0);
     let page = table.page(PageIndex(0)).expect("made");
-    // Behind the leaf's back, which only this test can do.
+    // Bypasses the leaf, which only this test can do.
     page.word().set_young();
     assert_eq!(collect_young(&table), []);
     assert!(page.load().is_young());

@@ -1,4 +1,4 @@
-//! A handle of one page that shares the table, for tokens that travel.
+//! A page handle that shares the table, for tokens that move between threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use pagetide_core::ids::PageIndex;
 
 use super::{PageRef, PageTable};
 
-/// A page of a shared table: what a token travels with to another thread.
+/// A page of a shared table, for tokens that move between threads.
 #[derive(Clone)]
 pub struct WordRef {
     pub(super) table: Arc<PageTable>,
@@ -15,13 +15,13 @@ pub struct WordRef {
 }
 
 impl WordRef {
-    /// The page, borrowed from this handle.
+    /// Returns the page, borrowed from this handle.
     #[inline]
     pub fn page(&self) -> PageRef<'_> {
         self.table.page(self.index).expect("S6: a leaf once made lives as long as its table")
     }
 
-    /// The table the page belongs to.
+    /// Returns the page's table.
     pub fn table(&self) -> &Arc<PageTable> {
         &self.table
     }

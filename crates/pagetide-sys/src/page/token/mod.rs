@@ -1,9 +1,9 @@
-//! The tokens: what it takes to touch a frame.
+//! Tokens that permit access to a frame.
 //!
-//! **Problem.** A word full of bits lets any code do anything. What may read, write or take a frame
-//! should be a matter of types, and outlive panics and threads.
+//! **Problem.** A bare page word lets any code do anything. Access rights should be types that
+//! survive panics and move between threads.
 //!
-//! **Idea.** Four tokens, each the only way to its rights, each given back by its drop:
+//! **Idea.** Four tokens. Each is the only way to its rights, and its drop returns them:
 //!
 //! ```text
 //!   ReadTicket   nothing held       copy, then check              any number, never waits
@@ -13,15 +13,14 @@
 //!                                   relocate, evict
 //! ```
 //!
-//! There is no `&mut [u8]` to a frame: readers may be copying it at any time. A writer copies in,
-//! with [`Lock::write`].
+//! No token gives `&mut [u8]`, because readers may copy from the frame at any time. Writers use
+//! [`Lock::write`].
 //!
-//! **Invariants.** S4 (see `word`): a [`Lock`] excludes every other token but tickets, which
-//! notice. S6: a token's [`PageHandle`] names the same word for all its life, and that word's
-//! table keeps the arena alive. The trait is sealed, because a handle that changed its mind would
-//! break S4.
+//! **Invariants.** S4 (see `word`): a [`Lock`] excludes all other tokens except tickets, which
+//! detect the change. S6: a [`PageHandle`] always names the same word, and the word's table keeps
+//! the arena alive. The trait is sealed, because a handle that changes its page breaks S4.
 //!
-//! **Ignored.** Order among pages: code that takes two locks must have an order, or use `try_lock`.
+//! **Ignored.** Lock order. To take two locks, define an order or use `try_lock`.
 
 pub use self::pinned_bytes::PinnedBytes;
 
@@ -36,11 +35,11 @@ use crate::page::table::{PageRef, WordRef};
 use crate::page::wait;
 use crate::page::word::{ClaimOutcome, LockRefused, PAYLOAD_BITS, PinRefused, Snapshot, Touch};
 
-/// What a token holds on to its page by: [`PageRef`] borrows the table, [`WordRef`] shares it.
+/// A token's reference to its page. [`PageRef`] borrows the table, [`WordRef`] shares ownership.
 ///
-/// Sealed: a token's safety rests on its handle naming one word for ever.
+/// Sealed, because tokens are sound only if a handle always names the same word.
 pub trait PageHandle: sealed::Sealed {
-    /// The page; the same at each call.
+    /// Returns the page, the same at each call.
     fn page(&self) -> PageRef<'_>;
 }
 
@@ -64,23 +63,23 @@ impl PageHandle for WordRef {
     }
 }
 
-/// A shared hold on a resident page: while it lives the page stays in its frame, unwritten.
+/// A shared hold on a resident page, which stays in its frame, unwritten.
 ///
 /// # Concurrency
-/// Up to [`PINS_MAX`](crate::PINS_MAX) at once; may move to another thread. Dropping it is one
-/// atomic subtraction, and a wake-up if a thread waits for the page.
+/// Up to [`PINS_MAX`](crate::PINS_MAX) at once. May move to another thread. The drop costs one
+/// atomic subtraction, and a wake-up if a thread waits.
 #[must_use = "a pin that is dropped holds nothing"]
 pub struct Pin<H: PageHandle> {
     handle: H,
-    /// The word as the pin found it.
+    /// The word just before the pin.
     seen: Snapshot,
 }
 
 impl<H: PageHandle> Pin<H> {
-    /// Pins the page of `handle`.
+    /// Pins the page of `handle`. Never waits.
     ///
     /// # Errors
-    /// [`PinRefused`]; nothing was changed. Never waits.
+    /// Fails with [`PinRefused`] and changes nothing.
     #[inline]
     pub fn try_new(handle: H, touch: Touch) -> Result<Pin<H>, PinRefused> {
         let page = handle.page();
@@ -91,20 +90,20 @@ impl<H: PageHandle> Pin<H> {
         Ok(Pin { handle, seen })
     }
 
-    /// The frame that holds the page, until the pin is dropped.
+    /// Returns the frame that holds the page until the pin is dropped.
     #[inline]
     pub fn frame(&self) -> FrameId {
         self.seen.resident_frame()
     }
 
-    /// Whether the page was marked with HINT when it was pinned.
+    /// Returns true if the page had HINT when pinned.
     #[inline]
     pub fn has_hint(&self) -> bool {
         self.seen.is_hint()
     }
 
-    /// Lets later accesses pin the page [the short way](crate::PageTable::try_pin_plain), if its
-    /// bytes are in its frame. The caller has found nothing else that an access is to ask for.
+    /// Enables [the short pin](crate::PageTable::try_pin_plain) for a page in its frame. The caller
+    /// must know no other reason for ASK.
     pub fn make_plain(&self) {
         let page = self.page();
         if page.region().is_none() && !page.is_in_file() {
@@ -112,27 +111,27 @@ impl<H: PageHandle> Pin<H> {
         }
     }
 
-    /// The page pinned.
+    /// Returns the pinned page.
     pub fn page(&self) -> PageRef<'_> {
         self.handle.page()
     }
 
-    /// Copies bytes of the page from `offset`; panics when the range leaves it.
+    /// Copies bytes from `offset`. Panics if the range leaves the page.
     pub fn read(&self, offset: usize, target: &mut [u8]) {
         let (memory, place) = self.handle.page().place(self.frame());
         memory.read(place, offset, target);
     }
 
-    /// The page's bytes: a whole frame of them. Panics if a region's user or another process may
-    /// write it.
+    /// Returns the page's bytes, one whole frame.
+    ///
+    /// Panics if a region's user or another process may write the page.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         let page = self.handle.page();
         region::assert_not_writable(page);
         let (memory, place) = page.place(self.frame());
-        // SAFETY: S4 (LOCK and pins exclude each other): while this pin lives the frame is not
-        // written, nor may a region's user write it (S25); S6: the handle keeps table and arena
-        // alive as long as the slice.
+        // SAFETY: S4 (pins exclude LOCK): no one writes the frame, not even a region's user (S25).
+        // S6: the handle keeps table and arena alive as long as the slice.
         unsafe { memory.bytes(place) }
     }
 }
@@ -153,50 +152,49 @@ impl<H: PageHandle> fmt::Debug for Pin<H> {
     }
 }
 
-/// What [`Lock::try_claim`] came to.
+/// The result of [`Lock::try_claim`].
 #[derive(Debug)]
 pub enum Claim<H: PageHandle> {
-    /// The page is the caller's, to evict or to leave.
+    /// The page's lock, for eviction.
     Locked(Lock<H>),
-    /// It was accessed since the last look; it is no longer young. Where a region's user has it
-    /// mapped, its lock: it is to be [taken out](Lock::unmap_users), alone or with others, or the
-    /// next access is not noticed. A page that is locked already stays young.
+    /// YOUNG was set, and is now cleared. Holds the lock of a page that a region's user has mapped:
+    /// [unmap](Lock::unmap_users) the page, or the next access goes unnoticed. If such a page is
+    /// already locked, YOUNG stays set.
     Young(Option<Lock<H>>),
-    /// Locked or pinned.
+    /// The page is locked or pinned.
     Busy,
-    /// Not resident.
+    /// The page is not resident.
     Gone,
 }
 
-/// The exclusive hold on a page: to fill, write, or evict it.
+/// The exclusive hold on a page, to fill, write or evict.
 ///
 /// # Concurrency
-/// One at a time; may move to another thread. Dropping it unlocks, also while panicking, and wakes
-/// the threads that wait. A lock that is forgotten leaves its page locked for ever, and nothing
-/// unsound.
+/// One at a time. May move to another thread. The drop unlocks the page, even in a panic, and wakes
+/// waiting threads. A forgotten lock is sound, but leaves the page locked for ever.
 #[must_use = "a lock that is dropped holds nothing"]
 pub struct Lock<H: PageHandle> {
-    /// `None` only once the lock was turned into something else.
+    /// `None` only after the lock was converted.
     handle: Option<H>,
     wrote: bool,
-    /// What the page is filled with goes to where it is mapped.
+    /// True if fills go to the page's mapping.
     goes_where_mapped: bool,
 }
 
 impl<H: PageHandle> Lock<H> {
-    /// Locks the page of `handle`, in whatever state, if it is neither locked nor pinned.
+    /// Locks a page in any state, if neither locked nor pinned. Never waits.
     ///
     /// # Errors
-    /// [`LockRefused`]; nothing was changed. Never waits.
+    /// Fails with [`LockRefused`] and changes nothing.
     pub fn try_new(handle: H) -> Result<Lock<H>, LockRefused> {
         handle.page().word().try_lock()?;
         Ok(Lock::begin(handle))
     }
 
-    /// Locks the page of `handle`; waits until it is neither locked nor pinned.
+    /// Locks a page. Waits until the page is neither locked nor pinned.
     ///
-    /// A thread that has the page pinned or locked itself waits for ever. Pins go first: a page
-    /// that is pinned again and again before it is let go keeps lockers out.
+    /// Deadlocks if the thread itself holds a pin or the lock. Overlapping pins can starve a
+    /// locker.
     pub fn new(handle: H) -> Lock<H> {
         while handle.page().word().try_lock().is_err() {
             wait::wait_while(handle.page().word(), |seen| !seen.is_free());
@@ -204,7 +202,7 @@ impl<H: PageHandle> Lock<H> {
         Lock::begin(handle)
     }
 
-    /// The lock is had: other processes may not look until it is given back.
+    /// Hides the frame from other processes.
     #[inline]
     fn begin(handle: H) -> Lock<H> {
         let lock = Lock { handle: Some(handle), wrote: false, goes_where_mapped: false };
@@ -214,7 +212,6 @@ impl<H: PageHandle> Lock<H> {
         lock
     }
 
-    /// The lock is about to be given back.
     #[inline]
     fn end(&self) {
         if self.arena().is_shared() {
@@ -222,8 +219,7 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Locks the page of `handle` if it is resident, free and not young; if it is young, takes that
-    /// away instead. What reclaim asks of each victim.
+    /// Locks a victim that is resident, free and not young. Clears YOUNG of a young page instead.
     pub fn try_claim(handle: H) -> Claim<H> {
         match handle.page().word().try_claim() {
             ClaimOutcome::Locked => Claim::Locked(Lock::begin(handle)),
@@ -233,8 +229,8 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Locks a page that was young, if it is in a region user's mapping; it is young again if it
-    /// is locked, as the lock's holder may be using it.
+    /// Locks a page that was young and that a region's user has mapped. Restores YOUNG if the page
+    /// is already locked, as the holder may be using the page.
     fn lock_mapped(handle: H) -> Option<Lock<H>> {
         if !handle.page().is_mapped() {
             return None;
@@ -248,25 +244,24 @@ impl<H: PageHandle> Lock<H> {
         None
     }
 
-    /// The page locked.
+    /// Returns the locked page.
     pub fn page(&self) -> PageRef<'_> {
         self.handle.as_ref().expect("S6: a live lock has its handle").page()
     }
 
-    /// The frame that holds the page, if it is resident.
+    /// Returns the frame that holds the page, if resident.
     pub fn frame(&self) -> Option<FrameId> {
         self.load().frame()
     }
 
-    /// What eviction left here, if the page is not resident.
+    /// Returns the shadow entry, if the page is not resident.
     pub fn shadow(&self) -> Option<u64> {
         self.load().shadow()
     }
 
-    /// Makes the page resident in the claimed frame; it stays locked, to be filled.
+    /// Makes the page resident in the claimed frame, still locked, to be filled.
     ///
-    /// Panics if it is resident already, or if the frame was claimed from another arena than the
-    /// table's.
+    /// Panics if the page is resident, or the frame belongs to another arena.
     pub fn install(&mut self, claimed: ClaimedFrame) {
         assert!(self.frame().is_none(), "S3: {:?} has a frame already", self.page());
         let (frame, version) = claimed.into_parts(self.arena());
@@ -276,10 +271,9 @@ impl<H: PageHandle> Lock<H> {
         self.page().note_frame(frame);
     }
 
-    /// Takes the page out of its frame; leaves `shadow` in its place, or nothing. It stays locked.
+    /// Takes the page out of its frame and stores `shadow`, if any. The page stays locked.
     ///
-    /// Panics if the page is not resident, or the shadow entry has more than
-    /// [`PAYLOAD_BITS`] bits.
+    /// Panics if the page is not resident, or `shadow` exceeds [`PAYLOAD_BITS`] bits.
     pub fn evict(&mut self, shadow: Option<u64>) -> ClaimedFrame {
         let frame = self.resident_frame();
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
@@ -291,15 +285,13 @@ impl<H: PageHandle> Lock<H> {
         ClaimedFrame::from_parts(frame, before.version(), self.arena())
     }
 
-    /// Moves the page to the claimed frame, contents and all, and returns the claim on the frame it
-    /// was in. The page stays locked, stays young if it was, and loses its hint. Readers that hold
-    /// a ticket read again.
+    /// Moves the page to the claimed frame. Returns the claim on the old frame. The page stays
+    /// locked, keeps YOUNG and loses HINT. Readers with a ticket read again.
     ///
-    /// Panics if the page is not resident, or if the frame was claimed from another arena than the
-    /// table's.
+    /// Panics if the page is not resident, or the frame belongs to another arena.
     ///
     /// # Cost
-    /// A copy of one frame. A region's page leaves its user's mapping first.
+    /// A copy of one frame. A region's page first leaves its user's mapping.
     pub fn relocate(&mut self, target: ClaimedFrame) -> ClaimedFrame {
         let source = self.resident_frame();
         self.take_from_file();
@@ -308,9 +300,9 @@ impl<H: PageHandle> Lock<H> {
         self.arena().note_memory_used(frame);
         self.page().word().before_copy_in();
         self.unmap_user();
-        // SAFETY: S3 (one claim a frame): the target was the caller's claim and is no page's, so it
-        // is neither written nor lent elsewhere (S4); LOCK keeps writers from the source (S4), a
-        // region's user among them, which has it no longer (S25).
+        // SAFETY: S3 (one claim a frame): no one else writes or borrows the claimed target (S4).
+        // LOCK keeps writers from the source (S4), including a region's user, whose mapping lost
+        // the page (S25).
         unsafe { self.arena().memory().copy_frame(source.0, frame.0) };
         self.arena().unname(source);
         self.arena().name(frame, self.page().tag(), self.page().index());
@@ -319,55 +311,56 @@ impl<H: PageHandle> Lock<H> {
         ClaimedFrame::from_parts(source, before.version(), self.arena())
     }
 
-    /// Replaces the shadow entry of a page that is not resident; panics if it is.
+    /// Replaces the shadow entry.
+    ///
+    /// Panics if the page is resident, or `shadow` exceeds [`PAYLOAD_BITS`] bits.
     pub fn set_shadow(&mut self, shadow: Option<u64>) {
         assert!(self.frame().is_none(), "S3: {:?} has a frame", self.page());
         assert!(shadow.unwrap_or(0) >> PAYLOAD_BITS == 0, "a shadow entry has 60 bits");
         self.page().word().evict(shadow);
     }
 
-    /// Copies `source` to `offset` of the page's frame.
+    /// Copies `source` to `offset` of the frame.
     ///
     /// Panics if the page is not resident or the range leaves the frame.
     pub fn write(&mut self, offset: usize, source: &[u8]) {
         let (memory, place) = self.place_to_write();
-        // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
-        // slices.
+        // SAFETY: S4 (LOCK excludes pins and other locks). `&mut self` excludes this lock's slices.
         unsafe { memory.write(place, offset, source) };
     }
 
-    /// Zeroes `range` of the page's frame; panics as [`write`](Self::write) does.
+    /// Zeroes `range` of the frame. Panics as [`write`](Self::write) does.
     pub fn fill_zero(&mut self, range: Range<usize>) {
         let (memory, place) = self.place_to_write();
-        // SAFETY: S4 (LOCK excludes pins and other locks), and `&mut self` excludes this lock's
-        // slices.
+        // SAFETY: S4 (LOCK excludes pins and other locks). `&mut self` excludes this lock's slices.
         unsafe { memory.fill_zero(place, range) };
     }
 
-    /// Copies bytes of the page's frame from `offset`; panics as [`write`](Self::write) does.
+    /// Copies bytes from `offset`. Panics as [`write`](Self::write) does.
     pub fn read(&self, offset: usize, target: &mut [u8]) {
         let (memory, place) = self.place();
         memory.read(place, offset, target);
     }
 
-    /// The page's bytes, for writing them back; panics if it is not resident, or if a region's user
-    /// or another process may write it.
+    /// Returns the page's bytes, for writeback.
+    ///
+    /// Panics if the page is not resident, or a region's user or another process may write the
+    /// page.
     pub fn bytes(&self) -> &[u8] {
         region::assert_not_writable(self.page());
         let (memory, place) = self.place();
-        // SAFETY: S4 (LOCK excludes other writers), S25 (a region's user among them), and the
-        // borrow of `self` excludes this lock's own writes; S6: the handle keeps table and arena
-        // alive as long as the slice.
+        // SAFETY: S4 (LOCK excludes other writers), S25 (even a region's user). The borrow of
+        // `self` excludes own writes. S6: the handle keeps table and arena alive as long as the
+        // slice.
         unsafe { memory.bytes(place) }
     }
 
-    /// The frame's memory for the kernel to fill, one frame long. Counts as written from here on.
+    /// Returns one frame of memory for the kernel to fill. Counts as a write.
     pub(crate) fn fill_target(&mut self) -> *mut u8 {
         let (memory, place) = self.place_to_write();
         memory.frame_ptr(place)
     }
 
-    /// As [`Lock::place`], of bytes that are about to change.
     fn place_to_write(&mut self) -> (&FrameMemory, u32) {
         self.wrote = true;
         self.take_from_readers();
@@ -377,29 +370,29 @@ impl<H: PageHandle> Lock<H> {
         self.place()
     }
 
-    /// Makes the page young, as the access it was filled for would have; needs a resident page.
+    /// Makes a resident page young, as an access does.
     pub fn set_young(&self) {
         if self.page().word().set_young() {
             self.page().note_touched();
         }
     }
 
-    /// Has each access of the page, which is resident, ask for more than its bytes: from now on it
-    /// is not [pinned the short way](crate::PageTable::try_pin_plain).
+    /// Sets ASK, which disables [the short pin](crate::PageTable::try_pin_plain). Needs a resident
+    /// page.
     pub fn ask(&self) {
         self.page().word().set_ask();
     }
 
-    /// Takes YOUNG away; returns whether the page was young. A region's user meets a fault next.
+    /// Clears YOUNG. Returns true if YOUNG was set. The next access of a region's user faults.
     pub fn test_and_clear_young(&self) -> bool {
         self.unmap_user();
         self.page().word().take_young().is_some()
     }
 
-    /// Turns the lock into a pin, with no other token in between.
+    /// Converts the lock into a pin atomically.
     ///
     /// # Errors
-    /// The lock itself, if the page is not resident.
+    /// Returns the lock if the page is not resident.
     pub fn downgrade(mut self, touch: Touch) -> Result<Pin<H>, Lock<H>> {
         let seen = self.load();
         if !seen.is_resident() {
@@ -425,7 +418,6 @@ impl<H: PageHandle> Lock<H> {
         self.page().arena()
     }
 
-    /// Where the page's bytes are; it must be resident.
     fn place(&self) -> (&FrameMemory, u32) {
         self.page().place(self.resident_frame())
     }

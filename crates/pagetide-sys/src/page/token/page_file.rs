@@ -1,7 +1,7 @@
-//! What a lock does to a page that other processes map: its bytes go to the memory file, and back.
+//! Moves of a locked page's bytes between its frame and the memory file that other processes map.
 //!
-//! Invariant S33: everything here has the page's lock; as `&mut` where bytes change their place, so
-//! that no slice of the lock's own lives.
+//! Invariant S33: every function has the page's lock, as `&mut` if bytes move, so that no slice of
+//! the lock lives.
 
 use super::{Lock, PageHandle};
 use crate::fault::page_file::PageFile;
@@ -10,58 +10,59 @@ use crate::fault::uffd::{StoreFault, UffdError};
 use crate::memory::frames::FRAME_BYTES;
 use std::ops::Range;
 
-/// Pages that one call puts or takes away.
+/// Maximum number of pages in one batch.
 const TOGETHER: usize = 256;
 
 impl<H: PageHandle> Lock<H> {
-    /// Whether the page's bytes are where other processes map them.
+    /// Returns true if the page's bytes are in the memory file.
     pub fn is_in_file(&self) -> bool {
         self.page().is_in_file()
     }
 
-    /// What a queue reads for the page goes straight to where it is mapped, by other processes or
-    /// by a region's user, as far as that can be; its frame then has no memory of its own.
+    /// Lets queued reads fill the page directly in the mapping of other processes or of a region's
+    /// user, if possible. The frame then has no memory.
     pub fn fill_where_mapped(&mut self) {
         self.goes_where_mapped = true;
     }
 
-    /// Whether to fill it there now.
+    /// Returns true if a fill goes to the mapping now.
     pub(crate) fn goes_where_mapped(&self) -> bool {
         let has_place = |file: &PageFile| file.is_open() && self.page().index().0 < file.nr_pages();
         let is_regions = || self.page().region().is_some() && !self.is_where_mapped();
         self.goes_where_mapped && (self.page().page_file().is_some_and(has_place) || is_regions())
     }
 
-    /// Whether the page's bytes are where it is mapped, in place of its frame.
+    /// Returns true if the page's bytes are in a mapping, not in the frame.
     pub fn is_where_mapped(&self) -> bool {
         self.is_in_file() || self.user_access() != UserAccess::None
     }
 
-    /// Fills resident pages that follow each other with `bytes`, where they are mapped, to be read;
-    /// those that could not be are not [there](Lock::is_where_mapped), and are to be written.
+    /// Fills consecutive resident pages with `bytes` in their mapping, read-only. The caller must
+    /// write pages that are then not [in place](Lock::is_where_mapped).
     ///
-    /// Panics if a page is not resident, is where it is mapped, or does not follow the one before
-    /// it, and unless there are as many bytes.
+    /// Panics if a page is not resident, is in place, or is out of order, or if the length of
+    /// `bytes` differs.
     pub(crate) fn put_where_mapped(pages: &mut [Lock<H>], bytes: &[u8]) {
         match pages.first() {
             Some(first) if first.page().region().is_some() => {
                 Lock::fill_users(pages.iter_mut(), bytes, false);
             }
-            // Those that are not there are written by the caller.
+            // The caller writes missing pages.
             _ => drop(Lock::put_bytes_in_file(pages, bytes)),
         }
     }
 
-    /// Puts resident pages where other processes map them, in their table's memory file, and gives
-    /// their frames' own memory back to the system. Does nothing for those that are there.
+    /// Moves resident pages into their table's memory file, and frees the frames' memory. Skips
+    /// pages in the file.
     ///
-    /// Panics if a page is not resident, or its table has no memory file with a place for it.
+    /// Panics if a page is not resident, or if the table has no memory file with a place for the
+    /// page.
     ///
     /// # Errors
-    /// [`UffdError::Call`]: memory is short; the pages are where they were.
+    /// Fails with [`UffdError::Call`] if memory is short. The remaining pages stay in their frames.
     ///
     /// # Cost
-    /// A system call and a copy for each page, and one for each run of frames.
+    /// A system call and a copy for each page, and a call for each run of frames.
     pub fn put_in_file(pages: &mut [Lock<H>]) -> Result<(), UffdError> {
         for pages in pages.chunks_mut(TOGETHER) {
             let (mut frames, mut nr_frames) = ([0; TOGETHER], 0);
@@ -72,7 +73,7 @@ impl<H: PageHandle> Lock<H> {
                 Ok(())
             });
             if let Some(first) = pages.first() {
-                // SAFETY: S4: the frames are locked pages', whose bytes are elsewhere.
+                // SAFETY: S4: the frames belong to locked pages, and the bytes are elsewhere.
                 unsafe { first.arena().give_back_memory(&mut frames[..nr_frames]) };
             }
             put?;
@@ -80,7 +81,6 @@ impl<H: PageHandle> Lock<H> {
         Ok(())
     }
 
-    /// Puts the page's bytes from its frame into the memory file.
     fn put_frame(&mut self) -> Result<(), UffdError> {
         let frame = self.resident_frame();
         let source = self.arena().memory().frame_ptr(frame.0).expose_provenance();
@@ -89,17 +89,18 @@ impl<H: PageHandle> Lock<H> {
         unsafe { Lock::put_from(std::slice::from_mut(self), source) }
     }
 
-    /// Fills resident pages that follow each other with `bytes`, where other processes map them:
-    /// their frames are not written, and their memory is given back.
+    /// Fills consecutive resident pages with `bytes` in the memory file. Leaves the frames
+    /// unwritten, and frees their memory.
     ///
-    /// Panics if a page is not resident, is in the memory file, or does not follow the one before
-    /// it, and unless there are as many bytes.
+    /// Panics if a page is not resident, is in the file, or is out of order, or if the length of
+    /// `bytes` differs.
     ///
     /// # Errors
-    /// [`UffdError::Call`]: memory is short; those that are not in the file have to be filled.
+    /// Fails with [`UffdError::Call`] if memory is short. Pages outside the file remain to be
+    /// filled.
     ///
     /// # Cost
-    /// Two system calls at the most, and a copy.
+    /// At most two system calls, and a copy.
     pub fn put_bytes_in_file(pages: &mut [Lock<H>], bytes: &[u8]) -> Result<(), UffdError> {
         assert_eq!(bytes.len(), pages.len() * FRAME_BYTES, "S33: bytes for all pages");
         // SAFETY: S33 (these are the locks): the bytes live through the call.
@@ -111,7 +112,7 @@ impl<H: PageHandle> Lock<H> {
                 nr_frames += 1;
             }
             if let Some(first) = pages.first() {
-                // SAFETY: S4: the frames are locked pages', whose bytes are elsewhere.
+                // SAFETY: S4: the frames belong to locked pages, and the bytes are elsewhere.
                 unsafe { first.arena().give_back_memory(&mut frames[..nr_frames]) };
             }
         }
@@ -119,7 +120,7 @@ impl<H: PageHandle> Lock<H> {
     }
 
     /// # Safety
-    /// S33: the bytes of the pages, which follow each other, are from `source` on.
+    /// S33: the bytes of the consecutive pages begin at `source`.
     unsafe fn put_from(pages: &mut [Lock<H>], source: usize) -> Result<(), UffdError> {
         let Some(first) = pages.first() else { return Ok(()) };
         let (index, nr) = (first.page().index().0, pages.len() as u64);
@@ -129,14 +130,14 @@ impl<H: PageHandle> Lock<H> {
             assert!(follows && !page.is_in_file(), "S33: {page:?} is not to be put there");
             page.wrote = true;
             page.ask();
-            // Views look into frames.
+            // Other processes must not read the frame any more.
             page.arena().unname(frame);
         }
         let one = pages[0].page();
         let file = one.page_file().expect("S33: only a table with a memory file has pages there");
         assert!(index + nr <= file.nr_pages(), "S33: page {index} of {}", file.nr_pages());
         let numbers = index as u32..(index + nr) as u32;
-        // SAFETY: S33, by the caller's word.
+        // SAFETY: S33, by this function's contract.
         let put = unsafe { file.put(numbers, source) };
         if put.is_err() {
             for page in pages.iter().filter(|page| !page.is_in_file()) {
@@ -146,10 +147,10 @@ impl<H: PageHandle> Lock<H> {
         put
     }
 
-    /// Lets another process, which has the memory file mapped, store to the page from now on.
+    /// Lets another process that maps the memory file store to the page.
     ///
-    /// Panics if the page is not in the file, or the file was not made
-    /// [ready for that](PageFile::prepare_writers).
+    /// Panics if the page is not in the file, or the file is not [prepared for
+    /// writers](PageFile::prepare_writers).
     pub fn let_write(&mut self, fault: &StoreFault<'_>) {
         assert!(self.is_in_file(), "S33: {self:?} is where it is mapped");
         self.wrote = true;
@@ -159,11 +160,11 @@ impl<H: PageHandle> Lock<H> {
         unsafe { file.let_write(page.index().0 as u32, fault) };
     }
 
-    /// Takes pages back into their frames that other processes may be storing to, with the last
-    /// that was stored. Does nothing for others.
+    /// Returns pages to their frames, with the last stores, if other processes may be storing to
+    /// them. Skips all other pages.
     ///
     /// # Cost
-    /// Three system calls and two copies of each for up to 64 that follow each other.
+    /// Three system calls for up to 64 consecutive pages, and two copies of each page.
     pub fn take_written_from_file(pages: &mut [Lock<H>]) {
         let follows = |one: &Lock<H>, next: &Lock<H>| {
             let (one, next) = (one.page(), next.page());
@@ -179,7 +180,7 @@ impl<H: PageHandle> Lock<H> {
                 let lock = &run[(page - start) as usize];
                 let frame = lock.resident_frame();
                 lock.arena().note_memory_used(frame);
-                // SAFETY: S4: the frame is the locked page's, and its bytes are elsewhere.
+                // SAFETY: S4: the frame belongs to the locked page, and the bytes are elsewhere.
                 unsafe { lock.arena().memory().write(frame.0, 0, bytes) };
                 lock.arena().name(frame, lock.page().tag(), lock.page().index());
             };
@@ -188,8 +189,7 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Takes the page back into its frame, if its bytes are in the memory file: no process has it
-    /// mapped then.
+    /// Moves a page in the memory file back into its frame, out of all mappings.
     pub fn take_from_file(&mut self) {
         if self.page().is_written_in_file() {
             return Lock::take_written_from_file(std::slice::from_mut(self));
@@ -199,9 +199,9 @@ impl<H: PageHandle> Lock<H> {
         let frame = self.resident_frame();
         let number = page.index().0 as u32;
         self.arena().note_memory_used(frame);
-        // SAFETY: S33: it is here until it is punched, and the lock keeps writers away.
+        // SAFETY: S33: the page is in the file until punched, and the lock keeps writers away.
         let bytes = unsafe { file.memory().bytes(number) };
-        // SAFETY: S4: the frame is the locked page's, and its bytes are elsewhere.
+        // SAFETY: S4: the frame belongs to the locked page, and the bytes are elsewhere.
         unsafe { self.arena().memory().write(frame.0, 0, bytes) };
         // SAFETY: S33 (this is the lock): the bytes are in the frame.
         unsafe { file.punch(number..number + 1) };
@@ -209,7 +209,7 @@ impl<H: PageHandle> Lock<H> {
         self.wrote = true;
     }
 
-    /// The page is about to leave its frame: what is in the memory file goes.
+    /// Punches the page out of the memory file, before an eviction.
     pub(super) fn leave_file(&self) {
         let page = self.page();
         if let Some(file) = page.page_file().filter(|_| self.is_in_file()) {
@@ -219,8 +219,8 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Those of the pages that are in memory files leave those, runs of them at once. Their bytes
-    /// are gone: each of them is to be [evicted](Lock::evict) next.
+    /// Punches pages out of memory files, at most the first 256 in files. Their bytes are lost:
+    /// [evict](Lock::evict) each page next.
     ///
     /// # Cost
     /// A system call for each run of pages.

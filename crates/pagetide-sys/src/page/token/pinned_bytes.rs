@@ -1,4 +1,4 @@
-//! A pinned page whose bytes were found once, so that each use of them costs a load.
+//! A pinned page with known bytes, so that each use costs one load.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -15,8 +15,8 @@ use crate::page::word::PageWord;
 /// The bytes of a page that is pinned until this value is dropped.
 ///
 /// # Concurrency
-/// Stays on its thread. Dropping it is one atomic subtraction, and a wake-up if a thread waits for
-/// the page.
+/// Stays on its thread. The drop is one atomic subtraction, and a wake-up if a thread waits for the
+/// page.
 #[must_use = "a pin that is dropped holds nothing"]
 pub struct PinnedBytes<'a> {
     word: &'a PageWord,
@@ -25,12 +25,11 @@ pub struct PinnedBytes<'a> {
 }
 
 impl<'a> PinnedBytes<'a> {
-    /// Takes over a pin of the page of `word`, whose bytes begin at `start`, and shows the first
-    /// `len` of them.
+    /// Takes over a pin of the page of `word`, and shows the first `len` bytes from `start`.
     ///
     /// # Safety
-    /// S4, S6: the caller has pinned the page, and gives up the pin. A whole frame from `start` on
-    /// holds the page's bytes while the page is pinned, and no user may write the frame.
+    /// S4, S6: the caller passes on a pin of the page. While the page is pinned, a whole frame from
+    /// `start` holds its bytes, and no user may write the frame.
     #[inline]
     unsafe fn new(word: &'a PageWord, start: *const u8, len: usize) -> PinnedBytes<'a> {
         PinnedBytes { word, start, len: len.min(FRAME_BYTES) }
@@ -42,7 +41,7 @@ impl<'a> PinnedBytes<'a> {
         self.len = self.len.min(len);
     }
 
-    /// The address of the page's word, which no other page has while the table lives.
+    /// Returns the address of the page's word, unique while the table lives.
     #[inline]
     pub fn word_address(&self) -> usize {
         std::ptr::from_ref(self.word).addr()
@@ -50,9 +49,9 @@ impl<'a> PinnedBytes<'a> {
 }
 
 impl PageTable {
-    /// Pins the page at `index` and makes it young, if it is resident and no access of it has to
-    /// ask for more than its bytes (see [`Pin::make_plain`]); shows the first `len` bytes. Returns
-    /// `None` otherwise, and where [`PageRef::try_pin`] is refused.
+    /// Pins the page at `index`, makes it young, and shows the first `len` bytes. Returns `None` if
+    /// the page is not resident, not [plain](Pin::make_plain), or if [`PageRef::try_pin`] would
+    /// fail.
     ///
     /// # Cost
     /// The lookup, and one compare-and-swap.
@@ -61,14 +60,14 @@ impl PageTable {
         let page = self.page(index)?;
         let (word, memory) = (page.word(), page.arena().memory());
         while let Some(seen) = word.peek_plain() {
-            // Before the pin, so that the address is known when the pin is had.
+            // Before the pin, so that the address is ready after the pin.
             let start = memory.frame_ptr(seen.resident_frame().0);
             if word.try_pin_seen(seen) {
                 if !seen.is_young() {
                     page.note_touched();
                 }
-                // SAFETY: S4 (the word was pinned as it was seen); S50 (the word has no ASK): the
-                // page's bytes are in its frame.
+                // SAFETY: S4 (the pinned word equals `seen`). S50 (the word has no ASK): the page's
+                // bytes are in its frame.
                 return Some(unsafe { PinnedBytes::new(word, start, len) });
             }
         }
@@ -77,8 +76,9 @@ impl PageTable {
 }
 
 impl<'a> Pin<PageRef<'a>> {
-    /// Finds the page's bytes, and keeps the pin with them; shows the first `len` of them. Panics
-    /// if a region's user or another process may write the page.
+    /// Converts the pin into the first `len` bytes of the page.
+    ///
+    /// Panics if a region's user or another process may write the page.
     #[inline]
     pub fn into_bytes(self, len: usize) -> PinnedBytes<'a> {
         let page = self.handle.page();
@@ -87,7 +87,7 @@ impl<'a> Pin<PageRef<'a>> {
         let start = memory.frame_ptr(place);
         let pin = ManuallyDrop::new(self);
         // SAFETY: S4 (the pin is not dropped), S25, S33 (asserted above): while the page is pinned,
-        // its bytes stay where they are, and nothing writes them.
+        // its bytes stay in place, and no one writes them.
         unsafe { PinnedBytes::new(pin.handle.word(), start, len) }
     }
 }
@@ -97,9 +97,8 @@ impl Deref for PinnedBytes<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: S4 (LOCK and pins exclude each other): while this value lives, nothing writes the
-        // frame. S1: `len` bytes from `start` are in a frame. S6: the word's table keeps the
-        // frame's memory alive.
+        // SAFETY: S4 (pins exclude LOCK): no one writes the frame while this value lives. S1: `len`
+        // bytes from `start` are in a frame. S6: the word's table keeps the frame's memory alive.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }

@@ -1,10 +1,10 @@
-//! What a lock can do for, and against, the user of a region.
+//! A page lock's control of the mapping of a region's user.
 //!
-//! A table's pages may be a region's: its user may then have them mapped, which is where their
-//! bytes are. The holder of a page's lock decides what is mapped.
+//! If the user has a page mapped, the bytes are in the mapping. The lock's holder decides which
+//! pages are mapped.
 //!
-//! Invariant S25: everything here that changes what the user may do has the lock, as `&mut` where
-//! it lets the user write, so that no slice of the lock's own lives.
+//! Invariant S25: every change of the user's access needs the lock, as `&mut` if the user may write
+//! afterwards, so that no slice of the lock lives.
 
 use super::{Lock, PageHandle};
 use crate::fault::region::{BLOCK_PAGES, RegionMemory, UserAccess};
@@ -12,10 +12,10 @@ use crate::fault::uffd::UffdError;
 use crate::memory::frames::FRAME_BYTES;
 use crate::page::table::PageRef;
 
-/// Pages that leave users with one call.
+/// Maximum number of pages for one call.
 const TOGETHER: usize = 64;
 
-/// Panics where a region's user may write the page, or another process that has it mapped.
+/// Panics if a region's user or another process may write the page.
 pub(super) fn assert_not_writable(page: PageRef<'_>) {
     assert!(!page.is_written_in_file(), "S33: other processes may write {page:?}");
     if let Some((region, place)) = page.region() {
@@ -25,18 +25,19 @@ pub(super) fn assert_not_writable(page: PageRef<'_>) {
 }
 
 impl<H: PageHandle> Lock<H> {
-    /// What the region's user may do to the page without a fault.
+    /// Returns the user's accesses that do not fault.
     pub fn user_access(&self) -> UserAccess {
         self.page().region().map_or(UserAccess::None, |(region, place)| region.access(place.into()))
     }
 
-    /// Lets the region's user read the page, or write it, too, and wakes threads in its fault.
-    /// Returns what it may do now.
+    /// Lets the region's user read the page, or also write. Wakes threads in a fault on the page.
+    /// Returns the new access.
     ///
-    /// Panics if the page is not resident, or no region's.
+    /// Panics if the page is not resident, or belongs to no region.
     ///
     /// # Errors
-    /// [`UffdError::Call`]: the page is not mapped, and threads in its fault wait still.
+    /// Fails with [`UffdError::Call`]. The page is then not mapped, and threads in a fault keep
+    /// waiting.
     pub fn map_user(&mut self, write: bool) -> Result<UserAccess, UffdError> {
         let frame = self.frame().expect("S25: only a resident page is mapped");
         let (region, place) = self.page().region().expect("S25: only regions have users");
@@ -44,15 +45,15 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map(place, frame.0, write) }
     }
 
-    /// Lets the region's user read pages that follow each other, or write them, too, which have
-    /// `bytes` from now on and are not mapped; returns how many, from the first on. Their frames
-    /// are not written, and their memory is given back. The others are as they were.
+    /// Fills consecutive unmapped pages with `bytes` in the user's mapping, to read or also write.
+    /// Returns the number of pages done, from the first. Leaves frames unwritten, and frees their
+    /// memory. Leaves all other pages unchanged.
     ///
-    /// Panics if a page is not resident, is mapped, does not follow the one before it, or is no
-    /// region's, and where there are bytes for more pages.
+    /// Panics if a page is not resident, is mapped, is out of order, or belongs to no region, or if
+    /// `bytes` has more pages.
     ///
     /// # Cost
-    /// A copy, and two system calls at the most where frames have memory.
+    /// A copy, and at most two system calls if frames have memory.
     pub fn fill_users<'l>(
         mut pages: impl Iterator<Item = &'l mut Lock<H>>,
         bytes: &[u8],
@@ -74,7 +75,7 @@ impl<H: PageHandle> Lock<H> {
         nr_done
     }
 
-    /// As [`Lock::fill_users`], of the next `nr` pages, which are [`TOGETHER`] at the most.
+    /// Does [`Lock::fill_users`] for the next `nr` pages, at most [`TOGETHER`].
     fn fill_some<'l>(
         pages: &mut impl Iterator<Item = &'l mut Lock<H>>,
         nr: usize,
@@ -86,7 +87,7 @@ impl<H: PageHandle> Lock<H> {
     {
         let mut frames = [0; TOGETHER];
         let mut first: Option<(&RegionMemory, u32)> = None;
-        // Each of them is borrowed as long as the first.
+        // All borrows are as long as the first.
         for (nth, frame) in (0..).zip(&mut frames[..nr]) {
             let page: &'l mut Lock<H> = pages.next().expect("S25: a page for all bytes");
             page.wrote = true;
@@ -102,18 +103,19 @@ impl<H: PageHandle> Lock<H> {
         // SAFETY: S25 (these are the locks, and `&mut` excludes their slices): the bytes live
         // through the call.
         let nr_done = unsafe { region.fill(places, source, write) } as usize;
-        // Neighbours are given back as one.
+        // Adjacent frames need one call.
         frames[..nr_done].sort_unstable();
-        // SAFETY: S4, S25 (these are the locks, as above): the pages' bytes are the user's.
+        // SAFETY: S4, S25 (these are the locks, as above): the pages' bytes are in the user's
+        // mapping.
         unsafe { region.lender().empty_frames(frames[..nr_done].iter().copied()) };
         nr_done
     }
 
-    /// Lets the region's user read pages that follow each other, as far as their frames do, and are
-    /// not mapped; returns how many it may read then, from the first on.
+    /// Lets the region's user read consecutive unmapped pages in consecutive frames. Returns the
+    /// number of pages mapped, from the first.
     ///
     /// # Cost
-    /// A copy of each, and two system calls. The pages are in memory twice while this lasts.
+    /// A copy of each page, and two system calls. The pages use twice their memory meanwhile.
     pub fn map_run_to_read(pages: &mut [Option<Lock<H>>]) -> usize {
         let place_of = |one: &Option<Lock<H>>| {
             let one = one.as_ref()?;
@@ -134,10 +136,10 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.map_run(start..start + nr, frame) as usize }
     }
 
-    /// As [`Lock::map_user`], of a page that is not mapped; but its frame keeps its memory until
-    /// [`Lock::empty_behind_users`]. Returns whether it is mapped then.
+    /// Does [`Lock::map_user`] for an unmapped page, but keeps the frame's memory until
+    /// [`Lock::empty_behind_users`]. Returns true on success.
     ///
-    /// Panics if the page is not resident, is mapped, or is no region's.
+    /// Panics if the page is not resident, is mapped, or belongs to no region.
     ///
     /// # Cost
     /// A copy, and a system call.
@@ -150,10 +152,10 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.fill(place..place + 1, source, write) == 1 }
     }
 
-    /// Gives back the memory of frames whose pages their regions' users have.
+    /// Frees the frame memory of mapped pages.
     ///
     /// # Cost
-    /// A system call for all of them, where the kernel lets that be.
+    /// One system call for all pages, if the kernel supports this.
     pub fn empty_behind_users<'l>(pages: impl Iterator<Item = &'l Lock<H>> + Clone)
     where
         H: 'l,
@@ -163,27 +165,26 @@ impl<H: PageHandle> Lock<H> {
             return;
         };
         let frames = mapped.filter_map(|page| page.frame().map(|frame| frame.0));
-        // SAFETY: S4, S25 (these are the locks): the pages' bytes are at the users' places.
+        // SAFETY: S4, S25 (these are the locks): the pages' bytes are in the users' mappings.
         unsafe { region.lender().empty_frames(frames) };
     }
 
-    /// Takes pages that are to be evicted from their regions' users, where those may only read
-    /// them, and gives back the memory of the others' frames: nothing has their bytes then. Those
-    /// of one region are best next to each other.
+    /// Discards pages before eviction: unmaps pages that users may only read, and frees the frame
+    /// memory of unmapped pages. Pages of one region should be adjacent.
     ///
     /// # Cost
-    /// A system call for all of them, where the kernel lets that be.
+    /// One system call for all pages, if the kernel supports this.
     pub fn drop_from_users<'l>(pages: impl Iterator<Item = &'l Lock<H>>)
     where
         H: 'l,
     {
         let mut leaving = Together::new(|region: &RegionMemory, places: &[u32], frames: &[u32]| {
-            // SAFETY: S25 (the locks of these are the caller's).
+            // SAFETY: S25 (the caller has the locks).
             unsafe { region.drop_pages(places, frames) };
         });
         for page in pages {
             let Some((region, place)) = page.page().region() else { continue };
-            // A page that is mapped may be in its frame as well.
+            // A mapped page may be in its frame as well.
             match (page.user_access(), page.frame().map(|frame| frame.0)) {
                 (UserAccess::Read, frame) => leaving.add(region, Some(place), frame),
                 (UserAccess::None, Some(frame)) => leaving.add(region, None, Some(frame)),
@@ -193,17 +194,16 @@ impl<H: PageHandle> Lock<H> {
         leaving.end();
     }
 
-    /// Has the regions' users meet a fault at the next access of each page. Those of one region are
-    /// best next to each other.
+    /// Unmaps pages, so that a user's next access faults. Pages of one region should be adjacent.
     ///
     /// # Cost
-    /// A copy of each page, and three system calls for all of them, where the kernel lets that be.
+    /// A copy of each page, and three system calls for all pages, if the kernel supports this.
     pub fn unmap_users<'l>(pages: impl Iterator<Item = &'l Lock<H>>)
     where
         H: 'l,
     {
         let mut leaving = Together::new(|region: &RegionMemory, places: &[u32], frames: &[u32]| {
-            // SAFETY: S25 (the locks of these are the caller's).
+            // SAFETY: S25 (the caller has the locks).
             unsafe { region.unmap_all(places, frames) };
         });
         for page in pages {
@@ -216,14 +216,14 @@ impl<H: PageHandle> Lock<H> {
         leaving.end();
     }
 
-    /// Asks for a huge page in place of [a block](BLOCK_PAGES) of one region's, where that may be:
-    /// `pages` are all of it, in order. Returns those that the user has written meanwhile, as
-    /// places in `pages`: they are dirty, whatever was known of them.
+    /// Requests a huge page for [a block](BLOCK_PAGES) of a region, if possible. `pages` is the
+    /// whole block, in order. Returns the indexes of pages that the user wrote meanwhile, and that
+    /// are therefore dirty.
     ///
-    /// Panics if they are not a block of a region.
+    /// Panics if `pages` is not a block of a region.
     ///
     /// # Cost
-    /// About 1 ms; a copy of the block is held meanwhile, and the memory of one more.
+    /// About 1 ms, a copy of the block, and the memory of another block.
     pub fn make_huge(pages: &mut [Lock<H>]) -> Vec<usize> {
         let first = pages.first().and_then(|one| one.page().region());
         let (region, start) = first.expect("S25: only regions have users");
@@ -239,15 +239,14 @@ impl<H: PageHandle> Lock<H> {
         written.into_iter().map(|page| (page - start) as usize).collect()
     }
 
-    /// The page is about to be written by the lock's holder: where its user is not to write, it
-    /// leaves the mapping, in which nothing else could either.
+    /// Unmaps a page that the user may only read, before the holder writes.
     pub(super) fn take_from_readers(&mut self) {
         if self.user_access() == UserAccess::Read {
             self.unmap_user();
         }
     }
 
-    /// Has the region's user meet a fault at the next access.
+    /// Unmaps the page, so that the user's next access faults.
     pub fn unmap_user(&self) {
         let Some((region, place)) = self.page().region() else { return };
         if let Some(frame) = self.frame() {
@@ -256,15 +255,15 @@ impl<H: PageHandle> Lock<H> {
         }
     }
 
-    /// Has the region's user meet a fault at the next store.
+    /// Write-protects the page, so that the user's next store faults.
     pub fn protect_from_user(&self) {
         Lock::protect_all_from_user(std::slice::from_ref(self));
     }
 
-    /// As [`Lock::protect_from_user`], of pages of one table, in order.
+    /// Does [`Lock::protect_from_user`] for pages of one table, in order.
     ///
     /// # Cost
-    /// A system call for all of them, which looks at each page from the first to the last.
+    /// One system call, which checks each page from the first to the last.
     pub fn protect_all_from_user(pages: &[Lock<H>]) {
         let Some((region, _)) = pages.first().and_then(|first| first.page().region()) else {
             return;
@@ -277,23 +276,23 @@ impl<H: PageHandle> Lock<H> {
         unsafe { region.protect(places) };
     }
 
-    /// Has the region's user, waiting for the page or not, end with a signal: the page cannot be
-    /// had.
+    /// Ends all accesses of an unavailable page by the region's user with a signal, even waiting
+    /// ones.
     pub fn poison_user(&self) {
         if let Some((region, place)) = self.page().region() {
             region.poison(place);
         }
     }
 
-    /// Marks a resident page with HINT; returns whether it was not marked before. A region's user
-    /// meets a fault next.
+    /// Marks a resident page with HINT. Returns true if HINT was not set. The user's next access
+    /// faults.
     pub fn set_hint(&self) -> bool {
         self.unmap_user();
         self.page().word().set_hint()
     }
 }
 
-/// Pages of one region, and frames, for which one call is made.
+/// A batch of pages and frames of one region, for one call.
 struct Together<'r, F: Fn(&RegionMemory, &[u32], &[u32])> {
     call: F,
     of: Option<&'r RegionMemory>,
@@ -325,7 +324,7 @@ impl<'r, F: Fn(&RegionMemory, &[u32], &[u32])> Together<'r, F> {
         }
     }
 
-    /// Makes the call for what was added since the last.
+    /// Makes the call for the batch.
     fn end(&mut self) {
         if let Some(of) = self.of.take() {
             (self.call)(of, &self.places[..self.nr_places], &self.frames[..self.nr_frames]);

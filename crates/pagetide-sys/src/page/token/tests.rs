@@ -12,7 +12,7 @@ fn table(nr_frames: u32) -> Arc<PageTable> {
     Arc::new(PageTable::new(Arc::new(arena)))
 }
 
-/// Makes page 0 resident in frame 0 with `byte` all over it.
+/// Makes page 0 resident in frame 0, filled with `byte`.
 fn fill(table: &Arc<PageTable>, byte: u8) {
     let mut lock = table.word_ref(PageIndex(0)).expect("in range").lock();
     lock.install(table.arena().claim(FrameId(0)).expect("free"));
@@ -61,7 +61,7 @@ fn plain_page_is_pinned_the_short_way_until_it_asks() {
     assert!(page.try_lock().is_err() && bytes.word_address() == page.word_address());
     drop(bytes);
     assert_eq!(page.load().pins(), 0);
-    // Each of these has an access ask.
+    // Each operation sets ASK.
     assert!(page.set_hint() && pin_plain().is_none());
     assert!(page.test_and_clear_hint() && pin_plain().is_some());
     page.lock().ask();
@@ -96,7 +96,7 @@ fn copies_of_any_length_and_place_are_exact() {
             let source: Vec<u8> = (0..len).map(|at| (at * 3 + offset + round) as u8).collect();
             lock.write(offset, &source);
             expected[offset..][..len].copy_from_slice(&source);
-            // One byte more on each side would show.
+            // One extra byte on each side reveals an overrun.
             let mut copy = vec![0xee; len + 2];
             lock.read(offset, &mut copy[1..=len]);
             assert!(copy[1..=len] == source && copy[0] == 0xee && copy[len + 1] == 0xee);
@@ -140,7 +140,7 @@ fn a_page_that_moves_takes_its_bytes_and_its_youth_along() {
     let pin = page.try_pin(Touch::Quiet).expect("free");
     assert_eq!((pin.frame(), &pin.bytes()[8..12]), (FrameId(1), &[5, 6, 7, 5][..]));
     drop(pin);
-    // Back again, and the frame left first is free for others.
+    // Back to the first frame, which frees the second.
     let moved = page.peek().expect("resident");
     let left = page.lock().relocate(left);
     assert!(!page.still(moved) && !page.still(ticket), "the same frame, another version");
@@ -186,7 +186,7 @@ fn same_frame_for_another_page_is_another_version() {
     for _ in 0..2 {
         let mut lock = page.lock();
         let claimed = lock.evict(None);
-        // By way of the arena or straight: the version comes along.
+        // The version survives both paths, through the arena or direct.
         let frame = table.arena().release(claimed);
         lock.install(table.arena().claim(frame).expect("just released"));
         drop(lock);

@@ -1,10 +1,10 @@
-//! The page word: one atomic 64-bit number that says everything about one page.
+//! The page word: one atomic 64-bit number with the whole state of one page.
 //!
-//! **Problem.** A hit must not take a lock, nor write a line that other CPUs read; an eviction must
-//! exclude every user of the frame; and both must agree with the kernel, which fills frames.
+//! **Problem.** A hit must neither lock nor write a line that other CPUs read. An eviction must
+//! exclude all users of the frame. The kernel, which fills frames, must respect both.
 //!
-//! **Idea.** State, frame, pins and a version in one word, so that each decision is one
-//! compare-and-swap, and a reader that wrote nothing can tell afterwards whether it was disturbed.
+//! **Idea.** State, frame, pins and a version share one word. Each decision is one
+//! compare-and-swap, and readers detect disturbances without a write.
 //!
 //! ```text
 //!              63      46 45       18 17     7   6     5     4      3       2    1 0
@@ -24,46 +24,43 @@
 //!
 //! **Invariants.**
 //! - S4: LOCK and pins > 0 exclude each other. Only the thread that set LOCK changes state, frame,
-//!   version or payload, or writes the frame; it does so only until it clears LOCK.
-//! - WAITERS, YOUNG and HINT may change at any time (YOUNG and HINT while resident only).
-//! - ASK stands for every rare reason why an access has more to do than to pin the page: its bytes
-//!   are not in its frame, its frame is slow memory, or the descriptor of its frame is marked. The
-//!   word has ASK from each install and each move on. The holder of LOCK sets ASK before it makes
-//!   such a reason. Only the holder of a pin takes ASK away, after it has found no reason. LOCK and
-//!   pins exclude each other, so no reason is made meanwhile, and a resident, unlocked word without
-//!   ASK has none.
-//! - S5: a version rises with each install and with each unlock after a write; it follows the
-//!   frame through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat
-//!   within 2^18 steps.
+//!   version or payload, or writes the frame, and only until it clears LOCK.
+//! - WAITERS may change at any time, YOUNG and HINT at any time while resident.
+//! - ASK stands for every rare reason why an access needs more than a pin: the bytes are not in the
+//!   frame, the frame is slow memory, or the frame's descriptor is marked. Install, relocate and
+//!   the holder of LOCK set ASK before any reason arises. Only the holder of a pin clears ASK,
+//!   after finding no reason, and the pin keeps new reasons out. So a resident, unlocked word
+//!   without ASK has none.
+//! - S5: the version rises with each install and each unlock after a write, and follows the frame
+//!   through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat within 2^18
+//!   steps.
 //!
 //! **Why an accepted optimistic read is whole.** The reader loads the word (acquire, L1), copies,
-//! fences (acquire), loads again (L2), and accepts when state, frame and version are equal and
-//! LOCK is clear. A writer sets LOCK (W1), fences (release), stores, unlocks with version + 1
-//! (release, W2); one that installed the frame under LOCK fences again before it stores (W1').
-//! - Reader sees the stores of a writer that locked *this* page after L1: a store read by the copy,
-//!   with the two fences, makes W1 happen before L2. L2 reads W1 or something later in the word's
-//!   order: LOCK, or another version. Refused.
-//! - The frame moved: evicted here, installed and filled under *another* page's word, by whatever
-//!   thread. LOCK here came before evict, before release of the claim, before the other's claim
-//!   (acquire), before its install and W1'. The fences of W1' and L2 order all that before L2:
-//!   refused, unless this word has the same frame back, and then with another version (S5).
-//! - The page moved (`relocate`), under LOCK: the mover copies into a claimed frame, and only
-//!   then names that frame in the word. For the frame left behind this is an eviction: its bytes
-//!   are not touched, so a reader that copied them and still finds the old word has the page as it
-//!   was, and its next page's filler orders the new word before its stores, as above. For the frame
-//!   moved to it is a fill, with the fence W1'' between the claim and the first store: a reader of
-//!   the page that was there before is refused by its own word. A ticket of the new word is taken
-//!   after the unlock, and so after the copy.
-//! - Reader misses stores of a writer that unlocked *before* L1: L1 is an acquire of W2. Cannot be.
+//! fences (acquire), and loads again (L2). It accepts equal state, frame and version without LOCK.
+//! A writer sets LOCK (W1), fences (release), stores, and unlocks with version + 1 (release, W2).
+//! After an install, the writer fences again before its stores (W1').
+//! - A writer locked *this* page after L1, and the copy read its stores. By the two fences, W1
+//!   happens before L2. L2 reads W1 or a later word, with LOCK or another version: refused.
+//! - The frame moved: evicted here, then installed and filled under *another* page's word by any
+//!   thread. LOCK here precedes the evict, the release of the claim, the next claim (acquire), the
+//!   install and W1'. The fences of W1' and L2 order all of these before L2: refused. If this word
+//!   has the frame back, the version differs (S5).
+//! - The page moved (`relocate`) under LOCK: the mover copies into a claimed frame, then names that
+//!   frame in the word. For the old frame this is an eviction. The mover leaves its bytes
+//!   unchanged, so a reader that still finds the old word has the whole old page. The next page's
+//!   filler orders the new word before its stores, as above. For the new frame this is a fill, with
+//!   the fence W1'' between claim and first store: the last page's word refuses a reader of the
+//!   last page. A ticket of the new word follows the unlock, and so the copy.
+//! - A writer unlocked *before* L1, and the copy missed its stores: impossible, L1 acquires W2.
 //!
-//! What remains: 2^18 steps between L1 and L2 would bring the version back. That takes a reader
-//! that stands still for the 50 ms or more of 262,144 writes to one frame, and wakes in exactly the
-//! right one; it would return stale bytes, and endanger no memory.
+//! One gap remains: 2^18 steps between L1 and L2 restore the version. The reader would have to
+//! sleep through exactly 262,144 writes to one frame, at least 50 ms. It would return stale bytes,
+//! but memory stays safe.
 //!
 //! **Ignored.** Which threads wait (see `wait`), and whether a decision is wise.
 //!
-//! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023; the sequence
-//! lock after H.-J. Boehm, MSPC 2012.
+//! Source: V. Leis et al., "Virtual-memory assisted buffer management", SIGMOD 2023. The sequence
+//! lock follows H.-J. Boehm, MSPC 2012.
 
 use pagetide_core::ids::FrameId;
 
@@ -76,55 +73,55 @@ use crate::sync::{AtomicU64, Ordering, fence};
 
 mod snapshot;
 
-/// Whether an access makes its page young.
+/// The effect of an access on YOUNG.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
-    /// An access like one through a page table: sets YOUNG, which aging sees.
+    /// Sets YOUNG for aging, as an access through a page table does.
     Young,
-    /// An access that leaves no trace here: through a descriptor, or the manager's own.
+    /// Leaves no trace: an access through a descriptor, or the manager's own.
     Quiet,
 }
 
-/// Why a page could not be pinned.
+/// The reason why a page could not be pinned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PinRefused {
-    /// No frame holds the page; fill it first.
+    /// No frame holds the page. Fill the page first.
     #[error("the page is not resident")]
     NotResident,
-    /// A thread fills, writes or evicts it; wait and look again.
+    /// Another thread fills, writes or evicts the page. Wait and retry.
     #[error("the page is locked")]
     Locked,
-    /// All pins are taken; read by copy, or retry after a release.
+    /// All pins are taken. Read by copy, or retry after a release.
     #[error("the page is pinned {PINS_MAX} times already")]
     TooMany,
 }
 
-/// Why a page could not be locked.
+/// The reason why a page could not be locked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockRefused {
-    /// Another thread has the lock; wait, or choose another page.
+    /// Another thread has the lock. Wait, or choose another page.
     #[error("the page is locked")]
     Locked,
-    /// Guards hold the page in place; retry after their release.
+    /// Guards hold the page in place. Retry after their release.
     #[error("the page is pinned {0} times")]
     Pinned(u32),
 }
 
-/// A promise to check: the page was in this frame, and unlocked, when an optimistic read began.
+/// The word of a resident, unlocked page at the start of an optimistic read, to be checked after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "bytes copied under a ticket mean nothing until it is checked"]
 pub struct ReadTicket(Snapshot);
 
 impl ReadTicket {
-    /// The frame to copy from.
+    /// Returns the frame to copy from.
     #[inline]
     pub fn frame(self) -> FrameId {
         self.0.frame().expect("S5: a ticket is taken of a resident word")
     }
 
-    /// Whether the page was young already, so that marking it would write for nothing.
+    /// Returns true if the page was already young, so that a caller can skip a useless write.
     pub fn is_young(self) -> bool {
         self.0.is_young()
     }
@@ -135,14 +132,14 @@ impl ReadTicket {
         self.0.0 & ASK != 0
     }
 
-    /// Whether the page was marked with HINT when the read began.
+    /// Returns true if the page was marked with HINT when the read began.
     #[inline]
     pub fn is_hint(self) -> bool {
         self.0.0 & HINT != 0
     }
 }
 
-/// What an attempt to take a page for eviction came to.
+/// The result of [`PageWord::try_claim`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ClaimOutcome {
     Locked,
@@ -151,8 +148,8 @@ pub(crate) enum ClaimOutcome {
     Gone,
 }
 
-/// The word itself. Its methods trust their callers to hold what they say they hold: the tokens of
-/// `token` do, by their types, and are the only callers.
+/// The word. Its methods trust their only callers, the tokens of `token`, to hold the needed
+/// rights.
 pub(crate) struct PageWord(AtomicU64);
 
 impl PageWord {
@@ -164,20 +161,20 @@ impl PageWord {
         Snapshot(self.0.load(Ordering::Acquire))
     }
 
-    /// Returns a ticket if the word [is plain](Self::peek_plain).
+    /// Returns a ticket if the word is [plain](Self::peek_plain).
     #[inline]
     pub(crate) fn peek_plain_ticket(&self) -> Option<ReadTicket> {
         self.peek_plain().map(ReadTicket)
     }
 
-    /// Resident and unlocked: a ticket for an optimistic read.
+    /// Returns a ticket for an optimistic read if the page is resident and unlocked.
     #[inline]
     pub(crate) fn peek(&self) -> Option<ReadTicket> {
         let now = self.0.load(Ordering::Acquire);
         (now & (STATE | LOCK) == RESIDENT).then_some(ReadTicket(Snapshot(now)))
     }
 
-    /// Whether the page was neither written, evicted nor moved since the ticket was taken.
+    /// Returns true if the page was not written, evicted or moved since the ticket was taken.
     #[inline]
     pub(crate) fn still(&self, ticket: ReadTicket) -> bool {
         fence(Ordering::Acquire);
@@ -185,7 +182,7 @@ impl PageWord {
         (now ^ ticket.0.0) & IDENTITY == 0
     }
 
-    /// Adds a pin; returns the resident word as it was before.
+    /// Adds a pin. Returns the word before the pin.
     #[inline]
     pub(crate) fn try_pin(&self, touch: Touch) -> Result<Snapshot, PinRefused> {
         let young = if touch == Touch::Young { YOUNG } else { 0 };
@@ -202,7 +199,7 @@ impl PageWord {
             if seen.pins() == PINS_MAX {
                 return Err(PinRefused::TooMany);
             }
-            // SeqCst, not only Acquire: orders YOUNG before the look at the leaf's touched mark.
+            // SeqCst, not only Acquire: orders YOUNG before the load of the leaf's touched mark.
             match self.exchange(now, (now + PIN_ONE) | young) {
                 Ok(()) => return Ok(seen),
                 Err(newer) => now = newer,
@@ -210,7 +207,7 @@ impl PageWord {
         }
     }
 
-    /// Returns the word if the page can be pinned, and its word carries neither HINT nor ASK.
+    /// Returns the word if the page can be pinned and has neither HINT nor ASK.
     #[inline]
     pub(crate) fn peek_plain(&self) -> Option<Snapshot> {
         let now = self.0.load(Ordering::Acquire);
@@ -218,18 +215,18 @@ impl PageWord {
         is_plain.then_some(Snapshot(now))
     }
 
-    /// Adds a pin and YOUNG to a word that [can be pinned](Self::peek_plain), and has not changed
-    /// since it was `seen`; returns true if it has not.
+    /// Adds a pin and YOUNG, if the [plain](Self::peek_plain) word is still equal to `seen`.
+    /// Returns true on success.
     #[inline]
     pub(crate) fn try_pin_seen(&self, seen: Snapshot) -> bool {
         // SeqCst: see `try_pin`.
         self.exchange(seen.0, (seen.0 + PIN_ONE) | YOUNG).is_ok()
     }
 
-    /// Takes a pin away; returns whether a thread waits for the page to become free.
+    /// Removes a pin. Returns true if a thread waits for the page to become free.
     #[inline]
     pub(crate) fn unpin(&self) -> bool {
-        // Release: the guard's reads come before whatever the next lock holder writes.
+        // Release: the guard's reads precede the writes of the next lock holder.
         let before = Snapshot(self.0.fetch_sub(PIN_ONE, Ordering::Release));
         debug_assert!(before.pins() > 0 && !before.is_locked(), "S4: {before:?}");
         before.pins() == 1 && before.0 & WAITERS != 0
@@ -250,12 +247,12 @@ impl PageWord {
                 Err(newer) => now = newer,
             }
         }
-        // W1: LOCK is visible before any store to the frame that follows.
+        // W1: LOCK is visible before any later store to the frame.
         fence(Ordering::Release);
         Ok(())
     }
 
-    /// Locks the page if it is resident, free and not young; takes YOUNG away if it is.
+    /// Locks a page that is resident, free and not young. Clears YOUNG of a young page instead.
     pub(crate) fn try_claim(&self) -> ClaimOutcome {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
@@ -277,7 +274,7 @@ impl PageWord {
         ClaimOutcome::Locked
     }
 
-    /// Clears YOUNG; returns the frame if it was set.
+    /// Clears YOUNG. Returns the frame if YOUNG was set.
     pub(crate) fn take_young(&self) -> Option<FrameId> {
         self.change_flag(YOUNG, false, |_| true)?.frame()
     }
@@ -299,13 +296,12 @@ impl PageWord {
         self.change_flag(ASK, true, |_| true);
     }
 
-    /// Takes ASK away. The caller has a pin.
+    /// Clears ASK. The caller has a pin.
     pub(crate) fn take_ask(&self) {
         self.change_flag(ASK, false, |_| true);
     }
 
-    /// Makes `flag` of a resident word `set`, where `wanted`; returns the word before if that
-    /// changed it.
+    /// Sets `flag` of a resident word to `set`, if `wanted`. Returns the old word if changed.
     fn change_flag(&self, flag: u64, set: bool, wanted: impl Fn(u64) -> bool) -> Option<Snapshot> {
         // SeqCst: see the touched mark in `table`.
         let mut now = self.0.load(Ordering::SeqCst);
@@ -324,32 +320,32 @@ impl PageWord {
     }
 }
 
-/// For the holder of LOCK.
+/// Methods for the holder of LOCK.
 impl PageWord {
-    /// Makes the page resident in `frame`, at the version after the frame's last.
+    /// Makes the page resident in `frame`, at the frame's next version.
     pub(crate) fn install(&self, frame: FrameId, version: u32) {
         let version = u64::from(version) << VERSION_SHIFT;
         let frame = (u64::from(frame.0) << FRAME_SHIFT) & FRAME;
         self.replace(|_| RESIDENT | ASK | frame | version.wrapping_add(VERSION_ONE));
-        // W1': that the frame left its last page is visible before any store to it. The fence of
-        // this page's LOCK may be older than the claim.
+        // W1': the frame's departure from its last page is visible before any store to the frame.
+        // The fence of this page's LOCK may be older than the claim.
         fence(Ordering::Release);
     }
 
-    /// Takes the frame away; returns the word as it was. A payload is cut to [`PAYLOAD_BITS`].
+    /// Removes the frame. Returns the old word. Cuts a payload to [`PAYLOAD_BITS`].
     pub(crate) fn evict(&self, shadow: Option<u64>) -> Snapshot {
         self.replace(|_| shadow.map_or(ABSENT, |payload| payload << PAYLOAD_SHIFT | SHADOW))
     }
 
-    /// To be called before the first store to a frame that is claimed and not installed yet.
+    /// Call before the first store to a frame that is claimed but not installed.
     pub(crate) fn before_copy_in(&self) {
         debug_assert!(self.load().is_locked(), "S4: {:?}", self.load());
-        // W1'': what W1' is to a frame that is installed before it is filled.
+        // W1'': the counterpart of W1' for a frame that is filled before its install.
         fence(Ordering::Release);
     }
 
-    /// Makes the page resident in another `frame`, which has its contents already, at the version
-    /// after the frame's last; returns the word as it was. YOUNG stays, HINT goes.
+    /// Makes the page resident in `frame`, already filled, at the frame's next version. Returns the
+    /// old word. Keeps YOUNG, clears HINT.
     pub(crate) fn relocate(&self, frame: FrameId, version: u32) -> Snapshot {
         let version = u64::from(version) << VERSION_SHIFT;
         let frame = (u64::from(frame.0) << FRAME_SHIFT) & FRAME;
@@ -357,12 +353,12 @@ impl PageWord {
         self.replace(|now| RESIDENT | ASK | frame | version | now & YOUNG)
     }
 
-    /// Clears LOCK, with a new version if the frame was `wrote`; returns whether a thread waits.
+    /// Clears LOCK, with a new version if the frame was `wrote`. Returns true if a thread waits.
     pub(crate) fn unlock(&self, wrote: bool) -> bool {
         self.let_go(wrote, 0)
     }
 
-    /// As [`unlock`](Self::unlock), but leaves the page pinned once.
+    /// Same as [`unlock`](Self::unlock), but leaves one pin.
     pub(crate) fn unlock_to_pin(&self, wrote: bool) -> bool {
         self.let_go(wrote, PIN_ONE)
     }
@@ -372,9 +368,9 @@ impl PageWord {
         loop {
             debug_assert!(now & LOCK != 0, "S4: {:?}", Snapshot(now));
             let bump = if wrote && now & STATE == RESIDENT { VERSION_ONE } else { 0 };
-            // The version is on top, so it wraps out of the word and touches nothing.
+            // The version is on top, so an overflow leaves the word and changes no other field.
             let free = (now & !LOCK).wrapping_add(bump) + pin;
-            // W2. A waiter's bit stays for `wake` to clear, under the waiters' mutex.
+            // W2. `wake` clears WAITERS, under the waiters' mutex.
             match self.exchange(now, free) {
                 Ok(()) => return now & WAITERS != 0,
                 Err(newer) => now = newer,
@@ -382,7 +378,7 @@ impl PageWord {
         }
     }
 
-    /// Replaces the state and all that belongs to it; keeps LOCK and WAITERS.
+    /// Replaces everything except LOCK and WAITERS.
     fn replace(&self, next: impl Fn(u64) -> u64) -> Snapshot {
         let mut now = self.0.load(Ordering::Relaxed);
         loop {
@@ -395,9 +391,9 @@ impl PageWord {
     }
 }
 
-/// For `wait`, which calls both under the mutex of the word's bucket.
+/// Methods for `wait`, which calls both under the mutex of the word's bucket.
 impl PageWord {
-    /// Announces a waiter, unless the page is free; returns whether it was announced.
+    /// Sets WAITERS while `waits` holds. Returns true if set.
     pub(crate) fn announce_waiter(&self, waits: impl Fn(Snapshot) -> bool) -> bool {
         let mut now = self.0.load(Ordering::Acquire);
         while waits(Snapshot(now)) {

@@ -1,4 +1,4 @@
-//! The layout of a page word, and reading one that was loaded. Picture and rules: see `word`.
+//! The layout of a page word, and accessors of a loaded word. See `word` for the diagram and rules.
 
 use std::fmt;
 
@@ -24,12 +24,12 @@ pub(super) const VERSION_SHIFT: u32 = 46;
 pub(super) const VERSION_ONE: u64 = 1 << VERSION_SHIFT;
 pub(super) const VERSION: u64 = !0 << VERSION_SHIFT;
 pub(super) const PAYLOAD_SHIFT: u32 = 4;
-/// What a reader's ticket holds on to: everything but pins and the bits any thread may change.
+/// The bits that a ticket checks. Pins are left out, like the bits that any thread may change.
 pub(super) const IDENTITY: u64 = STATE | LOCK | FRAME | VERSION;
 
-/// The most pins one page takes at once.
+/// Maximum number of pins of one page.
 pub const PINS_MAX: u32 = (1 << 11) - 1;
-/// Bits of shadow entry a page word keeps where a page was evicted.
+/// Size of a shadow entry in bits.
 pub const PAYLOAD_BITS: u32 = 60;
 
 const _: () = assert!(PINS & FRAME == 0 && FRAME & VERSION == 0 && PINS & (ASK | HINT) == 0);
@@ -37,71 +37,72 @@ const _: () = assert!(FRAME | VERSION | PINS | ASK | HINT | YOUNG | WAITERS | LO
 const _: () = assert!(VERSION >> VERSION_SHIFT == VERSION_MASK as u64);
 const _: () = assert!(PAYLOAD_BITS + PAYLOAD_SHIFT == u64::BITS);
 
-/// A page word as it was at one moment.
+/// The value of a page word at one moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Snapshot(pub(super) u64);
 
 impl Snapshot {
-    /// No frame, and no trace of one.
+    /// Returns true if the word has neither a frame nor a shadow entry.
     pub fn is_absent(self) -> bool {
         self.0 & STATE == ABSENT
     }
 
-    /// A frame holds the page, or is being filled with it if locked.
+    /// Returns true if a frame holds the page, or, while locked, is being filled.
     #[inline]
     pub fn is_resident(self) -> bool {
         self.0 & STATE == RESIDENT
     }
 
-    /// A thread fills, writes or evicts the page.
+    /// Returns true if a thread fills, writes or evicts the page.
     pub fn is_locked(self) -> bool {
         self.0 & LOCK != 0
     }
 
-    /// Resident, and accessed since aging last looked.
+    /// Returns true if the page is resident and was accessed since the last aging.
     #[inline]
     pub fn is_young(self) -> bool {
         self.is_resident() && self.0 & YOUNG != 0
     }
 
-    /// Resident, and marked by [`PageRef::set_hint`](crate::PageRef::set_hint).
+    /// Returns true if the page is resident and marked by
+    /// [`PageRef::set_hint`](crate::PageRef::set_hint).
     pub fn is_hint(self) -> bool {
         self.is_resident() && self.0 & HINT != 0
     }
 
-    /// Returns true if the page is resident, and an access may have to do more than to pin it.
+    /// Returns true if the page is resident and an access may need more than a pin.
     pub fn asks(self) -> bool {
         self.is_resident() && self.0 & ASK != 0
     }
 
-    /// Guards that hold the page in place.
+    /// Returns the number of pins.
     pub fn pins(self) -> u32 {
         if self.is_resident() { ((self.0 & PINS) >> PINS_SHIFT) as u32 } else { 0 }
     }
 
-    /// The frame that holds the page.
+    /// Returns the frame that holds the page.
     pub fn frame(self) -> Option<FrameId> {
         self.is_resident().then_some(FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32))
     }
 
-    /// The frame that holds the page, of a word that is known to be resident.
+    /// Returns the frame of a word known to be resident.
     #[inline]
     pub(crate) fn resident_frame(self) -> FrameId {
         debug_assert!(self.is_resident(), "S4: {self:?}");
         FrameId(((self.0 & FRAME) >> FRAME_SHIFT) as u32)
     }
 
-    /// What eviction left behind, less than `1 << PAYLOAD_BITS`.
+    /// Returns the shadow entry, less than `1 << PAYLOAD_BITS`.
     pub fn shadow(self) -> Option<u64> {
         (self.0 & STATE == SHADOW).then_some(self.0 >> PAYLOAD_SHIFT)
     }
 
-    /// Neither locked nor pinned: an attempt to lock would succeed.
+    /// Returns true if the word is neither locked nor pinned, so that a lock would succeed.
     pub(crate) fn is_free(self) -> bool {
         !self.is_locked() && self.pins() == 0
     }
 
-    /// Of a resident word: the version its frame has, and would leave with.
+    /// Returns the frame version of a resident word.
     pub(crate) fn version(self) -> u32 {
         (self.0 >> VERSION_SHIFT) as u32
     }

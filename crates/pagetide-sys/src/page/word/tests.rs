@@ -1,9 +1,9 @@
-//! The word against a naive twin, and its edges one by one.
+//! The word against a naive model, and edge cases.
 
 use super::*;
 use crate::memory::arena::VERSION_MASK;
 
-/// What a thread may ask of a word, holding what it must hold.
+/// An operation on a word, with the required hold.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Pin(bool),
@@ -116,7 +116,7 @@ impl Twin {
                 word.clear_waiters();
                 self.waiters = false;
             }
-            // What only the holder of a lock or pin could do, and none is held.
+            // Needs a lock or pin, and none is held.
             Op::Unpin
             | Op::Install(_)
             | Op::Relocate(_)
@@ -203,7 +203,7 @@ impl Twin {
 fn check_against_twin(ops: impl IntoIterator<Item = Op>) {
     let (word, mut twin) = (PageWord::new_absent(), Twin::default());
     for op in ops {
-        // Tickets are refused after anything that writes, moves or locks, and only then.
+        // A write, move or lock invalidates tickets. Nothing else does.
         let ticket = word.peek();
         let before = (twin.frame, twin.locked);
         twin.apply(op, &word);
@@ -214,7 +214,7 @@ fn check_against_twin(ops: impl IntoIterator<Item = Op>) {
     }
 }
 
-/// Operation `kind` of eighteen, with `bit` and `number` for what it carries.
+/// Returns operation `kind` of eighteen, with `bit` and `number` as arguments.
 fn op(kind: u8, bit: bool, number: u64) -> Op {
     let payload = [0, (1 << PAYLOAD_BITS) - 1, number >> 4][number as usize % 3];
     match kind {
@@ -261,7 +261,7 @@ mod model {
     }
 }
 
-/// Proptest's own work takes Miri minutes: here one fixed sequence does.
+/// Proptest takes minutes under Miri, so one fixed sequence runs there.
 #[cfg(miri)]
 #[test]
 fn word_agrees_with_its_twin() {

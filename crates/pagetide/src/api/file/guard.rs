@@ -1,11 +1,10 @@
-//! Page guards: a page's bytes in place, without a copy for readers.
+//! Page guards: access to a page's bytes in place, without a copy for readers.
 //!
-//! A read guard pins the page: one atomic on the page's own word to take it, one to drop it, and
-//! the page stays until then. A write guard locks the page and works on a private copy, published
-//! when the guard goes; no reader ever sees half a change, and no reference into shared memory is
-//! ever written through.
+//! A read guard pins the page, with one atomic operation to pin and one to unpin. A write guard
+//! locks the page and changes a private copy, published when the guard is dropped. Readers never
+//! see half a change, and no reference into shared memory is ever written through.
 //!
-//! Guards are table accesses: they set the page's young bit, which aging collects.
+//! Guards count as table accesses: they set the page's young bit for aging.
 
 use super::{File, Handle, NOTED};
 use crate::api::file::write::from_read;
@@ -22,10 +21,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A page's bytes, pinned: at most 4096, fewer in the last page of the file.
+/// A pinned page's bytes: at most 4096, fewer in the file's last page.
 ///
-/// Keep it short: while it lives, the page cannot be evicted and writers of it wait. It stays on
-/// its thread, which is how a call knows that it would wait for itself.
+/// Keep guards short: the page cannot be evicted meanwhile, and writers of the page wait. A guard
+/// stays on its thread, so that calls detect deadlocks with their own thread.
 pub struct PageGuard<'f> {
     handle: &'f Handle,
     index: u64,
@@ -34,10 +33,10 @@ pub struct PageGuard<'f> {
     of_one_thread: PhantomData<*const ()>,
 }
 
-/// A page's bytes, to be changed. The change is published when the guard is dropped.
+/// A page's bytes, for changes. Dropping the guard publishes the changes.
 ///
-/// While it lives, other threads that want the page wait; calls of its own thread that want it fail
-/// with `WouldDeadlock`. It stays on its thread.
+/// Meanwhile other threads wait for the page, and calls of the same thread that need the page fail
+/// with `WouldDeadlock`. A guard stays on its thread.
 pub struct PageGuardMut<'f> {
     handle: &'f Handle,
     page: Lock<PageRef<'f>>,
@@ -47,20 +46,21 @@ pub struct PageGuardMut<'f> {
 }
 
 impl File {
-    /// Pins page `index`, which begins at byte `index * 4096`, and gives its bytes. Fills it first
-    /// if it is absent. Waits for another thread that has a [`PageGuardMut`] of it.
+    /// Pins page `index`, which begins at byte `index * 4096`, and returns its bytes. Fills an
+    /// absent page first. Waits for another thread's [`PageGuardMut`] of the page.
     ///
-    /// Cost when resident, to take a guard, load 8 bytes and drop the guard: 9 to 11 ns among a few
-    /// pages, 14 to 17 ns among 4,096, and 30 to 60 ns among 65,536, where the processor's caches
-    /// miss. The two atomics and the load alone take about half of that. `pagetide bench hit`
-    /// prints both.
+    /// On a resident page, taking a guard, loading 8 bytes and dropping the guard costs 9 to 11 ns
+    /// among a few pages, 14 to 17 ns among 4,096, and 30 to 60 ns among 65,536, where the
+    /// processor's caches miss. The two atomics and the load alone take about half of that.
+    /// `pagetide bench hit` measures both.
     ///
     /// # Errors
-    /// [`ReadError::NotReadable`]; [`ReadError::PastEnd`]; [`ReadError::Store`];
-    /// [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of it, or a guard of it
-    /// where there are 2047 already, which is all there can be; [`ReadError::NoFrame`] when every
-    /// frame is in use: [`File::read_at`] still works then.
-    // A guard that is returned by a call goes through memory, which takes longer than the rest.
+    /// Fails with:
+    /// - [`ReadError::NotReadable`], [`ReadError::PastEnd`] or [`ReadError::Store`].
+    /// - [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of the page, or has a
+    ///   guard of a page that already has the maximum of 2047 guards.
+    /// - [`ReadError::NoFrame`] if every frame is in use. [`File::read_at`] still works then.
+    // Inlined, because a return through memory takes longer than the rest.
     #[inline(always)]
     pub fn page(&self, index: u64) -> Result<PageGuard<'_>, ReadError> {
         let handle = &*self.handle;
@@ -72,20 +72,21 @@ impl File {
         Ok(PageGuard { handle, index, bytes, slot, of_one_thread: PhantomData })
     }
 
-    /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills it first if it
-    /// is absent. The file does not grow: use [`File::write_at`] or [`File::set_len`] for that.
-    /// Waits for other threads that have a guard of it.
+    /// Locks page `index`, which begins at byte `index * 4096`, for changes. Fills an absent page
+    /// first. Waits for other threads' guards of the page. Does not grow the file: use
+    /// [`File::write_at`] or [`File::set_len`].
     ///
-    /// Costs a copy of the page now, and another when the guard goes.
+    /// Costs a copy of the page now, and another when the guard is dropped.
     ///
-    /// The bytes that differ when the guard goes are written; bytes between two of them may be,
-    /// too, where they are fewer than 128. Where programs share a page more finely,
-    /// [`File::write_at`] writes exactly what it is given.
+    /// Writes the bytes that differ when the guard is dropped. May also write unchanged bytes
+    /// between two changes less than 128 bytes apart. If programs share a page more finely, use
+    /// [`File::write_at`], which writes exactly the given bytes.
     ///
     /// # Errors
-    /// [`WriteError::NotWritable`]; [`WriteError::PastEnd`]; [`WriteError::Store`];
-    /// [`WriteError::WouldDeadlock`] if this thread has a guard of it; [`WriteError::NoFrame`] when
-    /// every frame is in use: [`File::write_at`] still works then.
+    /// Fails with:
+    /// - [`WriteError::NotWritable`], [`WriteError::PastEnd`] or [`WriteError::Store`].
+    /// - [`WriteError::WouldDeadlock`] if this thread has a guard of the page.
+    /// - [`WriteError::NoFrame`] if every frame is in use. [`File::write_at`] still works then.
     pub fn page_mut(&self, index: u64) -> Result<PageGuardMut<'_>, WriteError> {
         let handle = &*self.handle;
         if !handle.access.write {
@@ -100,7 +101,7 @@ impl File {
         let (bytes, is_changed) = (Box::default(), false);
         let mut guard =
             PageGuardMut { handle, page, bytes, is_changed, of_one_thread: PhantomData };
-        // The file may have been cut before the page was locked.
+        // The file may have been truncated before the page was locked.
         let nr_bytes = handle.check_in_file(index).map_err(from_read)?;
         guard.page.set_young();
         guard.bytes = vec![0; nr_bytes].into_boxed_slice();
@@ -117,7 +118,7 @@ impl Handle {
         }
     }
 
-    /// Pins a resident page of which there is nothing to tell.
+    /// Pins a resident page if accesses need no extra work.
     #[inline(always)]
     fn pin_plain(&self, index: u64) -> Option<PinnedBytes<'_>> {
         let mapping = &*self.mapping;
@@ -135,8 +136,8 @@ impl Handle {
         self.pages.record(&self.mapping, index, record::AccessKind::Table);
     }
 
-    /// Tells readahead and the sample of reuse of a pinned page. Later guards of the page skip this
-    /// if there is no more to tell.
+    /// Reports a pinned page to readahead and the reuse sample. Later guards skip this if
+    /// accesses need no extra work.
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
         let (frame, folio) = (pin.frame(), &self.pages.folios[pin.frame()]);
         let flags = folio.flags();
@@ -148,14 +149,14 @@ impl Handle {
         }
     }
 
-    /// Records that a guard goes. The page is free a moment later, before anything else is decided.
+    /// Records the drop of a guard, just before the page is free.
     #[cold]
     fn note_unpin(&self, index: u64) {
         self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
-    /// Pins a page again that was pinned in slow memory, or was armed: it may have to move first,
-    /// which no pinned page does.
+    /// Pins a page in slow memory, or an armed page, again. An armed page may first have to move,
+    /// without pins.
     #[cold]
     fn pin_in_slow_memory<'f>(
         &'f self,
@@ -181,7 +182,7 @@ impl Handle {
         }
     }
 
-    /// Pins a page that is absent, locked, or pinned to the limit, or that has more to tell.
+    /// Pins a page that is absent, locked, pinned to the limit, or needs extra work.
     #[cold]
     fn pin_slowly(&self, index: u64) -> Result<PinnedBytes<'_>, ReadError> {
         if !self.access.read {
@@ -214,7 +215,7 @@ impl Handle {
                         return Ok(bytes);
                     }
                 }
-                // Thousands of guards of this one page: one of another thread's will go.
+                // Too many guards of this page. Another thread will drop one.
                 Err(_) => {
                     self.check_not_own(index)?;
                     std::thread::yield_now();
@@ -223,7 +224,7 @@ impl Handle {
         }
     }
 
-    /// Locks a page and makes sure it has its contents; a miss is a page fault to the policy.
+    /// Locks and fills a page. The policy sees a miss as a page fault.
     fn lock_filled(
         &self,
         cpu: CpuId,
@@ -276,7 +277,7 @@ impl fmt::Debug for PageGuard<'_> {
 }
 
 impl PageGuardMut<'_> {
-    /// Publishes the change; the same as dropping the guard.
+    /// Publishes the change, like a drop of the guard.
     pub fn commit(self) {}
 
     fn publish(&mut self, index: u64) {
@@ -288,7 +289,7 @@ impl PageGuardMut<'_> {
             self.page.write(change.start, &self.bytes[change.clone()]);
             pages.mark_dirty(mapping, index, frame, change);
         }
-        // No waiting in a drop: the flusher may need the page, or another this thread has locked.
+        // Never waits: the flusher may need this page, or another page locked by this thread.
         if pages.dirty.balance() != Balance::Continue {
             self.handle.engine().flusher.wake();
         }

@@ -1,9 +1,8 @@
 //! Reading by copy.
 //!
-//! A hit takes no lock and writes no shared line: it copies the frame's bytes and then looks
-//! whether the page word is still the same; if not, the copy is thrown away and made again. A miss
-//! locks the page, fills it, and copies from under the lock. A read that can get no frame goes past
-//! the cache, also under the page's lock, so that it sees every write before it.
+//! A hit takes no lock and writes no shared line. It copies the frame's bytes, then retries if the
+//! page word has changed. A miss locks the page, fills it, and copies under the lock. Without a
+//! free frame, a read bypasses the cache under the page's lock, and so sees all earlier writes.
 
 use super::{File, Handle, NO_PAGE, NOTED};
 use crate::engine::errors::ReadError;
@@ -21,33 +20,33 @@ use pagetide_sys::{AlignedBuf, PageRef, Touch, current_cpu};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Copies tried without a pin before taking one.
+/// Copies tried before taking a pin.
 const OPTIMISTIC_TRIES: usize = 3;
 
-/// One page's part of a read call.
+/// The part of a read call in one page.
 pub(super) struct Piece {
     pub(super) index: u64,
-    /// The last page the call wants.
+    /// The last page of the call.
     pub(super) last: u64,
-    /// Where in the page it starts.
+    /// The first byte within the page.
     pub(super) within: usize,
-    /// Whether the access counts as a reference.
+    /// True if the access counts as a reference.
     pub(super) counts: bool,
 }
 
 impl File {
-    /// Reads up to `target.len()` bytes at `offset`; returns how many. Fewer only where the file
-    /// ends, 0 at or past the end. Never fails for lack of memory.
+    /// Reads up to `target.len()` bytes at `offset`. Returns the number of bytes read, fewer only
+    /// at the end of the file, and 0 at or past the end. Never fails for lack of memory.
     ///
-    /// Waits for other threads that have a [`PageGuardMut`](crate::PageGuardMut) of a page, or any
-    /// guard of one that was cut off or changed by another program since.
+    /// Waits for other threads with a [`PageGuardMut`](crate::PageGuardMut) of a page, or with any
+    /// guard of a page that was truncated or changed by another program.
     ///
-    /// Cost of a hit within one page: the copy, and 10 to 18 ns. `pagetide bench hit` prints the
-    /// cost of 8 bytes.
+    /// A hit within one page costs the copy, and 10 to 18 ns. `pagetide bench hit` measures 8
+    /// bytes.
     ///
     /// # Errors
-    /// [`ReadError::NotReadable`]; [`ReadError::Store`] if the store failed for a page of the
-    /// range; [`ReadError::WouldDeadlock`] if this thread has the guard that is waited for.
+    /// Fails with [`ReadError::NotReadable`], with [`ReadError::Store`] if the store failed for a
+    /// page of the range, or with [`ReadError::WouldDeadlock`] if this thread itself has the guard.
     #[inline]
     pub fn read_at(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         match self.handle.read_plainly(target, offset) {
@@ -56,11 +55,11 @@ impl File {
         }
     }
 
-    /// Fills all of `target` from `offset` on. Waits and costs as [`File::read_at`].
+    /// Fills all of `target` from `offset`. Waits and costs as [`File::read_at`].
     ///
     /// # Errors
-    /// As [`File::read_at`]; [`ReadError::UnexpectedEnd`] if the file ends before. Whatever the
-    /// error, the buffer's contents are unspecified.
+    /// Fails as [`File::read_at`], or with [`ReadError::UnexpectedEnd`] if the file ends early.
+    /// After an error, the contents of `target` are unspecified.
     pub fn read_exact_at(&self, target: &mut [u8], offset: u64) -> Result<(), ReadError> {
         if self.read_at(target, offset)? == target.len() {
             return Ok(());
@@ -71,13 +70,13 @@ impl File {
 }
 
 impl Handle {
-    /// Fills `target` from one resident page of which there is nothing to tell. Returns false if
-    /// it did not, and has done nothing that the read has to know of.
+    /// Copies from one resident page if accesses need no extra work. Otherwise returns false, with no
+    /// effect except on `target`.
     #[inline(never)]
     fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
         let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
         let is_in_page = !target.is_empty() && target.len() <= PAGE_BYTES - within;
-        // The bytes are in one page, so no sum overflows where the page has a word.
+        // No overflow, because a page with a word contains all the bytes.
         let is_in_file = offset.saturating_add(target.len() as u64) <= self.mapping.len();
         if !self.reads_plainly || !is_in_page || !is_in_file || self.mapping.leaving.is_any() {
             return false;
@@ -99,7 +98,7 @@ impl Handle {
         true
     }
 
-    /// Fills `target` from any pages, in memory or not.
+    /// Fills `target` from any pages, resident or not.
     #[inline(never)]
     fn read_slowly(&self, target: &mut [u8], offset: u64) -> Result<usize, ReadError> {
         if !self.access.read {
@@ -119,7 +118,7 @@ impl Handle {
         let last_page = self.last_page.at(cpu);
         let previous = last_page.load(Relaxed);
         let mut counts = previous != offset >> PAGE_SHIFT && !self.no_reuse.load(Relaxed);
-        // Pages below this one were missing when this call began.
+        // Pages below this index were missing when the call began.
         let mut missed_below = 0;
         let mut len = target.len();
         let mut done = 0;
@@ -131,7 +130,7 @@ impl Handle {
             let part = &mut target[done..done + nr_bytes];
             let is_new = piece.index >= missed_below;
             if done + nr_bytes < len {
-                // It comes while this one is copied.
+                // Overlaps the fetch of the next page with this copy.
                 self.fetch_page(piece.index + 1, 0);
             }
             if !self.read_hit(cpu, &piece, part, is_new) {
@@ -140,7 +139,7 @@ impl Handle {
                 if nr_read < nr_bytes {
                     return Ok(done + nr_read);
                 }
-                // The miss may have found the file shorter than it was.
+                // The miss may have found a shorter file.
                 len = len.min(self.mapping.len().saturating_sub(offset) as usize);
             }
             done += nr_bytes;
@@ -152,14 +151,13 @@ impl Handle {
         Ok(done.min(len))
     }
 
-    /// Starts bringing a page's bytes from `within` on into the processor's cache, if it is in
-    /// memory.
+    /// Prefetches a resident page from byte `within`.
     #[inline]
     fn fetch_page(&self, index: u64, within: usize) {
         self.pages.fetch_guess(self.mapping.table.guess_frame(PageIndex(index)), within);
     }
 
-    /// Copies from a resident page, or says that there is none to copy from.
+    /// Copies from a resident page. Returns false if there is none.
     #[inline]
     pub(super) fn read_hit(
         &self,
@@ -169,7 +167,7 @@ impl Handle {
         is_hit: bool,
     ) -> bool {
         let index = PageIndex(piece.index);
-        // Whose pages are only touched, bytes are not needed.
+        // A touch needs no bytes.
         if !target.is_empty() {
             self.fetch_page(piece.index, piece.within);
         }
@@ -184,7 +182,7 @@ impl Handle {
         true
     }
 
-    /// What a successful read of a page leaves behind; `is_hit` unless the call brought it in.
+    /// Records a successful read. `is_hit` is false if this call filled the page.
     #[inline]
     fn note_read(
         &self,
@@ -202,7 +200,7 @@ impl Handle {
             (true, false) => self.pages.mark_filled(cpu, frame),
             (false, _) => {}
         }
-        // What this call brought in was paid for with it.
+        // The read that fills a page is no access of slow memory.
         if is_hit && self.pages.is_slow(frame, has_hint) {
             match engine.source.note_slow_access(cpu, page, frame, has_hint) {
                 Some(now) => frame = now,
@@ -216,7 +214,7 @@ impl Handle {
         }
     }
 
-    /// Lets later hits of the page take the short way, unless there is a reason against it.
+    /// Enables the short read path for later hits, unless accesses need extra work.
     #[cold]
     fn make_plain(&self, page: PageRef<'_>) {
         if let Ok(pin) = page.try_pin(Touch::Quiet) {
@@ -234,8 +232,8 @@ impl Handle {
         self.pages.record(&self.mapping, piece.index, kind);
     }
 
-    /// Brings the page in, or finds it brought in; copies from under its lock. Returns the
-    /// bytes copied and the end of the run that was filled.
+    /// Fills a page that is still absent, and copies under its lock. Returns the number of bytes
+    /// copied and the end of the filled run.
     #[cold]
     pub(super) fn read_miss(
         &self,
@@ -257,8 +255,7 @@ impl Handle {
         if let Some(frame) = run[0].frame() {
             self.count_hit();
             run[0].read(piece.within, target);
-            // Tiering needs the lock: a reader that meets a page here has waited, and is served as
-            // is.
+            // Tiering needs the lock. This reader has waited, so the page stays in place.
             let flags = self.pages.folios[frame].flags();
             let copied = Copied { frame, flags, has_hint: false, asks: false };
             self.note_read(cpu, piece, page, copied, true);
@@ -267,7 +264,7 @@ impl Handle {
         self.counters.count(Event::Miss);
         self.pages.reuse.access(self.mapping.key(PageIndex(piece.index)));
         let plan = self.plan_fill(piece, previous);
-        // Alone, the page's access is also the entry for its fill, and stands before it.
+        // A single page's access record also stands for its fill, and precedes the fill.
         if !plan.is_group() {
             self.record_read(piece);
         }
@@ -289,7 +286,7 @@ impl Handle {
         let nr_valid = self.mapping.bytes_in_page(PageIndex(piece.index));
         let nr_read = target.len().min(nr_valid.saturating_sub(piece.within));
         run[0].read(piece.within, &mut target[..nr_read]);
-        // Behind pages that were here, what came is not of this miss.
+        // Pages beyond a gap in the run do not belong to this miss.
         let filled =
             (piece.index..).zip(&run).take_while(|(at, page)| page.page().index().0 == *at);
         let filled_end = piece.index + filled.count() as u64;
@@ -302,7 +299,7 @@ impl Handle {
         Ok((nr_read, filled_end.min(piece.last + 1)))
     }
 
-    /// Asks core how much to read, and leaves to the worker what need not be waited for.
+    /// Asks core for the readahead size, and queues the asynchronous part for the worker.
     fn plan_fill(&self, piece: &Piece, previous: u64) -> FillPlan {
         let wanted = piece.last + 1 - piece.index;
         let mut readahead = lock(&self.readahead);
@@ -312,7 +309,7 @@ impl Handle {
             && readahead.has_asked_near(piece.index)
             && self.mapping.table.page(PageIndex(before)).is_some_and(PageRef::is_in_file)
         {
-            // It was touched without a trace, or could have been.
+            // Other processes map the previous page, so its accesses may leave no trace.
             previous = Some(before);
         }
         let wasted = self.mapping.wasted.load(Relaxed);
@@ -354,7 +351,7 @@ impl Handle {
         plan
     }
 
-    /// Reads the locked, absent page's bytes from the store straight for the caller.
+    /// Reads a locked, absent page's bytes directly from the store.
     fn read_past_cache(&self, piece: &Piece, target: &mut [u8]) -> Result<usize, ReadError> {
         self.counters.count(Event::BypassRead);
         let mut buffer = AlignedBuf::zeroed(PAGE_BYTES);
@@ -381,18 +378,18 @@ impl Handle {
     }
 }
 
-/// Where the bytes of a hit were copied from.
+/// The source of a hit's bytes.
 #[derive(Clone, Copy)]
 struct Copied {
     frame: FrameId,
     flags: Flags,
-    /// The page was armed by a hint scan.
+    /// A hint scan armed the page.
     has_hint: bool,
     /// The page's word has ASK, perhaps without a reason.
     asks: bool,
 }
 
-/// Copies from the page's frame if it is resident.
+/// Copies from the page's frame, if resident.
 #[inline]
 fn copy_resident(
     pages: &Pages,
@@ -403,12 +400,12 @@ fn copy_resident(
     for _ in 0..OPTIMISTIC_TRIES {
         let ticket = match page.peek() {
             Some(ticket) => ticket,
-            // Where other processes map it, it can be gone while it is copied.
+            // Other processes map the page, which may vanish during a copy.
             None if page.is_in_file() => break,
             None => return None,
         };
         let frame = ticket.frame();
-        // Started before the copy, so that the descriptor's line arrives meanwhile.
+        // Before the copy, so that the descriptor's line arrives meanwhile.
         let flags = pages.folios[frame].flags();
         pages.arena.read(frame, within, target);
         if page.still(ticket) {

@@ -1,18 +1,16 @@
 //! The library's own counters, per thread.
 //!
-//! Core's counters (refaults, scans, evictions) live with the lruvec; these are what core cannot
-//! see: hits, device requests, time. Each thread counts in cells of its own, so that a hit adds
-//! with a plain store: a locked instruction would keep the processor from starting the next copy
-//! early.
+//! Core counts refaults, scans and evictions with the lruvec. These counters are for hits, device
+//! requests and times. Each thread has its own cells, so that a hit adds with a plain store. A
+//! locked instruction would delay the next copy.
 //!
 //! ```text
-//!   thread:    LAST ------> cells: owner, thread, counts      the cells it counted in last
-//!   Counters:  id, cells by thread                            owner = id: these are its cells
+//!   thread:    LAST ------> cells: owner, thread, counts      the thread's latest cells
+//!   Counters:  id, cells by thread                            owner = id: owned by this `Counters`
 //! ```
 //!
-//! A thread that counts for the same `Counters` as the last time finds its cells in one step. Cells
-//! are never freed, so that a thread may keep their address. The cells of dropped `Counters` are
-//! used again.
+//! A thread that counts for the same `Counters` again finds its cells in one step. Cells are never
+//! freed, so that threads may keep addresses. Cells of dropped `Counters` are reused.
 
 use crate::memory::locks::lock;
 use crossbeam_utils::CachePadded;
@@ -25,7 +23,7 @@ use thread_local::ThreadLocal;
 
 macro_rules! events {
     ($($(#[doc = $doc:literal])+ $variant:ident,)+) => {
-        /// Something that is counted.
+        /// A counted event.
         #[derive(Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Event {
             $($(#[doc = $doc])+ $variant,)+
@@ -36,13 +34,13 @@ macro_rules! events {
 }
 
 events! {
-    /// A page was resident when it was wanted.
+    /// A wanted page was resident.
     Hit,
     /// A page had to be filled.
     Miss,
-    /// A page was read past the cache, because no frame could be had.
+    /// A page was read past the cache, because no frame was free.
     BypassRead,
-    /// A page was written past the cache, because no frame could be had.
+    /// A page was written past the cache, because no frame was free.
     WriteThrough,
     /// A read request to the store.
     DeviceRead,
@@ -56,11 +54,11 @@ events! {
     Readahead,
     /// Readahead pages evicted unread.
     ReadaheadWasted,
-    /// Pages read around others that were missed, while memory was ample.
+    /// Pages read around missed pages while memory was ample.
     Around,
-    /// Those of them evicted unread.
+    /// Pages read around and evicted unread.
     AroundWasted,
-    /// Requests of readahead whose frames were scattered, and that went through memory in a row.
+    /// Readahead requests that went through contiguous memory, because their frames were scattered.
     StagedRead,
     /// Logged accesses dropped because the lruvec was busy.
     TouchLost,
@@ -70,33 +68,33 @@ events! {
     DirectPass,
     /// Reclaim passes by the background thread.
     BackgroundPass,
-    /// Faults of regions on pages that were not in memory.
+    /// Faults of regions on absent pages.
     RegionMissing,
-    /// Faults of regions on pages in memory that were not mapped.
+    /// Faults of regions on resident, unmapped pages.
     RegionMinor,
-    /// Stores of regions' users to pages that were mapped for reading.
+    /// Stores of regions' users to pages mapped read-only.
     RegionWriteProtect,
-    /// Faults of regions on pages that could not be had.
+    /// Faults of regions on unavailable pages.
     RegionFailed,
 }
 
-/// One thread's counts for one [`Counters`]. Written by that thread alone.
+/// One thread's counts for one [`Counters`], written by this thread only.
 #[repr(C, align(128))]
 struct Cells {
-    /// The [`Counters::id`] of the owner; 0 if there is none.
+    /// The [`Counters::id`] of the owner, or 0.
     owner: AtomicU64,
-    /// The address of `LAST` of the thread that writes the counts.
+    /// The address of the writing thread's `LAST`.
     thread: AtomicUsize,
     counts: [AtomicU64; NR_EVENTS],
 }
 
-/// The cells of a thread that has counted nothing.
+/// The cells of a thread without counts.
 static NO_CELLS: Cells = Cells::new();
 /// Cells without an owner, all zero.
 static UNUSED: Mutex<Vec<&Cells>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// The cells in which this thread has counted last.
+    /// This thread's latest cells.
     static LAST: Cell<&'static Cells> = const { Cell::new(&NO_CELLS) };
 }
 
@@ -109,7 +107,7 @@ impl Cells {
         }
     }
 
-    /// Returns true if the thread with this `LAST` counts here for the owner.
+    /// Returns true if the cells belong to `owner` and the thread with this `LAST`.
     #[inline]
     fn are_of(&self, owner: u64, last: &Cell<&'static Cells>) -> bool {
         // Acquire: the thread is at least as new as the owner.
@@ -124,12 +122,11 @@ impl Cells {
     }
 }
 
-/// Event counts of all threads.
 pub(crate) struct Counters {
-    /// Distinguishes these counters from all others. Never used again.
+    /// Unique among all counters, never reused.
     id: u64,
     cells: ThreadLocal<&'static Cells>,
-    /// Of threads without cells, while they serve a fault: to make some would allocate.
+    /// Counts of threads without cells during a fault, where allocation is forbidden.
     of_faults: CachePadded<[AtomicU64; NR_EVENTS]>,
 }
 
@@ -162,7 +159,7 @@ impl Counters {
         });
     }
 
-    /// Adds to the thread's cells for these counters, which become its last.
+    /// Adds to the thread's cells for these counters, and stores them in `LAST`.
     #[cold]
     fn add_elsewhere(&self, last: &Cell<&'static Cells>, event: Event, nr: u64) {
         let cells = match self.cells.get() {
@@ -176,10 +173,10 @@ impl Counters {
                 unused.unwrap_or_else(|| Box::leak(Box::new(Cells::new())))
             }),
         };
-        // The cells may be those of a thread that has ended.
+        // The cells may belong to an ended thread.
         if !cells.are_of(self.id, last) {
             cells.thread.store(std::ptr::from_ref(last).addr(), Relaxed);
-            // Release: the thread is seen by all that see the owner.
+            // Release: if the owner is visible, so is the thread.
             cells.owner.store(self.id, Release);
         }
         last.set(cells);
