@@ -6,9 +6,9 @@
 //!   server                 written back, dropped, lease released
 //! ```
 //!
-//! A failed write-back is repeated while the kernel's lease timeout allows. After that the bytes
-//! are lost, because the other process would otherwise use the file at the same time as the server.
-//! The server reports the loss to the user.
+//! A failed write-back is repeated while the kernel's lease timeout allows. The bytes are lost
+//! after that, because the server and the other process must not use the file at the same time. The
+//! server reports the loss to the user.
 
 use super::Server;
 use super::identity::lock;
@@ -72,8 +72,8 @@ impl Leases {
     }
 }
 
-/// Waits for broken leases until the server stops. A thread of its own answers each break, so that
-/// a slow device delays no other file.
+/// Waits for broken leases until the server stops. A new thread answers each break, so that a slow
+/// device delays no other file.
 pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
     let breaks = match Breaks::new() {
         Ok(breaks) => breaks,

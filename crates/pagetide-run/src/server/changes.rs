@@ -1,4 +1,4 @@
-//! In-flight changes, and the processes that requested them.
+//! In-flight changes, and the requesting processes.
 //!
 //! **Problem.** A process is killed while the server handles its packet. If the packet changed the
 //! file after the parent's wait, the parent would see a dead process write.
@@ -76,7 +76,7 @@ impl Contents {
         Contents { file: file.clone(), pages }
     }
 
-    /// Returns all pages of a file, and its length.
+    /// Returns all pages and the length of a file.
     pub(super) fn all(file: &File) -> Contents {
         Contents { file: file.clone(), pages: 0..u64::MAX }
     }

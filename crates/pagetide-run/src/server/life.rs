@@ -1,13 +1,13 @@
 //! Watches processes, to tell when one has ended.
 //!
 //! ```text
-//!   killed --> its descriptors close, highest first --> its parent can wait for it
-//!                our sockets  |  its pipes: readers see the end   |  a pidfd is readable
+//!   killed --> descriptors close, highest first --> the parent's wait returns
+//!               our sockets  |  pipes: readers see the end   |  a pidfd is readable
 //! ```
 //!
-//! A process counts as ended when the other end of its socket is closed, because each thread waits
-//! for the reply to its request. A child may keep that end open for much longer. In that case the
-//! pidfd decides.
+//! A process counts as ended when the far end of a socket is closed, because each thread waits for
+//! the reply to a request. A child may keep that end open for much longer. The pidfd decides in
+//! that case.
 //!
 //! Source: pidfd_open(2), poll(2).
 
@@ -53,7 +53,7 @@ impl Life {
     }
 }
 
-/// A thread of a process, with its socket.
+/// A thread of a process, with a socket.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
     pub(super) life: Arc<Life>,

@@ -1,4 +1,4 @@
-//! Mappings of managed files. The pages are in a memory file, and the server fills its holes on
+//! Mappings of managed files. The pages are in a memory file, and the server fills the holes on
 //! request.
 //!
 //! ```text
@@ -9,18 +9,19 @@
 //!   mlock    keeps pages resident, within a share of the limit           Op::Lock
 //! ```
 //!
-//! A mapping keeps its description open, as in the kernel. The server also keeps the userfaultfd
-//! that reports the mapping's holes, so that a program cannot lose it by closing all its
-//! descriptors. Without the userfaultfd, a touch would fill a hole with zeros.
+//! A mapping keeps the description open, as in the kernel. The server also keeps the userfaultfd
+//! that reports the mapping's holes, so that a program can close all descriptors without losing the
+//! userfaultfd. Without the userfaultfd, a touch would fill a hole with zeros.
 //!
 //! **Invariants.** A page is in the memory file only while the server manages the file. The server
-//! removes all pages from all processes before it hands over or releases the file. The next touch
+//! removes all pages from all processes before a hand-over or release of the file. The next touch
 //! then faults, learns that the kernel has the file, and maps the kernel's file instead. A page
-//! that a process may store to is dirty. Before its dirty state ends, the page is removed from all
-//! processes, with the last stored byte. A process may therefore be killed at any moment, and the
-//! server still writes its stores back.
+//! that a process may store to is dirty. The page is removed from all processes, with the last
+//! stored byte, before the dirty state ends. A process may therefore be killed at any moment, and
+//! the server still writes all stores back.
 //!
-//! **Ignored.** A process that executes another program keeps its userfaultfd here until it ends.
+//! **Ignored.** A process that executes another program keeps the userfaultfd here until the
+//! process ends.
 
 use super::answer::{Answer, Outcome, done};
 use super::holders::{Closing, Holder};
@@ -52,8 +53,8 @@ const PAGES_MIN: u64 = 1 << 18;
 #[derive(Default)]
 pub(super) struct Maps {
     by_process: Mutex<HashMap<u64, HashMap<u64, Mapped>>>,
-    /// Mappings of processes that are about to end. Their threads may run on until the process
-    /// ends.
+    /// Mappings of processes that are about to end. Threads of a process may run on until the
+    /// process ends.
     left: Mutex<Vec<Mapped>>,
     next: AtomicU64,
     nr_ever: AtomicU64,
@@ -66,7 +67,7 @@ struct Mapped {
     /// Number of the mapped description.
     id: u64,
     life: Arc<Life>,
-    /// Reports holes to the process while it is open.
+    /// Reports holes to the process while open.
     uffd: Arc<OwnedFd>,
     is_written: bool,
 }
@@ -99,14 +100,14 @@ impl Server {
         self.maps.nr_ever()
     }
 
-    /// Returns the bytes that programs have stored to private mappings. They are the programs' own
-    /// memory, and do not count toward the limit. A program that is killed or executes another
-    /// reports none.
+    /// Returns the bytes that programs have stored to private mappings. These bytes are the
+    /// programs' own memory, and do not count toward the limit. A program that is killed or
+    /// executes another reports none.
     pub fn own_bytes_of_mappings(&self) -> u64 {
         self.maps.own_bytes.load(Relaxed)
     }
 
-    /// Returns the number of calls that were refused because they would lock too many mapped pages.
+    /// Returns the number of calls that were refused because of too many locked mapped pages.
     pub fn nr_locks_refused(&self) -> u64 {
         self.maps.nr_locks_refused.load(Relaxed)
     }
@@ -227,8 +228,8 @@ impl Server {
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
 
-    /// Removes all mappings of a process that sends no more requests, and unlocks their pages.
-    /// Keeps their userfaultfds until the process has ended.
+    /// Removes all mappings of a process that sends no more requests, and unlocks the pages. Keeps
+    /// the userfaultfds until the process has ended.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);
@@ -255,7 +256,7 @@ impl Description {
         }
     }
 
-    /// Returns a handle with its own readahead state, for faults.
+    /// Returns a handle with a separate readahead state, for faults.
     pub(super) fn map_handle(&self, opened: &Opened) -> File {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
@@ -286,7 +287,8 @@ fn to_be_written(file: &PageFile) -> Result<std::fs::File, Errno> {
     Ok(file.file().try_clone_to_owned().errno()?.into())
 }
 
-/// Returns a read-only descriptor of the memory file. Another user cannot reopen it for writing.
+/// Returns a read-only descriptor of the memory file. Another user cannot reopen the file for
+/// writing.
 fn to_be_read(file: &PageFile) -> Result<std::fs::File, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let looked_at = rustix::fs::open(path_of(&file.file()), flags, Mode::empty())?;

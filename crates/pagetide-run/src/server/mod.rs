@@ -54,7 +54,7 @@ use std::thread::JoinHandle;
 
 /// Maximum number of table entries before entries of closed files are removed.
 const FILES_MAX: usize = 1 << 16;
-/// Maximum number of threads with a miss ring (tray). Other threads send requests for their misses.
+/// Maximum number of threads with a miss ring (tray). Other threads send requests for misses.
 const NR_TRAYS_MAX: usize = 64;
 
 /// Prints a message for the user.
@@ -163,7 +163,7 @@ impl Server {
         self.holders.nr_processes_ever()
     }
 
-    /// Returns the number of files that lost bytes before another program got them.
+    /// Returns the number of files that lost bytes in a hand-over to another program.
     pub fn nr_lost(&self) -> u64 {
         self.nr_lost.load(Relaxed)
     }
@@ -338,7 +338,8 @@ impl Server {
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
-    /// Writes the file back before the caller sets its times, so that no write-back changes them.
+    /// Writes the file back before the caller sets the file's times, so that no write-back changes
+    /// them.
     fn flush_file(&self, files: Vec<OwnedFd>) -> Outcome {
         let stand_in = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(stand_in)?;
@@ -352,8 +353,8 @@ impl Server {
         done(0)
     }
 
-    /// Hands the file over if a request failed because only the kernel can answer it. If the
-    /// description has ended, another thread of the process has replaced its stand-ins.
+    /// Hands the file over if a request failed because only the kernel can answer the request. If
+    /// the description has ended, another thread of the process has replaced the stand-ins.
     fn or_kernel(&self, id: u64, errno: Errno) -> Outcome {
         match self.holders.find(id) {
             _ if errno != ONLY_KERNEL => Err(errno),
@@ -426,7 +427,8 @@ impl Serving {
         self.server.leases.wake();
         self.server.holders.scan();
         for thread in self.threads {
-            // A panic has printed its message, and the cache is written back all the same.
+            // A thread that panicked has printed a message, and the cache is written back all the
+            // same.
             let _ = thread.join();
         }
     }

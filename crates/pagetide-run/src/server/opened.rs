@@ -1,4 +1,4 @@
-//! A managed file: the only open file of its inode, a lease on it, and its pages in the cache.
+//! A managed file: the only open file of the inode, a lease, and the file's pages in the cache.
 //!
 //! ```text
 //!   read lease    the descriptor can only read        processes outside may read, too
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The kernel always knows the file's length, and that the file changed. A write that extends the
-//! file also extends it in the kernel, and a write sets the file's time, at most ten times a
+//! file also extends the kernel's file, and a write sets the file's time, at most ten times a
 //! second. The disk always has room for accepted bytes: a short file that grows is written through,
-//! and a long file gets blocks before its length grows.
+//! and a long file gets blocks before the length grows.
 
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
@@ -27,14 +27,14 @@ use super::answer::ONLY_KERNEL;
 use super::identity::{lock, path_of};
 
 /// Minimum time between two writes that set the file's time, in nanoseconds. Setting the time waits
-/// for write-back in progress, so it is not set at each write or each kernel tick.
+/// for write-back in progress, so not every write or kernel tick sets the time.
 const TOUCH_NS: u64 = 100_000_000;
-/// Maximum of the blocks that a growing long file gets ahead of its writes, in bytes. The amount is
-/// the file's length divided by `AHEAD_PART`.
+/// Maximum of the blocks allocated ahead of the writes of a growing long file, in bytes. The amount
+/// is the file's length divided by `AHEAD_PART`.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_PART: u64 = 8;
 const BLOCK_BYTES: u64 = 4096;
-/// Blocks held back, in bytes. They are freed when the disk is full, so that accepted bytes can be
+/// Blocks held back, in bytes. A full disk frees these blocks, so that accepted bytes can be
 /// written.
 const SPARE_BYTES: u64 = 64 << 10;
 
@@ -51,7 +51,7 @@ pub(super) struct Opened {
     /// True if the last allocation ahead found the disk full.
     is_short: AtomicBool,
     /// Time at which a write last set the file's time, in nanoseconds. 0 makes the next write set
-    /// it.
+    /// the time.
     touched: AtomicU64,
 }
 
@@ -59,8 +59,7 @@ pub(super) struct Opened {
 struct Growth {
     /// The file's length in the kernel, in bytes.
     len: u64,
-    /// End of the range with blocks, in bytes. The range starts at the length that the file had
-    /// when it was opened.
+    /// End of the range with blocks, in bytes. The range starts at the file's length at the open.
     has_room: u64,
 }
 
@@ -98,7 +97,7 @@ impl Opened {
         real: &Arc<std::fs::File>,
         kind: LeaseKind,
     ) -> Result<Opened, Errno> {
-        // The descriptor of the program may have `O_APPEND`. Write-back needs its own offsets.
+        // The descriptor of the program may have `O_APPEND`. Write-back needs explicit offsets.
         let flags = rustix::fs::fcntl_getfl(real)?;
         let stat = rustix::fs::fstat(real)?;
         rustix::fs::fcntl_setfl(real, flags - OFlags::APPEND)?;
@@ -147,8 +146,8 @@ impl Opened {
         Ok(nr_written)
     }
 
-    /// Prepares a store to a mapped page at `offset`: allocates its blocks, and sets the file's
-    /// time.
+    /// Prepares a store to a mapped page at `offset`: allocates the page's blocks, and sets the
+    /// file's time.
     ///
     /// # Errors
     /// Fails with `ENOSPC` or another error of the kernel.
@@ -215,8 +214,8 @@ impl Opened {
         Ok(len)
     }
 
-    /// Allocates blocks up to `end` and ahead of it. Returns false if the disk has no room.
-    /// Accepted bytes are then written through until an allocation succeeds.
+    /// Allocates blocks up to `end` and ahead. Returns false if the disk has no room. Accepted
+    /// bytes are then written through until an allocation succeeds.
     fn gain_room(&self, growth: &mut Growth, offset: u64, end: u64) -> bool {
         let from = growth.has_room.max(offset);
         let ahead = (end / AHEAD_PART).clamp(SPARE_BYTES, AHEAD_BYTES_MAX);
@@ -274,7 +273,7 @@ impl Opened {
         self.touched.store(now, Relaxed);
         let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
         let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
-        // The kernel refuses this if the server may write the file and does not own it. Write-back
+        // The kernel refuses this if the server may write the file but is not the owner. Write-back
         // then sets the time.
         let _ = rustix::fs::futimens(&*self.real, &times);
     }
@@ -340,12 +339,12 @@ impl Opened {
                 write_zeros(handle, offset, end.min(handle.len()))
             }
             rest if rest == Flags::PUNCH_HOLE && keeps_size => {
-                // The flush removes the pages from all mappings, and no process can store to them
-                // until this call ends.
+                // The flush removes the pages from all mappings, and no process can store to the
+                // pages until this call ends.
                 handle.flush().errno()?;
                 write_zeros(handle, offset, end.min(handle.len()))?;
                 handle.flush().errno()?;
-                // The range reads as zeros already. This frees its blocks.
+                // The range reads as zeros already. The call frees the blocks.
                 let _ = rustix::fs::fallocate(&*self.real, mode, offset, len);
                 self.is_sparse.store(true, Relaxed);
                 self.touched.store(0, Relaxed);
@@ -360,8 +359,8 @@ impl Opened {
         self.give_back(&mut lock(&self.growth));
     }
 
-    /// Releases the file after a write-back. Its clean pages stay in the cache, and are reused if
-    /// the file is unchanged at its next open.
+    /// Releases the file after a write-back. Clean pages stay in the cache, and the next open
+    /// reuses the pages of an unchanged file.
     pub(super) fn let_go(self) {
         self.file.hide();
         self.file.unmap_all(true);
@@ -371,8 +370,8 @@ impl Opened {
         let _ = lease::release(self.real.as_fd());
     }
 
-    /// Returns a function that waits for the reads ahead that keep the descriptor open. Call it
-    /// after the file is released.
+    /// Returns a function that waits for the reads ahead that keep the descriptor open. The
+    /// function must run after the release of the file.
     pub(super) fn reads_ahead(&self) -> Box<dyn FnOnce()> {
         self.file.reads_ahead(&self.real)
     }
@@ -406,15 +405,15 @@ impl Opened {
     }
 }
 
-/// Rolls back a failed append, and returns its error. The sync consumes the error, so that the next
-/// sync does not report it again.
+/// Rolls back a failed append, and returns the error. The sync consumes the error, so that the next
+/// sync does not report the error again.
 fn take_back(handle: &File, before: u64, errno: Errno) -> Errno {
     let cut = handle.set_len(before).errno();
     let _ = handle.sync_data();
     cut.err().unwrap_or(errno)
 }
 
-/// Opens the file at `path`. Waits if another process holds a lease on it.
+/// Opens the file at `path`. Waits if another process holds a lease on the file.
 fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
     let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;

@@ -24,7 +24,7 @@ impl Server {
         let was_made = flags & open::CREATED != 0;
         let has_all = |_: &OwnedFd| !was_made || made.is_some();
         let Some(stand_in) = stand_in.filter(has_all).filter(leaves_room) else {
-            // The program sent descriptors, and the server had no free descriptor to receive them.
+            // The program sent descriptors, but the server had no free descriptor to receive any.
             self.handed_over[Reason::Exhausted as usize].fetch_add(1, Relaxed);
             return Ok(Answer::kernel(None));
         };
@@ -90,7 +90,7 @@ impl Server {
         Ok(Answer::kernel(None))
     }
 
-    /// Returns true if the file is never managed. The name of its first open decides.
+    /// Returns true if the file is never managed. The name at the first open decides.
     fn is_excluded(&self, file: &ServedFile, stand_in: &OwnedFd, len: u64) -> bool {
         let mut known = super::lock(&file.is_excluded);
         len >= FILE_BYTES_MAX
@@ -121,8 +121,8 @@ impl Server {
         Ok(answer)
     }
 
-    /// Returns the description that a process uses. From now on the process is known to hold it,
-    /// by a descriptor or a mapping. Opens the description again if it was closed.
+    /// Returns the description that a process uses. The process is from now on a known holder, by a
+    /// descriptor or a mapping. Opens a closed description again.
     pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
         let one = self.holders.hold(process, id).ok_or(Errno::BADF)?;
         self.open_again(&one);
@@ -130,7 +130,7 @@ impl Server {
     }
 
     /// Runs `act` on the description that a process uses. If the end of one of the process's
-    /// sockets has closed the description meanwhile, opens it again and repeats `act`.
+    /// sockets has closed the description meanwhile, opens the description again and repeats `act`.
     ///
     /// # Errors
     /// Fails with [`ONLY_KERNEL`] if the description has ended.
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Opens a closed description again, because a process still has it.
+    /// Opens a closed description again, because a process still has a descriptor.
     pub(super) fn open_again(&self, one: &Description) {
         if one.inner().is_open {
             return;
@@ -219,14 +219,15 @@ impl Server {
     }
 }
 
-/// Returns true if `made` is a read-write descriptor, as the library makes it for a new file.
+/// Returns true if `made` is a read-write descriptor. The library makes such a descriptor for a new
+/// file.
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
 }
 
 /// Returns true if at least half of the process's descriptors are free, for sockets and for files
-/// that are handed over. A new descriptor has the lowest free number, so its number tells.
+/// that are handed over. A new descriptor has the lowest free number, and that number decides.
 pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)

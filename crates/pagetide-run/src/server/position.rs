@@ -1,9 +1,8 @@
 //! The position of an open file description.
 //!
 //! Problem: a reader needs the position, and a request for the position costs more than the copy of
-//! the bytes. Idea: the position of a read-only description moves to a word in shared memory at its
-//! second read. Readers move the word without a request (`pagetide_sys::shared::Positions`).
-//!
+//! the bytes. Idea: the second read of a read-only description moves the position to a word in
+//! shared memory. Readers move the word without a request (`pagetide_sys::shared::Positions`).
 //! ```text
 //!   Own     in the server      read and write, append, lseek
 //!    | a second read of a read-only description
@@ -14,7 +13,7 @@
 //!   Own
 //! ```
 //!
-//! A writable description keeps its position in the server. A process that corrupts the shared
+//! The server keeps the position of a writable description. A process that corrupts the shared
 //! words must not move the writes of other processes.
 
 use pagetide_sys::shared::Positions;
