@@ -1,11 +1,11 @@
 //! The calls on an open file description.
 //!
-//! **Problem.** A call needs its description and its file, and both must agree on who serves the
-//! file, the page cache or the kernel.
+//! **Problem.** A call needs a description and a file, and both must agree on who serves the file,
+//! the page cache or the kernel.
 //!
 //! **Idea.** A read-write lock protects a file's state during a call. Most calls share the lock,
-//! and calls that change the file's length hold it exclusively. If the kernel has the file, the
-//! call returns the real descriptor to continue with.
+//! and calls that change the file's length hold the lock exclusively. If the kernel has the file,
+//! the call returns the real descriptor to continue with.
 //!
 //! **Ignored.** Writes, which consist of several packets. See `writing`.
 
@@ -25,7 +25,7 @@ use std::sync::{Arc, MutexGuard};
 
 impl Description {
     /// Runs a request that shares the file with other requests. The request holds the description's
-    /// `inner`, and may change its position.
+    /// `inner`, and may change the position.
     pub(super) fn share(
         &self,
         request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
@@ -82,8 +82,8 @@ impl Description {
             let nr_read = *read.as_ref().unwrap_or(&0);
             let total = if nr_read < len { nr_read as u64 } else { most };
             if total < most {
-                // The rest was not read. It is skipped if another reader has moved the position
-                // meanwhile.
+                // The rest was not read. The position moves back, unless another reader has moved
+                // the position meanwhile.
                 inner.position.replace(base + most, base + total);
             }
             let result = read? as i64;
@@ -230,7 +230,7 @@ impl Description {
         })
     }
 
-    /// Sets the status flags. The real descriptor gets them when it is opened.
+    /// Sets the status flags. The open of the real descriptor uses these flags.
     pub(super) fn set_flags(&self, author: Author<'_>, flags: u64) -> Outcome {
         const CHANGEABLE: u64 = 0o2000 | 0o4000 | 0o20000 | 0o40000 | 0o1000000;
         self.share(|_, inner, _| {

@@ -1,10 +1,11 @@
 //! One file of the run and its open file descriptions.
 //!
 //! **Problem.** Every program must get a file's bytes from the same place at any moment. POSIX
-//! keeps the position and the status flags in the description, and dup, fork and exec share them.
+//! keeps the position and the status flags in the description. Processes share a description
+//! through dup, fork and exec.
 //!
 //! **Idea.** A read-write lock protects the file's state. Requests share the lock, and a change of
-//! ownership holds it exclusively.
+//! ownership is exclusive.
 //!
 //! ```text
 //!               no lease possible, excluded: opened natively
@@ -19,13 +20,14 @@
 //! ```
 //!
 //! The program's descriptors of a description refer to a *stand-in*. The server keeps a descriptor
-//! of the stand-in too, to recognise it. A description is one of:
+//! of the stand-in too, to recognise a program's descriptor. A description is one of:
 //!
 //! ```text
-//!   open      has a handle: the page cache answers its requests. Or it has a real descriptor: the
-//!             kernel has the file, and each process that asks gets the descriptor
-//!   closed    every known process has closed it. A request of a process that inherited it without
-//!             the server's knowledge (a child right after fork) opens it again, position included
+//!   open      has a handle: the page cache answers requests. Or has a real descriptor: the kernel
+//!             has the file, and each process that asks gets the descriptor
+//!   closed    every known process has closed the description. A request of a process that
+//!             inherited the description without the server's knowledge (a child right after fork)
+//!             opens the description again, position included
 //! ```
 //!
 //! The module `holders` knows the processes that hold a description, and ends the description.
@@ -68,10 +70,10 @@ pub(super) enum Hands {
     Kernel,
 }
 
-/// One file, under all its names.
+/// One file, under all names.
 pub(super) struct ServedFile {
     pub(super) key: FileKey,
-    /// Requests share the lock. Changes of ownership and length, and opens, hold it exclusively.
+    /// Shared by requests. Held exclusively by changes of ownership and length, and by opens.
     pub(super) state: RwLock<Hands>,
     /// The lock of calls that extend the file.
     pub(super) growth: Arc<Turn>,
@@ -146,7 +148,7 @@ impl ServedFile {
         self.open_descriptions().filter(|one| one.access.write).count()
     }
 
-    /// Returns the owner of the file once the page cache does not serve it.
+    /// Returns the owner of the file once the file is not managed.
     fn unmanaged(&self) -> Hands {
         if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
     }
@@ -285,7 +287,7 @@ pub(super) struct Inner {
     pub(super) handle: Option<File>,
     /// The handle for faults of mappings. Absent until the first mapping.
     pub(super) map_handle: Option<File>,
-    /// The descriptor for calls in the kernel, or the error of its open, once the kernel has the
+    /// The descriptor for calls in the kernel, or the error of the open, once the kernel has the
     /// file.
     pub(super) real: Option<Result<Arc<std::fs::File>, Errno>>,
     /// True from the open to the close. The file's `state` is held for writing while this changes.
@@ -357,8 +359,8 @@ impl Description {
         lock(&self.inner)
     }
 
-    /// Opens the real descriptor after the kernel got the file, at the description's position and
-    /// with its flags. If the file cannot be opened, uses `instead` if it has the same access mode.
+    /// Opens the real descriptor after the kernel got the file, with the description's position and
+    /// flags. Uses `instead` if the open fails and `instead` has the same access mode.
     pub(super) fn open_real(&self, instead: Option<&Arc<std::fs::File>>) {
         let mut inner = self.inner();
         if !inner.is_open || inner.real.is_some() {

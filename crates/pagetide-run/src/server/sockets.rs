@@ -1,13 +1,13 @@
 //! The server's socket name, and one thread for each connected socket.
 //!
 //! ```text
-//!   name       an abstract socket; a process connects when it first has something to ask
+//!   name       an abstract socket; a process connects before its first request
 //!   socket     greeting, request, reply, request, reply, end
 //! ```
 //!
-//! The server answers only processes of its own user. It checks the user when it accepts a socket.
-//! It also checks the sender of each packet, because a process that has changed its user can
-//! inherit a socket.
+//! The server answers only processes of the server's user. The server checks the user of each
+//! accepted socket. The server also checks the sender of each packet, because a process that has
+//! changed its user can inherit a socket.
 
 use super::answer::Answer;
 use super::changes::Author;
@@ -51,7 +51,7 @@ const PAUSES_MAX: u32 = 100;
 /// The socket that processes connect to.
 #[derive(Debug)]
 pub struct Listener {
-    /// The socket, until it is closed.
+    /// The socket, until the close.
     socket: Mutex<Option<Arc<OwnedFd>>>,
     name: String,
 }
@@ -105,8 +105,8 @@ pub(crate) fn answers(name: &str) -> bool {
 
 /// Accepts connections until the server stops. Returns when the last connection has ended.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
-    // Closing this descriptor makes room to accept a connection and close it. Its process then
-    // continues without the server.
+    // Closing this descriptor makes room to accept a connection and close the connection. The
+    // process then continues without the server.
     let mut spare = File::open("/dev/null").ok();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let Some(listening) = listener.socket() else { return };
@@ -125,7 +125,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                     "pagetide: cannot take one more connection of the program's: {error}"
                 ));
                 if nr_pauses == PAUSES_MAX {
-                    // The socket closes with its last reference, and the waiting processes notice.
+                    // The socket closes with the last reference, and the waiting processes notice.
                     lock(&listener.socket).take();
                     break;
                 }
@@ -165,7 +165,7 @@ fn is_own_user(socket: &OwnedFd) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == rustix::process::getuid())
 }
 
-/// Removes the socket from its process, even if a request panics.
+/// Removes the socket from the process, even if a request panics.
 struct Membership<'a>(&'a Server, u64);
 
 impl Drop for Membership<'_> {
@@ -311,8 +311,8 @@ pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>
     Ok([only_readable(frames)?, only_readable(numbers)?])
 }
 
-/// Sends the number of frames, their two files, and the file of the positions. Sends 0 if the cache
-/// is not shared.
+/// Sends the number of frames, the two files of the frames, and the file of the positions. Sends 0
+/// if the cache is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     match (&server.frames, server.positions.file()) {
         (Some(([frames, numbers], nr_frames)), Some(positions)) => {

@@ -7,8 +7,8 @@
 //!   socket    notice of them -> the server's thread inserts the pages in the cache; no reply
 //! ```
 //!
-//! A notice precedes later requests of the same thread, so a description's misses are counted
-//! before its close.
+//! A notice precedes later requests of the same thread. A description's misses are therefore
+//! counted before the close.
 
 use super::Server;
 use super::answer::done;
@@ -45,7 +45,7 @@ impl ThreadTray {
     }
 }
 
-/// Inserts pages that the program has read, each with its number in the ring. An invalid page is
+/// Inserts pages that the program has read, with the pages' numbers in the ring. An invalid page is
 /// skipped, because the program needs no reply.
 pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {

@@ -19,7 +19,7 @@ pub(super) struct Turn {
 pub(super) struct HeldTurn(Arc<Turn>);
 
 impl Turn {
-    /// Waits until the lock is free, and takes it. The caller holds no lock of a file.
+    /// Waits until the lock is free, and takes the lock. The caller holds no lock of a file.
     pub(super) fn take(self: &Arc<Turn>) -> HeldTurn {
         let is_taken = lock(&self.is_taken);
         let waited = self.freed.wait_while(is_taken, |is_taken| *is_taken);

@@ -1,8 +1,8 @@
-//! Writes: their position in the file, and calls that consist of several packets.
+//! Writes: the position in the file, and calls that consist of several packets.
 //!
 //! ```text
-//!   first packet   takes the locks, finds the offset, writes its bytes
-//!   next packets   write their bytes; each moves the position and the length
+//!   first packet   takes the locks, finds the offset, writes the packet's bytes
+//!   next packets   each writes the packet's bytes, and moves the position and the length
 //!   last packet, another request, the socket's end    release the locks
 //! ```
 //!
@@ -30,7 +30,7 @@ pub(super) struct LongWrite {
     _turns: Turns,
 }
 
-/// The locks that the call holds until its last packet.
+/// The locks that the call holds until the last packet.
 #[derive(Default)]
 struct Turns {
     position: Option<HeldTurn>,

@@ -1,10 +1,9 @@
-//! Knows which process holds which open file description, and ends a description with its last
-//! holder.
+//! The processes that hold each open file description. A description ends with the last holder.
 //!
-//! **Problem.** The kernel keeps an open file description, its locks and its blocks on the disk
-//! until the last descriptor is closed. The server has a descriptor of each description, so it must
-//! close its own as soon as no process has one, and not earlier. A process inherits descriptors and
-//! receives them over sockets without the server's knowledge.
+//! **Problem.** The kernel keeps an open file description, with locks and disk blocks, until the
+//! last descriptor is closed. The server has a descriptor of each description, and must close this
+//! descriptor as soon as no process has one, and not earlier. The server does not see a process
+//! inherit descriptors, or receive descriptors over sockets.
 //!
 //! **Idea.** The known holders decide when to write back. A search decides when to end a
 //! description:
@@ -13,17 +12,17 @@
 //!   open, dup, first use, mmap          a known holder
 //!   close, exit, exec, munmap           none left: closed, that is, written back and not served
 //!   closed --> search (kcmp) --none---> ended: out of the table, the server's descriptors closed
-//!                            --found--> kept until a later search. Its next use opens it again
+//!                            --found--> kept until a later search. The next use opens it again
 //! ```
 //!
-//! A closed description with a real descriptor may hold a lock. The call that closes it searches at
-//! once. The scan thread searches for the others.
+//! A closed description with a real descriptor may hold a lock. The call that closes the
+//! description searches at once. The scan thread searches for holders of other descriptions.
 //!
-//! **Data and invariants.** One lock protects the processes and the table of descriptions. No other
-//! lock is taken under it. A description with a known holder stays in the table.
+//! **Data and invariants.** One lock protects the processes and the table of descriptions. Holders
+//! of this lock take no other lock. A description with a known holder stays in the table.
 //!
-//! The number in a greeting identifies a process. A process is gone when its last socket has
-//! closed, however it ended.
+//! The number in a greeting identifies a process. A process is gone when the last socket has
+//! closed, for any reason.
 //!
 //! **Ignored.** A descriptor in flight through a socket is in no process's table.
 
@@ -58,7 +57,7 @@ impl Holder {
     }
 }
 
-/// The processes of a run, and the descriptions that they hold.
+/// The processes of a run, and the held descriptions.
 #[derive(Default)]
 pub(super) struct Holders {
     known: Mutex<Known>,
@@ -110,7 +109,7 @@ impl Holders {
         Arc::clone(&entry.life)
     }
 
-    /// Removes a socket of `process`. Returns true if it was the last.
+    /// Removes a socket of `process`. Returns true if no socket is left.
     fn leave(&self, process: u64) -> bool {
         let mut known = lock(&self.known);
         let Some(entry) = known.processes.get_mut(&process) else { return false };
@@ -118,8 +117,7 @@ impl Holders {
         entry.nr_sockets == 0
     }
 
-    /// Returns the numbers of processes that have ended before all their sockets were seen to
-    /// close.
+    /// Returns the numbers of ended processes with sockets that are still open here.
     fn collect_ended(&self) -> Vec<u64> {
         let life_of = |(number, one): (&u64, &Process)| (*number, Arc::clone(&one.life));
         let lives: Vec<_> = lock(&self.known).processes.iter().map(life_of).collect();
@@ -137,7 +135,7 @@ impl Holders {
         lock(&self.known).descriptions.get(&id).map(|entry| Arc::clone(&entry.one))
     }
 
-    /// Returns a description that has not ended. From now on, `process` is known to hold it: by a
+    /// Returns a description that has not ended. `process` is from now on a known holder: by a
     /// descriptor, unless a mapping of the process holds the description already.
     pub(super) fn hold(&self, process: u64, id: u64) -> Option<Arc<Description>> {
         let mut known = lock(&self.known);
@@ -176,7 +174,8 @@ impl Holders {
         lock(&self.known).processes.retain(|number, one| *number != process || one.nr_sockets > 0);
     }
 
-    /// Removes a process and its mappings from all descriptions. Returns these descriptions.
+    /// Removes a process and all mappings of the process from all descriptions. Returns the changed
+    /// descriptions.
     fn remove_holders(&self, process: u64) -> Vec<Arc<Description>> {
         lock(&self.known).collect(|entry| {
             let before = entry.holders.len();
@@ -201,7 +200,8 @@ impl Holders {
         all.iter().filter(|one| one.has_real()).count() as u64
     }
 
-    /// Removes a description and closes its real descriptor, unless it has a holder again.
+    /// Removes a description and closes the real descriptor, unless the description has a holder
+    /// again.
     fn end(&self, one: &Description) {
         let mut known = lock(&self.known);
         if known.descriptions.get(&one.id).is_some_and(|entry| entry.holders.is_empty()) {
@@ -220,15 +220,15 @@ impl Holders {
 }
 
 impl Server {
-    /// Removes a socket of `process`, and forgets the process with its last one.
+    /// Removes a socket of `process`. Forgets the process with the last socket.
     pub(super) fn leave(&self, process: u64) {
         if self.holders.leave(process) {
             self.forget_process(process, Closing::Nothing);
         }
     }
 
-    /// Forgets all processes that have ended. The threads of their sockets may see the end later
-    /// than the parents do. A packet that is still queued opens its description again.
+    /// Forgets all processes that have ended. The threads of the sockets may see the end later than
+    /// the parents do. A packet that is still queued opens the description again.
     pub(super) fn forget_ended(&self) {
         for process in self.holders.collect_ended() {
             self.forget_process(process, Closing::Nothing);

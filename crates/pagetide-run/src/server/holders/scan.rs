@@ -1,11 +1,11 @@
 //! The scan thread: ends closed descriptions that no process holds any more.
 //!
-//! A child that is forked before its parent closes a descriptor still has the descriptor. The
-//! server learns of the child's close only if the child has sent a request. Until then, a search of
-//! the processes is the only way to learn of it.
+//! A child that is forked before the parent closes a descriptor still has the descriptor. The
+//! server sees the child's close only if the child has sent a request. Otherwise, only a search of
+//! the processes shows the close.
 //!
 //! ```text
-//!   last close --> a scan, then a pause of 19 times its duration: 5 % of a CPU
+//!   last close --> a scan, then a pause of 19 times the scan time: 5 % of a CPU
 //!                    ^-- held: again after twice the pause (at most 1 s; 50 ms for a real
 //!                        descriptor)
 //!   disk full ---> one scan at once, before the write fails
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Ratio of the pause to the scan before it. Limits the scan to 5 % of a CPU.
 const PAUSE_FACTOR: u32 = 19;
-/// Longest pause between two scans. A process announces a close before it closes, so a held
+/// Longest pause between two scans. A process announces a close before the close, so a held
 /// description is scanned again. The pause doubles with each scan.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
@@ -31,7 +31,7 @@ const PAUSE_OF_REAL: Duration = Duration::from_millis(50);
 pub(super) struct Scan {
     is_due: Mutex<bool>,
     changed: Condvar,
-    /// Held during a scan. The scan releases descriptors at its end, and no other scan may end
+    /// Held during a scan. A scan releases descriptors at the end, and no other scan may end
     /// earlier.
     turn: Mutex<()>,
 }

@@ -10,8 +10,8 @@
 //!     --> kcmp with the server's stand-in            (exact)
 //! ```
 //!
-//! A descriptor is still open while the process that closes it waits for the server's reply. The
-//! close request names the descriptor, and the search ignores it.
+//! The process that closes a descriptor still has the descriptor while waiting for the server's
+//! reply. The close request names the descriptor, and the search ignores that descriptor.
 //!
 //! Source: kcmp(2), proc(5) "/proc/pid/fd".
 
@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Descriptors that a search ignores, because the call that closes them waits for the server.
+/// Descriptors that a search ignores, because the closing call waits for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::server) enum Closing {
     /// None.
@@ -77,8 +77,8 @@ pub(super) fn find_holders(these: &[Arc<Description>], closing: Closing) -> Vec<
 #[derive(Default)]
 struct Descriptors {
     of_files: BTreeMap<(u64, u64), Vec<(i32, RawFd)>>,
-    /// True if a process hides its descriptors, as an undumpable process does. It may hold any
-    /// description.
+    /// True if a process hides descriptors, for example an undumpable process. Such a process may
+    /// hold any description.
     is_one_hidden: bool,
 }
 
@@ -116,7 +116,7 @@ impl Descriptors {
     }
 }
 
-/// Returns true if a descriptor may be a stand-in. Returns false if its flags show more access than
+/// Returns true if a descriptor may be a stand-in. Returns false if the flags show more access than
 /// `O_PATH`.
 fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
     let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
