@@ -1,8 +1,8 @@
 //! Direct descriptors: real descriptors of the server's files, which the program does not see.
 //!
 //! ```text
-//!   lent    of the server's own open file: a thread reads uncached pages by it, past the kernel's
-//!           page cache, and it keeps the process's record locks
+//!   lent    of the server's own open file: a thread reads uncached pages directly, past the
+//!           kernel's page cache, and the descriptor keeps the process's record locks
 //!   kept    hidden, but not closed yet because there may be record locks
 //! ```
 //!
@@ -11,10 +11,10 @@
 //! a stand-in must drop the locks, as the close of a real descriptor would.
 //!
 //! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
-//! carries the number of its process, so a child never uses an inherited entry. Files that were
-//! ever locked are bits of a filter, which may return false positives but no false negatives. The
-//! kernel tells if a file has locks now. Between that question and a close, no thread takes a lock:
-//! the thread waits for the close, or the close finds that the thread is counted ([`Inside`]).
+//! carries the number of a process, so a child never uses an inherited entry. Files that were ever
+//! locked are bits of a filter, which may return false positives but no false negatives. The kernel
+//! tells if a file has locks now. No thread takes a lock between that question and a close: the
+//! thread waits for the close, or the close finds that the thread is counted ([`Inside`]).
 //!
 //! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a
 //! thread in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes a lock.
@@ -139,7 +139,7 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     let request = Request { flags, ..Request::new(Op::Lend, id) };
     let answer = channel::ask(&request, channel::Parcel::default()).ok()?;
     if answer.reply.status == Status::Kernel {
-        // The caller asks for the real descriptor again, to put it in the place of the stand-ins.
+        // The caller asks for the real descriptor again, to replace the stand-ins.
         answer.files.into_iter().filter(|real| *real >= 0).for_each(dispose);
         return None;
     }
@@ -158,8 +158,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     is_lent.then_some(Lent { fd, is_direct })
 }
 
-/// Returns the direct descriptor of another description of the same file, as the server has only
-/// one.
+/// Returns the direct descriptor of another description of the same file. The server has only one
+/// direct descriptor of a file.
 fn lent_of_same_file(id: u64) -> Option<c_int> {
     let file = file_of(table::numbers_of(id).next()?);
     let same = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
@@ -167,13 +167,13 @@ fn lent_of_same_file(id: u64) -> Option<c_int> {
     same.find_map(|slot| descriptor_in(slot.word.load(Acquire)).filter(|fd| own::has(*fd)))
 }
 
-/// Hides a descriptor, and moves it to a high number unless the move would drop locks.
+/// Hides a descriptor. Moves the descriptor to a high number unless the move would drop locks.
 fn keep(fd: c_int) -> c_int {
     let disposal = Disposal::begin();
     if disposal.finds_locks(fd) { own::keep_here(fd) } else { own::keep(fd) }
 }
 
-/// Releases a hidden descriptor, before the program puts its own descriptor in the place.
+/// Releases a hidden descriptor, before the program reuses the number.
 pub(crate) fn give_up(fd: c_int) {
     own::give_up(fd);
     for slot in &LENT {
@@ -195,8 +195,7 @@ fn kept() -> &'static [(AtomicU64, AtomicU64)] {
 /// for threads that have found no lock and are about to close a descriptor of the file. Afterwards,
 /// every thread finds that there may be a lock.
 pub(crate) fn note_lock(fd: c_int) -> Inside {
-    // If a child has not closed its inherited descriptors yet, this closes them before there is a
-    // lock.
+    // In a new child, this closes inherited descriptors before there is a lock.
     let inside = Inside::enter(&LOCK_CALLS);
     let (word, bit) = place_of(file_of(fd));
     IS_ANY_LOCKED.store(true, SeqCst);
@@ -205,8 +204,8 @@ pub(crate) fn note_lock(fd: c_int) -> Inside {
     inside
 }
 
-/// Waits until no thread is in [`dispose`]. No handler of signals runs in such a thread, so none is
-/// this one.
+/// Waits until no thread is in [`dispose`]. Such a thread runs no signal handler, so the caller is
+/// not such a thread.
 fn wait_for_disposals(process: u64) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     let is_one_under_way = |_: &u32| Inside::count(&DISPOSALS, process) > 0;
@@ -232,7 +231,7 @@ fn place_of(file: u64) -> (&'static AtomicU64, u64) {
 }
 
 /// A thread in a section of code, counted in a word. Upper half of the word: the process's number.
-/// Lower half: the count. A child does not inherit the count, because its number differs.
+/// Lower half: the count. A child has another number, so the count does not apply to the child.
 pub(crate) struct Inside {
     word: &'static AtomicU64,
     process: u64,
@@ -292,10 +291,10 @@ fn has_locks(real: c_int) -> bool {
     asked.is_ok() && lock.l_type != libc::F_UNLCK as i16
 }
 
-/// Closes a real descriptor that the program does not know. The kernel drops this process's record
-/// locks on a file when the process closes any descriptor of the file. So every real descriptor of
-/// a program's file ends here. If there may be locks, the descriptor is kept until the program
-/// closes a descriptor of the same file.
+/// Closes a real descriptor that the program does not know. Every real descriptor of a program's
+/// file ends here, because the close of any descriptor of a file drops this process's record locks
+/// on the file. If there may be locks, the descriptor is kept until the program closes a descriptor
+/// of the same file.
 pub(crate) fn dispose(real: c_int) {
     let disposal = Disposal::begin();
     if disposal.finds_locks(real) {
@@ -309,7 +308,7 @@ pub(crate) fn dispose(real: c_int) {
 
 /// Puts the open file of `other` in the place of `fd`, a descriptor of a file that this thread has
 /// just created. Returns false, and leaves `fd`, if there may be locks: another thread may have
-/// opened the file by its name.
+/// opened the file by name.
 pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
     let disposal = Disposal::begin();
     // SAFETY: all arguments are numbers (S20).
@@ -333,7 +332,7 @@ pub(crate) fn is_kept(fd: c_int) -> bool {
     kept().iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
 }
 
-/// Returns the maximum number of descriptors that an exec leaves open for their locks, 0 without
+/// Returns the maximum number of descriptors that an exec leaves open to keep locks, 0 without
 /// locks.
 pub(crate) fn nr_kept_max() -> usize {
     let nr_lent = || LENT.iter().filter(|slot| slot.id.load(Acquire) != 0).count();
@@ -350,7 +349,7 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
         |(file, word): &(u64, u64)| *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file);
     for (_, word) in lent.chain(kept).filter(may_stay) {
         let fd = descriptor_in(word).filter(|fd| *fd >= 0 && own::has(*fd));
-        // Without a record lock, the descriptor would only keep the other locks of its description.
+        // Without a record lock, the descriptor would only keep the description's other locks.
         if let Some(fd) = fd.filter(|fd| has_locks(*fd))
             && process::control(fd, libc::F_SETFD, 0).is_ok()
         {
@@ -369,7 +368,7 @@ fn is_closed_by_exec(file: u64) -> bool {
     table::numbers().any(counts)
 }
 
-/// Takes over a descriptor that the program before an exec had kept for its locks.
+/// Takes over a descriptor that the program before an exec had kept because of locks.
 pub(crate) fn take_over(fd: c_int) {
     let cloexec = libc::FD_CLOEXEC as usize;
     if process::control(fd, libc::F_SETFD, cloexec).is_ok() {
@@ -431,8 +430,8 @@ fn real_of_program(file: u64) -> Option<c_int> {
     table::numbers().find(is_real)
 }
 
-/// Returns true if this process may have record locks on the file of `fd`, and has taken them by
-/// a descriptor of the program.
+/// Returns true if this process may have record locks on the file of `fd`, taken by a descriptor of
+/// the program.
 pub(crate) fn may_be_locked_by_program(fd: c_int) -> bool {
     IS_ANY_LOCKED.load(Relaxed) && {
         let file = file_of(fd);
@@ -440,8 +439,8 @@ pub(crate) fn may_be_locked_by_program(fd: c_int) -> bool {
     }
 }
 
-/// Records the file of a descriptor from before an exec as locked, if it has record locks: the
-/// kernel keeps a process's locks across exec. Called before the program runs.
+/// Records the file of a descriptor from before an exec as locked, if the file has record locks.
+/// Called before the program runs. The kernel keeps a process's locks across exec.
 pub(crate) fn note_lock_from_before(fd: c_int) {
     if has_locks(fd) {
         let (word, bit) = place_of(file_of(fd));
@@ -452,7 +451,7 @@ pub(crate) fn note_lock_from_before(fd: c_int) {
 }
 
 /// Closes the kept descriptors of a file before the program closes `fd`, a descriptor of the
-/// kernel's: the close drops the locks. The close of an O_PATH descriptor drops no locks.
+/// kernel's. The close of `fd` drops the locks, unless `fd` is an O_PATH descriptor.
 pub(crate) fn real_closes(fd: c_int) {
     if !kept().is_empty() && !process::is_stand_in(fd) {
         close_kept(file_of(fd));
@@ -479,7 +478,7 @@ pub(crate) fn retire(id: u64, real: c_int) {
 }
 
 /// Empties the slot of description `id`. Returns the direct descriptor, unless another description
-/// uses the same one.
+/// uses the same descriptor.
 fn take(slot: &Slot, id: u64) -> Option<c_int> {
     let fd = descriptor_in(slot.word.load(Acquire)).filter(|fd| id != 0 && *fd >= 0)?;
     slot.id.compare_exchange(id, 0, AcqRel, Relaxed).ok()?;

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   look up --> request --> Done     the result
-//!                           Kernel   the real descriptor takes the stand-in's place, wherever this
-//!                                    process has it, and the caller calls the kernel
+//!                           Kernel   the real descriptor replaces the stand-in everywhere in this
+//!                                    process, and the caller calls the kernel
 //! ```
 //!
-//! **Ignored.** A descriptor that one thread closes while another thread has a call on a copy of
-//! it. If the file becomes the kernel's at that moment, the descriptor may stay open.
+//! **Ignored.** A descriptor that one thread closes while another thread has a call on a copy. If
+//! the kernel gets the file at that moment, the descriptor may stay open.
 
 use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
@@ -17,10 +17,10 @@ use crate::{lent, next, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
-/// Number of no description, for a stand-in that the server could not be asked about.
+/// Number of no description, for a stand-in that could not be sent to the server.
 const NO_DESCRIPTION: u64 = 0;
 
-/// Returns the description of `fd`, if it is managed.
+/// Returns the description of `fd`, if managed.
 #[inline]
 pub(crate) fn managed(fd: c_int) -> Option<u64> {
     if !process::is_on() {
@@ -33,8 +33,8 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     }
 }
 
-/// Finds out if a descriptor from an unseen source is managed: from an exec, another process, or
-/// within the C library. Only a stand-in can be managed.
+/// Returns the description of a descriptor from an unseen source, if managed. Unseen sources are an
+/// exec, another process, and the C library. Only a stand-in can be managed.
 #[cold]
 fn classify(fd: c_int) -> Option<u64> {
     let before = crate::errno::read();
@@ -70,7 +70,7 @@ fn adopt(fd: c_int) -> Entry {
             installed(reply.result as u64, real);
             Entry::Kernel
         }
-        // No stand-in, but a descriptor that the program has opened with O_PATH.
+        // Not a stand-in: the program has opened the descriptor with O_PATH.
         Ok(Answer { reply, .. }) if reply.status == Status::Stranger => Entry::Kernel,
         _ => Entry::Managed(NO_DESCRIPTION),
     }
@@ -88,11 +88,10 @@ pub(crate) fn put_over(fd: c_int, real: c_int) {
     }
 }
 
-/// Puts the real descriptor of description `id` in the place of each of its stand-ins in this
-/// process.
+/// Replaces each stand-in of description `id` in this process by the real descriptor.
 fn install(id: u64, real: c_int) {
     for fd in table::numbers_of(id) {
-        // Another thread may have done so before.
+        // Another thread may already have replaced the stand-in.
         if process::is_stand_in(fd) {
             put_over(fd, real);
         }
@@ -128,7 +127,7 @@ pub(crate) fn request(
             install(one.id, files[0]);
             Ok(None)
         }
-        // Another thread has put the real descriptor in the stand-in's place.
+        // Another thread has replaced the stand-in by the real descriptor.
         Status::Kernel if reply.result >= 0 => Ok(None),
         // The same, and the server has forgotten the description before this request arrived.
         _ if reply.result == -i64::from(libc::EBADF)
@@ -151,7 +150,7 @@ pub(crate) fn hand_over(id: u64, reason: Reason) -> Result<(), Errno> {
     plain(Request { flags: reason as u64, ..Request::new(Op::HandOver, id) }).map(|_| ())
 }
 
-/// Hands the file over, if `fd` is managed.
+/// Hands the file over, if managed.
 pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> {
     managed(fd).map_or(Ok(()), |id| hand_over(id, reason))
 }
@@ -167,22 +166,23 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     control(fd, libc::F_GETFL, 0).map(|flags| flags as c_int)
 }
 
-/// Prepares an exec, which closes stand-ins in the kernel. A stand-in may be the last one of its
-/// description. The server would then keep a real descriptor, and its locks, until it looks at the
-/// processes again. So the real descriptor takes the stand-in's place before the exec, which then
-/// closes the real one.
+/// Prepares an exec, which closes stand-ins in the kernel. A closed stand-in may be the last one of
+/// a description. The server would then keep a real descriptor, with locks, until the next search
+/// of the processes. So the real descriptor replaces the stand-in, and the exec closes the real
+/// descriptor.
 ///
-/// A stand-in of a file that is still managed is given back, so that a file can be executed right
+/// A stand-in of a managed file is given back, so that a file can be executed right after a write.
+/// If the exec fails, the next call on the stand-in opens the description again.
 /// after a write. If the exec fails, the next call on the stand-in opens its description again.
 pub(crate) fn prepare_exec() {
     let is_closed = |fd| {
         let flags = control(fd, libc::F_GETFD, 0);
         flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0)
     };
-    // A child that has made no request has nothing to give back.
+    // A child without requests has no stand-in to give back.
     let has_entered = process::has_entered();
     for (fd, id) in table::managed().filter(|(fd, _)| is_closed(*fd)) {
-        // The exec closes a stand-in, which drops no locks that the kernel has by another
+        // The exec's close of a stand-in does not drop locks that the kernel has by another
         // descriptor. The close of a real descriptor does.
         let takes = match lent::may_be_locked_by_program(fd) {
             true => Request { flags: Reason::Locked as u64, ..Request::new(Op::HandOver, id) },
@@ -190,7 +190,7 @@ pub(crate) fn prepare_exec() {
         };
         let nr_reals = match plain(takes) {
             Ok(Some(reply)) => reply.result,
-            // The real descriptor has taken the stand-in's place.
+            // The real descriptor has replaced the stand-in.
             Ok(None) => continue,
             // A server that is gone keeps nothing.
             Err(_) => return,
@@ -209,7 +209,7 @@ pub(crate) fn prepare_exec() {
 
 /// Removes a descriptor from the table and tells the server, before the number is closed or reused.
 ///
-/// A child sends this even if it has made no request before. Its stand-in may be the last one of a
+/// A child sends this even as its first request. The child's stand-in may be the last one of a
 /// description that another process has locked since.
 ///
 /// # Errors
@@ -226,7 +226,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     let id = match known {
         Entry::Managed(id) => id,
         Entry::Unknown | Entry::Kernel | Entry::Passing => {
-            // A child that has made no request keeps nothing.
+            // A child without requests keeps no descriptor.
             if process::has_entered() {
                 lent::real_closes(fd);
             }
@@ -234,7 +234,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
         }
     };
     lent::stand_in_closes(fd, id);
-    // Before the close, because the server knows the description until then.
+    // Sent before the close, because the server then still knows the description.
     let source = &[self_read::tell_before_asking()];
     let close = Request { offset: fd.into(), ..Request::new(Op::Close, id) };
     let reply = ask(&close, Parcel { source, ..Parcel::default() })?.reply;
@@ -258,14 +258,13 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
     if let Entry::Managed(id) = known
         && process::has_entered()
     {
-        // If the server's count is wrong, it opens the file again.
+        // If the server's count is wrong, the server opens the file again.
         let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
     }
 }
 
-/// Tells the server that the process makes no more requests, so that the server closes the
-/// process's files before the parent sees the end. `own_bytes` is the size of the process's private
-/// pages.
+/// Tells the server that the process makes no more requests. The server then closes the process's
+/// files before the parent sees the end. `own_bytes` is the size of the process's private pages.
 pub(crate) fn say_goodbye(own_bytes: u64) {
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {
