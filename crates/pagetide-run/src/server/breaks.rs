@@ -6,9 +6,9 @@
 //!   server                 written back, dropped, lease released
 //! ```
 //!
-//! A failed write-back is repeated while the kernel's lease timeout allows. The bytes are lost
-//! after that, because the server and the other process must not use the file at the same time. The
-//! server reports the loss to the user.
+//! A failed write-back is repeated while the kernel's lease timeout allows. After that the bytes
+//! are lost, because the server and the other process must not use the file at the same time. The
+//! user gets a message.
 
 use super::Server;
 use super::identity::lock;
@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Maximum time of repeated write-backs. The kernel removes a lease after 45 seconds by default.
+/// Maximum time of repeated write-backs. The kernel's default timeout of a lease is 45 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Default)]
 pub(super) struct Leases {
     by_descriptor: Mutex<HashMap<RawFd, Weak<ServedFile>>>,
-    /// The signal listener of [`watch`]. Empty until the listener is ready.
+    /// The signal listener of [`watch`], once ready.
     listener: OnceLock<LeaseListener>,
 }
 
@@ -54,7 +54,7 @@ impl Leases {
         })
     }
 
-    /// Wakes [`watch`], which then checks if the server stops.
+    /// Wakes [`watch`] after a stop of the server.
     pub(super) fn wake(&self) {
         if let Some(listener) = self.listener.get() {
             listener.wake();
@@ -91,7 +91,7 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
             Break::Unknown => server.leases.all(),
         };
         if server.is_stopping() {
-            // The server has woken this thread to stop. [`Server::finish`] releases all files.
+            // The server stops. [`Server::finish`] releases all files.
             break;
         }
         threads.retain(|thread| !thread.is_finished());
@@ -106,13 +106,13 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
         }
     }
     for thread in threads {
-        // The page cache and its record end with the last thread that uses the cache, so no thread
-        // may outlive the run. A thread that panicked has printed its message.
+        // The page cache and its record end with the last user, so no thread may outlive the run. A
+        // panic has printed its message.
         let _ = thread.join();
     }
 }
 
-/// Hands the file over, so that the waiting opener can continue.
+/// Hands the file over to the waiting opener.
 fn give_up(server: &Server, file: &ServedFile) {
     let began = Instant::now();
     loop {

@@ -1,10 +1,10 @@
 //! In-flight changes, and the requesting processes.
 //!
-//! **Problem.** A process is killed while the server handles its packet. If the packet changed the
-//! file after the parent's wait, the parent would see a dead process write.
+//! **Problem.** A process is killed while the server handles its packet. A change after the
+//! parent's wait would look like a write of a dead process.
 //!
-//! **Idea.** The server lists each change before it checks that the process lives. A change is not
-//! made if the process has ended. A request waits for the listed changes of ended processes.
+//! **Idea.** The server lists each change, then checks that the process lives, and drops the change
+//! if not. A request waits for the listed changes of ended processes.
 //!
 //! Readers that copy bytes from frames send no request. The server therefore hides the pages of a
 //! listed change from all processes except the requester. Other processes must send a request.
@@ -16,14 +16,13 @@
 //! ```
 //!
 //! **Invariants.** A request is sent after its sender has seen a process end. Each change of that
-//! process is then made, or never will be: the server checks an unlisted change later, after the
-//! end. A listed change waits for no call lock, so a request that holds a call lock may wait for
-//! the change. A read of frames comes before the change is listed, and then the change is never
-//! made, or after the change is removed.
+//! process is then made, or never will be, because the server checks an unlisted change after the
+//! end. A listed change waits for no call lock, so the holder of a call lock may wait for the
+//! change. A read of frames happens before the change is listed, and then the change is never made,
+//! or after the change has left the list.
 //!
-//! **Ignored.** A process number that the system has reused before the server reads the greeting. A
-//! position that readers move without requests: a request of a killed reader may still move the
-//! position until the request ends.
+//! **Ignored.** A process number that the system reuses before the server reads the greeting. A
+//! killed reader's request may still move a shared position until the request ends.
 
 use super::identity::lock;
 use super::life::{Life, Link, collect_ended};
@@ -47,7 +46,7 @@ pub(super) struct Changes {
 struct Listed {
     entries: Vec<Entry>,
     next_number: u64,
-    /// Number of requests that wait for a change to end. No wake-up is sent without any.
+    /// Number of requests that wait. No wake-up is sent to none.
     nr_waiting: usize,
 }
 
@@ -58,15 +57,15 @@ struct Entry {
     contents: Option<Contents>,
 }
 
-/// The pages of a file that a change affects.
+/// The pages that a change affects.
 pub(super) struct Contents {
     file: File,
     pages: Range<u64>,
 }
 
 impl Contents {
-    /// Returns the pages that a write of `len` bytes at `offset` changes. If the file grows, the
-    /// range has no end.
+    /// Returns the pages that a write of `len` bytes at `offset` changes, without an end if the
+    /// file grows.
     pub(super) fn written(file: &File, offset: u64, len: u64) -> Contents {
         let (end, now) = (offset.saturating_add(len), file.len());
         let pages = match end > now {
@@ -90,7 +89,7 @@ pub(super) struct Author<'a> {
     viewer: u32,
 }
 
-/// A listed change. Dropping the value removes the change from the list.
+/// A listed change, until dropped.
 pub(super) struct Change<'a> {
     author: Author<'a>,
     number: u64,
@@ -101,13 +100,11 @@ impl<'a> Author<'a> {
         Author { changes, link, viewer: viewer_of(process) }
     }
 
-    /// Returns the watch of the process.
     pub(super) fn life(self) -> Arc<Life> {
         Arc::clone(&self.link.life)
     }
 
-    /// Lists a change, with pages or without. The caller already holds all call locks and locks
-    /// that the change needs.
+    /// Lists a change, with pages or without. The caller holds all locks that the change needs.
     ///
     /// # Errors
     /// Fails with `ESRCH` if the process has ended. The caller must not make the change.
@@ -128,7 +125,7 @@ impl<'a> Author<'a> {
     }
 
     /// Waits for in-flight changes of other processes that have ended. The caller may hold call
-    /// locks, and no other lock.
+    /// locks only.
     pub(super) fn settle(self) {
         let ended = collect_ended(self.collect_others());
         if ended.is_empty() {
@@ -153,8 +150,8 @@ impl<'a> Author<'a> {
 }
 
 impl Listed {
-    /// Shows the changed pages of a file only to the requester, and all other pages to all
-    /// processes.
+    /// Shows the changed pages of a file only to the requester, and all other pages to every
+    /// process.
     fn show(&self, file: &File) {
         let mut shown = (0, 0..0);
         for Entry { viewer, contents, .. } in &self.entries {

@@ -15,7 +15,7 @@ pub(super) struct FileKey {
 }
 
 impl FileKey {
-    /// Returns the key and the length of the file behind a descriptor.
+    /// Returns the key and length of the file behind a descriptor.
     pub(super) fn of(descriptor: &impl AsFd) -> Result<(FileKey, u64), Errno> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         let stat = statx(descriptor, c"", AtFlags::EMPTY_PATH, wanted)?;
@@ -28,7 +28,7 @@ impl FileKey {
         Ok((key, stat.stx_size))
     }
 
-    /// Returns the device and inode numbers, in the form of stat(2).
+    /// Returns the device and inode numbers of stat(2).
     pub(super) fn numbers(&self) -> (u64, u64) {
         (rustix::fs::makedev(self.device.0, self.device.1), self.inode)
     }

@@ -1,4 +1,4 @@
-//! Watches processes, to tell when one has ended.
+//! Watches processes, to learn of their ends.
 //!
 //! ```text
 //!   killed --> descriptors close, highest first --> the parent's wait returns
@@ -6,8 +6,7 @@
 //! ```
 //!
 //! A process counts as ended when the far end of a socket is closed, because each thread waits for
-//! the reply to a request. A child may keep that end open for much longer. The pidfd decides in
-//! that case.
+//! the reply to a request. If a child keeps that end open for longer, the pidfd decides.
 //!
 //! Source: pidfd_open(2), poll(2).
 
@@ -20,18 +19,18 @@ use std::sync::Arc;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A watch of a process. The watch may outlive the process.
+/// A watch of a process. May outlive the process.
 pub(super) enum Life {
-    /// A pidfd. Readable once the parent can wait for the process.
+    /// A pidfd, readable once the parent can wait for the process.
     Watched(OwnedFd),
-    /// The process had already ended when the watch began.
+    /// The process ended before the watch began.
     Over,
     /// The process cannot be watched: another PID namespace, or no free descriptor.
     Unknown,
 }
 
 impl Life {
-    /// Watches the process with the system's number `pid`.
+    /// Watches the process with the system's id `pid`.
     pub(super) fn of(pid: i32) -> Life {
         let Some(pid) = Pid::from_raw(pid) else { return Life::Unknown };
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -53,7 +52,7 @@ impl Life {
     }
 }
 
-/// A thread of a process, with a socket.
+/// A thread of a process.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
     pub(super) life: Arc<Life>,
@@ -64,7 +63,6 @@ impl Link {
         Arc::ptr_eq(&self.life, &other.life)
     }
 
-    /// Returns true if the process has ended.
     pub(super) fn is_over(&self) -> bool {
         let mut looks = self.looks(PollFlags::empty());
         // A failed poll does not show an end.
@@ -72,7 +70,7 @@ impl Link {
         matches!(*self.life, Life::Over) || has_ended(&looks)
     }
 
-    /// Waits for a packet or for the end of the process. Returns true if the process has ended.
+    /// Waits for a packet or the process's end. Returns true if the process has ended.
     pub(super) fn ends_before_packet(&self) -> bool {
         let mut looks = self.looks(PollFlags::IN);
         // After a failed poll, the receive waits instead.
@@ -80,7 +78,7 @@ impl Link {
         has_ended(&looks)
     }
 
-    /// Returns the poll entries for the end of the process, and for `wanted` events of the socket.
+    /// Returns the poll entries for the process's end, and for `wanted` events of the socket.
     fn looks(&self, wanted: PollFlags) -> [PollFd<'_>; 2] {
         let process = match &*self.life {
             Life::Watched(process) => PollFd::new(process, PollFlags::IN),
@@ -94,7 +92,7 @@ fn has_ended([socket, process]: &[PollFd<'_>; 2]) -> bool {
     socket.revents().contains(PollFlags::HUP) || !process.revents().is_empty()
 }
 
-/// Returns the threads of ended processes, with a single poll.
+/// Returns the threads of ended processes, by a single poll.
 pub(super) fn collect_ended(links: Vec<Arc<Link>>) -> Vec<Arc<Link>> {
     if links.is_empty() {
         return links;

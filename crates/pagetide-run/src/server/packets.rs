@@ -9,7 +9,6 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// One packet with its descriptors.
 pub(super) struct Received {
     pub(super) nr_bytes: usize,
     pub(super) files: Vec<OwnedFd>,
@@ -17,8 +16,8 @@ pub(super) struct Received {
     pub(super) pid: i32,
 }
 
-/// Receives the next packet as [`receive`] does. Polls first (adaptive spin), and calls
-/// `about_to_sleep` before a blocking wait.
+/// Receives the next packet as [`receive`] does, after an adaptive spin. Calls `about_to_sleep`
+/// before a blocking wait.
 pub(super) fn receive_next(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],
@@ -40,8 +39,8 @@ pub(super) fn receive_next(
     patience.wait(look, sleep)
 }
 
-/// Waits for one packet. A packet without bytes means that the socket has closed. Fails with
-/// `EPERM` if another user sent the packet.
+/// Waits for one packet. An empty packet means a closed socket. Fails with `EPERM` for another
+/// user's packet.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],

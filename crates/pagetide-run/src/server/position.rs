@@ -2,7 +2,8 @@
 //!
 //! Problem: a reader needs the position, and a request for the position costs more than the copy of
 //! the bytes. Idea: the second read of a read-only description moves the position to a word in
-//! shared memory. Readers move the word without a request (`pagetide_sys::shared::Positions`).
+//! shared memory. Readers move the word without requests (`pagetide_sys::shared::Positions`).
+//!
 //! ```text
 //!   Own     in the server      read and write, append, lseek
 //!    | a second read of a read-only description
@@ -13,22 +14,20 @@
 //!   Own
 //! ```
 //!
-//! The server keeps the position of a writable description. A process that corrupts the shared
-//! words must not move the writes of other processes.
+//! The server keeps the positions of writable descriptions. A process that corrupts shared words
+//! must not move other processes' writes.
 
 use pagetide_sys::shared::Positions;
 use std::sync::Arc;
 
-/// A description's position.
 pub(super) enum Position {
-    /// A position in the server.
+    /// In the server.
     Own(u64),
-    /// A position in the shared word with this number.
+    /// In the shared word with this number.
     Shared(Arc<Positions>, u32),
 }
 
 impl Position {
-    /// Returns the position.
     pub(super) fn get(&self) -> u64 {
         match self {
             Position::Own(position) => *position,
@@ -36,7 +35,6 @@ impl Position {
         }
     }
 
-    /// Sets the position.
     pub(super) fn set(&mut self, to: u64) {
         match self {
             Position::Own(position) => *position = to,
@@ -58,8 +56,8 @@ impl Position {
         }
     }
 
-    /// Moves the position over the next `total` bytes of a file of `len` bytes, or over as many as
-    /// the file has. Returns the offset and the number of these bytes.
+    /// Moves the position over the next `total` bytes, or to the end of a file of `len` bytes.
+    /// Returns the old position and the number of bytes.
     pub(super) fn advance(&mut self, total: u64, len: u64) -> (u64, u64) {
         if let Position::Shared(positions, place) = self
             && let Some(range) = positions.advance(*place, total, len)
@@ -72,7 +70,7 @@ impl Position {
         (base, nr_bytes)
     }
 
-    /// Moves the position from `expected` to `to`. Returns false if the position is not `expected`.
+    /// Moves the position from `expected` to `to`. Returns false if the position is another.
     pub(super) fn replace(&mut self, expected: u64, to: u64) -> bool {
         match self {
             Position::Own(position) if *position == expected => {
@@ -84,8 +82,8 @@ impl Position {
         }
     }
 
-    /// Returns the number of the shared word, and moves the position there first if needed. Returns
-    /// 0 if no word is free.
+    /// Returns the number of the shared word. Moves the position there first if needed. Returns 0
+    /// if no word is free.
     pub(super) fn share(&mut self, positions: &Arc<Positions>) -> u32 {
         if let Position::Own(position) = self
             && let Some(place) = positions.take(*position)
@@ -98,7 +96,7 @@ impl Position {
         }
     }
 
-    /// Moves the position back to the server, so that no process moves it. Returns the position.
+    /// Moves the position back to the server. Returns the position.
     pub(super) fn close(&mut self) -> u64 {
         if let Position::Shared(positions, place) = self {
             *self = Position::Own(positions.close(*place));

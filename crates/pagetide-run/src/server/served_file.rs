@@ -144,7 +144,7 @@ impl ServedFile {
         self.open_descriptions().filter(|one| one.access.write).count()
     }
 
-    /// Returns the owner after the page cache.
+    /// Returns the owner after a hand-over.
     fn unmanaged(&self) -> Hands {
         if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
     }

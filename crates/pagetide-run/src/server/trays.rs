@@ -1,4 +1,4 @@
-//! Miss rings (trays): a thread of a program inserts pages that the thread has read without the
+//! Miss rings (trays): a program's thread inserts pages that the thread has read without the
 //! server.
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!   socket    notice of them -> the server's thread inserts the pages in the cache; no reply
 //! ```
 //!
-//! A notice precedes later requests of the same thread. A description's misses are therefore
-//! counted before the close.
+//! A notice precedes the thread's later requests, so misses are counted before the close of a
+//! description.
 
 use super::Server;
 use super::answer::done;
@@ -22,10 +22,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The miss ring of one thread of a program.
+/// A thread's miss ring.
 pub(super) struct ThreadTray {
     pub(super) tray: Tray,
-    /// Reference that counts this ring.
+    /// Counts this ring.
     _counted: Arc<()>,
 }
 
@@ -39,17 +39,17 @@ impl ThreadTray {
         Ok(ThreadTray { tray: Tray::new()?, _counted: counted })
     }
 
-    /// Returns the file that the program maps.
+    /// Returns the file for the program to map.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.tray.file()
     }
 }
 
-/// Inserts pages that the program has read, with the pages' numbers in the ring. An invalid page is
-/// skipped, because the program needs no reply.
+/// Inserts pages that the program has read, with numbers in the ring. Skips invalid pages, because
+/// the program needs no reply.
 pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {
-        // Overlaps the cache misses of these pages with one another and with the copies.
+        // Overlaps these cache misses with one another and with the copies.
         offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
         let mut page = [0; PAGE_BYTES];
         for (offer, nr) in offers {

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A write call with packets still to come.
 pub(super) struct LongWrite {
     description: Arc<Description>,
-    /// In bytes.
+    /// Offset of the next packet, in bytes.
     next: u64,
     moves_position: bool,
     _turns: Turns,
