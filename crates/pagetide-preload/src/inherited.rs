@@ -23,8 +23,7 @@ static END: AtomicI32 = AtomicI32::new(0);
 const LEN_AT: usize = 16;
 const NAME_AT: usize = 19;
 
-/// Returns the end of the stand-ins' numbers: no stand-in from before the exec has this number or a
-/// higher one.
+/// Returns an exclusive upper limit of the stand-ins' numbers from before the exec.
 pub(crate) fn end() -> c_int {
     END.load(Relaxed)
 }
@@ -61,7 +60,7 @@ pub(crate) fn look() {
     own::close(folder);
 }
 
-/// Takes the first entry, and returns its name if the name is a number. Returns `None` at the end.
+/// Takes the first entry. Returns the name if the name is a number, and `None` at the end.
 fn take_number(entries: &mut &[u8]) -> Option<Option<c_int>> {
     let len = entries.get(LEN_AT..LEN_AT + 2)?;
     let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));

@@ -46,7 +46,7 @@ const READ_PAGES: u64 = 16;
 const READ_BYTES: usize = 8;
 /// Operations between looks at the clock.
 const BATCH: u32 = 1024;
-/// Passes over the file to make it resident.
+/// Passes over the file before the measurement, to make all pages resident.
 const WARM_PASSES: u32 = 4;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -163,7 +163,7 @@ fn load(bytes: &[u8], at: usize) -> [u8; READ_BYTES] {
     bytes[at..at + READ_BYTES].try_into().expect("as many bytes")
 }
 
-/// Adds a reader to a page word unless its lowest bit, the writer's, is set.
+/// Adds a reader to a page word unless the lowest bit, the writer's, is set.
 fn take(word: &AtomicU64) {
     let mut now = word.load(Relaxed);
     while now & 1 == 0 {

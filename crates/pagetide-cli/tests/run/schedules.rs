@@ -5,11 +5,14 @@
 //! results are the same each time. The first difference is shrunk to the necessary operations, and
 //! printed as a command.
 //!
-//! The generator avoids the differences that docs/calls.md documents: an outside open with
-//! O_NONBLOCK, or with O_RDONLY and O_TRUNC; O_DIRECT with offsets, lengths or memory that the
-//! kernel refuses; holes of a file that is not written back; O_NOFOLLOW and O_TMPFILE of a
-//! description that was handed over; bytes stored to a private mapping of a file that is truncated;
-//! times, blocks and inode numbers.
+//! The generator avoids the differences that docs/calls.md documents:
+//!
+//! - an outside open with O_NONBLOCK, or with O_RDONLY and O_TRUNC
+//! - O_DIRECT with offsets, lengths or memory that the kernel refuses
+//! - holes of a file that is not written back
+//! - O_NOFOLLOW and O_TMPFILE of a description that was handed over
+//! - bytes stored to a private mapping of a file that is truncated
+//! - times, blocks and inode numbers
 
 mod generator;
 

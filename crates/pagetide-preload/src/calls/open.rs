@@ -47,7 +47,7 @@ impl Call {
         self.flags & flag == flag
     }
 
-    /// Returns true if the kernel opens the file without a look.
+    /// Returns true if the kernel opens the file without a request.
     fn is_kernels(self) -> bool {
         let is_no_file = self.flags & libc::O_PATH != 0
             || self.has(libc::O_DIRECTORY) && !self.has(libc::O_TMPFILE);
