@@ -145,7 +145,7 @@ fn time_pages(
     nr_pages: u64,
     operate: impl Fn(u64) -> Result<(), Failure> + Sync + Copy,
 ) -> Result<f64, Failure> {
-    // By value, because each operation would follow a reference.
+    // Moved, so that no operation follows a reference.
     fastest_of(duration, |duration| {
         time_threads((duration, BATCH), vec![SmallRng::seed_from_u64(7)], move |random| {
             operate(random.random_range(0..nr_pages))

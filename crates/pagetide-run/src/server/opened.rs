@@ -34,7 +34,7 @@ const TOUCH_NS: u64 = 100_000_000;
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_PART: u64 = 8;
 const BLOCK_BYTES: u64 = 4096;
-/// Blocks held back, in bytes. A full disk frees them for accepted bytes.
+/// Blocks held back, in bytes. A full disk frees these for accepted bytes.
 const SPARE_BYTES: u64 = 64 << 10;
 
 pub(super) struct Opened {
