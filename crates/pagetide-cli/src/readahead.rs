@@ -4,8 +4,8 @@
 //! choice to the trace before any replay.
 //!
 //! ```text
-//!   trace --without--> accesses alone              which pages to keep
-//!         --recorded-> accesses and readahead      the same, with that run's readahead
+//!   trace --without--> accesses alone              compares page replacement only
+//!         --recorded-> accesses and readahead      the same, with the recorded readahead
 //!                        `--> replay, replay, opt
 //! ```
 //!

@@ -4,7 +4,7 @@
 //!   --off --on --reclaim --clock --swappiness --swap  -->  SetupArgs  -->  Setup, Setup, ...
 //! ```
 //!
-//! The defaults are those of the lab's `Setup::of_trace`.
+//! The defaults equal the defaults of the lab's `Setup::of_trace`.
 
 use crate::failure::Failure;
 use crate::terminal;

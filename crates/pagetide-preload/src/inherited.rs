@@ -1,14 +1,15 @@
 //! The descriptors that a program was executed with: the highest stand-in, and files with locks.
 //!
-//! **Problem.** close_range(2) takes whole ranges, up to the highest number there is. A stand-in
-//! from before an exec has no entry in the table yet, but the server must be told of its close.
+//! **Problem.** close_range(2) takes whole ranges, up to the highest possible number. A stand-in
+//! from before an exec has no entry in the table yet, but the server must know of the close.
+//!
 //! **Idea.** The library reads the directory of this process's descriptors once, before the program
-//! runs. close_range checks unknown descriptors only up to the highest stand-in found there.
+//! runs. close_range checks unknown descriptors only up to the highest stand-in in that directory.
 //! Files with record locks are recorded in `lent`, because the process may have taken the locks
 //! before the exec.
 //!
-//! **Ignored.** Stand-ins that the process gets later without an intercepted call (pidfd_getfd),
-//! and that close_range closes. The server finds by itself that they are gone.
+//! **Ignored.** Stand-ins that the process gets later without an intercepted call (pidfd_getfd) and
+//! closes by close_range. The server's scan of the processes finds such closes.
 //!
 //! Source: getdents64(2), proc(5) "/proc/pid/fd".
 
@@ -18,12 +19,11 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 static END: AtomicI32 = AtomicI32::new(0);
-/// Offsets in a directory entry: of the entry's length, and of the name.
+/// Offsets of the length and of the name in a directory entry.
 const LEN_AT: usize = 16;
 const NAME_AT: usize = 19;
 
-/// Returns the end of the stand-ins' numbers: no stand-in from before the exec has this number or a
-/// higher one.
+/// Returns an exclusive upper limit of the stand-ins' numbers from before the exec.
 pub(crate) fn end() -> c_int {
     END.load(Relaxed)
 }
@@ -60,7 +60,7 @@ pub(crate) fn look() {
     own::close(folder);
 }
 
-/// Takes the first entry, and returns its name if the name is a number. Returns `None` at the end.
+/// Takes the first entry. Returns the name if the name is a number, and `None` at the end.
 fn take_number(entries: &mut &[u8]) -> Option<Option<c_int>> {
     let len = entries.get(LEN_AT..LEN_AT + 2)?;
     let len = usize::from(u16::from_ne_bytes([len[0], len[1]]));

@@ -1,23 +1,23 @@
 //! Direct descriptors: real descriptors of the server's files, which the program does not see.
 //!
 //! ```text
-//!   lent    of the server's own open file: a thread reads uncached pages by it, past the kernel's
-//!           page cache, and it keeps the process's record locks
+//!   lent    of the server's own open file: a thread reads uncached pages directly, past the
+//!           kernel's page cache, and the descriptor keeps the process's record locks
 //!   kept    hidden, but not closed yet because there may be record locks
 //! ```
 //!
-//! **Problem.** A process loses its record locks on a file when it closes any descriptor of the
-//! file (POSIX). So no hidden descriptor may be closed while there may be such locks. The close of
-//! a stand-in must drop the locks, as the close of a real descriptor would.
+//! **Problem.** A process loses all record locks on a file when it closes any descriptor of the
+//! file (POSIX). No hidden descriptor may therefore be closed while there may be such locks. The
+//! close of a stand-in must drop the locks, as the close of a real descriptor would.
 //!
 //! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
-//! carries the number of its process, so a child never uses an inherited entry. Files that were
-//! ever locked are bits of a filter, which may return false positives but no false negatives. The
-//! kernel tells if a file has locks now. Between that question and a close, no thread takes a lock:
-//! the thread waits for the close, or the close finds that the thread is counted ([`Inside`]).
+//! carries the process's number, so a child never uses an inherited entry. Files that were ever
+//! locked are bits of a filter, with false positives but no false negatives. The kernel tells if a
+//! file has locks now. No thread takes a lock between that question and a close: the thread waits
+//! for the close, or the close finds that the thread is counted ([`Inside`]).
 //!
-//! **Ignored.** Kept descriptors for which the table is full stay open. A debugger may stop a
-//! thread in [`dispose`] for longer than [`NR_PAUSES`], while another thread takes a lock.
+//! **Ignored.** Kept descriptors stay open if the table is full. A debugger may stop a thread in
+//! [`dispose`] for longer than [`NR_PAUSES`], while another thread takes a lock.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
@@ -54,8 +54,8 @@ static LENT: [Slot; NR_LENT] = [const {
     }
 }; NR_LENT];
 
-/// Descriptors that stay open until the program closes a descriptor of the same file: the key of
-/// the file, and the same word as in [`Slot`]. A word of 0 marks a free entry.
+/// Descriptors that stay open until the program closes one of the same file: the file's key, and a
+/// word as in [`Slot`]. A word of 0 marks a free entry.
 static KEPT: [(AtomicU64, AtomicU64); NR_KEPT] =
     [const { (AtomicU64::new(0), AtomicU64::new(0)) }; NR_KEPT];
 /// End of the entries of `KEPT` that were ever used.
@@ -64,18 +64,17 @@ static KEPT_END: AtomicUsize = AtomicUsize::new(0);
 static DISPOSALS: AtomicU64 = AtomicU64::new(0);
 /// Calls of this process's threads that take or drop record locks.
 static LOCK_CALLS: AtomicU64 = AtomicU64::new(0);
-/// Number of yields of a thread that waits for disposals to end, before it pauses.
+/// Number of yields before the first pause in a wait for disposals.
 const NR_YIELDS: u32 = 1 << 8;
-/// Maximum number of pauses after that, of a millisecond each.
+/// Maximum number of pauses, of a millisecond each.
 const NR_PAUSES: u32 = 60_000;
 /// Bits of the filter, as a power of two: hundreds of files hardly share a bit.
 const LOCKED_SHIFT: u32 = 20;
-/// Filter of the files that this process has locked, a bit each.
+/// Filter of the files that this process has locked.
 static LOCKED: [AtomicU64; 1 << (LOCKED_SHIFT - 6)] =
     [const { AtomicU64::new(0) }; 1 << (LOCKED_SHIFT - 6)];
 static IS_ANY_LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// A direct descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lent {
     pub(crate) fd: c_int,
@@ -96,16 +95,15 @@ fn descriptor_in(word: u64) -> Option<c_int> {
     is_ours.then_some(word as u32 as c_int - 1)
 }
 
-/// Returns a key of the file that a descriptor has open, never 0. Collisions are rare. The key is 1
-/// if fstat fails.
+/// Returns a key of the open file, never 0. Collisions are rare. The key is 1 if fstat fails.
 fn file_of(fd: c_int) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let stat = process::stat(fd);
     stat.map_or(1, |stat| (stat.st_dev.wrapping_mul(ODD) ^ stat.st_ino).wrapping_mul(ODD) | 1)
 }
 
-/// Returns the direct descriptor of description `id`, `Some(None)` if the server has refused one,
-/// or `None` if this process has not asked.
+/// Returns the direct descriptor of description `id`, `Some(None)` if the server has refused, or
+/// `None` if this process has not asked.
 #[inline]
 pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
     let slot = slot_of(id);
@@ -115,15 +113,14 @@ pub(crate) fn known(id: u64) -> Option<Option<Lent>> {
     let fd = descriptor_in(slot.word.load(Acquire))?;
     let is_direct = slot.direct.load(Relaxed) == 1;
     let lent = Lent { fd, is_direct };
-    // Nothing has changed in between, for example by another description in the slot.
+    // Unchanged, for example not reused by another description.
     if slot.id.load(Acquire) != id {
         return None;
     }
     Some((fd >= 0).then_some(lent))
 }
 
-/// Returns the direct descriptor of description `id`, and asks the server for one at the first
-/// call.
+/// Returns the direct descriptor of description `id`. The first call asks the server.
 pub(crate) fn borrow(id: u64) -> Option<Lent> {
     if let Some(known) = known(id) {
         return known;
@@ -139,7 +136,7 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     let request = Request { flags, ..Request::new(Op::Lend, id) };
     let answer = channel::ask(&request, channel::Parcel::default()).ok()?;
     if answer.reply.status == Status::Kernel {
-        // The caller asks for the real descriptor again, to put it in the place of the stand-ins.
+        // The caller asks for the real descriptor again, to replace the stand-ins.
         answer.files.into_iter().filter(|real| *real >= 0).for_each(dispose);
         return None;
     }
@@ -148,8 +145,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     let is_lent = is_granted && (shared.is_some() || real >= 0);
     let fd = if is_lent { shared.unwrap_or_else(|| keep(real)) } else { -1 };
     let is_direct = is_lent && answer.reply.result & lend::DIRECT != 0;
-    // Another thread may do the same. The slot keeps the last descriptor. The first one stays open
-    // until the process ends, because it may have locks.
+    // Another thread may do the same. The slot keeps the last descriptor. Earlier ones stay open
+    // until the process ends, because there may be locks.
     slot.id.store(0, Release);
     slot.word.store(word_of(own::number(), fd), Release);
     slot.file.store(if is_lent { file_of(fd) } else { 0 }, Release);
@@ -158,8 +155,8 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     is_lent.then_some(Lent { fd, is_direct })
 }
 
-/// Returns the direct descriptor of another description of the same file, as the server has only
-/// one.
+/// Returns another description's direct descriptor of the same file. The server has only one for
+/// each file.
 fn lent_of_same_file(id: u64) -> Option<c_int> {
     let file = file_of(table::numbers_of(id).next()?);
     let same = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
@@ -167,13 +164,13 @@ fn lent_of_same_file(id: u64) -> Option<c_int> {
     same.find_map(|slot| descriptor_in(slot.word.load(Acquire)).filter(|fd| own::has(*fd)))
 }
 
-/// Hides a descriptor, and moves it to a high number unless the move would drop locks.
+/// Hides a descriptor. Moves the descriptor to a high number unless the move would drop locks.
 fn keep(fd: c_int) -> c_int {
     let disposal = Disposal::begin();
     if disposal.finds_locks(fd) { own::keep_here(fd) } else { own::keep(fd) }
 }
 
-/// Releases a hidden descriptor, before the program puts its own descriptor in the place.
+/// Releases a hidden descriptor, before the program reuses the number.
 pub(crate) fn give_up(fd: c_int) {
     own::give_up(fd);
     for slot in &LENT {
@@ -193,10 +190,9 @@ fn kept() -> &'static [(AtomicU64, AtomicU64)] {
 
 /// Records that the program is about to lock a part of the file, until the guard is dropped. Waits
 /// for threads that have found no lock and are about to close a descriptor of the file. Afterwards,
-/// every thread finds that there may be a lock.
+/// every thread finds a possible lock.
 pub(crate) fn note_lock(fd: c_int) -> Inside {
-    // If a child has not closed its inherited descriptors yet, this closes them before there is a
-    // lock.
+    // In a new child, this closes inherited descriptors before there is a lock.
     let inside = Inside::enter(&LOCK_CALLS);
     let (word, bit) = place_of(file_of(fd));
     IS_ANY_LOCKED.store(true, SeqCst);
@@ -205,8 +201,8 @@ pub(crate) fn note_lock(fd: c_int) -> Inside {
     inside
 }
 
-/// Waits until no thread is in [`dispose`]. No handler of signals runs in such a thread, so none is
-/// this one.
+/// Waits until no thread is in [`dispose`]. Signal handlers are blocked there, so the caller is not
+/// in one.
 fn wait_for_disposals(process: u64) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     let is_one_under_way = |_: &u32| Inside::count(&DISPOSALS, process) > 0;
@@ -225,14 +221,14 @@ fn may_be_locked(file: u64) -> bool {
     IS_ANY_LOCKED.load(SeqCst) && word.load(SeqCst) & bit != 0
 }
 
-/// Returns the word and the bit of a file in the filter.
+/// Returns the file's word and bit in the filter.
 fn place_of(file: u64) -> (&'static AtomicU64, u64) {
     let nr = file >> (64 - LOCKED_SHIFT);
     (&LOCKED[nr as usize / 64], 1 << (nr % 64))
 }
 
-/// A thread in a section of code, counted in a word. Upper half of the word: the process's number.
-/// Lower half: the count. A child does not inherit the count, because its number differs.
+/// A thread in a section of code, counted in a word. Upper half: the process's number, so that a
+/// child does not inherit the count. Lower half: the count.
 pub(crate) struct Inside {
     word: &'static AtomicU64,
     process: u64,
@@ -260,10 +256,10 @@ impl Drop for Inside {
     }
 }
 
-/// A check for locks and the close after it.
+/// A check for locks and the following close.
 struct Disposal {
     inside: Inside,
-    /// No handler may wait for the disposal of its own thread.
+    /// Keeps handlers from waiting for this thread's disposal.
     _blocked: Blocked,
 }
 
@@ -274,16 +270,15 @@ impl Disposal {
     }
 
     /// Returns true if the process may have record locks on the file of `fd` before the disposal
-    /// ends. A thread that takes a lock either is counted here, or waits for the disposal.
+    /// ends. A thread that takes a lock is counted here, or waits for the disposal.
     fn finds_locks(&self, fd: c_int) -> bool {
         let is_locking = Inside::count(&LOCK_CALLS, self.inside.process) > 0;
         is_locking && may_be_locked(file_of(fd)) || has_locks(fd)
     }
 }
 
-/// Returns true if a process has a record lock on the file. The query is made as an OFD lock, which
-/// has another owner than every process. So the kernel also reports locks of this process, even
-/// from before an exec.
+/// Returns true if a process has a record lock on the file. An OFD lock has another owner than
+/// every process, so this query also reports locks of this process, even from before an exec.
 fn has_locks(real: c_int) -> bool {
     // SAFETY: numbers, for which zeros are valid (S20).
     let mut lock: flock64 = unsafe { std::mem::zeroed() };
@@ -292,10 +287,9 @@ fn has_locks(real: c_int) -> bool {
     asked.is_ok() && lock.l_type != libc::F_UNLCK as i16
 }
 
-/// Closes a real descriptor that the program does not know. The kernel drops this process's record
-/// locks on a file when the process closes any descriptor of the file. So every real descriptor of
-/// a program's file ends here. If there may be locks, the descriptor is kept until the program
-/// closes a descriptor of the same file.
+/// Closes a real descriptor that the program does not know. Every such descriptor ends here,
+/// because the close drops this process's record locks on the file. If there may be locks, the
+/// descriptor is kept until the program closes a descriptor of the same file.
 pub(crate) fn dispose(real: c_int) {
     let disposal = Disposal::begin();
     if disposal.finds_locks(real) {
@@ -307,16 +301,15 @@ pub(crate) fn dispose(real: c_int) {
     }
 }
 
-/// Puts the open file of `other` in the place of `fd`, a descriptor of a file that this thread has
-/// just created. Returns false, and leaves `fd`, if there may be locks: another thread may have
-/// opened the file by its name.
+/// Replaces `fd`, a descriptor of a new file, by the open file of `other`. Returns false, and
+/// leaves `fd`, if there may be locks: another thread may have opened the file by name.
 pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
     let disposal = Disposal::begin();
     // SAFETY: all arguments are numbers (S20).
     !disposal.finds_locks(fd) && unsafe { next::dup3(other, fd, flags) } >= 0
 }
 
-/// Records a hidden descriptor, to be closed when the program closes a descriptor of the same file.
+/// Records a hidden descriptor, for the program's next close of a descriptor of the same file.
 fn keep_until_close(fd: c_int, file: u64) {
     let word = word_of(own::number(), fd);
     let free = |(_, (_, slot)): &(usize, &(AtomicU64, AtomicU64))| {
@@ -328,20 +321,19 @@ fn keep_until_close(fd: c_int, file: u64) {
     }
 }
 
-/// Returns true if the descriptor is kept until the program closes a descriptor of the same file.
+/// Returns true for a descriptor recorded by [`keep_until_close`].
 pub(crate) fn is_kept(fd: c_int) -> bool {
     kept().iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
 }
 
-/// Returns the maximum number of descriptors that an exec leaves open for their locks, 0 without
-/// locks.
+/// Returns the maximum number of descriptors that an exec leaves open because of locks.
 pub(crate) fn nr_kept_max() -> usize {
     let nr_lent = || LENT.iter().filter(|slot| slot.id.load(Acquire) != 0).count();
     if IS_ANY_LOCKED.load(Relaxed) { nr_lent() + kept().len() } else { 0 }
 }
 
-/// Makes an exec leave each descriptor open that may keep record locks, because the kernel keeps a
-/// process's locks across exec. Calls `note` with each such descriptor.
+/// Makes an exec leave each descriptor open that may keep record locks, which the kernel keeps
+/// across exec. Calls `note` with each descriptor.
 pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     let lent = LENT.iter().filter(|slot| slot.id.load(Acquire) != 0);
     let lent = lent.map(|slot| (slot.file.load(Acquire), slot.word.load(Acquire)));
@@ -350,7 +342,7 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
         |(file, word): &(u64, u64)| *word != 0 && may_be_locked(*file) && !is_closed_by_exec(*file);
     for (_, word) in lent.chain(kept).filter(may_stay) {
         let fd = descriptor_in(word).filter(|fd| *fd >= 0 && own::has(*fd));
-        // Without a record lock, the descriptor would only keep the other locks of its description.
+        // Without a record lock, the descriptor would keep only other locks of the description.
         if let Some(fd) = fd.filter(|fd| has_locks(*fd))
             && process::control(fd, libc::F_SETFD, 0).is_ok()
         {
@@ -359,7 +351,7 @@ pub(crate) fn keep_across_exec(mut note: impl FnMut(c_int)) {
     }
 }
 
-/// Returns true if an exec closes a descriptor of the file that the program has. Such a close drops
+/// Returns true if an exec closes a descriptor of the file that the program has. The close drops
 /// this process's locks.
 fn is_closed_by_exec(file: u64) -> bool {
     let is_closed = |fd| process::control(fd, libc::F_GETFD, 0).is_ok_and(|flags| flags & 1 != 0);
@@ -369,7 +361,7 @@ fn is_closed_by_exec(file: u64) -> bool {
     table::numbers().any(counts)
 }
 
-/// Takes over a descriptor that the program before an exec had kept for its locks.
+/// Takes over a descriptor that was kept across an exec because of locks.
 pub(crate) fn take_over(fd: c_int) {
     let cloexec = libc::FD_CLOEXEC as usize;
     if process::control(fd, libc::F_SETFD, cloexec).is_ok() {
@@ -378,15 +370,14 @@ pub(crate) fn take_over(fd: c_int) {
     }
 }
 
-/// Makes execs close the descriptor again, after a failed exec before which [`keep_across_exec`]
-/// had left the descriptor open.
+/// Makes execs close the descriptor again, after [`keep_across_exec`] and a failed exec.
 pub(crate) fn close_on_exec(fd: c_int) {
-    // A descriptor that the program has closed meanwhile needs nothing.
+    // The program may have closed the descriptor meanwhile.
     let _ = process::control(fd, libc::F_SETFD, libc::FD_CLOEXEC as usize);
 }
 
 /// Drops the file's locks before the program closes `fd`, a stand-in of description `id`. Closes
-/// the direct descriptor as well, if `fd` is the description's last stand-in in this process.
+/// the direct descriptor with the description's last stand-in in this process.
 pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     let is_last = table::numbers_of(id).all(|other| other == fd);
     let lent = slot_of(id).id.load(Acquire) == id;
@@ -402,8 +393,8 @@ pub(crate) fn stand_in_closes(fd: c_int, id: u64) {
     }
 }
 
-/// Drops this process's locks on a file. A lock needs a real descriptor of the file in the process:
-/// a direct one, a kept one, or one that the program has.
+/// Drops this process's locks on a file. A lock needs a real descriptor in the process: a direct, a
+/// kept, or the program's.
 fn unlock(file: u64) {
     if !may_be_locked(file) {
         return;
@@ -431,8 +422,8 @@ fn real_of_program(file: u64) -> Option<c_int> {
     table::numbers().find(is_real)
 }
 
-/// Returns true if this process may have record locks on the file of `fd`, and has taken them by
-/// a descriptor of the program.
+/// Returns true if this process may have record locks on the file of `fd`, taken by the program's
+/// descriptor.
 pub(crate) fn may_be_locked_by_program(fd: c_int) -> bool {
     IS_ANY_LOCKED.load(Relaxed) && {
         let file = file_of(fd);
@@ -440,8 +431,8 @@ pub(crate) fn may_be_locked_by_program(fd: c_int) -> bool {
     }
 }
 
-/// Records the file of a descriptor from before an exec as locked, if it has record locks: the
-/// kernel keeps a process's locks across exec. Called before the program runs.
+/// Records the file of a descriptor from before an exec as locked, if there are record locks, which
+/// the kernel keeps across exec. Called before the program runs.
 pub(crate) fn note_lock_from_before(fd: c_int) {
     if has_locks(fd) {
         let (word, bit) = place_of(file_of(fd));
@@ -451,8 +442,8 @@ pub(crate) fn note_lock_from_before(fd: c_int) {
     }
 }
 
-/// Closes the kept descriptors of a file before the program closes `fd`, a descriptor of the
-/// kernel's: the close drops the locks. The close of an O_PATH descriptor drops no locks.
+/// Closes the kept descriptors of a file before the program closes `fd`, a kernel descriptor. The
+/// close of `fd` drops the locks, unless `fd` is an O_PATH descriptor.
 pub(crate) fn real_closes(fd: c_int) {
     if !kept().is_empty() && !process::is_stand_in(fd) {
         close_kept(file_of(fd));
@@ -471,8 +462,8 @@ fn close_kept(file: u64) {
     }
 }
 
-/// Disposes of a description's direct descriptor and of `real`, after `real` has taken the place of
-/// the stand-ins. The kernel has the file from here on.
+/// Disposes of a description's direct descriptor and of `real`, after `real` has replaced the
+/// stand-ins. The kernel has the file from here on.
 pub(crate) fn retire(id: u64, real: c_int) {
     let lent = take(slot_of(id), id).filter(|fd| own::has(*fd));
     [Some(real), lent].into_iter().flatten().for_each(dispose);

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   look up --> request --> Done     the result
-//!                           Kernel   the real descriptor takes the stand-in's place, wherever this
-//!                                    process has it, and the caller calls the kernel
+//!                           Kernel   the real descriptor replaces the stand-in everywhere in this
+//!                                    process, and the caller calls the kernel
 //! ```
 //!
-//! **Ignored.** A descriptor that one thread closes while another thread has a call on a copy of
-//! it. If the file becomes the kernel's at that moment, the descriptor may stay open.
+//! **Ignored.** A descriptor that one thread closes during another thread's call on a copy. If the
+//! kernel gets the file at that moment, the descriptor may stay open.
 
 use crate::channel::{self, Answer, Parcel, ask};
 use crate::errno::Errno;
@@ -17,10 +17,10 @@ use crate::{lent, next, process, room, self_read};
 use libc::{c_int, iovec};
 use pagetide_run::wire::{Op, Reason, Reply, Request, Status};
 
-/// Number of no description, for a stand-in that the server could not be asked about.
+/// Number of no description, for a stand-in that could not be sent to the server.
 const NO_DESCRIPTION: u64 = 0;
 
-/// Returns the description of `fd`, if it is managed.
+/// Returns the description of `fd`, if managed.
 #[inline]
 pub(crate) fn managed(fd: c_int) -> Option<u64> {
     if !process::is_on() {
@@ -33,8 +33,8 @@ pub(crate) fn managed(fd: c_int) -> Option<u64> {
     }
 }
 
-/// Finds out if a descriptor from an unseen source is managed: from an exec, another process, or
-/// within the C library. Only a stand-in can be managed.
+/// Returns the description of a descriptor from an unseen source (an exec, another process, or the
+/// C library), if managed. Only a stand-in can be managed.
 #[cold]
 fn classify(fd: c_int) -> Option<u64> {
     let before = crate::errno::read();
@@ -58,7 +58,7 @@ fn classify(fd: c_int) -> Option<u64> {
 }
 
 /// Asks the server for the description of a possible stand-in, an O_PATH descriptor of a regular
-/// file. If the kernel has the file by now, the real descriptor replaces `fd`.
+/// file. If the kernel has the file now, the real descriptor replaces `fd`.
 fn adopt(fd: c_int) -> Entry {
     let files = &[fd];
     match ask(&Request::new(Op::Adopt, 0), Parcel { files, ..Parcel::default() }) {
@@ -70,7 +70,7 @@ fn adopt(fd: c_int) -> Entry {
             installed(reply.result as u64, real);
             Entry::Kernel
         }
-        // No stand-in, but a descriptor that the program has opened with O_PATH.
+        // Not a stand-in: the program's own O_PATH descriptor.
         Ok(Answer { reply, .. }) if reply.status == Status::Stranger => Entry::Kernel,
         _ => Entry::Managed(NO_DESCRIPTION),
     }
@@ -83,16 +83,15 @@ pub(crate) fn put_over(fd: c_int, real: c_int) {
     // SAFETY: all arguments are numbers (S20).
     let put = || unsafe { next::dup3(real, fd, flags) };
     if put() < 0 && control(fd, libc::F_GETFD, 0).is_ok() {
-        // The program has lowered its limit below the numbers of its descriptors.
+        // The program has lowered the descriptor limit below the numbers of open descriptors.
         room::above(put);
     }
 }
 
-/// Puts the real descriptor of description `id` in the place of each of its stand-ins in this
-/// process.
+/// Replaces each stand-in of description `id` in this process by the real descriptor.
 fn install(id: u64, real: c_int) {
     for fd in table::numbers_of(id) {
-        // Another thread may have done so before.
+        // Another thread may have replaced the stand-in before.
         if process::is_stand_in(fd) {
             put_over(fd, real);
         }
@@ -101,8 +100,8 @@ fn install(id: u64, real: c_int) {
     installed(id, real);
 }
 
-/// Tells the server that the stand-ins of description `id` are replaced. The server may then close
-/// the real descriptor.
+/// Tells the server that description `id` has no stand-in left here. The server may then close the
+/// real descriptor.
 fn installed(id: u64, real: c_int) {
     lent::retire(id, real);
     // A server that is gone keeps nothing.
@@ -110,7 +109,7 @@ fn installed(id: u64, real: c_int) {
 }
 
 /// Sends a request for a managed descriptor. Returns `None` if the kernel has the file now, and the
-/// program has the real descriptor.
+/// program the real descriptor.
 pub(crate) fn request(
     one: &Request,
     source: &[iovec],
@@ -118,7 +117,6 @@ pub(crate) fn request(
 ) -> Result<Option<Reply>, Errno> {
     let answer = ask(one, Parcel { source, target, ..Parcel::default() });
     if answer.is_err() && process::has_left_run() {
-        // Another thread has handed the file over.
         return Ok(None);
     }
     let Answer { reply, files } = answer?;
@@ -128,9 +126,9 @@ pub(crate) fn request(
             install(one.id, files[0]);
             Ok(None)
         }
-        // Another thread has put the real descriptor in the stand-in's place.
+        // Another thread has replaced the stand-in.
         Status::Kernel if reply.result >= 0 => Ok(None),
-        // The same, and the server has forgotten the description before this request arrived.
+        // The same, and the server forgot the description before this request arrived.
         _ if reply.result == -i64::from(libc::EBADF)
             && table::numbers_of(one.id).next().is_none() =>
         {
@@ -146,19 +144,19 @@ pub(crate) fn plain(one: Request) -> Result<Option<Reply>, Errno> {
     request(&one, &[], &[])
 }
 
-/// Hands the file over to the kernel for good, so that the program can use it without the server.
+/// Hands the file over to the kernel for good, for use without the server.
 pub(crate) fn hand_over(id: u64, reason: Reason) -> Result<(), Errno> {
     plain(Request { flags: reason as u64, ..Request::new(Op::HandOver, id) }).map(|_| ())
 }
 
-/// Hands the file over, if `fd` is managed.
+/// Hands the file over, if managed.
 pub(crate) fn hand_over_managed(fd: c_int, reason: Reason) -> Result<(), Errno> {
     managed(fd).map_or(Ok(()), |id| hand_over(id, reason))
 }
 
-/// Returns the status flags of a descriptor, from its open or from a later change.
+/// Returns the status flags of a descriptor.
 pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
-    /// Flag that the kernel adds to each open file of a 64-bit program.
+    /// The kernel adds this flag to each open file of a 64-bit program.
     const O_LARGEFILE: c_int = if cfg!(target_arch = "x86_64") { 0o100_000 } else { 0o400_000 };
     let asked = managed(fd).map(|id| plain(Request::new(Op::GetFlags, id)));
     if let Some(Some(reply)) = asked.transpose()? {
@@ -167,30 +165,29 @@ pub(crate) fn status_flags(fd: c_int) -> Result<c_int, Errno> {
     control(fd, libc::F_GETFL, 0).map(|flags| flags as c_int)
 }
 
-/// Prepares an exec, which closes stand-ins in the kernel. A stand-in may be the last one of its
-/// description. The server would then keep a real descriptor, and its locks, until it looks at the
-/// processes again. So the real descriptor takes the stand-in's place before the exec, which then
-/// closes the real one.
+/// Prepares an exec, which closes stand-ins in the kernel. If the last stand-in of a description
+/// closes so, the server keeps the real descriptor, with locks, until the next search of the
+/// processes. The real descriptor therefore replaces the stand-in, for the exec to close.
 ///
-/// A stand-in of a file that is still managed is given back, so that a file can be executed right
-/// after a write. If the exec fails, the next call on the stand-in opens its description again.
+/// A stand-in of a managed file is given back, so that a file can be executed right after a write.
+/// If the exec fails, the next call on the stand-in opens the description again.
 pub(crate) fn prepare_exec() {
     let is_closed = |fd| {
         let flags = control(fd, libc::F_GETFD, 0);
         flags.is_ok_and(|flags| flags & libc::FD_CLOEXEC as usize != 0)
     };
-    // A child that has made no request has nothing to give back.
+    // A child without requests has no stand-in to give back.
     let has_entered = process::has_entered();
     for (fd, id) in table::managed().filter(|(fd, _)| is_closed(*fd)) {
-        // The exec closes a stand-in, which drops no locks that the kernel has by another
-        // descriptor. The close of a real descriptor does.
+        // The close of a stand-in drops no locks that the kernel has by another descriptor. The
+        // close of a real descriptor does.
         let takes = match lent::may_be_locked_by_program(fd) {
             true => Request { flags: Reason::Locked as u64, ..Request::new(Op::HandOver, id) },
             false => Request::new(Op::TakeReal, id),
         };
         let nr_reals = match plain(takes) {
             Ok(Some(reply)) => reply.result,
-            // The real descriptor has taken the stand-in's place.
+            // The real descriptor has replaced the stand-in.
             Ok(None) => continue,
             // A server that is gone keeps nothing.
             Err(_) => return,
@@ -201,7 +198,7 @@ pub(crate) fn prepare_exec() {
             // An exec has no way to report failed writes.
             let _ = ask(&close, Parcel { source, ..Parcel::default() });
         } else if nr_reals == 0 {
-            // The server keeps no real descriptor for any other stand-in.
+            // The server keeps no real descriptor at all.
             return;
         }
     }
@@ -209,8 +206,8 @@ pub(crate) fn prepare_exec() {
 
 /// Removes a descriptor from the table and tells the server, before the number is closed or reused.
 ///
-/// A child sends this even if it has made no request before. Its stand-in may be the last one of a
-/// description that another process has locked since.
+/// A child sends this even as its first request. Another process may have locked the description
+/// since the fork, and the child's stand-in may be the last one.
 ///
 /// # Errors
 /// Fails with the error of the description's close.
@@ -226,7 +223,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
     let id = match known {
         Entry::Managed(id) => id,
         Entry::Unknown | Entry::Kernel | Entry::Passing => {
-            // A child that has made no request keeps nothing.
+            // A child without requests keeps no descriptor.
             if process::has_entered() {
                 lent::real_closes(fd);
             }
@@ -234,7 +231,7 @@ pub(crate) fn forget(fd: c_int) -> Result<(), Errno> {
         }
     };
     lent::stand_in_closes(fd, id);
-    // Before the close, because the server knows the description until then.
+    // Sent before the close, while the server still knows the description.
     let source = &[self_read::tell_before_asking()];
     let close = Request { offset: fd.into(), ..Request::new(Op::Close, id) };
     let reply = ask(&close, Parcel { source, ..Parcel::default() })?.reply;
@@ -258,14 +255,13 @@ pub(crate) fn duplicated(fd: c_int, copy: c_int) {
     if let Entry::Managed(id) = known
         && process::has_entered()
     {
-        // If the server's count is wrong, it opens the file again.
+        // If the server's count is wrong, the server opens the file again.
         let _ = ask(&Request::new(Op::Dup, id), Parcel::default());
     }
 }
 
-/// Tells the server that the process makes no more requests, so that the server closes the
-/// process's files before the parent sees the end. `own_bytes` is the size of the process's private
-/// pages.
+/// Announces that the process makes no more requests. The server then closes the process's files
+/// before the parent sees the end. `own_bytes` is the size of the process's private pages.
 pub(crate) fn say_goodbye(own_bytes: u64) {
     let has_stand_in = || process::is_on() && table::managed().next().is_some();
     if process::has_entered() || has_stand_in() {

@@ -71,7 +71,7 @@ pub(crate) fn set(fd: c_int, entry: Entry) -> Entry {
     Entry::from_word(slot.swap(entry.word(), Relaxed))
 }
 
-/// Turns passing files into plain ones: closing does nothing more.
+/// Makes entries of passing files plain kernel entries, so that a close does nothing more.
 pub(crate) fn forget_passing() {
     for slot in &ENTRIES {
         let (before, now) = (Entry::Passing.word(), Entry::Kernel.word());

@@ -152,7 +152,7 @@ fn least_of_rounds(answers: &[Answer], nr_cells: usize) -> Vec<Answer> {
     least
 }
 
-/// Makes rows, each compared with the first of its group.
+/// Makes rows, each compared with the group's first.
 fn rows(groups: &[Vec<Variant>], answers: &[Answer], readahead: ReadaheadUse) -> Vec<AblationRow> {
     let mut rows = Vec::with_capacity(answers.len());
     let mut left = answers;

@@ -1,23 +1,23 @@
-//! `bench hit`: what a resident page costs to read.
+//! `bench hit`: measures reads of resident pages.
 //!
 //! ```text
 //!   copy        subject  file.read_at(random page) into one 4 KiB buffer, all resident
 //!               memcpy   the same copy from touched anonymous memory on huge pages
 //!               pread    the same read from the kernel's page cache
 //!   guard-N     subject  file.page(random page), 8 bytes loaded, and dropped; N pages
-//!               floor    the same pages: find the page word by index, one compare-and-swap to take
-//!                        it, one load of 8 bytes, one atomic to release it
-//!   guard       the same of 64 Ki pages, and against memcpy: the 8-byte load alone, which is what
-//!               touching a page costs at least
+//!               floor    the same pages: find the page word by index, take with one
+//!                        compare-and-swap, load 8 bytes, release with one atomic
+//!   guard       the same with 64 Ki pages, and against memcpy: the 8-byte load alone, the least
+//!               cost of a page access
 //!   index       subject  guard[i] of all bytes of a page, added up
 //!               slice    the same bytes of the page by slice[i]
 //!   read-8      subject  file.read_at of 8 bytes of a random page, 16 pages
-//!               floor    the same pages: find the page word by index, load it, copy, load it again
+//!               floor    the same pages: find the page word by index, load, copy, load again
 //! ```
 //!
-//! The cache is an eighth larger than the file, so that reclaim has no reason to run. Guards and
-//! small reads take nanoseconds, so the fastest of many short runs counts. Ignored: copies of pages
-//! that are not random; the caches of the processor would answer.
+//! The cache is an eighth larger than the file, so that reclaim does not run. Guards and small
+//! reads take nanoseconds, so the fastest of many short runs counts. Ignored: copies of pages in
+//! order, because the CPU caches would answer.
 
 use super::interleave::{TimedRun, fastest_of, interleave_all, time_threads};
 use super::{Bench, Identity, Row, policies};
@@ -37,16 +37,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 use std::time::Duration;
 
-/// Pages that guards are taken of, fewest first.
+/// Numbers of pages in the guard cases, fewest first.
 const GUARD_PAGES: [(&str, u64); 4] =
     [("guard-1", 1), ("guard-16", 16), ("guard-4096", 4096), ("guard", 64 << 10)];
-/// Pages that a few bytes are read from.
+/// Number of pages in the small-read case.
 const READ_PAGES: u64 = 16;
 /// Bytes of a small read.
 const READ_BYTES: usize = 8;
 /// Operations between looks at the clock.
 const BATCH: u32 = 1024;
-/// Passes over the file to make it resident.
+/// Passes over the file before the measurement, to make all pages resident.
 const WARM_PASSES: u32 = 4;
 
 pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
@@ -82,7 +82,7 @@ pub(super) fn run(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// A cache under `policy` with all of the file in it.
+/// Makes a cache under `policy` with the whole file resident.
 fn resident(
     bench: &Bench<'_>,
     policy: PolicyName,
@@ -120,7 +120,7 @@ fn warm(bench: &Bench<'_>, file: &File, data: &DataFile) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Nanoseconds for one 4 KiB read of a random page by `read`.
+/// Returns the nanoseconds for one 4 KiB read of a random page by `read`.
 fn time_copies(
     threads: u32,
     duration: Duration,
@@ -138,14 +138,14 @@ fn time_copies(
     })
 }
 
-/// Nanoseconds of one operation on a random page: the fastest of many runs, which all take the same
-/// pages in the same order.
+/// Returns the nanoseconds for one operation on a random page: the fastest of many runs. All runs
+/// use the same pages in the same order.
 fn time_pages(
     duration: Duration,
     nr_pages: u64,
     operate: impl Fn(u64) -> Result<(), Failure> + Sync + Copy,
 ) -> Result<f64, Failure> {
-    // By value, as a reference to what is measured would be followed in each operation.
+    // Moved, so that no operation follows a reference.
     fastest_of(duration, |duration| {
         time_threads((duration, BATCH), vec![SmallRng::seed_from_u64(7)], move |random| {
             operate(random.random_range(0..nr_pages))
@@ -153,8 +153,8 @@ fn time_pages(
     })
 }
 
-/// Returns the place in a page that is loaded. Pages have different places, because a cache of the
-/// processor holds only a few lines that are a multiple of 4 KiB apart.
+/// Returns the offset to load within a page. Pages have different offsets, because a CPU cache
+/// holds only a few lines at a distance of a multiple of 4 KiB.
 fn place_in(index: u64) -> usize {
     (index as usize * 64) % PAGE_BYTES
 }
@@ -163,7 +163,7 @@ fn load(bytes: &[u8], at: usize) -> [u8; READ_BYTES] {
     bytes[at..at + READ_BYTES].try_into().expect("as many bytes")
 }
 
-/// Adds a reader to a page word unless its lowest bit, the writer's, is set.
+/// Adds a reader to a page word unless the lowest bit, the writer's, is set.
 fn take(word: &AtomicU64) {
     let mut now = word.load(Relaxed);
     while now & 1 == 0 {
@@ -175,12 +175,12 @@ fn take(word: &AtomicU64) {
     unreachable!("nothing locks these pages");
 }
 
-/// A word for each page, as a page table without levels would have them.
+/// Makes a word for each page, like a page table without levels.
 fn page_words(nr_pages: u64) -> Vec<AtomicU64> {
     (0..nr_pages).map(|_| AtomicU64::new(0)).collect()
 }
 
-/// The file in each cache, and what reading it there is compared with.
+/// The file in each cache, and the references.
 struct Hits<'a> {
     bench: &'a Bench<'a>,
     policies: &'a [PolicyName],
@@ -255,7 +255,7 @@ impl<'a> Hits<'a> {
         }
     }
 
-    /// Loads bytes of a page of the memory to copy from.
+    /// Loads bytes of a page of the reference memory.
     fn bytes_of(&self, index: u64) -> [u8; READ_BYTES] {
         load(&self.memory, index as usize * PAGE_BYTES + place_in(index))
     }

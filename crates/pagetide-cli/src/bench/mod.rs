@@ -1,7 +1,7 @@
 //! `pagetide bench`: measures subjects against references in the same run.
 //!
-//! Problem: absolute times drift between machines and minutes. Idea: each case runs its subject and
-//! its reference in alternation and reports their ratio.
+//! Problem: absolute times drift between machines and minutes. Idea: each case runs the subject and
+//! the reference in alternation and reports the ratio.
 //!
 //! ```text
 //!   run 1: subject, reference    run 2: subject, reference   ...   -> medians, ratio, spread

@@ -1,4 +1,4 @@
-//! `pagetide ctl`: queries and steers a running cache over its socket (see `pagetide::control`).
+//! `pagetide ctl`: queries and steers a running cache over a socket (see `pagetide::control`).
 
 mod find;
 mod say;
@@ -13,7 +13,7 @@ use pagetide_core::units::Bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A resize, a sync and a drop take as long as the device.
+/// Maximum wait for a resize, a sync or a drop, which wait for the device.
 const PATIENCE_TO_ACT: Duration = Duration::from_secs(600);
 
 const EXAMPLES: &str = "A program under `pagetide run` can be asked, and one that starts \

@@ -1,4 +1,4 @@
-//! `pagetide run`: runs an unmodified program with its file I/O through a page cache.
+//! `pagetide run`: runs an unmodified program with file I/O through a page cache.
 //!
 //! The server is in the crate `pagetide-run`.
 
@@ -158,8 +158,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let steering = Steering::start(args, &cache)?;
     let ended = prepared.run(cache, &program, terminal::note);
     if let Ok(ended) = &ended {
-        // A write to stderr or a record may block on its reader. All program data is in its files.
-        // This thread ends the process without waiting.
+        // A write to stderr or a record may block on a reader. All program data is in the files
+        // already. This thread ends the process without waiting.
         let interrupt = Interrupt::follow(Arc::clone(&ended.interrupt));
         let _ = interrupt.end_in_time(TIME_TO_END, || {});
     }

@@ -1,4 +1,4 @@
-//! `pagetide tier`: predicts a program's slowdown with slow memory, from its trace.
+//! `pagetide tier`: predicts a program's slowdown with slow memory from a trace.
 //!
 //! Idea: play the trace on a model of a two-tier machine, at several ratios and promotion stages,
 //! and compare with all-fast memory.

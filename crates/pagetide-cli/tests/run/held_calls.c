@@ -1,23 +1,24 @@
-/* Two threads of a program in a run, one of which is held up in the middle of a library's call.
+/* Two threads of a program in a run. A supervisor holds one thread up in the middle of a call of
+ * the library.
  *
- *   supervisor    outside the run; it executes the command under a filter of system calls, and
- *                 decides when the filtered calls are made (seccomp_unotify(2))
+ *   supervisor    outside the run; executes the command under a filter of system calls, and decides
+ *                 when the filtered calls are made (seccomp_unotify(2))
  *   second        a thread that reads a file which was handed over, or creates one; the supervisor
- *                 holds one of the library's calls up
- *   main thread   acts meanwhile; the held call is made as soon as the thread waits, or says so
+ *                 holds up one of the library's calls
+ *   main thread   acts meanwhile; the held call is made as soon as this thread waits, or says so
  *
- * Started as `compiled CASE COMMAND..`, it is the supervisor, and starts `COMMAND.. CASE`. It exits
- * with 77 where there is no such filter. The cases:
+ * `compiled CASE COMMAND..` runs the supervisor, which starts `COMMAND.. CASE`. The supervisor
+ * exits with 77 if the kernel has no such filter. The cases:
  *
- *   lock        the library closes a descriptor that it has received, and the main thread takes the
- *               first record lock on the file; prints whether the lock is held afterwards
+ *   lock        the library closes a received descriptor, and the main thread takes the first
+ *               record lock on the file; prints if the lock is held afterwards
  *   overtaken   the same, but the main thread is about to take the lock before the second thread
- *               reads, and has it before the close; prints the same
+ *               reads, and has the lock before the close; prints the same
  *   created     the library replaces the descriptor of a new file by a stand-in, and the main
  *               thread opens the file and takes the first record lock; prints the same
  *   forgotten   the second thread asks the server for bytes, and the main thread gets the real
- *               descriptor meanwhile, so that the server forgets the description; prints what the
- *               second thread reads */
+ *               descriptor meanwhile, so that the server forgets the description; prints the byte
+ *               that the second thread reads */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +38,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The number at which descriptors are received, and a call that does nothing but tell. */
+/* The number of the first received descriptor, and a call that only tells the supervisor. */
 enum { RECEIVED = 100, TELLS = 0x7e11, MINUTE_MS = 60000 };
 enum { IS_SECOND = 1, AWAITS_HELD_CALL, AWAITS_HELD_LOCK, TAKES_LOCK, IS_DONE };
 
@@ -60,7 +61,7 @@ static void tell(int what) { syscall(SYS_getpriority, TELLS, what, held_call, is
 
 static void *second(void *argument) {
     char byte;
-    /* The thread has its connection to the server from here on. */
+    /* The thread is connected to the server from here on. */
     if (pread(of_other, &byte, 1, 0) != 1) fail("pread of the other file");
     tell(IS_SECOND);
     if (is_lock_held_up) tell(AWAITS_HELD_LOCK);
@@ -78,7 +79,7 @@ static int open_new(const char *name) {
 
 static void take_lock(void) {
     struct flock seen = {.l_type = F_WRLCK}, lock = {.l_type = F_WRLCK};
-    /* The process has from here on what it locks by. */
+    /* The process has the direct descriptor from here on. */
     check(fcntl(of_main, F_GETLK, &seen), "F_GETLK");
     tell(TAKES_LOCK);
     check(fcntl(of_main, F_SETLK, &lock), "F_SETLK");
@@ -96,7 +97,7 @@ static int has_server(const char *name) {
     return nr;
 }
 
-/* Gets the real descriptor in the place of the reader's, and waits until the server has none. */
+/* Replaces the reader's stand-in by the real descriptor, and waits until the server has none. */
 static void make_forgotten(void) {
     check(fcntl(of_second, F_GETFL), "F_GETFL");
     for (int ms = 0; has_server("file"); ms++) {

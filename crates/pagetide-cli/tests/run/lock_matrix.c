@@ -1,18 +1,18 @@
-/* Takes every kind of lock, and ends or moves it in every way. Prints what another process finds
- * directly after each step. The test compares a run's lines with the kernel's.
+/* Takes every kind of lock, and ends or moves the lock in every way. Prints the state that another
+ * process finds directly after each step. The test compares a run's lines with the kernel's.
  *
  *   holder    takes the lock, makes a step, and has the main process look before the next step
  *   beside    a process that has the file open, or mapped, or no such process
  *   prober    answers a look: opens the file and tries to lock it; one is in the run, one outside
  *
- * A lock is seen as X (it excludes all others), S (it is shared), - (there is none). Of a record
- * lock, three parts of the file are looked at.
+ * The states are X (exclusive lock), S (shared lock) and - (no lock). A look at a record lock
+ * covers three parts of the file.
  *
- * LOCK_WAY=close in the environment runs all cases of the ways with that in their names, and
- * LOCKS_ALL=1 all cases of all ways.
+ * LOCK_WAY=close in the environment runs all cases of the ways with "close" in the name, and
+ * LOCKS_ALL=1 runs all cases of all ways.
  *
- * Started as `compiled COMMAND..`, it is the prober that is outside, and executes the command, which
- * is to start it again with three more arguments. */
+ * `compiled COMMAND..` is the outside prober, and executes the command. The command must start
+ * this program again with three more arguments. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static int check(int result, const char *what) {
 
 /* ---- locks ---- */
 
-/* Locks a part of the file, if no other lock is in the way: F_WRLCK, F_RDLCK or F_UNLCK. */
+/* Locks (F_WRLCK, F_RDLCK) or unlocks (F_UNLCK) a part. Fails if another lock conflicts. */
 static int lock_part(int kind, int fd, int how, off_t start, off_t len) {
     struct flock lock = {.l_type = how, .l_whence = SEEK_SET, .l_start = start, .l_len = len};
     return fcntl(fd, kind == OFD ? F_OFD_SETLK : F_SETLK, &lock);
@@ -98,7 +98,7 @@ static struct prober start_prober(void) {
 
 /* ---- the holder and its children ---- */
 
-/* A holder's ends of its pipes, at numbers that no step closes. */
+/* The holder's ends of the pipes, at numbers that no step closes. */
 enum { SAY = 40, HEAR = 41 };
 static char *program, *static_program;
 static int kind, how;
@@ -109,7 +109,7 @@ static void look(void) {
     if (write(SAY, &byte, 1) != 1 || read(HEAR, &byte, 1) != 1) _exit(1);
 }
 
-/* The lock is held before the step: not looked at in each other case, for a look opens the file. */
+/* True if the lock is looked at before the step: in half of the cases, as a look opens the file. */
 static int looks_first;
 
 static int take(void) {
@@ -123,7 +123,7 @@ static int take(void) {
 
 static int open_null(void) { return check(open("/dev/null", O_RDWR), "/dev/null"); }
 
-/* Starts a child; the two take turns by a pipe each. */
+/* A child that takes turns with the parent, by a pipe each. */
 struct turns { pid_t pid; int mine[2], its[2]; };
 
 static int begin_child(struct turns *turns) {
@@ -404,7 +404,7 @@ static void ends_by_close_in_thread(void) {
 
 static void set_cloexec(int fd, int is_set) { fcntl(fd, F_SETFD, is_set ? FD_CLOEXEC : 0); }
 
-/* What the executed program does: a look first of all, then a close. */
+/* Runs in the executed program: looks before the first call, and closes the descriptor. */
 static void executed(const char *number) {
     look();
     close(atoi(number));
@@ -516,8 +516,8 @@ static void child_is_killed_with_it(void) {
     look();
 }
 
-/* The child is forked before the lock is taken, and its descriptor is the last one in the end.
- * Natively, POSIX's locks are the parent's alone. */
+/* The child is forked before the lock is taken, and the child's descriptor is the last one in
+ * the end. In the kernel, POSIX locks belong to the parent alone. */
 static void early(int asks, void (*end)(int fd)) {
     struct turns turns;
     char byte;
@@ -822,7 +822,7 @@ enum { NR_WAYS = sizeof ways / sizeof *ways };
 enum beside { NONE, OPEN, MAPPED, NR_BESIDES };
 static const char *const besides[] = {"alone", "beside a writer", "beside a mapping"};
 
-/* A process with pipes to it, and the main process's ends of them. */
+/* A process, and the main process's ends of the pipes to and from this process. */
 struct process { pid_t pid; int hear, tell; };
 
 static struct process start(void (*act)(void)) {
@@ -858,7 +858,7 @@ static void map_beside(void) {
     look();
 }
 
-/* A lock that stays is left to a file without a name. */
+/* Makes a new file. A lock that stays belongs to the old file, which has no name then. */
 static void make_file(void) {
     static char bytes[LEN];
     unlink("file");
@@ -913,8 +913,8 @@ static void say_whether_managed(void) {
     close(fd);
 }
 
-/* Runs the cases of each way and lock: two of them, or all of the ways whose names have `wanted`.
- * In the first case nothing but the holder has had the file open before the lock ends. */
+/* Runs two cases of each way and lock, or all cases of the ways with `wanted` in the name. In
+ * the first case, only the holder has had the file open before the lock ends. */
 static void run_matrix(struct prober outside, const char *wanted, int is_long) {
     enum { NR_CASES = NR_BESIDES * 2 * 2 };
     struct prober probers[2] = {start_prober(), outside};

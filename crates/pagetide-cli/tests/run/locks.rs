@@ -1,5 +1,5 @@
-//! Locks under a run end, stay and move as under the kernel; and so does what else depends on who
-//! has a file open: whether it can be executed, and how long it is.
+//! Locks under a run end, stay and move as under the kernel. The same holds for executing a file
+//! and for a file's length, because both depend on the open descriptors of other processes.
 
 use super::worlds::{WORLDS, compiled, printed};
 use super::{folder, has, is_long, pagetide, plain_shell_in, run_in};
@@ -79,7 +79,7 @@ fn locks_end_and_stay_as_the_kernel_has_them_directly_after_each_call() {
     assert_same(found);
 }
 
-/// Has both modes print `expected` in a case of `held_calls.c`, which holds a thread up.
+/// Checks that both modes print `expected` in a case of `held_calls.c`, which holds up a thread.
 fn assert_held_calls(case: &str, expected: &str, test: &str) {
     let Some(program) = compiled(include_str!("held_calls.c"), "-pthread", test) else { return };
     let program = program.path().join("compiled");
@@ -121,7 +121,7 @@ fn a_thread_reads_a_file_whose_description_another_thread_has_made_the_kernels()
     assert_held_calls("forgotten", "w, no lock\n", test);
 }
 
-/// A process outside the run that opens or executes what it is asked to.
+/// A process outside the run that opens or executes files on request.
 struct Outside(Child);
 
 impl Outside {
@@ -139,7 +139,7 @@ impl Outside {
 
 impl Drop for Outside {
     fn drop(&mut self) {
-        // It has ended with the connection to it.
+        // The process has ended with the connection.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -170,7 +170,7 @@ fn a_file_that_is_cut_by_any_call_is_short_for_all() {
     }
 }
 
-/// A system call filter acts as a container's.
+/// A system call filter acts like a container's filter.
 #[test]
 fn a_description_is_kept_and_that_is_said_once_where_kcmp_is_refused() {
     let test = "a_description_is_kept_and_that_is_said_once_where_kcmp_is_refused";

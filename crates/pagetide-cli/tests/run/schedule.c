@@ -1,13 +1,13 @@
 // Executes a schedule of file and memory operations, one after another, in several processes.
 //
-//   schedule SCHEDULE LOG [COMMAND...]   the coordinator; it starts the processes by COMMAND
+//   schedule SCHEDULE LOG [COMMAND...]   the coordinator; starts the processes by COMMAND
 //   schedule group                       the parent of processes 0 to 2
 //   schedule worker ...                  a process after exec
 //
-// A line of the schedule is a process, an operation and its arguments. Processes 0 to 2 are started by
-// COMMAND. Process 3 is outside. Processes 4 and 5 are what `fork` makes. Each has slots for descriptors
-// and for mappings. A line of process `-` makes a file before the others start. The log has a line for
-// each line of the schedule, and then one for each file.
+// A line of the schedule is a process, an operation and arguments. COMMAND starts processes 0 to 2.
+// Process 3 is outside. `fork` makes processes 4 and 5. Each process has slots for descriptors and
+// for mappings. A line of process `-` makes a file before the processes start. The log has a line
+// for each line of the schedule, and then one for each file.
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <dirent.h>
@@ -95,7 +95,7 @@ static int has(int nth, char letter) { return nth < nr_words && strchr(words[nth
 static struct slot *slot(int nth) { return &slots[num(nth) & (NR_SLOTS - 1)]; }
 static struct map *map_of(int nth) { return &maps[num(nth) & (NR_MAPS - 1)]; }
 
-// Bytes for writes: no two seeds have the same.
+// Bytes for writes, different for each seed.
 static char room[ROOM] __attribute__((aligned(4096)));
 
 static number fill(char *bytes, number len, word64 seed) {
@@ -110,7 +110,7 @@ static number fill(char *bytes, number len, word64 seed) {
 
 static number clipped(number len) { return len < 0 ? 0 : len > ROOM ? ROOM : len; }
 
-// O_DIRECT: the kernel takes only aligned places, lengths and memory, a run takes all.
+// O_DIRECT: the kernel accepts only aligned offsets, lengths and memory. A run accepts all.
 static number aligned(const struct slot *at, number value) {
     return at->is_direct && value >= 0 ? value & ~(number)(PAGE - 1) : value;
 }
@@ -209,7 +209,7 @@ static void op_getfl(void) {
     number flags = fcntl(slot(1)->fd, F_GETFL), error = errno, own = fcntl(slot(1)->fd, F_GETFD);
     errno = error;
     if (flags < 0) return say_result(flags);
-    // In calls.md: a file that was handed over is not known to be O_NOFOLLOW or O_TMPFILE.
+    // In calls.md: a file that was handed over does not show O_NOFOLLOW or O_TMPFILE.
     say("%lx %ld", flags & ~(O_NOFOLLOW | O_TMPFILE), own);
 }
 
@@ -313,8 +313,8 @@ static void op_falloc(void) {
     say_result(fallocate(slot(1)->fd, mode, num(3), num(4)));
 }
 
-// Data and holes of a file that is all written back, and of which the kernel caches nothing: blocks
-// that are reserved are data to the kernel where it has cached a page of them.
+// Finds data and holes of a file without dirty or cached pages. With a cached page of reserved
+// blocks, the kernel would report these blocks as data.
 static void op_holes(void) {
     int fd = slot(1)->fd;
     number position = lseek(fd, 0, SEEK_CUR);
@@ -368,7 +368,7 @@ static number inode(int fd) {
 
 static int overlap(number a, number b, number len) { return a < b + len + PAGE && b < a + len + PAGE; }
 
-// sendfile TO FROM LEN OFFSET POSITION: from an offset or, if -1, from the position, to a position.
+// sendfile TO FROM LEN OFFSET POSITION: -1 as OFFSET or POSITION means the descriptor's position.
 static void op_sendfile(void) {
     struct slot *to = slot(1), *from = slot(2);
     off_t offset = num(4), *given = offset < 0 ? NULL : &offset;
@@ -409,7 +409,7 @@ static number drain(void) {
     return len;
 }
 
-// A pipe is given no more than half of what it takes.
+// A pipe gets at most half of its capacity.
 static number for_pipe(number len) { return len < 0 ? 0 : len > 32768 ? 32768 : len; }
 
 static void op_splicefrom(void) {
@@ -473,7 +473,7 @@ static void op_lockf(void) {
 
 // ---- mappings ----
 
-// The kernel's own look at the file of a descriptor: it keeps no file open.
+// Opens the kernel's O_PATH descriptor of a file, which keeps no file open.
 static int look_at(int fd) {
     char path[40];
     sprintf(path, "/proc/self/fd/%d", fd);
@@ -489,7 +489,7 @@ static void forget(struct map *map) {
     *map = (struct map){.look = -1};
 }
 
-// The bytes of a mapping from an offset on that are in the file.
+// Returns the number of bytes of a mapping within the file, at most LEN, from an offset on.
 static number in_file(const struct map *map, number from, number len) {
     struct stat is;
     if (!map->at || fstat(map->look, &is)) return 0;
@@ -508,7 +508,7 @@ static void op_map(void) {
         say_result(munmap(map->at, map->len));
         forget(map);
     }
-    // Addresses of its own: what is unmapped in part stays free, and no other mapping is put there.
+    // Separate addresses: a part that is unmapped stays free, and no other mapping is put there.
     char *hint = (char *)(has(6, 'f') ? 0x300000000 : 0x500000000) + (map - maps) * (word64)ARENA;
     if (has(6, 'f')) sharing |= MAP_FIXED;
     char *got = mmap(hint, num(4), protection, sharing, at->fd, num(3));
@@ -518,7 +518,7 @@ static void op_map(void) {
     *map = (struct map){got, num(4), num(3), look_at(at->fd), has(5, 'r'), has(5, 'w'), 1};
 }
 
-// Addresses within a mapping: a part of it that begins at a page.
+// Returns a part of a mapping that begins at a page.
 static int part_of(struct map *map, int nth, number *from, number *len) {
     *from = num(nth);
     *len = num(nth + 1);
@@ -549,7 +549,7 @@ static void op_store(void) {
     struct map *map = map_of(1);
     number from, len;
     if (!part_of(map, 2, &from, &len)) return;
-    // What is stored behind the end of the file is lost at a time that the kernel chooses.
+    // The kernel drops bytes stored past the end of the file at an unknown time.
     if ((len = in_file(map, from, len)) == 0) return say("past");
     fill(room, len, num(4));
     memcpy(map->at + from, room, clipped(len));
@@ -582,7 +582,7 @@ static void op_madvise(void) {
 static void op_remap(void) {
     struct map *map = map_of(1);
     if (!map->at) return say("none");
-    // In calls.md: advice divides the kernel's mappings, and only those.
+    // In calls.md: advice divides the kernel's mappings, but not a run's.
     if (map->is_advised) return say("none");
     char *target = (char *)0x400000000 + (map - maps) * (word64)ARENA;
     char *got = has(3, 'f') && map->at != target
@@ -594,7 +594,7 @@ static void op_remap(void) {
     map->len = num(2);
 }
 
-// Memory of a mapping that a call is given: all of it can be touched.
+// Returns the length of a mapping's memory that a call may use. All of this memory can be touched.
 static number touchable(struct map *map, int nth, number *from, int is_filled) {
     number len;
     if (!part_of(map, nth, from, &len)) return 0;
@@ -710,7 +710,7 @@ static void op_opentogether(void) {
     all_together(shares, opens_for_itself);
 }
 
-// apart SLOT LEN OFFSET SEED: what several processes write at the same time, each its own part.
+// apart SLOT LEN OFFSET SEED: several processes write at the same time, each a separate part.
 static void op_apart(void) {
     struct slot *at = slot(1);
     number len = clipped(num(2));
@@ -760,7 +760,7 @@ static void op_exec(void) {
     say_result(-1);
 }
 
-// Another program reads a file as its standard input and appends to another one.
+// Another program reads a file as standard input and appends to a second file.
 static void op_shell(void) {
     char line[200];
     snprintf(line, sizeof line, "cksum < %s 2>&1; printf %s >> %s", words[1], words[3], words[2]);
@@ -938,7 +938,7 @@ static void hear_hello(int process, int parent) {
     parents[process] = parent;
 }
 
-// A lock's holder is named by its process.
+// Replaces the pid of a lock's holder by the number of the process.
 static void name_holder(char *line) {
     char *at = strstr(line, " pid ");
     int pid = at ? atoi(at + 5) : -1;
@@ -992,7 +992,7 @@ static void start(char **prefix, int nr_prefix) {
     for (int process = 0; process <= OUTSIDE; process++) hear_hello(process, -1);
 }
 
-// A line that one process executes, and what the coordinator does beside it.
+// Executes a line in one process, and does the coordinator's part.
 static void execute_in(int process, char *operation, char *line) {
     char name[20] = "", argument[20] = "";
     sscanf(operation, "%19s %19s", name, argument);
@@ -1010,7 +1010,7 @@ static void execute_in(int process, char *operation, char *line) {
     name_holder(line);
 }
 
-// As "0|1|2 apart ...": several processes execute it at the same time.
+// Executes a line such as "0|1|2 apart ..." in several processes at the same time.
 static void execute_in_several(const char *list, char *operation) {
     char line[LINE];
     int told[NR_PROCESSES] = {0};

@@ -1,14 +1,14 @@
-//! Record locks. POSIX locks belong to the process, whatever descriptor takes them, so the kernel
-//! takes them by a direct descriptor.
+//! Record locks. A POSIX lock belongs to the process, not to a descriptor, so the kernel locks a
+//! managed file through the direct descriptor.
 //!
 //! ```text
-//!   fcntl(fd, F_SETLK, ..)   managed: the same, by the direct descriptor; SEEK_CUR becomes an
+//!   fcntl(fd, F_SETLK, ..)   managed: the same call on the direct descriptor; SEEK_CUR becomes an
 //!                            offset from the start
-//!                            no direct descriptor: the file becomes the kernel's
+//!                            no direct descriptor: the kernel gets the file
 //!   lockf(fd, ..)            the same
 //! ```
 //!
-//! Locks of the open file description (flock, F_OFD_SETLK) make the file the kernel's.
+//! Locks of the open file description (flock, F_OFD_SETLK) make the server hand the file over.
 //!
 //! Source: fcntl(2), "Advisory record locking".
 
@@ -58,7 +58,8 @@ pub(super) unsafe fn control(fd: c_int, command: c_int, lock: *mut flock64) -> c
     result
 }
 
-/// Returns the descriptor to lock description `id` by, `None` if the file is the kernel's by now.
+/// Returns the direct descriptor of description `id`. Returns `None` if the kernel has the file
+/// now.
 fn borrow(id: u64) -> Result<Option<(u64, c_int)>, Errno> {
     match lent::borrow(id) {
         Some(lent) => Ok(Some((id, lent.fd))),
@@ -66,7 +67,8 @@ fn borrow(id: u64) -> Result<Option<(u64, c_int)>, Errno> {
     }
 }
 
-/// Relative to the start of the file. `None` if the kernel has the position by now.
+/// Makes a lock relative to the start of the file. Returns `None` if the kernel has the position
+/// now.
 fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
     if lock.l_whence == libc::SEEK_CUR as i16 {
         let one = Request { flags: libc::SEEK_CUR as u64, ..Request::new(Op::Seek, id) };
@@ -77,7 +79,7 @@ fn place(id: u64, mut lock: flock64) -> Result<Option<flock64>, Errno> {
     Ok(Some(lock))
 }
 
-/// As the C library's lockf, which would call fcntl(2) without interposition.
+/// Works as the C library's lockf, which would call fcntl(2) without interposition.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int {
     let (command, kind) = match command {

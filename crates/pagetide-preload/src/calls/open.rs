@@ -1,20 +1,20 @@
-//! Opening: the program gets a stand-in, which only names the file, and the server the real
+//! Opens: the program gets a stand-in, which only names the file. The server gets the real
 //! descriptor.
 //!
 //! ```text
-//!   not a regular file, a system folder's, small and only read     the kernel's, without asking
-//!   a file that the call makes    S, real, at the result's number; P, its stand-in
-//!                                 Open [P, S] --> managed: P takes the place of S
+//!   not a regular file, in a system folder, or small and only read     the kernel's, no request
+//!   a file that the call creates  S, real, at the result's number; P, the stand-in
+//!                                 Open [P, S] --> managed: P replaces S
 //!   an existing file              P at the result's number
-//!                                 Open [P] --> managed; or the kernel opens it after all
+//!                                 Open [P] --> managed; or the kernel opens the file after all
 //! ```
 //!
-//! Without an answer from the server, the kernel opens the file. If the file is managed, that
-//! breaks the lease, and waits for the server to release it.
+//! Without an answer from the server, the kernel opens the file. The open of a managed file then
+//! breaks the lease, and waits until the server releases the file.
 //!
-//! **Invariants.** A real descriptor of an existing file is never opened and closed here: closing
-//! would release the program's record locks. A new file's descriptor is replaced only while no
-//! thread can have locked the file. If names change meanwhile, the kernel decides.
+//! **Invariants.** A real descriptor of an existing file is never opened and closed here, because
+//! the close would release the program's record locks. A new file's descriptor is replaced only
+//! while no thread can have locked the file. If names change meanwhile, the kernel decides.
 //!
 //! Source: open(2), `O_PATH`, and fcntl(2), "Leases".
 
@@ -27,10 +27,10 @@ use libc::{c_char, c_int, mode_t};
 use pagetide_run::wire::{Op, Reason, Request, Status, open as flag, variable};
 use std::ffi::CStr;
 
-/// Files below these are the kernel's, unless a pattern of the run matches.
+/// Files below these folders are the kernel's, unless a pattern of the run matches.
 const SYSTEM_FOLDERS: [&[u8]; 9] =
     [b"/proc", b"/sys", b"/dev", b"/usr", b"/lib", b"/lib64", b"/bin", b"/sbin", b"/etc"];
-/// Attempts while a name appears and disappears.
+/// Maximum number of attempts while a name appears and disappears.
 const NR_TRIES: usize = 3;
 const MAKING: c_int = libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC;
 
@@ -47,7 +47,7 @@ impl Call {
         self.flags & flag == flag
     }
 
-    /// Returns true if the kernel opens the file without a look.
+    /// Returns true if the kernel opens the file without a request.
     fn is_kernels(self) -> bool {
         let is_no_file = self.flags & libc::O_PATH != 0
             || self.has(libc::O_DIRECTORY) && !self.has(libc::O_TMPFILE);
@@ -63,8 +63,8 @@ impl Call {
         process::has_flag(variable::SYSTEM_FOLDERS) && SYSTEM_FOLDERS.iter().any(is_below)
     }
 
-    /// Returns true if the call truncates a file that it cannot write: the kernel tells no holder
-    /// of a read lease.
+    /// Returns true if the call truncates a file without write access. The kernel does not report
+    /// such a truncation to the holder of a read lease.
     fn cuts_unseen(self) -> bool {
         self.has(libc::O_TRUNC) && self.flags & (libc::O_ACCMODE | libc::O_PATH) == libc::O_RDONLY
     }
@@ -76,7 +76,7 @@ impl Call {
         let fd = unsafe { next::openat(self.folder, self.path, libc::O_PATH | libc::O_CLOEXEC, 0) };
         if fd >= 0 {
             if process::stat(fd).is_ok_and(|stat| is_regular(&stat)) {
-                // The file is then the kernel's, whatever the answer.
+                // The kernel has the file afterwards, whatever the answer.
                 let _ = ask_to_manage(self.flags, 0, &[fd]);
             }
             own::close(fd);
@@ -153,7 +153,7 @@ impl Call {
         fd
     }
 
-    /// For a file that is large or to be written.
+    /// Opens a file that is large or to be written.
     fn open_existing(self) -> c_int {
         let kept = self.flags & (libc::O_CLOEXEC | libc::O_NOFOLLOW);
         // SAFETY: the caller's path (S20).
@@ -173,7 +173,7 @@ impl Call {
         self.leave_to_kernel()
     }
 
-    /// No other process can have the file open.
+    /// Creates a file. No other process can have the file open.
     fn create(self) -> c_int {
         let fd = self.open_natively(self.flags & !libc::O_ACCMODE | libc::O_RDWR);
         if fd >= 0 {
@@ -212,7 +212,7 @@ fn manage_new(fd: c_int, flags: c_int) {
         Some(id) if lent::replace_new(fd, stand_in, flags & libc::O_CLOEXEC) => {
             table::set(fd, Entry::Managed(id));
         }
-        // The descriptor stays the kernel's, because to close it would drop locks.
+        // The kernel keeps the file, because the close of the descriptor would drop locks.
         Some(id) => {
             let _ = serve::hand_over(id, Reason::Locked);
             let _ = control(fd, libc::F_SETFL, flags as usize);
@@ -233,7 +233,7 @@ fn name(fd: c_int) -> c_int {
     open_own(fd, libc::O_PATH | libc::O_CLOEXEC).unwrap_or(-1)
 }
 
-/// On failure, the wider access stays.
+/// Restores the requested access mode. On failure, the wider access stays.
 fn restore_access(fd: c_int, flags: c_int) {
     if flags & libc::O_ACCMODE == libc::O_RDWR {
         return;
@@ -284,7 +284,7 @@ unsafe extern "C" fn creat64(path: *const c_char, mode: mode_t) -> c_int {
     open_at(libc::AT_FDCWD, path, libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, mode)
 }
 
-/// The C library would open temporary files without interposition.
+/// Makes a temporary file. The C library would open the file without interposition.
 fn make_temporary(template: *mut c_char, suffix: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's template (S20).
     let fd = unsafe { next::mkostemps(template, suffix, flags) };

@@ -1,11 +1,11 @@
-//! The answer to a request: a reply, and the bytes and descriptors that go with it.
+//! The answer to a request: a reply with bytes and descriptors.
 
 use crate::errno::Errno;
 use crate::wire::{Reply, Status};
 use std::fs::File;
 use std::sync::Arc;
 
-/// A reply with its bytes and descriptors.
+/// A reply with bytes and descriptors.
 pub(super) struct Answer {
     pub(super) reply: Reply,
     /// Number of bytes of the target buffer to send.
@@ -16,9 +16,8 @@ pub(super) struct Answer {
 
 pub(super) type Outcome = Result<Answer, Errno>;
 
-/// Stands for a request that only the kernel can answer. The server then hands the file over, and
-/// the program repeats the call in the kernel. No call on a regular file fails with this error
-/// number.
+/// Stands for a request that only the kernel can answer. The server hands the file over, and the
+/// program repeats the call in the kernel. No call on a regular file fails with this error number.
 pub(super) const ONLY_KERNEL: Errno = Errno::NOTBLK;
 
 impl Answer {

@@ -1,13 +1,14 @@
-//! Another opener of a file of ours waits: the file is written back, and the kernel's.
+//! Hands a managed file over to the kernel when another process opens the file.
 //!
 //! ```text
-//!   outsider   open(..) ------------- waits -------------> goes on, sees every byte
-//!   kernel       signal to us                      ^
-//!   here                 written back, dropped, lease given up
+//!   outsider   open(..) ------------- waits ---------------> continues, sees every byte
+//!   kernel       signal to the server            ^
+//!   server                 written back, dropped, lease released
 //! ```
 //!
-//! What cannot be written back is tried again for as long as the kernel lets us, and is lost after
-//! that: the other process would otherwise have the file beside us. The user is told how much.
+//! A failed write-back is repeated while the kernel's lease timeout allows. After that the bytes
+//! are lost, because the server and the other process must not use the file at the same time. The
+//! user gets a message.
 
 use super::Server;
 use super::identity::lock;
@@ -22,23 +23,23 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The kernel takes the lease away after 45 seconds, unless the machine is set otherwise.
+/// Maximum time of repeated write-backs. The kernel's default timeout of a lease is 45 seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Which file each lease is on.
+/// The leases of the run.
 #[derive(Default)]
 pub(super) struct Leases {
     by_descriptor: Mutex<HashMap<RawFd, Weak<ServedFile>>>,
-    /// The thread of [`watch`], once it listens.
+    /// The signal listener of [`watch`], once ready.
     listener: OnceLock<LeaseListener>,
 }
 
 impl Leases {
-    /// Takes a lease on `real`, which is of `file`.
+    /// Takes a lease on `real`, a descriptor of `file`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Fails with the reason if the kernel grants no lease.
     pub(super) fn take(
         &self,
         real: &File,
@@ -53,7 +54,7 @@ impl Leases {
         })
     }
 
-    /// Has [`watch`] look whether it is to go on.
+    /// Wakes [`watch`] after a stop of the server.
     pub(super) fn wake(&self) {
         if let Some(listener) = self.listener.get() {
             listener.wake();
@@ -71,8 +72,8 @@ impl Leases {
     }
 }
 
-/// Hears of broken leases until the server stops; each is answered by a thread of its own, so
-/// that one slow device does not keep others waiting.
+/// Waits for broken leases until the server stops. A new thread answers each break, so that a slow
+/// device delays no other file.
 pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
     let breaks = match Breaks::new() {
         Ok(breaks) => breaks,
@@ -90,7 +91,7 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
             Break::Unknown => server.leases.all(),
         };
         if server.is_stopping() {
-            // That was why: whatever is still ours is let go of with all the rest.
+            // The server stops. [`Server::finish`] releases all files.
             break;
         }
         threads.retain(|thread| !thread.is_finished());
@@ -105,20 +106,20 @@ pub(super) fn watch(server: &Arc<Server>, ready: &Sender<std::io::Result<()>>) {
         }
     }
     for thread in threads {
-        // The page cache ends with its last user, and the record with the page cache: none may be
-        // left when the run ends. One that panicked has said so.
+        // The page cache and its record end with the last user, so no thread may outlive the run. A
+        // panic has printed its message.
         let _ = thread.join();
     }
 }
 
-/// Lets the opener of the file go on.
+/// Hands the file over to the waiting opener.
 fn give_up(server: &Server, file: &ServedFile) {
     let began = Instant::now();
     loop {
         let mut state = file.state.write().expect("no holder panics");
         let Hands::Ours(opened) = &*state else { return };
         if lease::is_whole(opened.real.as_fd(), opened.kind) {
-            // It was another's, of a descriptor that had the number before.
+            // The broken lease belonged to an earlier descriptor with the same number.
             return;
         }
         let Err(errno) = file.hand_over(&mut state) else {

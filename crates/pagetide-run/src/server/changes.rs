@@ -1,28 +1,28 @@
-//! Changes that are being made, and whether the process that asked for them still lives.
+//! In-flight changes, and the requesting processes.
 //!
-//! **Problem.** A process is killed while its packet is here. Its parent's wait returns, and the
-//! packet changes the file after that, as if the dead wrote on. **Idea.** A change is listed before
-//! its process is looked at, and is not made if that has ended. A request waits for the changes
-//! that are listed for processes that have ended by now.
+//! **Problem.** A process is killed while the server handles its packet. A change after the
+//! parent's wait would look like a write of a dead process.
 //!
-//! Those that copy what they find in the frames ask nothing. So while a change of pages is listed,
-//! they are shown to the process alone that makes it; the others ask.
+//! **Idea.** The server lists each change, then checks that the process lives, and drops the change
+//! if not. A request waits for the listed changes of ended processes.
+//!
+//! Readers that copy bytes from frames send no request. The server therefore hides the pages of a
+//! listed change from all processes except the requester. Other processes must send a request.
 //!
 //! ```text
-//!   writer   sends a packet, is killed           here   listed --> alive? --> made --> struck off
-//!   parent   sees its end --> a look               -->  not shown: a request
-//!                         --> any request          -->  listed for a dead process? waits for it
+//!   writer   sends a packet, is killed           server   list --> alive? --> change --> remove
+//!   parent   sees the end --> reads frames         -->    hidden: sends a request
+//!                         --> any request          -->    waits for listed changes of the dead
 //! ```
 //!
-//! **Invariants.** A request that was sent after its sender saw a process end finds each change of
-//! that process either made or never to be made: one that was not listed yet is looked at later,
-//! when the process has ended. A listed change waits for no turn, so a request that has one may
-//! wait for it. The same holds for a look, which comes before the change is listed (then it is
-//! never made), or after it is struck off.
+//! **Invariants.** A request is sent after its sender has seen a process end. Each change of that
+//! process is then made, or never will be, because the server checks an unlisted change after the
+//! end. A listed change waits for no call lock, so the holder of a call lock may wait for the
+//! change. A read of frames happens before the change is listed, and then the change is never made,
+//! or after the change has left the list.
 //!
-//! **Ignored.** A process whose number is another's by the time its greeting is read. A position
-//! that readers move by themselves: a request of a killed reader may move it for as long as that
-//! takes.
+//! **Ignored.** A process number that the system reuses before the server reads the greeting. A
+//! killed reader's request may still move a shared position until the request ends.
 
 use super::identity::lock;
 use super::life::{Life, Link, collect_ended};
@@ -35,7 +35,7 @@ use pagetide_sys::shared::NO_VIEWER;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// The changes that are being made now.
+/// The in-flight changes of the run.
 #[derive(Default)]
 pub(super) struct Changes {
     listed: Mutex<Listed>,
@@ -46,7 +46,7 @@ pub(super) struct Changes {
 struct Listed {
     entries: Vec<Entry>,
     next_number: u64,
-    /// Requests that wait for the end of one: without them, no wake-up is paid for.
+    /// Number of requests that wait. No wake-up is sent to none.
     nr_waiting: usize,
 }
 
@@ -57,15 +57,15 @@ struct Entry {
     contents: Option<Contents>,
 }
 
-/// Pages that are changed, of a file that views find.
+/// The pages that a change affects.
 pub(super) struct Contents {
     file: File,
     pages: Range<u64>,
 }
 
 impl Contents {
-    /// What `len` bytes change that are written at `offset`: all that follows, if the file becomes
-    /// longer.
+    /// Returns the pages that a write of `len` bytes at `offset` changes, without an end if the
+    /// file grows.
     pub(super) fn written(file: &File, offset: u64, len: u64) -> Contents {
         let (end, now) = (offset.saturating_add(len), file.len());
         let pages = match end > now {
@@ -75,13 +75,13 @@ impl Contents {
         Contents { file: file.clone(), pages }
     }
 
-    /// All of a file, and its length.
+    /// Returns all pages and the length of a file.
     pub(super) fn all(file: &File) -> Contents {
         Contents { file: file.clone(), pages: 0..u64::MAX }
     }
 }
 
-/// What a request is made by: a thread of a process, and what it waits for.
+/// The requester: a thread of a process.
 #[derive(Clone, Copy)]
 pub(super) struct Author<'a> {
     changes: &'a Changes,
@@ -89,7 +89,7 @@ pub(super) struct Author<'a> {
     viewer: u32,
 }
 
-/// A change that is being made, until dropped.
+/// A listed change, until dropped.
 pub(super) struct Change<'a> {
     author: Author<'a>,
     number: u64,
@@ -100,16 +100,14 @@ impl<'a> Author<'a> {
         Author { changes, link, viewer: viewer_of(process) }
     }
 
-    /// The life of the process.
     pub(super) fn life(self) -> Arc<Life> {
         Arc::clone(&self.link.life)
     }
 
-    /// Begins a change, of contents or of what no view finds. The caller has the turns and the
-    /// locks it needs, and waits for none until it has made it.
+    /// Lists a change, with pages or without. The caller holds all locks that the change needs.
     ///
     /// # Errors
-    /// The process has ended: it is not to be made.
+    /// Fails with `ESRCH` if the process has ended. The caller must not make the change.
     pub(super) fn begin(self, contents: Option<Contents>) -> Result<Change<'a>, Errno> {
         let change = self.list(contents);
         if self.link.is_over() { Err(Errno::SRCH) } else { Ok(change) }
@@ -126,8 +124,8 @@ impl<'a> Author<'a> {
         Change { author: self, number }
     }
 
-    /// Waits for what is being changed for other processes that have ended. The caller holds
-    /// turns at most.
+    /// Waits for in-flight changes of other processes that have ended. The caller may hold call
+    /// locks only.
     pub(super) fn settle(self) {
         let ended = collect_ended(self.collect_others());
         if ended.is_empty() {
@@ -143,7 +141,7 @@ impl<'a> Author<'a> {
         }
     }
 
-    /// The threads of other processes for which something is being changed.
+    /// Returns the threads of other processes with in-flight changes.
     fn collect_others(self) -> Vec<Arc<Link>> {
         let listed = lock(&self.changes.listed);
         let others = listed.entries.iter().map(|entry| &entry.link);
@@ -152,7 +150,8 @@ impl<'a> Author<'a> {
 }
 
 impl Listed {
-    /// Shows what is being changed of a file to the process alone that does so, the rest to all.
+    /// Shows the changed pages of a file only to the requester, and all other pages to every
+    /// process.
     fn show(&self, file: &File) {
         let mut shown = (0, 0..0);
         for Entry { viewer, contents, .. } in &self.entries {

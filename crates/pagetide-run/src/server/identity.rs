@@ -1,4 +1,4 @@
-//! Which file a descriptor is of, and how to open that file once more.
+//! Identifies the file behind a descriptor, and opens the file again.
 
 use crate::errno::Errno;
 use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Tells a file from all others, also from a later one with the same inode number.
+/// Identity of a file. A later file with the same inode number has another key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct FileKey {
     device: (u32, u32),
@@ -15,7 +15,7 @@ pub(super) struct FileKey {
 }
 
 impl FileKey {
-    /// The file behind a descriptor, and its length.
+    /// Returns the key and length of the file behind a descriptor.
     pub(super) fn of(descriptor: &impl AsFd) -> Result<(FileKey, u64), Errno> {
         let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
         let stat = statx(descriptor, c"", AtFlags::EMPTY_PATH, wanted)?;
@@ -28,18 +28,18 @@ impl FileKey {
         Ok((key, stat.stx_size))
     }
 
-    /// Device and inode, as stat(2) has them.
+    /// Returns the device and inode numbers of stat(2).
     pub(super) fn numbers(&self) -> (u64, u64) {
         (rustix::fs::makedev(self.device.0, self.device.1), self.inode)
     }
 }
 
-/// A path that opens what `descriptor` has open, whatever it is called by now.
+/// Returns a path that opens the file behind `descriptor`, even after a rename or an unlink.
 pub(super) fn path_of(descriptor: &impl AsFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd()))
 }
 
-/// A holder that panicked has said so; the files of others must still be written back.
+/// Locks `mutex`, even if a holder panicked: other files must still be written back.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

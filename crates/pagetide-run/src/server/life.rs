@@ -1,12 +1,12 @@
-//! Whether a process still lives.
+//! Watches processes, to learn of their ends.
 //!
 //! ```text
-//!   killed --> its descriptors are closed, the highest first --> its parent can wait for it
-//!                our sockets  |  its pipes: their ends are seen     |  a pidfd is readable
+//!   killed --> descriptors close, highest first --> the parent's wait returns
+//!               our sockets  |  pipes: readers see the end   |  a pidfd is readable
 //! ```
 //!
-//! So a process has ended for us as soon as the other end of its socket is closed: a thread waits
-//! for each reply. A child of its may have that open for much longer; then the pidfd decides.
+//! A process counts as ended when the far end of a socket is closed, because each thread waits for
+//! the reply to a request. If a child keeps that end open for longer, the pidfd decides.
 //!
 //! Source: pidfd_open(2), poll(2).
 
@@ -19,18 +19,18 @@ use std::sync::Arc;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
-/// A process, as long as it lives and after that.
+/// A watch of a process. May outlive the process.
 pub(super) enum Life {
-    /// Its descriptor is readable once the process can be waited for.
+    /// A pidfd, readable once the parent can wait for the process.
     Watched(OwnedFd),
-    /// It had ended before it was looked at.
+    /// The process ended before the watch began.
     Over,
-    /// It cannot be looked at: it is of another name space, or descriptors are short.
+    /// The process cannot be watched: another PID namespace, or no free descriptor.
     Unknown,
 }
 
 impl Life {
-    /// That of a process by the system's number.
+    /// Watches the process with the system's id `pid`.
     pub(super) fn of(pid: i32) -> Life {
         let Some(pid) = Pid::from_raw(pid) else { return Life::Unknown };
         match pidfd_open(pid, PidfdFlags::empty()) {
@@ -42,17 +42,17 @@ impl Life {
 }
 
 impl Life {
-    /// Whether the process is known to have ended.
+    /// Returns true if the process is known to have ended.
     pub(super) fn is_over(&self) -> bool {
         let Life::Watched(process) = self else { return matches!(self, Life::Over) };
         let mut looks = [PollFd::new(process, PollFlags::IN)];
-        // What cannot be looked at is not known to have ended.
+        // A failed poll does not show an end.
         let _ = retry_on_intr(|| poll(&mut looks, Some(&NOW)));
         !looks[0].revents().is_empty()
     }
 }
 
-/// A thread of a process, by its socket.
+/// A thread of a process.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
     pub(super) life: Arc<Life>,
@@ -63,23 +63,22 @@ impl Link {
         Arc::ptr_eq(&self.life, &other.life)
     }
 
-    /// Whether the process has ended.
     pub(super) fn is_over(&self) -> bool {
         let mut looks = self.looks(PollFlags::empty());
-        // What cannot be looked at is not known to have ended.
+        // A failed poll does not show an end.
         let _ = retry_on_intr(|| poll(&mut looks, Some(&NOW)));
         matches!(*self.life, Life::Over) || has_ended(&looks)
     }
 
-    /// Waits for a packet, or for the end of the process; returns whether that has come.
+    /// Waits for a packet or the process's end. Returns true if the process has ended.
     pub(super) fn ends_before_packet(&self) -> bool {
         let mut looks = self.looks(PollFlags::IN);
-        // What cannot be waited for here, is waited for as the packet is received.
+        // After a failed poll, the receive waits instead.
         let _ = retry_on_intr(|| poll(&mut looks, None));
         has_ended(&looks)
     }
 
-    /// What is polled: for the end of the process, and for packets where `wanted` says so.
+    /// Returns the poll entries for the process's end, and for `wanted` events of the socket.
     fn looks(&self, wanted: PollFlags) -> [PollFd<'_>; 2] {
         let process = match &*self.life {
             Life::Watched(process) => PollFd::new(process, PollFlags::IN),
@@ -93,7 +92,7 @@ fn has_ended([socket, process]: &[PollFd<'_>; 2]) -> bool {
     socket.revents().contains(PollFlags::HUP) || !process.revents().is_empty()
 }
 
-/// Which of the processes have ended: one look for all.
+/// Returns the threads of ended processes, by a single poll.
 pub(super) fn collect_ended(links: Vec<Arc<Link>>) -> Vec<Arc<Link>> {
     if links.is_empty() {
         return links;

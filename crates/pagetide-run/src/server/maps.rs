@@ -1,4 +1,4 @@
-//! Mappings of managed files. The pages are in a memory file, and the server fills its holes on
+//! Mappings of managed files. The pages are in a memory file, with holes that the server fills on
 //! request.
 //!
 //! ```text
@@ -9,18 +9,17 @@
 //!   mlock    keeps pages resident, within a share of the limit           Op::Lock
 //! ```
 //!
-//! A mapping keeps its description open, as in the kernel. The server also keeps the userfaultfd
-//! that reports the mapping's holes, so that a program cannot lose it by closing all its
-//! descriptors. Without the userfaultfd, a touch would fill a hole with zeros.
+//! A mapping keeps the description open, as in the kernel. The server also keeps the mapping's
+//! userfaultfd, because a program may close all descriptors, and a touch without a userfaultfd
+//! would fill a hole with zeros.
 //!
-//! **Invariants.** A page is in the memory file only while the server manages the file. The server
-//! removes all pages from all processes before it hands over or releases the file. The next touch
-//! then faults, learns that the kernel has the file, and maps the kernel's file instead. A page
-//! that a process may store to is dirty. Before its dirty state ends, the page is removed from all
-//! processes, with the last stored byte. A process may therefore be killed at any moment, and the
-//! server still writes its stores back.
+//! **Invariants.** A page is in the memory file only while the server manages the file. All pages
+//! are removed from all processes before a hand-over or release. The next touch then faults, learns
+//! that the kernel has the file, and maps the kernel's file instead. A page open to stores is
+//! dirty. The page is removed from all processes, with the last stored byte, before the dirty state
+//! ends. So a process may be killed at any moment, and the server still writes all stores back.
 //!
-//! **Ignored.** A process that executes another program keeps its userfaultfd here until it ends.
+//! **Ignored.** After an exec, the server keeps the userfaultfd until the process ends.
 
 use super::answer::{Answer, Outcome, done};
 use super::holders::{Closing, Holder};
@@ -43,17 +42,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Ratio of a new memory file's length to the length of the file, so that the file can grow.
+/// Ratio of a memory file's length to the file's length, so that the file can grow.
 const GROWTH: u64 = 2;
 /// Smallest length of a memory file, in pages. Unused addresses cost no memory.
 const PAGES_MIN: u64 = 1 << 18;
 
-/// All mappings of the run.
 #[derive(Default)]
 pub(super) struct Maps {
     by_process: Mutex<HashMap<u64, HashMap<u64, Mapped>>>,
-    /// Mappings of processes that are about to end. Their threads may run on until the process
-    /// ends.
+    /// Mappings of processes that are about to end, but may still run threads.
     left: Mutex<Vec<Mapped>>,
     next: AtomicU64,
     nr_ever: AtomicU64,
@@ -63,16 +60,15 @@ pub(super) struct Maps {
 
 struct Mapped {
     number: u64,
-    /// Number of the mapped description.
+    /// Number of the description.
     id: u64,
     life: Arc<Life>,
-    /// Reports holes to the process while it is open.
+    /// Reports holes to the process while open.
     uffd: Arc<OwnedFd>,
     is_written: bool,
 }
 
 impl Maps {
-    /// Returns the number of mappings that were served.
     pub(super) fn nr_ever(&self) -> u64 {
         self.nr_ever.load(Relaxed)
     }
@@ -99,24 +95,22 @@ impl Server {
         self.maps.nr_ever()
     }
 
-    /// Returns the bytes that programs have stored to private mappings. They are the programs' own
-    /// memory, and do not count toward the limit. A program that is killed or executes another
-    /// reports none.
+    /// Returns the bytes stored to private mappings. These bytes are the programs' own memory, and
+    /// do not count toward the limit. A program that is killed or executes another reports none.
     pub fn own_bytes_of_mappings(&self) -> u64 {
         self.maps.own_bytes.load(Relaxed)
     }
 
-    /// Returns the number of calls that were refused because they would lock too many mapped pages.
+    /// Returns the number of calls refused because of too many locked mapped pages.
     pub fn nr_locks_refused(&self) -> u64 {
         self.maps.nr_locks_refused.load(Relaxed)
     }
 
-    /// Adds to the bytes of private pages.
     pub(super) fn note_own_bytes(&self, nr: u64) {
         self.maps.own_bytes.fetch_add(nr, Relaxed);
     }
 
-    /// Maps a file for a program. `files` holds the mapping's userfaultfd.
+    /// Maps a file. `files` holds the mapping's userfaultfd.
     pub(super) fn map(
         &self,
         sender: Sender<'_>,
@@ -182,7 +176,7 @@ impl Server {
         done(if is_there { fault::IS_THERE } else { fault::PAST_END } as u64)
     }
 
-    /// Unmaps a mapping, or counts the private bytes of an unmapped part.
+    /// Removes a mapping, or counts the private bytes of an unmapped part.
     pub(super) fn unmap(&self, process: u64, request: &Request) -> Outcome {
         self.note_own_bytes(request.len);
         let mut by_process = lock(&self.maps.by_process);
@@ -195,7 +189,7 @@ impl Server {
         done(0)
     }
 
-    /// Locks or unlocks pages of a mapping in memory.
+    /// Locks or unlocks pages in memory.
     pub(super) fn lock_pages(&self, process: u64, request: &Request) -> Outcome {
         let (number, id) = (request.flags, request.id);
         let one = self.holders.find(id).filter(|_| self.maps.is_of(process, number, id));
@@ -220,15 +214,15 @@ impl Server {
         Err(Errno::NOMEM)
     }
 
-    /// Returns a stand-in for a child that inherits mappings of the description.
+    /// Returns a stand-in for a child that inherits mappings.
     pub(super) fn stand_in(&self, id: u64) -> Outcome {
         let one = self.holders.find(id).ok_or(Errno::BADF)?;
         let copy = std::fs::File::from(one.stand_in.try_clone().errno()?);
         Ok(Answer { files: vec![Arc::new(copy)], ..Answer::of(Reply::done(0)) })
     }
 
-    /// Removes all mappings of a process that sends no more requests, and unlocks their pages.
-    /// Keeps their userfaultfds until the process has ended.
+    /// Removes all mappings of a process that sends no more requests. Unlocks the pages, and keeps
+    /// the userfaultfds until the process has ended.
     pub(super) fn unmap_all(&self, process: u64) {
         let maps: Vec<(u64, u64)> = {
             let mut by_process = lock(&self.maps.by_process);
@@ -247,7 +241,7 @@ impl Server {
 }
 
 impl Description {
-    /// Unlocks pages of a mapping. Does nothing if the kernel has the file.
+    /// Unlocks pages of a mapping, unless the kernel has the file.
     fn unlock_pages(&self, number: u64, pages: &Range<u64>) {
         let state = self.file.state.read().expect("no holder panics");
         if let Hands::Ours(opened) = &*state {
@@ -255,7 +249,7 @@ impl Description {
         }
     }
 
-    /// Returns a handle with its own readahead state, for faults.
+    /// Returns a handle with a separate readahead state, for faults.
     pub(super) fn map_handle(&self, opened: &Opened) -> File {
         self.inner().map_handle.get_or_insert_with(|| opened.file.for_maps()).clone()
     }
@@ -279,14 +273,14 @@ fn page_file(opened: &Opened) -> Result<Arc<PageFile>, Errno> {
     opened.file.page_file(room).errno()
 }
 
-/// Returns a writable descriptor of the memory file. The program can write only pages for which a
-/// store was allowed.
+/// Returns a writable descriptor of the memory file. The program can write only pages with an
+/// allowed store.
 fn to_be_written(file: &PageFile) -> Result<std::fs::File, Errno> {
     file.prepare_writers().errno()?;
     Ok(file.file().try_clone_to_owned().errno()?.into())
 }
 
-/// Returns a read-only descriptor of the memory file. Another user cannot reopen it for writing.
+/// Returns a read-only descriptor of the memory file, which another user cannot reopen for writing.
 fn to_be_read(file: &PageFile) -> Result<std::fs::File, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let looked_at = rustix::fs::open(path_of(&file.file()), flags, Mode::empty())?;

@@ -5,9 +5,9 @@
 //!   broken lease --> breaks --> the kernel gets the file
 //! ```
 //!
-//! Bytes that a process has written stay in the page cache when the process ends.
+//! Written bytes stay in the page cache when the writing process ends.
 //!
-//! Lock order: an ending process, a call lock (`Turn`), `files` (held for a look-up only), a file's
+//! Lock order: an ending process, a call lock (`Turn`), `files` (for look-ups only), a file's
 //! `state`, a description's `inner`, `holders`, in-flight `changes`.
 
 mod answer;
@@ -52,20 +52,19 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// Maximum number of table entries before entries of closed files are removed.
+/// Maximum number of table entries before entries of closed files go.
 const FILES_MAX: usize = 1 << 16;
-/// Maximum number of threads with a miss ring (tray). Other threads send requests for their misses.
+/// Maximum number of miss rings (trays). Threads without a ring send requests for misses.
 const NR_TRAYS_MAX: usize = 64;
 
 /// Prints a message for the user.
 pub type Say = fn(&str);
 
-/// The sender of a request.
 #[derive(Clone, Copy)]
 struct Sender<'a> {
-    /// The process number of the sender's greeting.
+    /// The process number in the greeting.
     process: u64,
-    /// The system's id of the process that sent this packet.
+    /// The system's id of the sending process.
     pid: i32,
     author: Author<'a>,
 }
@@ -75,9 +74,9 @@ pub struct Server {
     cache: PageCache,
     filter: Filter,
     say: Say,
-    /// File positions that processes move without a request.
+    /// Positions that processes move without a request.
     positions: Arc<Positions>,
-    /// Read-only descriptors of the two files of the frame memory, and the number of frames.
+    /// Read-only descriptors of the frame memory's two files, and the number of frames.
     frames: Option<([Arc<OwnedFd>; 2], u32)>,
     files: Mutex<HashMap<FileKey, Arc<ServedFile>>>,
     holders: Holders,
@@ -89,7 +88,7 @@ pub struct Server {
     said: Mutex<BTreeSet<String>>,
     nr_lost: AtomicU64,
     is_stopping: AtomicBool,
-    /// Counts the miss rings: each holds one more reference.
+    /// Counts the miss rings, which hold one reference each.
     trays: Arc<()>,
 }
 
@@ -123,7 +122,7 @@ impl Server {
         })
     }
 
-    /// Starts the threads that serve.
+    /// Starts the threads.
     ///
     /// # Errors
     /// Fails with the system's error if a thread or a signal cannot be set up.
@@ -158,17 +157,17 @@ impl Server {
         Reason::ALL.into_iter().zip(self.handed_over.iter().map(|count| count.load(Relaxed)))
     }
 
-    /// Returns the number of processes that sent a greeting, counted again after each exec.
+    /// Returns the number of greetings by processes. Each exec counts again.
     pub fn nr_processes(&self) -> u64 {
         self.holders.nr_processes_ever()
     }
 
-    /// Returns the number of files that lost bytes before another program got them.
+    /// Returns the number of files that lost bytes in a hand-over to another program.
     pub fn nr_lost(&self) -> u64 {
         self.nr_lost.load(Relaxed)
     }
 
-    /// Answers one request other than a write. Bytes to send are put into `target`.
+    /// Answers a request other than a write. Puts bytes to send into `target`.
     fn answer(
         &self,
         sender: Sender<'_>,
@@ -199,7 +198,6 @@ impl Server {
         outcome.unwrap_or_else(Answer::failed)
     }
 
-    /// Answers a request for a description.
     fn answer_for(
         &self,
         sender: Sender<'_>,
@@ -268,21 +266,20 @@ impl Server {
         }
     }
 
-    /// Prints a message of a program's library, once.
+    /// Prints a message of the preload library, once.
     fn pass_on(&self, sentence: &[u8]) -> Outcome {
         let sentence = &sentence[..sentence.len().min(wire::SENTENCE_BYTES_MAX)];
         self.say_once(String::from_utf8_lossy(sentence).trim_end());
         done(0)
     }
 
-    /// Prints a message for the user, unless the same message was printed before.
+    /// Prints a message, unless printed before.
     fn say_once(&self, sentence: &str) {
         if lock(&self.said).insert(sentence.to_owned()) {
             (self.say)(sentence);
         }
     }
 
-    /// Counts a file that lost bytes, and prints a message.
     fn note_lost(&self, sentence: &str) {
         self.nr_lost.fetch_add(1, Relaxed);
         (self.say)(sentence);
@@ -295,7 +292,6 @@ impl Server {
         }
     }
 
-    /// Returns the file's path for messages.
     fn name_of(&self, file: &ServedFile) -> String {
         let path = file
             .descriptions()
@@ -304,7 +300,7 @@ impl Server {
         path.map_or_else(|| "a file".to_owned(), |path| path.display().to_string())
     }
 
-    /// Records hits on pages that a process read without a request.
+    /// Records hits without requests.
     fn touch(&self, log: &[u8]) {
         let entries: Vec<(u64, u64, u64)> = wire::decode_touches(log).collect();
         for of_one in entries.chunk_by(|one, next| one.0 == next.0) {
@@ -316,7 +312,7 @@ impl Server {
         }
     }
 
-    /// Inserts the pages in a thread's miss ring into the cache, and records a log of hits.
+    /// Inserts the pages of a miss ring into the cache, and records a log of hits.
     fn admit(&self, tray: &Tray, request: &Request, data: &[u8]) {
         let (offers, log) = wire::decode_offers(data, request.len);
         let first = request.offset as u64;
@@ -331,14 +327,14 @@ impl Server {
         self.touch(log);
     }
 
-    /// Returns a reference that counts one more miss ring, or `None` if there are enough.
+    /// Returns a reference for one more miss ring, or `None` at the maximum.
     fn count_tray(&self) -> Option<Arc<()>> {
         let counted = Arc::clone(&self.trays);
-        // Two references are no rings: the server's own, and the new one.
+        // Two references are no rings: the server's, and the new one.
         (Arc::strong_count(&counted) <= NR_TRAYS_MAX + 1).then_some(counted)
     }
 
-    /// Writes the file back before the caller sets its times, so that no write-back changes them.
+    /// Writes the file back before the caller sets times, so that no write-back changes the times.
     fn flush_file(&self, files: Vec<OwnedFd>) -> Outcome {
         let stand_in = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(stand_in)?;
@@ -352,8 +348,8 @@ impl Server {
         done(0)
     }
 
-    /// Hands the file over if a request failed because only the kernel can answer it. If the
-    /// description has ended, another thread of the process has replaced its stand-ins.
+    /// Hands the file over if only the kernel can answer a failed request. If the description has
+    /// ended, another thread of the process has replaced the stand-ins.
     fn or_kernel(&self, id: u64, errno: Errno) -> Outcome {
         match self.holders.find(id) {
             _ if errno != ONLY_KERNEL => Err(errno),
@@ -383,7 +379,7 @@ impl Server {
         Arc::clone(files.entry(key).or_insert_with(|| Arc::new(ServedFile::new(key))))
     }
 
-    /// Runs `act`. If the disk is full, ends unheld descriptions, and runs `act` once more.
+    /// Runs `act`. On a full disk, ends unheld descriptions and repeats `act`.
     fn with_room<T>(&self, act: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         act().or_else(|errno| match errno {
             Errno::NOSPC | Errno::DQUOT => {
@@ -419,14 +415,14 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Stops accepting connections, and returns when all programs have disconnected.
+    /// Stops accepting connections. Returns when all programs have disconnected.
     pub fn stop(self) {
         self.server.is_stopping.store(true, Relaxed);
         self.listener.stop();
         self.server.leases.wake();
         self.server.holders.scan();
         for thread in self.threads {
-            // A panic has printed its message, and the cache is written back all the same.
+            // A panic has printed a message, and the cache is written back all the same.
             let _ = thread.join();
         }
     }

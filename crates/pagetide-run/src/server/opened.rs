@@ -1,14 +1,14 @@
-//! A managed file: the only open file of its inode, a lease on it, and its pages in the cache.
+//! A managed file: the inode's only open file, a lease, and pages in the cache.
 //!
 //! ```text
-//!   read lease    the descriptor can only read        processes outside may read, too
-//!   write lease   the descriptor reads and writes     no other open file there is
+//!   read lease    read-only descriptor         outside processes may read, too
+//!   write lease   read-write descriptor        no other open file exists
 //! ```
 //!
-//! The kernel always knows the file's length, and that the file changed. A write that extends the
-//! file also extends it in the kernel, and a write sets the file's time, at most ten times a
-//! second. The disk always has room for accepted bytes: a short file that grows is written through,
-//! and a long file gets blocks before its length grows.
+//! The kernel always knows the file's length, and that the file changed: a write that extends the
+//! file extends the kernel's file, and writes set the file's time, at most ten times a second. The
+//! disk always has room for accepted bytes: a growing short file is written through, and a long
+//! file gets blocks before the length grows.
 
 use crate::errno::{Errno, IntoErrno};
 use crate::wire::{FILE_BYTES_MAX, Reason, SHORT_FILE_BYTES};
@@ -26,19 +26,17 @@ use super::Server;
 use super::answer::ONLY_KERNEL;
 use super::identity::{lock, path_of};
 
-/// Minimum time between two writes that set the file's time, in nanoseconds. Setting the time waits
-/// for write-back in progress, so it is not set at each write or each kernel tick.
+/// Minimum time between two updates of the file's time, in nanoseconds. An update waits for
+/// write-back in progress, so not every write or kernel tick makes one.
 const TOUCH_NS: u64 = 100_000_000;
-/// Maximum of the blocks that a growing long file gets ahead of its writes, in bytes. The amount is
-/// the file's length divided by `AHEAD_PART`.
+/// Maximum of the blocks allocated ahead for a growing long file, in bytes. The amount is the
+/// file's length divided by `AHEAD_PART`.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 const AHEAD_PART: u64 = 8;
 const BLOCK_BYTES: u64 = 4096;
-/// Blocks held back, in bytes. They are freed when the disk is full, so that accepted bytes can be
-/// written.
+/// Blocks held back, in bytes. A full disk frees these for accepted bytes.
 const SPARE_BYTES: u64 = 64 << 10;
 
-/// One managed file.
 pub(super) struct Opened {
     /// The file in the page cache, with the access of the lease.
     pub(super) file: File,
@@ -46,27 +44,25 @@ pub(super) struct Opened {
     pub(super) real: Arc<std::fs::File>,
     pub(super) kind: LeaseKind,
     growth: Mutex<Growth>,
-    /// True if parts of the file may have no blocks.
+    /// True if the file may have holes.
     is_sparse: AtomicBool,
-    /// True if the last allocation ahead found the disk full.
+    /// True if the disk was full at the last allocation ahead.
     is_short: AtomicBool,
-    /// Time at which a write last set the file's time, in nanoseconds. 0 makes the next write set
-    /// it.
+    /// Time of the last update of the file's time, in nanoseconds. 0 makes the next write update.
     touched: AtomicU64,
 }
 
 /// The kernel's view of the file's length and blocks.
 struct Growth {
-    /// The file's length in the kernel, in bytes.
+    /// In bytes.
     len: u64,
-    /// End of the range with blocks, in bytes. The range starts at the length that the file had
-    /// when it was opened.
+    /// End of the range with blocks, in bytes. The range starts at the length at open.
     has_room: u64,
 }
 
 impl Opened {
-    /// Opens the file that the stand-in names, or takes `made`, the real descriptor of a program
-    /// that has just created the file. `lease` takes a lease on the descriptor.
+    /// Opens the file of the stand-in, or takes `made`, the real descriptor of a new file. `lease`
+    /// takes a lease on the descriptor.
     ///
     /// # Errors
     /// Fails with the reason for which the kernel keeps the file.
@@ -98,7 +94,7 @@ impl Opened {
         real: &Arc<std::fs::File>,
         kind: LeaseKind,
     ) -> Result<Opened, Errno> {
-        // The descriptor of the program may have `O_APPEND`. Write-back needs its own offsets.
+        // The program's descriptor may have `O_APPEND`. Write-back needs explicit offsets.
         let flags = rustix::fs::fcntl_getfl(real)?;
         let stat = rustix::fs::fstat(real)?;
         rustix::fs::fcntl_setfl(real, flags - OFlags::APPEND)?;
@@ -125,11 +121,11 @@ impl Opened {
         self.file.flush().errno()
     }
 
-    /// Writes a prefix of `source` at `offset`, as long as the disk has room. Returns the prefix's
-    /// length in bytes.
+    /// Writes a prefix of `source` at `offset`, while the disk has room. Returns the length in
+    /// bytes.
     ///
     /// # Errors
-    /// Fails with `ENOSPC`, or another error of the kernel, if no byte was written.
+    /// Fails with `ENOSPC`, or another kernel error, if no byte was written.
     pub(super) fn write(&self, handle: &File, source: &[u8], offset: u64) -> Result<usize, Errno> {
         let end = offset + source.len() as u64;
         let before = handle.len();
@@ -147,11 +143,10 @@ impl Opened {
         Ok(nr_written)
     }
 
-    /// Prepares a store to a mapped page at `offset`: allocates its blocks, and sets the file's
-    /// time.
+    /// Prepares a store to a mapped page at `offset`: allocates blocks, and sets the file's time.
     ///
     /// # Errors
-    /// Fails with `ENOSPC` or another error of the kernel.
+    /// Fails with `ENOSPC` or another kernel error.
     pub(super) fn note_store(&self, offset: u64) -> Result<(), Errno> {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let len = self.file.len().saturating_sub(start).min(BLOCK_BYTES);
@@ -185,7 +180,7 @@ impl Opened {
     }
 
     /// Reserves blocks and extends the length for `len` bytes at `offset` of a file of `before`
-    /// bytes. Returns the number of bytes that have room.
+    /// bytes. Returns the number of bytes with room.
     fn make_room(&self, handle: &File, offset: u64, len: u64, before: u64) -> Result<u64, Errno> {
         let end = offset + len;
         if end <= before {
@@ -215,8 +210,8 @@ impl Opened {
         Ok(len)
     }
 
-    /// Allocates blocks up to `end` and ahead of it. Returns false if the disk has no room.
-    /// Accepted bytes are then written through until an allocation succeeds.
+    /// Allocates blocks up to `end` and ahead. Returns false if the disk is full. Accepted bytes
+    /// are then written through until an allocation succeeds.
     fn gain_room(&self, growth: &mut Growth, offset: u64, end: u64) -> bool {
         let from = growth.has_room.max(offset);
         let ahead = (end / AHEAD_PART).clamp(SPARE_BYTES, AHEAD_BYTES_MAX);
@@ -229,19 +224,19 @@ impl Opened {
         has_gained
     }
 
-    /// Frees the blocks past the file's end. Write-back needs some blocks for the file system's own
-    /// metadata, and a disk that is completely full has none.
+    /// Frees the blocks past the file's end. Write-back needs blocks for the file system's
+    /// metadata, and a full disk has none.
     fn give_back(&self, growth: &mut Growth) {
         let len = self.file.len();
         if growth.has_room > len.next_multiple_of(BLOCK_BYTES) {
             *growth = Growth { len, has_room: len.next_multiple_of(BLOCK_BYTES) };
-            // A failure leaves blocks allocated, and does nothing else.
+            // A failure only leaves blocks allocated.
             let _ = rustix::fs::ftruncate(&*self.real, len);
         }
     }
 
-    /// Allocates blocks for `len` bytes at `offset`, or for as many as the disk has room for. Fails
-    /// with `ENOSPC` or `EDQUOT` if there is no block.
+    /// Allocates blocks for `len` bytes at `offset`, or for as many as possible. Fails with
+    /// `ENOSPC` or `EDQUOT` if there is no block.
     fn allocate_most(&self, offset: u64, len: u64) -> Result<u64, Errno> {
         let mut wanted = len;
         loop {
@@ -255,7 +250,7 @@ impl Opened {
         }
     }
 
-    /// Allocates blocks, and succeeds without any if the file system does not support that.
+    /// Allocates blocks. Succeeds without blocks if the file system has no fallocate.
     fn allocate(&self, offset: u64, len: u64) -> Result<(), Errno> {
         match rustix::fs::fallocate(&*self.real, FallocateFlags::KEEP_SIZE, offset, len) {
             Err(Errno::OPNOTSUPP) => Ok(()),
@@ -263,8 +258,7 @@ impl Opened {
         }
     }
 
-    /// Sets the file's time after a write that the kernel has not seen, at most once in
-    /// [`TOUCH_NS`].
+    /// Updates the file's time after a write to the cache, at most once in [`TOUCH_NS`].
     fn touch(&self) {
         let now = rustix::time::clock_gettime(ClockId::MonotonicCoarse);
         let now = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
@@ -274,14 +268,13 @@ impl Opened {
         self.touched.store(now, Relaxed);
         let at = |nanoseconds| Timespec { tv_sec: 0, tv_nsec: nanoseconds };
         let times = Timestamps { last_access: at(UTIME_OMIT), last_modification: at(UTIME_NOW) };
-        // The kernel refuses this if the server may write the file and does not own it. Write-back
-        // then sets the time.
+        // The kernel refuses this to a writer that is not the owner. Write-back then sets the time.
         let _ = rustix::fs::futimens(&*self.real, &times);
     }
 
     /// Finds the next data or the next hole from an offset on. The kernel answers if no page is
     /// dirty. Otherwise the whole file counts as data. A write-back would change the file's times
-    /// while a program reads the file, and tar reports that as a change of the file.
+    /// during a read, and tar reports that as a change.
     pub(super) fn find(&self, handle: &File, what: SeekFrom) -> Result<i64, Errno> {
         let found = if handle.is_stored() {
             rustix::fs::seek(&*self.real, what)?
@@ -296,7 +289,7 @@ impl Opened {
         i64::try_from(found).map_err(|_| Errno::OVERFLOW)
     }
 
-    /// Truncates or extends the file. The caller holds the file's `state` for writing.
+    /// Truncates or extends the file. The caller holds `state` for writing.
     pub(super) fn set_len(&self, handle: &File, len: u64) -> Result<(), Errno> {
         if len >= FILE_BYTES_MAX {
             return Err(ONLY_KERNEL);
@@ -312,7 +305,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Serves fallocate(2). The caller holds the file's `state` for writing.
+    /// Serves fallocate(2). The caller holds `state` for writing.
     pub(super) fn change_blocks(
         &self,
         handle: &File,
@@ -340,12 +333,12 @@ impl Opened {
                 write_zeros(handle, offset, end.min(handle.len()))
             }
             rest if rest == Flags::PUNCH_HOLE && keeps_size => {
-                // The flush removes the pages from all mappings, and no process can store to them
-                // until this call ends.
+                // The flush unmaps the pages, and no process can store to the pages until this call
+                // ends.
                 handle.flush().errno()?;
                 write_zeros(handle, offset, end.min(handle.len()))?;
                 handle.flush().errno()?;
-                // The range reads as zeros already. This frees its blocks.
+                // The range is zero already. This frees the blocks.
                 let _ = rustix::fs::fallocate(&*self.real, mode, offset, len);
                 self.is_sparse.store(true, Relaxed);
                 self.touched.store(0, Relaxed);
@@ -355,32 +348,31 @@ impl Opened {
         }
     }
 
-    /// Frees the blocks that were allocated ahead.
     fn trim(&self) {
         self.give_back(&mut lock(&self.growth));
     }
 
-    /// Releases the file after a write-back. Its clean pages stay in the cache, and are reused if
-    /// the file is unchanged at its next open.
+    /// Releases the file after a write-back. Clean pages stay in the cache, for the next open of an
+    /// unchanged file.
     pub(super) fn let_go(self) {
         self.file.hide();
         self.file.unmap_all(true);
         self.trim();
         self.file.agree();
-        // Closing the descriptor ends the lease as well.
+        // The close ends the lease as well.
         let _ = lease::release(self.real.as_fd());
     }
 
-    /// Returns a function that waits for the reads ahead that keep the descriptor open. Call it
-    /// after the file is released.
+    /// Returns a function that waits for reads ahead, which keep the descriptor open. The function
+    /// must run after the release.
     pub(super) fn reads_ahead(&self) -> Box<dyn FnOnce()> {
         self.file.reads_ahead(&self.real)
     }
 
-    /// Hands the file over to the kernel: writes back dirty pages and drops all pages.
+    /// Hands the file over to the kernel: writes back and drops all pages.
     ///
     /// # Errors
-    /// Fails if a page cannot be written back. The page stays dirty, and the file stays managed.
+    /// Fails if a page cannot be written back. The page stays dirty, and the file managed.
     pub(super) fn hand_over(&self) -> Result<(), Errno> {
         self.file.hide();
         if let Err(errno) = self.flush() {
@@ -395,7 +387,7 @@ impl Opened {
         Ok(())
     }
 
-    /// Hands the file over to the kernel, and drops pages that could not be written back.
+    /// Hands the file over to the kernel, and drops dirty pages.
     pub(super) fn discard(&self) {
         self.file.hide();
         self.file.unmap_all(false);
@@ -406,15 +398,15 @@ impl Opened {
     }
 }
 
-/// Rolls back a failed append, and returns its error. The sync consumes the error, so that the next
-/// sync does not report it again.
+/// Rolls back a failed append, and returns the error. The sync consumes the error, so that no later
+/// sync reports the same error.
 fn take_back(handle: &File, before: u64, errno: Errno) -> Errno {
     let cut = handle.set_len(before).errno();
     let _ = handle.sync_data();
     cut.err().unwrap_or(errno)
 }
 
-/// Opens the file at `path`. Waits if another process holds a lease on it.
+/// Opens the file at `path`. Waits for other processes' leases on the file.
 fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
     let access = if write { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -426,9 +418,8 @@ fn open(path: &Path, write: bool) -> Result<OwnedFd, Reason> {
     })
 }
 
-/// Returns true if each change of the file goes through this machine's kernel, which breaks the
-/// leases. Another machine or process can change a file on a network file system or a user-space
-/// file system.
+/// Returns true if each change of the file breaks leases, because the change goes through this
+/// kernel. Network and user-space file systems have other paths for changes.
 fn is_local(real: &std::fs::File) -> bool {
     const EXT: u64 = 0xef53;
     const XFS: u64 = 0x5846_5342;

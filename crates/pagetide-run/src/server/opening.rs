@@ -16,15 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Server {
-    /// Opens a file for a program. `files` holds the program's stand-in. If the call has just
-    /// created the file, `files` also holds the real descriptor.
+    /// Opens a file for a program. `files` holds the stand-in and, for a new file, the real
+    /// descriptor.
     pub(super) fn open(&self, sender: Sender<'_>, flags: u64, files: Vec<OwnedFd>) -> Outcome {
         let mut files = files.into_iter();
         let (stand_in, made) = (files.next(), files.next());
         let was_made = flags & open::CREATED != 0;
         let has_all = |_: &OwnedFd| !was_made || made.is_some();
         let Some(stand_in) = stand_in.filter(has_all).filter(leaves_room) else {
-            // The program sent descriptors, and the server had no free descriptor to receive them.
+            // The server had no free descriptor to receive the program's.
             self.handed_over[Reason::Exhausted as usize].fetch_add(1, Relaxed);
             return Ok(Answer::kernel(None));
         };
@@ -45,7 +45,7 @@ impl Server {
         }
         let mut state = file.state.write().expect("no holder panics");
         if truncates && !access.write {
-            // A read lease is not broken when the kernel truncates the file at such an open.
+            // The kernel's truncation at such an open breaks no read lease.
             file.hand_over(&mut state)?;
             drop(state);
             return self.leave_to_kernel(&file, Reason::Interface);
@@ -90,7 +90,7 @@ impl Server {
         Ok(Answer::kernel(None))
     }
 
-    /// Returns true if the file is never managed. The name of its first open decides.
+    /// Returns true if the file is never managed. The name at the first open decides.
     fn is_excluded(&self, file: &ServedFile, stand_in: &OwnedFd, len: u64) -> bool {
         let mut known = super::lock(&file.is_excluded);
         len >= FILE_BYTES_MAX
@@ -102,7 +102,7 @@ impl Server {
             })
     }
 
-    /// Recognises an open descriptor of a process that may be a stand-in.
+    /// Recognises a process's descriptor that may be a stand-in.
     pub(super) fn adopt(&self, process: u64, files: Vec<OwnedFd>) -> Outcome {
         let found = files.first().ok_or(Errno::BADF)?;
         let (key, _) = FileKey::of(found)?;
@@ -121,16 +121,16 @@ impl Server {
         Ok(answer)
     }
 
-    /// Returns the description that a process uses. From now on the process is known to hold it,
-    /// by a descriptor or a mapping. Opens the description again if it was closed.
+    /// Returns the description that a process uses, and opens a closed description again. The
+    /// process is from now on a known holder, by a descriptor or a mapping.
     pub(super) fn wake(&self, process: u64, id: u64) -> Result<Arc<Description>, Errno> {
         let one = self.holders.hold(process, id).ok_or(Errno::BADF)?;
         self.open_again(&one);
         Ok(one)
     }
 
-    /// Runs `act` on the description that a process uses. If the end of one of the process's
-    /// sockets has closed the description meanwhile, opens it again and repeats `act`.
+    /// Runs `act` on the description that a process uses. Opens the description again and repeats
+    /// `act` if the end of one of the process's sockets has closed the description meanwhile.
     ///
     /// # Errors
     /// Fails with [`ONLY_KERNEL`] if the description has ended.
@@ -149,7 +149,7 @@ impl Server {
         }
     }
 
-    /// Opens a closed description again, because a process still has it.
+    /// Opens a closed description again for a process with a descriptor.
     pub(super) fn open_again(&self, one: &Description) {
         if one.inner().is_open {
             return;
@@ -176,15 +176,15 @@ impl Server {
         }
     }
 
-    /// Closes a description if no process is known to hold it. Writes dirty pages back with the
-    /// last writer, so that the file is complete and has the right times.
+    /// Closes a description without a known holder. The last writer's close writes dirty pages
+    /// back, so that the file is complete and has the right times.
     pub(super) fn close_unheld(&self, one: &Description) -> Result<(), Errno> {
         if self.holders.is_held(one.id) || !one.inner().is_open {
             return Ok(());
         }
         let mut written = Ok(());
         if one.access.write {
-            // Flushes while other requests run, before this thread takes the exclusive lock.
+            // Flushes beside other requests, before this thread takes the exclusive lock.
             let _state = one.file.state.read().expect("no holder panics");
             let handle = one.inner().handle.clone();
             if let Some(handle) = handle.filter(|_| one.file.nr_writers() == 1) {
@@ -206,9 +206,8 @@ impl Server {
         if one.access.write {
             state.stop_writing(&one.file, self);
         }
-        // A file that is open for writing cannot be executed, so the close waits for its reads
-        // ahead. If other writers remain, the file was not closed, and there is nothing to wait
-        // for.
+        // A file open for writing cannot be executed, so the close waits for reads ahead. With
+        // other writers left, the file is not closed, and there is no wait.
         let is_closed = !matches!(&*state, Hands::Ours(now) if now.kind == LeaseKind::Write);
         drop(state);
         if is_closed && let Some(reads) = reads {
@@ -219,14 +218,14 @@ impl Server {
     }
 }
 
-/// Returns true if `made` is a read-write descriptor, as the library makes it for a new file.
+/// Returns true if `made` is a read-write descriptor, as the library makes for a new file.
 fn is_fresh(made: &OwnedFd) -> bool {
     rustix::fs::fcntl_getfl(made)
         .is_ok_and(|flags| flags.contains(OFlags::RDWR) && !flags.contains(OFlags::PATH))
 }
 
-/// Returns true if at least half of the process's descriptors are free, for sockets and for files
-/// that are handed over. A new descriptor has the lowest free number, so its number tells.
+/// Returns true if at least half of the server's descriptors are free, for sockets and for files
+/// that are handed over. A new descriptor has the lowest free number, and that number decides.
 pub(super) fn leaves_room(newest: &OwnedFd) -> bool {
     let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     most.is_none_or(|most| (newest.as_raw_fd() as u64) < most / 2)

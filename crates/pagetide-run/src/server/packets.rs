@@ -1,4 +1,4 @@
-//! Packets as they come in: bytes, descriptors beside them, and the process that sent them.
+//! Received packets: bytes, passed descriptors, and the sending process.
 
 use crate::errno::Errno;
 use crate::wire::REQUEST_FILES_MAX;
@@ -9,16 +9,15 @@ use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// One packet, and the descriptors beside it.
 pub(super) struct Received {
     pub(super) nr_bytes: usize,
     pub(super) files: Vec<OwnedFd>,
-    /// The process that has sent it.
+    /// System's id of the sending process.
     pub(super) pid: i32,
 }
 
-/// Waits for the next packet as patiently as pays, and is `about_to_sleep` after that; otherwise as
-/// [`receive`].
+/// Receives the next packet as [`receive`] does, after an adaptive spin. Calls `about_to_sleep`
+/// before a blocking wait.
 pub(super) fn receive_next(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],
@@ -40,7 +39,8 @@ pub(super) fn receive_next(
     patience.wait(look, sleep)
 }
 
-/// Waits for one packet; no bytes are the end. A packet of another user's is an error.
+/// Waits for one packet. An empty packet means a closed socket. Fails with `EPERM` for another
+/// user's packet.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     packet: &mut [u8],

@@ -1,35 +1,33 @@
-//! Where an open file description reads and writes next.
+//! The position of an open file description.
 //!
-//! Problem: a reader at the position need only know where that is, and asking costs more than
-//! the bytes do. Idea: a description that can only be read, and is read there more than once, has
-//! its position in a word that its readers move by themselves (`pagetide_sys::shared::Positions`).
+//! Problem: a reader needs the position, and a request for the position costs more than the copy of
+//! the bytes. Idea: the second read of a read-only description moves the position to a word in
+//! shared memory. Readers move the word without requests (`pagetide_sys::shared::Positions`).
 //!
 //! ```text
-//!   Own     here         read and write, append, lseek
-//!    | a second read of a description that cannot write
+//!   Own     in the server      read and write, append, lseek
+//!    | a second read of a read-only description
 //!    v
-//!   Shared  in a word    its readers, wherever they are; read and lseek here, by the same means
-//!    | the kernel takes the file, or the word says what was never written there
+//!   Shared  in shared memory    read of any process; read and lseek in the server
+//!    | the kernel takes the file, or the word holds a value that was never stored
 //!    v
 //!   Own
 //! ```
 //!
-//! Those that can write keep it here: a process that scribbles over the words must not make others
-//! write where they did not mean to.
+//! The server keeps the positions of writable descriptions. A process that corrupts shared words
+//! must not move other processes' writes.
 
 use pagetide_sys::shared::Positions;
 use std::sync::Arc;
 
-/// A description's position.
 pub(super) enum Position {
-    /// Known here alone.
+    /// In the server.
     Own(u64),
-    /// In the word of that number.
+    /// In the shared word with this number.
     Shared(Arc<Positions>, u32),
 }
 
 impl Position {
-    /// Where it is.
     pub(super) fn get(&self) -> u64 {
         match self {
             Position::Own(position) => *position,
@@ -37,7 +35,6 @@ impl Position {
         }
     }
 
-    /// Moves it.
     pub(super) fn set(&mut self, to: u64) {
         match self {
             Position::Own(position) => *position = to,
@@ -45,7 +42,7 @@ impl Position {
         }
     }
 
-    /// Moves it to where `next` says from where it is; `None` where that says so.
+    /// Replaces the position by `next` of the position. Returns `None` if `next` does.
     pub(super) fn update(&mut self, next: impl Fn(u64) -> Option<u64>) -> Option<u64> {
         loop {
             let now = self.get();
@@ -59,8 +56,8 @@ impl Position {
         }
     }
 
-    /// Moves it over the next `total` bytes of a file of `len`, as far as it has them; returns
-    /// where they begin, and how many they are.
+    /// Moves the position over the next `total` bytes, or to the end of a file of `len` bytes.
+    /// Returns the old position and the number of bytes.
     pub(super) fn advance(&mut self, total: u64, len: u64) -> (u64, u64) {
         if let Position::Shared(positions, place) = self
             && let Some(range) = positions.advance(*place, total, len)
@@ -73,7 +70,7 @@ impl Position {
         (base, nr_bytes)
     }
 
-    /// Moves it from `expected` to `to`, if it is there still.
+    /// Moves the position from `expected` to `to`. Returns false if the position is another.
     pub(super) fn replace(&mut self, expected: u64, to: u64) -> bool {
         match self {
             Position::Own(position) if *position == expected => {
@@ -85,7 +82,8 @@ impl Position {
         }
     }
 
-    /// The number of its word, to which it moves if it has none; 0 where there are no more.
+    /// Returns the number of the shared word. Moves the position there first if needed. Returns 0
+    /// if no word is free.
     pub(super) fn share(&mut self, positions: &Arc<Positions>) -> u32 {
         if let Position::Own(position) = self
             && let Some(place) = positions.take(*position)
@@ -98,7 +96,7 @@ impl Position {
         }
     }
 
-    /// From here on, no process moves it; returns where it is.
+    /// Moves the position back to the server. Returns the position.
     pub(super) fn close(&mut self) -> u64 {
         if let Position::Shared(positions, place) = self {
             *self = Position::Own(positions.close(*place));

@@ -1,13 +1,13 @@
 //! The calls on an open file description.
 //!
-//! **Problem.** A call needs its description and its file, and both must agree on who serves the
-//! file, the page cache or the kernel.
+//! **Problem.** A call's description and file must agree on who serves the file, the page cache or
+//! the kernel.
 //!
-//! **Idea.** A read-write lock protects a file's state during a call. Most calls share the lock,
-//! and calls that change the file's length hold it exclusively. If the kernel has the file, the
-//! call returns the real descriptor to continue with.
+//! **Idea.** A read-write lock protects a file's state during a call. Calls that change the file's
+//! length hold the lock exclusively, and other calls share the lock. If the kernel has the file,
+//! the call returns the real descriptor.
 //!
-//! **Ignored.** Writes, which consist of several packets. See `writing`.
+//! **Ignored.** Writes, which take several packets. See `writing`.
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
@@ -25,7 +25,7 @@ use std::sync::{Arc, MutexGuard};
 
 impl Description {
     /// Runs a request that shares the file with other requests. The request holds the description's
-    /// `inner`, and may change its position.
+    /// `inner`, and may move the position.
     pub(super) fn share(
         &self,
         request: impl FnOnce(&Opened, &mut MutexGuard<'_, Inner>, &File) -> Outcome,
@@ -42,7 +42,7 @@ impl Description {
     }
 
     /// Runs a request as [`Description::share`] does, without `inner`. Other requests may move the
-    /// position meanwhile.
+    /// position.
     pub(super) fn share_apart(&self, request: impl FnOnce(&Opened, &File) -> Outcome) -> Outcome {
         let state = self.file.state.read().expect("no holder panics");
         let handle = self.inner().handle.clone();
@@ -82,8 +82,8 @@ impl Description {
             let nr_read = *read.as_ref().unwrap_or(&0);
             let total = if nr_read < len { nr_read as u64 } else { most };
             if total < most {
-                // The rest was not read. It is skipped if another reader has moved the position
-                // meanwhile.
+                // The rest was not read. The position moves back, unless another reader moved the
+                // position.
                 inner.position.replace(base + most, base + total);
             }
             let result = read? as i64;
@@ -92,8 +92,7 @@ impl Description {
         })
     }
 
-    /// Moves the position over bytes that the program's library then reads without further
-    /// requests.
+    /// Moves the position over bytes that the preload library then reads without requests.
     pub(super) fn reserve(
         &self,
         author: Author<'_>,
@@ -105,7 +104,7 @@ impl Description {
         self.share(|_, inner, handle| {
             let _change = author.begin(None)?;
             let (offset, total) = inner.position.advance(total, handle.len());
-            // The next call moves the position without a request: see `position`.
+            // The next call moves the position without a request. See `position`.
             let place = if self.access.write { 0 } else { inner.position.share(positions) };
             let reply = Reply { offset, total, tag: tag_of(handle), place, ..Reply::done(0) };
             Ok(Answer::of(reply))
@@ -205,13 +204,13 @@ impl Description {
         self.share_apart(|opened, handle| {
             let for_maps = (request.total == 1).then(|| self.map_handle(opened));
             let handle = for_maps.as_ref().unwrap_or(handle);
-            // Advice may fail silently. The next sync reports bytes that could not be written.
+            // Advice may fail silently. The next sync reports failed writes.
             let _ = handle.advise(advice, offset, request.len);
             done(0)
         })
     }
 
-    /// Lends the server's descriptor to a description with at least the same access mode.
+    /// Lends the server's descriptor to a description with at least that access mode.
     pub(super) fn lend(&self, request: &Request) -> Outcome {
         self.share_apart(|opened, _| {
             let covers = match opened.kind {
@@ -230,7 +229,7 @@ impl Description {
         })
     }
 
-    /// Sets the status flags. The real descriptor gets them when it is opened.
+    /// Sets the status flags, also for a later open of the real descriptor.
     pub(super) fn set_flags(&self, author: Author<'_>, flags: u64) -> Outcome {
         const CHANGEABLE: u64 = 0o2000 | 0o4000 | 0o20000 | 0o40000 | 0o1000000;
         self.share(|_, inner, _| {
@@ -245,7 +244,7 @@ impl Description {
     }
 }
 
-/// Returns the tag with which the program's library finds the file's pages.
+/// Returns the tag by which the preload library finds the file's pages.
 fn tag_of(handle: &File) -> u32 {
     handle.tag().unwrap_or(0)
 }

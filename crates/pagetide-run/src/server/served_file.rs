@@ -1,10 +1,10 @@
 //! One file of the run and its open file descriptions.
 //!
 //! **Problem.** Every program must get a file's bytes from the same place at any moment. POSIX
-//! keeps the position and the status flags in the description, and dup, fork and exec share them.
+//! keeps the position and the status flags in the description, which dup, fork and exec share.
 //!
 //! **Idea.** A read-write lock protects the file's state. Requests share the lock, and a change of
-//! ownership holds it exclusively.
+//! ownership is exclusive.
 //!
 //! ```text
 //!               no lease possible, excluded: opened natively
@@ -18,21 +18,20 @@
 //!                              +---- last of them is closed ----> Free
 //! ```
 //!
-//! The program's descriptors of a description refer to a *stand-in*. The server keeps a descriptor
-//! of the stand-in too, to recognise it. A description is one of:
+//! A program's descriptors of a description refer to a *stand-in*. The server has a descriptor of
+//! the stand-in too, to recognise the program's. A description is one of:
 //!
 //! ```text
-//!   open      has a handle: the page cache answers its requests. Or it has a real descriptor: the
-//!             kernel has the file, and each process that asks gets the descriptor
-//!   closed    every known process has closed it. A request of a process that inherited it without
-//!             the server's knowledge (a child right after fork) opens it again, position included
+//!   open      the page cache answers requests by a handle. Or the kernel has the file, and each
+//!             process that asks gets the real descriptor
+//!   closed    by every known process. A request of an unknown holder (a child right after fork)
+//!             opens the description again, position included
 //! ```
 //!
-//! The module `holders` knows the processes that hold a description, and ends the description.
+//! The module `holders` knows a description's holders, and ends the description.
 //!
-//! Lock order: a call lock (`Turn`), the file's state, then `inner`. The position's lock is held
-//! while bytes are copied, as in the kernel. Two readers of one description never get the same
-//! bytes.
+//! Lock order: a call lock (`Turn`), the file's state, then `inner`. A read copies bytes under the
+//! position's lock, as in the kernel, so two readers of a description never get the same bytes.
 
 use super::Server;
 use super::answer::{Answer, Outcome};
@@ -53,33 +52,33 @@ const O_ACCMODE: u64 = 0o3;
 const O_APPEND: u64 = 0o2000;
 const O_DSYNC: u64 = 0o10000;
 const O_SYNC: u64 = 0o4010000;
-/// Flag that Linux adds to each open on 64-bit machines.
+/// Linux adds this flag to each open on 64-bit machines.
 const O_LARGEFILE: u64 = 0o100000;
-/// Flags of open(2) that affect only the open, and not the description.
+/// Flags of open(2) that affect only the open.
 const O_OPENING: u64 = 0o100 | 0o200 | 0o400 | 0o1000 | 0o2000000;
 
 /// The owner of a file.
 pub(super) enum Hands {
-    /// No description of the file is open.
+    /// No description is open.
     Free,
     /// The page cache serves the file.
     Ours(Opened),
-    /// The kernel serves the file, as long as a description is open.
+    /// The kernel serves the file while a description is open.
     Kernel,
 }
 
-/// One file, under all its names.
+/// One file, under all names.
 pub(super) struct ServedFile {
     pub(super) key: FileKey,
-    /// Requests share the lock. Changes of ownership and length, and opens, hold it exclusively.
+    /// Shared by requests. Exclusive for changes of ownership and length, and for opens.
     pub(super) state: RwLock<Hands>,
-    /// The lock of calls that extend the file.
+    /// Lock of calls that extend the file.
     pub(super) growth: Arc<Turn>,
-    /// All descriptions that a process may still hold.
+    /// Descriptions that a process may still hold.
     descriptions: Mutex<Vec<Weak<Description>>>,
-    /// True if the file is never managed. `None` until the first open decides.
+    /// True if the file is never managed. `None` before the first open.
     pub(super) is_excluded: Mutex<Option<bool>>,
-    /// True if the file was counted as left to the kernel.
+    /// True if counted as left to the kernel.
     pub(super) is_counted: AtomicBool,
 }
 
@@ -95,14 +94,14 @@ impl ServedFile {
         }
     }
 
-    /// Adds an open description. The caller holds `state` for writing.
+    /// Adds a description. The caller holds `state` for writing.
     pub(super) fn add(&self, description: &Arc<Description>) {
         let mut descriptions = lock(&self.descriptions);
         descriptions.retain(|one| one.strong_count() > 0);
         descriptions.push(Arc::downgrade(description));
     }
 
-    /// Returns true if the file has no state that a later open needs.
+    /// Returns true if no later open needs this entry.
     pub(super) fn is_free(&self) -> bool {
         self.state.try_read().is_ok_and(|state| matches!(*state, Hands::Free))
     }
@@ -112,11 +111,11 @@ impl ServedFile {
         lock(&self.descriptions).iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Hands the file over to the kernel: writes back dirty pages, and opens a real descriptor for
-    /// each description.
+    /// Hands the file over to the kernel: writes back, and opens each description's real
+    /// descriptor.
     ///
     /// # Errors
-    /// Fails if a page cannot be written back. The page stays dirty, and the file stays managed.
+    /// Fails if a page cannot be written back. The page stays dirty, and the file managed.
     pub(super) fn hand_over(&self, state: &mut Hands) -> Result<(), Errno> {
         if let Hands::Ours(opened) = &*state {
             opened.hand_over()?;
@@ -126,8 +125,7 @@ impl ServedFile {
         Ok(())
     }
 
-    /// Hands the file over as [`ServedFile::hand_over`] does, and drops pages that cannot be
-    /// written back.
+    /// Hands the file over as [`ServedFile::hand_over`] does, and drops dirty pages.
     pub(super) fn hand_over_at_once(&self, state: &mut Hands) {
         if let Hands::Ours(opened) = &*state {
             opened.discard();
@@ -141,17 +139,16 @@ impl ServedFile {
         self.descriptions().into_iter().filter(|one| one.inner().is_open)
     }
 
-    /// Counts the open descriptions that can write. The caller holds `state`.
+    /// Counts the open descriptions with write access. The caller holds `state`.
     pub(super) fn nr_writers(&self) -> usize {
         self.open_descriptions().filter(|one| one.access.write).count()
     }
 
-    /// Returns the owner of the file once the page cache does not serve it.
+    /// Returns the owner after a hand-over.
     fn unmanaged(&self) -> Hands {
         if self.open_descriptions().next().is_some() { Hands::Kernel } else { Hands::Free }
     }
 
-    /// Opens the real descriptor of each description.
     fn open_reals(&self, opened: &Opened) {
         for description in self.descriptions() {
             description.open_real(Some(&opened.real));
@@ -160,8 +157,8 @@ impl ServedFile {
 }
 
 impl Hands {
-    /// Releases a file without open descriptions. If a dirty page cannot be written back, the file
-    /// stays managed.
+    /// Releases a file without open descriptions. The file stays managed if a dirty page cannot be
+    /// written back.
     pub(super) fn release_unused(&mut self, file: &ServedFile) {
         if file.open_descriptions().next().is_some() {
             return;
@@ -175,12 +172,11 @@ impl Hands {
         }
     }
 
-    /// Makes the page cache serve the file with at least the requested access, and returns a new
-    /// handle.
+    /// Makes the page cache serve the file with at least this access. Returns a new handle.
     ///
     /// # Errors
-    /// Fails with the reason for which the kernel keeps the file, or with `None` if the kernel
-    /// already had the file.
+    /// Fails with the reason for which the kernel keeps the file, or with `None` if the kernel had
+    /// the file before.
     pub(super) fn acquire(
         &mut self,
         file: &Arc<ServedFile>,
@@ -206,9 +202,8 @@ impl Hands {
         Ok(handle)
     }
 
-    /// Exchanges a write lease for a read lease if no writer is left. The server then has the file
-    /// open for reading only, so the file can be executed. Keeps the write lease if a dirty page
-    /// cannot be written back.
+    /// Exchanges a write lease for a read lease if no writer is left, so that the file can be
+    /// executed. Keeps the write lease if a dirty page cannot be written back.
     pub(super) fn stop_writing(&mut self, file: &Arc<ServedFile>, server: &Server) {
         let is_due = match self {
             Hands::Ours(opened) if opened.kind == LeaseKind::Write => {
@@ -217,13 +212,13 @@ impl Hands {
             _ => false,
         };
         if let Some(reader) = file.open_descriptions().next().filter(|_| is_due) {
-            // The file's readers can continue, even if the kernel got the file.
+            // Readers can continue, even if the kernel got the file.
             let _ = self.exchange_lease(file, server, &reader.stand_in, LeaseKind::Read);
         }
     }
 
-    /// Exchanges the lease for a lease of another kind. The server releases the file in between. A
-    /// change by another process in that moment is noticed as at any open.
+    /// Exchanges the lease for another kind, with a release in between. A change by another process
+    /// in that moment is noticed as at any open.
     fn exchange_lease(
         &mut self,
         file: &Arc<ServedFile>,
@@ -260,7 +255,7 @@ pub(super) struct Description {
     pub(super) file: Arc<ServedFile>,
     pub(super) stand_in: OwnedFd,
     pub(super) access: Access,
-    /// The lock of calls that use the position.
+    /// Lock of calls that use the position.
     pub(super) turn: Arc<Turn>,
     pub(super) inner: Mutex<Inner>,
 }
@@ -280,22 +275,20 @@ impl Access {
     }
 }
 
-/// The mutable state of a description.
 pub(super) struct Inner {
     pub(super) handle: Option<File>,
-    /// The handle for faults of mappings. Absent until the first mapping.
+    /// The handle for faults of mappings, from the first mapping on.
     pub(super) map_handle: Option<File>,
-    /// The descriptor for calls in the kernel, or the error of its open, once the kernel has the
-    /// file.
+    /// The descriptor for calls in the kernel, or the open's error, once the kernel has the file.
     pub(super) real: Option<Result<Arc<std::fs::File>, Errno>>,
-    /// True from the open to the close. The file's `state` is held for writing while this changes.
+    /// True from open to close. Changes only under the file's `state`, held for writing.
     pub(super) is_open: bool,
     pub(super) position: Position,
-    /// The status flags, access mode included.
+    /// Status flags and access mode.
     pub(super) flags: u64,
 }
 
-/// The durability that each write waits for.
+/// Durability that each write waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     None,
@@ -357,8 +350,8 @@ impl Description {
         lock(&self.inner)
     }
 
-    /// Opens the real descriptor after the kernel got the file, at the description's position and
-    /// with its flags. If the file cannot be opened, uses `instead` if it has the same access mode.
+    /// Opens the real descriptor after a hand-over, with the description's position and flags. Uses
+    /// `instead` if the open fails and `instead` has the same access mode.
     pub(super) fn open_real(&self, instead: Option<&Arc<std::fs::File>>) {
         let mut inner = self.inner();
         if !inner.is_open || inner.real.is_some() {
@@ -366,7 +359,7 @@ impl Description {
         }
         (inner.handle, inner.map_handle) = (None, None);
         let flags = OFlags::from_bits_retain(inner.flags as u32);
-        // The open goes through a symbolic link in /proc, and names a file, not a folder.
+        // The open goes through a symbolic link in /proc, and names a file.
         let flags = flags - OFlags::NOFOLLOW - OFlags::TMPFILE;
         let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY;
         let opened = rustix::fs::open(path_of(&self.stand_in), flags, Mode::empty());
@@ -387,18 +380,18 @@ impl Description {
         inner.handle.is_none() && inner.real.is_none()
     }
 
-    /// Returns true if the server has a real descriptor for processes that hold a stand-in.
+    /// Returns true if the server holds a real descriptor for processes.
     pub(super) fn has_real(&self) -> bool {
         matches!(self.inner().real, Some(Ok(_)))
     }
 
-    /// Returns true if `real` has exactly this description's access mode.
+    /// Returns true if `real` has exactly this access mode.
     fn may_as(&self, real: &std::fs::File) -> bool {
         let mode = rustix::fs::fcntl_getfl(real).map(|flags| u64::from(flags.bits()));
         mode.is_ok_and(|mode| Access::of(mode) == self.access)
     }
 
-    /// Removes the handle while the lease is exchanged. Returns true if there was one.
+    /// Removes the handle for an exchange of the lease. Returns true if there was one.
     pub(super) fn take_handle(&self) -> bool {
         let mut inner = self.inner();
         inner.map_handle = None;
@@ -409,7 +402,7 @@ impl Description {
         self.inner().handle = Some(handle);
     }
 
-    /// Returns the answer that the kernel has the file, with the real descriptor to continue with.
+    /// Answers that the kernel has the file, with the real descriptor.
     pub(super) fn kernel_answer(&self) -> Outcome {
         match &self.inner().real {
             Some(Ok(real)) => Ok(Answer::kernel(Some(Arc::clone(real)))),

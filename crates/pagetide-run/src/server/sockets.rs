@@ -1,13 +1,12 @@
-//! The server's socket name, and one thread for each connected socket.
+//! The server's socket, and a thread for each connection.
 //!
 //! ```text
-//!   name       an abstract socket; a process connects when it first has something to ask
+//!   name       an abstract socket; a process connects before its first request
 //!   socket     greeting, request, reply, request, reply, end
 //! ```
 //!
-//! The server answers only processes of its own user. It checks the user when it accepts a socket.
-//! It also checks the sender of each packet, because a process that has changed its user can
-//! inherit a socket.
+//! The server answers only processes of its own user, checked for each accepted socket and for the
+//! sender of each packet. A process that has changed its user can inherit a socket.
 
 use super::answer::Answer;
 use super::changes::Author;
@@ -38,26 +37,26 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Stack of a connection's thread, in bytes. A thread that only moves packets needs little.
+/// Stack of a connection's thread, in bytes.
 const STACK_BYTES: usize = 512 << 10;
 /// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 /// Pause before the next accept if descriptors or memory run out.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Number of such pauses before the server stops accepting. The waiting processes then continue
-/// without the server.
+/// Number of such pauses before the server stops accepting. Waiting processes then continue without
+/// the server.
 const PAUSES_MAX: u32 = 100;
 
 /// The socket that processes connect to.
 #[derive(Debug)]
 pub struct Listener {
-    /// The socket, until it is closed.
+    /// Empty after the close.
     socket: Mutex<Option<Arc<OwnedFd>>>,
     name: String,
 }
 
 impl Listener {
-    /// Returns the name of the abstract socket.
+    /// Returns the abstract socket's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -66,7 +65,6 @@ impl Listener {
         lock(&self.socket).clone()
     }
 
-    /// Stops accepting connections.
     pub(super) fn stop(&self) {
         if let Some(socket) = self.socket() {
             // A listening socket is not connected, so the error does not matter.
@@ -103,10 +101,10 @@ pub(crate) fn answers(name: &str) -> bool {
     connect().is_ok()
 }
 
-/// Accepts connections until the server stops. Returns when the last connection has ended.
+/// Accepts connections until the server stops. Returns after the last connection's end.
 pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
-    // Closing this descriptor makes room to accept a connection and close it. Its process then
-    // continues without the server.
+    // Without free descriptors, this one is closed to accept a connection and close that
+    // connection. The process then continues without the server.
     let mut spare = File::open("/dev/null").ok();
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     let Some(listening) = listener.socket() else { return };
@@ -125,7 +123,7 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
                     "pagetide: cannot take one more connection of the program's: {error}"
                 ));
                 if nr_pauses == PAUSES_MAX {
-                    // The socket closes with its last reference, and the waiting processes notice.
+                    // The socket closes with the last reference, and waiting processes notice.
                     lock(&listener.socket).take();
                     break;
                 }
@@ -154,18 +152,16 @@ pub(super) fn serve(listener: &Listener, server: &Arc<Server>) {
     }
     drop(listening);
     for thread in threads {
-        // A thread that panicked has printed a message. The bytes of other threads are still
-        // written back.
+        // A panic has printed a message, and other threads' bytes are written back all the same.
         let _ = thread.join();
     }
 }
 
-/// Returns true if the peer connected as the server's user.
 fn is_own_user(socket: &OwnedFd) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|other| other.uid == rustix::process::getuid())
 }
 
-/// Removes the socket from its process, even if a request panics.
+/// Removes a process's socket, even if a request panics.
 struct Membership<'a>(&'a Server, u64);
 
 impl Drop for Membership<'_> {
@@ -181,7 +177,7 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     else {
         return;
     };
-    // A library of another version learns of the mismatch by the socket's end.
+    // The closing socket tells a library of another version.
     let Some(greeting) = Greeting::decode(&greeting[..nr_bytes]) else { return };
     if greeting.version == VERSION {
         let life = server.holders.enter(greeting.process, pid);
@@ -192,7 +188,6 @@ fn serve_socket(socket: OwnedFd, server: &Arc<Server>) {
     }
 }
 
-/// The connection of one thread of a program.
 struct Connection<'a> {
     link: &'a Arc<Link>,
     server: &'a Arc<Server>,
@@ -216,8 +211,7 @@ impl<'a> Connection<'a> {
             };
             let received = receive_next(socket, &mut packet, &mut patience, about_to_sleep);
             let Ok(Received { nr_bytes: nr_bytes @ 1.., files, pid }) = received else { return };
-            // A packet that is not a request does not come from Pagetide's library. The connection
-            // ends.
+            // Not a packet of Pagetide's library. The connection ends.
             let Some(request) = Request::decode(&packet[..nr_bytes]) else { return };
             let source = &packet[REQUEST_BYTES..nr_bytes];
             if self.answer(&request, source, files, pid, &mut target).is_err() {
@@ -298,12 +292,12 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Opens read-only descriptors of the same files, for other processes to map.
+/// Opens read-only descriptors of the files, for other processes to map.
 pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>; 2]> {
     let only_readable = |file: BorrowedFd<'_>| -> io::Result<Arc<OwnedFd>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let looked_at = rustix::fs::open(path_of(&file), flags, Mode::empty())?;
-        // Prevents another user from reopening the file for writing.
+        // Keeps other users from reopening the file for writing.
         rustix::fs::fchmod(&looked_at, Mode::RUSR)?;
         Ok(Arc::new(looked_at))
     };
@@ -311,7 +305,7 @@ pub(super) fn to_look_at(files: [BorrowedFd<'_>; 2]) -> io::Result<[Arc<OwnedFd>
     Ok([only_readable(frames)?, only_readable(numbers)?])
 }
 
-/// Sends the number of frames, their two files, and the file of the positions. Sends 0 if the cache
+/// Sends the number of frames, the frames' two files, and the positions' file. Sends 0 if the cache
 /// is not shared.
 fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     match (&server.frames, server.positions.file()) {
@@ -323,7 +317,7 @@ fn send_shared(socket: &OwnedFd, server: &Server) -> Result<(), Errno> {
     }
 }
 
-/// Sends a new miss ring (tray), or 0 if there are enough already.
+/// Sends a new miss ring (tray), or 0 at the maximum number.
 fn send_tray(
     socket: &OwnedFd,
     server: &Server,

@@ -1,13 +1,14 @@
-//! Trays: where threads of programs set down pages that they have read by themselves.
+//! Miss rings (trays): a program's thread inserts pages that the thread has read without the
+//! server.
 //!
 //! ```text
 //!   program                     pagetide run
-//!   tray      pages             |
-//!   socket    notice of them -> its thread: takes them in; no reply
+//!   ring      pages             |
+//!   socket    notice of them -> the server's thread inserts the pages in the cache; no reply
 //! ```
 //!
-//! A notice comes before a question after it: no description is closed before its misses are
-//! counted.
+//! A notice precedes the thread's later requests, so misses are counted before the close of a
+//! description.
 
 use super::Server;
 use super::answer::done;
@@ -21,34 +22,34 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-/// The tray of one thread of a program.
+/// A thread's miss ring.
 pub(super) struct ThreadTray {
     pub(super) tray: Tray,
-    /// Counts trays.
+    /// Counts this ring.
     _counted: Arc<()>,
 }
 
 impl ThreadTray {
-    /// An empty one.
+    /// Makes an empty ring.
     ///
     /// # Errors
-    /// What the system says of memory or descriptors; or that there are enough already.
+    /// Fails with the system's error, or with `EAGAIN` if there are `NR_TRAYS_MAX` rings.
     pub(super) fn new(server: &Server) -> io::Result<ThreadTray> {
         let counted = server.count_tray().ok_or(Errno::AGAIN)?;
         Ok(ThreadTray { tray: Tray::new()?, _counted: counted })
     }
 
-    /// To be mapped by the other side.
+    /// Returns the file for the program to map.
     pub(super) fn file(&self) -> BorrowedFd<'_> {
         self.tray.file()
     }
 }
 
-/// Takes in pages that the other side has read by itself, each with its number in the tray; what
-/// cannot be had is not missed.
+/// Inserts pages that the program has read, with numbers in the ring. Skips invalid pages, because
+/// the program needs no reply.
 pub(super) fn admit(one: &Description, tray: &Tray, offers: &[(Offer, u64)]) {
     let _ = one.share_apart(|_, handle| {
-        // Their cache misses pass side by side, and while bytes are copied.
+        // Overlaps these cache misses with one another and with the copies.
         offers.iter().for_each(|(offer, _)| handle.fetch_absent(offer.index));
         let mut page = [0; PAGE_BYTES];
         for (offer, nr) in offers {

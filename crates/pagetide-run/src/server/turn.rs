@@ -1,25 +1,25 @@
-//! A turn: what one call has at a time, also over several packets.
+//! A call lock (turn): held by one call, even over several packets.
 //!
-//! The kernel holds a position, or a file's growth, for as long as one call takes. A call of
-//! several packets does too, here; its turn ends with its last packet, or with its socket.
+//! The kernel locks a position, or a file's growth, for one call. The server keeps the lock of a
+//! call with several packets until the last packet, or until the socket closes.
 //!
-//! **Ignored.** Fairness: a turn that is free goes to the first thread that asks.
+//! **Ignored.** Fairness: a free lock goes to the first thread that asks.
 
 use super::identity::lock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-/// Taken by one call at a time.
+/// A lock that one call holds at a time.
 #[derive(Default)]
 pub(super) struct Turn {
     is_taken: Mutex<bool>,
     freed: Condvar,
 }
 
-/// The turn, until dropped.
+/// The held lock. Dropping the value releases the lock.
 pub(super) struct HeldTurn(Arc<Turn>);
 
 impl Turn {
-    /// Waits until the turn is free, and takes it. The caller holds no lock of a file.
+    /// Waits until the lock is free, and takes the lock. The caller holds no lock of a file.
     pub(super) fn take(self: &Arc<Turn>) -> HeldTurn {
         let is_taken = lock(&self.is_taken);
         let waited = self.freed.wait_while(is_taken, |is_taken| *is_taken);

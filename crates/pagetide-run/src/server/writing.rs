@@ -1,14 +1,14 @@
-//! Writes: their position in the file, and calls that consist of several packets.
+//! Writes: positions, and calls of several packets.
 //!
 //! ```text
-//!   first packet   takes the locks, finds the offset, writes its bytes
-//!   next packets   write their bytes; each moves the position and the length
+//!   first packet   takes the locks, finds the offset, writes the packet's bytes
+//!   next packets   each writes the packet's bytes, and moves the position and the length
 //!   last packet, another request, the socket's end    release the locks
 //! ```
 //!
 //! A writer that is killed between two packets has written the first packet only, as in the kernel.
-//! A write that extends the file holds the file's growth lock, so that two calls never append at
-//! the same position.
+//! A write that extends the file holds the growth lock, so that two calls never append at the same
+//! position.
 
 use super::answer::{Answer, ONLY_KERNEL, Outcome, done};
 use super::changes::{Author, Contents};
@@ -30,25 +30,25 @@ pub(super) struct LongWrite {
     _turns: Turns,
 }
 
-/// The locks that the call holds until its last packet.
+/// Locks held until the last packet.
 #[derive(Default)]
 struct Turns {
     position: Option<HeldTurn>,
     growth: Option<HeldTurn>,
 }
 
-/// The offset at which a call begins.
+/// Offset of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {
-    /// The position, or the end of the file if the description has `O_APPEND`.
+    /// The position, or the file's end with `O_APPEND`.
     Position,
-    /// The end of the file. The call moves the position.
+    /// The file's end. The call moves the position.
     End,
-    /// The end of the file. The call does not move the position.
+    /// The file's end. The call does not move the position.
     EndAlone,
-    /// This offset, or the end of the file if the description has `O_APPEND`.
+    /// This offset, or the file's end with `O_APPEND`.
     At(u64),
-    /// This offset, even if the description has `O_APPEND`.
+    /// This offset, even with `O_APPEND`.
     Exactly(u64),
 }
 
@@ -59,14 +59,13 @@ impl Start {
             Op::Write => Start::Position,
             Op::Append => Start::End,
             _ if request.flags & flag::AT_END != 0 => Start::EndAlone,
-            // Linux appends if the description has `O_APPEND`, whatever the offset.
+            // With `O_APPEND`, Linux appends whatever the offset.
             _ if request.flags & flag::CONTINUED == 0 => Start::At(offset()?),
             _ => Start::Exactly(offset()?),
         })
     }
 
-    /// Returns true if the call writes at the end of the file. `appends` is true if the description
-    /// has `O_APPEND`.
+    /// Returns true if the call writes at the file's end. `appends` stands for `O_APPEND`.
     fn appends(self, appends: bool) -> bool {
         match self {
             Start::Position | Start::At(_) => appends,
@@ -80,14 +79,13 @@ impl Start {
     }
 }
 
-/// Result of one packet.
 enum Tried {
     Answered(Answer, u64),
-    /// The file would grow, and the caller does not hold the growth lock.
+    /// The file would grow, and the caller lacks the growth lock.
     NeedsGrowth,
 }
 
-/// Writes the first packet of a call. Returns a [`LongWrite`] if more packets follow.
+/// Writes the first packet of a call. Returns a [`LongWrite`] if more follow.
 pub(super) fn begin(
     description: &Arc<Description>,
     author: Author<'_>,
@@ -148,7 +146,7 @@ fn try_once(
         let nr_written = write_front(author, opened, handle, source, base)?;
         next = Some(base + nr_written as u64);
         durability.make(handle)?;
-        // A short packet is the call's last.
+        // A short packet is the last one.
         let total = if nr_written < source.len() { nr_written as u64 } else { total };
         Ok(Answer::of(Reply { offset: base, total, ..Reply::done(nr_written as i64) }))
     };
@@ -183,7 +181,6 @@ fn write_front(
     opened.write(handle, source, offset)
 }
 
-/// Returns true if at least one byte was written.
 fn position_moves(outcome: &Outcome) -> bool {
     outcome.as_ref().is_ok_and(|answer| answer.reply.result > 0)
 }
@@ -197,7 +194,6 @@ impl LongWrite {
             && u64::try_from(request.offset) == Ok(self.next)
     }
 
-    /// Writes the next packet.
     pub(super) fn go_on(
         &mut self,
         author: Author<'_>,
@@ -224,12 +220,12 @@ impl LongWrite {
     }
 }
 
-/// Returns how many of `wanted` bytes at `base` may be written by a process that may not make a
-/// file longer than `len_max`.
+/// Returns how many of `wanted` bytes at `base` a process may write with the file size limit
+/// `len_max`.
 ///
 /// # Errors
-/// Fails with `EFBIG` if no byte may be written. Fails with [`ONLY_KERNEL`] if the write ends past
-/// the longest file that the file system or this server supports.
+/// Fails with `EFBIG` if no byte may be written, and with [`ONLY_KERNEL`] if the write ends past
+/// the longest file of the file system or this server.
 fn allowed(handle: &File, base: u64, wanted: u64, len_max: u64) -> Result<u64, Errno> {
     let left = len_max.checked_sub(base).filter(|left| *left > 0).ok_or(Errno::FBIG)?;
     let allowed = wanted.min(left);

@@ -1,9 +1,9 @@
 //! Makes a random schedule of operations from a seed.
 //!
-//! A schedule takes a random part of the kinds of operations, so that some schedules have files
-//! that stay managed to their end, and others have each kind next to each other kind.
+//! A schedule takes a random subset of the kinds of operations. In some schedules, files therefore
+//! stay managed to the end. In others, each kind occurs next to each other kind.
 
-/// Numbers that a seed determines (xorshift).
+/// Random numbers of a seed (xorshift).
 pub(super) struct Random(u64);
 
 impl Random {
@@ -72,7 +72,7 @@ enum Kind {
     Shell,
 }
 
-/// How often a kind is chosen where a schedule has it, and in how many of 100 schedules it has it.
+/// The kinds, the weight of each in a schedule, and the percentage of schedules that have the kind.
 const KINDS: &[(Kind, u64, u64)] = &[
     (Kind::Open, 12, 100),
     (Kind::Close, 4, 90),
@@ -102,7 +102,7 @@ const KINDS: &[(Kind, u64, u64)] = &[
     (Kind::Shell, 1, 15),
 ];
 
-/// What a slot's descriptor may do, as far as can be told without the results.
+/// Access mode of a slot's descriptor, as far as the generator can tell without the results.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Reads,
@@ -115,7 +115,7 @@ struct Process {
     is_alive: bool,
     parent: Option<usize>,
     files: [Option<Mode>; NR_SLOTS],
-    /// The lengths of mappings; 0 is none.
+    /// Lengths of mappings. 0 means no mapping.
     maps: [u64; NR_MAPS],
 }
 
@@ -128,13 +128,13 @@ struct Generator {
     lines: Vec<String>,
 }
 
-/// The schedule of a seed.
+/// Returns the schedule of a seed.
 pub(super) fn schedule(seed: u64) -> Vec<String> {
     let mut random = Random::new(seed);
     let kinds = KINDS.iter().filter(|(_, _, percent)| random.percent(*percent));
     let mut kinds: Vec<_> = kinds.map(|&(kind, weight, _)| (kind, weight)).collect();
     let has = |kinds: &[(Kind, u64)], kind| kinds.iter().any(|&(known, _)| known == kind);
-    // Where blocks are reserved and not written, the kernel's holes depend on what it has cached.
+    // For reserved but unwritten blocks, the kernel's holes depend on cached pages.
     if has(&kinds, Kind::Holes) {
         kinds.retain(|&(kind, _)| !matches!(kind, Kind::Allocate | Kind::Map));
     }
@@ -172,7 +172,7 @@ impl Generator {
         }
     }
 
-    /// Every descriptor's position and length, and what follows there.
+    /// Reads the position, the length and the following bytes of every descriptor.
     fn end(&mut self) {
         for process in 0..NR_PROCESSES {
             for slot in 0..NR_SLOTS {
@@ -271,7 +271,7 @@ impl Generator {
         self.random.below(100_000)
     }
 
-    /// A slot, most often one with a file.
+    /// Returns a slot, most often one with a file.
     fn file(&mut self, process: usize) -> usize {
         self.slot(process, |file| file.is_some())
     }
@@ -297,7 +297,7 @@ impl Generator {
         self.random.one_of(&wanted)
     }
 
-    /// A mapping, most often one that is there, and its length.
+    /// Returns a mapping and the mapping's length. Most often the mapping exists.
     fn mapping(&mut self, process: usize) -> (usize, u64) {
         let maps = self.processes[process].maps;
         let wanted: Vec<_> = (0..NR_MAPS).filter(|&map| maps[map] > 0).collect();
@@ -308,7 +308,7 @@ impl Generator {
         (map, maps[map])
     }
 
-    /// An offset.
+    /// Returns an offset.
     fn place(&mut self) -> u64 {
         match self.random.below(12) {
             0 => 0,
@@ -331,7 +331,7 @@ impl Generator {
         }
     }
 
-    /// An offset, or -1 for the position.
+    /// Returns an offset, or -1 for the position.
     fn place_or_position(&mut self) -> i64 {
         if self.random.percent(40) { -1 } else { self.place() as i64 }
     }
@@ -343,7 +343,7 @@ impl Generator {
     // ---- operations ----
 
     fn open(&mut self, process: usize) -> String {
-        // Slots fill up at first, and then take another file.
+        // Slots fill up at first. Later opens replace files.
         let is_free = self.random.percent(75);
         let slot = if is_free { self.free(process) } else { self.file(process) };
         let mut flags = String::from(self.random.one_of(&["r", "r", "w", "+", "+", "+", "+"]));
@@ -356,10 +356,10 @@ impl Generator {
         };
         add(self, 'c', 50);
         add(self, 'x', 3);
-        // In calls.md: what is cut by an outside open for reading may not be noticed.
+        // In calls.md: a truncation by an outside open for reading may not be noticed.
         let keeps_private = self.has(Kind::Map) && !self.has(Kind::Length);
         add(self, 't', if is_outside && reads_only || keeps_private { 0 } else { 6 });
-        // O_DIRECT and O_APPEND together ask for an end of the file that is aligned.
+        // O_DIRECT and O_APPEND together need an aligned end of the file.
         let direct = self.direct_percent;
         let is_direct = self.random.percent(direct);
         add(self, 'd', if is_direct { 100 } else { 0 });
@@ -391,7 +391,7 @@ impl Generator {
         let slot = self.file(process);
         self.processes[process].files[slot] = None;
         if self.random.percent(10) {
-            // Beside locks, a run's descriptors may have other numbers.
+            // With locks, a run's descriptors may have other numbers.
             let has_locks = self.kinds.iter().any(|&(kind, _)| kind == Kind::Lock);
             let nr_more = if has_locks { 0 } else { self.random.below(3) };
             return format!("closerange {slot} {nr_more} {}", self.random.below(2));
@@ -493,7 +493,7 @@ impl Generator {
         if self.random.percent(50) {
             return format!("holes {slot} {}", self.place());
         }
-        // In calls.md: a page of which a part was punched is data.
+        // In calls.md: a partly punched page is data.
         format!("falloc {slot} p {} {}", self.page(), 4096 * (1 + self.random.below(10)))
     }
 
@@ -568,7 +568,7 @@ impl Generator {
             self.processes[process].maps[map] = len;
         }
         let protection = self.random.one_of(&["r", "r", "rw", "rw", "rw", "-"]);
-        // In calls.md: what was stored to a private mapping stays where the file is cut.
+        // In calls.md: bytes stored to a private mapping stay after the file is truncated.
         let is_cut = self.has(Kind::Length);
         let flags = if is_cut {
             self.random.one_of(&["s", "sf"])
@@ -641,7 +641,7 @@ impl Generator {
             return Some(format!("exit {}", self.random.one_of(&["q", "k", "x"])));
         }
         let child = (OUTSIDE + 1..NR_PROCESSES).find(|&one| !self.processes[one].is_alive)?;
-        // A child of the outside process would be outside, too.
+        // A child of the outside process would also be outside.
         if process == OUTSIDE {
             return None;
         }

@@ -1,29 +1,27 @@
-//! Knows which process holds which open file description, and ends a description with its last
-//! holder.
+//! The holders of each open file description. A description ends with the last holder.
 //!
-//! **Problem.** The kernel keeps an open file description, its locks and its blocks on the disk
-//! until the last descriptor is closed. The server has a descriptor of each description, so it must
-//! close its own as soon as no process has one, and not earlier. A process inherits descriptors and
-//! receives them over sockets without the server's knowledge.
+//! **Problem.** The kernel keeps an open file description, with locks and disk blocks, until the
+//! last descriptor is closed. The server has a descriptor of each description, and must close this
+//! descriptor as soon as no process has one, and not earlier. The server does not see a process
+//! inherit descriptors, or receive descriptors over sockets.
 //!
-//! **Idea.** The known holders decide when to write back. A search decides when to end a
-//! description:
+//! **Idea.** Known holders decide when to write back. A search decides when to end a description:
 //!
 //! ```text
 //!   open, dup, first use, mmap          a known holder
 //!   close, exit, exec, munmap           none left: closed, that is, written back and not served
 //!   closed --> search (kcmp) --none---> ended: out of the table, the server's descriptors closed
-//!                            --found--> kept until a later search. Its next use opens it again
+//!                            --found--> kept until a later search. The next use opens it again
 //! ```
 //!
-//! A closed description with a real descriptor may hold a lock. The call that closes it searches at
-//! once. The scan thread searches for the others.
+//! A closed description with a real descriptor may hold a lock, so the closing call searches at
+//! once. The scan thread searches for other descriptions' holders.
 //!
-//! **Data and invariants.** One lock protects the processes and the table of descriptions. No other
-//! lock is taken under it. A description with a known holder stays in the table.
+//! **Data and invariants.** One lock protects the processes and the table of descriptions, and its
+//! holders take no other lock. A description with a known holder stays in the table.
 //!
-//! The number in a greeting identifies a process. A process is gone when its last socket has
-//! closed, however it ended.
+//! The number in a greeting identifies a process. A process is gone when the last socket has
+//! closed, for any reason.
 //!
 //! **Ignored.** A descriptor in flight through a socket is in no process's table.
 
@@ -58,7 +56,7 @@ impl Holder {
     }
 }
 
-/// The processes of a run, and the descriptions that they hold.
+/// The processes and held descriptions of a run.
 #[derive(Default)]
 pub(super) struct Holders {
     known: Mutex<Known>,
@@ -75,13 +73,13 @@ struct Known {
 struct Process {
     nr_sockets: usize,
     life: Arc<Life>,
-    /// Held while a thread forgets the process, so that a wait for the process waits for that.
+    /// Held by a thread that forgets the process. Other threads wait for that.
     ending: Arc<Mutex<()>>,
 }
 
 struct Entry {
     one: Arc<Description>,
-    /// Number of descriptors that each holder is known to have.
+    /// Number of known descriptors of each holder.
     holders: BTreeMap<Holder, u64>,
 }
 
@@ -93,13 +91,12 @@ impl Known {
 }
 
 impl Holders {
-    /// Returns the number of processes that have greeted the server, counted again after each exec.
+    /// Returns the number of greetings by processes. Each exec counts again.
     pub(super) fn nr_processes_ever(&self) -> u64 {
         lock(&self.known).nr_processes_ever
     }
 
-    /// Adds a socket of `process`. `pid` sent the greeting. Returns the watch that tells if the
-    /// process lives.
+    /// Adds a socket of `process`, which greeted as `pid`. Returns the watch of the process.
     pub(super) fn enter(&self, process: u64, pid: i32) -> Arc<Life> {
         let known = &mut *lock(&self.known);
         let entry = known.processes.entry(process).or_insert_with(|| {
@@ -110,7 +107,7 @@ impl Holders {
         Arc::clone(&entry.life)
     }
 
-    /// Removes a socket of `process`. Returns true if it was the last.
+    /// Removes a socket of `process`. Returns true if no socket is left.
     fn leave(&self, process: u64) -> bool {
         let mut known = lock(&self.known);
         let Some(entry) = known.processes.get_mut(&process) else { return false };
@@ -118,15 +115,14 @@ impl Holders {
         entry.nr_sockets == 0
     }
 
-    /// Returns the numbers of processes that have ended before all their sockets were seen to
-    /// close.
+    /// Returns the numbers of ended processes with sockets that are still open here.
     fn collect_ended(&self) -> Vec<u64> {
         let life_of = |(number, one): (&u64, &Process)| (*number, Arc::clone(&one.life));
         let lives: Vec<_> = lock(&self.known).processes.iter().map(life_of).collect();
         lives.into_iter().filter(|(_, life)| life.is_over()).map(|(number, _)| number).collect()
     }
 
-    /// Adds a description that `process` has opened.
+    /// Adds a description, opened by `process`.
     pub(super) fn insert(&self, process: u64, one: Arc<Description>) {
         let holders = BTreeMap::from([(Holder::Process(process), 1)]);
         lock(&self.known).descriptions.insert(one.id, Entry { one, holders });
@@ -137,8 +133,8 @@ impl Holders {
         lock(&self.known).descriptions.get(&id).map(|entry| Arc::clone(&entry.one))
     }
 
-    /// Returns a description that has not ended. From now on, `process` is known to hold it: by a
-    /// descriptor, unless a mapping of the process holds the description already.
+    /// Returns a description that has not ended. `process` is from now on a known holder: by a
+    /// descriptor, unless by a mapping already.
     pub(super) fn hold(&self, process: u64, id: u64) -> Option<Arc<Description>> {
         let mut known = lock(&self.known);
         let entry = known.descriptions.get_mut(&id)?;
@@ -165,7 +161,6 @@ impl Holders {
         Some(Arc::clone(&entry.one))
     }
 
-    /// Returns the lock for forgetting a process.
     fn ending(&self, process: u64) -> Arc<Mutex<()>> {
         let known = lock(&self.known);
         known.processes.get(&process).map(|one| Arc::clone(&one.ending)).unwrap_or_default()
@@ -176,7 +171,8 @@ impl Holders {
         lock(&self.known).processes.retain(|number, one| *number != process || one.nr_sockets > 0);
     }
 
-    /// Removes a process and its mappings from all descriptions. Returns these descriptions.
+    /// Removes a process and the process's mappings from all descriptions. Returns the changed
+    /// descriptions.
     fn remove_holders(&self, process: u64) -> Vec<Arc<Description>> {
         lock(&self.known).collect(|entry| {
             let before = entry.holders.len();
@@ -185,23 +181,21 @@ impl Holders {
         })
     }
 
-    /// Returns the descriptions that have no known holder.
     fn unheld(&self) -> Vec<Arc<Description>> {
         lock(&self.known).collect(|entry| entry.holders.is_empty())
     }
 
-    /// Returns true if the description has a known holder.
     pub(super) fn is_held(&self, id: u64) -> bool {
         lock(&self.known).descriptions.get(&id).is_some_and(|entry| !entry.holders.is_empty())
     }
 
-    /// Counts the real descriptors that the server holds for processes.
+    /// Counts the real descriptors held for processes.
     pub(super) fn nr_reals(&self) -> u64 {
         let all = lock(&self.known).collect(|_| true);
         all.iter().filter(|one| one.has_real()).count() as u64
     }
 
-    /// Removes a description and closes its real descriptor, unless it has a holder again.
+    /// Removes a description and closes the real descriptor, unless there is a holder again.
     fn end(&self, one: &Description) {
         let mut known = lock(&self.known);
         if known.descriptions.get(&one.id).is_some_and(|entry| entry.holders.is_empty()) {
@@ -220,15 +214,15 @@ impl Holders {
 }
 
 impl Server {
-    /// Removes a socket of `process`, and forgets the process with its last one.
+    /// Removes a socket of `process`, and with the last socket the process.
     pub(super) fn leave(&self, process: u64) {
         if self.holders.leave(process) {
             self.forget_process(process, Closing::Nothing);
         }
     }
 
-    /// Forgets all processes that have ended. The threads of their sockets may see the end later
-    /// than the parents do. A packet that is still queued opens its description again.
+    /// Forgets all ended processes. The threads of the sockets may see the end later than the
+    /// parents do. A packet that is still queued opens the description again.
     pub(super) fn forget_ended(&self) {
         for process in self.holders.collect_ended() {
             self.forget_process(process, Closing::Nothing);
@@ -252,7 +246,7 @@ impl Server {
     /// Forgets at most `most` descriptors of a holder.
     ///
     /// # Errors
-    /// Fails with the error of the write-back if the description was closed.
+    /// Fails with the write-back's error if the description was closed.
     pub(super) fn forget(
         &self,
         holder: Holder,
@@ -266,14 +260,13 @@ impl Server {
         closed
     }
 
-    /// Ends the descriptions of the file that hold a lock for no process. Returns true if any has
-    /// ended, and the file may be leased now.
+    /// Ends the file's descriptions that hold a lock for no process. Returns true if any has ended,
+    /// and the file may be leased now.
     pub(super) fn end_locks_of(&self, file: &ServedFile) -> bool {
         self.end_locks(file.descriptions(), Closing::Nothing)
     }
 
-    /// Ends each of the descriptions that has a real descriptor and no holder. Returns true if any
-    /// has ended.
+    /// Ends each description with a real descriptor and no holder. Returns true if any has ended.
     fn end_locks(&self, mut these: Vec<Arc<Description>>, closing: Closing) -> bool {
         these.retain(|one| one.has_real() && !self.holders.is_held(one.id));
         let nr = these.len();
@@ -287,8 +280,8 @@ impl Server {
         left.len() < nr
     }
 
-    /// Searches the processes for holders of the descriptions, and ends each description that has
-    /// none. Returns the other descriptions.
+    /// Searches the processes for holders of the descriptions, and ends each description without
+    /// any. Returns the other descriptions.
     fn end_unheld(
         &self,
         these: Vec<Arc<Description>>,

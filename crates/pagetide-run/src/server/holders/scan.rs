@@ -1,11 +1,11 @@
-//! The scan thread: ends closed descriptions that no process holds any more.
+//! The scan thread: ends closed descriptions without holders.
 //!
-//! A child that is forked before its parent closes a descriptor still has the descriptor. The
-//! server learns of the child's close only if the child has sent a request. Until then, a search of
-//! the processes is the only way to learn of it.
+//! A child forked before the parent's close still has the descriptor. The server sees the child's
+//! close only if the child has sent a request. Otherwise, only a search of the processes shows the
+//! close.
 //!
 //! ```text
-//!   last close --> a scan, then a pause of 19 times its duration: 5 % of a CPU
+//!   last close --> a scan, then a pause of 19 times the scan time: 5 % of a CPU
 //!                    ^-- held: again after twice the pause (at most 1 s; 50 ms for a real
 //!                        descriptor)
 //!   disk full ---> one scan at once, before the write fails
@@ -17,33 +17,32 @@ use crate::server::identity::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Ratio of the pause to the scan before it. Limits the scan to 5 % of a CPU.
+/// Ratio of the pause to the scan before. Limits the scan to 5 % of a CPU.
 const PAUSE_FACTOR: u32 = 19;
-/// Longest pause between two scans. A process announces a close before it closes, so a held
-/// description is scanned again. The pause doubles with each scan.
+/// Longest pause between two scans. A held description is scanned again, because a process
+/// announces a close before the close. The pause doubles with each scan.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// Longest pause while the server keeps a real descriptor, because that descriptor may hold a lock.
+/// Longest pause while the server keeps a real descriptor, which may hold a lock.
 const PAUSE_OF_REAL: Duration = Duration::from_millis(50);
 
-/// The signal that wakes the scan thread.
 #[derive(Default)]
 pub(super) struct Scan {
     is_due: Mutex<bool>,
     changed: Condvar,
-    /// Held during a scan. The scan releases descriptors at its end, and no other scan may end
+    /// Held during a scan. A scan releases descriptors at the end, and no other scan may end
     /// earlier.
     turn: Mutex<()>,
 }
 
 impl Scan {
-    /// Wakes the scan thread: a description may have lost its last holder, or the server stops.
+    /// Wakes the scan thread: a last holder may be gone, or the server stops.
     pub(super) fn call(&self) {
         *lock(&self.is_due) = true;
         self.changed.notify_one();
     }
 
-    /// Waits until the thread is called, or at most `most`. Returns true if the thread was called.
+    /// Waits for a call, at most `most`. Returns true if the thread was called.
     fn wait(&self, most: Duration) -> bool {
         let is_due = lock(&self.is_due);
         let due = self.changed.wait_timeout_while(is_due, most, |is_due| !*is_due);
@@ -51,8 +50,8 @@ impl Scan {
     }
 }
 
-/// Runs the scan thread until the server stops. A scan runs when the thread is called, and again
-/// while closed descriptions are left.
+/// Runs the scan thread until the server stops. Scans when called, and again while closed
+/// descriptions are left.
 pub(in crate::server) fn run(server: &Server) {
     let mut pause = Duration::MAX;
     loop {
@@ -70,8 +69,8 @@ pub(in crate::server) fn run(server: &Server) {
 }
 
 impl Server {
-    /// Ends all descriptions that no process holds. Returns the longest pause before the next scan,
-    /// if closed descriptions are left.
+    /// Ends all descriptions without holders. Returns the longest pause before the next scan, if
+    /// closed descriptions are left.
     pub(in crate::server) fn end_all_unheld(&self) -> Option<Duration> {
         let _turn = lock(&self.holders.scan.turn);
         let left = self.end_unheld(self.holders.unheld(), Closing::Nothing);

@@ -1,8 +1,7 @@
 //! Searches the processes below the run for holders of open file descriptions.
 //!
-//! `kcmp` tells if a descriptor of another process refers to the same open file description as the
-//! server's stand-in. The device and inode number cannot tell, because other descriptions of the
-//! same file may be open.
+//! `kcmp` compares the open file description of another process's descriptor with the server's
+//! stand-in. The device and inode number do not tell descriptions of the same file apart.
 //!
 //! ```text
 //!   /proc/PID/fd of every process below the run
@@ -10,8 +9,8 @@
 //!     --> kcmp with the server's stand-in            (exact)
 //! ```
 //!
-//! A descriptor is still open while the process that closes it waits for the server's reply. The
-//! close request names the descriptor, and the search ignores it.
+//! A process that closes a descriptor still has the descriptor while waiting for the reply. The
+//! close request names the descriptor, and the search ignores that one.
 //!
 //! Source: kcmp(2), proc(5) "/proc/pid/fd".
 
@@ -25,7 +24,7 @@ use std::os::fd::{AsFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-/// Descriptors that a search ignores, because the call that closes them waits for the server.
+/// Descriptors that a search ignores, because the closing call waits for the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::server) enum Closing {
     /// None.
@@ -51,14 +50,14 @@ impl Closing {
 pub(super) enum Held {
     No,
     Yes,
-    /// The kernel refuses to compare descriptors of a process, so the description must be kept.
+    /// The kernel refuses to compare, so the description must be kept.
     Unknown,
 }
 
-/// Looks for a process below the run that holds a stand-in, for each of the descriptions.
+/// Looks for a holder of each description among the processes below the run.
 pub(super) fn find_holders(these: &[Arc<Description>], closing: Closing) -> Vec<Held> {
     let mut found = vec![Held::No; these.len()];
-    // A process may fork, and the parent may end, during the first search. A second search decides.
+    // During the first search, a process may fork and the parent end. A second search decides.
     for _ in 0..2 {
         let unheld = || these.iter().zip(&found).filter(|(_, held)| **held == Held::No);
         let files: BTreeSet<_> = unheld().map(|(one, _)| one.file.key.numbers()).collect();
@@ -73,12 +72,12 @@ pub(super) fn find_holders(these: &[Arc<Description>], closing: Closing) -> Vec<
     found
 }
 
-/// Process id and descriptor number of each open descriptor below the run, by device and inode.
+/// Process id and descriptor number of open descriptors below the run, by device and inode.
 #[derive(Default)]
 struct Descriptors {
     of_files: BTreeMap<(u64, u64), Vec<(i32, RawFd)>>,
-    /// True if a process hides its descriptors, as an undumpable process does. It may hold any
-    /// description.
+    /// True if a process hides descriptors, for example an undumpable process. Such a process may
+    /// hold any description.
     is_one_hidden: bool,
 }
 
@@ -116,8 +115,7 @@ impl Descriptors {
     }
 }
 
-/// Returns true if a descriptor may be a stand-in. Returns false if its flags show more access than
-/// `O_PATH`.
+/// Returns true if a descriptor may be a stand-in: no flag shows more access than `O_PATH`.
 fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
     let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
