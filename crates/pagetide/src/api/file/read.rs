@@ -70,8 +70,8 @@ impl File {
 }
 
 impl Handle {
-    /// Copies from one resident page if accesses need no extra work. Otherwise returns false, with no
-    /// effect except on `target`.
+    /// Copies from one resident page if accesses need no extra work. Otherwise returns false. Then
+    /// only `target` has changed.
     #[inline(never)]
     fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
         let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
