@@ -287,9 +287,10 @@ fn has_locks(real: c_int) -> bool {
     asked.is_ok() && lock.l_type != libc::F_UNLCK as i16
 }
 
-/// Closes a real descriptor that the program does not know. Every such descriptor ends here,
-/// because the close drops this process's record locks on the file. If there may be locks, the
-/// descriptor is kept until the program closes a descriptor of the same file.
+/// Closes a real descriptor that the program does not know, while the program may have the file
+/// open. The close would drop this process's record locks on the file. If there may be locks, the
+/// descriptor is kept until the program closes a descriptor of the same file: the locks end then
+/// anyway.
 pub(crate) fn dispose(real: c_int) {
     let disposal = Disposal::begin();
     if disposal.finds_locks(real) {
@@ -311,13 +312,15 @@ pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
 
 /// Records a hidden descriptor, for the program's next close of a descriptor of the same file.
 fn keep_until_close(fd: c_int, file: u64) {
-    let word = word_of(own::number(), fd);
+    // A used slot still names its last file. Closes pass over the slot until it has the descriptor.
+    let claim = word_of(own::number(), -1);
     let free = |(_, (_, slot)): &(usize, &(AtomicU64, AtomicU64))| {
-        slot.compare_exchange(0, word, AcqRel, Relaxed).is_ok()
+        slot.compare_exchange(0, claim, AcqRel, Relaxed).is_ok()
     };
-    if let Some((index, (of, _))) = KEPT.iter().enumerate().find(free) {
+    if let Some((index, (of, slot))) = KEPT.iter().enumerate().find(free) {
         of.store(file, Release);
         KEPT_END.fetch_max(index + 1, AcqRel);
+        slot.store(word_of(own::number(), fd), Release);
     }
 }
 
@@ -453,7 +456,8 @@ pub(crate) fn real_closes(fd: c_int) {
 fn close_kept(file: u64) {
     for (of, word) in kept() {
         let now = word.load(Acquire);
-        if now != 0
+        let is_recorded = now != 0 && descriptor_in(now) != Some(-1);
+        if is_recorded
             && of.load(Acquire) == file
             && word.compare_exchange(now, 0, AcqRel, Relaxed).is_ok()
         {

@@ -2,8 +2,9 @@
 //! stranger with the server's name. Needs root.
 
 use super::agents::{Agent, Tree, python};
-use super::{folder, has, noise, plain_shell_in, run_counted};
+use super::{folder, has, noise, pagetide, plain_shell_in, run_counted};
 use std::path::Path;
+use std::process::Command;
 
 const EACCES: i32 = 13;
 const EBADF: i32 = 9;
@@ -172,4 +173,21 @@ fn a_program_that_sets_the_groups_it_has_is_served_on() {
     let here = folder();
     let (output, counts) = run_counted(here.path(), "1M", &[], &["python3", "-c", script]);
     assert!(output.status.success() && counts["accesses"].as_u64() >= Some(256), "{counts}");
+}
+
+#[test]
+fn groups_at_a_bad_address_are_refused_as_by_the_kernel() {
+    let test = "groups_at_a_bad_address_are_refused_as_by_the_kernel";
+    if !is_root(test) || !has("setpriv", test) {
+        return;
+    }
+    let script = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n\
+        nr = len(os.getgroups()); assert nr == 2\n\
+        assert libc.setgroups(nr, ctypes.c_void_p(8)) == -1\n\
+        print(os.strerror(ctypes.get_errno()))";
+    let mut run = Command::new("setpriv");
+    run.args(["--groups", "5,6"]).arg(pagetide());
+    run.args(["run", "-q", "--memory", "1M", "--", "python3", "-c", script]);
+    let output = run.output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "Bad address\n", "{output:?}");
 }

@@ -4,10 +4,12 @@
 //! therefore become the kernel's, with the rights of their opening, the server's frames become
 //! inaccessible, and the server's descriptors are closed.
 //!
-//! **Ignored.** Rights that change by other means: capabilities, namespaces, direct system calls.
+//! **Ignored.** Rights that change by other means: capabilities, namespaces, direct system calls,
+//! and initgroups, which calls setgroups inside the C library.
 //!
 //! Source: setresuid(2), setgroups(2).
 
+use crate::arguments::load;
 use crate::{lent, maps, own, process, room, serve, table, view};
 use libc::{c_int, gid_t, size_t, uid_t};
 use pagetide_run::wire::Reason;
@@ -39,7 +41,8 @@ fn give_up_rights() {
     own::close_all_but(lent::is_kept);
 }
 
-/// Leaves the run if an identity changes from `now` to one of `wanted`.
+/// Leaves the run before a call that would change an identity from `now` to one of `wanted`. The
+/// kernel may then refuse the call.
 fn about_to_be(now: u32, wanted: &[u32]) {
     let is_same = wanted.iter().all(|one| *one == now || *one == UNCHANGED);
     if process::is_on() && !is_same {
@@ -90,7 +93,7 @@ fn are_own_groups(nr: size_t, groups: *const gid_t) -> bool {
     let mut own = [0; NR_MAX];
     // SAFETY: room for that many (S20).
     let nr_own = unsafe { libc::getgroups(NR_MAX as c_int, own.as_mut_ptr()) };
-    // SAFETY: the caller's groups, as many as this process has (S20).
-    let given = |nth: usize| unsafe { groups.wrapping_add(nth).read() };
-    usize::try_from(nr_own) == Ok(nr) && (0..nr).all(|nth| own[nth] == given(nth))
+    // SAFETY: the caller's groups, which are checked before the read (S20).
+    let given = |nth: usize| unsafe { load(groups.wrapping_add(nth)) };
+    usize::try_from(nr_own) == Ok(nr) && (0..nr).all(|nth| given(nth) == Ok(own[nth]))
 }

@@ -2,11 +2,11 @@
 //! itself.
 //!
 //! ```text
-//!   shared guards    the first 8 of a thread: the address of the page word, in thread-local words
+//!   shared guards    up to 8 of a thread at a time: the page word's address, in thread-local words
 //!   all others       a list on the heap: exclusive guards, and shared guards without a slot
 //! ```
 //!
-//! A guard stays on its thread and stores its slot, so adding and removing cost one store each.
+//! A guard stays on its thread and stores its slot, so adding costs two stores, and removing one.
 
 use crate::engine::mapping::Mapping;
 use pagetide_core::ids::PageIndex;

@@ -17,11 +17,11 @@
 //! A closed description with a real descriptor may hold a lock, so the closing call searches at
 //! once. The scan thread searches for other descriptions' holders.
 //!
-//! **Data and invariants.** One lock protects the processes and the table of descriptions, and its
-//! holders take no other lock. A description with a known holder stays in the table.
+//! **Data and invariants.** One lock protects the processes and the table of descriptions. A thread
+//! with this lock takes no other lock. A description with a known holder stays in the table.
 //!
-//! The number in a greeting identifies a process. A process is gone when the last socket has
-//! closed, for any reason.
+//! The number in a greeting identifies a process. A process is forgotten when its last socket
+//! closes, when its pidfd shows the end, or when it leaves the run.
 //!
 //! **Ignored.** A descriptor in flight through a socket is in no process's table.
 

@@ -5,9 +5,9 @@
 //! close.
 //!
 //! ```text
-//!   last close --> a scan, then a pause of 19 times the scan time: 5 % of a CPU
-//!                    ^-- held: again after twice the pause (at most 1 s; 50 ms for a real
-//!                        descriptor)
+//!   last close --> a scan, then a pause of 19 times the scan time: about 5 % of a CPU
+//!                    ^-- held: again after twice the pause (up to 1 s; up to 50 ms for a real
+//!                        descriptor). Longer where scans are slow
 //!   disk full ---> one scan at once, before the write fails
 //! ```
 
@@ -17,13 +17,14 @@ use crate::server::identity::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Ratio of the pause to the scan before. Limits the scan to 5 % of a CPU.
+/// Ratio of the pause to the scan before. Limits short scans to 5 % of a CPU.
 const PAUSE_FACTOR: u32 = 19;
-/// Longest pause between two scans. A held description is scanned again, because a process
+/// Longest pause between two short scans. A held description is scanned again, because a process
 /// announces a close before the close. The pause doubles with each scan.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// Longest pause while the server keeps a real descriptor, which may hold a lock.
+/// Longest pause between two short scans while the server keeps a real descriptor, which may hold
+/// a lock.
 const PAUSE_OF_REAL: Duration = Duration::from_millis(50);
 
 #[derive(Default)]

@@ -26,12 +26,12 @@
 //! - S4: LOCK and pins > 0 exclude each other. Only the thread that set LOCK changes state, frame,
 //!   version or payload, or writes the frame, and only until it clears LOCK.
 //! - WAITERS may change at any time, YOUNG and HINT at any time while resident.
-//! - ASK stands for every rare reason why an access needs more than a pin: the bytes are not in the
-//!   frame, the frame is slow memory, or the frame's descriptor is marked. Install, relocate and
-//!   the holder of LOCK set ASK before any reason arises. Only the holder of a pin clears ASK,
-//!   after finding no reason, and the pin keeps new reasons out. So a resident, unlocked word
-//!   without ASK has none.
-//! - S5: the version rises with each install and each unlock after a write, and follows the frame
+//! - ASK stands for every rare reason why an access needs more than a pin: the bytes are not in
+//!   the frame (S50), a region maps the page, the frame is slow memory, or its descriptor is
+//!   marked. Install, relocate and the holder of LOCK set ASK before any reason arises. Only the
+//!   holder of a pin clears ASK, after finding no reason, and the pin keeps new reasons out. So a
+//!   resident, unlocked word without ASK has none.
+//! - S5: the version rises with each install, move and unlock after a write, and follows the frame
 //!   through [`ClaimedFrame`](crate::ClaimedFrame). So (frame, version) does not repeat within 2^18
 //!   steps.
 //!

@@ -47,7 +47,8 @@ pub struct PageGuardMut<'f> {
 
 impl File {
     /// Pins page `index`, which begins at byte `index * 4096`, and returns its bytes. Fills an
-    /// absent page first. Waits for another thread's [`PageGuardMut`] of the page.
+    /// absent page first. Waits for another thread's [`PageGuardMut`] of the page, and for all
+    /// guards of a page that was truncated or changed by another program.
     ///
     /// On a resident page, taking a guard, loading 8 bytes and dropping the guard costs 9 to 11 ns
     /// among a few pages, 14 to 17 ns among 4,096, and 30 to 60 ns among 65,536, where the
@@ -57,8 +58,9 @@ impl File {
     /// # Errors
     /// Fails with:
     /// - [`ReadError::NotReadable`], [`ReadError::PastEnd`] or [`ReadError::Store`].
-    /// - [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of the page, or has a
-    ///   guard of a page that already has the maximum of 2047 guards.
+    /// - [`ReadError::WouldDeadlock`] if this thread has a [`PageGuardMut`] of the page, has a
+    ///   guard of a page that was truncated or changed by another program, or has a guard of a
+    ///   page that already has the maximum of 2047 guards.
     /// - [`ReadError::NoFrame`] if every frame is in use. [`File::read_at`] still works then.
     // Inlined, because a return through memory takes longer than the rest.
     #[inline(always)]

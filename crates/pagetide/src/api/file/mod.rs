@@ -56,8 +56,9 @@ pub(crate) struct Access {
 ///
 /// # Concurrency
 /// All calls are thread-safe. A call is atomic within one page, not across pages. It waits for
-/// another thread's [`PageGuardMut`] of its pages, and for a [`PageGuard`] if it writes them, but
-/// for no guard of other pages. Instead of waiting for a guard of its own thread, it fails with
+/// another thread's [`PageGuardMut`] of its pages, for a [`PageGuard`] if it writes them, and for
+/// any guard of its pages that were truncated or changed by another program. It waits for no guard
+/// of other pages. Instead of waiting for a guard of its own thread, it fails with
 /// `WouldDeadlock`.
 ///
 /// # Other programs

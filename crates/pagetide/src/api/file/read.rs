@@ -1,8 +1,10 @@
 //! Reading by copy.
 //!
-//! A hit takes no lock and writes no shared line. It copies the frame's bytes, then retries if the
-//! page word has changed. A miss locks the page, fills it, and copies under the lock. Without a
-//! free frame, a read bypasses the cache under the page's lock, and so sees all earlier writes.
+//! A hit takes no lock. It copies the frame's bytes, then retries if the page word has changed. A
+//! hit writes a shared line only to count an access until the count is saturated, to clear ASK
+//! once, or after three disturbed copies. A miss locks the page, fills it, and copies under the
+//! lock. Without a free frame, a read bypasses the cache under the page's lock, and so sees all
+//! earlier writes.
 
 use super::{File, Handle, NO_PAGE, NOTED};
 use crate::engine::errors::ReadError;
