@@ -303,9 +303,10 @@ impl Changing {
         Changing { signals }
     }
 
-    /// Returns a mapped range that overlaps a range of addresses.
+    /// Returns the first mapped range, by address, that overlaps a range of addresses.
     pub(crate) fn find(&self, start: usize, end: usize) -> Option<Piece> {
-        (0..END.load(SeqCst)).map(load).find(|piece| piece.overlaps(start, end))
+        let all = (0..END.load(SeqCst)).map(load);
+        all.filter(|piece| piece.overlaps(start, end)).min_by_key(|piece| piece.start)
     }
 
     /// Returns true if `is` returns true for a mapped range that overlaps a range of addresses.

@@ -316,3 +316,13 @@ fn a_killed_server_shows_no_zeros() {
     assert!(output.status.code().is_none(), "the server was killed");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "EIO\n", "what was stored is lost");
 }
+
+#[test]
+fn a_protection_that_is_refused_half_way_holds_up_to_there() {
+    let test = "a_protection_that_is_refused_half_way_holds_up_to_there";
+    let source = include_str!("refused_protection.c");
+    if let Some(here) = super::worlds::compiled(source, "", test) {
+        let printed = super::worlds::printed_in_each(&here.path().join("compiled"), &[]);
+        assert_eq!(printed.lines().count(), 12, "{printed}");
+    }
+}

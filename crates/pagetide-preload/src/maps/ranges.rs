@@ -152,15 +152,35 @@ pub(crate) fn protect(start: usize, len: usize, protection: c_int) -> Option<Res
             continue;
         }
         let result = place::protect(start, len, protection);
-        if result.is_ok() {
-            changing.replace_in(start, end, |piece| {
-                let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
-                Piece { protection, has_own_pages, ..piece }
-            });
-            changing.join(start, end);
-        }
+        let set_end = match result {
+            Ok(()) => end,
+            Err(_) => protect_to(&changing, start, end, protection),
+        };
+        changing.replace_in(start, set_end, |piece| {
+            let has_own_pages = piece.has_own_pages || is_write && !piece.is_shared;
+            Piece { protection, has_own_pages, ..piece }
+        });
+        changing.join(start, set_end);
         return Some(result);
     }
+}
+
+/// Sets the protection part by part, as a failed call has done it, and returns the start of the
+/// part that the kernel refuses. A part is a mapped range, or the addresses between two of them.
+fn protect_to(changing: &Changing, start: usize, end: usize, protection: c_int) -> usize {
+    let mut at = start;
+    while at < end {
+        let to = match changing.find(at, end) {
+            Some(piece) if piece.start <= at => piece.end().min(end),
+            Some(piece) => piece.start,
+            None => end,
+        };
+        if place::protect(at, to - at, protection).is_err() {
+            return at;
+        }
+        at = to;
+    }
+    end
 }
 
 /// Returns true if the range's mapping is fit for the kernel to set a protection, with or without
