@@ -54,6 +54,13 @@ pub(crate) struct Measured {
     pub(crate) verdict: Option<String>,
 }
 
+/// Returns the minimum, the upper median and the maximum. Needs a value.
+pub(crate) fn range_of(values: impl IntoIterator<Item = f64>) -> [f64; 3] {
+    let mut sorted: Vec<f64> = values.into_iter().collect();
+    sorted.sort_by(f64::total_cmp);
+    [sorted[0], sorted[sorted.len() / 2], sorted[sorted.len() - 1]]
+}
+
 impl Measured {
     pub(crate) fn once(case: String, subject: &str, unit: &'static str, value: f64) -> Measured {
         Measured::over(case, subject, unit, &[value])
@@ -66,16 +73,15 @@ impl Measured {
         unit: &'static str,
         values: &[f64],
     ) -> Measured {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        let [min, median, max] = range_of(values.iter().copied());
         Measured {
             case,
             subject: subject.to_owned(),
             unit,
             runs: values.len() as u32,
-            median: sorted[sorted.len() / 2],
-            min: sorted[0],
-            max: sorted[sorted.len() - 1],
+            median,
+            min,
+            max,
             ..Measured::default()
         }
     }

@@ -8,7 +8,7 @@
 //! The row is a round that was played. Its range of speeds and its hit ratio are of all rounds.
 
 use super::row::{Outcome, Row};
-use crate::results::Measured;
+use crate::results::{Measured, range_of};
 
 #[derive(Debug, Default)]
 pub(super) struct Rounds(Vec<Outcome>);
@@ -30,9 +30,8 @@ impl Rounds {
         median.row.ops_per_s_min = first.ops_per_s;
         median.row.ops_per_s_max = last.ops_per_s;
         // The verdict states the hit ratio that the recorded results state.
-        let mut hits: Vec<f64> = self.0.iter().filter_map(|it| it.row.hit_ratio).collect();
-        hits.sort_by(f64::total_cmp);
-        median.row.hit_ratio = hits.get(hits.len() / 2).copied();
+        let hits = || self.0.iter().filter_map(|it| it.row.hit_ratio);
+        median.row.hit_ratio = hits().next().map(|_| range_of(hits())[1]);
         median
     }
 

@@ -18,7 +18,7 @@ use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::parallel::JobsArgs;
-use crate::results::Measured;
+use crate::results::{Measured, range_of};
 use crate::table::{Table, cells, left, percent, right};
 use crate::terminal::JointProgress;
 use pagetide_core::page_alloc::PcpTuning;
@@ -64,7 +64,7 @@ struct PcpRuns {
 
 impl PcpRuns {
     fn median(&self) -> PcpRow {
-        let share = |of: fn(&PcpRow) -> f64| self.range(of).1;
+        let share = |of: fn(&PcpRow) -> f64| self.range(of)[1];
         let count = |of: fn(&PcpRow) -> u64| {
             let mut values: Vec<u64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
             values.sort_unstable();
@@ -97,10 +97,8 @@ impl PcpRuns {
     }
 
     /// Returns minimum, median and maximum.
-    fn range(&self, of: fn(&PcpRow) -> f64) -> (f64, f64, f64) {
-        let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
-        values.sort_by(f64::total_cmp);
-        (values[0], values[values.len() / 2], values[values.len() - 1])
+    fn range(&self, of: fn(&PcpRow) -> f64) -> [f64; 3] {
+        range_of(self.outcomes.iter().map(|it| of(&it.row)))
     }
 }
 
@@ -189,7 +187,7 @@ fn table(runs: &[PcpRuns]) -> Table<'static> {
         right("failed", 7),
     ];
     let cells_of = |it: &PcpRuns| {
-        let (row, (low, _, high)) = (it.median(), it.range(|row| row.allocated_gb_per_s));
+        let (row, [low, _, high]) = (it.median(), it.range(|row| row.allocated_gb_per_s));
         cells![
             row.tuning,
             format!("{:.2}", row.allocated_gb_per_s),

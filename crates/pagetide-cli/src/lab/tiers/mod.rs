@@ -13,7 +13,7 @@ use super::play_args::{PlayArgs, workloads};
 use crate::document::Document;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
-use crate::results::Measured;
+use crate::results::{Measured, range_of};
 use crate::table::{Table, cells, left, percent, right};
 use crate::tier::machines::{self, MachineRun};
 use crate::tier::prices_with;
@@ -98,9 +98,8 @@ struct TierRuns {
 impl TierRuns {
     fn median(&self) -> TierRow {
         let median = |of: fn(&TierRow) -> f64| {
-            let mut values: Vec<f64> = self.outcomes.iter().map(|it| of(&it.row)).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
+            let [_, median, _] = range_of(self.outcomes.iter().map(|it| of(&it.row)));
+            median
         };
         TierRow {
             accesses_per_s: median(|row| row.accesses_per_s),
