@@ -81,6 +81,13 @@ struct Branch {
     guess: AtomicU32,
 }
 
+impl Branch {
+    #[inline]
+    fn guess_frame(&self, index: PageIndex) -> FrameId {
+        FrameId(self.guess.load(Ordering::Relaxed).wrapping_add(leaf_slot(index) as u32))
+    }
+}
+
 struct Leaf {
     /// True if a word became young since the last walk. Rarely written.
     touched: AtomicBool,
@@ -180,9 +187,8 @@ impl PageTable {
     #[inline]
     pub fn page_and_guess(&self, index: PageIndex) -> Option<(PageRef<'_>, FrameId)> {
         let branch = self.branch(index)?;
-        let base = branch.guess.load(Ordering::Relaxed);
-        let guess = FrameId(base.wrapping_add(leaf_slot(index) as u32));
-        Some((PageRef { table: self, leaf: branch.leaf.get()?, index }, guess))
+        let page = PageRef { table: self, leaf: branch.leaf.get()?, index };
+        Some((page, branch.guess_frame(index)))
     }
 
     /// Returns a guess of the page's frame, which may be wrong or not exist.
@@ -191,8 +197,7 @@ impl PageTable {
     /// the two cache misses overlap. A wrong guess costs one fetched line.
     #[inline]
     pub fn guess_frame(&self, index: PageIndex) -> Option<FrameId> {
-        let base = self.branch(index)?.guess.load(Ordering::Relaxed);
-        Some(FrameId(base.wrapping_add(leaf_slot(index) as u32)))
+        self.branch(index).map(|branch| branch.guess_frame(index))
     }
 
     /// Returns the page at `index`, with missing levels allocated, or `None` from [`PAGES_MAX`] on.

@@ -276,36 +276,36 @@ impl PageWord {
 
     /// Clears YOUNG. Returns the frame if YOUNG was set.
     pub(crate) fn take_young(&self) -> Option<FrameId> {
-        self.change_flag(YOUNG, false, |_| true)?.frame()
+        self.change_flag(YOUNG, false)?.frame()
     }
 
     pub(crate) fn set_young(&self) -> bool {
-        self.change_flag(YOUNG, true, |_| true).is_some()
+        self.change_flag(YOUNG, true).is_some()
     }
 
     pub(crate) fn set_hint(&self) -> bool {
-        self.change_flag(HINT, true, |_| true).is_some()
+        self.change_flag(HINT, true).is_some()
     }
 
     pub(crate) fn take_hint(&self) -> bool {
-        self.change_flag(HINT, false, |_| true).is_some()
+        self.change_flag(HINT, false).is_some()
     }
 
     /// Sets ASK. The caller has LOCK.
     pub(crate) fn set_ask(&self) {
-        self.change_flag(ASK, true, |_| true);
+        self.change_flag(ASK, true);
     }
 
     /// Clears ASK. The caller has a pin.
     pub(crate) fn take_ask(&self) {
-        self.change_flag(ASK, false, |_| true);
+        self.change_flag(ASK, false);
     }
 
-    /// Sets `flag` of a resident word to `set`, if `wanted`. Returns the old word if changed.
-    fn change_flag(&self, flag: u64, set: bool, wanted: impl Fn(u64) -> bool) -> Option<Snapshot> {
+    /// Sets `flag` of a resident word to `set`. Returns the old word if changed.
+    fn change_flag(&self, flag: u64, set: bool) -> Option<Snapshot> {
         // SeqCst: see the touched mark in `table`.
         let mut now = self.0.load(Ordering::SeqCst);
-        while now & STATE == RESIDENT && (now & flag != 0) != set && wanted(now) {
+        while now & STATE == RESIDENT && (now & flag != 0) != set {
             match self.exchange(now, now ^ flag) {
                 Ok(()) => return Some(Snapshot(now)),
                 Err(newer) => now = newer,

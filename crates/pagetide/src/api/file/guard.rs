@@ -141,14 +141,12 @@ impl Handle {
     /// Reports a pinned page to readahead and the reuse sample. Later guards skip this if
     /// accesses need no extra work.
     fn note_pinned(&self, index: u64, pin: &Pin<PageRef<'_>>) {
-        let (frame, folio) = (pin.frame(), &self.pages.folios[pin.frame()]);
-        let flags = folio.flags();
+        let frame = pin.frame();
+        let flags = self.pages.folios[frame].flags();
         if flags.any(NOTED) {
             self.note_flags(index, frame, flags);
         }
-        if !folio.flags().any(NOTED) && !self.pages.is_slow(frame, false) {
-            pin.make_plain();
-        }
+        self.make_plain(pin);
     }
 
     /// Records the drop of a guard, just before the page is free.
@@ -157,8 +155,8 @@ impl Handle {
         self.pages.record(&self.mapping, index, record::AccessKind::Unpin);
     }
 
-    /// Pins a page in slow memory, or an armed page, again. An armed page may first have to move,
-    /// without pins.
+    /// Records an access of slow memory. Pins an armed page again, because the page may first have
+    /// to move, without pins.
     #[cold]
     fn pin_in_slow_memory<'f>(
         &'f self,

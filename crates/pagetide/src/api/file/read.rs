@@ -18,7 +18,7 @@ use pagetide_core::lru::AccessPath;
 use pagetide_core::readahead::Miss;
 use pagetide_core::record;
 use pagetide_core::units::{PAGE_BYTES, PAGE_SHIFT};
-use pagetide_sys::{AlignedBuf, PageRef, Touch, current_cpu};
+use pagetide_sys::{AlignedBuf, PageRef, Pin, Touch, current_cpu};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -78,7 +78,7 @@ impl Handle {
     fn read_plainly(&self, target: &mut [u8], offset: u64) -> bool {
         let (index, within) = (offset >> PAGE_SHIFT, offset as usize % PAGE_BYTES);
         let is_in_page = !target.is_empty() && target.len() <= PAGE_BYTES - within;
-        // No overflow, because a page with a word contains all the bytes.
+        // Saturates only past the end of every file.
         let is_in_file = offset.saturating_add(target.len() as u64) <= self.mapping.len();
         if !self.reads_plainly || !is_in_page || !is_in_file || self.mapping.leaving.is_any() {
             return false;
@@ -211,19 +211,19 @@ impl Handle {
         }
         if flags.any(NOTED) {
             self.note_flags(piece.index, frame, flags);
-        } else if copied.asks {
-            self.make_plain(page);
+        } else if copied.asks
+            && let Ok(pin) = page.try_pin(Touch::Quiet)
+        {
+            self.make_plain(&pin);
         }
     }
 
-    /// Enables the short read path for later hits, unless accesses need extra work.
+    /// Enables the short paths for later hits, unless accesses need extra work.
     #[cold]
-    fn make_plain(&self, page: PageRef<'_>) {
-        if let Ok(pin) = page.try_pin(Touch::Quiet) {
-            let frame = pin.frame();
-            if !self.pages.folios[frame].flags().any(NOTED) && !self.pages.is_slow(frame, false) {
-                pin.make_plain();
-            }
+    pub(super) fn make_plain(&self, pin: &Pin<PageRef<'_>>) {
+        let frame = pin.frame();
+        if !self.pages.folios[frame].flags().any(NOTED) && !self.pages.is_slow(frame, false) {
+            pin.make_plain();
         }
     }
 
@@ -387,7 +387,7 @@ struct Copied {
     flags: Flags,
     /// A hint scan armed the page.
     has_hint: bool,
-    /// The page's word has ASK, perhaps without a reason.
+    /// The word of an optimistic copy had ASK, perhaps without a reason.
     asks: bool,
 }
 
