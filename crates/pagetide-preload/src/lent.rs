@@ -10,11 +10,12 @@
 //! file (POSIX). No hidden descriptor may therefore be closed while there may be such locks. The
 //! close of a stand-in must drop the locks, as the close of a real descriptor would.
 //!
-//! **Data and invariants.** A table of atomics, with one slot for each description. Each entry
-//! carries the process's number, so a child never uses an inherited entry. Files that were ever
-//! locked are bits of a filter, with false positives but no false negatives. The kernel tells if a
-//! file has locks now. No thread takes a lock between that question and a close: the thread waits
-//! for the close, or the close finds that the thread is counted ([`Inside`]).
+//! **Data and invariants.** A table of atomics with 4,096 slots. One of the descriptions that share
+//! a slot has it, and the others go without a direct descriptor. Each entry carries the process's
+//! number, so a child never uses an inherited entry. Files that were ever locked are bits of a
+//! filter, with false positives but no false negatives. The kernel tells if a file has locks now.
+//! No thread takes a lock between that question and a close: the thread waits for the close, or the
+//! close finds that the thread is counted ([`Inside`]).
 //!
 //! **Ignored.** Kept descriptors stay open if the table is full. A debugger may stop a thread in
 //! [`dispose`] for longer than [`NR_PAUSES`], while another thread takes a lock.
@@ -85,14 +86,10 @@ fn slot_of(id: u64) -> &'static Slot {
     &LENT[id as usize % NR_LENT]
 }
 
-fn word_of(process: u64, fd: c_int) -> u64 {
-    process << 32 | u64::from((fd + 1) as u32)
-}
-
 /// Returns the descriptor in a word, or `None` if the word is another process's.
 fn descriptor_in(word: u64) -> Option<c_int> {
     let is_ours = word >> 32 == own::number() & u64::from(u32::MAX);
-    is_ours.then_some(word as u32 as c_int - 1)
+    is_ours.then_some(own::descriptor_of(word))
 }
 
 /// Returns a key of the open file, never 0. Collisions are rare. The key is 1 if fstat fails.
@@ -148,7 +145,7 @@ pub(crate) fn borrow(id: u64) -> Option<Lent> {
     // Another thread may do the same. The slot keeps the last descriptor. Earlier ones stay open
     // until the process ends, because there may be locks.
     slot.id.store(0, Release);
-    slot.word.store(word_of(own::number(), fd), Release);
+    slot.word.store(own::word_of(own::number(), fd), Release);
     slot.file.store(if is_lent { file_of(fd) } else { 0 }, Release);
     slot.direct.store(u64::from(is_direct), Release);
     slot.id.store(id, Release);
@@ -180,7 +177,7 @@ pub(crate) fn give_up(fd: c_int) {
         }
     }
     for (_, word) in kept() {
-        let _ = word.compare_exchange(word_of(own::number(), fd), 0, AcqRel, Relaxed);
+        let _ = word.compare_exchange(own::word_of(own::number(), fd), 0, AcqRel, Relaxed);
     }
 }
 
@@ -201,8 +198,8 @@ pub(crate) fn note_lock(fd: c_int) -> Inside {
     inside
 }
 
-/// Waits until no thread is in [`dispose`]. Signal handlers are blocked there, so the caller is not
-/// in one.
+/// Waits until no thread has a [`Disposal`], at most about a minute. A thread with one blocks all
+/// signals, so the caller has none.
 fn wait_for_disposals(process: u64) {
     let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
     let is_one_under_way = |_: &u32| Inside::count(&DISPOSALS, process) > 0;
@@ -313,20 +310,20 @@ pub(crate) fn replace_new(fd: c_int, other: c_int, flags: c_int) -> bool {
 /// Records a hidden descriptor, for the program's next close of a descriptor of the same file.
 fn keep_until_close(fd: c_int, file: u64) {
     // A used slot still names its last file. Closes pass over the slot until it has the descriptor.
-    let claim = word_of(own::number(), -1);
+    let claim = own::word_of(own::number(), -1);
     let free = |(_, (_, slot)): &(usize, &(AtomicU64, AtomicU64))| {
         slot.compare_exchange(0, claim, AcqRel, Relaxed).is_ok()
     };
     if let Some((index, (of, slot))) = KEPT.iter().enumerate().find(free) {
         of.store(file, Release);
         KEPT_END.fetch_max(index + 1, AcqRel);
-        slot.store(word_of(own::number(), fd), Release);
+        slot.store(own::word_of(own::number(), fd), Release);
     }
 }
 
 /// Returns true for a descriptor recorded by [`keep_until_close`].
 pub(crate) fn is_kept(fd: c_int) -> bool {
-    kept().iter().any(|(_, word)| word.load(Acquire) == word_of(own::number(), fd))
+    kept().iter().any(|(_, word)| word.load(Acquire) == own::word_of(own::number(), fd))
 }
 
 /// Returns the maximum number of descriptors that an exec leaves open because of locks.

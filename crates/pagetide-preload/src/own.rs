@@ -157,11 +157,13 @@ pub(crate) fn all() -> impl Iterator<Item = c_int> {
     words.filter(|word| *word != 0).map(descriptor_of)
 }
 
-fn word_of(process: u64, fd: c_int) -> u64 {
+/// Returns the word for a descriptor, or for -1, of a process. Never 0.
+pub(crate) fn word_of(process: u64, fd: c_int) -> u64 {
     process << 32 | u64::from((fd + 1) as u32)
 }
 
-fn descriptor_of(word: u64) -> c_int {
+/// Returns the descriptor in a word.
+pub(crate) fn descriptor_of(word: u64) -> c_int {
     word as u32 as c_int - 1
 }
 

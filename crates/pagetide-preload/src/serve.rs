@@ -126,14 +126,8 @@ pub(crate) fn request(
             install(one.id, files[0]);
             Ok(None)
         }
-        // Another thread has replaced the stand-in.
+        // Another thread has replaced the stand-in, and the server may have ended the description.
         Status::Kernel if reply.result >= 0 => Ok(None),
-        // The same, and the server forgot the description before this request arrived.
-        _ if reply.result == -i64::from(libc::EBADF)
-            && table::numbers_of(one.id).next().is_none() =>
-        {
-            Ok(None)
-        }
         _ if reply.result < 0 => Err(Errno(-reply.result as c_int)),
         _ => Err(Errno(libc::EIO)),
     }

@@ -2,6 +2,7 @@
 
 use super::data_packages::python_with;
 use super::odd_programs::mount_small;
+use super::worlds::{compiled, printed_in_each};
 use super::{folder, has, is_long, plain_shell_in, run_counted};
 use std::path::Path;
 use std::process::{Command, Output};
@@ -321,8 +322,8 @@ fn a_killed_server_shows_no_zeros() {
 fn a_protection_that_is_refused_half_way_holds_up_to_there() {
     let test = "a_protection_that_is_refused_half_way_holds_up_to_there";
     let source = include_str!("refused_protection.c");
-    if let Some(here) = super::worlds::compiled(source, "", test) {
-        let printed = super::worlds::printed_in_each(&here.path().join("compiled"), &[]);
+    if let Some(here) = compiled(source, "", test) {
+        let printed = printed_in_each(&here.path().join("compiled"), &[]);
         assert_eq!(printed.lines().count(), 12, "{printed}");
     }
 }

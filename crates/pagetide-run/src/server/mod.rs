@@ -137,9 +137,9 @@ impl Server {
         let thread = std::thread::Builder::new().name("pagetide-accept".into());
         let accepting = thread.spawn(move || sockets::serve(&listening, &own))?;
         let own = Arc::clone(self);
-        let thread = std::thread::Builder::new().name("pagetide-idle".into());
-        let looking = thread.spawn(move || holders::scan::run(&own))?;
-        let threads = [watching, accepting, looking];
+        let thread = std::thread::Builder::new().name("pagetide-scan".into());
+        let scanning = thread.spawn(move || holders::scan::run(&own))?;
+        let threads = [watching, accepting, scanning];
         Ok(Serving { server: Arc::clone(self), listener, threads })
     }
 

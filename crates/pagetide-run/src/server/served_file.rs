@@ -52,8 +52,6 @@ const O_ACCMODE: u64 = 0o3;
 const O_APPEND: u64 = 0o2000;
 const O_DSYNC: u64 = 0o10000;
 const O_SYNC: u64 = 0o4010000;
-/// Linux adds this flag to each open on 64-bit machines.
-const O_LARGEFILE: u64 = 0o100000;
 /// Flags of open(2) that affect only the open.
 const O_OPENING: u64 = 0o100 | 0o200 | 0o400 | 0o1000 | 0o2000000;
 
@@ -334,7 +332,7 @@ impl Description {
             real: None,
             is_open: true,
             position: Position::Own(0),
-            flags: flags & u64::from(u32::MAX) & !O_OPENING | O_LARGEFILE,
+            flags: flags & u64::from(u32::MAX) & !O_OPENING,
         };
         Description {
             id,

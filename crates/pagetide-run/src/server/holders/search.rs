@@ -115,7 +115,7 @@ impl Descriptors {
     }
 }
 
-/// Returns true if a descriptor may be a stand-in: no flag shows more access than `O_PATH`.
+/// Returns true if a descriptor is an `O_PATH` descriptor, or its flags cannot be read.
 fn may_be_stand_in(pid: i32, number: RawFd) -> bool {
     let about = fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}")).unwrap_or_default();
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
