@@ -917,6 +917,12 @@ static void mappings(void) {
             SAY("mremap", "moved", moved == MAP_FAILED ? -1 : moved[4096]);
             SAY("mremap", "zero", mremap(at, 4096, 0, 0) == MAP_FAILED ? -1 : 1);
             SAY("mremap", "odd", mremap(at + 1, 4096, 8192, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 1);
+            SAY("mremap", "fixed", mremap(at, 8192, 4096, MREMAP_FIXED, at + (1 << 24)) == MAP_FAILED ? -1 : 1);
+            SAY("load", "fixed", *(volatile char *)(at + 4096));
+            munmap(at, 4096);
+            SAY("mremap", "hole", mremap(at, 8192, 4096, 0) == MAP_FAILED ? -1 : 1);
+            SAY("mremap", "hole moved", mremap(at, 8192, 3 * 4096, MREMAP_MAYMOVE) == MAP_FAILED ? -1 : 1);
+            SAY("load", "behind a hole", *(volatile char *)(at + 4096));
             SAY("munmap", "odd", FIND("munmap", munmap)(at + 1, 4096));
             SAY("munmap", "zero", munmap(at, 0));
             SAY("munmap", "huge", munmap(at, SIZE_MAX));

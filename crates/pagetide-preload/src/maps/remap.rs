@@ -32,6 +32,7 @@ pub(crate) fn remap(
     let new_end = if is_fixed { new.checked_add(len)? } else { new };
     let is_refused = !start.is_multiple_of(PAGE_BYTES)
         || len == 0
+        || is_fixed && flags & libc::MREMAP_MAYMOVE == 0
         || is_fixed && (!new.is_multiple_of(PAGE_BYTES) || start < new_end && new < end);
     if is_refused {
         return None;
@@ -53,6 +54,9 @@ pub(crate) fn remap(
             unsafe { next::system(libc::SYS_mremap, [start, old_len, len, flags as usize, new, 0]) }
         };
         return is_fixed.then(|| in_place_of(new, len, of_kernels)).flatten();
+    }
+    if !is_mapped(start, 1) {
+        return Some(Err(Errno(libc::EFAULT)));
     }
     let kept = end.min(start + len);
     if kept < end
