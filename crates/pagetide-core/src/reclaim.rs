@@ -110,27 +110,24 @@ impl ReclaimPass {
 }
 
 impl Lruvec {
-    /// Runs one step: settles the verdicts, then isolates at most one policy batch.
+    /// Takes at most one policy batch of victims off the lists.
     ///
     /// After [`Step::Done`], every call returns it again.
     #[inline]
-    pub fn reclaim(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
-        batch.settled.clear();
-        self.reclaim_more(pass, batch)
+    pub fn isolate(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) -> Step {
+        let ReclaimPass { scan, cursor, stage, .. } = pass;
+        let (policy, mut cx) = self.parts();
+        policy.isolate(&mut cx, scan, cursor, stage, batch)
     }
 
-    /// Same as [`Lruvec::reclaim`], but keeps settled victims.
+    /// Applies the verdicts on the isolated victims. The world publishes [`ReclaimBatch::settled`].
     #[inline]
-    pub(crate) fn reclaim_more(
-        &mut self,
-        pass: &mut ReclaimPass,
-        batch: &mut ReclaimBatch,
-    ) -> Step {
+    pub fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
         if !batch.around.is_empty() {
             self.report_around(&mut batch.around);
         }
         let ReclaimPass { scan, cursor, stage, .. } = pass;
         let (policy, mut cx) = self.parts();
-        policy.step(&mut cx, scan, cursor, stage, batch)
+        policy.settle(&mut cx, scan, cursor, stage, batch);
     }
 }

@@ -153,8 +153,16 @@ pub enum Woken {
 /// [`release`](DrivenPass::release) and [`demote`](DrivenPass::demote) act on the youngest,
 /// [`evict`](DrivenPass::evict) and [`list_demoted`](DrivenPass::list_demoted) end the oldest.
 pub trait DrivenPass {
-    /// Lends the node's lists.
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T;
+    /// Locks the node's lists. Does nothing in a world with one thread.
+    fn lock_lists(&mut self, node: NodeId) {
+        let _ = node;
+    }
+
+    /// Returns the node's lists, which are locked.
+    fn lists(&mut self, node: NodeId) -> &mut NodeLists;
+
+    /// Unlocks the lists.
+    fn unlock_lists(&mut self) {}
 
     /// Returns the flags of an isolated folio.
     fn flags(&self, frame: FrameId) -> Flags;

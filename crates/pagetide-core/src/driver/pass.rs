@@ -19,9 +19,13 @@ use ::alloc::string::String;
 pub fn reclaim<W: Driven>(world: &mut W, node: NodeId, pass: &mut NodePass) {
     prepare(world, node, pass);
     world.in_pass(node, |world, batch| {
-        let mut next = None;
-        while next != Some(Step::Done) && (next != Some(Step::WalkTables) || world.may_walk()) {
-            next = Some(step(world, node, pass, next, batch));
+        loop {
+            match evict_batch(world, node, pass, batch) {
+                Step::Done => break,
+                Step::WalkTables if !world.may_walk() => break,
+                Step::WalkTables => tables::walk(world, node, pass),
+                Step::TryEvict | Step::Look => {}
+            }
         }
     });
     end(world, node, pass.scan());
@@ -34,23 +38,36 @@ pub(super) fn prepare<W: Driven>(world: &W, node: NodeId, pass: &mut NodePass) {
     }
 }
 
+/// Isolates, tries and settles victims with the lists locked, then publishes them.
 #[inline]
-pub(super) fn step<P: DrivenPass>(
+fn evict_batch<P: DrivenPass>(
     world: &mut P,
     node: NodeId,
     pass: &mut NodePass,
-    last: Option<Step>,
     batch: &mut ReclaimBatch,
 ) -> Step {
-    match last {
-        None | Some(Step::Done) => {}
-        Some(Step::TryEvict) => victims::try_victims(world, node, pass, batch),
-        Some(Step::Look) => victims::look_at_victims(world, batch),
-        Some(Step::WalkTables) => tables::walk(world, node, pass),
-    }
-    let next = world.lend_lists(node, |lists| lists.reclaim(pass, batch));
+    world.lock_lists(node);
+    let step = world.lists(node).isolate(pass, batch);
+    settle(world, node, pass, step, batch);
+    world.unlock_lists();
     victims::publish(world, batch);
-    next
+    step
+}
+
+#[inline]
+pub(super) fn settle<P: DrivenPass>(
+    world: &mut P,
+    node: NodeId,
+    pass: &mut NodePass,
+    step: Step,
+    batch: &mut ReclaimBatch,
+) {
+    match step {
+        Step::TryEvict => victims::try_victims(world, node, pass, batch),
+        Step::Look => victims::look_at_victims(world, batch),
+        Step::WalkTables | Step::Done => return,
+    }
+    world.lists(node).settle(pass, batch);
 }
 
 #[inline]

@@ -107,7 +107,7 @@ pub(super) fn look_at_victims<P: DrivenPass>(world: &mut P, batch: &mut ReclaimB
 }
 
 #[inline]
-pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
+pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
     if batch.settled.is_empty() {
         return;
     }
@@ -119,4 +119,5 @@ pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &ReclaimBatch) {
         }
     }
     world.free(batch.settled.iter().map(Settled::frame));
+    batch.settled.clear();
 }

@@ -165,15 +165,28 @@ impl NodeLists {
         }
     }
 
-    /// Calls [`Lruvec::reclaim`] or [`Groups::reclaim`].
+    /// Calls [`Lruvec::isolate`] or [`Groups::isolate`].
     ///
     /// # Panics
     /// If the pass is for lists of another kind.
     #[inline]
-    pub fn reclaim(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) -> Step {
+    pub fn isolate(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) -> Step {
         match (self, pass) {
-            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.reclaim(pass, batch),
-            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => groups.reclaim(pass, batch),
+            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.isolate(pass, batch),
+            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => groups.isolate(pass, batch),
+            _ => unreachable!("a pass for other lists"),
+        }
+    }
+
+    /// Calls [`Lruvec::settle`] or [`Groups::settle`].
+    ///
+    /// # Panics
+    /// As [`NodeLists::isolate`].
+    #[inline]
+    pub fn settle(&mut self, pass: &mut NodePass, batch: &mut ReclaimBatch) {
+        match (self, pass) {
+            (NodeLists::Whole(lruvec), NodePass::Whole(pass)) => lruvec.settle(pass, batch),
+            (NodeLists::Grouped(groups), NodePass::Grouped(pass)) => groups.settle(pass, batch),
             _ => unreachable!("a pass for other lists"),
         }
     }
@@ -181,7 +194,7 @@ impl NodeLists {
     /// Starts a requested walk, if still needed.
     ///
     /// # Panics
-    /// As [`NodeLists::reclaim`].
+    /// As [`NodeLists::isolate`].
     pub fn start_walk(&mut self, pass: &NodePass) -> Option<TableWalk> {
         match (self, pass) {
             (NodeLists::Whole(lruvec), NodePass::Whole(_)) => Some(lruvec.start_walk()),
@@ -193,7 +206,7 @@ impl NodeLists {
     /// Applies the findings of a walk.
     ///
     /// # Panics
-    /// As [`NodeLists::reclaim`].
+    /// As [`NodeLists::isolate`].
     pub fn report_walk(&mut self, pass: &NodePass, walk: &mut TableWalk) {
         match (self, pass) {
             (NodeLists::Whole(lruvec), NodePass::Whole(_)) => lruvec.report_walk(walk),

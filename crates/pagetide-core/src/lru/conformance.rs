@@ -204,8 +204,7 @@ impl World {
         self.lruvec.drain(&mut self.log);
         let mut batch = ReclaimBatch::new();
         for _ in 0..STEPS_MAX {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            self.publish(&batch);
+            let step = self.lruvec.isolate(&mut pass, &mut batch);
             assert!(batch.victims_mut().len() <= VICTIMS_MAX);
             match step {
                 Step::TryEvict => self.try_victims(&mut batch),
@@ -213,6 +212,8 @@ impl World {
                 Step::WalkTables => self.walk(),
                 Step::Done => return,
             }
+            self.lruvec.settle(&mut pass, &mut batch);
+            self.publish(&batch);
         }
         panic!("the pass does not end: {pass:?}");
     }

@@ -206,8 +206,8 @@ impl Driven for Toy {
 }
 
 impl DrivenPass for Toy {
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.lists[node.index()])
+    fn lists(&mut self, node: NodeId) -> &mut NodeLists {
+        &mut self.lists[node.index()]
     }
 
     fn flags(&self, frame: FrameId) -> Flags {

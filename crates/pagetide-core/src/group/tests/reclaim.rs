@@ -271,7 +271,7 @@ fn a_pass_ends_whose_group_is_gone() {
             let mut batch = ReclaimBatch::new();
             world.groups.remove(group).unwrap();
             // Up to the first victims.
-            while world.groups.reclaim(&mut pass, &mut batch) != Step::TryEvict {}
+            while world.groups.isolate(&mut pass, &mut batch) != Step::TryEvict {}
             let pages: Vec<u64> = world.resident.keys().copied().collect();
             let mut nr_isolated = 0;
             for page in pages {
@@ -283,7 +283,8 @@ fn a_pass_ends_whose_group_is_gone() {
             }
             assert_eq!(nr_isolated, batch.victims_mut().len(), "{name}");
             assert!(world.groups.tree().exists(group), "{name}: the victims pay still");
-            while world.groups.reclaim(&mut pass, &mut batch) != Step::Done {}
+            world.groups.settle(&mut pass, &mut batch);
+            while world.groups.isolate(&mut pass, &mut batch) != Step::Done {}
             assert!(!world.groups.tree().exists(group), "{name}");
             assert!(world.groups.start_walk(&pass).is_none() || is_global, "{name}");
             assert_eq!(pass.nr_reclaimed(), 0, "{name}");

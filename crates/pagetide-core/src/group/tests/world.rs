@@ -120,13 +120,13 @@ impl World {
         self.groups.drain(&mut self.log);
         let mut batch = ReclaimBatch::new();
         for _ in 0..STEPS_MAX {
-            let step = self.groups.reclaim(&mut pass, &mut batch);
-            self.publish(&batch);
-            match step {
+            match self.groups.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => self.try_victims(&mut batch),
                 Step::Look | Step::WalkTables => {}
                 Step::Done => return pass.nr_reclaimed(),
             }
+            self.groups.settle(&mut pass, &mut batch);
+            self.publish(&batch);
         }
         panic!("the pass does not end: {pass:?}");
     }

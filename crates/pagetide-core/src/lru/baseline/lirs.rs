@@ -466,8 +466,9 @@ mod tests {
         let mut pass = ReclaimPass::background(&lruvec, 1);
         pass.scan.demotes = true;
         let mut batch = ReclaimBatch::new();
-        while lruvec.reclaim(&mut pass, &mut batch) != Step::Done {
+        while lruvec.isolate(&mut pass, &mut batch) != Step::Done {
             batch.victims_mut().iter_mut().for_each(|victim| victim.verdict = verdict);
+            lruvec.settle(&mut pass, &mut batch);
         }
         assert_eq!(lruvec.nr_folios(), 9);
         lruvec.validate();

@@ -204,14 +204,14 @@ impl GroupsWorld {
     fn reclaim(&mut self, mut pass: GroupPass) -> u64 {
         self.groups.drain(&mut self.log);
         loop {
-            let step = self.groups.reclaim(&mut pass, &mut self.batch);
-            self.publish();
-            match step {
+            match self.groups.isolate(&mut pass, &mut self.batch) {
                 Step::TryEvict => self.look_at_victims(Verdict::Claimed),
                 Step::Look => self.look_at_victims(Verdict::Refused(Refusal::Busy)),
                 Step::WalkTables => self.walk_tables(),
                 Step::Done => return pass.nr_reclaimed(),
             }
+            self.groups.settle(&mut pass, &mut self.batch);
+            self.publish();
         }
     }
 

@@ -24,6 +24,7 @@ use pagetide_core::record;
 use pagetide_core::tiering::Migration;
 use pagetide_sys::{Claim, ClaimedFrame, LeafRef, Lock, LookedAt, PageRef};
 use std::ops::Range;
+use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A locked page to be evicted, or just demoted.
@@ -39,6 +40,7 @@ pub(crate) struct Claims<'m> {
     source: &'m FrameSource,
     cpu: CpuId,
     mappings: &'m Slots,
+    lists: Option<MutexGuard<'m, NodeLists>>,
     claimed: ClaimQueue<'m>,
     /// The pages to evict are unmapped from processes and regions.
     have_left_users: bool,
@@ -92,6 +94,7 @@ impl<'m> Claims<'m> {
             source,
             cpu,
             mappings,
+            lists: None,
             claimed,
             have_left_users: false,
             looked: LookedAt::default(),
@@ -135,8 +138,16 @@ impl<'m> Claims<'m> {
 }
 
 impl DrivenPass for Claims<'_> {
-    fn lend_lists<T>(&mut self, node: NodeId, use_lists: impl FnOnce(&mut NodeLists) -> T) -> T {
-        use_lists(&mut self.source.pages.nodes.at(node.index()).lock_lists())
+    fn lock_lists(&mut self, node: NodeId) {
+        self.lists = Some(self.source.pages.nodes.at(node.index()).lock_lists());
+    }
+
+    fn lists(&mut self, _node: NodeId) -> &mut NodeLists {
+        self.lists.as_deref_mut().expect("invariant: the driver has locked the lists")
+    }
+
+    fn unlock_lists(&mut self) {
+        self.lists = None;
     }
 
     fn flags(&self, frame: FrameId) -> Flags {

@@ -50,13 +50,7 @@ impl Real {
         let mut evicted = Vec::new();
         let mut batch = ReclaimBatch::new();
         loop {
-            let step = self.lruvec.reclaim(&mut pass, &mut batch);
-            for settled in &batch.settled {
-                if let Settled::Evicted { page, shadow, .. } = settled {
-                    evicted.push((page.index.0, shadow.expect("a multi-gen LRU leaves shadows")));
-                }
-            }
-            match step {
+            match self.lruvec.isolate(&mut pass, &mut batch) {
                 Step::TryEvict => {
                     for victim in batch.victims_mut() {
                         let refusal = world.refusal(victim.page.index.0);
@@ -66,6 +60,12 @@ impl Real {
                 Step::WalkTables => self.walk(world),
                 Step::Look => unreachable!("young pages are learnt from walks and trials"),
                 Step::Done => return evicted,
+            }
+            self.lruvec.settle(&mut pass, &mut batch);
+            for settled in &batch.settled {
+                if let Settled::Evicted { page, shadow, .. } = settled {
+                    evicted.push((page.index.0, shadow.expect("a multi-gen LRU leaves shadows")));
+                }
             }
         }
     }
