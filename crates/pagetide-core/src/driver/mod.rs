@@ -25,6 +25,7 @@
 //!   (background.rs)
 //!   groups            charge --full--> pass below that limit --> charge   (groups.rs)
 //!   armed page        judged --> moved to the fastest node --> listed     (moving.rs)
+//!   shrink            reclaim --> free frames out of service, until small enough   (resizing.rs)
 //! ```
 //!
 //! # The contract
@@ -50,20 +51,22 @@ mod background;
 mod groups;
 mod moving;
 mod pass;
+mod resizing;
 mod tables;
 mod victims;
 
 #[cfg(test)]
 mod tests;
 
-pub use alloc::{alloc_briefly, alloc_slowly, take_above_low};
+pub use alloc::{alloc_briefly, alloc_slowly, take_above_low, wait_for_room};
 pub use background::{BackgroundThread, reclaim_in_background, wake_background};
 pub use groups::{charge_group, reclaim_from_group, shrink_group};
 pub use moving::{MovesPages, Tiered, judge_fault, list_moved, promote};
 pub use pass::{
     command_lru_gen, describe_lru_gen, reclaim, reclaim_directly, reclaim_for_page,
-    reclaim_on_demand,
+    reclaim_for_runs, reclaim_on_demand,
 };
+pub use resizing::{Resizes, shrink_node};
 
 use crate::folio::Flags;
 use crate::group::NodeLists;
@@ -167,7 +170,7 @@ pub trait DrivenPass {
     /// Returns the flags of an isolated folio.
     fn flags(&self, frame: FrameId) -> Flags;
 
-    /// Prefetches the page words of the next victims.
+    /// Prefetches the page words and frames of the next victims.
     fn fetch(&self, victims: &[Victim]) {
         let _ = victims;
     }
@@ -185,13 +188,14 @@ pub trait DrivenPass {
     /// Unlocks the youngest claim's word, unchanged.
     fn release(&mut self);
 
-    /// Moves the youngest claim's page to a slower node, without reclaim. Returns true if moved.
+    /// Takes a frame of a slower node for the youngest claim's page, without reclaim. Returns true
+    /// if there is one. The world moves the page now, or later in [`DrivenPass::list_demoted`].
     fn demote(&mut self, node: NodeId) -> bool;
 
     /// Ends the oldest claim: stores the shadow and unlocks the word.
     fn evict(&mut self, page: PageId, frame: FrameId, shadow: Option<ShadowEntry>);
 
-    /// Ends the oldest claim, of a demoted page that left `frame`: lists the new folio.
+    /// Ends the oldest claim, of a demoted page that leaves `frame`: lists the new folio.
     fn list_demoted(&mut self, frame: FrameId);
 
     /// Frees frames, each to its node.

@@ -54,6 +54,7 @@ fn evict_batch<P: DrivenPass>(
     step
 }
 
+/// Tries and settles the victims of a step. The lists are locked.
 #[inline]
 pub(super) fn settle<P: DrivenPass>(
     world: &mut P,
@@ -104,6 +105,17 @@ pub fn reclaim_on_demand<W: Driven>(world: &mut W, node: NodeId, target: u64) ->
     pass.scan().reclaimed
 }
 
+/// Frees at least `target` frames for runs of frames if possible. Returns the number.
+pub fn reclaim_for_runs<W: Driven>(world: &mut W, target: u64) -> u64 {
+    // Frames kept on per-CPU lists leave holes.
+    world.set_reclaim_active(FIRST, true);
+    world.count_pass(ReclaimKind::Background);
+    let mut pass = world.lend_current(FIRST, |lists| NodePass::background(lists, target));
+    reclaim(world, FIRST, &mut pass);
+    world.set_reclaim_active(FIRST, false);
+    pass.scan().reclaimed
+}
+
 /// Executes `lru_gen` commands up to the first failure. Returns the pages evicted.
 ///
 /// # Errors
@@ -137,6 +149,6 @@ pub fn describe_lru_gen<W: Driven>(
 }
 
 /// Includes the unreported accesses of other CPUs.
-fn drain_all_logs<W: Driven>(world: &mut W) {
+pub(super) fn drain_all_logs<W: Driven>(world: &mut W) {
     (0..world.nr_nodes()).for_each(|nth| world.drain_logs(NodeId(nth)));
 }

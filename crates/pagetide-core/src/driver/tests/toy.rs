@@ -1,6 +1,6 @@
 //! A minimal world of maps, with a log of calls.
 
-use crate::driver::{Driven, DrivenPass, LeafRead, Woken};
+use crate::driver::{Driven, DrivenPass, LeafRead, Resizes, Woken};
 use crate::folio::{Flags, Folios};
 use crate::group::{Grouping, NodeLists};
 use crate::ids::{FrameId, GroupId, MappingId, NodeId, PageId, PageIndex, PageType};
@@ -53,6 +53,7 @@ pub(super) struct Toy {
     pub(super) woken: Woken,
     pub(super) may_walk: bool,
     pub(super) calls: Vec<Call>,
+    pub(super) nr_write_backs: u32,
     claimed: VecDeque<(u64, Option<FrameId>)>,
 }
 
@@ -85,6 +86,7 @@ impl Toy {
             woken: Woken::Thread,
             may_walk: true,
             calls: Vec::new(),
+            nr_write_backs: 0,
             claimed: VecDeque::new(),
         }
     }
@@ -202,6 +204,21 @@ impl Driven for Toy {
 
     fn end_pass(&mut self, node: NodeId, scan: &Scan) {
         self.calls.push(Call::Pass(node.0, scan.kind));
+    }
+}
+
+impl Resizes for Toy {
+    fn take_out_of_service(&mut self, node: NodeId, nr_frames: u32) -> u32 {
+        let free = &mut self.free[node.index()];
+        let in_node = |frame: &&FrameId| node_of(**frame) == node.index();
+        let nr_now = free.len() + self.page_in.keys().filter(in_node).count();
+        free.truncate(free.len().saturating_sub(nr_now - nr_frames as usize));
+        (free.len() + self.page_in.keys().filter(in_node).count()) as u32
+    }
+
+    fn write_back(&mut self) {
+        self.nr_write_backs += 1;
+        self.folios.as_slice().iter().for_each(|folio| drop(folio.clear(Flags::DIRTY)));
     }
 }
 
