@@ -12,7 +12,7 @@
 //!   out of frames ---> ReclaimPass ----------------> LruPolicy::{isolate, evicted, put_back}
 //! ```
 //!
-//! Optional interfaces of policies are in [`capability`].
+//! Optional methods of policies are in [`capability`].
 //!
 //! Dependencies between files point down:
 //!
@@ -22,7 +22,7 @@
 //!   registry                                     the types behind the names
 //!   drain, settle, step                          applying a log, a batch and a step
 //!   kernel/, own/, baseline/                     the policies
-//!   policy/, capability/                         their interfaces
+//!   policy/, capability                          their interfaces
 //!   policy_name, mechanism, scan, batch, context, log, shadow, refault_distance, ...
 //! ```
 //!

@@ -244,7 +244,7 @@ const fn access_rule_of<P: LruPolicy>(_: &P) -> AccessRule {
     P::ACCESS
 }
 
-/// Gives access to the policy's optional interfaces.
+/// Gives access to the policy's optional methods.
 impl Deref for Policy {
     type Target = dyn Capabilities;
 

@@ -39,9 +39,7 @@ pub(super) fn settle_all<P: LruPolicy>(
             }
             Verdict::Demoted => {
                 debug_assert!(scan.demotes, "{frame} demoted by a pass that does not");
-                if let Some(moves) = policy.moves() {
-                    moves.demoted(cx, frame);
-                }
+                policy.demoted(cx, frame);
                 free(cx, scan, frame);
                 scan.demoted += 1;
                 batch.settled.push(Settled::Demoted { page, frame });

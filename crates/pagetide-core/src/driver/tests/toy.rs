@@ -218,7 +218,9 @@ impl Resizes for Toy {
 
     fn write_back(&mut self) {
         self.nr_write_backs += 1;
-        self.folios.as_slice().iter().for_each(|folio| drop(folio.clear(Flags::DIRTY)));
+        for folio in self.folios.as_slice() {
+            folio.clear(Flags::DIRTY);
+        }
     }
 }
 
