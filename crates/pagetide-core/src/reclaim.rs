@@ -1,26 +1,25 @@
 //! One reclaim pass: turns folios into free frames.
 //!
-//! **Problem.** Victims are chosen under the lruvec's lock, but taken without it.
-//!
-//! **Idea.** A pass is a state machine. [`Lruvec::reclaim`], under the lock, settles a batch and
-//! isolates the next. In between, without the lock, the world tries each victim and records a
+//! **Problem.** Core chooses victims, but only the world knows which pages are in use. **Idea.** A
+//! pass is a state machine. The caller keeps the lruvec locked from [`Lruvec::isolate`] to
+//! [`Lruvec::settle`]. In between, the world tries each victim and records a
 //! [`Verdict`](crate::lru::Verdict).
 //!
 //! ```text
 //!   ReclaimPass::new
-//!        |            +---------------------------------------------+
-//!        v            v                                             |
-//!   lruvec.reclaim(pass, batch) -> TryEvict    world: claim each victim, set its verdict,
-//!        |                                     after first publishing batch.settled
-//!        +-> Look                              world: read and clear young bits, then again
-//!        +-> WalkTables                        world: report young pages, then reclaim again
-//!        +-> Done                              world: publish batch.settled, read pass.scan
+//!        |         +------------------------------------------------------------------+
+//!        v         v                                                                  |
+//!   lruvec.isolate(pass, batch) -> TryEvict    world: claim each victim       \       |
+//!        |                  or --> Look        world: take the young bits     / lruvec.settle(..)
+//!        |                                                    world: publish batch.settled
+//!        +-> WalkTables                        world: report young pages, then isolate again
+//!        +-> Done                              world: read pass.scan
 //! ```
 //!
-//! **Data and invariants.** A claimed page word stays locked until settled, for one batch at most.
-//! On a node that demotes, the world first tries to move the victim, which then settles without a
-//! shadow. Every pass ends: priorities only fall, batches per priority are finite, at most one
-//! round is forced.
+//! **Data and invariants.** A claimed page word stays locked until published, for one batch at
+//! most. On a node that demotes, the world first looks for a frame below, and the victim settles
+//! without a shadow. Every pass ends: priorities only fall, batches per priority are finite, at most
+//! one round is forced.
 //!
 //! **Source.** The kernel's documented reclaim design. Priorities from 12 down to 0.
 

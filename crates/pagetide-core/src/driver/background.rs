@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Slower nodes come first, because victims move there. [`reclaim_in_background`] makes all passes
-//! at once, [`BackgroundThread`] makes them in steps.
+//! at once. [`BackgroundThread`] makes them in steps, in worlds of one thread with virtual time:
+//! victims are isolated at the start of a step, and tried at its end.
 
 use super::pass::{end, prepare, reclaim, settle};
 use super::victims::publish;

@@ -14,12 +14,10 @@
 //!   allocation        above LOW, fastest first --none--> wake background
 //!   (alloc.rs)                  --> slowest node first: take, reclaim, drain, take the rest
 //!
-//!   pass              lists, lent:  isolate --> [ victims ]     lists not lent:
-//!   (pass.rs)               ^                        |            try each victim  (victims.rs)
-//!                           |                        v            look beside it   (tables.rs)
-//!                       settle <--- verdicts --- the world        walk touched leaves
-//!                           |
-//!                           '--> publish words in victim order, then free the frames
+//!   pass              lists locked:    isolate --> try each victim --> settle      (victims.rs)
+//!   (pass.rs)                                      look beside it                  (tables.rs)
+//!                     lists unlocked:  publish words in victim order, then free the frames
+//!                                      walk touched leaves
 //!
 //!   background        slower nodes first, until the target is met or a pass frees nothing
 //!   (background.rs)
@@ -32,8 +30,9 @@
 //!
 //! Nodes are numbered from 0, the fastest. Frames are numbered across all nodes, in base pages. The
 //! driver uses each trait value from one thread at a time, but a world may have many. Each call
-//! releases its locks before it returns. Lists are lent to closures that do not wait, do I/O or
-//! make other calls. Victims are claimed, moved and published while no lists are lent.
+//! releases its locks before it returns, except [`DrivenPass::lock_lists`]. Lists are lent to
+//! closures that do not wait, do I/O or make other calls. Victims are claimed with the lists locked,
+//! by calls that do not wait, and moved and published with the lists unlocked.
 //!
 //! The world may refuse a victim. A wrong request may waste memory, never corrupt it.
 //!
@@ -152,7 +151,7 @@ pub enum Woken {
 
 /// A memory during a pass over one node.
 ///
-/// Claims form a queue. [`claim`](DrivenPass::claim) adds the youngest.
+/// Claims form a queue. [`claim`](DrivenPass::claim) adds the youngest, with the lists locked.
 /// [`release`](DrivenPass::release) and [`demote`](DrivenPass::demote) act on the youngest,
 /// [`evict`](DrivenPass::evict) and [`list_demoted`](DrivenPass::list_demoted) end the oldest.
 pub trait DrivenPass {

@@ -1,9 +1,9 @@
 //! Runs reclaim passes.
 //!
 //! ```text
-//!   lists, lent: settle, isolate --> publish the settled victims --> run the step --------.
-//!        ^                                                                                |
-//!        '--------------------------------------------------------------------------------'
+//!   lists locked: isolate, try, settle --> unlocked: publish the victims, walk tables ---.
+//!        ^                                                                              |
+//!        '------------------------------------------------------------------------------'
 //! ```
 
 use super::{Driven, DrivenPass, FIRST, tables, victims};

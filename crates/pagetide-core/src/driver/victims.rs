@@ -8,8 +8,9 @@
 //!
 //! Mapped folios are claimed first, to test the young bit.
 //!
-//! Claims last until core has settled the batch. Words are published in victim order before frames
-//! are freed, so that no word names a free frame.
+//! The node's lists are locked, so that no other thread sees a victim off the lists. Claims last
+//! until the lists are unlocked and the words are published, in victim order. Frames are freed after
+//! all words, so that no word names a free frame.
 
 use super::{DrivenPass, tables};
 use crate::folio::Flags;

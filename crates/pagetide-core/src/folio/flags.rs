@@ -32,7 +32,8 @@ impl Flags {
     pub const EXEC: Flags = Flags(1 << 16);
     /// On a list of the lruvec.
     pub const ON_LIST: Flags = Flags(1 << 17);
-    /// Off the lists, owned by a reclaim pass until settled.
+    /// Off the lists, owned by a reclaim pass until settled. Seen by the holder of the lists' lock
+    /// only, except in virtual time.
     pub const ISOLATED: Flags = Flags(1 << 18);
     /// In an access log, to be listed.
     pub const PENDING: Flags = Flags(1 << 19);

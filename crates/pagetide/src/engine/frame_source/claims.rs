@@ -5,8 +5,9 @@
 //!                                                 --> demoted: the folio joins its new lists
 //! ```
 //!
-//! A claim fails if the page is pinned, locked, or young. Claimed words stay locked until core has
-//! completed the batch and named the shadows. See [`driver`](pagetide_core::driver) for the order.
+//! A claim fails if the page is pinned, locked, or young. Pages are claimed with the lists locked.
+//! Claimed words stay locked until core has named the shadows of the batch, the lists are unlocked,
+//! and the page is evicted or copied below. See [`driver`](pagetide_core::driver) for the order.
 
 use crate::engine::frame_source::FrameSource;
 use crate::engine::mapping::Mapping;
