@@ -111,7 +111,9 @@ impl Driven for Reclaimer<'_> {
         match &mut self.here {
             None => {
                 let mut claims = Claims::new(self.source, self.cpu, &mappings);
-                run(&mut claims, &mut ReclaimBatch::new());
+                let (mut spare, mut new) =
+                    (self.source.spare_batch.try_lock(), ReclaimBatch::new());
+                run(&mut claims, spare.as_deref_mut().unwrap_or(&mut new));
             }
             Some(here) => {
                 let mut claims = Claims::in_fault(self.source, self.cpu, &mappings);
