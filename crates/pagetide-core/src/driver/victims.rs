@@ -116,7 +116,6 @@ pub(super) fn publish<P: DrivenPass>(world: &mut P, batch: &mut ReclaimBatch) {
         match *settled {
             Settled::Evicted { page, frame, shadow } => world.evict(page, frame, shadow),
             Settled::Demoted { frame, .. } => world.list_demoted(frame),
-            Settled::Orphan { .. } => {}
         }
     }
     world.free(batch.settled.iter().map(Settled::frame));

@@ -23,8 +23,8 @@ use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, GroupId, PageType};
 use crate::lru::refault_distance::{HierarchyCounts, ListPages};
 use crate::lru::{
-    AccessLog, AccessPath, AccessRule, Discarded, Logged, LruConfig, Lruvec, LruvecId,
-    PolicyChoice, ShadowEntry,
+    AccessLog, AccessPath, AccessRule, Logged, LruConfig, Lruvec, LruvecId, PolicyChoice,
+    ShadowEntry,
 };
 use crate::units::Millis;
 use crate::vmstat::VmStat;
@@ -290,14 +290,11 @@ impl Groups {
         self.tree.subtree(top).map(|group| self.member(group).lruvec.nr_folios()).sum()
     }
 
-    /// Drops a page without a shadow. Uncharged when its frame is freed.
-    pub fn discard(&mut self, frame: FrameId) -> Discarded {
+    /// Drops and uncharges a page without a shadow.
+    pub fn discard(&mut self, frame: FrameId) {
         let group = self.folios[frame].group();
-        let discarded = self.member_mut(group).lruvec.discard(frame);
-        if discarded == Discarded::Freed {
-            self.uncharge(group);
-        }
-        discarded
+        self.member_mut(group).lruvec.discard(frame);
+        self.uncharge(group);
     }
 
     /// Reports folios found young through a page table.

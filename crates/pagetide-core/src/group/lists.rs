@@ -17,7 +17,7 @@ use crate::folio::Folios;
 use crate::ids::{FrameId, GroupId};
 use crate::lru::lru_gen::Detail;
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, GenCommand, GenCommandError, LruConfig, Lruvec, PolicyChoice,
+    AccessLog, AccessPath, GenCommand, GenCommandError, LruConfig, Lruvec, PolicyChoice,
     ReclaimBatch, ReclaimKind, Scan, ShadowEntry, TableWalk,
 };
 use crate::reclaim::{ReclaimPass, Step};
@@ -145,7 +145,7 @@ impl NodeLists {
     }
 
     /// Drops a page: [`Lruvec::discard`], [`Groups::discard`].
-    pub fn discard(&mut self, frame: FrameId) -> Discarded {
+    pub fn discard(&mut self, frame: FrameId) {
         either!(NodeLists, self, lists => lists.discard(frame))
     }
 

@@ -253,7 +253,7 @@ impl Groups {
         pass.visiting = Some(visiting);
         for settled in &batch.settled {
             match settled {
-                Settled::Evicted { .. } | Settled::Orphan { .. } => self.uncharge(group),
+                Settled::Evicted { .. } => self.uncharge(group),
                 // The group still pays for the page.
                 Settled::Demoted { .. } => {}
             }

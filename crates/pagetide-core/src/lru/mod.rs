@@ -61,7 +61,7 @@ pub use batch::{ReclaimBatch, Refusal, Settled, Verdict, Victim, Victims};
 pub use context::Context;
 pub use gen_command::{GenCommand, GenCommandError, GenRequest, parse_commands};
 pub use log::{AccessLog, LOG_LEN, Logged, Room};
-pub use lruvec::{Discarded, Lruvec};
+pub use lruvec::Lruvec;
 pub use mechanism::{Mechanism, Switches, UnknownMechanism};
 pub use page_table::TableWalk;
 pub use policy::{LruConfig, LruPolicy, PassPlan, Progress, PutBack, Statistics};

@@ -9,7 +9,7 @@
 //!                               '---> again       folio: still isolated, a victim once more
 //! ```
 //!
-//! Invariant: victims are settled in order. A page dropped meanwhile is on no list.
+//! Invariant: victims are settled in order.
 
 use super::{
     Context, LruPolicy, PutBack, ReclaimBatch, ReclaimKind, Refusal, Scan, Settled, Verdict, Victim,
@@ -44,11 +44,6 @@ pub(super) fn settle_all<P: LruPolicy>(
                 scan.demoted += 1;
                 batch.settled.push(Settled::Demoted { page, frame });
             }
-            Verdict::Refused(_) if cx.flags(frame).any(Flags::ORPHAN) => {
-                let state = Flags::ISOLATED.with(Flags::ORPHAN).with(Flags::GEN);
-                cx.folios[frame].clear(state);
-                batch.settled.push(Settled::Orphan { frame });
-            }
             Verdict::Refused(refusal) => {
                 if !was_looking {
                     cx.vmstat.count(Counter::PgstealRefused);
@@ -74,7 +69,7 @@ pub(super) fn settle_all<P: LruPolicy>(
 #[inline]
 fn free(cx: &mut Context<'_>, scan: &mut Scan, frame: FrameId) {
     let flags = cx.folios[frame].clear(Flags::ISOLATED.with(Flags::GEN));
-    debug_assert!(flags.any(Flags::ISOLATED) && !flags.any(Flags::ORPHAN));
+    debug_assert!(flags.any(Flags::ISOLATED));
     scan.reclaimed += 1;
     cx.count_by_type(flags.page_type(), Counter::PgstealAnon, Counter::PgstealFile);
 }

@@ -170,7 +170,7 @@ impl Zone {
             self.lruvec.settle(&mut pass, &mut batch);
             for settled in &batch.settled {
                 let Settled::Evicted { page, frame, shadow } = *settled else {
-                    unreachable!("nothing is discarded during a pass, so nothing is orphaned")
+                    unreachable!("a zone without slower memory")
                 };
                 self.free.push(frame);
                 evicted.push((page.index.0, shadow));

@@ -218,7 +218,7 @@ impl GroupsWorld {
     fn publish(&mut self) {
         for settled in &self.batch.settled {
             let Settled::Evicted { page, frame, shadow } = *settled else {
-                unreachable!("nothing is discarded during a pass, so nothing is orphaned")
+                unreachable!("memory of one tier")
             };
             match shadow {
                 Some(shadow) => self.words.insert(page, Word::Shadow(shadow)),

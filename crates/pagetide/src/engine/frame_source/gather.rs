@@ -59,10 +59,7 @@ impl FrameSource {
             return None;
         }
         let target = targets.pop()?;
-        if !node.lock_lists().whole_mut().withdraw(frame) {
-            targets.push(target);
-            return None;
-        }
+        node.lock_lists().whole_mut().withdraw(frame);
         let to = target.frame();
         let left = self.move_page(&mut lock, target, Flags::NONE);
         node.lock_lists().whole_mut().moved_in(to);

@@ -36,8 +36,8 @@ use crate::memory::locks::Signal;
 use pagetide_core::ids::{CpuId, FrameId};
 use pagetide_core::lru::{AccessPath, ReclaimBatch};
 use pagetide_sys::{ClaimedFrame, Lock, PageHandle};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 pub(crate) struct FrameSource {

@@ -216,7 +216,7 @@ fn a_promoted_folio_can_be_dropped_before_it_is_sorted() {
     let promoted = steps.add_one(PageType::File, Flags::REFERENCED);
     steps.add(9, PageType::File, Flags::NONE);
     steps.lruvec.report_young(&[promoted]);
-    let _ = steps.lruvec.discard(promoted);
+    steps.lruvec.discard(promoted);
     steps.lruvec.validate();
     assert_eq!(steps.sizes(FILE), [9, 0, 0, 0]);
 }

@@ -9,8 +9,8 @@ mod model;
 use crate::folio::{Flags, Folios};
 use crate::ids::{FrameId, MappingId, PageId, PageIndex, PageType};
 use crate::lru::{
-    AccessLog, AccessPath, Discarded, LruConfig, Lruvec, Marked, Mechanism, PolicyName,
-    ReclaimBatch, Room, Settled, ShadowEntry, Switches, Verdict,
+    AccessLog, AccessPath, LruConfig, Lruvec, Marked, Mechanism, PolicyName, ReclaimBatch, Room,
+    Settled, ShadowEntry, Switches, Verdict,
 };
 use crate::reclaim::{ReclaimPass, Step};
 use alloc::collections::BTreeMap;
@@ -213,7 +213,7 @@ impl Pair {
     fn discard(&mut self, page: u64) {
         let Some(frame) = self.resident.remove(&page) else { return };
         self.real.lruvec.drain(&mut self.real.log);
-        assert_eq!(self.real.lruvec.discard(frame), Discarded::Freed);
+        self.real.lruvec.discard(frame);
         self.model.discard(&self.world, page);
         self.world.dirty.remove(&page);
         self.world.young.remove(&page);
