@@ -246,6 +246,7 @@ impl Groups {
 
     /// Settles the victims, as [`Lruvec::settle`]. Evicted pages are uncharged.
     pub fn settle(&mut self, pass: &mut GroupPass, batch: &mut ReclaimBatch) {
+        batch.settled.clear();
         let Some(mut visiting) = pass.visiting.take() else { return };
         let group = visiting.group;
         self.report_young_outside(batch.young_around(), Some(group));
