@@ -7,19 +7,19 @@
 //!
 //! ```text
 //!   ReclaimPass::new
-//!        |         +------------------------------------------------------------------+
-//!        v         v                                                                  |
-//!   lruvec.isolate(pass, batch) -> TryEvict    world: claim each victim       \       |
-//!        |                  or --> Look        world: take the young bits     / lruvec.settle(..)
-//!        |                                                    world: publish batch.settled
+//!        |         .--------------------------------------------------------------.
+//!        v         v                                                              |
+//!   lruvec.isolate(pass, batch) -> TryEvict    world: claim each victim --. settle, publish
+//!        |                  or --> Look        world: take the young bits -' batch.settled
+//!        |
 //!        +-> WalkTables                        world: report young pages, then isolate again
 //!        +-> Done                              world: read pass.scan
 //! ```
 //!
 //! **Data and invariants.** A claimed page word stays locked until published, for one batch at
 //! most. On a node that demotes, the world first looks for a frame below, and the victim settles
-//! without a shadow. Every pass ends: priorities only fall, batches per priority are finite, at most
-//! one round is forced.
+//! without a shadow. Every pass ends: priorities only fall, batches per priority are finite, at
+//! most one round is forced.
 //!
 //! **Source.** The kernel's documented reclaim design. Priorities from 12 down to 0.
 

@@ -47,8 +47,8 @@ impl Background {
         if self.is_awake() { self.busy_until_ns } else { u64::MAX }
     }
 
-    /// Forgets a victim before its page is discarded. Returns false for other frames, which are free
-    /// at once.
+    /// Forgets a victim before its page is discarded. Returns false for other frames, which are
+    /// free at once.
     pub(crate) fn forget(&mut self, frame: FrameId) -> bool {
         let is_victim = self.batch.forget(frame);
         self.forgotten.extend(is_victim.then_some(frame));

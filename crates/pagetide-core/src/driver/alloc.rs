@@ -73,8 +73,8 @@ fn alloc_from<W: Driven>(world: &mut W, node: NodeId) -> Option<W::Frame> {
 /// Calls `fill`, with write-back and waits in between, until `fill` has a frame. Returns `None`
 /// after `nr_failures_max` consecutive write-backs of which each wrote nothing and failed.
 ///
-/// `fill` returns `None` without a frame. `write_back` returns the pages written, and the pages that
-/// could not be written. `wait` lets other threads end their writes.
+/// `fill` returns `None` without a frame. `write_back` returns the pages written, and the pages
+/// that could not be written. `wait` lets other threads end their writes.
 pub fn wait_for_room<T>(
     nr_failures_max: u64,
     mut fill: impl FnMut() -> Option<T>,

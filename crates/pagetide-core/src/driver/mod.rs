@@ -31,8 +31,9 @@
 //! Nodes are numbered from 0, the fastest. Frames are numbered across all nodes, in base pages. The
 //! driver uses each trait value from one thread at a time, but a world may have many. Each call
 //! releases its locks before it returns, except [`DrivenPass::lock_lists`]. Lists are lent to
-//! closures that do not wait, do I/O or make other calls. Victims are claimed with the lists locked,
-//! by calls that do not wait, and moved and published with the lists unlocked.
+//! closures that do not wait, do I/O or make other calls. Victims are claimed with the lists
+//! locked, by calls that do not wait for a page or a store, and moved and published with the lists
+//! unlocked.
 //!
 //! The world may refuse a victim. A wrong request may waste memory, never corrupt it.
 //!

@@ -9,8 +9,8 @@
 //! Mapped folios are claimed first, to test the young bit.
 //!
 //! The node's lists are locked, so that no other thread sees a victim off the lists. Claims last
-//! until the lists are unlocked and the words are published, in victim order. Frames are freed after
-//! all words, so that no word names a free frame.
+//! until the lists are unlocked and the words are published, in victim order. Frames are freed
+//! after all words, so that no word names a free frame.
 
 use super::{DrivenPass, tables};
 use crate::folio::Flags;

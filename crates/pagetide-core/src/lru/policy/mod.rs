@@ -1,8 +1,8 @@
 //! The interface of a replacement policy.
 //!
 //! A policy owns lists and counters, and chooses victims in batches. It never frees a frame.
-//! [`LruPolicy::isolate`] takes folios off the lists, the world tries to take their frames, and each
-//! folio comes back by [`LruPolicy::evicted`] or [`LruPolicy::put_back`], all under one lock.
+//! [`LruPolicy::isolate`] takes folios off the lists, the world tries to take their frames, and
+//! each folio comes back by [`LruPolicy::evicted`] or [`LruPolicy::put_back`], all under one lock.
 //!
 //! All methods run under the lruvec's lock. Their time is proportional to the folios scanned, which
 //! [`Scan`] bounds. No method blocks, allocates per call, or reads a clock.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Problem: the frames hold pages in use. Idea: only free frames leave, so that a shrink is reclaim
-//! by core's driver, and no thread is stopped. Tiers shrink before any tier grows, so that the sum never
-//! exceeds the larger of both sizes.
+//! by core's driver, and no thread is stopped. Tiers shrink before any tier grows, so that the sum
+//! never exceeds the larger of both sizes.
 //!
 //! Ignored: the compressed tier, which keeps its size.
 
