@@ -122,6 +122,13 @@ impl Lruvec {
     /// Applies the verdicts on the isolated victims. The world publishes [`ReclaimBatch::settled`].
     #[inline]
     pub fn settle(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
+        batch.settled.clear();
+        self.settle_more(pass, batch);
+    }
+
+    /// Same as [`Lruvec::settle`], but keeps settled victims that are not published yet.
+    #[inline]
+    pub(crate) fn settle_more(&mut self, pass: &mut ReclaimPass, batch: &mut ReclaimBatch) {
         if !batch.around.is_empty() {
             self.report_around(&mut batch.around);
         }

@@ -49,6 +49,10 @@ fn evict_batch<P: DrivenPass>(
     world.lock_lists(node);
     let step = world.lists(node).isolate(pass, batch);
     settle(world, node, pass, step, batch);
+    // A victim may be tried once more. Other threads must not find it off the lists.
+    while batch.has_victims() {
+        settle(world, node, pass, Step::TryEvict, batch);
+    }
     world.unlock_lists();
     victims::publish(world, batch);
     step

@@ -140,6 +140,13 @@ impl ReclaimBatch {
         &mut self.victims.list
     }
 
+    /// Returns true if there are victims to try, for example once more after [`Lruvec::settle`].
+    ///
+    /// [`Lruvec::settle`]: super::Lruvec::settle
+    pub(crate) fn has_victims(&self) -> bool {
+        !self.victims.is_empty()
+    }
+
     /// Removes a victim of which the page was dropped in virtual time. Returns false for other
     /// frames.
     pub fn forget(&mut self, frame: FrameId) -> bool {

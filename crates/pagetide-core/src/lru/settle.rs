@@ -26,7 +26,6 @@ pub(super) fn settle_all<P: LruPolicy>(
     batch: &mut ReclaimBatch,
     was_looking: bool,
 ) {
-    batch.settled.clear();
     let (reclaimed_before, demoted_before) = (scan.reclaimed, scan.demoted);
     let nr_tried = batch.victims.len();
     for at in 0..nr_tried {

@@ -296,3 +296,16 @@ fn a_fill_waits_for_writes_of_others_and_ends_after_failures_in_a_row() {
     };
     assert_eq!(wait_for_room(0, fill, || (1, 0), || panic!("no wait")), Some("filled"));
 }
+
+/// The multi-gen LRU tries a busy victim once more.
+#[test]
+fn no_victim_is_off_the_lists_when_they_are_unlocked() {
+    for &name in PolicyName::ALL {
+        let mut toy = one_node(name, 0);
+        toy.pinned = (0..64).step_by(3).collect();
+        toy.young = (1..64).step_by(3).collect();
+        let scan = background(&mut toy, 64);
+        assert!(scan.reclaimed >= 20, "{name}: {scan:?}");
+        toy.validate();
+    }
+}

@@ -1,7 +1,7 @@
 //! A minimal world of maps, with a log of calls.
 
 use crate::driver::{Driven, DrivenPass, LeafRead, Resizes, Woken};
-use crate::folio::{Flags, Folios};
+use crate::folio::{Flags, Folio, Folios};
 use crate::group::{Grouping, NodeLists};
 use crate::ids::{FrameId, GroupId, MappingId, NodeId, PageId, PageIndex, PageType};
 use crate::lru::page_table::{LeafId, LeafLook};
@@ -227,6 +227,11 @@ impl Resizes for Toy {
 impl DrivenPass for Toy {
     fn lists(&mut self, node: NodeId) -> &mut NodeLists {
         &mut self.lists[node.index()]
+    }
+
+    fn unlock_lists(&mut self) {
+        let is_isolated = |folio: &Folio| folio.flags().any(Flags::ISOLATED);
+        assert!(!self.folios.as_slice().iter().any(is_isolated), "a victim is left off the lists");
     }
 
     fn flags(&self, frame: FrameId) -> Flags {
